@@ -1,0 +1,1 @@
+//! Compute devices, chosen at run time.

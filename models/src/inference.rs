@@ -1,0 +1,58 @@
+//! The seam between the algorithms and whatever runs the networks: plain `f32` buffers in, plain `f32` buffers out, so
+//! that nothing outside the network modules names a tensor type and a test can stand in for a network.
+
+/// Why a network could not answer. The caller decides whether to retry with a smaller batch.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InferenceError {
+    #[error("input of {actual} values does not fit the shape {expected}")]
+    Shape { expected: String, actual: usize },
+    #[error("device out of memory: {0}")]
+    OutOfMemory(String),
+    #[error("network failed: {0}")]
+    Failed(String),
+}
+
+/// Square tiles of a binarised page, row-major, one channel, `1.0` = paper and `0.0` = ink.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TileBatch {
+    /// Side of a tile in pixels.
+    pub size: usize,
+    /// Number of tiles; `values.len() == count * size * size`.
+    pub count: usize,
+    pub values: Vec<f32>,
+}
+
+/// Finds text lines in tiles. Implementations are shared between threads and do not keep state between calls.
+pub trait Segmenter: Send + Sync + std::fmt::Debug {
+    /// Side of the square tiles this network takes, in pixels.
+    fn tile_size(&self) -> usize;
+
+    /// Probability (after the sigmoid) that a pixel belongs to the core of a text line: `count * size * size` values in
+    /// the order of the input.
+    fn line_probabilities(&self, tiles: &TileBatch) -> Result<Vec<f32>, InferenceError>;
+}
+
+/// Line images of one height, padded to one width.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LineBatch {
+    pub height: usize,
+    pub width: usize,
+    /// True width of each line before padding, in pixels; its length is the batch size.
+    pub line_widths: Vec<usize>,
+    /// `line_widths.len() * height * width` values, row-major per line, in the range the model was trained on.
+    pub values: Vec<f32>,
+}
+
+/// Scores of one line: `frames x classes`, row-major, class 0 is the CTC blank. Log-softmax has not been applied.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Logits {
+    pub frames: usize,
+    pub classes: usize,
+    pub values: Vec<f32>,
+}
+
+/// Reads line images. Implementations are shared between threads and do not keep state between calls.
+pub trait Recognizer: Send + Sync + std::fmt::Debug {
+    /// One [`Logits`] per line of the batch, cut to the frames that the line's true width covers.
+    fn logits(&self, lines: &LineBatch) -> Result<Vec<Logits>, InferenceError>;
+}

@@ -1,0 +1,1 @@
+//! From a page to its text lines: scale, binarise, tile, segment, stitch, contours, skew, dewarping.

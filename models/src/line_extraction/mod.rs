@@ -1,0 +1,1 @@
+//! From line contours to ordered line images.

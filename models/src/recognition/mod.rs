@@ -1,0 +1,1 @@
+//! From a line image to text: line preprocessing, charsets, CTC decoding, EWTS and Unicode.

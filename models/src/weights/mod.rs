@@ -1,0 +1,1 @@
+//! Model bundles: a directory of `model.json`, weights and a model card.
