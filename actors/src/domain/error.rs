@@ -1,0 +1,98 @@
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// What kind of thing went wrong; the retry table hangs on it. A crash is not a category: it is a lost lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ErrorCategory {
+    /// The input is broken and will stay broken.
+    Input,
+    /// The job or the node is configured wrongly.
+    Config,
+    /// The code or the device failed, out of memory included.
+    Runtime,
+    Timeout,
+    /// The store or a remote service failed or throttled.
+    Network,
+    /// A passing condition such as a lock held by a neighbour.
+    Transient,
+    /// The task kept killing its workers.
+    Poison,
+    Unknown,
+}
+
+impl ErrorCategory {
+    pub const ALL: [Self; 8] = [
+        Self::Input,
+        Self::Config,
+        Self::Runtime,
+        Self::Timeout,
+        Self::Network,
+        Self::Transient,
+        Self::Poison,
+        Self::Unknown,
+    ];
+
+    /// Whether an error of this kind is worth another try when the job says nothing else.
+    pub const fn retryable_by_default(self) -> bool {
+        matches!(self, Self::Network | Self::Transient)
+    }
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Input => "input",
+            Self::Config => "config",
+            Self::Runtime => "runtime",
+            Self::Timeout => "timeout",
+            Self::Network => "network",
+            Self::Transient => "transient",
+            Self::Poison => "poison",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl fmt::Display for ErrorCategory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A failure of a stage or of one item in it: plain data that survives a crash and a trip over the wire. This is the
+/// content of `tasks.last_error`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{category} error in {stage}{}: {message}", self.item_suffix())]
+pub struct StageError {
+    pub stage: String,
+    /// The item that failed (a page, usually); absent when the stage itself did.
+    pub item_id: Option<String>,
+    pub category: ErrorCategory,
+    pub message: String,
+    pub retryable: bool,
+}
+
+impl StageError {
+    /// An error of a whole stage, retryable as its category says.
+    pub fn new(stage: impl Into<String>, category: ErrorCategory, message: impl fmt::Display) -> Self {
+        Self {
+            stage: stage.into(),
+            item_id: None,
+            category,
+            message: message.to_string(),
+            retryable: category.retryable_by_default(),
+        }
+    }
+
+    pub fn at_item(mut self, item_id: impl Into<String>) -> Self {
+        self.item_id = Some(item_id.into());
+        self
+    }
+
+    fn item_suffix(&self) -> String {
+        self.item_id
+            .as_ref()
+            .map(|item| format!(" at {item}"))
+            .unwrap_or_default()
+    }
+}

@@ -1,0 +1,86 @@
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::volume::InvalidName;
+
+/// Row id of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct JobId(pub i64);
+
+/// Row id of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TaskId(pub i64);
+
+/// A counted try of a task: 1 for the first. Interrupted tries are not counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Attempt(pub i32);
+
+/// Fencing number of a task: grows whenever the same stage and attempt would be handed out again.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Generation(pub i64);
+
+/// Who holds a lease: unique per process start.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct WorkerId(pub String);
+
+/// Public name of a job, safe as a path segment of artifact keys. The default for a job without a name is `J{id}`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct JobKey(String);
+
+impl JobKey {
+    /// Accepts 1 to 128 of `A-Z a-z 0-9 . _ -`, not starting with a dot.
+    pub fn new(key: impl Into<String>) -> Result<Self, InvalidName> {
+        let key = key.into();
+        let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        if key.is_empty() || key.len() > 128 || key.starts_with('.') || !key.chars().all(legal) {
+            return Err(InvalidName {
+                kind: "job key",
+                name: key,
+            });
+        }
+        Ok(Self(key))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for JobKey {
+    type Error = InvalidName;
+
+    fn try_from(key: String) -> Result<Self, InvalidName> {
+        Self::new(key)
+    }
+}
+
+impl From<JobKey> for String {
+    fn from(key: JobKey) -> Self {
+        key.0
+    }
+}
+
+impl fmt::Display for JobKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+macro_rules! display_inner {
+    ($($name:ident),+) => {$(
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    )+};
+}
+
+display_inner!(JobId, TaskId, Attempt, Generation, WorkerId);

@@ -1,0 +1,290 @@
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Why a configuration cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    #[error("{0:?} is not key=value")]
+    NotAPair(String),
+    #[error("{0}")]
+    Malformed(String),
+    #[error("config key {key} must be {expected}, not {actual}")]
+    OutOfRange {
+        key: &'static str,
+        expected: &'static str,
+        actual: String,
+    },
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TextEncoding {
+    #[default]
+    Unicode,
+    Wylie,
+}
+
+/// Which network finds lines: one class, or the line class of a layout network.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LineMode {
+    #[default]
+    Line,
+    Layout,
+}
+
+/// What a failed page does to its volume.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnItemError {
+    /// The stage fails.
+    Fail,
+    /// The page is recorded in the errors table and left out of the results.
+    #[default]
+    Skip,
+    /// As skip, and the page stands in the results with no lines.
+    Blank,
+}
+
+/// Which counter of failed tries ends a task.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RetryScope {
+    /// Over all stages of the task.
+    #[default]
+    Task,
+    /// Per stage: passing a stage wipes the slate.
+    Stage,
+}
+
+/// How line text is decoded from the network's scores.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Decoder {
+    #[default]
+    Beam,
+    Greedy,
+}
+
+/// Order in which the items of a stage are started.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ItemOrder {
+    #[default]
+    Fifo,
+    /// Shortest first: cuts mean waiting.
+    Sjf,
+    /// Longest first: cuts the makespan.
+    Lpt,
+}
+
+/// What an operator can set for a job (`jobs.config`). Keys left out take the value documented here; the geometry
+/// defaults are those of the GEN-2 algorithms.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct JobConfig {
+    /// Start value of the line mask's dilation, in line heights.
+    pub k_factor: f32,
+    /// Dilation shrinks until a line image is at most this many line heights tall.
+    pub bbox_tolerance: f32,
+    /// Join segments that stand on one row.
+    pub merge_lines: bool,
+    /// Straighten curved pages with a thin-plate spline where a line needs it.
+    pub use_tps: bool,
+    pub encoding: TextEncoding,
+    pub line_mode: LineMode,
+    pub decoder: Decoder,
+    pub beam_width: usize,
+
+    pub on_item_error: OnItemError,
+    /// Share of failed pages above which the stage fails, whatever `on_item_error` says.
+    pub max_item_error_rate: f32,
+    pub retry_scope: RetryScope,
+    /// Pages per checkpoint part: what a killed node costs at most.
+    pub checkpoint_pages: usize,
+
+    /// Items of a stage in work at once; 0 takes what the node offers.
+    pub workers: usize,
+    pub order: ItemOrder,
+    /// Items submitted and not yet started; 0 is unlimited.
+    pub max_queue: usize,
+    /// Failed items after which a stage stops; 0 is unlimited.
+    pub error_budget: usize,
+    pub diagnostics_interval_s: f64,
+    /// Seconds an item may take; 0 is for ever.
+    pub timeout_s: f64,
+    /// Retries of an item within one attempt, after retryable errors only.
+    pub retries: u32,
+    /// Delay before the first retry; it doubles with each one.
+    pub retry_backoff_s: f64,
+    /// Pages of each volume to read; 0 is all.
+    pub limit: usize,
+}
+
+impl Default for JobConfig {
+    fn default() -> Self {
+        Self {
+            k_factor: 1.7,
+            bbox_tolerance: 3.0,
+            merge_lines: true,
+            use_tps: true,
+            encoding: TextEncoding::Unicode,
+            line_mode: LineMode::Line,
+            decoder: Decoder::Beam,
+            beam_width: 64,
+            on_item_error: OnItemError::Skip,
+            max_item_error_rate: 1.0,
+            retry_scope: RetryScope::Task,
+            checkpoint_pages: 16,
+            workers: 0,
+            order: ItemOrder::Fifo,
+            max_queue: 0,
+            error_budget: 0,
+            diagnostics_interval_s: 30.0,
+            timeout_s: 0.0,
+            retries: 2,
+            retry_backoff_s: 1.0,
+            limit: 0,
+        }
+    }
+}
+
+impl JobConfig {
+    /// Applies `key=value` pairs in order, the last one winning. A value is JSON where it parses as JSON, else a string.
+    pub fn with_overrides<'a>(self, pairs: impl IntoIterator<Item = &'a str>) -> Result<Self, ConfigError> {
+        let mut object = match serde_json::to_value(&self) {
+            Ok(Value::Object(object)) => object,
+            _ => Map::new(),
+        };
+        for pair in pairs {
+            let (key, text) = pair
+                .split_once('=')
+                .ok_or_else(|| ConfigError::NotAPair(pair.to_owned()))?;
+            let value = serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
+            object.insert(key.trim().to_owned(), value);
+        }
+        let config: Self = serde_json::from_value(Value::Object(object))
+            .map_err(|error| ConfigError::Malformed(error.to_string()))?;
+        config.validated()
+    }
+
+    pub fn validated(self) -> Result<Self, ConfigError> {
+        let seconds = "a number of seconds, 0 or more";
+        let checks: [(&'static str, bool, &'static str, String); 9] = [
+            (
+                "k_factor",
+                (0.1..=10.0).contains(&self.k_factor),
+                "0.1 to 10",
+                self.k_factor.to_string(),
+            ),
+            (
+                "bbox_tolerance",
+                (1.0..=20.0).contains(&self.bbox_tolerance),
+                "1 to 20",
+                self.bbox_tolerance.to_string(),
+            ),
+            (
+                "beam_width",
+                (1..=1024).contains(&self.beam_width),
+                "1 to 1024",
+                self.beam_width.to_string(),
+            ),
+            (
+                "max_item_error_rate",
+                (0.0..=1.0).contains(&self.max_item_error_rate),
+                "0 to 1",
+                self.max_item_error_rate.to_string(),
+            ),
+            (
+                "checkpoint_pages",
+                self.checkpoint_pages > 0,
+                "1 or more",
+                self.checkpoint_pages.to_string(),
+            ),
+            (
+                "diagnostics_interval_s",
+                is_duration(self.diagnostics_interval_s),
+                seconds,
+                self.diagnostics_interval_s.to_string(),
+            ),
+            (
+                "timeout_s",
+                is_duration(self.timeout_s),
+                seconds,
+                self.timeout_s.to_string(),
+            ),
+            (
+                "retry_backoff_s",
+                is_duration(self.retry_backoff_s),
+                seconds,
+                self.retry_backoff_s.to_string(),
+            ),
+            (
+                "retries",
+                self.retries <= 100,
+                "100 at most",
+                self.retries.to_string(),
+            ),
+        ];
+        for (key, holds, expected, actual) in checks {
+            if !holds {
+                return Err(ConfigError::OutOfRange {
+                    key,
+                    expected,
+                    actual,
+                });
+            }
+        }
+        Ok(self)
+    }
+}
+
+/// Finite, not negative, and short enough for [`std::time::Duration`].
+fn is_duration(seconds: f64) -> bool {
+    (0.0..=1e9).contains(&seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overrides_parse_by_type() {
+        let config = JobConfig::default()
+            .with_overrides([
+                "k_factor=2.5",
+                "merge_lines=false",
+                "encoding=wylie",
+                "limit=3",
+                "limit=4",
+            ])
+            .unwrap();
+        assert_eq!(config.k_factor, 2.5);
+        assert!(!config.merge_lines);
+        assert_eq!(config.encoding, TextEncoding::Wylie);
+        assert_eq!(config.limit, 4);
+    }
+
+    #[test]
+    fn bad_overrides_name_the_key() {
+        let fail = |pair| {
+            JobConfig::default()
+                .with_overrides([pair])
+                .unwrap_err()
+                .to_string()
+        };
+        assert!(fail("k_facto=1").contains("k_facto"));
+        assert!(fail("k_factor").contains("key=value"));
+        assert!(fail("max_item_error_rate=7").contains("max_item_error_rate"));
+        assert!(fail("encoding=morse").contains("morse"));
+        assert!(fail("timeout_s=-1").contains("timeout_s"));
+    }
+
+    #[test]
+    fn an_empty_object_is_the_default() {
+        assert_eq!(
+            serde_json::from_str::<JobConfig>("{}").unwrap(),
+            JobConfig::default()
+        );
+    }
+}

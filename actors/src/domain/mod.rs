@@ -1,0 +1,20 @@
+//! Passive data that every other room speaks: identifiers, volumes, jobs, tasks, stages, errors. Nothing here decides,
+//! reads a clock or does I/O.
+
+mod error;
+mod ids;
+mod job;
+mod job_config;
+mod pipeline;
+mod task;
+mod volume;
+
+pub use error::{ErrorCategory, StageError};
+pub use ids::{Attempt, Generation, JobId, JobKey, TaskId, WorkerId};
+pub use job::{Job, JobStatus, NewJob};
+pub use job_config::{
+    ConfigError, Decoder, ItemOrder, JobConfig, LineMode, OnItemError, RetryScope, TextEncoding,
+};
+pub use pipeline::{Hardware, InvalidPipeline, Pipeline, Position, StageName};
+pub use task::{Fence, Lease, StageRun, StageRunStatus, Task, TaskStatus, VolumeResults};
+pub use volume::{InvalidName, VolumeId};

@@ -1,0 +1,172 @@
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::volume::InvalidName;
+
+/// Name of a stage, as stored in `tasks.current_stage` and as the artifact folder of the stage.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct StageName(String);
+
+impl StageName {
+    /// Accepts `[a-z][a-z0-9_]{0,62}` except the pseudo-stages `pending` and `done`.
+    pub fn new(name: impl Into<String>) -> Result<Self, InvalidName> {
+        let name = name.into();
+        let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        let starts_well = name.starts_with(|c: char| c.is_ascii_lowercase());
+        let reserved = matches!(name.as_str(), "pending" | "done");
+        if !starts_well || name.len() > 63 || reserved || !name.chars().all(legal) {
+            return Err(InvalidName {
+                kind: "stage name",
+                name,
+            });
+        }
+        Ok(Self(name))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for StageName {
+    type Error = InvalidName;
+
+    fn try_from(name: String) -> Result<Self, InvalidName> {
+        Self::new(name)
+    }
+}
+
+impl From<StageName> for String {
+    fn from(name: StageName) -> Self {
+        name.0
+    }
+}
+
+impl fmt::Display for StageName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What a stage needs to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Hardware {
+    Cpu,
+    Gpu,
+}
+
+/// Where a task stands: before its first stage, at a stage, or past its last one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Position {
+    Pending,
+    At(StageName),
+    Done,
+}
+
+impl Position {
+    /// The text of `tasks.current_stage`.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Pending => "pending",
+            Self::At(stage) => stage.as_str(),
+            Self::Done => "done",
+        }
+    }
+}
+
+impl FromStr for Position {
+    type Err = InvalidName;
+
+    fn from_str(text: &str) -> Result<Self, InvalidName> {
+        match text {
+            "pending" => Ok(Self::Pending),
+            "done" => Ok(Self::Done),
+            stage => StageName::new(stage).map(Self::At),
+        }
+    }
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The stages of a job, in order; at least one, none twice.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Vec<StageName>", into = "Vec<StageName>")]
+pub struct Pipeline(Vec<StageName>);
+
+/// Why a list of stages is no pipeline.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidPipeline {
+    #[error("a pipeline needs at least one stage")]
+    Empty,
+    #[error("stage {0} appears twice in the pipeline")]
+    Repeated(StageName),
+}
+
+impl Pipeline {
+    pub fn new(stages: Vec<StageName>) -> Result<Self, InvalidPipeline> {
+        if stages.is_empty() {
+            return Err(InvalidPipeline::Empty);
+        }
+        for (index, stage) in stages.iter().enumerate() {
+            if stages[..index].contains(stage) {
+                return Err(InvalidPipeline::Repeated(stage.clone()));
+            }
+        }
+        Ok(Self(stages))
+    }
+
+    pub fn stages(&self) -> &[StageName] {
+        &self.0
+    }
+
+    pub fn first(&self) -> &StageName {
+        &self.0[0]
+    }
+
+    /// The stage that runs after `position` is done; `None` at the end, and for a stage this pipeline does not have.
+    pub fn after(&self, position: &Position) -> Option<&StageName> {
+        match position {
+            Position::Pending => self.0.first(),
+            Position::At(stage) => {
+                let index = self.0.iter().position(|s| s == stage)?;
+                self.0.get(index + 1)
+            }
+            Position::Done => None,
+        }
+    }
+
+    /// The position whose completion makes `stage` runnable; `None` for a stage this pipeline does not have.
+    pub fn before(&self, stage: &StageName) -> Option<Position> {
+        let index = self.0.iter().position(|s| s == stage)?;
+        Some(match index.checked_sub(1) {
+            None => Position::Pending,
+            Some(previous) => Position::At(self.0[previous].clone()),
+        })
+    }
+
+    pub fn is_last(&self, stage: &StageName) -> bool {
+        self.0.last() == Some(stage)
+    }
+}
+
+impl TryFrom<Vec<StageName>> for Pipeline {
+    type Error = InvalidPipeline;
+
+    fn try_from(stages: Vec<StageName>) -> Result<Self, InvalidPipeline> {
+        Self::new(stages)
+    }
+}
+
+impl From<Pipeline> for Vec<StageName> {
+    fn from(pipeline: Pipeline) -> Self {
+        pipeline.0
+    }
+}

@@ -1,0 +1,117 @@
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// A name that cannot be used as an identifier or a path segment.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{name:?} is not a valid {kind}: use letters, digits, '.', '_', ':' (and '-' where allowed), not starting with '.'"
+)]
+pub struct InvalidName {
+    pub kind: &'static str,
+    pub name: String,
+}
+
+/// An image group of a collection, written `{w_id}-{i_id}`. Both parts are safe as path segments; `w_id` holds no
+/// hyphen, so the written form can be read back.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct VolumeId {
+    w_id: String,
+    i_id: String,
+}
+
+/// BDRC's longest id has 30 characters; folder names of other libraries are longer.
+const MAX_LENGTH: usize = 96;
+
+impl VolumeId {
+    pub fn new(w_id: impl Into<String>, i_id: impl Into<String>) -> Result<Self, InvalidName> {
+        let (w_id, i_id) = (w_id.into(), i_id.into());
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':');
+        let sized = |name: &str| !name.is_empty() && name.len() <= MAX_LENGTH && !name.starts_with('.');
+        if !sized(&w_id) || !w_id.chars().all(plain) {
+            return Err(InvalidName {
+                kind: "W id",
+                name: w_id,
+            });
+        }
+        if !sized(&i_id) || !i_id.chars().all(|c| plain(c) || c == '-') {
+            return Err(InvalidName {
+                kind: "I id",
+                name: i_id,
+            });
+        }
+        Ok(Self { w_id, i_id })
+    }
+
+    /// Collection id, `W...`.
+    pub fn w_id(&self) -> &str {
+        &self.w_id
+    }
+
+    /// Image group id, `I...`.
+    pub fn i_id(&self) -> &str {
+        &self.i_id
+    }
+}
+
+impl fmt::Display for VolumeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.w_id, self.i_id)
+    }
+}
+
+impl FromStr for VolumeId {
+    type Err = InvalidName;
+
+    fn from_str(text: &str) -> Result<Self, InvalidName> {
+        match text.split_once('-') {
+            Some((w_id, i_id)) => Self::new(w_id, i_id),
+            None => Err(InvalidName {
+                kind: "volume id",
+                name: text.to_owned(),
+            }),
+        }
+    }
+}
+
+impl TryFrom<String> for VolumeId {
+    type Error = InvalidName;
+
+    fn try_from(text: String) -> Result<Self, InvalidName> {
+        text.parse()
+    }
+}
+
+impl From<VolumeId> for String {
+    fn from(volume: VolumeId) -> Self {
+        volume.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn written_form_reads_back() {
+        let volume = VolumeId::new("W22084", "I0886-2").unwrap();
+        assert_eq!(volume.to_string().parse::<VolumeId>().unwrap(), volume);
+    }
+
+    #[test]
+    fn path_tricks_are_refused() {
+        for (w, i) in [
+            ("..", "I1"),
+            ("W/1", "I1"),
+            ("W1", "../x"),
+            ("", "I1"),
+            ("W-1", "I1"),
+            ("W1", "a\\b"),
+            ("W1", ""),
+        ] {
+            assert!(VolumeId::new(w, i).is_err(), "{w:?} {i:?}");
+        }
+    }
+}

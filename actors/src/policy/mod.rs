@@ -1,0 +1,4 @@
+//! Pure decisions: what may follow what, when to retry, in which order, where. No clock and no I/O: time and chance are
+//! arguments.
+
+pub mod transition;

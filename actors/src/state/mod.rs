@@ -1,0 +1,138 @@
+//! Where jobs and tasks live. Postgres is the truth and the only place with SQL; the memory twin passes the same
+//! conformance suite and serves unit tests. Neither decides anything: they apply [`crate::policy::transition`] to the
+//! rows that a fence matches, in one transaction.
+
+use std::fmt;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+
+use crate::domain::{
+    Fence, Generation, Job, JobId, JobKey, JobStatus, NewJob, Position, StageRun, Task, TaskId, TaskStatus,
+    VolumeResults,
+};
+use crate::policy::transition::Event;
+
+/// Why the store could not answer.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    #[error("job {0} exists already")]
+    JobExists(JobKey),
+    #[error("there is no job {0}")]
+    NoSuchJob(String),
+    /// The database is away or refused a statement; asking again later may work.
+    #[error("state store: {0}")]
+    Unavailable(String),
+    /// A row does not fit the domain, or the schema is not the one this build knows.
+    #[error("state store holds what this build cannot read: {0}")]
+    Corrupt(String),
+}
+
+/// Which state a change expects to find; if the row differs, the change is fenced off and nothing is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Expected {
+    /// The lease that the writer holds.
+    Lease(Fence),
+    /// The unleased state that the writer read.
+    Idle {
+        task: TaskId,
+        position: Position,
+        status: TaskStatus,
+        attempts: i32,
+        generation: Generation,
+    },
+}
+
+impl Expected {
+    /// What a writer that read `task` just now expects.
+    pub fn of(task: &Task) -> Self {
+        match task.fence() {
+            Some(fence) => Self::Lease(fence),
+            None => Self::Idle {
+                task: task.id,
+                position: task.position.clone(),
+                status: task.status,
+                attempts: task.attempts,
+                generation: task.generation,
+            },
+        }
+    }
+
+    pub fn task(&self) -> TaskId {
+        match self {
+            Self::Lease(fence) => fence.task,
+            Self::Idle { task, .. } => *task,
+        }
+    }
+}
+
+/// One state change, written with everything that must become visible with it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Change {
+    pub expected: Expected,
+    pub event: Event,
+    /// Stored in the `stage_runs` row that the event ends.
+    pub metrics: Option<serde_json::Value>,
+    pub fingerprint: Option<String>,
+    /// What `reduce` found; written in the same transaction as its success.
+    pub results: Option<VolumeResults>,
+}
+
+/// What became of a change.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    Applied(Task),
+    /// The row was not in the expected state; it is returned as it is now.
+    Fenced(Option<Task>),
+    /// The transition table has no such row for the state found.
+    Illegal(String),
+}
+
+/// Proof of life from a worker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Heartbeat {
+    pub fence: Fence,
+    pub until: DateTime<Utc>,
+}
+
+/// Jobs, tasks, leases and their history. Every method is safe to repeat.
+#[async_trait]
+pub trait StateStore: Send + Sync + fmt::Debug {
+    /// Writes the job (running), its volumes and one pending task each, all or nothing.
+    async fn create_job(&self, job: &NewJob, now: DateTime<Utc>) -> Result<Job, StateError>;
+
+    async fn job(&self, key: &JobKey) -> Result<Option<Job>, StateError>;
+
+    async fn job_by_id(&self, id: JobId) -> Result<Option<Job>, StateError>;
+
+    /// Adds tasks for volumes that the job does not have yet; returns how many.
+    async fn add_volumes(&self, id: JobId, volumes: &[crate::domain::VolumeId]) -> Result<u64, StateError>;
+
+    /// Moves a job to a status (pause, resume, cancel, reopen).
+    async fn set_job_status(
+        &self,
+        id: JobId,
+        status: JobStatus,
+        now: DateTime<Utc>,
+    ) -> Result<(), StateError>;
+
+    async fn tasks(&self, job: JobId) -> Result<Vec<Task>, StateError>;
+
+    async fn task(&self, id: TaskId) -> Result<Option<Task>, StateError>;
+
+    /// Tasks of running jobs that are neither done nor terminally failed, in task order: all a reconciler pass needs.
+    async fn open_tasks(&self) -> Result<Vec<(Task, std::sync::Arc<Job>)>, StateError>;
+
+    /// Applies the changes in one transaction, each fenced by itself; outcomes in the order of the changes.
+    async fn commit(&self, changes: &[Change], now: DateTime<Utc>) -> Result<Vec<Outcome>, StateError>;
+
+    /// Moves the deadlines of the leases that are still in force; `false` tells the worker that it lost its lease.
+    async fn renew_leases(&self, beats: &[Heartbeat]) -> Result<Vec<bool>, StateError>;
+
+    /// Completes or fails the running jobs whose tasks are all finished; returns those that changed.
+    async fn settle_jobs(&self, now: DateTime<Utc>) -> Result<Vec<Job>, StateError>;
+
+    async fn stage_runs(&self, task: TaskId) -> Result<Vec<StageRun>, StateError>;
+
+    async fn volume_results(&self, task: TaskId) -> Result<Option<VolumeResults>, StateError>;
+}
