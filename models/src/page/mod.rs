@@ -7,6 +7,7 @@ pub mod geometry;
 pub mod morphology;
 pub mod polygon;
 pub mod resize;
+mod simd;
 pub mod spline;
 pub mod threshold;
 pub mod warp;

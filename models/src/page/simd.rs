@@ -1,0 +1,9 @@
+/// Runs `work` compiled for AVX2 where the processor has it. Only what is inlined into the closure benefits.
+#[inline(always)]
+pub(crate) fn vectorised<R>(work: impl FnOnce() -> R) -> R {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(simd) = pulp::x86::V3::try_new() {
+        return simd.vectorize(work);
+    }
+    work()
+}

@@ -1,0 +1,98 @@
+//! Thin-plate splines: smooth maps of the plane through pairs of points.
+//!
+//! Duchon (1977); Bookstein, "Principal warps: thin-plate splines and the decomposition of deformations", IEEE PAMI 11
+//! (1989). All positions are (x, y).
+
+mod solve;
+mod warp;
+
+pub use warp::warp_spline;
+
+/// The control points do not determine a map: fewer than three, all on one straight line, or coordinates that are not
+/// finite.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the control points of the thin-plate spline do not determine a map")]
+pub struct SingularSystem;
+
+/// A map of the plane that takes given points to given points and bends as little as possible in between.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ThinPlateSpline {
+    constant: (f64, f64),
+    per_x: (f64, f64),
+    per_y: (f64, f64),
+    bends: Vec<Bend>,
+}
+
+/// What one control point adds to the affine part.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Bend {
+    center: (f64, f64),
+    weight: (f64, f64),
+}
+
+impl ThinPlateSpline {
+    /// The spline that maps each point of `from` to the point of `to` at the same place. `alpha` relaxes that where it
+    /// saves bending; zero interpolates. Surplus points of the longer list are ignored.
+    ///
+    /// To warp an image backwards fit from output positions to source positions.
+    ///
+    /// # Errors
+    /// [`SingularSystem`] if the points do not determine a map.
+    pub fn fit(from: &[(f64, f64)], to: &[(f64, f64)], alpha: f64) -> Result<Self, SingularSystem> {
+        let count = from.len().min(to.len());
+        let (from, to) = (&from[..count], &to[..count]);
+        let size = count + 3;
+        let mut matrix = vec![vec![0.0; size]; size];
+        let mut values = vec![[0.0; 2]; size];
+        for (index, (&(x, y), &target)) in from.iter().zip(to).enumerate() {
+            for (other, &center) in from.iter().enumerate() {
+                matrix[index][other] = kernel((x, y), center);
+            }
+            matrix[index][index] += alpha;
+            for (offset, term) in [1.0, x, y].into_iter().enumerate() {
+                matrix[index][count + offset] = term;
+                matrix[count + offset][index] = term;
+            }
+            values[index] = [target.0, target.1];
+        }
+        solve::solve(&mut matrix, &mut values)?;
+
+        let solution = |index: usize| (values[index][0], values[index][1]);
+        let bends = from.iter().enumerate();
+        Ok(Self {
+            constant: solution(count),
+            per_x: solution(count + 1),
+            per_y: solution(count + 2),
+            bends: bends
+                .map(|(index, &center)| Bend {
+                    center,
+                    weight: solution(index),
+                })
+                .collect(),
+        })
+    }
+
+    /// The image of (x, y).
+    pub fn transform(&self, (x, y): (f64, f64)) -> (f64, f64) {
+        let mut mapped = (
+            self.constant.0 + self.per_x.0 * x + self.per_y.0 * y,
+            self.constant.1 + self.per_x.1 * x + self.per_y.1 * y,
+        );
+        for bend in &self.bends {
+            let value = kernel((x, y), bend.center);
+            mapped.0 += value * bend.weight.0;
+            mapped.1 += value * bend.weight.1;
+        }
+        mapped
+    }
+}
+
+/// `r² ln r` of the distance r.
+fn kernel((x, y): (f64, f64), center: (f64, f64)) -> f64 {
+    let squared = (x - center.0).powi(2) + (y - center.1).powi(2);
+    if squared == 0.0 {
+        0.0
+    } else {
+        0.5 * squared * squared.ln()
+    }
+}
