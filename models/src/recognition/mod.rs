@@ -1,1 +1,3 @@
 //! From a line image to text: line preprocessing, charsets, CTC decoding, EWTS and Unicode.
+
+pub mod network;

@@ -1,0 +1,207 @@
+use std::borrow::Cow;
+use std::path::Path;
+
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+use super::WeightsError;
+use super::description::{FileReference, Model, ModelDescription, RecognitionModel, SegmentationModel};
+
+/// A model in memory: its description, and the files that the description names, checked against their checksums.
+#[derive(Clone)]
+pub struct Bundle {
+    /// Folder of the bundle, for errors.
+    origin: String,
+    description: ModelDescription,
+    sha256: String,
+    charset: Cow<'static, [u8]>,
+    weights: Cow<'static, [u8]>,
+}
+
+impl Bundle {
+    /// Name of the description in a bundle's folder.
+    pub const DESCRIPTION: &'static str = "model.json";
+    /// The version of the description that this program reads.
+    pub const VERSION: u32 = 1;
+
+    /// Reads the bundle in the folder `directory`.
+    pub fn open(directory: &Path) -> Result<Self, WeightsError> {
+        Self::assemble(directory.display().to_string(), |name| {
+            let path = directory.join(name);
+            std::fs::read(&path)
+                .map(Cow::Owned)
+                .map_err(|source| WeightsError::Read { path, source })
+        })
+    }
+
+    /// Puts a bundle together from files that `read` finds by name.
+    pub(super) fn assemble(
+        origin: String,
+        read: impl Fn(&str) -> Result<Cow<'static, [u8]>, WeightsError>,
+    ) -> Result<Self, WeightsError> {
+        let label = |name: &str| format!("{origin}/{name}");
+        let json = read(Self::DESCRIPTION)?;
+        let description = parse_description(&json, &label(Self::DESCRIPTION))?;
+        let checked = |reference: &FileReference| {
+            let FileReference {
+                file,
+                sha256: expected,
+            } = reference;
+            if !is_plain_file_name(file) {
+                return Err(WeightsError::FileName {
+                    file: label(Self::DESCRIPTION),
+                    name: file.clone(),
+                });
+            }
+            let bytes = read(file)?;
+            let actual = hex::encode(Sha256::digest(&bytes));
+            if actual == *expected {
+                Ok(bytes)
+            } else {
+                Err(WeightsError::Checksum {
+                    file: label(file),
+                    expected: expected.clone(),
+                    actual,
+                })
+            }
+        };
+        let charset = match &description.model {
+            Model::Recognition(model) => checked(&model.charset)?,
+            Model::Segmentation(_) => Cow::Borrowed(&[][..]),
+        };
+        let weights = checked(&description.weights)?;
+        let sha256 = hex::encode(Sha256::digest(&json));
+        Ok(Self {
+            origin,
+            description,
+            sha256,
+            charset,
+            weights,
+        })
+    }
+
+    /// Name of the model, for provenance.
+    pub fn name(&self) -> &str {
+        &self.description.name
+    }
+
+    /// SHA-256 of `model.json`, hexadecimal. As that holds the checksums of the other files, it identifies the model with
+    /// everything that decides its output.
+    pub fn sha256(&self) -> &str {
+        &self.sha256
+    }
+
+    pub fn description(&self) -> &ModelDescription {
+        &self.description
+    }
+
+    /// The description as a recognition model.
+    pub fn recognition(&self) -> Result<&RecognitionModel, WeightsError> {
+        match &self.description.model {
+            Model::Recognition(model) => Ok(model),
+            Model::Segmentation(_) => Err(self.wrong_kind("recognition")),
+        }
+    }
+
+    /// The description as a segmentation model.
+    pub fn segmentation(&self) -> Result<&SegmentationModel, WeightsError> {
+        match &self.description.model {
+            Model::Segmentation(model) => Ok(model),
+            Model::Recognition(_) => Err(self.wrong_kind("segmentation")),
+        }
+    }
+
+    /// Symbols of a head: class `n + 1` of its scores stands for symbol `n`; class 0 is the blank.
+    pub fn symbols(&self, head: &str) -> Result<Vec<String>, WeightsError> {
+        let model = self.recognition()?;
+        if !model.heads.iter().any(|known| known.name == head) {
+            return Err(self.unknown_head(head));
+        }
+        let charset_error = |source| WeightsError::Charset {
+            file: self.label(&model.charset.file),
+            head: head.to_owned(),
+            source,
+        };
+        let mut lists: serde_json::Map<String, serde_json::Value> =
+            serde_json::from_slice(&self.charset).map_err(charset_error)?;
+        serde_json::from_value(lists.remove(head).unwrap_or_default()).map_err(charset_error)
+    }
+
+    /// The weights file.
+    pub(super) fn weights(&self) -> &[u8] {
+        &self.weights
+    }
+
+    /// Full name of a file of the bundle, for errors.
+    pub(super) fn label(&self, name: &str) -> String {
+        format!("{}/{name}", self.origin)
+    }
+
+    pub(super) fn unknown_head(&self, head: &str) -> WeightsError {
+        let known = match &self.description.model {
+            Model::Recognition(model) => model.heads.iter().map(|head| head.name.clone()).collect(),
+            Model::Segmentation(_) => Vec::new(),
+        };
+        WeightsError::UnknownHead {
+            file: self.label(Self::DESCRIPTION),
+            head: head.to_owned(),
+            known,
+        }
+    }
+
+    pub(super) fn invalid(&self, key: &'static str, problem: String) -> WeightsError {
+        WeightsError::Invalid {
+            file: self.label(Self::DESCRIPTION),
+            key,
+            problem,
+        }
+    }
+
+    fn wrong_kind(&self, expected: &'static str) -> WeightsError {
+        WeightsError::WrongKind {
+            file: self.label(Self::DESCRIPTION),
+            expected,
+        }
+    }
+}
+
+/// Leaves the bytes out, which are megabytes.
+impl std::fmt::Debug for Bundle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Bundle")
+            .field("origin", &self.origin)
+            .field("name", &self.description.name)
+            .field("sha256", &self.sha256)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Reads the version first, so that a newer format is named as such and not as a missing field.
+fn parse_description(json: &[u8], file: &str) -> Result<ModelDescription, WeightsError> {
+    #[derive(Deserialize)]
+    struct Versioned {
+        version: u32,
+    }
+    let not_a_description = |source| WeightsError::NotADescription {
+        file: file.to_owned(),
+        source,
+    };
+    let Versioned { version } = serde_json::from_slice(json).map_err(not_a_description)?;
+    if version != Bundle::VERSION {
+        return Err(WeightsError::UnsupportedVersion {
+            file: file.to_owned(),
+            version,
+            known: Bundle::VERSION,
+        });
+    }
+    serde_json::from_slice(json).map_err(not_a_description)
+}
+
+/// A bundle may come from anywhere; its description must not reach outside its folder.
+fn is_plain_file_name(name: &str) -> bool {
+    !name.starts_with('.')
+        && !name.is_empty()
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_'))
+}

@@ -1,0 +1,96 @@
+//! `model.json`: what a model is and how to feed it.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU16;
+
+use serde::{Deserialize, Serialize};
+
+/// Contents of `model.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ModelDescription {
+    /// Version of this format.
+    pub version: u32,
+    /// Name of the model; part of the provenance of what it reads.
+    pub name: String,
+    pub weights: FileReference,
+    #[serde(flatten)]
+    pub model: Model,
+    pub training: TrainingSummary,
+}
+
+/// A file beside `model.json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileReference {
+    /// Plain file name, no folders.
+    pub file: String,
+    /// SHA-256 of the file, hexadecimal, lower case.
+    pub sha256: String,
+}
+
+/// What a model does.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Model {
+    Segmentation(SegmentationModel),
+    Recognition(RecognitionModel),
+}
+
+/// Finds text lines in tiles of a binarised page.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SegmentationModel {
+    pub architecture: Architecture,
+    /// Side of a tile in pixels.
+    pub tile_size: NonZeroU16,
+    /// Probability from which a pixel counts as part of a line.
+    pub threshold: f32,
+}
+
+/// Reads line images.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RecognitionModel {
+    pub architecture: Architecture,
+    /// How line images become input.
+    pub preprocessing: serde_json::Value,
+    /// Value of empty paper in the input.
+    pub paper_value: f32,
+    /// JSON object with one list of symbols per head, in the order of the classes after the blank.
+    pub charset: FileReference,
+    pub heads: Vec<Head>,
+}
+
+/// Name and dimensions of a network.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Architecture {
+    pub name: String,
+    #[serde(flatten)]
+    pub dimensions: serde_json::Map<String, serde_json::Value>,
+}
+
+/// An output of a recognition network: scores over one charset.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Head {
+    /// Name, and key of the symbols in the charset file.
+    pub name: String,
+    /// Name of the layer in the weights file.
+    pub layer: String,
+}
+
+/// Where the weights come from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrainingSummary {
+    pub description: String,
+    pub data: Vec<TrainingData>,
+    /// Measured quality, by what was measured.
+    pub scores: BTreeMap<String, f64>,
+}
+
+/// A source of training data.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrainingData {
+    pub name: String,
+    pub licence: String,
+}
