@@ -34,6 +34,11 @@ impl JobStatus {
             Self::Cancelled => "cancelled",
         }
     }
+
+    /// Whether a job in this status has a `finished_at`.
+    pub const fn is_final(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
+    }
 }
 
 /// One run of a pipeline over volumes.

@@ -42,8 +42,11 @@ pub struct Task {
     pub status: TaskStatus,
     /// Failed tries so far, over all stages.
     pub attempts: i32,
+    /// `attempts` at which the task is terminal when the retry scope is the task.
     pub max_attempts: i32,
-    /// Failed tries of the current stage, for jobs whose retry scope is the stage.
+    /// Failed tries that a fresh start is worth. A rerun sets `max_attempts` to `attempts` plus this.
+    pub allowance: i32,
+    /// Failed tries of the current stage; `allowance` of them are terminal when the retry scope is the stage.
     pub stage_attempts: i32,
     pub generation: Generation,
     /// Lost leases in a row without progress; a poison volume shows here.

@@ -2,6 +2,10 @@
 //! conformance suite and serves unit tests. Neither decides anything: they apply [`crate::policy::transition`] to the
 //! rows that a fence matches, in one transaction.
 
+mod change;
+pub mod conformance;
+mod memory;
+
 use std::fmt;
 
 use async_trait::async_trait;
@@ -12,6 +16,8 @@ use crate::domain::{
     VolumeResults,
 };
 use crate::policy::transition::Event;
+
+pub use memory::MemoryStore;
 
 /// Why the store could not answer.
 #[derive(Debug, thiserror::Error)]

@@ -1,0 +1,77 @@
+//! What a change does to a task and its history, given the row as it is: shared by all stores, so that they cannot
+//! differ in it.
+
+use chrono::{DateTime, Utc};
+use serde_json::Value;
+
+use super::{Change, Expected, Outcome};
+use crate::domain::{Job, JobStatus, StageRun, StageRunStatus, Task};
+use crate::policy::transition::{self, Event};
+
+/// The outcome of `change` on the row `task` of `job`, and the history row that an applied change begins or ends.
+pub(super) fn apply(
+    task: &Task,
+    job: &Job,
+    change: &Change,
+    now: DateTime<Utc>,
+) -> (Outcome, Option<StageRun>) {
+    if !is_expected(task, &change.expected) {
+        return (Outcome::Fenced(Some(task.clone())), None);
+    }
+    if matches!(change.event, Event::Leased { .. }) && job.status != JobStatus::Running {
+        let reason = format!("job {} is {}", job.key, job.status.as_str());
+        return (Outcome::Illegal(reason), None);
+    }
+    match transition::next(task, &job.pipeline, job.config.retry_scope, &change.event, now) {
+        Ok(after) => {
+            let run = stage_run(task, &after, change, now);
+            (Outcome::Applied(after), run)
+        }
+        Err(illegal) => (Outcome::Illegal(illegal.to_string()), None),
+    }
+}
+
+fn is_expected(task: &Task, expected: &Expected) -> bool {
+    match expected {
+        Expected::Lease(fence) => task.fence().as_ref() == Some(fence),
+        Expected::Idle {
+            task: id,
+            position,
+            status,
+            attempts,
+            generation,
+        } => {
+            task.lease.is_none()
+                && task.id == *id
+                && task.position == *position
+                && task.status == *status
+                && task.attempts == *attempts
+                && task.generation == *generation
+        }
+    }
+}
+
+fn stage_run(before: &Task, after: &Task, change: &Change, now: DateTime<Utc>) -> Option<StageRun> {
+    let (leased, status, ended_at) = match change.event {
+        Event::Leased { .. } => (after, StageRunStatus::Running, None),
+        Event::Succeeded => (before, StageRunStatus::Done, Some(now)),
+        Event::Failed { .. } | Event::Quarantined { .. } => (before, StageRunStatus::Failed, Some(now)),
+        Event::Interrupted | Event::Rerun { .. } => (before, StageRunStatus::Interrupted, Some(now)),
+    };
+    Some(StageRun {
+        fence: leased.fence()?,
+        status,
+        worker: leased.lease.as_ref()?.worker.clone(),
+        started_at: leased.started_at?,
+        ended_at,
+        error: match status {
+            StageRunStatus::Failed => after.last_error.clone(),
+            StageRunStatus::Running | StageRunStatus::Done | StageRunStatus::Interrupted => None,
+        },
+        metrics: change
+            .metrics
+            .clone()
+            .unwrap_or_else(|| Value::Object(serde_json::Map::new())),
+        fingerprint: change.fingerprint.clone(),
+    })
+}

@@ -1,0 +1,116 @@
+use serde_json::json;
+
+use super::*;
+use crate::domain::{StageRunStatus, VolumeResults};
+
+pub(super) async fn suite(make: &impl AsyncFn() -> Store) {
+    every_lease_has_its_row(make().await).await;
+    quarantine_of_a_waiting_task_ends_no_run(make().await).await;
+    results_come_with_the_success(make().await).await;
+}
+
+async fn every_lease_has_its_row(store: Store) {
+    let (job, tasks) = job_with(&store, &["I1"]).await;
+    let failed = run_stage(&store, &job, &tasks[0], failure(ErrorCategory::Network)).await;
+    let interrupted = run_stage(&store, &job, &failed, Event::Interrupted).await;
+    let running = applied(&store, lease(&interrupted, &job, "third")).await;
+    let success = Change {
+        metrics: Some(json!({"pages": 12})),
+        fingerprint: Some("sha256:1f".to_owned()),
+        ..change(&running, Event::Succeeded)
+    };
+    let detected = applied(&store, success).await;
+    let reading = applied(&store, lease(&detected, &job, "fourth")).await;
+    applied(
+        &store,
+        change(
+            &reading,
+            Event::Rerun {
+                stage: stage("detect"),
+            },
+        ),
+    )
+    .await;
+
+    let runs = store.stage_runs(tasks[0].id).await.unwrap();
+    let statuses: Vec<_> = runs.iter().map(|run| run.status).collect();
+    assert_eq!(
+        statuses,
+        [
+            StageRunStatus::Failed,
+            StageRunStatus::Interrupted,
+            StageRunStatus::Done,
+            StageRunStatus::Interrupted
+        ]
+    );
+    assert_eq!(runs[0].error, failed.last_error);
+    assert_eq!(
+        (&runs[2].fence, &runs[2].worker.0[..]),
+        (&running.fence().unwrap(), "third")
+    );
+    assert_eq!(runs[2].metrics, json!({"pages": 12}));
+    assert_eq!(runs[2].fingerprint.as_deref(), Some("sha256:1f"));
+    assert_eq!((runs[2].started_at, runs[2].ended_at), (at(1), Some(at(1))));
+    assert_eq!(runs[3].error, None);
+    assert_eq!(
+        store.stage_runs(crate::domain::TaskId(4711)).await.unwrap(),
+        vec![]
+    );
+}
+
+async fn quarantine_of_a_waiting_task_ends_no_run(store: Store) {
+    let (job, tasks) = job_with(&store, &["I1"]).await;
+    let waiting = run_stage(&store, &job, &tasks[0], Event::Interrupted).await;
+    let error = StageError::new("detect", ErrorCategory::Runtime, "killed its workers");
+    let poison = applied(&store, change(&waiting, Event::Quarantined { error })).await;
+    assert_eq!(poison.last_error.unwrap().category, ErrorCategory::Poison);
+    let runs = store.stage_runs(tasks[0].id).await.unwrap();
+    assert!(matches!(&runs[..], [run] if run.status == StageRunStatus::Interrupted));
+    assert_eq!(store.settle_jobs(at(9)).await.unwrap().len(), 1);
+}
+
+async fn results_come_with_the_success(store: Store) {
+    let (job, tasks) = job_with(&store, &["I1"]).await;
+    let results = VolumeResults {
+        total_images: 300,
+        total_lines: 1800,
+        total_characters: 120_000,
+        processing_duration_ms: 1234.5,
+        dewarping_applied_count: 7,
+        nb_errors: 1,
+        confidence_mean: Some(0.75),
+        confidence_p10: Some(0.5),
+        confidence_p50: None,
+        confidence_p90: Some(1.0),
+    };
+    let detected = run_stage(&store, &job, &tasks[0], Event::Succeeded).await;
+    let reading = applied(&store, lease(&detected, &job, "w")).await;
+    let success = |results: &VolumeResults| Change {
+        results: Some(results.clone()),
+        ..change(&reading, Event::Succeeded)
+    };
+    assert_eq!(store.volume_results(tasks[0].id).await.unwrap(), None);
+    let done = applied(&store, success(&results)).await;
+    assert_eq!(
+        store.volume_results(tasks[0].id).await.unwrap(),
+        Some(results.clone())
+    );
+    fenced(&store, success(&VolumeResults::default())).await;
+    assert_eq!(
+        store.volume_results(tasks[0].id).await.unwrap(),
+        Some(results.clone())
+    );
+
+    let again = applied(&store, change(&done, Event::Rerun { stage: stage("read") })).await;
+    let reading = applied(&store, lease(&again, &job, "w")).await;
+    let better = VolumeResults {
+        nb_errors: 0,
+        ..results
+    };
+    let success = Change {
+        results: Some(better.clone()),
+        ..change(&reading, Event::Succeeded)
+    };
+    applied(&store, success).await;
+    assert_eq!(store.volume_results(tasks[0].id).await.unwrap(), Some(better));
+}

@@ -1,0 +1,203 @@
+use super::*;
+use crate::domain::{JobId, JobStatus, RetryScope, TaskStatus};
+use crate::state::StateError;
+
+pub(super) async fn suite(make: &impl AsyncFn() -> Store) {
+    a_job_reads_back(make().await).await;
+    a_key_is_taken_once(make().await).await;
+    a_job_without_a_key_is_named_by_its_number(make().await).await;
+    volumes_keep_their_order_and_count_once(make().await).await;
+    volumes_are_added_once(make().await).await;
+    only_running_jobs_have_open_tasks(make().await).await;
+    a_paused_job_hands_out_no_lease(make().await).await;
+    finished_tasks_are_not_open(make().await).await;
+    a_job_completes_when_all_tasks_are_done(make().await).await;
+    a_stage_border_is_not_an_end(make().await).await;
+    retry_scope_decides_what_is_terminal(make().await).await;
+    a_status_can_be_set_twice(make().await).await;
+}
+
+async fn a_job_reads_back(store: Store) {
+    let mut new = new_job("first", &["I1"]);
+    new.config.k_factor = 2.5;
+    let job = store.create_job(&new, at(0)).await.unwrap();
+    assert_eq!(job.key.as_str(), "first");
+    assert_eq!((job.status, job.created_at), (JobStatus::Running, at(0)));
+    assert_eq!((&job.pipeline, &job.config), (&new.pipeline, &new.config));
+    assert_eq!(store.job(&job.key).await.unwrap().as_ref(), Some(&job));
+    assert_eq!(store.job_by_id(job.id).await.unwrap(), Some(job));
+    assert_eq!(store.job(&JobKey::new("other").unwrap()).await.unwrap(), None);
+    assert_eq!(store.job_by_id(JobId(4711)).await.unwrap(), None);
+    assert_eq!(store.tasks(JobId(4711)).await.unwrap(), vec![]);
+}
+
+async fn a_key_is_taken_once(store: Store) {
+    let (job, tasks) = job_with(&store, &["I1"]).await;
+    let again = store.create_job(&new_job("job", &["I2"]), at(1)).await;
+    assert!(matches!(again, Err(StateError::JobExists(key)) if key == job.key));
+    assert_eq!(
+        store.tasks(job.id).await.unwrap(),
+        tasks,
+        "nothing of it is written"
+    );
+}
+
+async fn a_job_without_a_key_is_named_by_its_number(store: Store) {
+    let mut new = new_job("x", &["I1"]);
+    new.key = None;
+    let first = store.create_job(&new, at(0)).await.unwrap();
+    assert_eq!(first.key.as_str(), format!("J{}", first.id));
+    let squatter = format!("J{}", first.id.0 + 2);
+    store.create_job(&new_job(&squatter, &[]), at(0)).await.unwrap();
+    let next = store.create_job(&new, at(0)).await.unwrap();
+    assert_eq!(next.key.as_str(), format!("J{}", next.id));
+}
+
+async fn volumes_keep_their_order_and_count_once(store: Store) {
+    let (_, tasks) = job_with(&store, &["I3", "I1", "I2"]).await;
+    let names: Vec<&str> = tasks.iter().map(|task| task.volume.i_id()).collect();
+    assert_eq!(names, ["I3", "I1", "I2"]);
+    let repeated = store
+        .create_job(&new_job("twice", &["I1", "I2", "I1"]), at(0))
+        .await
+        .unwrap();
+    let tasks = store.tasks(repeated.id).await.unwrap();
+    let names: Vec<&str> = tasks.iter().map(|task| task.volume.i_id()).collect();
+    assert_eq!(names, ["I1", "I2"]);
+    assert!(
+        tasks
+            .iter()
+            .all(|task| (task.max_attempts, task.allowance) == (2, 2))
+    );
+}
+
+async fn volumes_are_added_once(store: Store) {
+    let (job, _) = job_with(&store, &["I1"]).await;
+    let more = volumes(&["I1", "I2", "I3", "I2"]);
+    assert_eq!(store.add_volumes(job.id, &more).await.unwrap(), 2);
+    assert_eq!(store.add_volumes(job.id, &more).await.unwrap(), 0);
+    let tasks = store.tasks(job.id).await.unwrap();
+    assert_eq!((tasks.len(), tasks[2].max_attempts), (3, 2));
+    assert!(matches!(
+        store.add_volumes(JobId(4711), &more).await,
+        Err(StateError::NoSuchJob(_))
+    ));
+}
+
+async fn only_running_jobs_have_open_tasks(store: Store) {
+    let (job, tasks) = job_with(&store, &["I1", "I2"]).await;
+    let open = store.open_tasks().await.unwrap();
+    let open_tasks: Vec<Task> = open.iter().map(|(task, _)| task.clone()).collect();
+    assert_eq!(open_tasks, tasks);
+    assert_eq!(*open[0].1, job);
+    for status in [JobStatus::Paused, JobStatus::Cancelled, JobStatus::Created] {
+        store.set_job_status(job.id, status, at(5)).await.unwrap();
+        assert_eq!(store.open_tasks().await.unwrap(), vec![]);
+    }
+    store
+        .set_job_status(job.id, JobStatus::Running, at(6))
+        .await
+        .unwrap();
+    assert_eq!(store.open_tasks().await.unwrap().len(), 2);
+}
+
+async fn a_paused_job_hands_out_no_lease(store: Store) {
+    let (job, tasks) = job_with(&store, &["I1", "I2"]).await;
+    let running = applied(&store, lease(&tasks[0], &job, "w")).await;
+    store
+        .set_job_status(job.id, JobStatus::Paused, at(5))
+        .await
+        .unwrap();
+    let refused = store.commit(&[lease(&tasks[1], &job, "w")], at(6)).await.unwrap();
+    assert!(matches!(refused[..], [Outcome::Illegal(_)]));
+    assert_eq!(current(&store, &tasks[1]).await, tasks[1]);
+    applied(&store, change(&running, Event::Succeeded)).await;
+}
+
+async fn finished_tasks_are_not_open(store: Store) {
+    let (job, tasks) = job_with(&store, &["I1", "I2", "I3"]).await;
+    let detected = run_stage(&store, &job, &tasks[0], Event::Succeeded).await;
+    run_stage(&store, &job, &detected, Event::Succeeded).await;
+    run_stage(&store, &job, &tasks[1], failure(ErrorCategory::Input)).await;
+    let retryable = run_stage(&store, &job, &tasks[2], failure(ErrorCategory::Network)).await;
+    let open: Vec<Task> = store
+        .open_tasks()
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|(task, _)| task)
+        .collect();
+    assert_eq!(open, [retryable]);
+}
+
+async fn a_job_completes_when_all_tasks_are_done(store: Store) {
+    let (job, tasks) = job_with(&store, &["I1", "I2"]).await;
+    for task in &tasks {
+        assert_eq!(store.settle_jobs(at(9)).await.unwrap(), vec![]);
+        let detected = run_stage(&store, &job, task, Event::Succeeded).await;
+        run_stage(&store, &job, &detected, Event::Succeeded).await;
+    }
+    let settled = store.settle_jobs(at(10)).await.unwrap();
+    assert_eq!(
+        settled,
+        [Job {
+            status: JobStatus::Completed,
+            finished_at: Some(at(10)),
+            ..job.clone()
+        }]
+    );
+    assert_eq!(store.job_by_id(job.id).await.unwrap().as_ref(), settled.first());
+    assert_eq!(store.settle_jobs(at(11)).await.unwrap(), vec![]);
+}
+
+async fn a_stage_border_is_not_an_end(store: Store) {
+    let (job, tasks) = job_with(&store, &["I1", "I2"]).await;
+    run_stage(&store, &job, &tasks[0], failure(ErrorCategory::Input)).await;
+    let waiting = run_stage(&store, &job, &tasks[1], Event::Succeeded).await;
+    assert_eq!(waiting.status, TaskStatus::Done);
+    assert_eq!(store.settle_jobs(at(9)).await.unwrap(), vec![]);
+    run_stage(&store, &job, &waiting, Event::Succeeded).await;
+    let settled = store.settle_jobs(at(10)).await.unwrap();
+    assert_eq!(settled[0].status, JobStatus::Failed);
+}
+
+async fn retry_scope_decides_what_is_terminal(store: Store) {
+    for (scope, is_terminal) in [(RetryScope::Task, true), (RetryScope::Stage, false)] {
+        let mut new = new_job(&format!("{scope:?}"), &["I1"]);
+        new.config.retry_scope = scope;
+        let job = store.create_job(&new, at(0)).await.unwrap();
+        let task = store.tasks(job.id).await.unwrap().remove(0);
+        let task = run_stage(&store, &job, &task, failure(ErrorCategory::Network)).await;
+        let task = run_stage(&store, &job, &task, Event::Succeeded).await;
+        let task = run_stage(&store, &job, &task, failure(ErrorCategory::Network)).await;
+        assert_eq!(task.attempts, 2);
+        assert_eq!(task.not_before.is_none(), is_terminal);
+        let settled = store.settle_jobs(at(9)).await.unwrap();
+        assert_eq!(settled.iter().any(|settled| settled.id == job.id), is_terminal);
+    }
+}
+
+async fn a_status_can_be_set_twice(store: Store) {
+    let (job, _) = job_with(&store, &["I1"]).await;
+    for seconds in [5, 6] {
+        store
+            .set_job_status(job.id, JobStatus::Cancelled, at(seconds))
+            .await
+            .unwrap();
+        let job = store.job_by_id(job.id).await.unwrap().unwrap();
+        assert_eq!((job.status, job.finished_at), (JobStatus::Cancelled, Some(at(5))));
+    }
+    store
+        .set_job_status(job.id, JobStatus::Running, at(7))
+        .await
+        .unwrap();
+    let reopened = store.job_by_id(job.id).await.unwrap().unwrap();
+    assert_eq!(
+        (reopened.status, reopened.finished_at),
+        (JobStatus::Running, None)
+    );
+    assert!(matches!(
+        store.set_job_status(JobId(4711), JobStatus::Paused, at(8)).await,
+        Err(StateError::NoSuchJob(_))
+    ));
+}

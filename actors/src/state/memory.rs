@@ -1,0 +1,280 @@
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+
+use super::change::apply;
+use super::{Change, Heartbeat, Outcome, StateError, StateStore};
+use crate::domain::{
+    Generation, Job, JobId, JobKey, JobStatus, NewJob, Position, StageRun, Task, TaskId, TaskStatus,
+    VolumeId, VolumeResults,
+};
+use crate::policy::transition::{is_finished, is_terminal};
+
+/// A [`StateStore`] that lives as long as the process, for tests. One lock makes every method a transaction.
+#[derive(Debug, Default)]
+pub struct MemoryStore {
+    tables: Mutex<Tables>,
+}
+
+#[derive(Debug, Default)]
+struct Tables {
+    last_job: i64,
+    last_task: i64,
+    jobs: BTreeMap<JobId, JobRow>,
+    tasks: BTreeMap<TaskId, Task>,
+    stage_runs: HashMap<TaskId, Vec<StageRun>>,
+    volume_results: HashMap<TaskId, VolumeResults>,
+}
+
+#[derive(Debug)]
+struct JobRow {
+    job: Arc<Job>,
+    max_attempts: i32,
+}
+
+impl MemoryStore {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Every method writes only once nothing can fail any more, so a panic elsewhere leaves no half change behind.
+    fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Tables {
+    fn has_key(&self, key: &str) -> bool {
+        self.jobs.values().any(|row| row.job.key.as_str() == key)
+    }
+
+    fn job_tasks(&self, id: JobId) -> impl Iterator<Item = &Task> {
+        self.tasks.values().filter(move |task| task.job_id == id)
+    }
+
+    fn add_tasks(&mut self, id: JobId, volumes: &[VolumeId], max_attempts: i32) -> u64 {
+        let mut known: HashSet<VolumeId> = self.job_tasks(id).map(|task| task.volume.clone()).collect();
+        let mut added = 0;
+        for volume in volumes {
+            if known.insert(volume.clone()) {
+                self.last_task += 1;
+                let task = new_task(TaskId(self.last_task), id, volume.clone(), max_attempts);
+                self.tasks.insert(task.id, task);
+                added += 1;
+            }
+        }
+        added
+    }
+
+    fn record(&mut self, run: StageRun) {
+        let runs = self.stage_runs.entry(run.fence.task).or_default();
+        match runs.iter_mut().find(|known| known.fence == run.fence) {
+            Some(known) => *known = run,
+            None => runs.push(run),
+        }
+    }
+}
+
+fn new_task(id: TaskId, job_id: JobId, volume: VolumeId, max_attempts: i32) -> Task {
+    Task {
+        id,
+        job_id,
+        volume,
+        position: Position::Pending,
+        status: TaskStatus::Pending,
+        attempts: 0,
+        max_attempts,
+        allowance: max_attempts,
+        stage_attempts: 0,
+        generation: Generation(0),
+        interruptions: 0,
+        not_before: None,
+        lease: None,
+        last_error: None,
+        started_at: None,
+        done_at: None,
+    }
+}
+
+#[async_trait]
+impl StateStore for MemoryStore {
+    async fn create_job(&self, new: &NewJob, now: DateTime<Utc>) -> Result<Job, StateError> {
+        let mut tables = self.tables();
+        let key = match &new.key {
+            Some(key) if tables.has_key(key.as_str()) => return Err(StateError::JobExists(key.clone())),
+            Some(key) => {
+                tables.last_job += 1;
+                key.clone()
+            }
+            None => loop {
+                tables.last_job += 1;
+                let key = format!("J{}", tables.last_job);
+                if !tables.has_key(&key) {
+                    break JobKey::new(key).map_err(|error| StateError::Corrupt(error.to_string()))?;
+                }
+            },
+        };
+        let job = Job {
+            id: JobId(tables.last_job),
+            key,
+            operation: new.operation.clone(),
+            pipeline: new.pipeline.clone(),
+            config: new.config.clone(),
+            status: JobStatus::Running,
+            created_at: now,
+            finished_at: None,
+        };
+        let row = JobRow {
+            job: Arc::new(job.clone()),
+            max_attempts: new.max_attempts,
+        };
+        tables.jobs.insert(job.id, row);
+        tables.add_tasks(job.id, &new.volumes, new.max_attempts);
+        Ok(job)
+    }
+
+    async fn job(&self, key: &JobKey) -> Result<Option<Job>, StateError> {
+        let tables = self.tables();
+        let row = tables.jobs.values().find(|row| row.job.key == *key);
+        Ok(row.map(|row| (*row.job).clone()))
+    }
+
+    async fn job_by_id(&self, id: JobId) -> Result<Option<Job>, StateError> {
+        Ok(self.tables().jobs.get(&id).map(|row| (*row.job).clone()))
+    }
+
+    async fn add_volumes(&self, id: JobId, volumes: &[VolumeId]) -> Result<u64, StateError> {
+        let mut tables = self.tables();
+        let max_attempts = match tables.jobs.get(&id) {
+            Some(row) => row.max_attempts,
+            None => return Err(StateError::NoSuchJob(id.to_string())),
+        };
+        Ok(tables.add_tasks(id, volumes, max_attempts))
+    }
+
+    async fn set_job_status(
+        &self,
+        id: JobId,
+        status: JobStatus,
+        now: DateTime<Utc>,
+    ) -> Result<(), StateError> {
+        let mut tables = self.tables();
+        let row = tables
+            .jobs
+            .get_mut(&id)
+            .ok_or_else(|| StateError::NoSuchJob(id.to_string()))?;
+        if row.job.status != status {
+            let job = Arc::make_mut(&mut row.job);
+            job.status = status;
+            job.finished_at = status.is_final().then_some(now);
+        }
+        Ok(())
+    }
+
+    async fn tasks(&self, job: JobId) -> Result<Vec<Task>, StateError> {
+        Ok(self.tables().job_tasks(job).cloned().collect())
+    }
+
+    async fn task(&self, id: TaskId) -> Result<Option<Task>, StateError> {
+        Ok(self.tables().tasks.get(&id).cloned())
+    }
+
+    async fn open_tasks(&self) -> Result<Vec<(Task, Arc<Job>)>, StateError> {
+        let tables = self.tables();
+        let open = tables.tasks.values().filter_map(|task| {
+            let job = &tables.jobs.get(&task.job_id)?.job;
+            let is_open = job.status == JobStatus::Running && !is_finished(task, job.config.retry_scope);
+            is_open.then(|| (task.clone(), Arc::clone(job)))
+        });
+        Ok(open.collect())
+    }
+
+    async fn commit(&self, changes: &[Change], now: DateTime<Utc>) -> Result<Vec<Outcome>, StateError> {
+        let mut tables = self.tables();
+        let mut outcomes = Vec::with_capacity(changes.len());
+        for change in changes {
+            let id = change.expected.task();
+            let row = tables
+                .tasks
+                .get(&id)
+                .and_then(|task| Some((task, &tables.jobs.get(&task.job_id)?.job)));
+            let Some((task, job)) = row else {
+                outcomes.push(Outcome::Fenced(None));
+                continue;
+            };
+            let (outcome, run) = apply(task, job, change, now);
+            if let Outcome::Applied(after) = &outcome {
+                tables.tasks.insert(id, after.clone());
+                if let Some(results) = &change.results {
+                    tables.volume_results.insert(id, results.clone());
+                }
+            }
+            if let Some(run) = run {
+                tables.record(run);
+            }
+            outcomes.push(outcome);
+        }
+        Ok(outcomes)
+    }
+
+    async fn renew_leases(&self, beats: &[Heartbeat]) -> Result<Vec<bool>, StateError> {
+        let mut tables = self.tables();
+        let renewed = beats.iter().map(|beat| {
+            let task = tables.tasks.get_mut(&beat.fence.task);
+            let Some(task) = task.filter(|task| task.fence().as_ref() == Some(&beat.fence)) else {
+                return false;
+            };
+            if let Some(lease) = &mut task.lease {
+                lease.until = lease.until.max(beat.until);
+            }
+            true
+        });
+        Ok(renewed.collect())
+    }
+
+    async fn settle_jobs(&self, now: DateTime<Utc>) -> Result<Vec<Job>, StateError> {
+        let mut tables = self.tables();
+        let Tables { jobs, tasks, .. } = &mut *tables;
+        let mut settled = Vec::new();
+        for row in jobs
+            .values_mut()
+            .filter(|row| row.job.status == JobStatus::Running)
+        {
+            let (id, scope) = (row.job.id, row.job.config.retry_scope);
+            let mut tasks = tasks.values().filter(|task| task.job_id == id);
+            if !tasks.clone().all(|task| is_finished(task, scope)) {
+                continue;
+            }
+            let job = Arc::make_mut(&mut row.job);
+            job.status = if tasks.any(|task| is_terminal(task, scope)) {
+                JobStatus::Failed
+            } else {
+                JobStatus::Completed
+            };
+            job.finished_at = Some(now);
+            settled.push(job.clone());
+        }
+        Ok(settled)
+    }
+
+    async fn stage_runs(&self, task: TaskId) -> Result<Vec<StageRun>, StateError> {
+        Ok(self.tables().stage_runs.get(&task).cloned().unwrap_or_default())
+    }
+
+    async fn volume_results(&self, task: TaskId) -> Result<Option<VolumeResults>, StateError> {
+        Ok(self.tables().volume_results.get(&task).cloned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::conformance;
+
+    #[tokio::test]
+    async fn passes_the_conformance_suite() {
+        conformance::suite(async || Arc::new(MemoryStore::new()) as Arc<dyn StateStore>).await;
+    }
+}
