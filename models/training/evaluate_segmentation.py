@@ -61,12 +61,14 @@ def probabilities(model: torch.nn.Module, frame: np.ndarray) -> np.ndarray:
     return stitch(torch.cat(rows).numpy().reshape(grid.shape), frame.shape[::-1])
 
 
-def components(mask: np.ndarray, smallest_height: int = 4) -> tuple[list[Component], np.ndarray]:
-    """Components that pass the area and width filter of the runtime."""
+def components(
+    mask: np.ndarray, smallest_height: int = 4, smallest_area: float = 0.001
+) -> tuple[list[Component], np.ndarray]:
+    """Components that pass the area and width filter of the runtime; `smallest_area` is a share of the page."""
     count, labels, stats, _ = cv2.connectedComponentsWithStats(mask)
     height, width = mask.shape
     found = [Component(i, *map(int, stats[i])) for i in range(1, count)]
-    kept = [c for c in found if c.area > 0.001 * height * width and c.width >= 0.01 * width and c.height >= smallest_height]
+    kept = [c for c in found if c.area > smallest_area * height * width and c.width >= 0.01 * width and c.height >= smallest_height]
     return kept, labels
 
 

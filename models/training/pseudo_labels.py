@@ -2,10 +2,10 @@
 
     python pseudo_labels.py --weights checkpoint.safetensors --real REAL_DIR --out REAL_POOL --overlays OVERLAYS
 
-A checkpoint finds the lines of each page that is not held out. Where their number is the number of lines of the
-transcription, each line is replaced by a smooth band along its head line: a low polynomial through the middle of the
-prediction, with the height that the page shows. Pages with another number, and those named with `--exclude` after looking
-at the overlays, are left out.
+A checkpoint finds the lines of each page that is not held out. Where it finds as many lines as the transcription has, or
+some more that are short or stand outside the block of text, each line is replaced by a smooth band along its head line: a low
+polynomial through the middle of the prediction, with the height that the page shows. What else was found becomes background.
+Other pages, and those named with `--exclude` after looking at the overlays, are left out.
 """
 
 import argparse
@@ -17,10 +17,9 @@ import torch
 
 from evaluate_segmentation import Component, components, held_out_names, merge_rows, overlay, probabilities, real_pages
 from page_preparation import prepare, tiles
-from render_pages import ABOVE_HEAD, BELOW_HEAD
 from train_segmentation import load
 
-BAND_SHARE = ABOVE_HEAD + BELOW_HEAD
+LONGEST_EXTRA = 0.6
 
 
 def middle_curve(probability: np.ndarray, labels: np.ndarray, row: list[Component]) -> tuple[np.ndarray, np.ndarray, float]:
@@ -45,11 +44,21 @@ def middle_curve(probability: np.ndarray, labels: np.ndarray, row: list[Componen
     return columns, smooth, thickness
 
 
-def smooth_bands(frame: np.ndarray, probability: np.ndarray) -> tuple[np.ndarray, int]:
+def without_extra_rows(rows: list[list[Component]], wanted: int) -> list[list[Component]]:
+    """The `wanted` widest rows, if the others are so short that they cannot be lines of the block; otherwise all rows."""
+    ink = lambda row: sum(c.width for c in row)
+    by_width = sorted(rows, key=ink, reverse=True)
+    kept, extra = by_width[:wanted], by_width[wanted:]
+    if not extra or ink(extra[0]) > LONGEST_EXTRA * ink(kept[-1]):
+        return rows
+    return sorted(kept, key=lambda row: row[0].centre_y)
+
+
+def smooth_bands(frame: np.ndarray, probability: np.ndarray, wanted: int) -> tuple[np.ndarray, int]:
     """Bands of a frame and how many lines they are."""
     mask = (probability > 0.5).astype(np.uint8)
-    found, labels = components(mask)
-    rows = merge_rows(found)
+    found, labels = components(mask, smallest_area=0.0003)
+    rows = without_extra_rows(merge_rows(found), wanted)
     bands = np.zeros(frame.shape, np.uint8)
     curves = [middle_curve(probability, labels, row) for row in rows]
     if not curves:
@@ -80,7 +89,7 @@ def main():
         if path.stem in held_out or path.stem.startswith(tuple(arguments.exclude)):
             continue
         frame = prepare(cv2.imread(str(path), cv2.IMREAD_GRAYSCALE))
-        bands, found = smooth_bands(frame, probabilities(model, frame))
+        bands, found = smooth_bands(frame, probabilities(model, frame), wanted)
         print(f"{path.stem}: {found} of {wanted} lines", flush=True)
         if arguments.overlays:
             folder = Path(arguments.overlays) / ("used" if found == wanted else "left_out")
@@ -89,7 +98,7 @@ def main():
             inputs.append(np.packbits(tiles(frame, 1).reshape(-1, 512, 512), axis=-1))
             labels.append(np.packbits(tiles(bands, 0).reshape(-1, 512, 512), axis=-1))
     Path(arguments.out).mkdir(parents=True, exist_ok=True)
-    np.savez(Path(arguments.out) / "real.npz", pages=np.concatenate(inputs), bands=np.concatenate(labels))
+    np.savez(Path(arguments.out) / f"{Path(arguments.weights).stem}.npz", pages=np.concatenate(inputs), bands=np.concatenate(labels))
     print(f"{len(inputs)} pages")
 
 

@@ -601,6 +601,28 @@ def scratches(rng: random.Random, image: np.ndarray, level: float, count: int):
         cv2.line(image, (x, y), end, level, rng.choice((1, 1, 2, 3)))
 
 
+def ragged_edges(rng: random.Random, image: np.ndarray, level: float, count: int):
+    """Long uneven strokes and strips of dirt along the upper and lower edge of a leaf."""
+    height, width = image.shape
+    for _ in range(count):
+        near = height * abs(rng.gauss(0, 0.06))
+        y = near if rng.random() < 0.5 else height - near
+        start = rng.uniform(-0.3, 0.8) * width
+        end = start + rng.uniform(0.15, 1.2) * width
+        points = rng.randint(8, 90)
+        x = np.linspace(start, end, points)
+        walk = np.cumsum([rng.gauss(0, 1) for _ in range(points)])
+        walk = (walk - np.linspace(0, walk[-1], points)) * rng.uniform(0.001, 0.006) * height
+        outline = np.stack([x, y + walk + np.linspace(0, rng.gauss(0, 0.02) * height, points)], 1).astype(np.int32)
+        cv2.polylines(image, [outline], False, level, rng.choice((1, 1, 2, 3, 5)))
+        if rng.random() < 0.5:
+            depth = rng.uniform(0.005, 0.03) * height
+            for _ in range(int((end - start) * rng.uniform(0.02, 0.25))):
+                at = rng.randrange(points)
+                spot = (int(outline[at, 0] + rng.gauss(0, 0.02) * width), int(outline[at, 1] + rng.gauss(0, 1) * depth))
+                cv2.circle(image, spot, rng.choice((0, 1, 1, 2)), level, -1)
+
+
 def specks(rng: random.Random, noise: np.random.Generator, height: int, width: int) -> np.ndarray:
     """Blotches and fibres of coarse paper, denser in some regions; 0..1."""
     grain = cv2.GaussianBlur(noise.random((height, width), dtype=np.float32), (0, 0), rng.uniform(0.7, 2.2))
@@ -620,6 +642,8 @@ def bilevel_scan(rng: random.Random, noise: np.random.Generator, strokes: np.nda
     grey = np.where(black, 0, 255).astype(np.uint8)
     if rng.random() < 0.25:
         scratches(rng, grey, 0, rng.randint(1, 12))
+    if rng.random() < 0.3:
+        ragged_edges(rng, grey, 0, rng.randint(1, 4))
     dark_edges(rng, grey, 0.2)
     return grey
 
@@ -665,6 +689,8 @@ def grey_scan(rng: random.Random, noise: np.random.Generator, strokes: np.ndarra
         page -= specks(rng, noise, height, width) * rng.uniform(0.25, 0.7) * paper
     if rng.random() < 0.3:
         scratches(rng, page, paper * rng.uniform(0.5, 0.85), rng.randint(3, 60))
+    if rng.random() < 0.4:
+        ragged_edges(rng, page, paper * rng.uniform(0.1, 0.7), rng.randint(1, 6))
     if rng.random() < 0.3:
         back = cv2.GaussianBlur(np.fliplr(strokes), (0, 0), max(0.8, letter * rng.uniform(0.03, 0.12)))
         page -= np.roll(back, rng.randint(-20, 20), 0) * rng.uniform(3, paper * 0.14)

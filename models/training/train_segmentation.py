@@ -153,9 +153,7 @@ def main():
     pool = Pool(arguments.pool)
     pools = [(1.0, pool)]
     if arguments.real:
-        real = Pool(arguments.real)
-        real.refresh()
-        pools = [(1 - arguments.real_share, pool), (arguments.real_share, real)]
+        pools = [(1 - arguments.real_share, pool), (arguments.real_share, Pool(arguments.real))]
 
     model = load(arguments.init) if arguments.init else SegmentationNet()
     model = model.to(memory_format=torch.channels_last).train()
@@ -168,7 +166,8 @@ def main():
     started, running, step, progress = time.time(), 0.0, 0, 0.0
     while progress < 1:
         if step % 100 == 0:
-            pool.refresh()
+            for _, source in pools:
+                source.refresh()
         rate = arguments.rate * learning_rate_share(progress)
         for group in optimiser.param_groups:
             group["lr"] = rate
