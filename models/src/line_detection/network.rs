@@ -10,9 +10,10 @@ use burn::tensor::activation::{relu, sigmoid};
 use burn::tensor::module::interpolate;
 use burn::tensor::ops::{InterpolateMode, InterpolateOptions};
 use burn::tensor::{Tensor, TensorData};
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::device::{ComputeDevice, read};
+use crate::device::{ComputeDevice, DeviceKind, read};
 use crate::inference::{InferenceError, Segmenter, TileBatch};
 use crate::weights::WeightsError;
 use crate::weights::layers::{Conv2dShape, LayerLoader, Shift};
@@ -152,7 +153,8 @@ fn upsample_twice(map: Tensor<4>) -> Tensor<4> {
     )
 }
 
-/// A [`Segmenter`] around the network `patch-segmenter`.
+/// A [`Segmenter`] around the network `patch-segmenter`. The processor takes each tile by itself, as many at a time as the
+/// device has threads: batches only drive the data out of its caches. A GPU takes them in batches.
 #[derive(Debug)]
 pub struct PatchSegmenter {
     network: Network,
@@ -161,7 +163,7 @@ pub struct PatchSegmenter {
 }
 
 impl PatchSegmenter {
-    /// Tiles computed at once; bounds the memory that a large page takes.
+    /// Tiles that a GPU computes at once; bounds the memory that a large page takes.
     const TILES_AT_ONCE: usize = 8;
 
     pub(crate) fn load(
@@ -195,15 +197,18 @@ impl Segmenter for PatchSegmenter {
                 actual: values.len(),
             });
         }
-        let mut probabilities = Vec::with_capacity(values.len());
-        for batch in values.chunks(Self::TILES_AT_ONCE * area) {
-            probabilities.extend(self.device.run(|| {
-                let data = TensorData::new(batch.to_vec(), [batch.len() / area, 1, *size, *size]);
-                read(sigmoid(
-                    self.network.forward(Tensor::from_data(data, self.device.burn())),
-                ))
-            })?);
-        }
-        Ok(probabilities)
+        let infer = |batch: &[f32]| {
+            let data = TensorData::new(batch.to_vec(), [batch.len() / area, 1, *size, *size]);
+            read(sigmoid(
+                self.network.forward(Tensor::from_data(data, self.device.burn())),
+            ))
+        };
+        let probabilities = self.device.run(|| match self.device.kind() {
+            DeviceKind::Cpu => values.par_chunks(area).map(infer).collect::<Result<Vec<_>, _>>(),
+            DeviceKind::Wgpu | DeviceKind::Cuda => {
+                values.chunks(Self::TILES_AT_ONCE * area).map(infer).collect()
+            }
+        })?;
+        Ok(probabilities.concat())
     }
 }
