@@ -6,8 +6,8 @@ use std::num::NonZeroUsize;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use parkhang_models::device::{ComputeDevice, DeviceSpec};
-use parkhang_models::inference::LineBatch;
-use parkhang_models::weights::{load_recognizer, shipped};
+use parkhang_models::inference::{LineBatch, TileBatch};
+use parkhang_models::weights::{load_recognizer, load_segmenter, shipped};
 
 /// Ink in a regular pattern; the time does not depend on the values.
 fn pattern(count: usize) -> Vec<f32> {
@@ -32,6 +32,18 @@ fn networks(criterion: &mut Criterion) {
             bencher.iter(|| network.logits(&line).expect("scores"));
         });
     }
+
+    let segmenter = shipped::line_segmenter().expect("the shipped segmenter");
+    let network = load_segmenter(&segmenter, &device).expect("its network");
+    let size = network.tile_size();
+    let tiles = TileBatch {
+        size,
+        count: 8,
+        values: pattern(8 * size * size),
+    };
+    criterion.bench_function("segmenter, 8 tiles", |bencher| {
+        bencher.iter(|| network.line_probabilities(&tiles).expect("probabilities"));
+    });
 }
 
 criterion_group!(benches, networks);

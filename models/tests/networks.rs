@@ -184,3 +184,34 @@ fn segmenter_probabilities_equal_pytorch() {
         Err(InferenceError::Shape { .. })
     ));
 }
+
+#[test]
+fn the_shipped_segmenter_marks_the_lines_of_a_rendered_page() {
+    let bundle = shipped::line_segmenter().unwrap();
+    let threshold = bundle.segmentation().unwrap().threshold;
+    let segmenter = load_segmenter(&bundle, &cpu(1)).unwrap();
+    let pixels = |name: &str| {
+        image::open(fixture("rendered-tile").join(name))
+            .unwrap()
+            .into_luma8()
+            .into_raw()
+    };
+    let values = pixels("page.png")
+        .into_iter()
+        .map(|paper| f32::from(paper) / 255.0)
+        .collect();
+    let tile = TileBatch {
+        size: 512,
+        count: 1,
+        values,
+    };
+    let probabilities = segmenter.line_probabilities(&tile).unwrap();
+    let (mut both, mut either) = (0, 0);
+    for (probability, band) in probabilities.into_iter().zip(pixels("bands.png")) {
+        let (found, expected) = (probability > threshold, band > 0);
+        both += u32::from(found && expected);
+        either += u32::from(found || expected);
+    }
+    let overlap = f64::from(both) / f64::from(either);
+    assert!(overlap > 0.75, "intersection over union is {overlap}");
+}

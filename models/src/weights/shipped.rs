@@ -26,6 +26,23 @@ pub fn recogniser() -> Result<Bundle, WeightsError> {
     )
 }
 
+/// The line segmenter in `models/weights/line-segmenter`.
+pub fn line_segmenter() -> Result<Bundle, WeightsError> {
+    built_in(
+        "line-segmenter",
+        &[
+            (
+                Bundle::DESCRIPTION,
+                include_bytes!("../../weights/line-segmenter/model.json"),
+            ),
+            (
+                "weights.safetensors",
+                include_bytes!("../../weights/line-segmenter/weights.safetensors"),
+            ),
+        ],
+    )
+}
+
 fn built_in(name: &str, files: &[(&str, &'static [u8])]) -> Result<Bundle, WeightsError> {
     let origin = format!("built-in {name}");
     Bundle::assemble(origin.clone(), |wanted| {
