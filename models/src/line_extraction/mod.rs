@@ -1,1 +1,55 @@
-//! From line contours to ordered line images.
+//! From line contours to ordered line images: joining the parts of a line, reading order, and cutting with a margin that
+//! adapts to the page. This room does not know how contours were found nor what reads the images.
+
+mod config;
+mod cut;
+#[cfg(test)]
+mod golden;
+mod order;
+mod page;
+
+pub use config::{Background, ExtractionConfig, Trim};
+pub use cut::{LineImage, cut_line};
+pub use order::build_lines;
+pub use page::{StraightPage, straight_page};
+
+use crate::page::geometry::{Contour, Point, Rect, bounding_rect};
+
+/// One line of text on a page, in pixels of the image its contour was made for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TextLine {
+    /// Place in reading order, from 0.
+    pub index: usize,
+    pub contour: Contour,
+    pub bounding_box: Rect,
+    /// Middle of the bounding box, rounded down.
+    pub center: Point,
+}
+
+impl TextLine {
+    /// `None` for a contour without points.
+    pub fn new(index: usize, contour: Contour) -> Option<Self> {
+        if contour.is_empty() {
+            return None;
+        }
+        let bounding_box = bounding_rect(&contour);
+        let center = Point::new(
+            bounding_box.x + bounding_box.width / 2,
+            bounding_box.y + bounding_box.height / 2,
+        );
+        Some(Self {
+            index,
+            contour,
+            bounding_box,
+            center,
+        })
+    }
+
+    fn doubled_middle_x(&self) -> i64 {
+        2 * i64::from(self.bounding_box.x) + i64::from(self.bounding_box.width)
+    }
+
+    fn doubled_middle_y(&self) -> i64 {
+        2 * i64::from(self.bounding_box.y) + i64::from(self.bounding_box.height)
+    }
+}

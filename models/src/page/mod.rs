@@ -10,4 +10,5 @@ pub mod resize;
 mod simd;
 pub mod spline;
 pub mod threshold;
+pub mod tone;
 pub mod warp;

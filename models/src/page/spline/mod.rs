@@ -72,6 +72,34 @@ impl ThinPlateSpline {
         })
     }
 
+    /// The same map of a plane whose unit is `1 / factor` of this one's: `p` goes to `factor * transform(p / factor)`.
+    /// `factor` is positive.
+    #[must_use]
+    pub fn scaled(&self, factor: f64) -> Self {
+        let scale = |(x, y): (f64, f64)| (x * factor, y * factor);
+        let scaled_bend = |bend: &Bend| Bend {
+            center: scale(bend.center),
+            weight: (bend.weight.0 / factor, bend.weight.1 / factor),
+        };
+        let bends: Vec<Bend> = self.bends.iter().map(scaled_bend).collect();
+        // The kernel of a scaled distance is the scaled kernel but for a multiple of r^2. The weights sum to zero, also
+        // when multiplied by their centres, so all that remains of that multiple is a constant.
+        let remainder = bends.iter().fold((0.0, 0.0), |sum, bend| {
+            let squared = bend.center.0.powi(2) + bend.center.1.powi(2);
+            (sum.0 + bend.weight.0 * squared, sum.1 + bend.weight.1 * squared)
+        });
+        let constant = scale(self.constant);
+        Self {
+            constant: (
+                constant.0 - factor.ln() * remainder.0,
+                constant.1 - factor.ln() * remainder.1,
+            ),
+            per_x: self.per_x,
+            per_y: self.per_y,
+            bends,
+        }
+    }
+
     /// The image of (x, y).
     pub fn transform(&self, (x, y): (f64, f64)) -> (f64, f64) {
         let mut mapped = (

@@ -1,0 +1,73 @@
+use serde::{Deserialize, Serialize};
+
+/// How lines are found. The defaults are those of BDRC's production line detection (`ldv1`) but for `tps_threshold`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DetectionConfig {
+    /// A pixel belongs to a line when its probability is above this.
+    pub threshold: f32,
+    /// Side of the neighbourhood of the adaptive threshold, odd, in frame pixels.
+    pub binarise_block: u32,
+    /// How much darker than its neighbourhood ink is, in grey levels.
+    pub binarise_c: i32,
+    /// Largest frame, in pixels.
+    pub max_width: u32,
+    pub max_height: u32,
+    /// Largest number of tile rows of a page that is at least as wide as it is high.
+    pub max_rows: u32,
+    /// Largest number of tile rows of a page that is higher than it is wide. Such pages hold more lines in the same
+    /// frame height than a pecha does.
+    pub max_rows_portrait: u32,
+    /// A further tile row that would hold no more pixel rows than this is avoided by shrinking the page a little more.
+    pub snap: u32,
+    /// Smallest line: area as a share of the frame, width as a share of the frame's width, height in frame pixels.
+    pub min_line_area: f64,
+    pub min_line_width: f64,
+    pub min_line_height: u32,
+    /// Skew below `min_angle_deg` is left alone; a contour steeper than `max_angle_deg` has no say in it.
+    pub min_angle_deg: f32,
+    pub max_angle_deg: f32,
+    /// From this skew on the page is rotated and segmented again; below it the contours of the first pass are rotated.
+    pub second_pass_angle_deg: f32,
+    /// Flatten pages with bent lines by a thin-plate spline.
+    pub use_tps: bool,
+    /// The spline is used when more than this share of the lines is bent. 0 means that one is enough, as in `ldv1`; but
+    /// then a single blob that the network took for a bent line distorts a whole page.
+    pub tps_threshold: f32,
+    /// Regularisation of the spline.
+    pub tps_alpha: f32,
+}
+
+impl Default for DetectionConfig {
+    fn default() -> Self {
+        Self {
+            threshold: 0.85,
+            binarise_block: 31,
+            binarise_c: 15,
+            max_width: 4096,
+            max_height: 2048,
+            max_rows: 2,
+            max_rows_portrait: 2,
+            snap: 78,
+            min_line_area: 0.001,
+            min_line_width: 0.01,
+            min_line_height: 10,
+            min_angle_deg: 0.3,
+            max_angle_deg: 5.0,
+            second_pass_angle_deg: 3.0,
+            use_tps: true,
+            tps_threshold: 0.25,
+            tps_alpha: 0.5,
+        }
+    }
+}
+
+impl DetectionConfig {
+    /// Exactly what BDRC's `ldv1` does, for comparison with its results.
+    pub fn ldv1() -> Self {
+        Self {
+            tps_threshold: 0.0,
+            ..Self::default()
+        }
+    }
+}

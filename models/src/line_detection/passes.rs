@@ -1,0 +1,159 @@
+//! From the network's answer to lines, in one pass or two.
+
+use image::GrayImage;
+
+use super::frame::{Frame, Straightening};
+use super::mask::{Findings, examine, line_contours};
+use super::straight::{DegenerateDewarp, Dewarp, PageGeometry, straighten_onto};
+use super::{DetectionConfig, prepare};
+use crate::inference::{InferenceError, Segmenter};
+use crate::page::geometry::{Contour, Point, Rect, bounding_rect, min_area_rect};
+
+/// The lines of a page.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PageLines {
+    /// By how much the page is turned to make its lines level, in degrees counter-clockwise; 0 for not at all.
+    pub page_angle: f32,
+    /// What flattens the turned page, in pixels of the page's original resolution.
+    pub dewarp: Option<Dewarp>,
+    /// Share of the lines that is bent; `None` when there are no lines or dewarping is switched off.
+    pub tps_ratio: Option<f32>,
+    /// In pixels of the straightened page at its original resolution, in the order they were found: bottom to top.
+    pub contours: Vec<Contour>,
+    /// The straightened line mask at frame size, 0 and 255.
+    pub mask: GrayImage,
+    /// Width and height in pixels.
+    pub frame_size: (u32, u32),
+    pub page_size: (u32, u32),
+}
+
+impl PageLines {
+    /// The upright box of each contour, around the rounded corners of its minimum-area rectangle; a little larger than the
+    /// box of the contour's points.
+    pub fn boxes(&self) -> Vec<Rect> {
+        self.contours
+            .iter()
+            .map(|contour| box_of_min_area_rect(contour))
+            .collect()
+    }
+
+    /// How straightened pixels map to scanned ones.
+    ///
+    /// # Errors
+    /// [`DegenerateDewarp`] when `dewarp` did not come from this crate and determines no spline.
+    pub fn geometry(&self) -> Result<PageGeometry, DegenerateDewarp> {
+        let (width, height) = self.page_size;
+        PageGeometry::new(width, height, self.page_angle, self.dewarp.clone())
+    }
+}
+
+/// What became of a frame.
+#[derive(Debug, Clone)]
+pub enum Pass1 {
+    Done(PageLines),
+    /// The page is skewed or bent too much for its contours to be merely turned: ask the network about this straightened
+    /// frame and call [`finish`] again, which then is done.
+    NeedsSecondPass(Frame),
+}
+
+/// Reads lines off the network's answer to a frame: `probabilities` in the order of [`Frame::tiles`].
+///
+/// # Errors
+/// [`InferenceError::Shape`] when the number of probabilities is not that of the tiles' pixels.
+pub fn finish(
+    frame: Frame,
+    probabilities: &[f32],
+    config: &DetectionConfig,
+) -> Result<Pass1, InferenceError> {
+    let mask = frame
+        .grid
+        .stitch(probabilities, |p| if p > config.threshold { u8::MAX } else { 0 })?;
+    Ok(finish_mask(frame, mask, config))
+}
+
+pub(super) fn finish_mask(frame: Frame, mask: GrayImage, config: &DetectionConfig) -> Pass1 {
+    if let Some(straightening) = frame.straightening {
+        let contours = line_contours(&mask, config);
+        return Pass1::Done(page_lines(mask, frame.page_size, &contours, straightening));
+    }
+    let Findings {
+        contours,
+        geometry,
+        tps_ratio,
+    } = examine(&mask, config);
+    let steep = geometry.angle().abs() >= config.second_pass_angle_deg;
+    let needs_second_pass = steep || geometry.dewarp().is_some();
+    let straightening = Straightening { geometry, tps_ratio };
+    if needs_second_pass {
+        return Pass1::NeedsSecondPass(frame.straightened(straightening, config));
+    }
+    let mask = turned_mask(mask, &straightening.geometry);
+    Pass1::Done(page_lines(mask, frame.page_size, &contours, straightening))
+}
+
+fn turned_mask(mask: GrayImage, geometry: &PageGeometry) -> GrayImage {
+    if geometry.angle() == 0.0 {
+        return mask;
+    }
+    let mut turned = straighten_onto(&mask, geometry, 0);
+    for value in turned.iter_mut() {
+        *value = if *value > 127 { u8::MAX } else { 0 };
+    }
+    turned
+}
+
+fn page_lines(
+    mask: GrayImage,
+    page_size: (u32, u32),
+    contours: &[Contour],
+    straightening: Straightening,
+) -> PageLines {
+    let frame_size = mask.dimensions();
+    let factor = |to: u32, from: u32| f64::from(to) / f64::from(from.max(1));
+    let (x, y) = (
+        factor(page_size.0, frame_size.0),
+        factor(page_size.1, frame_size.1),
+    );
+    PageLines {
+        page_angle: straightening.geometry.angle(),
+        dewarp: straightening.geometry.dewarp().map(|dewarp| dewarp.scaled(x, y)),
+        tps_ratio: straightening.tps_ratio,
+        contours: contours.iter().map(|contour| scaled(contour, x, y)).collect(),
+        mask,
+        frame_size,
+        page_size,
+    }
+}
+
+fn box_of_min_area_rect(contour: &[Point]) -> Rect {
+    let corner = |(x, y): (f32, f32)| Point::new(x.round_ties_even() as i32, y.round_ties_even() as i32);
+    bounding_rect(&min_area_rect(contour).corners().map(corner))
+}
+
+fn scaled(contour: &[Point], x: f64, y: f64) -> Contour {
+    let scale = |value: i32, factor: f64| (f64::from(value) * factor).round_ties_even() as i32;
+    contour
+        .iter()
+        .map(|point| Point::new(scale(point.x, x), scale(point.y, y)))
+        .collect()
+}
+
+/// Finds the lines of one page. A page without lines is a success.
+///
+/// # Errors
+/// Whatever the segmenter reports.
+pub fn detect_lines(
+    page: &GrayImage,
+    bilevel: bool,
+    segmenter: &dyn Segmenter,
+    config: &DetectionConfig,
+) -> Result<PageLines, InferenceError> {
+    let mut frame = prepare(page, bilevel, segmenter.tile_size(), config);
+    loop {
+        let probabilities = segmenter.line_probabilities(&frame.tiles)?;
+        match finish(frame, &probabilities, config)? {
+            Pass1::Done(lines) => return Ok(lines),
+            Pass1::NeedsSecondPass(straightened) => frame = straightened,
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! The skew of a page, from the directions of its lines.
+
+use super::DetectionConfig;
+
+/// A minimum-area rectangle flatter than this has no direction to speak of; OpenCV's angle is then exactly 0 or 90.
+const FLAT_DEG: f32 = 1e-6;
+/// Directions further from the median than this many median absolute deviations are outliers.
+const OUTLIER_DEVIATIONS: f32 = 3.0;
+
+/// The direction of one line: angle and size of its minimum-area rectangle as OpenCV's `minAreaRect` gives them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct LineDirection {
+    pub angle: f32,
+    pub width: f32,
+    pub height: f32,
+}
+
+impl LineDirection {
+    /// Angle of the line's long side against the horizontal, in `-45.0..=45.0` for a rectangle angle in `-90..=90`.
+    fn skew(&self) -> f32 {
+        if self.angle > 45.0 {
+            self.angle - 90.0
+        } else if self.angle < -45.0 {
+            self.angle + 90.0
+        } else {
+            self.angle
+        }
+    }
+}
+
+/// The angle by which a page has to be turned, in degrees counter-clockwise; 0 when its lines are straight enough.
+///
+/// The area-weighted mean of the line directions, after dropping those beyond three median absolute deviations
+/// (`get_rotation_angle` of `ldv1`).
+pub(super) fn page_skew(lines: &[LineDirection], config: &DetectionConfig) -> f32 {
+    let (skews, weights): (Vec<f32>, Vec<f32>) = lines
+        .iter()
+        .map(|line| (line.skew(), (line.width * line.height).max(1.0)))
+        .filter(|(skew, _)| skew.abs() >= FLAT_DEG && skew.abs() <= config.max_angle_deg)
+        .unzip();
+    let Some(center) = median(&skews) else { return 0.0 };
+    let deviations: Vec<f32> = skews.iter().map(|skew| (skew - center).abs()).collect();
+    let spread = median(&deviations).unwrap_or(0.0);
+
+    let (mut sum, mut total) = (0.0_f64, 0.0_f64);
+    for ((&skew, &weight), &deviation) in skews.iter().zip(&weights).zip(&deviations) {
+        if spread == 0.0 || deviation <= OUTLIER_DEVIATIONS * spread {
+            sum += f64::from(skew) * f64::from(weight);
+            total += f64::from(weight);
+        }
+    }
+    let angle = (sum / total) as f32;
+    if angle.abs() < config.min_angle_deg {
+        0.0
+    } else {
+        angle
+    }
+}
+
+/// The middle value, or the mean of the two middle ones.
+fn median(values: &[f32]) -> Option<f32> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f32::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => None,
+        count if count % 2 == 1 => Some(sorted[middle]),
+        _ => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(angle: f32) -> LineDirection {
+        LineDirection {
+            angle,
+            width: 1000.0,
+            height: 40.0,
+        }
+    }
+
+    #[test]
+    fn a_rectangle_on_its_side_has_the_same_skew() {
+        let config = DetectionConfig::default();
+        assert_eq!(page_skew(&[line(1.0), line(1.0)], &config), 1.0);
+        assert_eq!(page_skew(&[line(89.0), line(89.0)], &config), -1.0);
+    }
+
+    #[test]
+    fn outliers_and_steep_lines_have_no_say() {
+        let config = DetectionConfig::default();
+        let lines = [line(1.0), line(1.1), line(0.9), line(1.05), line(4.9), line(30.0)];
+        let angle = page_skew(&lines, &config);
+        assert!((0.9..=1.1).contains(&angle), "{angle}");
+    }
+
+    #[test]
+    fn small_skew_is_left_alone() {
+        let config = DetectionConfig::default();
+        assert_eq!(page_skew(&[line(0.29)], &config), 0.0);
+        assert_eq!(page_skew(&[line(89.8)], &config), 0.0);
+        assert_eq!(page_skew(&[line(0.31)], &config), 0.31);
+        assert_eq!(page_skew(&[], &config), 0.0);
+        assert_eq!(page_skew(&[line(0.0), line(90.0)], &config), 0.0);
+    }
+}

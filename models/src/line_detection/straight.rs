@@ -1,0 +1,360 @@
+//! Where a pixel of the straightened page lies on the page as scanned, and the straightening itself.
+
+use std::borrow::Cow;
+
+use image::GrayImage;
+use serde::{Deserialize, Serialize};
+
+use crate::page::geometry::{Contour, Point};
+use crate::page::spline::{SingularSystem, ThinPlateSpline, warp_spline};
+use crate::page::warp::{Affine, rotation_matrix, warp_affine};
+
+/// Grey level of what a turned page does not cover. Upstream leaves it black, which the binarisation then sees as ink.
+const PAPER: u8 = 255;
+
+/// A pair of places: `target` on the straightened page shows what `source` shows on the turned page. Both are `[x, y]`
+/// in pixels.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ControlPoint {
+    pub source: [f64; 2],
+    pub target: [f64; 2],
+}
+
+/// A thin-plate spline that flattens a page after it has been turned.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Dewarp {
+    pub control_points: Vec<ControlPoint>,
+    /// Regularisation; 0 interpolates the control points exactly.
+    pub alpha: f32,
+}
+
+/// Control points that do not determine a spline: too few, or all on one straight line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{0} control points do not determine a spline")]
+pub struct DegenerateDewarp(pub usize);
+
+impl Dewarp {
+    /// The same spline for a page scaled by these factors.
+    pub fn scaled(&self, x: f64, y: f64) -> Self {
+        let scale = |[at_x, at_y]: [f64; 2]| [at_x * x, at_y * y];
+        let control_points = self
+            .control_points
+            .iter()
+            .map(|pair| ControlPoint {
+                source: scale(pair.source),
+                target: scale(pair.target),
+            })
+            .collect();
+        Self {
+            control_points,
+            alpha: self.alpha,
+        }
+    }
+
+    /// The map from the straightened page back to the turned one.
+    fn fit(&self) -> Result<ThinPlateSpline, DegenerateDewarp> {
+        let targets: Vec<(f64, f64)> = self
+            .control_points
+            .iter()
+            .map(|pair| pair.target.into())
+            .collect();
+        let sources: Vec<(f64, f64)> = self
+            .control_points
+            .iter()
+            .map(|pair| pair.source.into())
+            .collect();
+        ThinPlateSpline::fit(&targets, &sources, f64::from(self.alpha))
+            .map_err(|SingularSystem| DegenerateDewarp(self.control_points.len()))
+    }
+}
+
+/// How a page was straightened: turned about its centre, then flattened.
+#[derive(Debug, Clone)]
+pub struct PageGeometry {
+    width: u32,
+    height: u32,
+    angle: f32,
+    flattening: Option<Flattening>,
+}
+
+#[derive(Debug, Clone)]
+struct Flattening {
+    dewarp: Dewarp,
+    /// From the straightened page to the turned one.
+    spline: ThinPlateSpline,
+}
+
+impl PageGeometry {
+    /// `angle` in degrees counter-clockwise; `dewarp` in pixels of a page of this size.
+    ///
+    /// # Errors
+    /// [`DegenerateDewarp`] when the control points do not determine a spline.
+    pub fn new(
+        width: u32,
+        height: u32,
+        angle: f32,
+        dewarp: Option<Dewarp>,
+    ) -> Result<Self, DegenerateDewarp> {
+        let turned = Self::turned(width, height, angle);
+        dewarp.map_or(Ok(turned.clone()), |dewarp| turned.flattened(dewarp))
+    }
+
+    /// A page that is turned but not flattened.
+    pub fn turned(width: u32, height: u32, angle: f32) -> Self {
+        Self {
+            width,
+            height,
+            angle,
+            flattening: None,
+        }
+    }
+
+    pub(super) fn flattened(&self, dewarp: Dewarp) -> Result<Self, DegenerateDewarp> {
+        let spline = dewarp.fit()?;
+        Ok(Self {
+            flattening: Some(Flattening { dewarp, spline }),
+            ..*self
+        })
+    }
+
+    /// Whether the page is straight as scanned.
+    pub fn is_identity(&self) -> bool {
+        self.angle == 0.0 && self.flattening.is_none()
+    }
+
+    /// In degrees, counter-clockwise.
+    pub fn angle(&self) -> f32 {
+        self.angle
+    }
+
+    pub fn dewarp(&self) -> Option<&Dewarp> {
+        self.flattening.as_ref().map(|flattening| &flattening.dewarp)
+    }
+
+    /// From the page as scanned to the turned page.
+    fn turn(&self) -> Affine {
+        turn_about_center(self.width, self.height, self.angle)
+    }
+
+    pub(super) fn turn_contours(&self, contours: Vec<Contour>) -> Vec<Contour> {
+        if self.angle == 0.0 {
+            return contours;
+        }
+        let turn = self.turn();
+        let turned = |contour: Contour| {
+            contour
+                .into_iter()
+                .map(|point| turn.apply_to_pixel(point))
+                .collect()
+        };
+        contours.into_iter().map(turned).collect()
+    }
+
+    /// Where a pixel of the straightened page lies on the page as scanned, to the nearest pixel.
+    pub fn to_page(&self, point: Point) -> Point {
+        let turned = exact(point);
+        let turned = self
+            .flattening
+            .as_ref()
+            .map_or(turned, |f| f.spline.transform(turned));
+        let back = turn_about_center(self.width, self.height, -self.angle);
+        rounded(back.apply(turned))
+    }
+
+    /// Where a pixel of the page as scanned lies on the straightened page: the inverse of [`Self::to_page`].
+    pub fn from_page(&self, point: Point) -> Point {
+        let turned = self.turn().apply(exact(point));
+        rounded(
+            self.flattening
+                .as_ref()
+                .map_or(turned, |f| invert(&f.spline, turned)),
+        )
+    }
+}
+
+/// The map from a page to the page turned by `angle`, in single precision as in `ldv1`.
+fn turn_about_center(width: u32, height: u32, angle: f32) -> Affine {
+    let center = (f64::from(width) / 2.0, f64::from(height) / 2.0);
+    rotation_matrix(center, f64::from(angle), 1.0).to_single_precision()
+}
+
+/// Finds the argument for which a map close to the identity has this value, by fixed-point iteration.
+fn invert(spline: &ThinPlateSpline, value: (f64, f64)) -> (f64, f64) {
+    const STEPS: usize = 50;
+    const CLOSE: f64 = 0.01;
+    let mut argument = value;
+    for _ in 0..STEPS {
+        let (x, y) = spline.transform(argument);
+        let (dx, dy) = (value.0 - x, value.1 - y);
+        argument = (argument.0 + dx, argument.1 + dy);
+        if dx.abs().max(dy.abs()) < CLOSE {
+            break;
+        }
+    }
+    argument
+}
+
+fn exact(point: Point) -> (f64, f64) {
+    (f64::from(point.x), f64::from(point.y))
+}
+
+fn rounded((x, y): (f64, f64)) -> Point {
+    Point::new(x.round() as i32, y.round() as i32)
+}
+
+/// Turns and flattens a page, which may have another resolution than the one the geometry was found at. The result has
+/// the size of `page`; what it does not cover is paper.
+pub fn straighten(page: &GrayImage, geometry: &PageGeometry) -> GrayImage {
+    straighten_onto(page, geometry, PAPER)
+}
+
+/// As [`straighten`], on a background of this grey level.
+pub(crate) fn straighten_onto(page: &GrayImage, geometry: &PageGeometry, background: u8) -> GrayImage {
+    let (width, height) = page.dimensions();
+    let turned = match geometry.angle {
+        0.0 => Cow::Borrowed(page),
+        angle => Cow::Owned(warp_affine(
+            page,
+            &turn_about_center(width, height, angle),
+            background,
+        )),
+    };
+    let Some(flattening) = &geometry.flattening else {
+        return turned.into_owned();
+    };
+    let ratio = |to: u32, from: u32| f64::from(to) / f64::from(from.max(1));
+    let scale = ratio(width, geometry.width).min(ratio(height, geometry.height));
+    warp_spline(&turned, &flattening.spline.scaled(scale), background)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const WIDTH: u32 = 2000;
+    const HEIGHT: u32 = 600;
+
+    /// A page whose lines rise and fall by `rise`, with the corners held in place.
+    fn bent(rise: f64) -> Dewarp {
+        let (right, bottom) = (f64::from(WIDTH) - 1.0, f64::from(HEIGHT) - 1.0);
+        let offsets = [0.0, 0.6 * rise, rise, 0.6 * rise, 0.0];
+        let line = offsets.iter().enumerate().map(|(index, offset)| {
+            let x = 100.0 + 450.0 * index as f64;
+            ControlPoint {
+                source: [x, 300.0 + offset],
+                target: [x, 300.0],
+            }
+        });
+        let corners = [[0.0, 0.0], [right, 0.0], [0.0, bottom], [right, bottom]];
+        let fixed = corners.map(|corner| ControlPoint {
+            source: corner,
+            target: corner,
+        });
+        Dewarp {
+            control_points: line.chain(fixed).collect(),
+            alpha: 0.5,
+        }
+    }
+
+    fn geometry(angle: f32, rise: f64) -> PageGeometry {
+        let dewarp = (rise != 0.0).then(|| bent(rise));
+        PageGeometry::new(WIDTH, HEIGHT, angle, dewarp).unwrap()
+    }
+
+    /// White with a black 3 x 3 dot.
+    fn page_with_dot(at: Point) -> GrayImage {
+        let mut page = GrayImage::from_pixel(WIDTH, HEIGHT, image::Luma([255]));
+        for (dx, dy) in (-1..=1).flat_map(|dx| (-1..=1).map(move |dy| (dx, dy))) {
+            page.put_pixel((at.x + dx) as u32, (at.y + dy) as u32, image::Luma([0]));
+        }
+        page
+    }
+
+    fn darkest(page: &GrayImage) -> Point {
+        let weighted = page.enumerate_pixels().filter(|(.., value)| value.0[0] < 128);
+        let (mut x_sum, mut y_sum, mut count) = (0, 0, 0);
+        for (x, y, _) in weighted {
+            (x_sum, y_sum, count) = (x_sum + x, y_sum + y, count + 1);
+        }
+        Point::new((x_sum / count) as i32, (y_sum / count) as i32)
+    }
+
+    fn distance(a: Point, b: Point) -> f64 {
+        f64::from(a.x - b.x).hypot(f64::from(a.y - b.y))
+    }
+
+    proptest! {
+        #[test]
+        fn there_and_back_is_the_same_place(
+            x in 0..WIDTH as i32,
+            y in 0..HEIGHT as i32,
+            angle in -5.0_f32..5.0,
+            rise in -80.0_f64..80.0,
+        ) {
+            let geometry = geometry(angle, rise);
+            let point = Point::new(x, y);
+            prop_assert!(distance(geometry.from_page(geometry.to_page(point)), point) < 1.5);
+            prop_assert!(distance(geometry.to_page(geometry.from_page(point)), point) < 1.5);
+        }
+    }
+
+    #[test]
+    fn pixels_move_where_the_geometry_says() {
+        for (angle, rise) in [(2.0, 0.0), (-4.0, 0.0), (0.0, 60.0), (3.0, -50.0)] {
+            let geometry = geometry(angle, rise);
+            for at in [Point::new(300, 200), Point::new(1000, 350), Point::new(1800, 420)] {
+                let straight = straighten(&page_with_dot(at), &geometry);
+                let found = darkest(&straight);
+                assert!(
+                    distance(found, geometry.from_page(at)) < 1.5,
+                    "{angle} {rise} {at:?}: {found:?}"
+                );
+                assert!(
+                    distance(geometry.to_page(found), at) < 1.5,
+                    "{angle} {rise} {at:?}: {found:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn another_resolution_is_straightened_alike() {
+        let at = Point::new(1200, 240);
+        let full = geometry(2.5, 55.0);
+        let half = PageGeometry::new(WIDTH / 2, HEIGHT / 2, 2.5, Some(bent(55.0).scaled(0.5, 0.5))).unwrap();
+        let page = image::imageops::thumbnail(&page_with_dot(at), WIDTH / 2, HEIGHT / 2);
+        let (by_full, by_half) = (straighten(&page, &full), straighten(&page, &half));
+        let worst = by_full
+            .iter()
+            .zip(by_half.iter())
+            .map(|(a, b)| a.abs_diff(*b))
+            .max()
+            .unwrap();
+        assert!(worst <= 2, "{worst}");
+    }
+
+    #[test]
+    fn what_a_turned_page_does_not_cover_is_paper() {
+        let black = GrayImage::new(200, 100);
+        let straight = straighten(&black, &PageGeometry::turned(200, 100, 5.0));
+        assert_eq!(straight.get_pixel(0, 0).0, [255]);
+        assert_eq!(straight.get_pixel(100, 50).0, [0]);
+    }
+
+    #[test]
+    fn points_on_one_straight_line_are_refused() {
+        let on_line = |x: f64| ControlPoint {
+            source: [x, 2.0 * x],
+            target: [x, 2.0 * x],
+        };
+        let dewarp = Dewarp {
+            control_points: [1.0, 5.0, 9.0, 20.0].map(on_line).to_vec(),
+            alpha: 0.5,
+        };
+        assert_eq!(
+            PageGeometry::new(100, 100, 0.0, Some(dewarp)).unwrap_err(),
+            DegenerateDewarp(4)
+        );
+    }
+}

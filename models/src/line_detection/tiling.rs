@@ -1,0 +1,186 @@
+//! Cutting a frame into square tiles and putting the answers together again.
+
+use image::GrayImage;
+
+use crate::inference::{InferenceError, TileBatch};
+
+/// Value of tile pixels right of and below the frame.
+const PAPER: f32 = 1.0;
+
+/// The tiles that cover a frame, row by row from the top left, without overlap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TileGrid {
+    width: usize,
+    height: usize,
+    tile: usize,
+    columns: usize,
+    rows: usize,
+}
+
+impl TileGrid {
+    /// A grid of tiles of side `tile` over a frame. A side of 0 is taken as 1.
+    pub fn new(width: u32, height: u32, tile: usize) -> Self {
+        let (width, height, tile) = (width as usize, height as usize, tile.max(1));
+        Self {
+            width,
+            height,
+            tile,
+            columns: width.div_ceil(tile),
+            rows: height.div_ceil(tile),
+        }
+    }
+
+    pub fn count(&self) -> usize {
+        self.columns * self.rows
+    }
+
+    /// Grey levels as `0.0..=1.0`, padded with paper to whole tiles. `frame` has the size the grid was made for.
+    pub fn cut(&self, frame: &GrayImage) -> TileBatch {
+        debug_assert_eq!(
+            (frame.width() as usize, frame.height() as usize),
+            (self.width, self.height)
+        );
+        let levels: [f32; 256] = std::array::from_fn(|value| value as f32 / 255.0);
+        let mut values = vec![PAPER; self.count() * self.tile * self.tile];
+        for (y, row) in frame.as_raw().chunks_exact(self.width.max(1)).enumerate() {
+            for (column, part) in row.chunks(self.tile).enumerate() {
+                let start = self.offset(column, y);
+                for (target, &grey) in values[start..start + part.len()].iter_mut().zip(part) {
+                    *target = levels[usize::from(grey)];
+                }
+            }
+        }
+        TileBatch {
+            size: self.tile,
+            count: self.count(),
+            values,
+        }
+    }
+
+    /// Puts tiles together, drops the padding, and turns each value into a pixel.
+    ///
+    /// # Errors
+    /// [`InferenceError::Shape`] when there are not `count * tile * tile` values.
+    pub fn stitch(&self, values: &[f32], pixel: impl Fn(f32) -> u8) -> Result<GrayImage, InferenceError> {
+        if values.len() != self.count() * self.tile * self.tile {
+            return Err(InferenceError::Shape {
+                expected: format!("{} tiles of {} x {}", self.count(), self.tile, self.tile),
+                actual: values.len(),
+            });
+        }
+        let mut frame = GrayImage::new(self.width as u32, self.height as u32);
+        for (y, row) in frame.chunks_exact_mut(self.width.max(1)).enumerate() {
+            for (column, part) in row.chunks_mut(self.tile).enumerate() {
+                let start = self.offset(column, y);
+                for (target, &value) in part.iter_mut().zip(&values[start..]) {
+                    *target = pixel(value);
+                }
+            }
+        }
+        Ok(frame)
+    }
+
+    /// Where row `y` of the frame starts in tile column `column`.
+    fn offset(&self, column: usize, y: usize) -> usize {
+        let tile = (y / self.tile) * self.columns + column;
+        (tile * self.tile + y % self.tile) * self.tile
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde::Deserialize;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn stitching_undoes_cutting(width in 1_u32..70, height in 1_u32..70, tile in 1_usize..40, seed: u32) {
+            let frame = GrayImage::from_fn(width, height, |x, y| {
+                image::Luma([(seed.wrapping_mul(31).wrapping_add(x * 7 + y * 13 + x * y % 29) % 256) as u8])
+            });
+            let grid = TileGrid::new(width, height, tile);
+            let tiles = grid.cut(&frame);
+            prop_assert_eq!(tiles.values.len(), tiles.count * tile * tile);
+            let back = grid.stitch(&tiles.values, |value| (value * 255.0).round() as u8).unwrap();
+            prop_assert_eq!(back, frame);
+        }
+    }
+
+    #[test]
+    fn padding_is_paper() {
+        let tiles = TileGrid::new(3, 2, 4).cut(&GrayImage::new(3, 2));
+        let ink = tiles.values.iter().filter(|&&value| value == 0.0).count();
+        assert_eq!((ink, tiles.values.len()), (6, 16));
+        assert!(tiles.values.iter().all(|&value| value == 0.0 || value == PAPER));
+    }
+
+    #[test]
+    fn an_answer_of_the_wrong_size_is_an_error() {
+        let grid = TileGrid::new(10, 10, 8);
+        assert!(matches!(
+            grid.stitch(&[0.0; 10], |_| 0),
+            Err(InferenceError::Shape { actual: 10, .. })
+        ));
+    }
+
+    #[derive(Deserialize)]
+    struct Expected {
+        kind: String,
+        w: u32,
+        h: u32,
+        n_tiles: usize,
+        tile_crc32_u8: Vec<u32>,
+        #[serde(rename = "stitched_gt_0.85_crc32")]
+        stitched_crc32: u32,
+    }
+
+    /// The test image that upstream's tiles were made from.
+    fn formula(binary: bool, width: u32, height: u32) -> GrayImage {
+        GrayImage::from_fn(width, height, |x, y| {
+            let value = ((7 * x + 13 * y + (x * y) % 29) % 256) as u8;
+            image::Luma([if !binary {
+                value
+            } else if value > 127 {
+                255
+            } else {
+                0
+            }])
+        })
+    }
+
+    fn crc32(bytes: &[u8]) -> u32 {
+        let mut crc = flate2::Crc::new();
+        crc.update(bytes);
+        crc.sum()
+    }
+
+    #[test]
+    fn tiles_are_those_of_upstream() {
+        #[derive(Deserialize)]
+        struct Table {
+            cases: Vec<Expected>,
+        }
+        let table: Table =
+            serde_json::from_str(include_str!("../../tests/golden/scale/tiles_gen2.json")).unwrap();
+        assert!(!table.cases.is_empty());
+        for case in table.cases {
+            let at = format!("{} {} x {}", case.kind, case.w, case.h);
+            let grid = TileGrid::new(case.w, case.h, 512);
+            let tiles = grid.cut(&formula(case.kind == "binary", case.w, case.h));
+            assert_eq!(tiles.count, case.n_tiles, "{at}");
+            let bytes: Vec<u8> = tiles
+                .values
+                .iter()
+                .map(|value| (255.0 * value).round() as u8)
+                .collect();
+            let crcs: Vec<u32> = bytes.chunks_exact(512 * 512).map(crc32).collect();
+            assert_eq!(crcs, case.tile_crc32_u8, "{at}");
+            let stitched = grid
+                .stitch(&tiles.values, |value| if value > 0.85 { 255 } else { 0 })
+                .unwrap();
+            assert_eq!(crc32(stitched.as_raw()), case.stitched_crc32, "{at}");
+        }
+    }
+}

@@ -1,0 +1,81 @@
+use serde::{Deserialize, Serialize};
+
+/// What shows where a turned page ends, and in a line image outside its own line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Background {
+    /// White, like the paper around the text.
+    Paper,
+    /// Black, as BDRC's `ocrv1` does; a recogniser trained on such images may want it.
+    Black,
+}
+
+impl Background {
+    pub(super) fn grey(self) -> u8 {
+        match self {
+            Self::Paper => 255,
+            Self::Black => 0,
+        }
+    }
+}
+
+/// Which empty rows and columns of a line image are dropped. Empty means black, or outside the line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trim {
+    /// Those at the four edges.
+    Edges,
+    /// All of them, as BDRC's `ocrv1` does: black rows and columns inside the line vanish, and positions in the line
+    /// image no longer map to the page.
+    Interior,
+}
+
+/// How line images are cut. The defaults follow BDRC's `ocrv1`, but keep the paper around the line and never cut out of
+/// its middle.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ExtractionConfig {
+    /// The mask of a line is widened by `h * k` and heightened by `h * k * k`, where `h` is the line's height.
+    pub k_factor: f64,
+    /// A line image higher than this many times the line is cut again with a smaller factor.
+    pub bbox_tolerance: f64,
+    /// Join the parts of a line that lie in one row.
+    pub merge_lines: bool,
+    /// Largest distance in pixels between the middles of two parts of one row; half the median line height when absent.
+    pub merge_threshold: Option<f64>,
+    /// Contours are simplified by this share of their perimeter; 0 keeps every point.
+    pub simplify: f64,
+    pub background: Background,
+    pub trim: Trim,
+    /// Larger pages are shrunk to fit before lines are cut, in pixels.
+    pub max_width: u32,
+    pub max_height: u32,
+}
+
+impl Default for ExtractionConfig {
+    fn default() -> Self {
+        Self {
+            k_factor: 1.7,
+            bbox_tolerance: 3.0,
+            merge_lines: true,
+            merge_threshold: None,
+            simplify: 0.001,
+            background: Background::Paper,
+            trim: Trim::Edges,
+            max_width: 6000,
+            max_height: 3000,
+        }
+    }
+}
+
+impl ExtractionConfig {
+    /// Exactly what BDRC's `ocrv1` does, for comparison with its results.
+    pub fn ocrv1() -> Self {
+        Self {
+            simplify: 0.0,
+            background: Background::Black,
+            trim: Trim::Interior,
+            ..Self::default()
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! From contours to text lines in reading order.
+
+use super::{ExtractionConfig, TextLine};
+use crate::page::geometry::{Contour, arc_length, convex_hull, simplify};
+
+/// Share of the median line height within which two parts belong to one row.
+const ROW_SHARE: f64 = 0.5;
+
+/// Builds text lines: simplifies contours, joins those in one row (unless the configuration says otherwise), and orders
+/// them top to bottom, then left to right. Empty contours are dropped.
+///
+/// Two columns of text side by side are joined too: rows are all this looks at (BDRC's `ocrv1` does the same).
+pub fn build_lines(contours: Vec<Contour>, config: &ExtractionConfig) -> Vec<TextLine> {
+    let parts: Vec<TextLine> = contours
+        .into_iter()
+        .filter_map(|contour| TextLine::new(0, simplified(contour, config.simplify)))
+        .collect();
+    let rows = rows(parts, config.merge_threshold);
+    let mut lines: Vec<TextLine> = if config.merge_lines {
+        rows.into_iter().filter_map(joined).collect()
+    } else {
+        rows.into_iter().flatten().collect()
+    };
+    for (index, line) in lines.iter_mut().enumerate() {
+        line.index = index;
+    }
+    lines
+}
+
+fn simplified(contour: Contour, share: f64) -> Contour {
+    if share <= 0.0 {
+        return contour;
+    }
+    simplify(&contour, share * arc_length(&contour))
+}
+
+/// Parts in rows from top to bottom, each row from left to right. A part belongs to the current row while its middle is
+/// within `threshold` of the middle of the row's first part.
+fn rows(mut parts: Vec<TextLine>, threshold: Option<f64>) -> Vec<Vec<TextLine>> {
+    let threshold = threshold.unwrap_or_else(|| ROW_SHARE * median_height(&parts));
+    // Doubled middles are whole numbers, so that half pixels need no floats; the sort is stable.
+    parts.sort_by_key(TextLine::doubled_middle_y);
+    let mut rows: Vec<Vec<TextLine>> = Vec::new();
+    for part in parts {
+        match rows.last_mut() {
+            Some(row) if (part.doubled_middle_y() - row[0].doubled_middle_y()) as f64 <= 2.0 * threshold => {
+                row.push(part);
+            }
+            _ => rows.push(vec![part]),
+        }
+    }
+    for row in &mut rows {
+        row.sort_by_key(TextLine::doubled_middle_x);
+    }
+    rows
+}
+
+fn joined(row: Vec<TextLine>) -> Option<TextLine> {
+    if row.len() == 1 {
+        return row.into_iter().next();
+    }
+    let points: Contour = row.into_iter().flat_map(|part| part.contour).collect();
+    TextLine::new(0, convex_hull(&points))
+}
+
+fn median_height(lines: &[TextLine]) -> f64 {
+    let mut heights: Vec<i32> = lines.iter().map(|line| line.bounding_box.height).collect();
+    heights.sort_unstable();
+    let middle = heights.len() / 2;
+    match heights.len() {
+        0 => 0.0,
+        count if count % 2 == 1 => f64::from(heights[middle]),
+        _ => f64::from(heights[middle - 1] + heights[middle]) / 2.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::geometry::{Point, bounding_rect};
+    use proptest::prelude::*;
+
+    fn block(x: i32, y: i32, width: i32, height: i32) -> Contour {
+        let (right, bottom) = (x + width - 1, y + height - 1);
+        vec![
+            Point::new(x, y),
+            Point::new(x, bottom),
+            Point::new(right, bottom),
+            Point::new(right, y),
+        ]
+    }
+
+    fn block_strategy() -> impl Strategy<Value = Contour> {
+        (0..2000, 0..900, 2..600, 5..60).prop_map(|(x, y, width, height)| block(x, y, width, height))
+    }
+
+    #[test]
+    fn rows_are_joined_and_ordered() {
+        let contours = vec![
+            block(500, 102, 300, 40),
+            block(10, 200, 700, 40),
+            block(10, 98, 400, 40),
+        ];
+        let lines = build_lines(contours, &ExtractionConfig::default());
+        let boxes: Vec<_> = lines.iter().map(|line| line.bounding_box).collect();
+        assert_eq!(lines.iter().map(|line| line.index).collect::<Vec<_>>(), [0, 1]);
+        assert_eq!(
+            (boxes[0].x, boxes[0].y, boxes[0].width, boxes[0].height),
+            (10, 98, 790, 44)
+        );
+        assert_eq!((boxes[1].x, boxes[1].y), (10, 200));
+    }
+
+    #[test]
+    fn a_threshold_from_the_configuration_is_used() {
+        let contours = vec![block(0, 100, 100, 40), block(200, 130, 100, 40)];
+        let narrow = ExtractionConfig {
+            merge_threshold: Some(5.0),
+            ..ExtractionConfig::default()
+        };
+        let wide = ExtractionConfig {
+            merge_threshold: Some(30.0),
+            ..ExtractionConfig::default()
+        };
+        assert_eq!(build_lines(contours.clone(), &narrow).len(), 2);
+        assert_eq!(build_lines(contours, &wide).len(), 1);
+    }
+
+    #[test]
+    fn no_contours_no_lines() {
+        assert_eq!(build_lines(Vec::new(), &ExtractionConfig::default()), []);
+        assert_eq!(build_lines(vec![Vec::new()], &ExtractionConfig::default()), []);
+    }
+
+    proptest! {
+        #[test]
+        fn ordering_is_a_permutation(contours in prop::collection::vec(block_strategy(), 0..30)) {
+            let config = ExtractionConfig { merge_lines: false, simplify: 0.0, ..ExtractionConfig::default() };
+            let mut ordered: Vec<Contour> =
+                build_lines(contours.clone(), &config).into_iter().map(|line| line.contour).collect();
+            let mut given = contours;
+            ordered.sort();
+            given.sort();
+            prop_assert_eq!(ordered, given);
+        }
+
+        #[test]
+        fn joining_loses_no_point(contours in prop::collection::vec(block_strategy(), 1..20)) {
+            let all: Contour = contours.iter().flatten().copied().collect();
+            let lines = build_lines(contours, &ExtractionConfig::default());
+            for point in &all {
+                let inside = lines.iter().any(|line| {
+                    let hull = convex_hull(&line.contour);
+                    let mut with_point = hull.clone();
+                    with_point.push(*point);
+                    convex_hull(&with_point).len() <= hull.len()
+                        && bounding_rect(&with_point) == bounding_rect(&hull)
+                });
+                prop_assert!(inside, "{:?}", point);
+            }
+        }
+    }
+}
