@@ -1,6 +1,7 @@
 use serde::{Deserialize, Serialize};
 
-/// How lines are found. The defaults are those of BDRC's production line detection (`ldv1`) but for `tps_threshold`.
+/// How lines are found. The defaults are those of BDRC's production line detection (`ldv1`) but for
+/// `max_rows_portrait` and `tps_threshold`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DetectionConfig {
@@ -15,8 +16,8 @@ pub struct DetectionConfig {
     pub max_height: u32,
     /// Largest number of tile rows of a page that is at least as wide as it is high.
     pub max_rows: u32,
-    /// Largest number of tile rows of a page that is higher than it is wide. Such pages hold more lines in the same
-    /// frame height than a pecha does.
+    /// Largest number of tile rows of a page that is higher than it is wide. In the two rows of `ldv1` the lines of a
+    /// modern book page become thinner than `min_line_height`.
     pub max_rows_portrait: u32,
     /// A further tile row that would hold no more pixel rows than this is avoided by shrinking the page a little more.
     pub snap: u32,
@@ -47,7 +48,7 @@ impl Default for DetectionConfig {
             max_width: 4096,
             max_height: 2048,
             max_rows: 2,
-            max_rows_portrait: 2,
+            max_rows_portrait: 3,
             snap: 78,
             min_line_area: 0.001,
             min_line_width: 0.01,
@@ -66,6 +67,7 @@ impl DetectionConfig {
     /// Exactly what BDRC's `ldv1` does, for comparison with its results.
     pub fn ldv1() -> Self {
         Self {
+            max_rows_portrait: 2,
             tps_threshold: 0.0,
             ..Self::default()
         }

@@ -71,3 +71,42 @@ fn direction(contour: &Contour) -> LineDirection {
         height: rect.size.1,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use image::Luma;
+
+    use super::*;
+    use crate::line_detection::ScaleLimits;
+    use crate::page::resize::resize_area;
+
+    const LINES: u32 = 45;
+
+    /// The true line mask of a full page of a modern book: the cores of 45 lines in the middle of their rows.
+    fn book_page() -> GrayImage {
+        let (width, height) = (1800, 2600);
+        let (margin, pitch) = (height / 12, height * 5 / 6 / LINES);
+        GrayImage::from_fn(width, height, |x, y| {
+            let below_margin = y.saturating_sub(margin);
+            let in_text = y >= margin && below_margin / pitch < LINES && (150..1650).contains(&x);
+            let in_core = below_margin % pitch < pitch * 9 / 20;
+            Luma([if in_text && in_core { u8::MAX } else { 0 }])
+        })
+    }
+
+    fn lines_found(config: &DetectionConfig) -> usize {
+        let page = book_page();
+        let limits = ScaleLimits::for_page(page.width(), page.height(), 512, config);
+        let (width, height) = limits.frame_size(page.width(), page.height());
+        let mut mask = resize_area(&page, width, height);
+        mask.iter_mut()
+            .for_each(|value| *value = if *value > 127 { u8::MAX } else { 0 });
+        line_contours(&mask, config).len()
+    }
+
+    #[test]
+    fn lines_of_a_tall_page_are_thick_enough_in_three_rows_of_tiles() {
+        assert_eq!(lines_found(&DetectionConfig::default()), LINES as usize);
+        assert_eq!(lines_found(&DetectionConfig::ldv1()), 0);
+    }
+}

@@ -157,3 +157,82 @@ pub fn detect_lines(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use image::Luma;
+
+    use super::*;
+    use crate::inference::TileBatch;
+
+    /// Takes every ink pixel for a line.
+    #[derive(Debug, Default)]
+    struct InkIsLine {
+        calls: AtomicUsize,
+    }
+
+    impl Segmenter for InkIsLine {
+        fn tile_size(&self) -> usize {
+            256
+        }
+
+        fn line_probabilities(&self, tiles: &TileBatch) -> Result<Vec<f32>, InferenceError> {
+            self.calls.fetch_add(1, Ordering::Relaxed);
+            Ok(tiles.values.iter().map(|paper| 1.0 - paper).collect())
+        }
+    }
+
+    /// Four black bars on white, which rise to the right by `slope` pixels a pixel.
+    fn page_of_bars(slope: f64) -> GrayImage {
+        GrayImage::from_fn(1000, 500, |x, y| {
+            let level = f64::from(y) + slope * (f64::from(x) - 500.0);
+            let in_bar = (0..4).any(|bar| (level - 100.0 - 100.0 * f64::from(bar)).abs() <= 10.0);
+            Luma([if in_bar && (100..900).contains(&x) { 0 } else { 255 }])
+        })
+    }
+
+    fn detect(page: &GrayImage) -> (PageLines, usize) {
+        let segmenter = InkIsLine::default();
+        let lines = detect_lines(page, true, &segmenter, &DetectionConfig::default()).unwrap();
+        (lines, segmenter.calls.into_inner())
+    }
+
+    #[test]
+    fn a_straight_page_takes_one_pass() {
+        let (lines, passes) = detect(&page_of_bars(0.0));
+        assert_eq!((lines.contours.len(), lines.page_angle, passes), (4, 0.0, 1));
+        assert_eq!(lines.tps_ratio, Some(0.0));
+        assert_eq!((lines.page_size, lines.frame_size), ((1000, 500), (1000, 500)));
+    }
+
+    #[test]
+    fn little_skew_is_undone_without_asking_again() {
+        let (lines, passes) = detect(&page_of_bars(1.5_f64.to_radians().tan()));
+        assert_eq!((lines.contours.len(), passes), (4, 1));
+        assert!((lines.page_angle + 1.5).abs() < 0.2, "{}", lines.page_angle);
+        assert!(lines.contours.iter().all(|line| bounding_rect(line).height < 30));
+    }
+
+    #[test]
+    fn much_skew_takes_a_second_pass() {
+        let (lines, passes) = detect(&page_of_bars(4.0_f64.to_radians().tan()));
+        assert_eq!((lines.contours.len(), passes), (4, 2));
+        assert!((lines.page_angle + 4.0).abs() < 0.2, "{}", lines.page_angle);
+        assert!(lines.contours.iter().all(|line| bounding_rect(line).height < 35));
+    }
+
+    #[test]
+    fn a_page_without_lines_is_a_success() {
+        let (lines, passes) = detect(&GrayImage::from_pixel(300, 200, Luma([255])));
+        assert_eq!((lines.contours.len(), lines.tps_ratio, passes), (0, None, 1));
+        assert!(lines.boxes().is_empty());
+    }
+
+    #[test]
+    fn a_page_of_one_pixel_is_a_success() {
+        let (lines, _) = detect(&GrayImage::new(1, 1));
+        assert!(lines.contours.is_empty());
+    }
+}

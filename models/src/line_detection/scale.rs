@@ -161,9 +161,19 @@ mod tests {
     }
 
     #[test]
-    fn the_default_configuration_is_that_of_upstream() {
-        let limits = ScaleLimits::for_page(3500, 700, 512, &DetectionConfig::default());
+    fn the_configuration_of_upstream_has_the_limits_of_upstream() {
+        let limits = ScaleLimits::for_page(1800, 2600, 512, &DetectionConfig::ldv1());
+        assert_eq!(limits.frame_size(1800, 2600), (708, 1024));
+        let limits = ScaleLimits::for_page(3500, 700, 512, &DetectionConfig::ldv1());
         assert_eq!(limits.frame_size(3500, 700), (2560, 512));
+    }
+
+    #[test]
+    fn tall_pages_get_a_further_row_of_tiles() {
+        let limits = ScaleLimits::for_page(1800, 2600, 512, &DetectionConfig::default());
+        assert_eq!(limits.frame_size(1800, 2600).1, 1536);
+        let limits = ScaleLimits::for_page(2600, 1800, 512, &DetectionConfig::default());
+        assert_eq!(limits.frame_size(2600, 1800).1, 1024);
     }
 
     #[test]

@@ -169,3 +169,96 @@ fn surroundings(bounds: Rect, width: NonZeroU32, height: NonZeroU32, page: &Gray
 fn at_least_one(side: f64) -> NonZeroU32 {
     NonZeroU32::new(side as u32).unwrap_or(NonZeroU32::MIN)
 }
+
+#[cfg(test)]
+mod tests {
+    use image::Luma;
+
+    use super::*;
+    use crate::line_extraction::Background;
+
+    fn block(x: i32, y: i32, width: i32, height: i32) -> TextLine {
+        let (right, bottom) = (x + width - 1, y + height - 1);
+        let corners = [(x, y), (x, bottom), (right, bottom), (right, y)];
+        TextLine::new(0, corners.map(|(x, y)| Point::new(x, y)).to_vec()).unwrap()
+    }
+
+    fn cut(page: &GrayImage, line: &TextLine, config: &ExtractionConfig) -> (LineImage, f64) {
+        let mut k = config.k_factor;
+        (cut_line(page, line, &mut k, config), k)
+    }
+
+    #[test]
+    fn a_line_image_is_the_page_at_its_origin() {
+        let page = GrayImage::from_fn(600, 300, |x, y| Luma([(1 + (x * 3 + y * 5) % 255) as u8]));
+        let (cut, k) = cut(&page, &block(100, 120, 300, 40), &ExtractionConfig::default());
+        assert!((k - 1.4).abs() < 1e-9, "{k}");
+        // Kernel sides are 40 k = 55 and 55 k = 76, which reach 27 and 38 pixels to either side.
+        assert_eq!(
+            cut.origin,
+            Rect {
+                x: 73,
+                y: 83,
+                width: 354,
+                height: 115
+            }
+        );
+        assert_eq!(cut.image.dimensions(), (354, 115));
+        for (x, y, pixel) in cut.image.enumerate_pixels() {
+            assert_eq!(pixel, page.get_pixel(x + 73, y + 83));
+        }
+    }
+
+    #[test]
+    fn a_black_row_inside_a_line_goes_only_where_upstream_is_copied() {
+        let page = GrayImage::from_fn(600, 300, |_, y| Luma([if y == 140 { 0 } else { 200 }]));
+        let line = block(100, 120, 300, 40);
+        let (ours, _) = cut(&page, &line, &ExtractionConfig::default());
+        let (theirs, _) = cut(&page, &line, &ExtractionConfig::ocrv1());
+        assert_eq!(ours.image.height(), theirs.image.height() + 1);
+        assert_eq!(ours.origin, theirs.origin);
+    }
+
+    #[test]
+    fn what_surrounds_a_slanting_line_is_paper_or_black() {
+        let page = GrayImage::from_pixel(900, 500, Luma([100]));
+        let corners = [(100, 100), (100, 130), (800, 330), (800, 300)];
+        let line = TextLine::new(0, corners.map(|(x, y)| Point::new(x, y)).to_vec()).unwrap();
+        let narrow = ExtractionConfig {
+            k_factor: 0.2,
+            ..ExtractionConfig::default()
+        };
+        let (paper, _) = cut(&page, &line, &narrow);
+        let corner = |image: &GrayImage| image.get_pixel(image.width() - 1, 0).0[0];
+        assert_eq!(corner(&paper.image), 255);
+        let (black, _) = cut(
+            &page,
+            &line,
+            &ExtractionConfig {
+                background: Background::Black,
+                ..narrow
+            },
+        );
+        assert_eq!(corner(&black.image), 0);
+    }
+
+    #[test]
+    fn a_line_beside_the_page_has_an_empty_image() {
+        let page = GrayImage::from_pixel(100, 100, Luma([255]));
+        for line in [
+            block(500, 20, 100, 20),
+            block(10, -400, 50, 20),
+            block(-900, 950, 40, 20),
+        ] {
+            let (cut, _) = cut(&page, &line, &ExtractionConfig::default());
+            assert_eq!(cut.image.dimensions(), (0, 0));
+        }
+    }
+
+    #[test]
+    fn a_line_of_one_pixel_can_be_cut() {
+        let page = GrayImage::from_pixel(100, 100, Luma([255]));
+        let (cut, _) = cut(&page, &block(50, 50, 1, 1), &ExtractionConfig::default());
+        assert_eq!(cut.image.dimensions(), (1, 1));
+    }
+}

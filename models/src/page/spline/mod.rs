@@ -124,3 +124,28 @@ fn kernel((x, y): (f64, f64), center: (f64, f64)) -> f64 {
         0.5 * squared * squared.ln()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_scaled_spline_is_the_same_map_in_another_unit(
+            offsets in proptest::collection::vec((-40.0_f64..40.0, -40.0_f64..40.0), 6),
+            factor in 0.1_f64..5.0,
+            x in 0.0_f64..900.0,
+            y in 0.0_f64..500.0,
+        ) {
+            let from = [(0.0, 0.0), (900.0, 0.0), (0.0, 500.0), (900.0, 500.0), (300.0, 200.0), (700.0, 350.0)];
+            let to: Vec<_> = from.iter().zip(&offsets).map(|(p, d)| (p.0 + d.0, p.1 + d.1)).collect();
+            let spline = ThinPlateSpline::fit(&from, &to, 0.5).unwrap();
+            let (scaled_x, scaled_y) = spline.scaled(factor).transform((x * factor, y * factor));
+            let (expected_x, expected_y) = spline.transform((x, y));
+            prop_assert!((scaled_x - factor * expected_x).abs() < 1e-6, "{} {}", scaled_x, expected_x);
+            prop_assert!((scaled_y - factor * expected_y).abs() < 1e-6, "{} {}", scaled_y, expected_y);
+        }
+    }
+}
