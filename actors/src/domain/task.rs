@@ -99,6 +99,8 @@ pub enum StageRunStatus {
 }
 
 impl StageRunStatus {
+    pub const ALL: [Self; 4] = [Self::Running, Self::Done, Self::Failed, Self::Interrupted];
+
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Running => "running",

@@ -4,7 +4,9 @@
 
 mod change;
 pub mod conformance;
+mod embedded;
 mod memory;
+mod postgres;
 
 use std::fmt;
 
@@ -17,7 +19,9 @@ use crate::domain::{
 };
 use crate::policy::transition::Event;
 
+pub use embedded::{EmbeddedError, EmbeddedPostgres};
 pub use memory::MemoryStore;
+pub use postgres::PostgresStore;
 
 /// Why the store could not answer.
 #[derive(Debug, thiserror::Error)]

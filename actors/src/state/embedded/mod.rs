@@ -1,0 +1,166 @@
+//! A private Postgres server for machines where nobody has set one up: the distribution's binaries on a data folder of
+//! our own, reached by a unix socket only.
+//!
+//! All processes that open the same folder share one server, and it lives exactly as long as one of them does. Each
+//! user holds a shared lock on `users.lock`; whoever starts the server also starts a watcher, `flock users.lock pg_ctl
+//! stop`, which gets the exclusive lock when the last user has gone. The kernel drops the locks of a killed process, so
+//! this holds however the users end. A newcomer blocks on its shared lock until a shutdown under way is over. If the
+//! watcher is killed too, the server stays and the next user finds it running; if the machine goes down, the next user
+//! clears the stale pid file and Postgres recovers.
+
+mod binaries;
+mod process;
+mod server;
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use sqlx::postgres::PgConnectOptions;
+
+use self::binaries::Binaries;
+use self::process::Account;
+use self::server::{Durability, Server};
+use super::StateError;
+use super::postgres::create_database;
+
+/// Why the private server could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum EmbeddedError {
+    #[error(
+        "no PostgreSQL server binaries in {searched}: install the postgresql package, or set PG_BIN to the folder \
+         that holds postgres and initdb, or set DATABASE_URL to a running server"
+    )]
+    NoBinaries { searched: String },
+    #[error(
+        "the data in {} was made by PostgreSQL {version}, whose binaries are not installed: install \
+         postgresql-{version} or set PG_BIN", .data.display()
+    )]
+    WrongVersion { data: PathBuf, version: String },
+    #[error(
+        "PostgreSQL refuses to run as root, and this system has neither a user postgres nor a user nobody"
+    )]
+    NoAccount,
+    #[error(
+        "user {account}, as which PostgreSQL runs, cannot enter {}: choose a data folder outside of it",
+        .folder.display()
+    )]
+    Unreachable { account: String, folder: PathBuf },
+    #[error("the socket path {} is longer than the 107 bytes that unix allows: choose a shorter data folder", .0.display())]
+    SocketPathTooLong(PathBuf),
+    #[error("no folder for data: set HOME or XDG_DATA_HOME")]
+    NoDataFolder,
+    #[error("{}: {source}", .path.display())]
+    Io { path: PathBuf, source: io::Error },
+    #[error("cannot run {program}: {source}")]
+    Program { program: String, source: io::Error },
+    #[error("initdb failed: {0}")]
+    Initdb(String),
+    #[error("the PostgreSQL server did not start; its log {} ends with: {tail}", .log.display())]
+    NotReady { log: PathBuf, tail: String },
+}
+
+/// Attaches the path to an I/O error.
+fn at(path: &Path) -> impl FnOnce(io::Error) -> EmbeddedError {
+    let path = path.to_owned();
+    move |source| EmbeddedError::Io { path, source }
+}
+
+/// A user's share in the private server of a folder. Drop it to leave; the last one to leave takes the server along.
+#[derive(Debug)]
+pub struct EmbeddedPostgres {
+    folder: PathBuf,
+    sockets: PathBuf,
+    /// Holds the shared lock.
+    _users: File,
+}
+
+impl EmbeddedPostgres {
+    /// Joins the server of `folder`, starting it if need be; by default that is `/var/lib/parkhang/pg` for root and
+    /// `$XDG_DATA_HOME/parkhang/pg` for others. Commits are durable. Blocks: 0.1 s to start, 1 s more to make the
+    /// folder, a minute at the very most.
+    pub fn open(folder: Option<PathBuf>) -> Result<Self, EmbeddedError> {
+        let account = Account::for_server()?;
+        let folder = match folder {
+            Some(folder) => std::path::absolute(&folder).map_err(at(&folder))?,
+            None => default_folder(account.as_ref())?,
+        };
+        Self::join(folder, account, Durability::Full)
+    }
+
+    /// A server for tests: in a new temporary folder, with nothing flushed to disk. The folder goes with the last user.
+    pub fn temporary() -> Result<Self, EmbeddedError> {
+        let parent = std::env::temp_dir();
+        let folder = tempfile::Builder::new()
+            .prefix("pg-")
+            .tempdir_in(&parent)
+            .map_err(at(&parent))?;
+        let account = Account::for_server()?;
+        let joined = Self::join(folder.path().to_owned(), account, Durability::None)?;
+        // From here on the watcher removes it.
+        let _ = folder.keep();
+        Ok(joined)
+    }
+
+    fn join(
+        folder: PathBuf,
+        account: Option<Account>,
+        durability: Durability,
+    ) -> Result<Self, EmbeddedError> {
+        let server = Server::new(folder, account, durability)?;
+        server.prepare_folder()?;
+        let binaries = Binaries::find(&server.data())?;
+        // Only one process at a time looks whether the server runs and starts it.
+        let starting = server.open_lock("start.lock")?;
+        starting.lock().map_err(at(server.folder()))?;
+        let users = server.open_lock("users.lock")?;
+        users.lock_shared().map_err(at(server.folder()))?;
+        server.ensure_running(&binaries)?;
+        Ok(Self {
+            folder: server.folder().to_owned(),
+            sockets: server.sockets(),
+            _users: users,
+        })
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// How to connect to `database`.
+    pub fn options(&self, database: &str) -> PgConnectOptions {
+        PgConnectOptions::new_without_pgpass()
+            .socket(&self.sockets)
+            .port(server::PORT)
+            .username(server::SUPERUSER)
+            .database(database)
+    }
+
+    /// Makes `database` if it is not there, and says how to connect to it. The name is 1 to 63 of `a-z 0-9 _`.
+    pub async fn create_database(&self, database: &str) -> Result<PgConnectOptions, StateError> {
+        create_database(&self.options("postgres"), database).await?;
+        Ok(self.options(database))
+    }
+}
+
+fn default_folder(account: Option<&Account>) -> Result<PathBuf, EmbeddedError> {
+    let parent = match account {
+        Some(_) => PathBuf::from("/var/lib"),
+        None => std::env::var_os("XDG_DATA_HOME")
+            .filter(|path| !path.is_empty())
+            .map(PathBuf::from)
+            .or_else(|| std::env::home_dir().map(|home| home.join(".local/share")))
+            .ok_or(EmbeddedError::NoDataFolder)?,
+    };
+    Ok(parent.join("parkhang/pg"))
+}
+
+/// Makes `folder` with its parents; only the last one changes hands.
+fn create_owned(folder: &Path, account: Option<&Account>) -> Result<(), EmbeddedError> {
+    use std::os::unix::fs::{PermissionsExt, chown};
+    fs::create_dir_all(folder).map_err(at(folder))?;
+    if let Some(account) = account {
+        chown(folder, Some(account.uid), Some(account.gid)).map_err(at(folder))?;
+    }
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).map_err(at(folder))
+}

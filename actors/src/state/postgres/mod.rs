@@ -1,0 +1,153 @@
+//! The state store on Postgres. This folder and `migrations/` are the only places with SQL.
+//!
+//! Rows are decided in Rust by the same pure functions as in the memory store, under row locks taken in the order of
+//! task ids. Lost connections and refused statements are [`StateError::Unavailable`]: every method can be repeated.
+
+mod commit;
+mod database;
+mod error;
+mod jobs;
+mod rows;
+mod tasks;
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use sqlx::migrate::Migrator;
+use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+use sqlx::{ConnectOptions, Connection};
+
+pub(super) use database::create_database;
+
+use super::{Change, Heartbeat, Outcome, StateError, StateStore};
+use crate::domain::{Job, JobId, JobKey, JobStatus, NewJob, StageRun, Task, TaskId, VolumeId, VolumeResults};
+
+static MIGRATIONS: Migrator = sqlx::migrate!("../migrations");
+
+const MAX_CONNECTIONS: u32 = 8;
+
+/// What every session asks of the server: a stuck statement or a transaction left open ends by itself, as either would
+/// keep locks and dead rows alive.
+const SESSION: [(&str, &str); 3] = [
+    ("statement_timeout", "60s"),
+    ("lock_timeout", "30s"),
+    ("idle_in_transaction_session_timeout", "30s"),
+];
+
+/// A [`StateStore`] on Postgres 15 or later.
+pub struct PostgresStore {
+    pool: PgPool,
+}
+
+/// Says nothing of the connection: its options hold the password.
+impl fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresStore")
+            .field("connections", &self.pool.size())
+            .finish_non_exhaustive()
+    }
+}
+
+impl PostgresStore {
+    /// Connects to a `postgres://` URL and brings its schema up to date.
+    pub async fn connect(url: &str) -> Result<Self, StateError> {
+        let options = PgConnectOptions::from_str(url).map_err(|_| {
+            // The parser's message may quote the URL, and with it the password.
+            StateError::Unavailable("the database URL is not a valid postgres:// URL".to_owned())
+        })?;
+        Self::connect_with(options).await
+    }
+
+    /// As [`PostgresStore::connect`], with options.
+    pub async fn connect_with(options: PgConnectOptions) -> Result<Self, StateError> {
+        let options = options.application_name("parkhang");
+        migrate(&options).await?;
+        let pool = PgPoolOptions::new()
+            .max_connections(MAX_CONNECTIONS)
+            .acquire_timeout(Duration::from_secs(10))
+            .connect_with(options.options(SESSION))
+            .await?;
+        Ok(Self { pool })
+    }
+
+    /// Closes all connections and waits for those in use.
+    pub async fn close(&self) {
+        self.pool.close().await;
+    }
+}
+
+/// On a connection of its own: a migration may take longer than a statement of the store may, and so may the wait for
+/// another process that migrates the same database.
+async fn migrate(options: &PgConnectOptions) -> Result<(), StateError> {
+    let mut connection = options.connect().await?;
+    MIGRATIONS.run(&mut connection).await?;
+    connection.close().await?;
+    Ok(())
+}
+
+#[async_trait]
+impl StateStore for PostgresStore {
+    async fn create_job(&self, job: &NewJob, now: DateTime<Utc>) -> Result<Job, StateError> {
+        jobs::create(&self.pool, job, now).await
+    }
+
+    async fn job(&self, key: &JobKey) -> Result<Option<Job>, StateError> {
+        jobs::by_key(&self.pool, key).await
+    }
+
+    async fn job_by_id(&self, id: JobId) -> Result<Option<Job>, StateError> {
+        jobs::by_id(&self.pool, id).await
+    }
+
+    async fn add_volumes(&self, id: JobId, volumes: &[VolumeId]) -> Result<u64, StateError> {
+        jobs::add_volumes(&self.pool, id, volumes).await
+    }
+
+    async fn set_job_status(
+        &self,
+        id: JobId,
+        status: JobStatus,
+        now: DateTime<Utc>,
+    ) -> Result<(), StateError> {
+        jobs::set_status(&self.pool, id, status, now).await
+    }
+
+    async fn tasks(&self, job: JobId) -> Result<Vec<Task>, StateError> {
+        tasks::tasks(&self.pool, job).await
+    }
+
+    async fn task(&self, id: TaskId) -> Result<Option<Task>, StateError> {
+        tasks::task(&self.pool, id).await
+    }
+
+    async fn open_tasks(&self) -> Result<Vec<(Task, Arc<Job>)>, StateError> {
+        tasks::open_tasks(&self.pool).await
+    }
+
+    async fn commit(&self, changes: &[Change], now: DateTime<Utc>) -> Result<Vec<Outcome>, StateError> {
+        commit::commit(&self.pool, changes, now).await
+    }
+
+    async fn renew_leases(&self, beats: &[Heartbeat]) -> Result<Vec<bool>, StateError> {
+        tasks::renew(&self.pool, beats).await
+    }
+
+    async fn settle_jobs(&self, now: DateTime<Utc>) -> Result<Vec<Job>, StateError> {
+        jobs::settle(&self.pool, now).await
+    }
+
+    async fn stage_runs(&self, task: TaskId) -> Result<Vec<StageRun>, StateError> {
+        tasks::stage_runs(&self.pool, task).await
+    }
+
+    async fn volume_results(&self, task: TaskId) -> Result<Option<VolumeResults>, StateError> {
+        tasks::volume_results(&self.pool, task).await
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use sqlx::Row;
+use sqlx::postgres::PgPool;
+
+use super::rows::{JobRow, StageRunRow, TaskRow, VolumeResultsRow, job_columns, task_columns};
+use crate::domain::{
+    Attempt, Fence, Generation, Job, JobId, StageName, StageRun, Task, TaskId, VolumeResults,
+};
+use crate::state::{Heartbeat, StateError};
+
+pub(super) async fn tasks(pool: &PgPool, job: JobId) -> Result<Vec<Task>, StateError> {
+    let rows: Vec<TaskRow> = sqlx::query_as(concat!(
+        "select ",
+        task_columns!(),
+        " from tasks t join volumes v on v.id = t.volume_id where t.job_id = $1 order by t.id"
+    ))
+    .bind(job.0)
+    .fetch_all(pool)
+    .await?;
+    Ok(rows.into_iter().map(|row| row.0).collect())
+}
+
+pub(super) async fn task(pool: &PgPool, id: TaskId) -> Result<Option<Task>, StateError> {
+    let row: Option<TaskRow> = sqlx::query_as(concat!(
+        "select ",
+        task_columns!(),
+        " from tasks t join volumes v on v.id = t.volume_id where t.id = $1"
+    ))
+    .bind(id.0)
+    .fetch_optional(pool)
+    .await?;
+    Ok(row.map(|row| row.0))
+}
+
+/// The condition is word for word that of the partial index `tasks_open`.
+pub(super) const OPEN_TASKS: &str = concat!(
+    "select ",
+    task_columns!(),
+    " from tasks t join volumes v on v.id = t.volume_id \
+     where t.job_id = any($1) and t.current_stage <> 'done' and not t.terminal order by t.id"
+);
+
+pub(super) async fn open_tasks(pool: &PgPool) -> Result<Vec<(Task, Arc<Job>)>, StateError> {
+    let jobs: Vec<JobRow> = sqlx::query_as(concat!(
+        "select ",
+        job_columns!(),
+        " from jobs j where j.status = 'running'"
+    ))
+    .fetch_all(pool)
+    .await?;
+    let jobs: HashMap<JobId, Arc<Job>> = jobs.into_iter().map(|row| (row.0.id, Arc::new(row.0))).collect();
+    let ids: Vec<i64> = jobs.keys().map(|id| id.0).collect();
+    let tasks: Vec<TaskRow> = sqlx::query_as(OPEN_TASKS).bind(ids).fetch_all(pool).await?;
+    Ok(tasks
+        .into_iter()
+        .filter_map(|row| {
+            let job = Arc::clone(jobs.get(&row.0.job_id)?);
+            Some((row.0, job))
+        })
+        .collect())
+}
+
+/// Does not wait for the disk: a heartbeat lost in a crash of the server costs at most a lease.
+pub(super) async fn renew(pool: &PgPool, beats: &[Heartbeat]) -> Result<Vec<bool>, StateError> {
+    if beats.is_empty() {
+        return Ok(Vec::new());
+    }
+    let ids: Vec<i64> = beats.iter().map(|beat| beat.fence.task.0).collect();
+    let stages: Vec<&str> = beats.iter().map(|beat| beat.fence.stage.as_str()).collect();
+    let attempts: Vec<i32> = beats.iter().map(|beat| beat.fence.attempt.0).collect();
+    let generations: Vec<i64> = beats.iter().map(|beat| beat.fence.generation.0).collect();
+    let untils: Vec<_> = beats.iter().map(|beat| beat.until).collect();
+
+    let mut transaction = pool
+        .begin_with("begin; set local synchronous_commit = off")
+        .await?;
+    let rows = sqlx::query(
+        "with beat as (
+             select id, stage, attempt, generation, max(until) as until
+             from unnest($1::bigint[], $2::text[], $3::int[], $4::bigint[], $5::timestamptz[])
+                 as b (id, stage, attempt, generation, until)
+             group by id, stage, attempt, generation
+         ), held as materialized (
+             select t.id, b.until
+             from tasks t
+             join beat b on t.id = b.id and t.current_stage = b.stage and t.attempts + 1 = b.attempt
+                 and t.generation = b.generation
+             where t.status = 'running'
+             order by t.id
+             for update of t
+         )
+         update tasks t
+         set lease_until = greatest(t.lease_until, held.until)
+         from held
+         where t.id = held.id
+         returning t.id, t.current_stage, t.attempts + 1 as attempt, t.generation",
+    )
+    .bind(ids)
+    .bind(stages)
+    .bind(attempts)
+    .bind(generations)
+    .bind(untils)
+    .fetch_all(&mut *transaction)
+    .await?;
+    transaction.commit().await?;
+
+    let mut renewed = HashSet::with_capacity(rows.len());
+    for row in &rows {
+        renewed.insert(Fence {
+            task: TaskId(row.try_get("id")?),
+            stage: StageName::new(row.try_get::<String, _>("current_stage")?)
+                .map_err(|error| StateError::Corrupt(error.to_string()))?,
+            attempt: Attempt(row.try_get("attempt")?),
+            generation: Generation(row.try_get("generation")?),
+        });
+    }
+    Ok(beats.iter().map(|beat| renewed.contains(&beat.fence)).collect())
+}
+
+pub(super) async fn stage_runs(pool: &PgPool, task: TaskId) -> Result<Vec<StageRun>, StateError> {
+    let rows: Vec<StageRunRow> = sqlx::query_as(
+        "select task_id, stage, attempt, generation, status::text as status, worker_id, started_at, done_at, error,
+             metrics, fingerprint
+         from stage_runs where task_id = $1 order by id",
+    )
+    .bind(task.0)
+    .fetch_all(pool)
+    .await?;
+    Ok(rows.into_iter().map(|row| row.0).collect())
+}
+
+pub(super) async fn volume_results(pool: &PgPool, task: TaskId) -> Result<Option<VolumeResults>, StateError> {
+    let row: Option<VolumeResultsRow> = sqlx::query_as("select * from volume_results where task_id = $1")
+        .bind(task.0)
+        .fetch_optional(pool)
+        .await?;
+    Ok(row.map(|row| row.0))
+}
