@@ -1,0 +1,361 @@
+//! CTC prefix beam search, with the pruning rules of `pyctcdecode` (Kensho, 0.5.0) and no language model.
+//!
+//! A hypothesis is a text and the class of its last frame. Hypotheses that agree on both are one: their probabilities
+//! add up. Texts are compared by a rolling hash of their bytes, so that two spellings of one text in different labels
+//! meet as well. The tokens of a text lie in an arena as a tree that grows towards the root; only survivors enter it.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::text_hash::{IdentityHash, TextHash};
+use super::{DecodedToken, Decoding, LogProbs, kept_classes};
+use crate::recognition::charset::{BLANK, Charset};
+
+/// Settings of the beam search. The defaults are those of the published production pipeline.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BeamSearch {
+    /// Hypotheses kept after each frame; at least one is.
+    pub width: usize,
+    /// A frame proposes its best class and all classes with at least this log-probability.
+    pub token_min_log_prob: f32,
+    /// Hypotheses that are worse than the best one by more than this (a negative number) are dropped.
+    pub beam_prune_log_prob: f32,
+    /// Classes that exceed this log-probability in no frame of the line are ignored; `None` keeps all.
+    pub vocabulary_prune_log_prob: Option<f32>,
+}
+
+impl Default for BeamSearch {
+    fn default() -> Self {
+        Self {
+            width: 64,
+            token_min_log_prob: -3.0,
+            beam_prune_log_prob: -10.0,
+            vocabulary_prune_log_prob: Some(-10.0),
+        }
+    }
+}
+
+/// The most probable text of a line. A space is written only between other tokens, and only once in a row.
+pub fn beam_search(log_probs: &LogProbs, charset: &Charset, search: &BeamSearch) -> Decoding {
+    n_best(log_probs, charset, search, 1).pop().unwrap_or_default()
+}
+
+/// The `count` most probable texts of a line, best first; fewer if fewer survive.
+pub fn n_best(log_probs: &LogProbs, charset: &Charset, search: &BeamSearch, count: usize) -> Vec<Decoding> {
+    let vocabulary = Vocabulary::new(log_probs, charset, search.vocabulary_prune_log_prob);
+    let mut lattice = Lattice::new();
+    let mut proposals = Vec::new();
+    for (frame, row) in log_probs.iter().enumerate() {
+        vocabulary.propose(row, search.token_min_log_prob, &mut proposals);
+        lattice.advance(frame, &proposals, search);
+    }
+    lattice
+        .finish(search)
+        .into_iter()
+        .take(count)
+        .map(|(score, tokens)| Decoding::new(tokens, score, log_probs.frames(), charset))
+        .collect()
+}
+
+/// One class of the line's vocabulary.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    class: usize,
+    label: TextHash,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Blank,
+    Space,
+    Letter,
+}
+
+#[derive(Debug)]
+struct Vocabulary(Vec<Entry>);
+
+impl Vocabulary {
+    fn new(log_probs: &LogProbs, charset: &Charset, prune: Option<f32>) -> Self {
+        let classes = match prune {
+            Some(threshold) => kept_classes(log_probs, threshold),
+            None => (0..log_probs.classes()).collect(),
+        };
+        let entry = |class| {
+            let label = charset.label(class);
+            let kind = match label {
+                "" => Kind::Blank,
+                " " => Kind::Space,
+                _ => Kind::Letter,
+            };
+            Entry {
+                class,
+                label: TextHash::of(label),
+                kind,
+            }
+        };
+        Self(classes.into_iter().map(entry).collect())
+    }
+
+    /// The classes that a frame allows: all that reach `min_log_prob`, and the best one in any case.
+    fn propose(&self, row: &[f32], min_log_prob: f32, proposals: &mut Vec<(Entry, f32)>) {
+        proposals.clear();
+        let mut best = None::<(Entry, f32)>;
+        for entry in &self.0 {
+            let log_prob = row[entry.class];
+            if best.is_none_or(|(_, highest)| log_prob > highest) {
+                best = Some((*entry, log_prob));
+            }
+            if log_prob >= min_log_prob {
+                proposals.push((*entry, log_prob));
+            }
+        }
+        if proposals.is_empty() {
+            proposals.extend(best);
+        }
+    }
+}
+
+const ROOT: u32 = 0;
+
+/// A written token and the tokens before it.
+#[derive(Debug, Clone, Copy)]
+struct Node {
+    parent: u32,
+    token: DecodedToken,
+}
+
+/// A hypothesis. Its last token still grows and is therefore kept outside the arena.
+#[derive(Debug, Clone, Copy)]
+struct Beam {
+    text: TextHash,
+    /// Hash of the text without a space at its end.
+    trimmed: TextHash,
+    /// Class of the last frame.
+    last: usize,
+    score: f64,
+    parent: u32,
+    open: Option<DecodedToken>,
+}
+
+impl Beam {
+    /// Whether a space would add nothing: at the start of the text and after another space.
+    fn at_word_start(&self) -> bool {
+        self.open.is_none() || self.text != self.trimmed
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Stay,
+    Repeat,
+    Write,
+}
+
+/// A hypothesis for the next frame, before pruning. Where several paths lead to it, the most probable one says where
+/// its tokens lie.
+#[derive(Debug, Clone, Copy)]
+struct Candidate {
+    text: TextHash,
+    last: usize,
+    score: f64,
+    lead: f64,
+    source: usize,
+    step: Step,
+    proposal: (Entry, f32),
+}
+
+#[derive(Debug)]
+struct Lattice {
+    nodes: Vec<Node>,
+    beams: Vec<Beam>,
+    next: Vec<Beam>,
+    candidates: Vec<Candidate>,
+    index: HashMap<u64, usize, IdentityHash>,
+    /// Node of each beam's last token, once a survivor has asked for it.
+    closed: Vec<Option<u32>>,
+}
+
+impl Lattice {
+    fn new() -> Self {
+        let empty = TextHash::of("");
+        let start = Beam {
+            text: empty,
+            trimmed: empty,
+            last: BLANK,
+            score: 0.0,
+            parent: ROOT,
+            open: None,
+        };
+        Self {
+            nodes: Vec::new(),
+            beams: vec![start],
+            next: Vec::new(),
+            candidates: Vec::new(),
+            index: HashMap::default(),
+            closed: Vec::new(),
+        }
+    }
+
+    fn advance(&mut self, frame: usize, proposals: &[(Entry, f32)], search: &BeamSearch) {
+        self.candidates.clear();
+        self.index.clear();
+        for &proposal in proposals {
+            for source in 0..self.beams.len() {
+                self.propose(source, proposal);
+            }
+        }
+        let best = self
+            .candidates
+            .iter()
+            .map(|candidate| candidate.score)
+            .fold(f64::NEG_INFINITY, f64::max);
+        let worst = best + f64::from(search.beam_prune_log_prob);
+        self.candidates.retain(|candidate| candidate.score >= worst);
+        keep_best(&mut self.candidates, search.width.max(1), |candidate| {
+            candidate.score
+        });
+
+        self.next.clear();
+        self.closed.clear();
+        self.closed.resize(self.beams.len(), None);
+        for candidate in &self.candidates {
+            let source = &self.beams[candidate.source];
+            let mut beam = Beam {
+                last: candidate.last,
+                score: candidate.score,
+                ..*source
+            };
+            let (entry, log_prob) = candidate.proposal;
+            match (candidate.step, &mut beam.open) {
+                (Step::Repeat, Some(token)) => {
+                    token.end_frame = frame + 1;
+                    token.log_prob = token.log_prob.max(log_prob);
+                }
+                (Step::Stay | Step::Repeat, _) => {}
+                (Step::Write, _) => {
+                    if let Some(token) = source.open {
+                        let node = *self.closed[candidate.source].get_or_insert_with(|| {
+                            self.nodes.push(Node {
+                                parent: source.parent,
+                                token,
+                            });
+                            self.nodes.len() as u32
+                        });
+                        beam.parent = node;
+                    }
+                    beam.text = candidate.text;
+                    beam.trimmed = if entry.kind == Kind::Space {
+                        source.text
+                    } else {
+                        candidate.text
+                    };
+                    beam.open = Some(DecodedToken {
+                        class: entry.class,
+                        start_frame: frame,
+                        end_frame: frame + 1,
+                        log_prob,
+                    });
+                }
+            }
+            self.next.push(beam);
+        }
+        std::mem::swap(&mut self.beams, &mut self.next);
+    }
+
+    /// Extends one beam by one class and adds the result to the candidates.
+    fn propose(&mut self, source: usize, proposal: (Entry, f32)) {
+        let beam = &self.beams[source];
+        let (entry, log_prob) = proposal;
+        let (text, last, step) = match entry.kind {
+            Kind::Blank => (beam.text, BLANK, Step::Stay),
+            _ if entry.class == beam.last => (beam.text, beam.last, Step::Repeat),
+            Kind::Space if beam.at_word_start() => (beam.text, entry.class, Step::Stay),
+            Kind::Space | Kind::Letter => (beam.text.followed_by(entry.label), entry.class, Step::Write),
+        };
+        let score = beam.score + f64::from(log_prob);
+        let candidates = &mut self.candidates;
+        let at = *self
+            .index
+            .entry(text.with_class(last))
+            .or_insert(candidates.len());
+        match candidates.get_mut(at) {
+            None => candidates.push(Candidate {
+                text,
+                last,
+                score,
+                lead: score,
+                source,
+                step,
+                proposal,
+            }),
+            Some(known) => {
+                known.score = add_log(known.score, score);
+                if score > known.lead {
+                    *known = Candidate {
+                        lead: score,
+                        source,
+                        step,
+                        proposal,
+                        ..*known
+                    };
+                }
+            }
+        }
+    }
+
+    /// Adds up hypotheses that differ only in their last frame or in a space at the end; best first.
+    fn finish(self, search: &BeamSearch) -> Vec<(f64, Vec<DecodedToken>)> {
+        let mut texts: Vec<(f64, f64, usize)> = Vec::new();
+        let mut index: HashMap<u64, usize, IdentityHash> = HashMap::default();
+        for (source, beam) in self.beams.iter().enumerate() {
+            let at = *index.entry(beam.trimmed.with_class(BLANK)).or_insert(texts.len());
+            match texts.get_mut(at) {
+                None => texts.push((beam.score, beam.score, source)),
+                Some((score, lead, leader)) => {
+                    *score = add_log(*score, beam.score);
+                    if beam.score > *lead {
+                        (*lead, *leader) = (beam.score, source);
+                    }
+                }
+            }
+        }
+        let best = texts.iter().map(|text| text.0).fold(f64::NEG_INFINITY, f64::max);
+        texts.retain(|text| text.0 >= best + f64::from(search.beam_prune_log_prob));
+        let count = texts.len();
+        keep_best(&mut texts, count, |text| text.0);
+        texts
+            .into_iter()
+            .map(|(score, _, source)| (score, self.tokens(&self.beams[source])))
+            .collect()
+    }
+
+    fn tokens(&self, beam: &Beam) -> Vec<DecodedToken> {
+        let mut tokens: Vec<DecodedToken> = Vec::new();
+        if beam.text == beam.trimmed {
+            tokens.extend(beam.open);
+        }
+        let mut node = beam.parent;
+        while let Some(index) = node.checked_sub(1) {
+            let Node { parent, token } = self.nodes[index as usize];
+            tokens.push(token);
+            node = parent;
+        }
+        tokens.reverse();
+        tokens
+    }
+}
+
+/// Sorts by falling score, earlier items first among equals, and cuts the list to `count`.
+fn keep_best<T>(items: &mut Vec<T>, count: usize, score: impl Fn(&T) -> f64) {
+    items.sort_by(|a, b| score(b).total_cmp(&score(a)));
+    items.truncate(count);
+}
+
+/// ln(e^a + e^b) for finite numbers.
+fn add_log(a: f64, b: f64) -> f64 {
+    let (high, low) = if a > b { (a, b) } else { (b, a) };
+    high + (low - high).exp().ln_1p()
+}

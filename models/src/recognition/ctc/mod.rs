@@ -1,0 +1,91 @@
+//! Connectionist temporal classification (Graves et al., 2006): from the class scores of every frame to a text.
+//!
+//! A network writes for each frame either a class or the blank; equal classes in a row count once, and the blank parts
+//! them. [`greedy`] takes the best class of each frame; [`beam_search`] adds up the paths that lead to one text.
+
+mod beam;
+mod greedy;
+mod log_probs;
+mod text_hash;
+mod vocabulary;
+
+use serde::{Deserialize, Serialize};
+
+pub use beam::{BeamSearch, beam_search, n_best};
+pub use greedy::greedy;
+pub use log_probs::{LogProbs, log_softmax};
+pub use vocabulary::kept_classes;
+
+use super::charset::Charset;
+
+/// One written class of a line.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DecodedToken {
+    pub class: usize,
+    /// First frame that shows the class.
+    pub start_frame: usize,
+    /// One past the last frame that shows it.
+    pub end_frame: usize,
+    /// Highest log-probability of the class among those frames.
+    pub log_prob: f32,
+}
+
+/// The text that a decoder read from one line.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Decoding {
+    /// The labels of `tokens`, joined.
+    pub text: String,
+    pub tokens: Vec<DecodedToken>,
+    /// Geometric mean of the probability per written token: `exp(log_score / tokens)`, per frame if nothing is written.
+    /// From 0 to 1, never NaN; 0 for a line without frames.
+    pub confidence: f32,
+    /// Natural log of the probability of the text (beam search) or of its best path (greedy).
+    pub log_score: f32,
+    /// Number of frames that were decoded.
+    pub frames: usize,
+}
+
+impl Decoding {
+    fn new(tokens: Vec<DecodedToken>, log_score: f64, frames: usize, charset: &Charset) -> Self {
+        let text = tokens.iter().map(|token| charset.label(token.class)).collect();
+        let units = if tokens.is_empty() { frames } else { tokens.len() };
+        let confidence = if frames == 0 {
+            0.0
+        } else {
+            (log_score / units as f64).exp().min(1.0) as f32
+        };
+        Self {
+            text,
+            tokens,
+            confidence,
+            log_score: log_score as f32,
+            frames,
+        }
+    }
+}
+
+/// Which decoder reads the lines.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Decoder {
+    Greedy,
+    BeamSearch(BeamSearch),
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self::BeamSearch(BeamSearch::default())
+    }
+}
+
+impl Decoder {
+    pub fn decode(&self, log_probs: &LogProbs, charset: &Charset) -> Decoding {
+        match self {
+            Self::Greedy => greedy(log_probs, charset),
+            Self::BeamSearch(search) => beam_search(log_probs, charset, search),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

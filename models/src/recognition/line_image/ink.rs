@@ -1,0 +1,160 @@
+//! Lines as ink maps of one height.
+
+use image::GrayImage;
+
+use super::{LineImage, PreparedLine};
+use crate::page::resize::resize_area;
+
+const MIN_WIDTH: f64 = 16.0;
+/// Longer lines are squeezed; only a broken cut is 128 times as long as it is high.
+const MAX_WIDTH_IN_HEIGHTS: f64 = 128.0;
+
+/// Percentiles of the ink that become 0 and 1.
+const PAPER_PERCENTILE: f64 = 25.0;
+const INK_PERCENTILE: f64 = 98.5;
+/// Least difference between the two, so that an empty line does not become noise.
+const MIN_CONTRAST: f64 = 0.05;
+
+/// Scales the line to `height` with its aspect kept. The image has pixels.
+pub(super) fn prepare(line: &LineImage<'_>, height: u32) -> PreparedLine {
+    let target_height = f64::from(height);
+    let width = f64::from(line.image.width()) * target_height / f64::from(line.image.height());
+    let width = width
+        .round_ties_even()
+        .clamp(MIN_WIDTH, MAX_WIDTH_IN_HEIGHTS * target_height.max(1.0)) as u32;
+    let resized = resize_area(line.image, width, height);
+    let levels = if line.bilevel {
+        ink_of_level(0.0, 1.0)
+    } else {
+        stretched_ink(&resized)
+    };
+    PreparedLine {
+        height: height as usize,
+        width: width as usize,
+        values: resized
+            .as_raw()
+            .iter()
+            .map(|&level| levels[usize::from(level)])
+            .collect(),
+        left_pad: 0,
+        content_width: width as usize,
+    }
+}
+
+/// The ink that each grey level stands for if `low` becomes 0 and `high` becomes 1.
+fn ink_of_level(low: f64, high: f64) -> [f32; 256] {
+    std::array::from_fn(|level| {
+        let ink = 1.0 - level as f64 / 255.0;
+        ((ink - low) / (high - low)).clamp(0.0, 1.0) as f32
+    })
+}
+
+fn stretched_ink(image: &GrayImage) -> [f32; 256] {
+    let mut histogram = [0_usize; 256];
+    for &level in image.as_raw() {
+        histogram[usize::from(u8::MAX - level)] += 1;
+    }
+    let low = percentile(&histogram, PAPER_PERCENTILE) / 255.0;
+    let high = percentile(&histogram, INK_PERCENTILE) / 255.0;
+    ink_of_level(low, low + (high - low).max(MIN_CONTRAST))
+}
+
+/// Percentile of a histogram's values, linear between neighbours (NumPy's `percentile`); 0 if it is empty.
+fn percentile(histogram: &[usize; 256], percent: f64) -> f64 {
+    let count: usize = histogram.iter().sum();
+    let position = percent / 100.0 * count.saturating_sub(1) as f64;
+    let (below, fraction) = (position as usize, position.fract());
+    let (mut low, mut seen) = (None, 0);
+    for (value, &times) in histogram.iter().enumerate() {
+        seen += times;
+        if low.is_none() && seen > below {
+            low = Some(value as f64);
+        }
+        if let Some(low) = low
+            && (fraction == 0.0 || seen > below + 1)
+        {
+            return low + (value as f64 - low) * fraction;
+        }
+    }
+    low.unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use image::Luma;
+
+    use super::*;
+
+    fn histogram(values: &[u8]) -> [usize; 256] {
+        let mut histogram = [0; 256];
+        for &value in values {
+            histogram[usize::from(value)] += 1;
+        }
+        histogram
+    }
+
+    #[test]
+    fn percentiles_are_linear_between_values() {
+        assert_eq!(percentile(&histogram(&[10, 20, 30, 40]), 25.0), 17.5);
+        assert_eq!(percentile(&histogram(&[10, 20, 30, 40, 50]), 25.0), 20.0);
+        assert_eq!(percentile(&histogram(&[10, 20, 30, 40]), 98.5), 39.55);
+        assert_eq!(percentile(&histogram(&[7; 9]), 25.0), 7.0);
+        assert!((percentile(&histogram(&[0, 255]), 98.5) - 251.175).abs() < 1e-9);
+        assert_eq!(percentile(&[0; 256], 25.0), 0.0);
+    }
+
+    #[test]
+    fn width_follows_the_aspect_within_bounds() {
+        let width = |w, h| {
+            let image = GrayImage::new(w, h);
+            prepare(
+                &LineImage {
+                    image: &image,
+                    bilevel: true,
+                },
+                64,
+            )
+            .width
+        };
+        assert_eq!(width(1000, 100), 640);
+        assert_eq!(width(2, 100), 16);
+        assert_eq!(width(9000, 2), 8192);
+        assert_eq!(width(101, 128), 50);
+        assert_eq!(width(103, 128), 52);
+    }
+
+    #[test]
+    fn grey_is_stretched_and_bilevel_is_not() {
+        let image = GrayImage::from_fn(640, 64, |x, _| Luma([if x % 8 == 0 { 100 } else { 200 }]));
+        let grey = prepare(
+            &LineImage {
+                image: &image,
+                bilevel: false,
+            },
+            64,
+        );
+        assert_eq!((grey.values[0], grey.values[1]), (1.0, 0.0));
+        let bilevel = prepare(
+            &LineImage {
+                image: &image,
+                bilevel: true,
+            },
+            64,
+        );
+        assert!((bilevel.values[0] - 155.0 / 255.0).abs() < 1e-6);
+        assert!((bilevel.values[1] - 55.0 / 255.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn empty_paper_stays_empty() {
+        let paper = GrayImage::from_pixel(300, 64, Luma([231]));
+        let prepared = prepare(
+            &LineImage {
+                image: &paper,
+                bilevel: false,
+            },
+            64,
+        );
+        assert!(prepared.values.iter().all(|&ink| ink == 0.0));
+    }
+}

@@ -1,0 +1,146 @@
+//! Line images as a recogniser sees them.
+
+mod batch;
+mod bdrc;
+mod ink;
+
+use std::ops::Range;
+
+use image::GrayImage;
+use serde::{Deserialize, Serialize};
+
+pub use batch::BatchLimits;
+
+/// A line cut from a page.
+#[derive(Debug, Clone, Copy)]
+pub struct LineImage<'a> {
+    /// Ink is dark.
+    pub image: &'a GrayImage,
+    /// Whether the scan has only black and white, so that its contrast must not be stretched.
+    pub bilevel: bool,
+}
+
+/// How line images were prepared when a recogniser was trained; `model.json` names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Preprocessing {
+    /// The second generation of BDRC's pipelines: the line fitted into a white canvas of fixed size and binarised,
+    /// paper 1 and ink -1.
+    BdrcGen2 {
+        width: u32,
+        height: u32,
+        /// Whether a white square as high as the line is put before and after it.
+        #[serde(default = "yes")]
+        pre_pad: bool,
+    },
+    /// An ink map of fixed height and free width: paper 0, ink 1, contrast stretched unless the scan is bilevel.
+    Ink { height: u32 },
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// A line image ready for the network.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PreparedLine {
+    pub height: usize,
+    /// Columns that the network has to see.
+    pub width: usize,
+    /// `height * width` values, row-major, in the range that the model was trained on.
+    pub values: Vec<f32>,
+    /// Columns before the line itself.
+    pub left_pad: usize,
+    /// Columns of the line itself.
+    pub content_width: usize,
+}
+
+impl PreparedLine {
+    /// Which of the `frames` that the network answers belong to the line itself: at least one, if there is any.
+    pub fn content_frames(&self, frames: usize) -> Range<usize> {
+        if self.content_width == self.width || frames == 0 {
+            return 0..frames;
+        }
+        let start = frames * self.left_pad / self.width;
+        let end = frames * (self.left_pad + self.content_width) / self.width;
+        let start = start.min(frames - 1);
+        start..end.clamp(start + 1, frames)
+    }
+}
+
+impl Preprocessing {
+    /// Prepares one line; `None` for an image without pixels.
+    pub fn prepare(&self, line: &LineImage<'_>) -> Option<PreparedLine> {
+        if line.image.width() == 0 || line.image.height() == 0 {
+            return None;
+        }
+        Some(match *self {
+            Self::BdrcGen2 {
+                width,
+                height,
+                pre_pad,
+            } => bdrc::prepare(line.image, width, height, pre_pad),
+            Self::Ink { height } => ink::prepare(line, height),
+        })
+    }
+
+    /// The value of blank paper.
+    pub fn paper(&self) -> f32 {
+        match self {
+            Self::BdrcGen2 { .. } => 1.0,
+            Self::Ink { .. } => 0.0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(width: usize, left_pad: usize, content_width: usize) -> PreparedLine {
+        PreparedLine {
+            height: 0,
+            width,
+            values: Vec::new(),
+            left_pad,
+            content_width,
+        }
+    }
+
+    #[test]
+    fn frames_of_the_padding_are_left_out() {
+        assert_eq!(line(3200, 99, 1811).content_frames(800), 24..477);
+        assert_eq!(line(3200, 0, 3200).content_frames(800), 0..800);
+        assert_eq!(line(3200, 99, 0).content_frames(800), 24..25);
+        assert_eq!(line(3200, 3199, 1).content_frames(1), 0..1);
+        assert_eq!(line(3200, 99, 12).content_frames(0), 0..0);
+    }
+
+    #[test]
+    fn model_json_names_the_preprocessing() {
+        let named: Preprocessing = serde_json::from_str(r#"{"kind":"ink","height":64}"#).unwrap();
+        assert_eq!(named, Preprocessing::Ink { height: 64 });
+        let named: Preprocessing =
+            serde_json::from_str(r#"{"kind":"bdrc_gen2","width":3200,"height":100}"#).unwrap();
+        assert_eq!(
+            named,
+            Preprocessing::BdrcGen2 {
+                width: 3200,
+                height: 100,
+                pre_pad: true
+            }
+        );
+    }
+
+    #[test]
+    fn an_empty_image_is_no_line() {
+        let empty = GrayImage::new(0, 7);
+        assert_eq!(
+            Preprocessing::Ink { height: 64 }.prepare(&LineImage {
+                image: &empty,
+                bilevel: false
+            }),
+            None
+        );
+    }
+}

@@ -1,0 +1,131 @@
+//! Line images to text: preprocessing, network, decoder and spelling together.
+
+use super::charset::{Charset, Encoding};
+use super::ctc::{Decoder, Decoding, log_softmax};
+use super::ewts;
+use super::line_image::{BatchLimits, LineImage, PreparedLine, Preprocessing};
+use super::normalize::canonical_order;
+use super::syllable::{FrameToPixel, Syllable, segments};
+use crate::inference::{InferenceError, Logits, Recognizer};
+
+/// How lines are read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReadOptions {
+    pub preprocessing: Preprocessing,
+    pub decoder: Decoder,
+    /// How the text is spelled in the end, whatever the charset writes.
+    pub encoding: Encoding,
+    pub batch: BatchLimits,
+}
+
+/// What was read from one line. A line image without pixels has no text and confidence 0.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct LineText {
+    /// Without white space at its ends.
+    pub text: String,
+    /// See [`Decoding::confidence`].
+    pub confidence: f32,
+    /// Spelled one by one; where the charset and the text differ in encoding, a sign may look different at the joints.
+    pub syllables: Vec<Syllable>,
+}
+
+/// Reads lines; the answers are in the order of the input. Fails if the network does or if it answers something that is
+/// not one row of scores per class of `charset` for each line.
+pub fn read_lines(
+    lines: &[LineImage<'_>],
+    recognizer: &dyn Recognizer,
+    charset: &Charset,
+    options: &ReadOptions,
+) -> Result<Vec<LineText>, InferenceError> {
+    let (places, prepared): (Vec<usize>, Vec<PreparedLine>) = lines
+        .iter()
+        .enumerate()
+        .filter_map(|(place, line)| Some((place, options.preprocessing.prepare(line)?)))
+        .unzip();
+    let mut texts = vec![LineText::default(); lines.len()];
+    for (batch, indices) in options.preprocessing.batch(&prepared, options.batch) {
+        let answers = recognizer.logits(&batch)?;
+        if answers.len() != indices.len() {
+            return Err(InferenceError::Shape {
+                expected: format!("{} lines", indices.len()),
+                actual: answers.len(),
+            });
+        }
+        for (index, logits) in indices.into_iter().zip(answers) {
+            let place = places[index];
+            texts[place] = read_logits(
+                logits,
+                &prepared[index],
+                lines[place].image.width(),
+                charset,
+                options,
+            )?;
+        }
+    }
+    Ok(texts)
+}
+
+/// Decodes the scores of one line whose image is `image_width` pixels wide.
+pub fn read_logits(
+    logits: Logits,
+    line: &PreparedLine,
+    image_width: u32,
+    charset: &Charset,
+    options: &ReadOptions,
+) -> Result<LineText, InferenceError> {
+    charset
+        .check_classes(logits.classes)
+        .map_err(|error| InferenceError::Failed(error.to_string()))?;
+    let log_probs = log_softmax(logits)?;
+    let content = line.content_frames(log_probs.frames());
+    let decoding = options.decoder.decode(&log_probs.crop(content), charset);
+    Ok(spell(&decoding, charset, image_width, options.encoding))
+}
+
+fn spell(decoding: &Decoding, charset: &Charset, image_width: u32, target: Encoding) -> LineText {
+    let scale = FrameToPixel {
+        frames: decoding.frames,
+        width: image_width,
+    };
+    let convert = |text: &str| respell(text, charset.encoding(), target);
+    let mut syllables = segments(decoding, charset, scale);
+    for syllable in &mut syllables {
+        syllable.text = convert(&syllable.text);
+    }
+    LineText {
+        text: convert(&decoding.text).trim().to_owned(),
+        confidence: decoding.confidence,
+        syllables,
+    }
+}
+
+/// Converts what a charset writes into the spelling that is asked for.
+fn respell(text: &str, from: Encoding, to: Encoding) -> String {
+    match (from, to) {
+        (Encoding::Unicode, Encoding::Unicode) => canonical_order(text),
+        (Encoding::Unicode, Encoding::Wylie) => ewts::to_wylie(&canonical_order(text)),
+        (Encoding::Wylie, Encoding::Wylie) => standard_wylie(text),
+        (Encoding::Wylie, Encoding::Unicode) => {
+            canonical_order(&ewts::to_unicode_exact(&standard_wylie(text)))
+        }
+    }
+}
+
+/// Undoes the letters that Wylie charsets use for what EWTS spells otherwise.
+fn standard_wylie(text: &str) -> String {
+    let mut wylie = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '§' => wylie.push(' '),
+            'ä' => wylie.push_str(r"\u0f09"),
+            'ö' => wylie.push_str(r"\u0f13"),
+            'ü' => wylie.push_str(r"\u0f12"),
+            '}' => wylie.push('H'),
+            other => wylie.push(other),
+        }
+    }
+    wylie
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,96 @@
+//! Line preprocessing against BDRC's second generation; see `golden/preprocess/README.md`.
+
+#![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod golden;
+
+use golden::Golden;
+use image::DynamicImage;
+use parkhang_models::recognition::line_image::{LineImage, Preprocessing};
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct Cases {
+    cases: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+struct Case {
+    file: String,
+    png: String,
+    #[serde(rename = "H")]
+    height: u32,
+    #[serde(rename = "W")]
+    width: u32,
+    prepad: bool,
+    content_width: usize,
+    left_pad: usize,
+    #[serde(rename = "frames_T")]
+    frames: usize,
+    frame_start: usize,
+    frame_end: usize,
+}
+
+fn check(golden: &Golden) {
+    let Cases { cases } = golden.json("gen2.json");
+    assert!(!cases.is_empty());
+    let mut wrong = Vec::new();
+    for case in cases {
+        // One input of the full set is in colour; lines are grey when they get here.
+        let DynamicImage::ImageLuma8(image) = image::load_from_memory(&golden.bytes(&case.file)).unwrap()
+        else {
+            continue;
+        };
+        let expected = image::load_from_memory(&golden.bytes(&case.png))
+            .unwrap()
+            .to_luma8();
+        let preprocessing = Preprocessing::BdrcGen2 {
+            width: case.width,
+            height: case.height,
+            pre_pad: case.prepad,
+        };
+        let line = preprocessing
+            .prepare(&LineImage {
+                image: &image,
+                bilevel: false,
+            })
+            .unwrap();
+        assert_eq!(
+            (line.left_pad, line.content_width),
+            (case.left_pad, case.content_width),
+            "{}",
+            case.png
+        );
+        assert_eq!(
+            line.content_frames(case.frames),
+            case.frame_start..case.frame_end,
+            "{}",
+            case.png
+        );
+        assert_eq!(
+            (line.width, line.height),
+            (expected.width() as usize, expected.height() as usize)
+        );
+        let ours = line.values.iter().map(|&value| value > 0.0);
+        let differing = ours
+            .zip(expected.as_raw())
+            .filter(|(ours, theirs)| *ours != (**theirs > 0))
+            .count();
+        if differing > 0 {
+            wrong.push(format!("{}: {differing} pixels", case.png));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn gen2_lines() {
+    check(&Golden::open("preprocess"));
+}
+
+#[test]
+fn gen2_lines_of_the_full_set() {
+    if let Some(golden) = Golden::open_full("preprocess") {
+        check(&golden);
+    }
+}
