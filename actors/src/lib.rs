@@ -4,3 +4,4 @@
 pub mod domain;
 pub mod policy;
 pub mod state;
+pub mod storage;

@@ -1,0 +1,88 @@
+//! Where artifacts live: immutable byte objects under validated keys. The room knows nothing of what the bytes mean, nor
+//! how a key is made up (`artifact::layout` does). Every implementation passes the suite in `conformance`.
+
+#[cfg(test)]
+mod conformance;
+mod error;
+mod key;
+mod local;
+mod memory;
+mod staging;
+
+use std::fmt::Debug;
+use std::ops::Range;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+pub use error::{InvalidKey, StorageError};
+pub use key::ArtifactKey;
+pub use local::LocalStore;
+pub use memory::MemoryStore;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ObjectMeta {
+    /// Length in bytes.
+    pub size: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PutOutcome {
+    Created,
+    /// The key was taken; what it held is untouched.
+    Exists,
+}
+
+/// A store of artifacts. A reader sees an object whole or not at all, and the last writer of a key wins.
+///
+/// Callers never use a key that is also a folder of another key: `a` and `a/b` do not coexist. Stores that can tell
+/// refuse it with [`StorageError::PrefixConflict`].
+#[async_trait]
+pub trait ArtifactStore: Send + Sync + Debug {
+    async fn get(&self, key: &ArtifactKey) -> Result<Bytes, StorageError>;
+
+    /// The bytes of `range`, cut at the end of the object. A range that starts past the end is refused.
+    async fn get_range(&self, key: &ArtifactKey, range: Range<u64>) -> Result<Bytes, StorageError>;
+
+    /// `None` when there is no such object.
+    async fn head(&self, key: &ArtifactKey) -> Result<Option<ObjectMeta>, StorageError>;
+
+    /// Writes an object, replacing what was there. It survives a power cut once this returns.
+    async fn put(&self, key: &ArtifactKey, bytes: Bytes) -> Result<(), StorageError>;
+
+    /// As [`put`](Self::put), but a power cut may lose the object, or leave it empty, until a [`sync`](Self::sync) of
+    /// a folder above it returns. For the many small images that are worth something only beside the Parquet file that
+    /// names them: one sync before that file costs a fraction of a flush per image.
+    async fn put_unsynced(&self, key: &ArtifactKey, bytes: Bytes) -> Result<(), StorageError> {
+        self.put(key, bytes).await
+    }
+
+    /// Makes every finished `put_unsynced` of this store under the folder `prefix` survive a power cut.
+    async fn sync(&self, prefix: &ArtifactKey) -> Result<(), StorageError> {
+        let _ = prefix;
+        Ok(())
+    }
+
+    /// Writes an object unless the key is taken; of racing writers exactly one creates it. Durable as `put`.
+    async fn put_if_absent(&self, key: &ArtifactKey, bytes: Bytes) -> Result<PutOutcome, StorageError>;
+
+    /// Removes an object; removing what is not there succeeds.
+    async fn delete(&self, key: &ArtifactKey) -> Result<(), StorageError>;
+
+    /// Every object below the folder `prefix` at any depth, sorted by key; an object named `prefix` itself is not one.
+    async fn list(&self, prefix: &ArtifactKey) -> Result<Vec<(ArtifactKey, ObjectMeta)>, StorageError>;
+}
+
+/// Cuts `range` at `size`, for implementations that hold the whole object.
+fn clamp_range(key: &ArtifactKey, range: &Range<u64>, size: u64) -> Result<Range<u64>, StorageError> {
+    let end = range.end.min(size);
+    if range.start > end {
+        return Err(StorageError::InvalidRange {
+            key: key.clone(),
+            start: range.start,
+            end: range.end,
+            size,
+        });
+    }
+    Ok(range.start..end)
+}
