@@ -1,6 +1,7 @@
 //! What happens to a volume: the domain, the policies that decide, the kernel that runs a stage, and the actors and
 //! services they need. Dependencies go one way: `domain` ← `policy` ← everything else; `domain` and `policy` are pure.
 
+pub mod artifact;
 pub mod domain;
 pub mod policy;
 pub mod state;

@@ -1,0 +1,236 @@
+//! The Rust types that a column can have, and how each is laid out in Arrow.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, ArrowPrimitiveType, BinaryArray, BooleanArray, Float32Array, Int32Array, PrimitiveArray,
+    RecordBatch, StringArray,
+};
+use arrow::datatypes::{DataType, Field, Float32Type, Int32Type, Schema};
+use arrow::error::ArrowError;
+
+/// Why a column cannot be read as what it should be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ColumnError {
+    #[error("column {column} is missing")]
+    Missing { column: String },
+    #[error("column {column} is {found}, not {expected}")]
+    WrongType {
+        column: String,
+        expected: DataType,
+        found: DataType,
+    },
+    #[error("column {column} holds a null where there must be a value")]
+    Null { column: String },
+    #[error("column {column}, row {row} of its batch: {reason}")]
+    Malformed {
+        column: String,
+        row: usize,
+        reason: String,
+    },
+}
+
+/// The columns of a batch, found by name.
+#[derive(Debug, Clone, Copy)]
+pub struct Columns<'a> {
+    batch: &'a RecordBatch,
+}
+
+impl<'a> Columns<'a> {
+    pub(super) fn new(batch: &'a RecordBatch) -> Self {
+        Self { batch }
+    }
+
+    pub fn rows(&self) -> usize {
+        self.batch.num_rows()
+    }
+
+    pub(super) fn values<T: ColumnValue>(&self, column: &str) -> Result<Vec<T>, ColumnError> {
+        let array = self
+            .batch
+            .column_by_name(column)
+            .ok_or_else(|| ColumnError::Missing {
+                column: column.to_owned(),
+            })?;
+        if !T::NULLABLE {
+            refuse_nulls(column, array)?;
+        }
+        T::from_array(column, array)
+    }
+}
+
+/// A type that is one column of a table.
+pub trait ColumnValue: Sized {
+    const NULLABLE: bool = false;
+
+    fn data_type() -> DataType;
+
+    fn to_array<'a>(values: impl Iterator<Item = &'a Self>) -> Result<ArrayRef, ArrowError>
+    where
+        Self: 'a;
+
+    /// `array` has this type's layout, and no nulls unless the type is nullable.
+    fn from_array(column: &str, array: &dyn Array) -> Result<Vec<Self>, ColumnError>;
+}
+
+pub(super) fn field<T: ColumnValue>(name: &str) -> Field {
+    Field::new(name, T::data_type(), T::NULLABLE)
+}
+
+/// Refuses a schema that lacks one of `fields` or has it with another layout. What the children of lists are called, and
+/// what may be null, differs between writers and is no difference of type.
+pub(super) fn check_schema(fields: &[Field], found: &Schema) -> Result<(), ColumnError> {
+    for field in fields {
+        let Ok(same_name) = found.field_with_name(field.name()) else {
+            return Err(ColumnError::Missing {
+                column: field.name().clone(),
+            });
+        };
+        if !same_layout(field.data_type(), same_name.data_type()) {
+            return Err(ColumnError::WrongType {
+                column: field.name().clone(),
+                expected: field.data_type().clone(),
+                found: same_name.data_type().clone(),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn same_layout(a: &DataType, b: &DataType) -> bool {
+    match (a, b) {
+        (DataType::List(a), DataType::List(b)) => same_layout(a.data_type(), b.data_type()),
+        (DataType::Struct(a), DataType::Struct(b)) => {
+            let same_field = |(a, b): (&Arc<Field>, &Arc<Field>)| {
+                a.name() == b.name() && same_layout(a.data_type(), b.data_type())
+            };
+            a.len() == b.len() && a.iter().zip(b).all(same_field)
+        }
+        (a, b) => a == b,
+    }
+}
+
+pub(super) fn refuse_nulls(column: &str, array: &dyn Array) -> Result<(), ColumnError> {
+    if array.null_count() == 0 {
+        return Ok(());
+    }
+    Err(ColumnError::Null {
+        column: column.to_owned(),
+    })
+}
+
+/// The array as its concrete type.
+pub(super) fn downcast<'a, A: Array + 'static>(
+    column: &str,
+    expected: DataType,
+    array: &'a dyn Array,
+) -> Result<&'a A, ColumnError> {
+    array
+        .as_any()
+        .downcast_ref()
+        .ok_or_else(|| ColumnError::WrongType {
+            column: column.to_owned(),
+            expected,
+            found: array.data_type().clone(),
+        })
+}
+
+impl ColumnValue for String {
+    fn data_type() -> DataType {
+        DataType::Utf8
+    }
+
+    fn to_array<'a>(values: impl Iterator<Item = &'a Self>) -> Result<ArrayRef, ArrowError> {
+        Ok(Arc::new(StringArray::from_iter_values(values)))
+    }
+
+    fn from_array(column: &str, array: &dyn Array) -> Result<Vec<Self>, ColumnError> {
+        let array: &StringArray = downcast(column, DataType::Utf8, array)?;
+        Ok(array.iter().flatten().map(str::to_owned).collect())
+    }
+}
+
+impl ColumnValue for Vec<u8> {
+    fn data_type() -> DataType {
+        DataType::Binary
+    }
+
+    fn to_array<'a>(values: impl Iterator<Item = &'a Self>) -> Result<ArrayRef, ArrowError> {
+        Ok(Arc::new(BinaryArray::from_iter_values(values)))
+    }
+
+    fn from_array(column: &str, array: &dyn Array) -> Result<Vec<Self>, ColumnError> {
+        let array: &BinaryArray = downcast(column, DataType::Binary, array)?;
+        Ok(array.iter().flatten().map(<[u8]>::to_vec).collect())
+    }
+}
+
+impl ColumnValue for bool {
+    fn data_type() -> DataType {
+        DataType::Boolean
+    }
+
+    fn to_array<'a>(values: impl Iterator<Item = &'a Self>) -> Result<ArrayRef, ArrowError> {
+        Ok(Arc::new(BooleanArray::from_iter(
+            values.map(|value| Some(*value)),
+        )))
+    }
+
+    fn from_array(column: &str, array: &dyn Array) -> Result<Vec<Self>, ColumnError> {
+        let array: &BooleanArray = downcast(column, DataType::Boolean, array)?;
+        Ok(array.iter().flatten().collect())
+    }
+}
+
+impl ColumnValue for i32 {
+    fn data_type() -> DataType {
+        DataType::Int32
+    }
+
+    fn to_array<'a>(values: impl Iterator<Item = &'a Self>) -> Result<ArrayRef, ArrowError> {
+        Ok(Arc::new(Int32Array::from_iter_values(values.copied())))
+    }
+
+    fn from_array(column: &str, array: &dyn Array) -> Result<Vec<Self>, ColumnError> {
+        Ok(numbers::<Int32Type>(column, array)?.to_vec())
+    }
+}
+
+impl ColumnValue for f32 {
+    fn data_type() -> DataType {
+        DataType::Float32
+    }
+
+    fn to_array<'a>(values: impl Iterator<Item = &'a Self>) -> Result<ArrayRef, ArrowError> {
+        Ok(Arc::new(Float32Array::from_iter_values(values.copied())))
+    }
+
+    fn from_array(column: &str, array: &dyn Array) -> Result<Vec<Self>, ColumnError> {
+        Ok(numbers::<Float32Type>(column, array)?.to_vec())
+    }
+}
+
+impl ColumnValue for Option<f32> {
+    const NULLABLE: bool = true;
+
+    fn data_type() -> DataType {
+        DataType::Float32
+    }
+
+    fn to_array<'a>(values: impl Iterator<Item = &'a Self>) -> Result<ArrayRef, ArrowError> {
+        Ok(Arc::new(Float32Array::from_iter(values.copied())))
+    }
+
+    fn from_array(column: &str, array: &dyn Array) -> Result<Vec<Self>, ColumnError> {
+        let array: &Float32Array = downcast(column, DataType::Float32, array)?;
+        Ok(array.iter().collect())
+    }
+}
+
+pub(super) fn numbers<'a, T: ArrowPrimitiveType>(
+    column: &str,
+    array: &'a dyn Array,
+) -> Result<&'a [T::Native], ColumnError> {
+    let array: &PrimitiveArray<T> = downcast(column, T::DATA_TYPE, array)?;
+    Ok(array.values())
+}

@@ -1,0 +1,156 @@
+//! The only place that builds artifact keys.
+
+use super::ImageName;
+use crate::domain::{JobKey, StageName, VolumeId};
+use crate::storage::ArtifactKey;
+
+const LINE_DETECTION: &str = "line_detection";
+const LINE_EXTRACTION: &str = "line_extraction";
+const OCR: &str = "ocr";
+
+/// How the artifacts of a job are laid out below the root of a store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArtifactLayout {
+    /// Folder of the job's volumes.
+    volumes: ArtifactKey,
+}
+
+impl ArtifactLayout {
+    /// `jobs/{job}/volumes/{w}-{i}/{stage}/...`: the stage tables and images of a BDRC job.
+    pub fn bdrc_v2(job: &JobKey) -> Self {
+        Self {
+            volumes: built(ArtifactKey::new(format!("jobs/{job}/volumes"))),
+        }
+    }
+
+    pub fn volume(&self, volume: &VolumeId) -> VolumeLayout {
+        VolumeLayout {
+            root: below(&self.volumes, &volume.to_string()),
+        }
+    }
+}
+
+/// The keys of one volume of a job. Each stage writes below its own [`stage_folder`](Self::stage_folder) only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VolumeLayout {
+    root: ArtifactKey,
+}
+
+impl VolumeLayout {
+    pub fn root(&self) -> &ArtifactKey {
+        &self.root
+    }
+
+    /// The straightened page that `line_detection` writes and `line_extraction` cuts.
+    pub fn rotated_image(&self, image: &ImageName) -> ArtifactKey {
+        below(
+            &self.root,
+            &format!("{LINE_DETECTION}/rotated_images/{image}.jpg"),
+        )
+    }
+
+    pub fn line_detection(&self) -> ArtifactKey {
+        below(&self.root, &format!("{LINE_DETECTION}/line_detection.parquet"))
+    }
+
+    pub fn line_image(&self, image: &ImageName, line_index: u32) -> ArtifactKey {
+        below(
+            &self.root,
+            &format!("{LINE_EXTRACTION}/lines/{image}_{line_index}.jpg"),
+        )
+    }
+
+    pub fn line_images(&self) -> ArtifactKey {
+        below(&self.root, &format!("{LINE_EXTRACTION}/line_images.parquet"))
+    }
+
+    pub fn ocr_results(&self) -> ArtifactKey {
+        below(&self.root, &format!("{OCR}/ocr_results.parquet"))
+    }
+
+    /// Everything that a stage writes for the volume.
+    pub fn stage_folder(&self, stage: &StageName) -> ArtifactKey {
+        below(&self.root, stage.as_str())
+    }
+
+    /// The pages that a stage failed on.
+    pub fn errors(&self, stage: &StageName) -> ArtifactKey {
+        below(&self.stage_folder(stage), "errors.parquet")
+    }
+
+    /// One line per item that a stage dealt with.
+    pub fn manifest(&self, stage: &StageName) -> ArtifactKey {
+        below(&self.stage_folder(stage), "manifest.jsonl")
+    }
+
+    /// Checkpoints of a stage that has not finished the volume.
+    pub fn parts_folder(&self, stage: &StageName) -> ArtifactKey {
+        below(&self.stage_folder(stage), "parts")
+    }
+
+    pub fn part(&self, stage: &StageName, number: u32) -> ArtifactKey {
+        below(&self.parts_folder(stage), &format!("part-{number:05}.parquet"))
+    }
+}
+
+fn below(folder: &ArtifactKey, relative: &str) -> ArtifactKey {
+    built(folder.join(relative))
+}
+
+#[expect(
+    clippy::expect_used,
+    reason = "the validated names that keys are made of are safe segments, and too short together to pass 1024 bytes"
+)]
+fn built(key: Result<ArtifactKey, crate::storage::InvalidKey>) -> ArtifactKey {
+    key.expect("a key made of validated names is valid")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_those_of_the_layout() {
+        let layout = ArtifactLayout::bdrc_v2(&JobKey::new("J7").unwrap());
+        let volume = layout.volume(&VolumeId::new("W22084", "I0886").unwrap());
+        let image = ImageName::new("I08860003").unwrap();
+        let ocr = StageName::new("ocr").unwrap();
+        let keys = [
+            volume.rotated_image(&image),
+            volume.line_detection(),
+            volume.line_image(&image, 12),
+            volume.line_images(),
+            volume.ocr_results(),
+            volume.errors(&ocr),
+            volume.manifest(&ocr),
+            volume.part(&ocr, 3),
+        ];
+        let expected = [
+            "line_detection/rotated_images/I08860003.jpg",
+            "line_detection/line_detection.parquet",
+            "line_extraction/lines/I08860003_12.jpg",
+            "line_extraction/line_images.parquet",
+            "ocr/ocr_results.parquet",
+            "ocr/errors.parquet",
+            "ocr/manifest.jsonl",
+            "ocr/parts/part-00003.parquet",
+        ];
+        for (key, expected) in keys.iter().zip(expected) {
+            assert_eq!(key.as_str(), format!("jobs/J7/volumes/W22084-I0886/{expected}"));
+            assert!(key.is_under(volume.root()));
+        }
+        assert!(volume.part(&ocr, 3).is_under(&volume.parts_folder(&ocr)));
+    }
+
+    #[test]
+    fn the_longest_names_still_make_a_key() {
+        let job = JobKey::new("j".repeat(128)).unwrap();
+        let volume = VolumeId::new("w".repeat(96), "i".repeat(96)).unwrap();
+        let files = ["n".repeat(255), format!("{}.tif", "n".repeat(251))];
+        let volume = ArtifactLayout::bdrc_v2(&job).volume(&volume);
+        for image in super::super::image_names(&files) {
+            volume.line_image(&image, u32::MAX);
+        }
+        volume.part(&StageName::new("s".repeat(63)).unwrap(), u32::MAX);
+    }
+}

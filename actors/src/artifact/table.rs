@@ -1,0 +1,151 @@
+//! Parquet bytes to rows, with the provenance they carry.
+
+use std::marker::PhantomData;
+
+use bytes::Bytes;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+};
+
+use super::columns::{Columns, check_schema};
+use super::{ArtifactError, ArtifactRow, Provenance};
+use crate::storage::{ArtifactKey, ArtifactStore};
+
+/// Key-value metadata: `{table}/{version}`.
+pub(super) const SCHEMA_KEY: &str = "parkhang.schema";
+/// Key-value metadata: a [`Provenance`] as JSON.
+pub(super) const PROVENANCE_KEY: &str = "parkhang.provenance";
+
+pub(super) fn schema_version<R: ArtifactRow>() -> String {
+    format!("{}/{}", R::TABLE, R::VERSION)
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Table<R> {
+    pub rows: Vec<R>,
+    pub provenance: Provenance,
+}
+
+/// Reads a table batch by batch; the iterator ends after the first error.
+pub struct TableReader<R: ArtifactRow> {
+    key: ArtifactKey,
+    provenance: Provenance,
+    batches: Option<ParquetRecordBatchReader>,
+    row: PhantomData<R>,
+}
+
+impl<R: ArtifactRow> std::fmt::Debug for TableReader<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TableReader")
+            .field("key", &self.key)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<R: ArtifactRow> TableReader<R> {
+    /// Checks that `bytes` are a table of `R` with its provenance; `key` is named in errors.
+    pub fn open(key: &ArtifactKey, bytes: Bytes) -> Result<Self, ArtifactError> {
+        let unreadable = |source| ArtifactError::Unreadable {
+            key: key.clone(),
+            source,
+        };
+        // The Parquet types alone decide: a file that polars rewrote differs only in the Arrow types it embeds.
+        let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+        let builder =
+            ParquetRecordBatchReaderBuilder::try_new_with_options(bytes, options).map_err(unreadable)?;
+        let metadata = builder.metadata().file_metadata().key_value_metadata();
+        let value = |name: &str| {
+            let entry = metadata.into_iter().flatten().find(|entry| entry.key == name);
+            entry.and_then(|entry| entry.value.clone())
+        };
+        let expected = schema_version::<R>();
+        match value(SCHEMA_KEY) {
+            Some(found) if found == expected => {}
+            found => {
+                return Err(ArtifactError::WrongTable {
+                    key: key.clone(),
+                    expected,
+                    found: found.unwrap_or_else(|| "a table of another program".to_owned()),
+                });
+            }
+        }
+        check_schema(&R::fields(), builder.schema()).map_err(|source| ArtifactError::Column {
+            key: key.clone(),
+            source,
+        })?;
+        let no_provenance = |reason| ArtifactError::NoProvenance {
+            key: key.clone(),
+            reason,
+        };
+        let json = value(PROVENANCE_KEY).ok_or_else(|| no_provenance("the entry is missing".to_owned()))?;
+        let provenance = serde_json::from_str(&json).map_err(|error| no_provenance(error.to_string()))?;
+        Ok(Self {
+            key: key.clone(),
+            provenance,
+            batches: Some(
+                builder
+                    .with_batch_size(R::BATCH_ROWS)
+                    .build()
+                    .map_err(unreadable)?,
+            ),
+            row: PhantomData,
+        })
+    }
+
+    pub fn provenance(&self) -> &Provenance {
+        &self.provenance
+    }
+
+    fn next_batch(&mut self) -> Option<Result<Vec<R>, ArtifactError>> {
+        let batch = match self.batches.as_mut()?.next()? {
+            Ok(batch) => batch,
+            Err(error) => {
+                return Some(Err(ArtifactError::Unreadable {
+                    key: self.key.clone(),
+                    source: error.into(),
+                }));
+            }
+        };
+        let rows = R::from_columns(&Columns::new(&batch));
+        Some(rows.map_err(|source| ArtifactError::Column {
+            key: self.key.clone(),
+            source,
+        }))
+    }
+}
+
+impl<R: ArtifactRow> Iterator for TableReader<R> {
+    type Item = Result<Vec<R>, ArtifactError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.next_batch();
+        if !matches!(next, Some(Ok(_))) {
+            self.batches = None;
+        }
+        next
+    }
+}
+
+/// All rows of a table; `key` is named in errors.
+pub fn decode_table<R: ArtifactRow>(key: &ArtifactKey, bytes: Bytes) -> Result<Table<R>, ArtifactError> {
+    let mut reader = TableReader::<R>::open(key, bytes)?;
+    let mut rows = Vec::new();
+    for batch in &mut reader {
+        rows.extend(batch?);
+    }
+    Ok(Table {
+        rows,
+        provenance: reader.provenance,
+    })
+}
+
+/// Gets the table under `key` and decodes it off the async threads.
+pub async fn read_table<R: ArtifactRow>(
+    store: &dyn ArtifactStore,
+    key: &ArtifactKey,
+) -> Result<Table<R>, ArtifactError> {
+    let bytes = store.get(key).await?;
+    let owned_key = key.clone();
+    let decoded = tokio::task::spawn_blocking(move || decode_table(&owned_key, bytes)).await;
+    decoded.unwrap_or_else(|_| Err(ArtifactError::ShuttingDown { key: key.clone() }))
+}
