@@ -1,0 +1,111 @@
+//! When a failed item is tried again, and after how long.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::domain::{ErrorCategory, StageError};
+
+/// Share of a delay that chance may add or take away.
+const JITTER: f64 = 0.25;
+/// No delay is longer, however often it has doubled.
+const MAX_DELAY_S: f64 = 3600.0;
+
+/// Retries within one attempt of a stage.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct RetryPolicy {
+    /// Tries after the first one.
+    pub retries: u32,
+    /// Seconds before the first retry; each further delay is twice as long.
+    pub backoff_s: f64,
+    /// What a stage knows better than the category's default.
+    pub overrides: BTreeMap<ErrorCategory, bool>,
+}
+
+impl RetryPolicy {
+    /// Whether `error` is of a kind that another try may mend.
+    pub fn is_retryable(&self, error: &StageError) -> bool {
+        self.overrides
+            .get(&error.category)
+            .copied()
+            .unwrap_or(error.retryable)
+    }
+
+    /// The delay after the `attempt`-th try (1 for the first) failed with `error`; `None` to give up.
+    pub fn delay_after(&self, attempt: u32, error: &StageError, jitter: f64) -> Option<Duration> {
+        let again = attempt <= self.retries && self.is_retryable(error);
+        again.then(|| backoff(self.backoff_s, attempt, jitter))
+    }
+}
+
+/// `base_s * 2^(attempt - 1)`, a quarter more or less: `jitter` is drawn from -1 to 1. Never longer than an hour and a
+/// quarter.
+pub fn backoff(base_s: f64, attempt: u32, jitter: f64) -> Duration {
+    let doublings = i32::try_from(attempt.saturating_sub(1)).unwrap_or(i32::MAX);
+    let delay = (base_s.max(0.0) * 2_f64.powi(doublings)).min(MAX_DELAY_S);
+    let delay = delay * (1.0 + JITTER * jitter.clamp(-1.0, 1.0));
+    Duration::try_from_secs_f64(delay).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn policy(retries: u32) -> RetryPolicy {
+        RetryPolicy {
+            retries,
+            backoff_s: 1.0,
+            overrides: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn delays_double_and_stop() {
+        let error = StageError::new("ocr", ErrorCategory::Network, "reset");
+        let delays = |jitter| -> Vec<Option<f64>> {
+            let delay = |attempt| policy(3).delay_after(attempt, &error, jitter);
+            (1..=4)
+                .map(|attempt| delay(attempt).map(|d| d.as_secs_f64()))
+                .collect()
+        };
+        assert_eq!(delays(0.0), [Some(1.0), Some(2.0), Some(4.0), None]);
+        assert_eq!(delays(1.0), [Some(1.25), Some(2.5), Some(5.0), None]);
+        assert_eq!(delays(-1.0), [Some(0.75), Some(1.5), Some(3.0), None]);
+    }
+
+    #[test]
+    fn the_category_decides_unless_the_stage_knows_better() {
+        for category in ErrorCategory::ALL {
+            let error = StageError::new("ocr", category, "x");
+            let by_default = matches!(category, ErrorCategory::Network | ErrorCategory::Transient);
+            assert_eq!(
+                policy(1).delay_after(1, &error, 0.0).is_some(),
+                by_default,
+                "{category}"
+            );
+
+            let mut overridden = policy(1);
+            overridden.overrides.insert(category, !by_default);
+            assert_eq!(overridden.is_retryable(&error), !by_default, "{category}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_delay_is_within_a_quarter_of_its_nominal(
+            base in 0.0..1e6_f64, attempt in 0_u32..=u32::MAX, jitter in -1.0..=1.0_f64,
+        ) {
+            let delay = backoff(base, attempt, jitter).as_secs_f64();
+            let nominal = backoff(base, attempt, 0.0).as_secs_f64();
+            prop_assert!((delay - nominal).abs() <= nominal * 0.25 + 1e-6);
+            prop_assert!(delay <= 4500.0);
+            prop_assert!(backoff(base, attempt.saturating_add(1), 0.0).as_secs_f64() >= nominal);
+        }
+
+        #[test]
+        fn nonsense_is_no_delay(base in prop::sample::select(vec![-1.0, f64::NAN, f64::NEG_INFINITY])) {
+            prop_assert_eq!(backoff(base, 3, 0.5), Duration::ZERO);
+        }
+    }
+}
