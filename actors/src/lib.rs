@@ -4,5 +4,6 @@
 pub mod artifact;
 pub mod domain;
 pub mod policy;
+pub mod runner;
 pub mod state;
 pub mod storage;

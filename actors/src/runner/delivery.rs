@@ -1,0 +1,43 @@
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use super::hooks::call_hook;
+use super::{ItemOutcome, ManifestRecord, ManifestSink, OutputSink, StageContext, StageHooks, WorkItem};
+use crate::domain::StageError;
+
+pub(super) struct Settled<T> {
+    pub(super) item: Arc<WorkItem>,
+    pub(super) outcome: ItemOutcome<T>,
+}
+
+/// Brings outcomes to the sink, the manifest and the hooks, one at a time and in the order they come in, while the kernel
+/// goes on.
+pub(super) struct Delivery<T> {
+    pub(super) context: StageContext,
+    pub(super) hooks: Arc<dyn StageHooks>,
+    pub(super) manifest: Option<ManifestSink>,
+    /// Bounded by the kernel, which counts what is not acknowledged.
+    pub(super) inbox: mpsc::UnboundedReceiver<Settled<T>>,
+    pub(super) delivered: mpsc::UnboundedSender<()>,
+}
+
+impl<T: Send + 'static> Delivery<T> {
+    /// Until the kernel has nothing more to deliver.
+    pub(super) async fn run(mut self, sink: &mut dyn OutputSink<T>) -> Result<(), StageError> {
+        while let Some(Settled { item, outcome }) = self.inbox.recv().await {
+            let report = outcome.report.clone();
+            sink.deliver(&item, outcome).await?;
+            if let Some(manifest) = &self.manifest {
+                let record = ManifestRecord::new(&self.context.stage, &item, &report);
+                manifest.append(record).await?;
+            }
+            call_hook("after_item", &self.context, |context| {
+                self.hooks.after_item(&item, &report, context);
+            });
+            // The kernel may have finished; then nobody counts any more.
+            let _ = self.delivered.send(());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,83 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::{ItemWorker, WorkItem};
+use crate::domain::{ErrorCategory, StageError, StageName};
+use crate::policy::retry::RetryPolicy;
+
+/// Draws from -1 to 1.
+pub(super) type Jitter = dyn Fn() -> f64 + Send + Sync;
+
+/// All that the tries of an item have in common.
+pub(super) struct ItemRun<W> {
+    pub(super) stage: StageName,
+    pub(super) worker: Arc<W>,
+    pub(super) timeout: Option<Duration>,
+    pub(super) retry: RetryPolicy,
+    pub(super) jitter: Arc<Jitter>,
+    /// Once cancelled, no item waits for another try.
+    pub(super) drain: CancellationToken,
+}
+
+/// How an item ended.
+pub(super) struct Ended<T> {
+    /// `None` when the stage was drained while the item waited for another try.
+    pub(super) result: Option<Result<T, StageError>>,
+    pub(super) attempts: u32,
+    pub(super) duration: Duration,
+}
+
+impl<W: ItemWorker> ItemRun<W> {
+    /// Tries `item` until it succeeds, fails for good, or the stage is drained.
+    pub(super) async fn run(&self, item: &WorkItem) -> Ended<W::Output> {
+        let started = Instant::now();
+        let mut attempts = 1;
+        let result = loop {
+            let error = match self.attempt(item, attempts).await {
+                Ok(output) => break Some(Ok(output)),
+                Err(error) => error,
+            };
+            let Some(delay) = self.retry.delay_after(attempts, &error, (self.jitter)()) else {
+                let retryable = self.retry.is_retryable(&error);
+                break Some(Err(StageError { retryable, ..error }));
+            };
+            tracing::debug!(stage = %self.stage, item = item.item_id, attempt = attempts, %error, "item will be retried");
+            tokio::select! {
+                biased;
+                () = self.drain.cancelled() => break None,
+                () = sleep(delay) => attempts += 1,
+            }
+        };
+        Ended {
+            result,
+            attempts,
+            duration: started.elapsed(),
+        }
+    }
+
+    async fn attempt(&self, item: &WorkItem, attempt: u32) -> Result<W::Output, StageError> {
+        let work = self.worker.run(item, attempt);
+        let Some(limit) = self.timeout else {
+            return work.await.map_err(|error| named(error, item));
+        };
+        match timeout(limit, work).await {
+            Ok(result) => result.map_err(|error| named(error, item)),
+            Err(_) => {
+                let message = format!("no result within {} s", limit.as_secs_f64());
+                let error = StageError::new(self.stage.as_str(), ErrorCategory::Timeout, message);
+                Err(error.at_item(&item.item_id))
+            }
+        }
+    }
+}
+
+/// The error with its item, if the worker did not say.
+fn named(error: StageError, item: &WorkItem) -> StageError {
+    match error.item_id {
+        Some(_) => error,
+        None => error.at_item(&item.item_id),
+    }
+}

@@ -1,0 +1,82 @@
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::domain::StageError;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ItemStatus {
+    Success,
+    /// Done by an earlier run.
+    Skip,
+    Failure,
+}
+
+/// What came of an item, without its output.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ItemReport {
+    pub status: ItemStatus,
+    /// Tries that the item had in this run; 0 for a skipped one.
+    pub attempts: u32,
+    /// From submission to the first try.
+    pub queued: Duration,
+    /// From the first try to the end of the last one, delays included.
+    pub duration: Duration,
+    /// Set exactly for a failure.
+    pub error: Option<StageError>,
+    /// What the worker adds to the manifest.
+    pub manifest: Map<String, Value>,
+}
+
+/// What came of an item: its output, made now or by an earlier run, or its last error.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ItemOutcome<T> {
+    pub report: ItemReport,
+    pub result: Result<T, StageError>,
+}
+
+/// What came of a stage run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct StageOutcome {
+    pub total: usize,
+    /// Items given to the worker; in a dry run, those that would have been.
+    pub scheduled: usize,
+    /// Items that an earlier run had done.
+    pub skipped: usize,
+    pub succeeded: usize,
+    /// Items that failed for good.
+    pub failed: usize,
+    /// The run stopped before all items were dealt with: drained, or over its error budget.
+    pub cancelled: bool,
+    pub wall_ms: f64,
+    pub queue_p50_ms: f64,
+    pub exec_p50_ms: f64,
+    pub exec_p95_ms: f64,
+    /// The last error of every failed item, in order of delivery.
+    pub errors: Vec<StageError>,
+}
+
+impl StageOutcome {
+    /// Items that were neither skipped nor settled: what another run has left to do.
+    pub const fn unfinished(&self) -> usize {
+        self.total - self.skipped - self.succeeded - self.failed
+    }
+}
+
+/// How far a stage run has come.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Progress {
+    pub total: usize,
+    pub skipped: usize,
+    pub succeeded: usize,
+    pub failed: usize,
+    pub in_flight: usize,
+    /// Items settled per second since the start, skipped ones aside.
+    pub items_per_s: f64,
+    /// At that rate; `None` before the first item is settled.
+    pub remaining: Option<Duration>,
+    pub exec_p50_ms: f64,
+    pub exec_p95_ms: f64,
+}

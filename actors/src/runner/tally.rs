@@ -1,0 +1,78 @@
+use std::time::Duration;
+
+use super::{Progress, StageOutcome, percentile};
+use crate::domain::StageError;
+
+/// The counts of a run so far.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub(super) total: usize,
+    pub(super) scheduled: usize,
+    pub(super) skipped: usize,
+    pub(super) succeeded: usize,
+    pub(super) failed: usize,
+    pub(super) cancelled: bool,
+    pub(super) errors: Vec<StageError>,
+    queue_ms: Vec<f64>,
+    exec_ms: Vec<f64>,
+}
+
+impl Tally {
+    pub(super) fn new(total: usize) -> Self {
+        Self {
+            total,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn started(&mut self, queued: Duration) {
+        self.scheduled += 1;
+        self.queue_ms.push(milliseconds(queued));
+    }
+
+    pub(super) fn settled<T>(&mut self, result: &Result<T, StageError>, duration: Duration) {
+        match result {
+            Ok(_) => self.succeeded += 1,
+            Err(_) => self.failed += 1,
+        }
+        self.exec_ms.push(milliseconds(duration));
+    }
+
+    pub(super) fn progress(&self, in_flight: usize, elapsed: Duration) -> Progress {
+        let settled = self.succeeded + self.failed;
+        let items_per_s = settled as f64 / elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
+        let left = self.total - self.skipped - settled;
+        let remaining = Duration::try_from_secs_f64(left as f64 / items_per_s);
+        Progress {
+            total: self.total,
+            skipped: self.skipped,
+            succeeded: self.succeeded,
+            failed: self.failed,
+            in_flight,
+            items_per_s,
+            remaining: remaining.ok().filter(|_| settled > 0),
+            exec_p50_ms: percentile(&self.exec_ms, 50.0),
+            exec_p95_ms: percentile(&self.exec_ms, 95.0),
+        }
+    }
+
+    pub(super) fn into_outcome(self, wall: Duration) -> StageOutcome {
+        StageOutcome {
+            total: self.total,
+            scheduled: self.scheduled,
+            skipped: self.skipped,
+            succeeded: self.succeeded,
+            failed: self.failed,
+            cancelled: self.cancelled,
+            wall_ms: milliseconds(wall),
+            queue_p50_ms: percentile(&self.queue_ms, 50.0),
+            exec_p50_ms: percentile(&self.exec_ms, 50.0),
+            exec_p95_ms: percentile(&self.exec_ms, 95.0),
+            errors: self.errors,
+        }
+    }
+}
+
+fn milliseconds(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1000.0
+}

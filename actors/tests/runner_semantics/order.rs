@@ -1,0 +1,119 @@
+//! In which order items start and outcomes come, and that a run can be repeated.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parkhang_actors::domain::{ErrorCategory, ItemOrder};
+use parkhang_actors::runner::{StageControls, StageOptions, StageOutcome, WorkItem};
+use tokio::time::sleep;
+
+use crate::support::{FnWorker, error, items, options, run, run_with, work_off_cost};
+
+#[tokio::test(start_paused = true)]
+async fn outcomes_come_in_plan_order_whatever_ends_first() {
+    let (outcome, collected) = run(items(&[5.0, 1.0, 3.0, 0.0, 2.0]), work_off_cost, &options(5)).await;
+    assert_eq!(collected.ids(), ["0", "1", "2", "3", "4"]);
+    assert_eq!(
+        (
+            outcome.total,
+            outcome.scheduled,
+            outcome.succeeded,
+            outcome.failed
+        ),
+        (5, 5, 5, 0)
+    );
+    assert!(!outcome.cancelled);
+}
+
+#[tokio::test(start_paused = true)]
+async fn items_start_by_cost_when_asked() {
+    let costs = [3.0, 1.0, 2.0, 1.0];
+    for (order, expected) in [
+        (ItemOrder::Fifo, ["0", "1", "2", "3"]),
+        (ItemOrder::Sjf, ["1", "3", "2", "0"]),
+        (ItemOrder::Lpt, ["0", "2", "1", "3"]),
+    ] {
+        let options = StageOptions { order, ..options(1) };
+        let (_, collected) = run(items(&costs), work_off_cost, &options).await;
+        assert_eq!(collected.ids(), expected, "{order:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn longest_first_shortens_the_run() {
+    let costs = [1.0, 1.0, 1.0, 1.0, 4.0];
+    let mut walls = Vec::new();
+    for order in [ItemOrder::Fifo, ItemOrder::Lpt] {
+        let options = StageOptions { order, ..options(2) };
+        walls.push(run(items(&costs), work_off_cost, &options).await.0.wall_ms);
+    }
+    assert_eq!(walls, [6000.0, 4000.0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_run_has_the_same_outcome() {
+    let once = || async {
+        let worker = |item: WorkItem, attempt: u32| async move {
+            sleep(Duration::from_secs_f64(item.cost_hint)).await;
+            match item.cost_hint as u32 % 3 {
+                0 => Err(error(ErrorCategory::Input)),
+                1 if attempt == 1 => Err(error(ErrorCategory::Network)),
+                _ => Ok(item.item_id),
+            }
+        };
+        let costs: Vec<f64> = (1..30).map(|index| f64::from(index * 11 % 13)).collect();
+        let options = StageOptions {
+            retries: 1,
+            max_queue: 3,
+            order: ItemOrder::Lpt,
+            ..options(4)
+        };
+        let controls = StageControls {
+            jitter: Arc::new(|| 0.5),
+            ..StageControls::default()
+        };
+        let (outcome, collected) = run_with(items(&costs), FnWorker::new(worker), &options, controls).await;
+        (outcome, collected.ids())
+    };
+    let (first, second) = (once().await, once().await);
+    assert_eq!(first, second);
+    assert!(first.0.failed > 0 && first.0.succeeded > 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_plan_is_a_success() {
+    let (outcome, collected) = run(Vec::new(), work_off_cost, &options(4)).await;
+    assert_eq!(outcome, StageOutcome::default());
+    assert!(collected.ids().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_looks_and_does_nothing() {
+    let ran = Arc::new(AtomicBool::new(false));
+    let worker = FnWorker::new({
+        let ran = ran.clone();
+        move |item: WorkItem, _| {
+            ran.store(true, Ordering::SeqCst);
+            async move { Ok(item.item_id) }
+        }
+    })
+    .resuming(["1", "2"]);
+    let options = StageOptions {
+        resume: true,
+        dry_run: true,
+        ..options(2)
+    };
+    let (outcome, collected) = run_with(items(&[0.0; 5]), worker, &options, StageControls::default()).await;
+    assert_eq!(
+        (
+            outcome.total,
+            outcome.scheduled,
+            outcome.skipped,
+            outcome.succeeded
+        ),
+        (5, 3, 2, 0)
+    );
+    assert!(collected.ids().is_empty());
+    assert!(!ran.load(Ordering::SeqCst));
+}
