@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::lanes;
 use crate::inference::{InferenceError, Logits};
 
 /// No log-probability is lower, so that sums of them stay finite.
@@ -65,13 +66,9 @@ impl LogProbs {
     /// Best class of a frame and its value; the first of equals.
     pub fn best(&self, frame: usize) -> (usize, f32) {
         let row = self.frame(frame);
-        let mut best = (0, row[0]);
-        for (class, &value) in row.iter().enumerate().skip(1) {
-            if value > best.1 {
-                best = (class, value);
-            }
-        }
-        best
+        let highest = lanes::highest(row);
+        let class = row.iter().position(|&value| value == highest);
+        (class.unwrap_or(0), highest)
     }
 }
 
@@ -85,8 +82,8 @@ pub fn log_softmax(logits: Logits) -> Result<LogProbs, InferenceError> {
     } = logits;
     check_shape(frames, classes, values.len())?;
     for row in values.chunks_exact_mut(classes) {
-        let max = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        let log_sum = max + row.iter().map(|&value| (value - max).exp()).sum::<f32>().ln();
+        let highest = lanes::highest(row);
+        let log_sum = highest + lanes::sum_of_exp(row, highest).ln();
         if !log_sum.is_finite() {
             return Err(InferenceError::Failed(
                 "the network answered NaN or infinite scores".to_owned(),

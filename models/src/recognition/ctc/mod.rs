@@ -5,6 +5,7 @@
 
 mod beam;
 mod greedy;
+mod lanes;
 mod log_probs;
 mod text_hash;
 mod vocabulary;
