@@ -46,10 +46,8 @@ class Component:
     width: int
     height: int
     area: int
-
-    @property
-    def centre_y(self) -> float:
-        return self.y + self.height / 2
+    level: float = 0.0
+    """Height of the centre on the page after its skew is taken out."""
 
 
 @torch.no_grad()
@@ -69,7 +67,26 @@ def components(
     height, width = mask.shape
     found = [Component(i, *map(int, stats[i])) for i in range(1, count)]
     kept = [c for c in found if c.area > smallest_area * height * width and c.width >= 0.01 * width and c.height >= smallest_height]
+    set_levels(kept, labels)
     return kept, labels
+
+
+def set_levels(found: list[Component], labels: np.ndarray):
+    """Fills in the levels; the slope of the page is the median of the slopes of its long components."""
+    slopes, centres = [], []
+    for c in found:
+        part = (labels[c.y : c.y + c.height, c.x : c.x + c.width] == c.label).astype(np.uint8)
+        moments = cv2.moments(part, binaryImage=True)
+        centres.append((c.x + moments["m10"] / moments["m00"], c.y + moments["m01"] / moments["m00"]))
+        if c.width > 6 * c.height:
+            slopes.append((moments["mu11"] / moments["mu20"], c.area))
+    slope = 0.0
+    if slopes:
+        slopes.sort()
+        weights = np.cumsum([area for _, area in slopes])
+        slope = slopes[int(np.searchsorted(weights, weights[-1] / 2))][0]
+    for c, (x, y) in zip(found, centres):
+        c.level = y - slope * x
 
 
 def overlap_across(a: Component, b: Component) -> int:
@@ -77,13 +94,13 @@ def overlap_across(a: Component, b: Component) -> int:
 
 
 def merge_rows(found: list[Component]) -> list[list[Component]]:
-    """Groups components beside one another on a line, top to bottom."""
+    """Groups components beside one another on a line, top to bottom, once the skew of the page is taken out."""
     if not found:
         return []
     reach = 0.5 * float(np.median([c.height for c in found]))
     groups: list[list[Component]] = []
-    for component in sorted(found, key=lambda c: c.centre_y):
-        near = groups and component.centre_y - groups[-1][0].centre_y <= reach
+    for component in sorted(found, key=lambda c: c.level):
+        near = groups and component.level - groups[-1][0].level <= reach
         if near and all(overlap_across(component, other) < 0.3 * min(component.width, other.width) for other in groups[-1]):
             groups[-1].append(component)
         else:
@@ -135,6 +152,8 @@ class Score:
     pages: int = 0
     joint: int = 0
     union: int = 0
+    marked: int = 0
+    labelled: int = 0
     matched: int = 0
     wanted: int = 0
     found: int = 0
@@ -145,6 +164,8 @@ class Score:
         self.pages += 1
         self.joint += int((mask & truth).sum())
         self.union += int((mask | truth).sum())
+        self.marked += int(mask.sum())
+        self.labelled += int(truth.sum())
         self.matched += matched
         self.wanted += wanted
         self.found += found
@@ -153,7 +174,7 @@ class Score:
     def report(self, name: str, threshold: float):
         print(
             f"{name:24s} threshold {threshold:.2f} pages {self.pages:3d} IoU {self.joint / max(1, self.union):.4f} "
-            f"recall {self.matched / max(1, self.wanted):.4f} precision {self.matched / max(1, self.found):.4f} "
+            f"area ratio {self.marked / max(1, self.labelled):.3f} recall {self.matched / max(1, self.wanted):.4f} precision {self.matched / max(1, self.found):.4f} "
             f"count right {self.right_count / max(1, self.pages):.3f}",
             flush=True,
         )

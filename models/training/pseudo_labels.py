@@ -51,7 +51,7 @@ def without_extra_rows(rows: list[list[Component]], wanted: int) -> list[list[Co
     kept, extra = by_width[:wanted], by_width[wanted:]
     if not extra or ink(extra[0]) > LONGEST_EXTRA * ink(kept[-1]):
         return rows
-    return sorted(kept, key=lambda row: row[0].centre_y)
+    return sorted(kept, key=lambda row: row[0].level)
 
 
 def smooth_bands(frame: np.ndarray, probability: np.ndarray, wanted: int) -> tuple[np.ndarray, int]:
