@@ -91,24 +91,13 @@ impl Axis {
         taps.collect()
     }
 
+    /// Beyond the ends the outermost pixel counts twice.
     fn tap(&self, first: isize, fraction: f32) -> Tap {
-        let last = self.source - 1;
-        match usize::try_from(first) {
-            Err(_) => Tap {
-                first: 0,
-                second: last.min(1),
-                fraction: 0.0,
-            },
-            Ok(first) if first >= last => Tap {
-                first: last,
-                second: last,
-                fraction: 0.0,
-            },
-            Ok(first) => Tap {
-                first,
-                second: first + 1,
-                fraction,
-            },
+        let inside = |at: isize| at.clamp(0, self.source as isize - 1) as usize;
+        Tap {
+            first: inside(first),
+            second: inside(first + 1),
+            fraction,
         }
     }
 

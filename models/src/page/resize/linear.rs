@@ -15,7 +15,18 @@ pub(super) fn blend<P: Pixel<Subpixel = u8>>(
     let channels = P::CHANNEL_COUNT as usize;
     let stride = image.width() as usize * channels;
     let row_length = columns.len() * channels;
-    let columns: Vec<(Tap, [i32; 2])> = columns.iter().map(|&tap| (tap, weights(tap))).collect();
+    // At the ends of a row the two weights are one; at the ends of a column both stay and are rounded on their own.
+    let column = |&tap: &Tap| {
+        (
+            tap,
+            if tap.first == tap.second {
+                [1 << WEIGHT_BITS, 0]
+            } else {
+                weights(tap)
+            },
+        )
+    };
+    let columns: Vec<(Tap, [i32; 2])> = columns.iter().map(column).collect();
 
     let blend_columns = |row: usize, blended: &mut Vec<i32>| {
         let row = &image.as_raw()[row * stride..][..stride];

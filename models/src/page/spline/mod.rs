@@ -8,8 +8,8 @@ mod warp;
 
 pub use warp::warp_spline;
 
-/// The control points do not determine a map: fewer than three, all on one straight line, or coordinates that are not
-/// finite.
+/// The control points do not determine a map: fewer than three, all on one straight line, coordinates that are not finite,
+/// or twice the same point without relaxation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the control points of the thin-plate spline do not determine a map")]
 pub struct SingularSystem;
@@ -41,6 +41,9 @@ impl ThinPlateSpline {
     pub fn fit(from: &[(f64, f64)], to: &[(f64, f64)], alpha: f64) -> Result<Self, SingularSystem> {
         let count = from.len().min(to.len());
         let (from, to) = (&from[..count], &to[..count]);
+        if are_collinear(from) {
+            return Err(SingularSystem);
+        }
         let size = count + 3;
         let mut matrix = vec![vec![0.0; size]; size];
         let mut values = vec![[0.0; 2]; size];
@@ -113,6 +116,24 @@ impl ThinPlateSpline {
         }
         mapped
     }
+}
+
+/// Whether the points deviate from their best line by no more than a millionth of their extent.
+fn are_collinear(points: &[(f64, f64)]) -> bool {
+    let count = points.len() as f64;
+    let sum = points
+        .iter()
+        .fold((0.0, 0.0), |sum, point| (sum.0 + point.0, sum.1 + point.1));
+    let center = (sum.0 / count, sum.1 / count);
+    let (mut xx, mut xy, mut yy) = (0.0, 0.0, 0.0);
+    for point in points {
+        let (x, y) = (point.0 - center.0, point.1 - center.1);
+        xx += x * x;
+        xy += x * y;
+        yy += y * y;
+    }
+    let spread = xx * yy - xy * xy;
+    spread.is_nan() || spread <= 1e-12 * (xx + yy) * (xx + yy)
 }
 
 /// `r² ln r` of the distance r.

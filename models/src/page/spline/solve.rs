@@ -1,9 +1,6 @@
 use super::SingularSystem;
 
-/// A pivot this much smaller than the largest coefficient of its row of the matrix counts as zero.
-const RELATIVE_PIVOT: f64 = 1e-13;
-
-/// Gaussian elimination with partial pivoting; the solution replaces `values`.
+/// Gaussian elimination with pivots chosen relative to the largest coefficient of their rows; the solution replaces `values`.
 pub(super) fn solve(matrix: &mut [Vec<f64>], values: &mut [[f64; 2]]) -> Result<(), SingularSystem> {
     let size = matrix.len();
     let mut scales: Vec<f64> = matrix
@@ -17,7 +14,7 @@ pub(super) fn solve(matrix: &mut [Vec<f64>], values: &mut [[f64; 2]]) -> Result<
         let relative = |row: usize, matrix: &[Vec<f64>]| matrix[row][column].abs() / scales[row];
         let pivot = (column..size)
             .max_by(|&a, &b| relative(a, matrix).total_cmp(&relative(b, matrix)))
-            .filter(|&row| relative(row, matrix) > RELATIVE_PIVOT && matrix[row][column].is_finite())
+            .filter(|&row| matrix[row][column].is_normal())
             .ok_or(SingularSystem)?;
         matrix.swap(column, pivot);
         values.swap(column, pivot);
