@@ -271,10 +271,12 @@ def main():
             for name, rows in [*results[t].items(), ("all real pages", everything)]:
                 unseen = [row for row in rows if row[0]]
                 right = lambda rows: sum(wanted == found for _, wanted, found in rows)
-                off = sum(abs(wanted - found) for _, wanted, found in unseen) / max(1, sum(row[1] for row in unseen))
+                lines = max(1, sum(row[1] for row in unseen))
+                extra = sum(max(0, found - wanted) for _, wanted, found in unseen) / lines
+                missing = sum(max(0, wanted - found) for _, wanted, found in unseen) / lines
                 print(
-                    f"{name:34s} threshold {t:.2f} all {right(rows)}/{len(rows)} "
-                    f"held-out {right(unseen)}/{len(unseen)} line count error {off:.3f}",
+                    f"{name:34s} threshold {t:.2f} all {right(rows)}/{len(rows)} held-out {right(unseen)}/{len(unseen)} "
+                    f"extra lines {extra:.3f} missing lines {missing:.3f}",
                     flush=True,
                 )
 
