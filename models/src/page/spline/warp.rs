@@ -22,7 +22,8 @@ pub fn warp_spline(image: &GrayImage, spline: &ThinPlateSpline, border: u8) -> G
     let pixels: &mut [u8] = &mut warped;
     let sampler = Sampler::new(image, Interpolation::Linear);
     for_each_position(spline, width, height, |x, y, source| {
-        if let Some(value) = sampler.sample(onto_edge(source, width, height)) {
+        let value = sampler.sample(source);
+        if let Some(value) = value.or_else(|| sampler.sample(onto_edge(source, width, height))) {
             pixels[y * width + x] = (value + 0.5) as u8;
         }
     });

@@ -51,6 +51,7 @@ impl<'a> Sampler<'a> {
     }
 }
 
+#[inline]
 fn contains(width: usize, height: usize, (x, y): (f64, f64)) -> bool {
     x >= 0.0 && y >= 0.0 && x <= width as f64 - 1.0 && y <= height as f64 - 1.0
 }
@@ -61,7 +62,7 @@ fn linear(image: &GrayImage, (x, y): (f64, f64)) -> Option<f64> {
     if !contains(width, height, (x, y)) {
         return None;
     }
-    let (left, top) = (x as usize, y as usize);
+    let (left, top) = (x as u32 as usize, y as u32 as usize);
     let (fraction_x, fraction_y) = (x - left as f64, y - top as f64);
     let right = (left + 1).min(width - 1);
     let below = (top + 1).min(height - 1);
@@ -102,7 +103,7 @@ impl CubicSpline {
         if !contains(self.width, self.height, (x, y)) {
             return None;
         }
-        let (left, top) = (x as usize, y as usize);
+        let (left, top) = (x as u32 as usize, y as u32 as usize);
         let columns = Self::support(left, self.width);
         let column_weights = Self::weights(x - left as f64);
         let row_weights = Self::weights(y - top as f64);
