@@ -1,11 +1,13 @@
 //! Parquet bytes to rows, with the provenance they carry.
 
 use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bytes::Bytes;
 use parquet::arrow::arrow_reader::{
     ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
+use parquet::errors::ParquetError;
 
 use super::columns::{Columns, check_schema};
 use super::{ArtifactError, ArtifactRow, Provenance};
@@ -45,6 +47,10 @@ impl<R: ArtifactRow> std::fmt::Debug for TableReader<R> {
 impl<R: ArtifactRow> TableReader<R> {
     /// Checks that `bytes` are a table of `R` with its provenance; `key` is named in errors.
     pub fn open(key: &ArtifactKey, bytes: Bytes) -> Result<Self, ArtifactError> {
+        guarded(key, || Self::open_trusting(key, bytes))
+    }
+
+    fn open_trusting(key: &ArtifactKey, bytes: Bytes) -> Result<Self, ArtifactError> {
         let unreadable = |source| ArtifactError::Unreadable {
             key: key.clone(),
             source,
@@ -118,12 +124,26 @@ impl<R: ArtifactRow> Iterator for TableReader<R> {
     type Item = Result<Vec<R>, ArtifactError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let next = self.next_batch();
+        let key = self.key.clone();
+        let next = guarded(&key, || self.next_batch().transpose()).transpose();
         if !matches!(next, Some(Ok(_))) {
             self.batches = None;
         }
         next
     }
+}
+
+/// The Parquet reader panics on some damaged files; that is an unreadable file like any other.
+fn guarded<T>(
+    key: &ArtifactKey,
+    read: impl FnOnce() -> Result<T, ArtifactError>,
+) -> Result<T, ArtifactError> {
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| {
+        Err(ArtifactError::Unreadable {
+            key: key.clone(),
+            source: ParquetError::General("the file is damaged, and the reader panicked".to_owned()),
+        })
+    })
 }
 
 /// All rows of a table; `key` is named in errors.

@@ -316,6 +316,20 @@ fn a_file_cut_short_anywhere_is_refused() {
 }
 
 #[test]
+fn a_damaged_byte_never_panics() {
+    let mut damaged = encode(&error_rows(20)).to_vec();
+    for position in 0..damaged.len() {
+        for flip in [0xff, 0x01, 0x80] {
+            damaged[position] ^= flip;
+            // Damage within a compressed page may go unnoticed; what counts is to come back.
+            let _ = decode::<ErrorRow>(Bytes::copy_from_slice(&damaged));
+            damaged[position] ^= flip;
+        }
+    }
+    assert_eq!(decode::<ErrorRow>(Bytes::from(damaged)).unwrap(), error_rows(20));
+}
+
+#[test]
 fn polygons_of_another_shape_are_refused() {
     let list = |lengths: &[usize]| -> ArrayRef {
         let total = lengths.iter().sum::<usize>() as i32;
