@@ -34,7 +34,7 @@ impl LocalStore {
         let opened = tokio::task::spawn_blocking({
             let root = root.clone();
             move || -> io::Result<Folder> {
-                fs::create_dir_all(&root)?;
+                make_folders(&root)?;
                 Ok(Folder {
                     staging: Staging::open(&root)?,
                     root,
@@ -202,16 +202,7 @@ impl Folder {
 
     fn make_folder(&self, folder: &Path) -> io::Result<()> {
         let _changing = self.folder_changes();
-        let missing = folder.ancestors().take_while(|f| *f != self.root && !f.is_dir());
-        let missing: Vec<&Path> = missing.collect();
-        for folder in missing.into_iter().rev() {
-            match fs::create_dir(folder) {
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-                Err(_) if !folder.is_dir() => return Err(io::ErrorKind::NotADirectory.into()),
-                _ => sync_parent(folder)?,
-            }
-        }
-        Ok(())
+        make_folders(folder)
     }
 
     fn sync(&self, prefix: &ArtifactKey) -> Result<(), StorageError> {
@@ -286,10 +277,27 @@ impl Folder {
     }
 }
 
+/// Makes `folder` and the missing ones above it, each durable before the next.
+fn make_folders(folder: &Path) -> io::Result<()> {
+    let named = folder
+        .ancestors()
+        .take_while(|ancestor| !ancestor.as_os_str().is_empty());
+    let missing: Vec<&Path> = named.take_while(|ancestor| !ancestor.is_dir()).collect();
+    for folder in missing.into_iter().rev() {
+        match fs::create_dir(folder) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            Err(_) if !folder.is_dir() => return Err(io::ErrorKind::NotADirectory.into()),
+            _ => sync_parent(folder)?,
+        }
+    }
+    Ok(())
+}
+
 fn sync_parent(path: &Path) -> io::Result<()> {
     match path.parent() {
-        Some(parent) => File::open(parent)?.sync_all(),
         None => Ok(()),
+        Some(parent) if parent.as_os_str().is_empty() => File::open(".")?.sync_all(),
+        Some(parent) => File::open(parent)?.sync_all(),
     }
 }
 
