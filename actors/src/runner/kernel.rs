@@ -200,7 +200,7 @@ impl<W: ItemWorker> Kernel<W> {
         let mut ticks = self.ticks();
         loop {
             self.catch_up();
-            if self.is_draining() {
+            if self.tally.is_stopping() {
                 self.drop_queue();
             } else if self.may_submit() {
                 self.submit().await;
@@ -208,13 +208,15 @@ impl<W: ItemWorker> Kernel<W> {
                 continue;
             }
             self.start();
-            if self.running.is_empty() && (self.is_draining() || self.next_submission == self.items.len()) {
+            if self.running.is_empty()
+                && (self.tally.is_stopping() || self.next_submission == self.items.len())
+            {
                 return self.tally;
             }
-            let draining = self.is_draining();
+            let stopping = self.tally.is_stopping();
             tokio::select! {
                 biased;
-                () = self.cancel.cancelled(), if !draining => {}
+                () = self.cancel.cancelled(), if !stopping => {}
                 Some(ended) = self.running.join_next_with_id(), if !self.running.is_empty() => self.settle(ended),
                 Some(()) = self.acknowledged.recv(), if self.undelivered > 0 => self.undelivered -= 1,
                 () = tick(&mut ticks) => self.report_progress(),
@@ -237,17 +239,7 @@ impl<W: ItemWorker> Kernel<W> {
         while self.acknowledged.try_recv().is_ok() {
             self.undelivered -= 1;
         }
-        if self.cancel.is_cancelled() && !self.is_finished() {
-            self.tally.cancelled = true;
-        }
-    }
-
-    fn is_finished(&self) -> bool {
-        self.next_submission == self.items.len() && self.queue.is_empty() && self.running.is_empty()
-    }
-
-    fn is_draining(&self) -> bool {
-        self.tally.cancelled
+        self.tally.drained |= self.cancel.is_cancelled();
     }
 
     fn may_submit(&self) -> bool {
@@ -336,7 +328,7 @@ impl<W: ItemWorker> Kernel<W> {
         };
         self.tally.settled(&result, ended.duration);
         if budget::is_exhausted(self.options.error_budget, self.tally.failed) {
-            self.tally.cancelled = true;
+            self.tally.over_budget = true;
             self.item_run.drain.cancel();
         }
         let report = ItemReport {

@@ -73,7 +73,8 @@ impl Default for StageOptions {
 }
 
 impl StageOptions {
-    /// The options that a job asks for; `offered_workers` is what the node has where the job does not say.
+    /// The options that a job asks for, resuming what an earlier attempt has done; `offered_workers` is what the node has
+    /// where the job does not say.
     pub fn of_job(config: &JobConfig, policy: StagePolicy, offered_workers: usize) -> Self {
         let workers = if config.workers == 0 {
             offered_workers
@@ -89,6 +90,7 @@ impl StageOptions {
             error_budget: config.error_budget,
             max_queue: config.max_queue,
             diagnostics_interval_s: config.diagnostics_interval_s,
+            resume: true,
             order: config.order,
             ..Self::default()
         }

@@ -48,7 +48,7 @@ pub struct StageOutcome {
     pub succeeded: usize,
     /// Items that failed for good.
     pub failed: usize,
-    /// The run stopped before all items were dealt with: drained, or over its error budget.
+    /// The run was drained before all items were dealt with, or went over its error budget.
     pub cancelled: bool,
     pub wall_ms: f64,
     pub queue_p50_ms: f64,

@@ -11,7 +11,9 @@ pub(super) struct Tally {
     pub(super) skipped: usize,
     pub(super) succeeded: usize,
     pub(super) failed: usize,
-    pub(super) cancelled: bool,
+    /// The run was asked to stop.
+    pub(super) drained: bool,
+    pub(super) over_budget: bool,
     pub(super) errors: Vec<StageError>,
     queue_ms: Vec<f64>,
     exec_ms: Vec<f64>,
@@ -38,10 +40,19 @@ impl Tally {
         self.exec_ms.push(milliseconds(duration));
     }
 
+    /// Whether no further item is to be started.
+    pub(super) const fn is_stopping(&self) -> bool {
+        self.drained || self.over_budget
+    }
+
+    const fn unfinished(&self) -> usize {
+        self.total - self.skipped - self.succeeded - self.failed
+    }
+
     pub(super) fn progress(&self, in_flight: usize, elapsed: Duration) -> Progress {
         let settled = self.succeeded + self.failed;
         let items_per_s = settled as f64 / elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
-        let left = self.total - self.skipped - settled;
+        let left = self.unfinished();
         let remaining = Duration::try_from_secs_f64(left as f64 / items_per_s);
         Progress {
             total: self.total,
@@ -63,7 +74,7 @@ impl Tally {
             skipped: self.skipped,
             succeeded: self.succeeded,
             failed: self.failed,
-            cancelled: self.cancelled,
+            cancelled: self.over_budget || (self.drained && self.unfinished() > 0),
             wall_ms: milliseconds(wall),
             queue_p50_ms: percentile(&self.queue_ms, 50.0),
             exec_p50_ms: percentile(&self.exec_ms, 50.0),

@@ -122,3 +122,20 @@ async fn dropping_the_run_drops_the_tries() {
         tokio::task::yield_now().await;
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_finished_all_the_same_was_not_cancelled() {
+    let cancel = CancellationToken::new();
+    let controls = StageControls {
+        cancel: cancel.clone(),
+        ..StageControls::default()
+    };
+    let options = options(2);
+    let stage = run_with(items(&[1.0; 2]), FnWorker::new(work_off_cost), &options, controls);
+    let drain = async {
+        sleep(Duration::from_millis(500)).await;
+        cancel.cancel();
+    };
+    let ((outcome, _), ()) = tokio::join!(stage, drain);
+    assert_eq!((outcome.succeeded, outcome.cancelled), (2, false));
+}

@@ -5,8 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parkhang_actors::domain::{ErrorCategory, ItemOrder};
+use parkhang_actors::policy::order::{Waiting, starting_order};
 use parkhang_actors::runner::{StageControls, StageOptions, StageOutcome, WorkItem};
+use proptest::prelude::*;
 use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
 use crate::support::{FnWorker, error, items, options, run, run_with, work_off_cost};
 
@@ -116,4 +119,55 @@ async fn a_dry_run_looks_and_does_nothing() {
     );
     assert!(collected.ids().is_empty());
     assert!(!ran.load(Ordering::SeqCst));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever the plan: every item ends once, in starting order, and the books balance.
+    #[test]
+    fn every_item_is_accounted_for(
+        costs in prop::collection::vec(0_u8..6, 0..30),
+        workers in 1_usize..5, max_queue in 0_usize..4, error_budget in 0_usize..4, retries in 0_u32..3,
+        order in prop::sample::select(vec![ItemOrder::Fifo, ItemOrder::Sjf, ItemOrder::Lpt]),
+        cancel_after in prop::option::of(0_u64..12),
+    ) {
+        let costs: Vec<f64> = costs.into_iter().map(f64::from).collect();
+        let options = StageOptions { workers, max_queue, error_budget, retries, order, ..StageOptions::default() };
+        let cancel = CancellationToken::new();
+        let controls = StageControls { cancel: cancel.clone(), jitter: Arc::new(|| 0.0), ..StageControls::default() };
+        let worker = FnWorker::new(|item: WorkItem, attempt| async move {
+            sleep(Duration::from_secs_f64(item.cost_hint)).await;
+            match item.cost_hint as u32 {
+                0 => Err(error(ErrorCategory::Input)),
+                cost if cost > attempt => Err(error(ErrorCategory::Network)),
+                _ => Ok(item.item_id),
+            }
+        });
+        let drain = async {
+            if let Some(seconds) = cancel_after {
+                sleep(Duration::from_secs(seconds)).await;
+                cancel.cancel();
+            }
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        let ((outcome, collected), ()) =
+            runtime.block_on(async { tokio::join!(run_with(items(&costs), worker, &options, controls), drain) });
+
+        let waiting: Vec<Waiting> = costs.iter().map(|cost| Waiting { cost: *cost, waited_s: 0.0 }).collect();
+        let started: Vec<String> =
+            starting_order(order, &waiting, 0.0).iter().take(outcome.scheduled).map(ToString::to_string).collect();
+        let delivered = collected.ids();
+        prop_assert_eq!(delivered.len(), outcome.succeeded + outcome.failed);
+        let mut rest = started.iter();
+        prop_assert!(delivered.iter().all(|id| rest.any(|started| started == id)), "{:?} of {:?}", delivered, started);
+        prop_assert_eq!(outcome.total, costs.len());
+        prop_assert_eq!(outcome.errors.len(), outcome.failed);
+        if !outcome.cancelled {
+            prop_assert_eq!(outcome.unfinished(), 0);
+        }
+        if error_budget > 0 {
+            prop_assert!(outcome.failed <= error_budget + workers);
+        }
+    }
 }
