@@ -1,0 +1,137 @@
+//! Other programs read what we write. Needs Python with pyarrow, duckdb and polars, so it runs only when asked for:
+//! `PYTHON=python3 cargo test -p parkhang-actors --test parquet_readers -- --ignored`.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::Path;
+use std::process::Command;
+
+use parkhang_actors::artifact::{
+    ArtifactLayout, ArtifactRow, Digest, ErrorRow, Fingerprint, LineDetectionRow, LineImageRow, OcrResultRow,
+    Provenance, Segment, write_table,
+};
+use parkhang_actors::domain::{Attempt, ErrorCategory, JobKey, StageName, TextEncoding, VolumeId};
+use parkhang_actors::storage::{ArtifactKey, LocalStore};
+
+#[tokio::test]
+#[ignore = "needs Python with pyarrow, duckdb and polars"]
+async fn pyarrow_duckdb_and_polars_agree() {
+    let root = tempfile::tempdir().unwrap();
+    let store = LocalStore::open(root.path()).await.unwrap();
+    let layout = ArtifactLayout::bdrc_v2(&JobKey::new("J1").unwrap());
+    let stage = |name: &str| StageName::new(name).unwrap();
+    for (volume, rows) in [("I1", 300), ("I2", 0)] {
+        let volume = layout.volume(&VolumeId::new("W1", volume).unwrap());
+        write(&store, &volume.line_detection(), rows, line_detection_row).await;
+        write(&store, &volume.line_images(), rows, line_image_row).await;
+        write(&store, &volume.ocr_results(), rows, ocr_result_row).await;
+        write(&store, &volume.errors(&stage("ocr")), rows, error_row).await;
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/python/check_parquet.py");
+    let python = std::env::var_os("PYTHON").unwrap_or_else(|| "python3".into());
+    let status = Command::new(python)
+        .arg(script)
+        .arg(root.path())
+        .status()
+        .unwrap();
+    assert!(status.success());
+}
+
+async fn write<R: ArtifactRow>(store: &LocalStore, key: &ArtifactKey, rows: i32, row: fn(i32) -> R) {
+    let digest = Digest::of(b"x");
+    let provenance = Provenance {
+        job: JobKey::new("J1").unwrap(),
+        volume: VolumeId::new("W1", "I1").unwrap(),
+        stage: StageName::new("ocr").unwrap(),
+        attempt: Attempt(1),
+        models: Vec::new(),
+        config_hash: digest,
+        input_hash: digest,
+        build: "0.1.0".to_owned(),
+        fingerprint: Fingerprint::of("ocr", 1, digest, digest, &[]),
+    };
+    write_table(store, key, (0..rows).map(row).collect(), &provenance)
+        .await
+        .unwrap();
+}
+
+fn line_detection_row(i: i32) -> LineDetectionRow {
+    LineDetectionRow {
+        image_name: format!("པོ་ཏི་{i}"),
+        rotated_image_path: format!("rotated/{i}.jpg"),
+        rot_mask: (0..i).map(|byte| byte as u8).collect(),
+        page_angle: i as f32 / 7.0,
+        dewarping_applied: i % 2 == 0,
+        tps_ratio: (i % 3 > 0).then_some(0.3),
+        filtered_contours: (0..i % 4)
+            .map(|c| (0..c * 10).map(|p| [p - 5, i * p]).collect())
+            .collect(),
+        page_index: i,
+        source_name: format!("{i}.tif"),
+        image_width: 3000,
+        image_height: 1000,
+        rotated_width: 2900,
+        rotated_height: 990,
+        tps_points: (i % 2 == 0).then(|| (0..i % 5).map(|p| [p as f32 * 0.1, 1.0, 2.0, i as f32]).collect()),
+        tps_alpha: (i % 2 == 0).then_some(0.5),
+        input_sha256: Digest::of(&i.to_le_bytes()).to_string(),
+        is_binary: i % 2 == 1,
+    }
+}
+
+fn line_image_row(i: i32) -> LineImageRow {
+    LineImageRow {
+        image_name: "p".to_owned(),
+        line_index: i,
+        line_image_path: format!("lines/p_{i}.jpg"),
+        line_guid: format!("{i:032x}"),
+        bbox_x: i,
+        bbox_y: -i,
+        bbox_w: 100,
+        bbox_h: 40,
+        center_x: i + 50,
+        center_y: 20 - i,
+        contour: (0..i % 50).map(|p| [p, p * i]).collect(),
+        page_index: i / 8,
+        crop_x: i,
+        crop_y: 0,
+        crop_w: 100,
+        crop_h: 40,
+        image_width: 100,
+        image_height: 40,
+        is_binary: false,
+    }
+}
+
+fn ocr_result_row(i: i32) -> OcrResultRow {
+    let segment = |s: i32| Segment {
+        text: "བཀྲ་".to_owned(),
+        x: s * 30,
+        width: 30,
+        confidence: 0.9,
+    };
+    OcrResultRow {
+        image_name: "p".to_owned(),
+        line_index: i,
+        line_guid: format!("{i:032x}"),
+        text: "བཀྲ་ཤིས་".repeat(i as usize % 4),
+        encoding: if i % 2 == 0 {
+            TextEncoding::Unicode
+        } else {
+            TextEncoding::Wylie
+        },
+        page_index: i / 8,
+        confidence: 0.75,
+        segments: (0..i % 4).map(segment).collect(),
+    }
+}
+
+fn error_row(i: i32) -> ErrorRow {
+    ErrorRow {
+        image_name: "p".to_owned(),
+        page_index: i,
+        category: ErrorCategory::ALL[i as usize % ErrorCategory::ALL.len()],
+        message: "not an image".to_owned(),
+        attempts: 1,
+    }
+}

@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""Reads artifact tables with pyarrow, duckdb and polars and compares what they see.
+
+    check_parquet.py FOLDER [FOLDER ...]
+
+Every *.parquet below the folders that is named after an artifact table must have the columns of that table, with their
+types, first and in order, and the three readers must agree on every value. Exits with 1 and says where if not.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import duckdb
+import polars
+import pyarrow
+import pyarrow.parquet
+
+STRING, INT, FLOAT, BOOL, BINARY = (
+    pyarrow.string(),
+    pyarrow.int32(),
+    pyarrow.float32(),
+    pyarrow.bool_(),
+    pyarrow.binary(),
+)
+POLYGON = pyarrow.list_(pyarrow.list_(INT))
+SEGMENT = pyarrow.struct([("text", STRING), ("x", INT), ("width", INT), ("confidence", FLOAT)])
+
+TABLES = {
+    "line_detection": [
+        ("image_name", STRING),
+        ("rotated_image_path", STRING),
+        ("rot_mask", BINARY),
+        ("page_angle", FLOAT),
+        ("dewarping_applied", BOOL),
+        ("tps_ratio", FLOAT),
+        ("filtered_contours", pyarrow.list_(POLYGON)),
+        ("page_index", INT),
+        ("source_name", STRING),
+        ("image_width", INT),
+        ("image_height", INT),
+        ("rotated_width", INT),
+        ("rotated_height", INT),
+        ("tps_points", pyarrow.list_(pyarrow.list_(FLOAT))),
+        ("tps_alpha", FLOAT),
+        ("input_sha256", STRING),
+        ("is_binary", BOOL),
+    ],
+    "line_images": [
+        ("image_name", STRING),
+        ("line_index", INT),
+        ("line_image_path", STRING),
+        ("line_guid", STRING),
+        ("bbox_x", INT),
+        ("bbox_y", INT),
+        ("bbox_w", INT),
+        ("bbox_h", INT),
+        ("center_x", INT),
+        ("center_y", INT),
+        ("contour", POLYGON),
+        ("page_index", INT),
+        ("crop_x", INT),
+        ("crop_y", INT),
+        ("crop_w", INT),
+        ("crop_h", INT),
+        ("image_width", INT),
+        ("image_height", INT),
+        ("is_binary", BOOL),
+    ],
+    "ocr_results": [
+        ("image_name", STRING),
+        ("line_index", INT),
+        ("line_guid", STRING),
+        ("text", STRING),
+        ("encoding", STRING),
+        ("page_index", INT),
+        ("confidence", FLOAT),
+        ("segments", pyarrow.list_(SEGMENT)),
+    ],
+    "errors": [
+        ("image_name", STRING),
+        ("page_index", INT),
+        ("category", STRING),
+        ("message", STRING),
+        ("attempts", INT),
+    ],
+}
+
+
+def read_duckdb(path):
+    relation = duckdb.sql(f"SELECT * FROM read_parquet('{path}')")
+    return [dict(zip(relation.columns, row)) for row in relation.fetchall()]
+
+
+def problems_of(path):
+    expected = TABLES[path.stem]
+    table = pyarrow.parquet.read_table(path)
+    found = [(field.name, field.type) for field in table.schema][: len(expected)]
+    for (name, kind), column in zip(expected, found):
+        if (name, kind) != column:
+            yield f"column {column[0]} is {column[1]}; expected {name}, {kind}"
+    if len(found) < len(expected):
+        yield f"columns are missing from {expected[len(found)][0]} on"
+
+    provenance = (pyarrow.parquet.read_metadata(path).metadata or {}).get(b"parkhang.provenance")
+    if provenance is None or "fingerprint" not in json.loads(provenance):
+        yield "there is no provenance"
+
+    rows = table.to_pylist()
+    for reader, others in [("duckdb", read_duckdb(path)), ("polars", polars.read_parquet(path).to_dicts())]:
+        if len(others) != len(rows):
+            yield f"{reader} reads {len(others)} rows, pyarrow {len(rows)}"
+        for index, (row, other) in enumerate(zip(rows, others)):
+            for name, value in row.items():
+                if other.get(name) != value:
+                    yield f"row {index}, {name}: {reader} reads {other.get(name)!r:.80}, pyarrow {value!r:.80}"
+
+
+def main(folders):
+    paths = [path for folder in folders for path in sorted(Path(folder).rglob("*.parquet")) if path.stem in TABLES]
+    if not paths:
+        sys.exit("no artifact table found")
+    failed = False
+    for path in paths:
+        problems = list(problems_of(path))
+        failed |= bool(problems)
+        print(f"{path}: {'ok' if not problems else ''}")
+        for problem in problems[:20]:
+            print(f"  {problem}")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
