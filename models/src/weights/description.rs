@@ -5,6 +5,8 @@ use std::num::NonZeroU16;
 
 use serde::{Deserialize, Serialize};
 
+use crate::recognition::line_image::Preprocessing;
+
 /// Contents of `model.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelDescription {
@@ -51,7 +53,7 @@ pub struct SegmentationModel {
 pub struct RecognitionModel {
     pub architecture: Architecture,
     /// How line images become input.
-    pub preprocessing: serde_json::Value,
+    pub preprocessing: Preprocessing,
     /// Value of empty paper in the input.
     pub paper_value: f32,
     /// JSON object with one list of symbols per head, in the order of the classes after the blank.
