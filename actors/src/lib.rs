@@ -3,7 +3,13 @@
 
 pub mod artifact;
 pub mod domain;
+pub mod inference;
+pub mod orchestrator;
+pub mod pages;
 pub mod policy;
 pub mod runner;
+pub mod stage;
 pub mod state;
 pub mod storage;
+pub mod supervisor;
+pub mod telemetry;

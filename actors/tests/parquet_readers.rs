@@ -49,6 +49,7 @@ async fn write<R: ArtifactRow>(store: &LocalStore, key: &ArtifactKey, rows: i32,
         input_hash: digest,
         build: "0.1.0".to_owned(),
         fingerprint: Fingerprint::of("ocr", 1, digest, digest, &[]),
+        pages: std::collections::BTreeMap::new(),
     };
     write_table(store, key, (0..rows).map(row).collect(), &provenance)
         .await

@@ -130,6 +130,11 @@ fn write_canonical(value: &Value, out: &mut String) {
 pub struct Fingerprint(Digest);
 
 impl Fingerprint {
+    /// As input of a stage that goes on from what this identifies.
+    pub const fn digest(self) -> Digest {
+        self.0
+    }
+
     /// `stage_version` grows whenever the stage's code makes something else of the same input. The order of `models`
     /// counts.
     pub fn of(stage: &str, stage_version: u32, config: Digest, input: Digest, models: &[Digest]) -> Self {

@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Digest, Fingerprint};
@@ -19,6 +21,8 @@ pub struct Provenance {
     /// Version of the program.
     pub build: String,
     pub fingerprint: Fingerprint,
+    /// Every page that the table covers, also one without rows, and what its result was made of.
+    pub pages: BTreeMap<String, Fingerprint>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,6 +52,7 @@ pub(super) mod tests {
             build: "0.1.0".to_owned(),
             fingerprint: Fingerprint::of(stage.as_str(), 1, digest, digest, &[digest]),
             stage,
+            pages: BTreeMap::new(),
         }
     }
 }

@@ -3,5 +3,6 @@
 
 pub mod budget;
 pub mod order;
+pub mod placement;
 pub mod retry;
 pub mod transition;

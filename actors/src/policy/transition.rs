@@ -25,8 +25,10 @@ pub enum Event {
         error: StageError,
         not_before: Option<DateTime<Utc>>,
     },
-    /// The try ended without a verdict (drain, spot notice, lost node); it is not charged.
+    /// The lease was lost (worker killed, node gone); the try is not charged, but a row of such losses is suspicious.
     Interrupted,
+    /// The worker gave its lease back (drain, spot notice, no room after all); nothing is charged.
+    Released,
     /// The volume kept killing its workers: failed for good.
     Quarantined { error: StageError },
     /// An operator wants `stage` and everything after it done again.
@@ -40,6 +42,7 @@ impl Event {
             Self::Succeeded => "succeeded",
             Self::Failed { .. } => "failed",
             Self::Interrupted => "interrupted",
+            Self::Released => "released",
             Self::Quarantined { .. } => "quarantined",
             Self::Rerun { .. } => "rerun",
         }
@@ -187,7 +190,11 @@ pub fn next(
         }
         (Phase::Running, Event::Succeeded) => Ok(succeeded(task, pipeline, now)),
         (Phase::Running, Event::Failed { error, not_before }) => Ok(failed(task, scope, error, *not_before)),
-        (Phase::Running, Event::Interrupted) => Ok(interrupted(task)),
+        (Phase::Running, Event::Interrupted) => Ok(Task {
+            interruptions: task.interruptions + 1,
+            ..released(task)
+        }),
+        (Phase::Running, Event::Released) => Ok(released(task)),
         (Phase::Running | Phase::Waiting, Event::Quarantined { error }) => Ok(quarantined(task, error)),
         (
             Phase::Fresh
@@ -207,7 +214,7 @@ pub fn next(
             | Phase::FailedRetryable
             | Phase::FailedTerminal
             | Phase::Finished,
-            Event::Succeeded | Event::Failed { .. } | Event::Interrupted,
+            Event::Succeeded | Event::Failed { .. } | Event::Interrupted | Event::Released,
         )
         | (
             Phase::Fresh
@@ -272,11 +279,10 @@ fn failed(task: &Task, scope: RetryScope, error: &StageError, not_before: Option
     }
 }
 
-fn interrupted(task: &Task) -> Task {
+fn released(task: &Task) -> Task {
     Task {
         status: TaskStatus::Pending,
         generation: after(task.generation),
-        interruptions: task.interruptions + 1,
         lease: None,
         ..task.clone()
     }

@@ -1,6 +1,6 @@
 //! The record of a stage run on disk: one JSON line per item, in order of delivery.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -101,6 +101,9 @@ impl ManifestSink {
 }
 
 fn append_line(path: &Path, line: &str) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
     let mut file = OpenOptions::new()
         .read(true)
         .append(true)
@@ -132,7 +135,6 @@ fn cut_torn_line(file: &mut File) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
     use std::time::Duration;
 
     use super::*;

@@ -56,7 +56,9 @@ fn stage_run(before: &Task, after: &Task, change: &Change, now: DateTime<Utc>) -
         Event::Leased { .. } => (after, StageRunStatus::Running, None),
         Event::Succeeded => (before, StageRunStatus::Done, Some(now)),
         Event::Failed { .. } | Event::Quarantined { .. } => (before, StageRunStatus::Failed, Some(now)),
-        Event::Interrupted | Event::Rerun { .. } => (before, StageRunStatus::Interrupted, Some(now)),
+        Event::Interrupted | Event::Released | Event::Rerun { .. } => {
+            (before, StageRunStatus::Interrupted, Some(now))
+        }
     };
     Some(StageRun {
         fence: leased.fence()?,

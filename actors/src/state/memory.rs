@@ -135,6 +135,27 @@ impl StateStore for MemoryStore {
         Ok(job)
     }
 
+    async fn reopen_job(&self, new: &NewJob) -> Result<Job, StateError> {
+        let mut tables = self.tables();
+        let named = |row: &&mut JobRow| Some(&row.job.key) == new.key.as_ref();
+        let unknown = || StateError::NoSuchJob(new.key.as_ref().map(ToString::to_string).unwrap_or_default());
+        let row = tables.jobs.values_mut().find(named).ok_or_else(unknown)?;
+        let job = Job {
+            operation: new.operation.clone(),
+            pipeline: new.pipeline.clone(),
+            config: new.config.clone(),
+            status: JobStatus::Running,
+            finished_at: None,
+            ..(*row.job).clone()
+        };
+        *row = JobRow {
+            job: Arc::new(job.clone()),
+            max_attempts: new.max_attempts,
+        };
+        tables.add_tasks(job.id, &new.volumes, new.max_attempts);
+        Ok(job)
+    }
+
     async fn job(&self, key: &JobKey) -> Result<Option<Job>, StateError> {
         let tables = self.tables();
         let row = tables.jobs.values().find(|row| row.job.key == *key);

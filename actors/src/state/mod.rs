@@ -111,6 +111,10 @@ pub trait StateStore: Send + Sync + fmt::Debug {
     /// Writes the job (running), its volumes and one pending task each, all or nothing.
     async fn create_job(&self, job: &NewJob, now: DateTime<Utc>) -> Result<Job, StateError>;
 
+    /// Takes an existing job up again, named by `job.key`: it runs once more, with this pipeline, configuration and number
+    /// of tries, and with tasks for volumes that it did not have. What its tasks have reached stays.
+    async fn reopen_job(&self, job: &NewJob) -> Result<Job, StateError>;
+
     async fn job(&self, key: &JobKey) -> Result<Option<Job>, StateError>;
 
     async fn job_by_id(&self, id: JobId) -> Result<Option<Job>, StateError>;

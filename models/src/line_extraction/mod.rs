@@ -6,11 +6,13 @@ mod cut;
 #[cfg(test)]
 mod golden;
 mod order;
+mod outline;
 mod page;
 
 pub use config::{Background, ExtractionConfig, Trim};
 pub use cut::{LineImage, cut_line};
 pub use order::build_lines;
+pub use outline::line_outline;
 pub use page::{StraightPage, straight_page};
 
 use crate::page::geometry::{Contour, Point, Rect, bounding_rect};

@@ -54,8 +54,6 @@ pub struct RecognitionModel {
     pub architecture: Architecture,
     /// How line images become input.
     pub preprocessing: Preprocessing,
-    /// Value of empty paper in the input.
-    pub paper_value: f32,
     /// JSON object with one list of symbols per head, in the order of the classes after the blank.
     pub charset: FileReference,
     pub heads: Vec<Head>,

@@ -55,7 +55,7 @@ pub fn load_recognizer(
         &dimensions,
         output,
         &others,
-        model.paper_value,
+        model.preprocessing.paper(),
         device,
     )?)
 }

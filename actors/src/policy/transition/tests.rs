@@ -257,6 +257,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         3 => Just(failure(ErrorCategory::Network)),
         1 => Just(failure(ErrorCategory::Input)),
         2 => Just(Event::Interrupted),
+        2 => Just(Event::Released),
         1 => Just(quarantine()),
         2 => stages().prop_map(rerun_of),
     ]
@@ -305,6 +306,14 @@ proptest! {
     }
 }
 
+#[test]
+fn a_lease_given_back_is_no_evidence_against_the_volume() {
+    let given_back = walk(RetryScope::Task, &[lease("detect"), Event::Released]).unwrap();
+    assert_eq!((given_back.interruptions, given_back.attempts), (0, 0));
+    let lost = walk(RetryScope::Task, &[lease("detect"), Event::Interrupted]).unwrap();
+    assert_eq!((lost.interruptions, lost.attempts), (1, 0));
+}
+
 /// A task in each phase, at the middle stage where there is one.
 fn sample(phase: Phase) -> Task {
     let to_read = [lease("detect"), Event::Succeeded, lease("read")];
@@ -347,6 +356,7 @@ fn table() -> String {
             Event::Succeeded,
             failure(ErrorCategory::Network),
             Event::Interrupted,
+            Event::Released,
             quarantine(),
             rerun_of("detect"),
         ];

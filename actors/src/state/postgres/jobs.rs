@@ -30,6 +30,30 @@ pub(super) async fn create(pool: &PgPool, new: &NewJob, now: DateTime<Utc>) -> R
     Ok(job.0)
 }
 
+pub(super) async fn reopen(pool: &PgPool, new: &NewJob) -> Result<Job, StateError> {
+    let stages: Vec<&str> = new.pipeline.stages().iter().map(|stage| stage.as_str()).collect();
+    let mut transaction = pool.begin().await?;
+    let job: Option<JobRow> = sqlx::query_as(concat!(
+        "update jobs j
+         set operation = $2, pipeline = $3, config = $4, max_attempts = $5, status = 'running', finished_at = null
+         where j.job_key = $1
+         returning ",
+        job_columns!()
+    ))
+    .bind(new.key.as_ref().map(JobKey::as_str))
+    .bind(&new.operation)
+    .bind(stages)
+    .bind(Json(&new.config))
+    .bind(new.max_attempts)
+    .fetch_optional(&mut *transaction)
+    .await?;
+    let unknown = || StateError::NoSuchJob(new.key.as_ref().map(ToString::to_string).unwrap_or_default());
+    let job = job.ok_or_else(unknown)?.0;
+    insert_tasks(&mut transaction, job.id.0, &new.volumes).await?;
+    transaction.commit().await?;
+    Ok(job)
+}
+
 /// The id of the job, or `None` if its key is taken.
 async fn insert(
     connection: &mut PgConnection,

@@ -95,6 +95,10 @@ impl StateStore for PostgresStore {
         jobs::create(&self.pool, job, now).await
     }
 
+    async fn reopen_job(&self, job: &NewJob) -> Result<Job, StateError> {
+        jobs::reopen(&self.pool, job).await
+    }
+
     async fn job(&self, key: &JobKey) -> Result<Option<Job>, StateError> {
         jobs::by_key(&self.pool, key).await
     }

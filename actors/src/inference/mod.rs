@@ -1,0 +1,200 @@
+//! The thread that owns a network. Callers on the async side send small requests through a bounded inbox and await the
+//! answer; the thread joins whatever waits into one batch, so that pages and volumes share a device. Forward passes
+//! happen nowhere else.
+
+mod recognition;
+mod segmentation;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parkhang_models::inference::InferenceError;
+use tokio::sync::{mpsc, oneshot};
+
+pub use recognition::LineRecognition;
+pub use segmentation::PageSegmentation;
+
+/// A network seen as a batch job: which requests may share a forward pass, and the pass itself.
+pub trait BatchModel: Send + 'static {
+    type Input: Send + 'static;
+    type Output: Send + 'static;
+
+    /// Cost of a request, in the unit of [`BatchModel::capacity`].
+    fn weight(&self, input: &Self::Input) -> usize;
+
+    /// Largest total weight of one forward pass. A heavier single request still goes, alone.
+    fn capacity(&self) -> usize;
+
+    fn compatible(&self, first: &Self::Input, other: &Self::Input) -> bool;
+
+    /// One answer per input, in order.
+    fn run(&self, inputs: &[Self::Input]) -> Result<Vec<Self::Output>, InferenceError>;
+}
+
+struct Request<M: BatchModel> {
+    input: M::Input,
+    reply: oneshot::Sender<Result<M::Output, InferenceError>>,
+}
+
+/// A cheap handle on a device thread; the thread ends when the last handle is dropped.
+pub struct Inference<M: BatchModel> {
+    inbox: mpsc::Sender<Request<M>>,
+    passes: Arc<AtomicU64>,
+}
+
+impl<M: BatchModel> Clone for Inference<M> {
+    fn clone(&self) -> Self {
+        Self {
+            inbox: self.inbox.clone(),
+            passes: self.passes.clone(),
+        }
+    }
+}
+
+impl<M: BatchModel> fmt::Debug for Inference<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inference")
+            .field("passes", &self.passes())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<M: BatchModel> Inference<M> {
+    /// Starts the thread. `inbox` bounds the requests that wait; further callers wait to send.
+    pub fn start(name: &str, model: M, inbox: usize) -> std::io::Result<Self> {
+        let (sender, receiver) = mpsc::channel(inbox.max(1));
+        let passes = Arc::new(AtomicU64::new(0));
+        let counter = passes.clone();
+        std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || serve(&model, receiver, &counter))?;
+        Ok(Self {
+            inbox: sender,
+            passes,
+        })
+    }
+
+    pub async fn infer(&self, input: M::Input) -> Result<M::Output, InferenceError> {
+        let gone = || InferenceError::Failed("the device thread has ended".to_owned());
+        let (reply, answer) = oneshot::channel();
+        self.inbox
+            .send(Request { input, reply })
+            .await
+            .map_err(|_| gone())?;
+        answer.await.map_err(|_| gone())?
+    }
+
+    /// Forward passes so far: a device that makes progress counts up.
+    pub fn passes(&self) -> u64 {
+        self.passes.load(Ordering::Relaxed)
+    }
+}
+
+fn serve<M: BatchModel>(model: &M, mut inbox: mpsc::Receiver<Request<M>>, passes: &AtomicU64) {
+    let mut held: Option<Request<M>> = None;
+    loop {
+        let Some(first) = held.take().or_else(|| inbox.blocking_recv()) else {
+            return;
+        };
+        let mut weight = model.weight(&first.input);
+        let mut batch = vec![first];
+        while let Ok(next) = inbox.try_recv() {
+            weight += model.weight(&next.input);
+            if weight > model.capacity() || !model.compatible(&batch[0].input, &next.input) {
+                held = Some(next);
+                break;
+            }
+            batch.push(next);
+        }
+        answer(model, batch);
+        passes.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn answer<M: BatchModel>(model: &M, batch: Vec<Request<M>>) {
+    let (inputs, replies): (Vec<_>, Vec<_>) = batch
+        .into_iter()
+        .map(|request| (request.input, request.reply))
+        .unzip();
+    let outputs = run_halving(model, &inputs);
+    for (reply, output) in replies.into_iter().zip(outputs) {
+        // A caller that timed out no longer listens; its answer is dropped.
+        let _ = reply.send(output);
+    }
+}
+
+/// Runs the batch; where the device runs out of memory, runs its halves.
+fn run_halving<M: BatchModel>(model: &M, inputs: &[M::Input]) -> Vec<Result<M::Output, InferenceError>> {
+    match model.run(inputs) {
+        Ok(outputs) if outputs.len() == inputs.len() => outputs.into_iter().map(Ok).collect(),
+        Ok(outputs) => {
+            let message = format!("network answered {} of {} requests", outputs.len(), inputs.len());
+            inputs
+                .iter()
+                .map(|_| Err(InferenceError::Failed(message.clone())))
+                .collect()
+        }
+        Err(InferenceError::OutOfMemory(_)) if inputs.len() > 1 => {
+            let (left, right) = inputs.split_at(inputs.len() / 2);
+            let mut outputs = run_halving(model, left);
+            outputs.extend(run_halving(model, right));
+            outputs
+        }
+        Err(error) => inputs.iter().map(|_| Err(error.clone())).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Doubles numbers; a pass of more than `memory` of them does not fit the device.
+    struct Doubling {
+        memory: usize,
+    }
+
+    impl BatchModel for Doubling {
+        type Input = u32;
+        type Output = u32;
+
+        fn weight(&self, _: &u32) -> usize {
+            1
+        }
+
+        fn capacity(&self) -> usize {
+            8
+        }
+
+        fn compatible(&self, first: &u32, other: &u32) -> bool {
+            first % 2 == other % 2
+        }
+
+        fn run(&self, inputs: &[u32]) -> Result<Vec<u32>, InferenceError> {
+            if inputs.len() > self.memory {
+                return Err(InferenceError::OutOfMemory("full".into()));
+            }
+            assert!(
+                inputs.iter().all(|n| n % 2 == inputs[0] % 2),
+                "incompatible requests in one pass"
+            );
+            Ok(inputs.iter().map(|n| n * 2).collect())
+        }
+    }
+
+    #[tokio::test]
+    async fn every_caller_gets_its_own_answer() {
+        let inference = Inference::start("doubling", Doubling { memory: 8 }, 4).unwrap();
+        let answers = futures::future::join_all((0..50).map(|n| inference.infer(n))).await;
+        assert_eq!(answers, (0..50).map(|n| Ok(n * 2)).collect::<Vec<_>>());
+        assert!(inference.passes() >= 7);
+    }
+
+    #[test]
+    fn a_batch_too_large_for_the_device_is_halved() {
+        let outputs = run_halving(&Doubling { memory: 2 }, &[2, 4, 6, 8, 10]);
+        assert_eq!(outputs, [4, 8, 12, 16, 20].map(Ok));
+        let outputs = run_halving(&Doubling { memory: 0 }, &[2]);
+        assert!(matches!(outputs[0], Err(InferenceError::OutOfMemory(_))));
+    }
+}

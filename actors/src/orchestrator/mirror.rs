@@ -1,0 +1,148 @@
+//! The mirror: every state change goes through here and is in Postgres before anyone acts on it. Changes that arrive
+//! while a transaction is under way form the next one, so the batch grows with the load and a lone change waits for
+//! nobody. When the database is away, changes are kept and tried again; nothing advances and nothing is lost.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::Utc;
+use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
+use ractor_cluster::RactorMessage;
+use tracing::warn;
+
+use crate::state::{Change, Outcome, StateError, StateStore};
+
+/// Changes in one transaction at most.
+const MAX_BATCH: usize = 1_000;
+const FIRST_RETRY: Duration = Duration::from_millis(100);
+const LAST_RETRY: Duration = Duration::from_secs(10);
+
+/// The mirror actor is gone: the process is shutting down or lost its orchestrator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the mirror is gone")]
+pub struct MirrorGone;
+
+/// Cheap handle on the mirror.
+#[derive(Debug, Clone)]
+pub struct Mirror(ActorRef<MirrorMsg>);
+
+impl Mirror {
+    pub async fn spawn(store: Arc<dyn StateStore>) -> Result<Self, ractor::SpawnErr> {
+        let (mirror, _) = Actor::spawn(None, MirrorActor, store).await?;
+        Ok(Self(mirror))
+    }
+
+    /// Writes the change and says what became of it. Waits as long as the database is away.
+    pub async fn commit(&self, change: Change) -> Result<Outcome, MirrorGone> {
+        let (sender, receiver) = ractor::concurrency::oneshot();
+        self.0
+            .cast(MirrorMsg::Commit(Box::new(change), sender.into()))
+            .map_err(|_| MirrorGone)?;
+        receiver.await.map_err(|_| MirrorGone)
+    }
+
+    /// As [`Mirror::commit`] for several changes, which share a transaction where they can.
+    pub async fn commit_all(&self, changes: Vec<Change>) -> Result<Vec<Outcome>, MirrorGone> {
+        futures::future::try_join_all(changes.into_iter().map(|change| self.commit(change))).await
+    }
+
+    pub fn stop(&self) {
+        self.0.stop(None);
+    }
+}
+
+struct Waiting {
+    change: Change,
+    reply: RpcReplyPort<Outcome>,
+}
+
+#[derive(RactorMessage)]
+enum MirrorMsg {
+    Commit(Box<Change>, RpcReplyPort<Outcome>),
+    Committed(Vec<Waiting>, Result<Vec<Outcome>, StateError>),
+    Retry,
+}
+
+struct MirrorState {
+    store: Arc<dyn StateStore>,
+    waiting: Vec<Waiting>,
+    writing: bool,
+    retry_delay: Duration,
+}
+
+struct MirrorActor;
+
+impl Actor for MirrorActor {
+    type Msg = MirrorMsg;
+    type State = MirrorState;
+    type Arguments = Arc<dyn StateStore>;
+
+    async fn pre_start(
+        &self,
+        _: ActorRef<MirrorMsg>,
+        store: Arc<dyn StateStore>,
+    ) -> Result<MirrorState, ActorProcessingErr> {
+        Ok(MirrorState {
+            store,
+            waiting: Vec::new(),
+            writing: false,
+            retry_delay: FIRST_RETRY,
+        })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<MirrorMsg>,
+        message: MirrorMsg,
+        state: &mut MirrorState,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            MirrorMsg::Commit(change, reply) => {
+                state.waiting.push(Waiting {
+                    change: *change,
+                    reply,
+                });
+                state.write_next(&myself);
+            }
+            MirrorMsg::Committed(written, Ok(outcomes)) => {
+                for (waiting, outcome) in written.into_iter().zip(outcomes) {
+                    // Whoever asked may have been stopped meanwhile; the change stands all the same.
+                    let _ = waiting.reply.send(outcome);
+                }
+                state.retry_delay = FIRST_RETRY;
+                state.writing = false;
+                state.write_next(&myself);
+            }
+            MirrorMsg::Committed(unwritten, Err(error)) => {
+                warn!(changes = unwritten.len(), %error, retry_in = ?state.retry_delay, "state store refused a batch");
+                let newer = std::mem::replace(&mut state.waiting, unwritten);
+                state.waiting.extend(newer);
+                myself.send_after(state.retry_delay, || MirrorMsg::Retry);
+                state.retry_delay = (state.retry_delay * 2).min(LAST_RETRY);
+            }
+            MirrorMsg::Retry => {
+                state.writing = false;
+                state.write_next(&myself);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl MirrorState {
+    fn write_next(&mut self, myself: &ActorRef<MirrorMsg>) {
+        if self.writing || self.waiting.is_empty() {
+            return;
+        }
+        self.writing = true;
+        let rest = self.waiting.split_off(self.waiting.len().min(MAX_BATCH));
+        let batch = std::mem::replace(&mut self.waiting, rest);
+        let (store, myself) = (self.store.clone(), myself.clone());
+        tokio::spawn(async move {
+            let changes: Vec<Change> = batch.iter().map(|waiting| waiting.change.clone()).collect();
+            let result = store.commit(&changes, Utc::now()).await;
+            // Fails only when the mirror has been stopped; then nobody waits for the answer.
+            let _ = myself.cast(MirrorMsg::Committed(batch, result));
+        });
+    }
+}

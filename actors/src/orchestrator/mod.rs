@@ -1,0 +1,11 @@
+//! The orchestrator: it compares what Postgres says with what the pools offer and closes the gap, pass after pass. A
+//! message only wakes it; a pass takes no input but the store, so progress and recovery are one path. What it holds in
+//! memory (which pools exist) is rebuilt by their registering again.
+
+mod actor;
+mod mirror;
+mod reconcile;
+
+pub use actor::{JobEnd, OrchestratorConfig, OrchestratorHandle, Report, Unrecorded};
+pub use mirror::{Mirror, MirrorGone};
+pub use reconcile::release_abandoned_leases;

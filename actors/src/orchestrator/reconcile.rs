@@ -1,0 +1,163 @@
+//! One pass: read, decide, write, assign. Idempotent; a pass that is cut off anywhere is finished by the next.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use chrono::{DateTime, Duration, Utc};
+use tracing::{debug, info, warn};
+
+use super::mirror::{Mirror, MirrorGone};
+use crate::domain::{Job, Task, TaskId, TaskStatus, WorkerId};
+use crate::policy::placement::{self, Decision, Pool};
+use crate::policy::transition::Event;
+use crate::stage::Assignment;
+use crate::state::{Change, Expected, Outcome, StateError, StateStore};
+use crate::supervisor::{AssignReply, PoolHandle};
+
+/// Why a pass ended early. The next one starts over.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PassError {
+    #[error(transparent)]
+    State(#[from] StateError),
+    #[error(transparent)]
+    Mirror(#[from] MirrorGone),
+}
+
+/// What a pass did, as far as the next one needs to know.
+#[derive(Debug, Default)]
+pub(super) struct Pass {
+    /// When a task that is backing off becomes due.
+    pub next_due: Option<DateTime<Utc>>,
+    /// Jobs that this pass completed or failed.
+    pub settled: Vec<Job>,
+    /// Something was written, so another pass may find more to do.
+    pub progressed: bool,
+}
+
+/// Limits of a pass.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PassLimits {
+    pub lease: Duration,
+    pub max_interruptions: i32,
+}
+
+pub(super) async fn reconcile(
+    store: &Arc<dyn StateStore>,
+    mirror: &Mirror,
+    pools: &[PoolHandle],
+    limits: PassLimits,
+    now: DateTime<Utc>,
+) -> Result<Pass, PassError> {
+    let open = store.open_tasks().await?;
+    let offers: Vec<Pool> = pools
+        .iter()
+        .map(|pool| Pool {
+            worker: pool.worker.clone(),
+            stage: pool.stage.clone(),
+            slots: pool.slots,
+        })
+        .collect();
+    let decisions = placement::decide(
+        now,
+        open.iter().map(|(task, job)| (task, job.as_ref())),
+        &offers,
+        limits.max_interruptions,
+    );
+    let next_due = placement::next_due(open.iter().map(|(task, _)| task), now);
+    let by_id: HashMap<TaskId, &(Task, Arc<Job>)> = open.iter().map(|entry| (entry.0.id, entry)).collect();
+
+    let mut changes = Vec::new();
+    let mut assignments = Vec::new();
+    for decision in decisions {
+        let (id, event, lessee) = match decision {
+            Decision::Interrupt(id) => (id, Event::Interrupted, None),
+            Decision::Quarantine(id, error) => (id, Event::Quarantined { error }, None),
+            Decision::Lease { task, stage, worker } => {
+                let event = Event::Leased {
+                    stage: stage.clone(),
+                    worker: worker.clone(),
+                    until: now + limits.lease,
+                };
+                (task, event, Some((stage, worker)))
+            }
+        };
+        let Some((task, job)) = by_id.get(&id) else {
+            continue;
+        };
+        changes.push(bare_change(task, event));
+        assignments.push(lessee.map(|(stage, worker)| (job.clone(), stage, worker)));
+    }
+    let outcomes = mirror.commit_all(changes).await?;
+    let mut progressed = false;
+    for (outcome, assignment) in outcomes.into_iter().zip(assignments) {
+        match (outcome, assignment) {
+            (Outcome::Applied(task), Some((job, stage, worker))) => {
+                progressed = true;
+                assign(mirror, pools, &worker, Assignment { job, task, stage }).await?;
+            }
+            (Outcome::Applied(task), None) => {
+                progressed = true;
+                warn!(task = %task.id, volume = %task.volume, status = task.status.as_str(), "lease lost");
+            }
+            (Outcome::Fenced(_), _) => debug!("a task moved on while the pass decided"),
+            (Outcome::Illegal(reason), _) => warn!(reason, "the reconciler asked for an illegal transition"),
+        }
+    }
+    let settled = store.settle_jobs(now).await?;
+    for job in &settled {
+        info!(job = %job.key, status = job.status.as_str(), "job settled");
+    }
+    Ok(Pass {
+        next_due,
+        settled,
+        progressed,
+    })
+}
+
+/// The lease is written; now the pool must take it, or it is given back.
+async fn assign(
+    mirror: &Mirror,
+    pools: &[PoolHandle],
+    worker: &WorkerId,
+    assignment: Assignment,
+) -> Result<(), MirrorGone> {
+    let task = assignment.task.clone();
+    let reply = match pools.iter().find(|pool| pool.worker == *worker) {
+        Some(pool) => pool.assign(assignment).await,
+        None => AssignReply::Busy,
+    };
+    if reply == AssignReply::Busy {
+        debug!(task = %task.id, %worker, "the pool has no room after all; giving the lease back");
+        mirror.commit(bare_change(&task, Event::Released)).await?;
+    }
+    Ok(())
+}
+
+/// Gives back the leases of processes that are known to be dead: for a process that is the only one to work on its
+/// store. Returns how many there were.
+pub async fn release_abandoned_leases(
+    store: &Arc<dyn StateStore>,
+    now: DateTime<Utc>,
+) -> Result<usize, StateError> {
+    let open = store.open_tasks().await?;
+    let changes: Vec<Change> = open
+        .iter()
+        .filter(|(task, _)| task.status == TaskStatus::Running)
+        .map(|(task, _)| bare_change(task, Event::Interrupted))
+        .collect();
+    let outcomes = store.commit(&changes, now).await?;
+    Ok(outcomes
+        .iter()
+        .filter(|outcome| matches!(outcome, Outcome::Applied(_)))
+        .count())
+}
+
+fn bare_change(task: &Task, event: Event) -> Change {
+    Change {
+        expected: Expected::of(task),
+        event,
+        metrics: None,
+        fingerprint: None,
+        results: None,
+    }
+}

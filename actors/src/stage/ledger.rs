@@ -1,0 +1,108 @@
+//! What earlier runs of a stage left: the pages in the final table and in the parts, and which of them still stand.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use tracing::warn;
+
+use super::page_stage::{PageStage, VolumeRun};
+use crate::artifact::{ArtifactRow, Fingerprint, Provenance, Table, read_table};
+use crate::domain::StageError;
+use crate::storage::{ArtifactKey, StorageError};
+
+/// The rows of one page and what they were made from.
+struct Entry<R> {
+    fingerprint: Fingerprint,
+    rows: Vec<R>,
+    /// Every image that the rows name is there and not empty.
+    complete: bool,
+}
+
+pub(super) struct Ledger<R> {
+    entries: HashMap<String, Entry<R>>,
+    final_pages: Option<BTreeMap<String, Fingerprint>>,
+    next_part: u32,
+}
+
+impl<R: ArtifactRow> Ledger<R> {
+    /// Reads the final table and the parts. What is damaged counts as not there.
+    pub(super) async fn load<S: PageStage<Row = R>>(stage: &S, run: &VolumeRun) -> Result<Self, StageError> {
+        let mut ledger = Self {
+            entries: HashMap::new(),
+            final_pages: None,
+            next_part: 0,
+        };
+        if run.context.force {
+            return Ok(ledger);
+        }
+        let storage_error = |error: StorageError| run.storage_error(&error);
+        let folder = run.layout.stage_folder(&run.stage);
+        let objects = run.store.list(&folder).await.map_err(storage_error)?;
+        let images: HashSet<&str> = objects
+            .iter()
+            .filter(|(_, meta)| meta.size > 0)
+            .map(|(key, _)| key.as_str())
+            .collect();
+
+        let table = stage.table(&run.layout);
+        let parts_folder = run.layout.parts_folder(&run.stage);
+        let mut sources: Vec<&ArtifactKey> = objects
+            .iter()
+            .map(|(key, _)| key)
+            .filter(|key| **key == table || key.is_under(&parts_folder))
+            .collect();
+        sources.sort();
+        for key in sources {
+            if *key != table {
+                ledger.next_part += 1;
+            }
+            match read_table::<R>(run.store.as_ref(), key).await {
+                Ok(content) => {
+                    if *key == table {
+                        ledger.final_pages = Some(content.provenance.pages.clone());
+                    }
+                    ledger.enter::<S>(content, &images);
+                }
+                Err(error) => warn!(%key, %error, "leaving a damaged artifact out of account"),
+            }
+        }
+        Ok(ledger)
+    }
+
+    fn enter<S: PageStage<Row = R>>(&mut self, content: Table<R>, images: &HashSet<&str>) {
+        let mut rows: HashMap<String, Vec<R>> = HashMap::new();
+        for row in content.rows {
+            rows.entry(S::image_name(&row).to_owned()).or_default().push(row);
+        }
+        for (page, fingerprint) in content.provenance.pages {
+            let rows = rows.remove(&page).unwrap_or_default();
+            let complete = rows
+                .iter()
+                .filter_map(|row| S::image_path(row))
+                .all(|path| images.contains(path));
+            self.entries.insert(
+                page,
+                Entry {
+                    fingerprint,
+                    rows,
+                    complete,
+                },
+            );
+        }
+    }
+
+    /// The rows of a page that need not be made again.
+    pub(super) fn standing(&self, page: &str, fingerprint: Fingerprint) -> Option<Vec<R>> {
+        let entry = self.entries.get(page)?;
+        (entry.complete && entry.fingerprint == fingerprint).then(|| entry.rows.clone())
+    }
+
+    /// Whether the final table covers exactly these pages, all made of the same.
+    pub(super) fn final_is(&self, provenance: &Provenance) -> bool {
+        self.final_pages.as_ref() == Some(&provenance.pages)
+    }
+
+    /// Number of the first part that no earlier run has written.
+    pub(super) fn next_part(&self) -> u32 {
+        self.next_part
+    }
+}

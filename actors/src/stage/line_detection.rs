@@ -1,0 +1,284 @@
+//! `line_detection`: from the scans of a volume to straightened pages with the contours of their lines.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use image::{ExtendedColorType, GrayImage, ImageEncoder};
+use parkhang_models::inference::TileBatch;
+use parkhang_models::line_detection::{
+    DetectionConfig, PageGeometry, PageLines, Pass1, finish, prepare, straighten,
+};
+use parkhang_models::page::decode::{DecodeLimits, DecodedPage, decode_page};
+use serde_json::{Value, json};
+use tracing::warn;
+
+use super::jpeg::encode_jpeg;
+use super::page_stage::{PageStage, PlannedPage, VolumeRun};
+use crate::artifact::{Digest, LineDetectionRow, ModelRef, VolumeLayout, image_names};
+use crate::domain::{ErrorCategory, Hardware, JobConfig, LineMode, StageError, StageName};
+use crate::inference::{Inference, PageSegmentation};
+use crate::pages::{PageRef, PageSource};
+use crate::runner::CpuPool;
+use crate::storage::ArtifactKey;
+
+/// Finds lines on scans.
+#[derive(Debug)]
+pub(crate) struct LineDetection {
+    pub pages: Arc<dyn PageSource>,
+    pub cpu: CpuPool,
+    pub segmentation: Inference<PageSegmentation>,
+    pub tile_size: usize,
+    /// Probability above which a pixel belongs to a line; the model's own.
+    pub threshold: f32,
+    pub model: ModelRef,
+}
+
+/// A page that has been found and straightened, ready to be written.
+struct Straightened {
+    lines: PageLines,
+    jpeg: Vec<u8>,
+    mask: Vec<u8>,
+}
+
+impl LineDetection {
+    fn detection_config(&self, config: &JobConfig) -> DetectionConfig {
+        DetectionConfig {
+            threshold: self.threshold,
+            use_tps: config.use_tps,
+            ..DetectionConfig::default()
+        }
+    }
+
+    async fn find_lines(&self, run: &VolumeRun, page: Arc<DecodedPage>) -> Result<PageLines, StageError> {
+        let config = self.detection_config(run.config());
+        let tile_size = self.tile_size;
+        let mut frame = {
+            let config = config.clone();
+            self.compute(run, move || {
+                Ok(prepare(&page.gray, page.bilevel, tile_size, &config))
+            })
+            .await?
+        };
+        loop {
+            let tiles = std::mem::replace(
+                &mut frame.tiles,
+                TileBatch {
+                    size: tile_size,
+                    count: 0,
+                    values: Vec::new(),
+                },
+            );
+            let probabilities = self
+                .segmentation
+                .infer(tiles)
+                .await
+                .map_err(|error| run.error(ErrorCategory::Runtime, error))?;
+            let config = config.clone();
+            let pass = self
+                .compute(run, move || {
+                    finish(frame, &probabilities, &config)
+                        .map_err(|error| (ErrorCategory::Runtime, error.to_string()))
+                })
+                .await?;
+            match pass {
+                Pass1::Done(lines) => return Ok(lines),
+                Pass1::NeedsSecondPass(second) => frame = second,
+            }
+        }
+    }
+
+    /// Runs a closure on the CPU pool.
+    async fn compute<T: Send + 'static>(
+        &self,
+        run: &VolumeRun,
+        work: impl FnOnce() -> Result<T, (ErrorCategory, String)> + Send + 'static,
+    ) -> Result<T, StageError> {
+        super::compute(&self.cpu, run, work).await
+    }
+}
+
+#[async_trait]
+impl PageStage for LineDetection {
+    type Input = PageRef;
+    type Row = LineDetectionRow;
+
+    const VERSION: u32 = 1;
+
+    fn name(&self) -> StageName {
+        super::names::line_detection()
+    }
+
+    fn hardware(&self) -> Hardware {
+        Hardware::Gpu
+    }
+
+    fn relevant_config(&self, config: &JobConfig) -> Value {
+        json!({ "use_tps": config.use_tps, "line_mode": config.line_mode, "threshold": self.threshold })
+    }
+
+    fn models(&self) -> Vec<ModelRef> {
+        vec![self.model.clone()]
+    }
+
+    fn table(&self, layout: &VolumeLayout) -> ArtifactKey {
+        layout.line_detection()
+    }
+
+    fn image_name(row: &LineDetectionRow) -> &str {
+        &row.image_name
+    }
+
+    fn image_path(row: &LineDetectionRow) -> Option<&str> {
+        Some(&row.rotated_image_path)
+    }
+
+    async fn plan(&self, run: &VolumeRun) -> Result<Vec<PlannedPage<PageRef>>, StageError> {
+        if run.config().line_mode == LineMode::Layout {
+            let message =
+                "line_mode=layout needs a layout model, and this build has none: use line_mode=line";
+            return Err(run.error(ErrorCategory::Config, message));
+        }
+        let source_error = |error: crate::pages::SourceError| run.error(error.category(), error);
+        let mut pages = self.pages.pages(run.volume()).await.map_err(source_error)?;
+        if run.config().limit > 0 {
+            pages.truncate(run.config().limit);
+        }
+        let files: Vec<String> = pages.iter().map(|page| page.name.clone()).collect();
+        let mut planned = Vec::with_capacity(pages.len());
+        for ((index, page), name) in (0..).zip(pages).zip(image_names(&files)) {
+            // A page that cannot be read now fails as an item, with its retries.
+            let input_hash = match self.pages.read(run.volume(), &page).await {
+                Ok(bytes) => self.compute(run, move || Ok(Digest::of(&bytes))).await?,
+                Err(error) => Digest::of(error.to_string().as_bytes()),
+            };
+            let cost = page.size as f64;
+            planned.push(PlannedPage {
+                name,
+                index,
+                input_hash,
+                cost,
+                input: page,
+            });
+        }
+        Ok(planned)
+    }
+
+    fn blank(&self, page: &PlannedPage<PageRef>) -> Vec<LineDetectionRow> {
+        vec![LineDetectionRow {
+            image_name: page.name.as_str().to_owned(),
+            rotated_image_path: String::new(),
+            rot_mask: Vec::new(),
+            page_angle: 0.0,
+            dewarping_applied: false,
+            tps_ratio: None,
+            filtered_contours: Vec::new(),
+            page_index: as_i32(page.index),
+            source_name: page.input.name.clone(),
+            image_width: 0,
+            image_height: 0,
+            rotated_width: 0,
+            rotated_height: 0,
+            tps_points: None,
+            tps_alpha: None,
+            input_sha256: page.input_hash.to_string(),
+            is_binary: false,
+        }]
+    }
+
+    async fn process(
+        &self,
+        run: &VolumeRun,
+        page: &PlannedPage<PageRef>,
+    ) -> Result<Vec<LineDetectionRow>, StageError> {
+        let bytes = self
+            .pages
+            .read(run.volume(), &page.input)
+            .await
+            .map_err(|error| run.error(error.category(), error))?;
+        let decoded = self
+            .compute(run, move || {
+                decode_page(&bytes, &DecodeLimits::default())
+                    .map(Arc::new)
+                    .map_err(|error| (ErrorCategory::Input, error.to_string()))
+            })
+            .await?;
+        for warning in &decoded.warnings {
+            warn!(volume = %run.volume(), page = page.input.name, %warning, "odd page");
+        }
+        let lines = self.find_lines(run, decoded.clone()).await?;
+        let scan = decoded.clone();
+        let straightened = self
+            .compute(run, move || straighten_page(&scan.gray, lines))
+            .await?;
+
+        let key = run.layout.rotated_image(&page.name);
+        let store_error = |error: crate::storage::StorageError| run.storage_error(&error);
+        run.store
+            .put_unsynced(&key, straightened.jpeg.into())
+            .await
+            .map_err(store_error)?;
+        let lines = straightened.lines;
+        let (width, height) = (as_i32(decoded.gray.width()), as_i32(decoded.gray.height()));
+        Ok(vec![LineDetectionRow {
+            image_name: page.name.as_str().to_owned(),
+            rotated_image_path: key.as_str().to_owned(),
+            rot_mask: straightened.mask,
+            page_angle: lines.page_angle,
+            dewarping_applied: lines.dewarp.is_some(),
+            tps_ratio: lines.tps_ratio,
+            filtered_contours: lines
+                .contours
+                .iter()
+                .map(|contour| contour.iter().map(|point| [point.x, point.y]).collect())
+                .collect(),
+            page_index: as_i32(page.index),
+            source_name: page.input.name.clone(),
+            image_width: width,
+            image_height: height,
+            rotated_width: width,
+            rotated_height: height,
+            tps_points: lines.dewarp.as_ref().map(|dewarp| {
+                let pairs = dewarp.control_points.iter();
+                pairs
+                    .map(|pair| {
+                        [pair.source[0], pair.source[1], pair.target[0], pair.target[1]]
+                            .map(|value| value as f32)
+                    })
+                    .collect()
+            }),
+            tps_alpha: lines.dewarp.as_ref().map(|dewarp| dewarp.alpha),
+            input_sha256: page.input_hash.to_string(),
+            is_binary: decoded.bilevel,
+        }])
+    }
+}
+
+/// Straightens the scan at full resolution and encodes it, with its mask.
+fn straighten_page(scan: &GrayImage, lines: PageLines) -> Result<Straightened, (ErrorCategory, String)> {
+    let runtime = |error: &dyn std::fmt::Display| (ErrorCategory::Runtime, error.to_string());
+    let geometry: PageGeometry = lines.geometry().map_err(|error| runtime(&error))?;
+    let jpeg = if geometry.is_identity() {
+        encode_jpeg(scan)
+    } else {
+        encode_jpeg(&straighten(scan, &geometry))
+    };
+    let jpeg = jpeg.map_err(|error| runtime(&error))?;
+    let mask = encode_mask(&lines.mask).map_err(|error| runtime(&error))?;
+    Ok(Straightened { lines, jpeg, mask })
+}
+
+fn encode_mask(mask: &GrayImage) -> image::ImageResult<Vec<u8>> {
+    use image::codecs::png::{CompressionType, FilterType, PngEncoder};
+    let mut png = Vec::new();
+    PngEncoder::new_with_quality(&mut png, CompressionType::Default, FilterType::NoFilter).write_image(
+        mask.as_raw(),
+        mask.width(),
+        mask.height(),
+        ExtendedColorType::L8,
+    )?;
+    Ok(png)
+}
+
+fn as_i32(value: u32) -> i32 {
+    i32::try_from(value).unwrap_or(i32::MAX)
+}

@@ -1,0 +1,199 @@
+//! `line_extraction`: from straightened pages and contours to ordered line images.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use parkhang_models::line_extraction::{ExtractionConfig, LineImage, TextLine, build_lines, cut_line};
+use parkhang_models::page::decode::{DecodeLimits, decode_page};
+use parkhang_models::page::geometry::Point;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::jpeg::encode_jpeg;
+use super::page_stage::{PageStage, PlannedPage, VolumeRun};
+use crate::artifact::{
+    Digest, ImageName, LineDetectionRow, LineImageRow, ModelRef, VolumeLayout, read_table,
+};
+use crate::domain::{ErrorCategory, Hardware, JobConfig, StageError, StageName};
+use crate::runner::CpuPool;
+use crate::storage::ArtifactKey;
+
+/// Namespace of line guids: the same line gets the same guid in every run.
+const LINE_NAMESPACE: Uuid = Uuid::from_u128(0x6e5d_32c8_8a9c_4d6a_9d5c_50a1_7e1b_6f0e);
+
+/// Cuts lines out of pages.
+#[derive(Debug)]
+pub(crate) struct LineExtraction {
+    pub cpu: CpuPool,
+}
+
+/// A line as it will be written.
+struct Cut {
+    line: TextLine,
+    origin: parkhang_models::page::geometry::Rect,
+    size: (u32, u32),
+    jpeg: Vec<u8>,
+}
+
+impl LineExtraction {
+    fn extraction_config(config: &JobConfig) -> ExtractionConfig {
+        ExtractionConfig {
+            k_factor: f64::from(config.k_factor),
+            bbox_tolerance: f64::from(config.bbox_tolerance),
+            merge_lines: config.merge_lines,
+            ..ExtractionConfig::default()
+        }
+    }
+}
+
+#[async_trait]
+impl PageStage for LineExtraction {
+    type Input = LineDetectionRow;
+    type Row = LineImageRow;
+
+    const VERSION: u32 = 1;
+
+    fn name(&self) -> StageName {
+        super::names::line_extraction()
+    }
+
+    fn hardware(&self) -> Hardware {
+        Hardware::Cpu
+    }
+
+    fn relevant_config(&self, config: &JobConfig) -> Value {
+        json!({
+            "k_factor": config.k_factor,
+            "bbox_tolerance": config.bbox_tolerance,
+            "merge_lines": config.merge_lines,
+        })
+    }
+
+    fn models(&self) -> Vec<ModelRef> {
+        Vec::new()
+    }
+
+    fn table(&self, layout: &VolumeLayout) -> ArtifactKey {
+        layout.line_images()
+    }
+
+    fn image_name(row: &LineImageRow) -> &str {
+        &row.image_name
+    }
+
+    fn image_path(row: &LineImageRow) -> Option<&str> {
+        Some(&row.line_image_path)
+    }
+
+    async fn plan(&self, run: &VolumeRun) -> Result<Vec<PlannedPage<LineDetectionRow>>, StageError> {
+        let table = read_table::<LineDetectionRow>(run.store.as_ref(), &run.layout.line_detection())
+            .await
+            .map_err(|error| run.artifact_error(&error))?;
+        table
+            .rows
+            .into_iter()
+            .map(|row| {
+                let name = ImageName::new(row.image_name.as_str())
+                    .map_err(|error| run.error(ErrorCategory::Input, error))?;
+                let input_hash = table
+                    .provenance
+                    .pages
+                    .get(&row.image_name)
+                    .map_or_else(|| Digest::of(b""), |made_of| made_of.digest());
+                Ok(PlannedPage {
+                    index: u32::try_from(row.page_index).unwrap_or(0),
+                    cost: f64::from(row.rotated_width) * f64::from(row.rotated_height),
+                    name,
+                    input_hash,
+                    input: row,
+                })
+            })
+            .collect()
+    }
+
+    async fn process(
+        &self,
+        run: &VolumeRun,
+        page: &PlannedPage<LineDetectionRow>,
+    ) -> Result<Vec<LineImageRow>, StageError> {
+        let row = &page.input;
+        if row.filtered_contours.is_empty() {
+            return Ok(Vec::new());
+        }
+        let key = ArtifactKey::new(row.rotated_image_path.as_str())
+            .map_err(|error| run.error(ErrorCategory::Input, error))?;
+        let jpeg = run
+            .store
+            .get(&key)
+            .await
+            .map_err(|error| run.storage_error(&error))?;
+        let contours: Vec<Vec<Point>> = row
+            .filtered_contours
+            .iter()
+            .map(|contour| contour.iter().map(|[x, y]| Point::new(*x, *y)).collect())
+            .collect();
+        let config = Self::extraction_config(run.config());
+        let cuts = super::compute(&self.cpu, run, move || cut_page(&jpeg, contours, &config)).await?;
+
+        let mut rows = Vec::with_capacity(cuts.len());
+        for cut in cuts {
+            let index = rows.len();
+            let key = run
+                .layout
+                .line_image(&page.name, u32::try_from(index).unwrap_or(u32::MAX));
+            run.store
+                .put_unsynced(&key, cut.jpeg.into())
+                .await
+                .map_err(|error| run.storage_error(&error))?;
+            let identity = format!("{}/{}/{}/{index}", run.volume(), page.name, row.input_sha256);
+            let bounds = cut.line.bounding_box;
+            rows.push(LineImageRow {
+                image_name: row.image_name.clone(),
+                line_index: i32::try_from(index).unwrap_or(i32::MAX),
+                line_image_path: key.as_str().to_owned(),
+                line_guid: Uuid::new_v5(&LINE_NAMESPACE, identity.as_bytes()).to_string(),
+                bbox_x: bounds.x,
+                bbox_y: bounds.y,
+                bbox_w: bounds.width,
+                bbox_h: bounds.height,
+                center_x: cut.line.center.x,
+                center_y: cut.line.center.y,
+                contour: cut.line.contour.iter().map(|point| [point.x, point.y]).collect(),
+                page_index: row.page_index,
+                crop_x: cut.origin.x,
+                crop_y: cut.origin.y,
+                crop_w: cut.origin.width,
+                crop_h: cut.origin.height,
+                image_width: i32::try_from(cut.size.0).unwrap_or(i32::MAX),
+                image_height: i32::try_from(cut.size.1).unwrap_or(i32::MAX),
+                is_binary: row.is_binary,
+            });
+        }
+        Ok(rows)
+    }
+}
+
+/// Builds and cuts the lines of a page; what has no pixel on the page is left out.
+fn cut_page(
+    jpeg: &Bytes,
+    contours: Vec<Vec<Point>>,
+    config: &ExtractionConfig,
+) -> Result<Vec<Cut>, (ErrorCategory, String)> {
+    let page = decode_page(jpeg, &DecodeLimits::default())
+        .map_err(|error| (ErrorCategory::Input, error.to_string()))?;
+    let mut k = config.k_factor;
+    let mut cuts = Vec::new();
+    for line in build_lines(contours, config) {
+        let LineImage { image, origin } = cut_line(&page.gray, &line, &mut k, config);
+        if image.width() == 0 || image.height() == 0 {
+            continue;
+        }
+        let jpeg = encode_jpeg(&image).map_err(|error| (ErrorCategory::Runtime, error.to_string()))?;
+        cuts.push(Cut {
+            line,
+            origin,
+            size: image.dimensions(),
+            jpeg,
+        });
+    }
+    Ok(cuts)
+}

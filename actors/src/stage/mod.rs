@@ -1,0 +1,89 @@
+//! What each stage does with a volume. A stage knows neither the actor that runs it nor whether it runs alone or in a
+//! cluster: it gets a [`StageContext`], writes artifacts under its own prefix, and returns a verdict.
+
+mod checkpoint;
+mod jpeg;
+mod ledger;
+mod line_detection;
+mod line_extraction;
+mod names;
+mod ocr;
+mod page_stage;
+mod paged;
+mod reduce;
+mod registry;
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tokio_util::sync::CancellationToken;
+
+use self::page_stage::VolumeRun;
+use crate::domain::{ErrorCategory, Hardware, Job, StageError, StageName, Task, VolumeResults};
+use crate::runner::CpuPool;
+use crate::telemetry::ProgressBoard;
+
+pub use names::ocr_pipeline;
+pub use registry::{ModelSet, StageRegistry, StageServices};
+
+/// One stage of one task, as handed to a worker.
+#[derive(Debug, Clone)]
+pub struct Assignment {
+    pub job: Arc<Job>,
+    /// The task as leased: its fence names this run.
+    pub task: Task,
+    pub stage: StageName,
+}
+
+/// Everything a stage may use while it runs.
+#[derive(Debug, Clone)]
+pub struct StageContext {
+    pub assignment: Assignment,
+    /// Set when the node drains: start no new page, checkpoint, return [`StageVerdict::Interrupted`].
+    pub drain: CancellationToken,
+    pub progress: Arc<ProgressBoard>,
+    /// Recompute pages whose results still stand.
+    pub force: bool,
+}
+
+/// What a stage says of itself when it succeeded.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct StageReport {
+    /// Counts and durations, stored in `stage_runs.metrics`.
+    pub metrics: serde_json::Value,
+    pub fingerprint: Option<String>,
+    /// Only `reduce` has these.
+    pub results: Option<VolumeResults>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum StageVerdict {
+    Succeeded(StageReport),
+    Failed(StageError),
+    /// Drained before the end; finished pages are kept and the try is not charged.
+    Interrupted,
+}
+
+/// A stage that a pipeline can name. Adding one takes its own file and a line in the registry's table.
+#[async_trait]
+pub trait StageLogic: Send + Sync + fmt::Debug {
+    fn name(&self) -> StageName;
+
+    fn hardware(&self) -> Hardware;
+
+    /// Runs the stage over one volume. Running it twice, or again after a kill, gives the same artifacts.
+    async fn run(&self, context: StageContext) -> StageVerdict;
+}
+
+/// Runs a closure of a stage on the CPU pool: image codecs and geometry never run on the async threads.
+async fn compute<T: Send + 'static>(
+    cpu: &CpuPool,
+    run: &VolumeRun,
+    work: impl FnOnce() -> Result<T, (ErrorCategory, String)> + Send + 'static,
+) -> Result<T, StageError> {
+    match cpu.run(move |_| work()).await {
+        Ok(result) => result.map_err(|(category, message)| run.error(category, message)),
+        Err(error) => Err(run.error(ErrorCategory::Runtime, error)),
+    }
+}

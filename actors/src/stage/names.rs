@@ -1,0 +1,46 @@
+//! Names of the stages that come with the program.
+
+use crate::domain::{Pipeline, StageName};
+
+#[expect(
+    clippy::expect_used,
+    reason = "the names below are legal, which a test checks"
+)]
+fn named(name: &str) -> StageName {
+    StageName::new(name).expect("a built-in stage name is legal")
+}
+
+pub(crate) fn line_detection() -> StageName {
+    named("line_detection")
+}
+
+pub(crate) fn line_extraction() -> StageName {
+    named("line_extraction")
+}
+
+pub(crate) fn ocr() -> StageName {
+    named("ocr")
+}
+
+pub(crate) fn reduce() -> StageName {
+    named("reduce")
+}
+
+/// The stages of the `ocr` operation.
+#[expect(
+    clippy::expect_used,
+    reason = "four different stages are a pipeline, which a test checks"
+)]
+pub fn ocr_pipeline() -> Pipeline {
+    Pipeline::new(vec![line_detection(), line_extraction(), ocr(), reduce()]).expect("the stages differ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ocr_pipeline_is_legal() {
+        assert_eq!(ocr_pipeline().stages().len(), 4);
+    }
+}

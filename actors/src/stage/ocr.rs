@@ -1,0 +1,249 @@
+//! `ocr`: from line images to text.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use image::GrayImage;
+use parkhang_models::inference::{InferenceError, LineBatch};
+use parkhang_models::page::decode::{DecodeLimits, decode_page};
+use parkhang_models::recognition::charset::{Charset, Encoding};
+use parkhang_models::recognition::ctc::{BeamSearch, Decoder};
+use parkhang_models::recognition::line_image::{BatchLimits, LineImage, PreparedLine, Preprocessing};
+use parkhang_models::recognition::read::{LineText, ReadOptions, read_logits};
+use serde_json::{Value, json};
+
+use super::page_stage::{PageStage, PlannedPage, VolumeRun};
+use crate::artifact::{
+    ImageName, LineDetectionRow, LineImageRow, ModelRef, OcrResultRow, Segment, VolumeLayout, read_table,
+};
+use crate::domain::{self, ErrorCategory, Hardware, JobConfig, StageError, StageName, TextEncoding};
+use crate::inference::{Inference, LineRecognition};
+use crate::runner::CpuPool;
+use crate::storage::ArtifactKey;
+
+/// Reads lines.
+#[derive(Debug)]
+pub(crate) struct Ocr {
+    pub cpu: CpuPool,
+    pub recognition: Inference<LineRecognition>,
+    pub charset: Arc<Charset>,
+    pub preprocessing: Preprocessing,
+    pub model: ModelRef,
+    /// Which output of the model is read.
+    pub head: String,
+}
+
+/// The lines of a page, prepared: the batches for the network and what is needed to read its answer.
+struct PreparedPage {
+    /// Width of each line image in pixels.
+    widths: Vec<u32>,
+    lines: Vec<Option<PreparedLine>>,
+    /// With the places of its lines among `lines`.
+    batches: Vec<(LineBatch, Vec<usize>)>,
+}
+
+impl Ocr {
+    fn options(&self, config: &JobConfig) -> ReadOptions {
+        ReadOptions {
+            preprocessing: self.preprocessing,
+            decoder: match config.decoder {
+                domain::Decoder::Greedy => Decoder::Greedy,
+                domain::Decoder::Beam => Decoder::BeamSearch(BeamSearch {
+                    width: config.beam_width,
+                    ..BeamSearch::default()
+                }),
+            },
+            encoding: match config.encoding {
+                TextEncoding::Unicode => Encoding::Unicode,
+                TextEncoding::Wylie => Encoding::Wylie,
+            },
+            batch: BatchLimits::default(),
+        }
+    }
+
+    async fn read_page(
+        &self,
+        run: &VolumeRun,
+        images: Vec<(Bytes, bool)>,
+    ) -> Result<Vec<LineText>, StageError> {
+        let options = self.options(run.config());
+        let preparation = options.clone();
+        let mut page = super::compute(&self.cpu, run, move || prepare_page(&images, &preparation)).await?;
+        let runtime = |error: InferenceError| run.error(ErrorCategory::Runtime, error);
+        let mut answers = Vec::with_capacity(page.batches.len());
+        for (batch, places) in std::mem::take(&mut page.batches) {
+            answers.push((self.recognition.infer(batch).await.map_err(runtime)?, places));
+        }
+        let charset = self.charset.clone();
+        super::compute(&self.cpu, run, move || {
+            let mut texts = vec![LineText::default(); page.lines.len()];
+            for (place, logits) in answers
+                .into_iter()
+                .flat_map(|(logits, places)| places.into_iter().zip(logits))
+            {
+                if let Some(line) = &page.lines[place] {
+                    texts[place] = read_logits(logits, line, page.widths[place], &charset, &options)
+                        .map_err(|error| (ErrorCategory::Runtime, error.to_string()))?;
+                }
+            }
+            Ok(texts)
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl PageStage for Ocr {
+    type Input = Vec<LineImageRow>;
+    type Row = OcrResultRow;
+
+    const VERSION: u32 = 1;
+
+    fn name(&self) -> StageName {
+        super::names::ocr()
+    }
+
+    fn hardware(&self) -> Hardware {
+        Hardware::Gpu
+    }
+
+    fn relevant_config(&self, config: &JobConfig) -> Value {
+        json!({
+            "encoding": config.encoding,
+            "decoder": config.decoder,
+            "beam_width": config.beam_width,
+            "head": self.head,
+        })
+    }
+
+    fn models(&self) -> Vec<ModelRef> {
+        vec![self.model.clone()]
+    }
+
+    fn table(&self, layout: &VolumeLayout) -> ArtifactKey {
+        layout.ocr_results()
+    }
+
+    fn image_name(row: &OcrResultRow) -> &str {
+        &row.image_name
+    }
+
+    fn image_path(_: &OcrResultRow) -> Option<&str> {
+        None
+    }
+
+    async fn plan(&self, run: &VolumeRun) -> Result<Vec<PlannedPage<Vec<LineImageRow>>>, StageError> {
+        let artifact_error = |error| run.artifact_error(&error);
+        let pages = read_table::<LineDetectionRow>(run.store.as_ref(), &run.layout.line_detection())
+            .await
+            .map_err(artifact_error)?;
+        let lines = read_table::<LineImageRow>(run.store.as_ref(), &run.layout.line_images())
+            .await
+            .map_err(artifact_error)?;
+        let mut by_page: std::collections::HashMap<String, Vec<LineImageRow>> =
+            std::collections::HashMap::new();
+        for row in lines.rows {
+            by_page.entry(row.image_name.clone()).or_default().push(row);
+        }
+        let mut planned = Vec::new();
+        for page in pages.rows {
+            // A page that line_extraction could not do has no fingerprint there and nothing to read here.
+            let Some(made_of) = lines.provenance.pages.get(&page.image_name) else {
+                continue;
+            };
+            let input_hash = made_of.digest();
+            let name = ImageName::new(page.image_name.as_str())
+                .map_err(|error| run.error(ErrorCategory::Input, error))?;
+            let mut input = by_page.remove(&page.image_name).unwrap_or_default();
+            input.sort_by_key(|row| row.line_index);
+            let cost = input.iter().map(|row| f64::from(row.image_width)).sum();
+            planned.push(PlannedPage {
+                name,
+                index: u32::try_from(page.page_index).unwrap_or(0),
+                input_hash,
+                cost,
+                input,
+            });
+        }
+        Ok(planned)
+    }
+
+    async fn process(
+        &self,
+        run: &VolumeRun,
+        page: &PlannedPage<Vec<LineImageRow>>,
+    ) -> Result<Vec<OcrResultRow>, StageError> {
+        let mut images = Vec::with_capacity(page.input.len());
+        for row in &page.input {
+            let key = ArtifactKey::new(row.line_image_path.as_str())
+                .map_err(|error| run.error(ErrorCategory::Input, error))?;
+            let bytes = run
+                .store
+                .get(&key)
+                .await
+                .map_err(|error| run.storage_error(&error))?;
+            images.push((bytes, row.is_binary));
+        }
+        let texts = self.read_page(run, images).await?;
+        Ok(page
+            .input
+            .iter()
+            .zip(texts)
+            .map(|(row, line)| OcrResultRow {
+                image_name: row.image_name.clone(),
+                line_index: row.line_index,
+                line_guid: row.line_guid.clone(),
+                text: line.text,
+                encoding: run.config().encoding,
+                page_index: row.page_index,
+                confidence: line.confidence,
+                segments: line
+                    .syllables
+                    .into_iter()
+                    .map(|syllable| Segment {
+                        text: syllable.text,
+                        x: i32::try_from(syllable.x_start).unwrap_or(i32::MAX),
+                        width: i32::try_from(syllable.x_end.saturating_sub(syllable.x_start))
+                            .unwrap_or(i32::MAX),
+                        confidence: syllable.confidence,
+                    })
+                    .collect(),
+            })
+            .collect())
+    }
+}
+
+fn prepare_page(
+    images: &[(Bytes, bool)],
+    options: &ReadOptions,
+) -> Result<PreparedPage, (ErrorCategory, String)> {
+    let mut widths = Vec::with_capacity(images.len());
+    let mut lines = Vec::with_capacity(images.len());
+    for (bytes, bilevel) in images {
+        let image: GrayImage = decode_page(bytes, &DecodeLimits::default())
+            .map_err(|error| (ErrorCategory::Input, error.to_string()))?
+            .gray;
+        widths.push(image.width());
+        lines.push(options.preprocessing.prepare(&LineImage {
+            image: &image,
+            bilevel: *bilevel,
+        }));
+    }
+    let (places, prepared): (Vec<usize>, Vec<PreparedLine>) = lines
+        .iter()
+        .enumerate()
+        .filter_map(|(place, line)| Some((place, line.clone()?)))
+        .unzip();
+    let batches = options
+        .preprocessing
+        .batch(&prepared, options.batch)
+        .into_iter()
+        .map(|(batch, indices)| (batch, indices.into_iter().map(|index| places[index]).collect()))
+        .collect();
+    Ok(PreparedPage {
+        widths,
+        lines,
+        batches,
+    })
+}

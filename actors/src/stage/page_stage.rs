@@ -1,0 +1,103 @@
+//! What the stages that go page by page have in common, seen from the stage: a plan, the work on one page, and the rows
+//! that come of it. Checkpoints, resume, retries and budgets are [`super::paged`]'s.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use super::{Assignment, StageContext};
+use crate::artifact::{ArtifactError, ArtifactRow, Digest, ImageName, ModelRef, VolumeLayout};
+use crate::domain::{ErrorCategory, Hardware, JobConfig, StageError, StageName, VolumeId};
+use crate::storage::{ArtifactKey, ArtifactStore, StorageError};
+
+/// One page that a stage is to work on.
+#[derive(Debug, Clone)]
+pub(crate) struct PlannedPage<I> {
+    pub name: ImageName,
+    /// Position in the volume, from 0.
+    pub index: u32,
+    /// Of everything this page's result depends on, besides configuration and models.
+    pub input_hash: Digest,
+    /// Relative cost, for the order in which pages are started.
+    pub cost: f64,
+    pub input: I,
+}
+
+/// One run of a stage over one volume.
+#[derive(Debug, Clone)]
+pub(crate) struct VolumeRun {
+    pub context: StageContext,
+    pub layout: VolumeLayout,
+    pub store: Arc<dyn ArtifactStore>,
+    pub stage: StageName,
+}
+
+impl VolumeRun {
+    pub(crate) fn assignment(&self) -> &Assignment {
+        &self.context.assignment
+    }
+
+    pub(crate) fn config(&self) -> &JobConfig {
+        &self.assignment().job.config
+    }
+
+    pub(crate) fn volume(&self) -> &VolumeId {
+        &self.assignment().task.volume
+    }
+
+    pub(crate) fn error(&self, category: ErrorCategory, message: impl fmt::Display) -> StageError {
+        StageError::new(self.stage.as_str(), category, message)
+    }
+
+    pub(crate) fn storage_error(&self, error: &StorageError) -> StageError {
+        self.error(error.category(), error)
+    }
+
+    pub(crate) fn artifact_error(&self, error: &ArtifactError) -> StageError {
+        self.error(error.category(), error)
+    }
+}
+
+/// A stage whose items are the pages of a volume.
+#[async_trait]
+pub(crate) trait PageStage: Send + Sync + fmt::Debug + 'static {
+    type Input: Send + Sync + 'static;
+    type Row: ArtifactRow + Sync;
+
+    /// Raised whenever the stage makes something else of the same input.
+    const VERSION: u32;
+
+    fn name(&self) -> StageName;
+
+    fn hardware(&self) -> Hardware;
+
+    /// The keys of the job configuration that the result depends on.
+    fn relevant_config(&self, config: &JobConfig) -> Value;
+
+    fn models(&self) -> Vec<ModelRef>;
+
+    fn table(&self, layout: &VolumeLayout) -> ArtifactKey;
+
+    /// The page that a row belongs to.
+    fn image_name(row: &Self::Row) -> &str;
+
+    /// The image that a row stands for, if the stage writes one.
+    fn image_path(row: &Self::Row) -> Option<&str>;
+
+    async fn plan(&self, run: &VolumeRun) -> Result<Vec<PlannedPage<Self::Input>>, StageError>;
+
+    /// The rows that stand for a page that could not be done, where the job wants it to stand blank in the results.
+    fn blank(&self, page: &PlannedPage<Self::Input>) -> Vec<Self::Row> {
+        let _ = page;
+        Vec::new()
+    }
+
+    /// Works on one page and writes its images. Doing it twice writes the same bytes to the same keys.
+    async fn process(
+        &self,
+        run: &VolumeRun,
+        page: &PlannedPage<Self::Input>,
+    ) -> Result<Vec<Self::Row>, StageError>;
+}

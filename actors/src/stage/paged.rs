@@ -1,0 +1,280 @@
+//! Runs a [`PageStage`] over a volume on the stage kernel. Finished pages are checkpointed in parts; results of earlier
+//! runs that still stand, in parts or in the final table, are taken over page by page; the final table is written last.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::json;
+
+use super::checkpoint::{Checkpoints, Finished};
+use super::ledger::Ledger;
+use super::page_stage::{PageStage, PlannedPage, VolumeRun};
+use super::{StageContext, StageLogic, StageReport, StageVerdict};
+use crate::artifact::{ArtifactLayout, Digest, Fingerprint, Provenance, cfg_hash, write_table};
+use crate::domain::{ErrorCategory, Hardware, StageError, StageName};
+use crate::policy::budget;
+use crate::runner::{
+    ItemWorker, ManifestSink, StageControls, StageOptions, StageOutcome, StagePlan, StagePolicy, WorkItem,
+    run_stage,
+};
+use crate::storage::ArtifactStore;
+use crate::telemetry::StageState;
+
+/// A page stage as the pipeline sees it.
+#[derive(Debug)]
+pub(crate) struct PagedStage<S> {
+    pub stage: Arc<S>,
+    pub store: Arc<dyn ArtifactStore>,
+    /// Pages in work at once where the job does not say.
+    pub workers: usize,
+    /// Folder for the records of what happened to each page, apart from the artifacts because they tell times.
+    pub manifests: Option<PathBuf>,
+}
+
+#[async_trait]
+impl<S: PageStage> StageLogic for PagedStage<S> {
+    fn name(&self) -> StageName {
+        self.stage.name()
+    }
+
+    fn hardware(&self) -> Hardware {
+        self.stage.hardware()
+    }
+
+    async fn run(&self, context: StageContext) -> StageVerdict {
+        let (volume, stage) = (context.assignment.task.volume.clone(), self.name());
+        let progress = context.progress.clone();
+        let verdict = self
+            .run_volume(context)
+            .await
+            .unwrap_or_else(StageVerdict::Failed);
+        let state = match &verdict {
+            StageVerdict::Succeeded(_) => StageState::Done,
+            StageVerdict::Failed(_) => StageState::Failed,
+            StageVerdict::Interrupted => StageState::Interrupted,
+        };
+        progress.stage_ended(&volume, &stage, state);
+        verdict
+    }
+}
+
+impl<S: PageStage> PagedStage<S> {
+    async fn run_volume(&self, context: StageContext) -> Result<StageVerdict, StageError> {
+        let assignment = &context.assignment;
+        let layout = ArtifactLayout::bdrc_v2(&assignment.job.key).volume(&assignment.task.volume);
+        let run = Arc::new(VolumeRun {
+            context,
+            layout,
+            store: self.store.clone(),
+            stage: self.name(),
+        });
+        let planned = self.stage.plan(&run).await?;
+        run.context
+            .progress
+            .stage_started(run.volume(), &run.stage, planned.len());
+
+        let config_hash = cfg_hash(&self.stage.relevant_config(run.config()))
+            .map_err(|error| run.error(ErrorCategory::Config, error))?;
+        let models: Vec<Digest> = self.stage.models().iter().map(|model| model.digest).collect();
+        let fingerprint = |page: &PlannedPage<S::Input>| {
+            Fingerprint::of(
+                run.stage.as_str(),
+                S::VERSION,
+                config_hash,
+                page.input_hash,
+                &models,
+            )
+        };
+        let items = planned.iter().map(|page| WorkItem {
+            input_hash: Some(page.input_hash),
+            cost_hint: page.cost,
+            fingerprint: Some(fingerprint(page)),
+            ..WorkItem::new(page.name.as_str(), config_hash)
+        });
+        let plan = StagePlan::new(run.stage.clone(), items.collect())
+            .map_err(|error| run.error(ErrorCategory::Input, error))?;
+        let fingerprints: BTreeMap<String, Fingerprint> = planned
+            .iter()
+            .map(|page| (page.name.as_str().to_owned(), fingerprint(page)))
+            .collect();
+        let provenance = self.provenance(&run, config_hash, &planned, fingerprints);
+
+        let ledger = Ledger::load(&*self.stage, &run).await?;
+        let mut checkpoints = Checkpoints::new(
+            &*self.stage,
+            run.clone(),
+            provenance.clone(),
+            &planned,
+            ledger.next_part(),
+        );
+        let unchanged = ledger.final_is(&provenance);
+        let total = planned.len();
+        let worker = Arc::new(PageWorker {
+            stage: self.stage.clone(),
+            run: run.clone(),
+            pages: planned
+                .into_iter()
+                .map(|page| (page.name.as_str().to_owned(), page))
+                .collect(),
+            ledger,
+        });
+        let policy = match self.hardware() {
+            Hardware::Cpu => StagePolicy::Cpu,
+            Hardware::Gpu => StagePolicy::Gpu,
+        };
+        let mut options = StageOptions::of_job(run.config(), policy, self.workers);
+        options.resume = true;
+        options.force = run.context.force;
+        if options.max_queue == 0 {
+            options.max_queue = policy.auto_queue(options.workers);
+        }
+        let controls = StageControls {
+            cancel: run.context.drain.clone(),
+            manifest: self
+                .manifests
+                .as_deref()
+                .map(|folder| ManifestSink::new(manifest_path(folder, &run))),
+            ..StageControls::default()
+        };
+        let outcome = run_stage(plan, worker, &mut checkpoints, &options, controls).await?;
+
+        if outcome.unfinished() > 0 {
+            checkpoints.save_part().await?;
+            return match outcome.errors.last() {
+                _ if run.context.drain.is_cancelled() => Ok(StageVerdict::Interrupted),
+                Some(error) => Ok(StageVerdict::Failed(error.clone())),
+                None => Ok(StageVerdict::Interrupted),
+            };
+        }
+        if budget::fails_stage(
+            run.config().on_item_error,
+            run.config().max_item_error_rate,
+            outcome.failed,
+            total,
+        ) {
+            checkpoints.save_part().await?;
+            let error = outcome.errors.first().cloned();
+            return Ok(StageVerdict::Failed(
+                error.unwrap_or_else(|| run.error(ErrorCategory::Unknown, "pages failed")),
+            ));
+        }
+        let finished = checkpoints.finish();
+        if outcome.succeeded > 0 || outcome.failed > 0 || !unchanged {
+            self.publish(&run, finished, &provenance).await?;
+        }
+        Ok(StageVerdict::Succeeded(report(&outcome, &provenance)))
+    }
+
+    /// Writes what is final: images and errors first, the table last, and only then are the parts dropped.
+    async fn publish(
+        &self,
+        run: &VolumeRun,
+        finished: Finished<S::Row>,
+        provenance: &Provenance,
+    ) -> Result<(), StageError> {
+        let mut provenance = provenance.clone();
+        provenance.pages.retain(|page, _| finished.pages.contains(page));
+        let artifact_error = |error| run.artifact_error(&error);
+        let storage_error = |error| run.storage_error(&error);
+        let store = run.store.as_ref();
+        store
+            .sync(&run.layout.stage_folder(&run.stage))
+            .await
+            .map_err(storage_error)?;
+        write_table(
+            store,
+            &run.layout.errors(&run.stage),
+            finished.errors,
+            &provenance,
+        )
+        .await
+        .map_err(artifact_error)?;
+        write_table(store, &self.stage.table(&run.layout), finished.rows, &provenance)
+            .await
+            .map_err(artifact_error)?;
+        for (part, _) in store
+            .list(&run.layout.parts_folder(&run.stage))
+            .await
+            .map_err(storage_error)?
+        {
+            store.delete(&part).await.map_err(storage_error)?;
+        }
+        Ok(())
+    }
+
+    fn provenance(
+        &self,
+        run: &VolumeRun,
+        config_hash: Digest,
+        planned: &[PlannedPage<S::Input>],
+        pages: BTreeMap<String, Fingerprint>,
+    ) -> Provenance {
+        let input_hash = Digest::of_parts(planned.iter().map(|page| page.input_hash));
+        let models = self.stage.models();
+        let digests: Vec<Digest> = models.iter().map(|model| model.digest).collect();
+        Provenance {
+            job: run.assignment().job.key.clone(),
+            volume: run.volume().clone(),
+            stage: run.stage.clone(),
+            attempt: run.assignment().task.attempt(),
+            fingerprint: Fingerprint::of(run.stage.as_str(), S::VERSION, config_hash, input_hash, &digests),
+            models,
+            config_hash,
+            input_hash,
+            build: env!("CARGO_PKG_VERSION").to_owned(),
+            pages,
+        }
+    }
+}
+
+/// `{job}/{volume}/parkhang.{stage}.manifest.jsonl`, of names that are safe as path segments.
+fn manifest_path(folder: &Path, run: &VolumeRun) -> PathBuf {
+    let name = format!("parkhang.{}.manifest.jsonl", run.stage);
+    folder
+        .join(run.assignment().job.key.as_str())
+        .join(run.volume().to_string())
+        .join(name)
+}
+
+fn report(outcome: &StageOutcome, provenance: &Provenance) -> StageReport {
+    StageReport {
+        metrics: json!({
+            "pages": outcome.total,
+            "read": outcome.succeeded,
+            "skipped": outcome.skipped,
+            "failed": outcome.failed,
+            "wall_ms": outcome.wall_ms,
+            "queue_p50_ms": outcome.queue_p50_ms,
+            "exec_p50_ms": outcome.exec_p50_ms,
+            "exec_p95_ms": outcome.exec_p95_ms,
+        }),
+        fingerprint: Some(provenance.fingerprint.to_string()),
+        results: None,
+    }
+}
+
+/// The kernel's view of a page stage.
+struct PageWorker<S: PageStage> {
+    stage: Arc<S>,
+    run: Arc<VolumeRun>,
+    pages: HashMap<String, PlannedPage<S::Input>>,
+    ledger: Ledger<S::Row>,
+}
+
+#[async_trait]
+impl<S: PageStage> ItemWorker for PageWorker<S> {
+    type Output = Vec<S::Row>;
+
+    async fn run(&self, item: &WorkItem, _attempt: u32) -> Result<Vec<S::Row>, StageError> {
+        match self.pages.get(&item.item_id) {
+            Some(page) => self.stage.process(&self.run, page).await,
+            None => Err(self.run.error(ErrorCategory::Unknown, "the plan lost this page")),
+        }
+    }
+
+    async fn resume(&self, item: &WorkItem) -> Option<Vec<S::Row>> {
+        self.ledger.standing(&item.item_id, item.fingerprint?)
+    }
+}

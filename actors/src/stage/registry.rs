@@ -1,0 +1,133 @@
+//! Which stages this program has, and what each needs.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use parkhang_models::inference::{Recognizer, Segmenter};
+use parkhang_models::recognition::charset::Charset;
+use parkhang_models::recognition::line_image::Preprocessing;
+
+use super::StageLogic;
+use super::line_detection::LineDetection;
+use super::line_extraction::LineExtraction;
+use super::ocr::Ocr;
+use super::page_stage::PageStage;
+use super::paged::PagedStage;
+use super::reduce::Reduce;
+use crate::artifact::ModelRef;
+use crate::domain::StageName;
+use crate::inference::{Inference, LineRecognition, PageSegmentation};
+use crate::pages::PageSource;
+use crate::runner::CpuPool;
+use crate::storage::ArtifactStore;
+
+/// Requests that wait for a device at most; further pages wait with their tiles not yet sent.
+const DEVICE_INBOX: usize = 4;
+/// Tiles in one forward pass: a row of a large page or some small pages.
+const MAX_TILES: usize = 16;
+/// Pixels of lines in one forward pass.
+const MAX_LINE_PIXELS: usize = 64 * 16_384;
+
+/// The networks of a node, loaded once per process.
+#[derive(Debug, Clone)]
+pub struct ModelSet {
+    pub segmenter: Arc<dyn Segmenter>,
+    /// Probability above which a pixel belongs to a line.
+    pub line_threshold: f32,
+    pub segmenter_ref: ModelRef,
+    pub recognizer: Arc<dyn Recognizer>,
+    pub charset: Arc<Charset>,
+    pub preprocessing: Preprocessing,
+    /// Name of the recogniser's output that `charset` belongs to.
+    pub head: String,
+    pub recognizer_ref: ModelRef,
+}
+
+/// What stages are built from.
+#[derive(Debug, Clone)]
+pub struct StageServices {
+    pub pages: Arc<dyn PageSource>,
+    pub artifacts: Arc<dyn ArtifactStore>,
+    pub cpu: CpuPool,
+    pub models: ModelSet,
+    /// Pages in work at once per stage, where the job does not say.
+    pub workers: usize,
+    /// Folder for the manifests of stage runs, where they are wanted.
+    pub manifests: Option<PathBuf>,
+}
+
+impl StageServices {
+    fn paged(&self, stage: impl PageStage) -> Arc<dyn StageLogic> {
+        Arc::new(PagedStage {
+            stage: Arc::new(stage),
+            store: self.artifacts.clone(),
+            workers: self.workers,
+            manifests: self.manifests.clone(),
+        })
+    }
+}
+
+/// The stages that pipelines can name.
+#[derive(Debug, Clone)]
+pub struct StageRegistry {
+    stages: Vec<Arc<dyn StageLogic>>,
+}
+
+impl StageRegistry {
+    /// Every stage of this program. A new stage is a file beside this one and an entry here.
+    pub fn new(services: &StageServices) -> std::io::Result<Self> {
+        let StageServices {
+            pages,
+            artifacts,
+            cpu,
+            models,
+            ..
+        } = services;
+        let segmentation = PageSegmentation {
+            network: models.segmenter.clone(),
+            max_tiles: MAX_TILES,
+        };
+        let recognition = LineRecognition {
+            network: models.recognizer.clone(),
+            max_pixels: MAX_LINE_PIXELS,
+        };
+        let line_detection = LineDetection {
+            pages: pages.clone(),
+            cpu: cpu.clone(),
+            segmentation: Inference::start("line-detection", segmentation, DEVICE_INBOX)?,
+            tile_size: models.segmenter.tile_size(),
+            threshold: models.line_threshold,
+            model: models.segmenter_ref.clone(),
+        };
+        let ocr = Ocr {
+            cpu: cpu.clone(),
+            recognition: Inference::start("recognition", recognition, DEVICE_INBOX)?,
+            charset: models.charset.clone(),
+            preprocessing: models.preprocessing,
+            model: models.recognizer_ref.clone(),
+            head: models.head.clone(),
+        };
+        let line_extraction = LineExtraction { cpu: cpu.clone() };
+        Ok(Self::of(vec![
+            services.paged(line_detection),
+            services.paged(line_extraction),
+            services.paged(ocr),
+            Arc::new(Reduce {
+                store: artifacts.clone(),
+            }),
+        ]))
+    }
+
+    /// A registry of just these stages.
+    pub fn of(stages: Vec<Arc<dyn StageLogic>>) -> Self {
+        Self { stages }
+    }
+
+    pub fn stages(&self) -> &[Arc<dyn StageLogic>] {
+        &self.stages
+    }
+
+    pub fn get(&self, name: &StageName) -> Option<&Arc<dyn StageLogic>> {
+        self.stages.iter().find(|stage| stage.name() == *name)
+    }
+}
