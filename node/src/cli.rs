@@ -1,0 +1,133 @@
+//! The command line: what can be asked for, not how it is done.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+/// Reads libraries of page scans.
+#[derive(Debug, Parser)]
+#[command(name = "node", version, about, propagate_version = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Read folders of page scans into text, on this machine.
+    ///
+    /// PAGES is a folder of images (one volume), a folder of such folders, or several of either. A second run over the
+    /// same OUT goes on where the first one stopped and repeats nothing that still stands.
+    Ocr(OcrArgs),
+    /// Write the results in OUT as text, PageXML, JSON lines or a viewer.
+    Export(ExportArgs),
+    /// Score readings against truth: character and word error rates, line recall and precision.
+    Eval(EvalArgs),
+    /// Print the completion script for a shell.
+    Completions { shell: Shell },
+}
+
+#[derive(Debug, Args)]
+pub struct OcrArgs {
+    /// Folders of page images, or folders of such folders.
+    #[arg(required = true, value_name = "PAGES")]
+    pub pages: Vec<PathBuf>,
+    /// Folder for artifacts, text and viewer; made if it does not exist.
+    #[arg(long, value_name = "OUT")]
+    pub out: PathBuf,
+    /// Model bundle to use instead of a shipped one; its model.json says what it is for. May be given twice.
+    #[arg(long, value_name = "DIR")]
+    pub model: Vec<PathBuf>,
+    /// Collection id (W...), instead of one derived from folder names.
+    #[arg(long, value_name = "ID")]
+    pub w_id: Option<String>,
+    /// Image group id (I...), instead of one derived from the folder name; for a single volume.
+    #[arg(long, value_name = "ID")]
+    pub i_id: Option<String>,
+    /// Run only these stages, e.g. ocr..reduce; the artifacts of the stages before must be in OUT.
+    #[arg(long, value_name = "FIRST..LAST")]
+    pub stages: Option<String>,
+    /// Recompute pages whose results still stand.
+    #[arg(long)]
+    pub force: bool,
+    /// Pages in work at once, per stage; the default is the number of cores.
+    #[arg(long, value_name = "N")]
+    pub workers: Option<usize>,
+    /// Where networks run: cpu, wgpu or cuda, the latter two as wgpu:0, cuda:1.
+    #[arg(long, default_value = "cpu")]
+    pub device: String,
+    /// Set a key of the job configuration; may be repeated. See `docs/config.md`.
+    #[arg(long = "config", value_name = "KEY=VALUE")]
+    pub config: Vec<String>,
+    /// Read only the first N pages of each volume.
+    #[arg(long, value_name = "N")]
+    pub limit: Option<usize>,
+    /// Say what would be done, and do nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Print the summary as JSON on standard output.
+    #[arg(long)]
+    pub json: bool,
+    /// Formats to export when the job is done.
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Format::Text, Format::Html])]
+    pub export: Vec<Format>,
+    /// Name of the job, part of every artifact key.
+    #[arg(long, default_value = "ocr", value_name = "NAME")]
+    pub job: String,
+    /// Postgres that keeps the state; the default is a private one on this machine.
+    #[arg(long, env = "DATABASE_URL", hide_env_values = true, value_name = "URL")]
+    pub database_url: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// One UTF-8 text file per page and one per volume.
+    Text,
+    /// PAGE XML 2013-07-15, coordinates of the original scans.
+    Pagexml,
+    /// One JSON object per line of text.
+    Jsonl,
+    /// One self-contained viewer per volume.
+    Html,
+}
+
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// Output folder of `node ocr`.
+    #[arg(value_name = "OUT")]
+    pub out: PathBuf,
+    #[arg(long, value_enum, value_delimiter = ',', required = true)]
+    pub format: Vec<Format>,
+    /// Folder to write to; the default is OUT/export.
+    #[arg(long, value_name = "DIR")]
+    pub to: Option<PathBuf>,
+    /// Only this volume (W-I); may be repeated.
+    #[arg(long, value_name = "VOLUME")]
+    pub volume: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct EvalArgs {
+    /// Folder of page or line images with truth: NAME.txt, or NAME.json with lines and polygons, and a manifest.tsv
+    /// that names collections.
+    #[arg(value_name = "FOLDER")]
+    pub folder: PathBuf,
+    /// Readings to score: an output folder of `node ocr`. Without it the folder is read now, into a temporary place.
+    #[arg(long, value_name = "OUT")]
+    pub results: Option<PathBuf>,
+    #[arg(long, value_name = "DIR")]
+    pub model: Vec<PathBuf>,
+    #[arg(long, default_value = "cpu")]
+    pub device: String,
+    #[arg(long = "config", value_name = "KEY=VALUE")]
+    pub config: Vec<String>,
+    #[arg(long)]
+    pub json: bool,
+    /// Score only the first N pages.
+    #[arg(long, value_name = "N")]
+    pub limit: Option<usize>,
+    /// List every page, not only collections.
+    #[arg(long)]
+    pub pages: bool,
+}

@@ -1,0 +1,133 @@
+//! `node eval`: how well a folder of scans is read, against what it should have been read as.
+
+mod matching;
+mod report;
+mod score;
+mod truth;
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use parkhang_actors::domain::JobConfig;
+use parkhang_actors::pages::{VolumeFolder, discover_volumes};
+use parkhang_actors::stage::ocr_pipeline;
+use parkhang_actors::storage::LocalStore;
+
+use crate::cli::EvalArgs;
+use crate::export::document::PageDocument;
+use crate::export::{load_volume, stored_volumes};
+use crate::ocr::{Session, SessionOptions};
+use matching::match_lines;
+use report::{PageScore, Report};
+use score::{character_errors, word_errors};
+use truth::{TruePage, read_truth};
+
+pub async fn run(arguments: EvalArgs) -> Result<ExitCode> {
+    let mut truth = read_truth(&arguments.folder)?;
+    if let Some(limit) = arguments.limit {
+        truth.truncate(limit);
+    }
+    let report = match &arguments.results {
+        Some(out) => score_folder(out, &truth).await?,
+        None => {
+            let staging = tempfile::tempdir().context("cannot make a temporary folder")?;
+            let volume = stage_pages(&arguments.folder, &truth, &staging.path().join("eval-pages"))?;
+            let out = staging.path().join("out");
+            let summary = Session::open(options(&arguments, &out)?, volume)
+                .await?
+                .run()
+                .await?;
+            anyhow::ensure!(!summary.interrupted, "interrupted");
+            let mut report = score_folder(&out, &truth).await?;
+            report.cpu_s = Some(summary.cpu_s);
+            report.wall_s = Some(summary.wall_s);
+            report
+        }
+    };
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    } else {
+        print!("{}", report.table(arguments.pages));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn options(arguments: &EvalArgs, out: &Path) -> Result<SessionOptions> {
+    let config = JobConfig::default().with_overrides(arguments.config.iter().map(String::as_str))?;
+    Ok(SessionOptions {
+        out: out.to_owned(),
+        job: "eval".to_owned(),
+        database_url: None,
+        models: arguments.model.clone(),
+        device: arguments.device.clone(),
+        config,
+        pipeline: ocr_pipeline(),
+        force: false,
+        quiet: false,
+    })
+}
+
+/// A folder with links to just the pages that have truth: the folder itself may hold others.
+fn stage_pages(folder: &Path, truth: &[TruePage], staged: &Path) -> Result<Vec<VolumeFolder>> {
+    std::fs::create_dir_all(staged).with_context(|| format!("cannot make {}", staged.display()))?;
+    let folder = folder
+        .canonicalize()
+        .with_context(|| format!("cannot read {}", folder.display()))?;
+    for page in truth {
+        std::os::unix::fs::symlink(folder.join(&page.image), staged.join(&page.image))
+            .with_context(|| format!("cannot link {}", page.image))?;
+    }
+    Ok(discover_volumes(
+        &[staged.to_owned()],
+        Some("eval"),
+        Some("pages"),
+    )?)
+}
+
+async fn score_folder(out: &Path, truth: &[TruePage]) -> Result<Report> {
+    let store = LocalStore::open(out)
+        .await
+        .with_context(|| format!("cannot read {}", out.display()))?;
+    let mut pages: HashMap<String, PageDocument> = HashMap::new();
+    for volume in stored_volumes(&store, out, &[]).await? {
+        if let Some(document) = load_volume(&store, &volume).await? {
+            pages.extend(
+                document
+                    .pages
+                    .into_iter()
+                    .map(|page| (page.source_name.clone(), page)),
+            );
+        }
+    }
+    Ok(Report::new(
+        truth
+            .iter()
+            .map(|page| score_page(page, pages.get(&page.image)))
+            .collect(),
+    ))
+}
+
+/// A page that was not read scores as empty.
+fn score_page(truth: &TruePage, read: Option<&PageDocument>) -> PageScore {
+    let text = read.map(PageDocument::text).unwrap_or_default();
+    let outlines: Vec<_> = read
+        .map(|page| page.lines.iter().map(|line| line.polygon.clone()).collect())
+        .unwrap_or_default();
+    PageScore {
+        image: truth.image.clone(),
+        collection: truth.collection.clone(),
+        characters: truth
+            .text
+            .as_deref()
+            .map(|expected| character_errors(expected, &text)),
+        words: truth.text.as_deref().map(|expected| word_errors(expected, &text)),
+        lines: truth
+            .outlines
+            .as_deref()
+            .map(|expected| match_lines(expected, &outlines)),
+        lines_expected: truth.text.as_deref().map(|text| text.trim().lines().count()),
+        lines_read: outlines.len(),
+    }
+}

@@ -1,0 +1,129 @@
+//! Scores per page and per collection, as a table and as JSON.
+
+use std::collections::BTreeMap;
+
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{Cell, CellAlignment, Table};
+use serde::Serialize;
+
+use super::matching::LineCount;
+use super::score::ErrorCount;
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PageScore {
+    pub image: String,
+    pub collection: String,
+    pub characters: Option<ErrorCount>,
+    pub words: Option<ErrorCount>,
+    /// Where the truth has geometry.
+    pub lines: Option<LineCount>,
+    pub lines_expected: Option<usize>,
+    pub lines_read: usize,
+}
+
+/// Sums over pages.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct GroupScore {
+    pub pages: usize,
+    pub cer: f64,
+    pub wer: f64,
+    pub line_recall: Option<f64>,
+    pub line_precision: Option<f64>,
+    /// Pages on which as many lines were read as the truth has.
+    pub line_count_right: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    pub overall: GroupScore,
+    pub collections: BTreeMap<String, GroupScore>,
+    pub pages: Vec<PageScore>,
+    /// Processor and wall time of reading, where the pages were read now.
+    pub cpu_s: Option<f64>,
+    pub wall_s: Option<f64>,
+}
+
+impl Report {
+    pub fn new(pages: Vec<PageScore>) -> Self {
+        let mut groups: BTreeMap<String, Vec<&PageScore>> = BTreeMap::new();
+        for page in &pages {
+            groups.entry(page.collection.clone()).or_default().push(page);
+        }
+        let collections = groups
+            .iter()
+            .map(|(name, pages)| (name.clone(), sum(pages.iter().copied())))
+            .collect();
+        Self {
+            overall: sum(&pages),
+            collections,
+            pages,
+            cpu_s: None,
+            wall_s: None,
+        }
+    }
+
+    pub fn table(&self, with_pages: bool) -> String {
+        let mut table = Table::new();
+        table.load_preset(UTF8_FULL_CONDENSED);
+        table.set_header([
+            "collection",
+            "pages",
+            "CER",
+            "WER",
+            "line recall",
+            "line precision",
+            "line count right",
+        ]);
+        if with_pages {
+            for page in &self.pages {
+                table.add_row(cells(&page.image, &sum([page])));
+            }
+        }
+        for (name, score) in &self.collections {
+            table.add_row(cells(name, score));
+        }
+        table.add_row(cells("all", &self.overall));
+        let mut text = format!("{table}\n");
+        if let (Some(cpu), Some(wall)) = (self.cpu_s, self.wall_s) {
+            let pages = self.pages.len().max(1) as f64;
+            text += &format!("{:.2} CPU s and {:.2} s a page\n", cpu / pages, wall / pages);
+        }
+        text
+    }
+}
+
+fn sum<'a>(pages: impl IntoIterator<Item = &'a PageScore>) -> GroupScore {
+    let (mut characters, mut words) = (ErrorCount::default(), ErrorCount::default());
+    let mut lines: Option<LineCount> = None;
+    let mut group = GroupScore::default();
+    for page in pages {
+        group.pages += 1;
+        characters += page.characters.unwrap_or_default();
+        words += page.words.unwrap_or_default();
+        if let Some(count) = page.lines {
+            *lines.get_or_insert_default() += count;
+        }
+        group.line_count_right += usize::from(page.lines_expected == Some(page.lines_read));
+    }
+    GroupScore {
+        cer: characters.rate(),
+        wer: words.rate(),
+        line_recall: lines.map(|count| count.recall()),
+        line_precision: lines.map(|count| count.precision()),
+        ..group
+    }
+}
+
+fn cells(name: &str, score: &GroupScore) -> Vec<Cell> {
+    let share = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"));
+    let numbers = [
+        score.pages.to_string(),
+        format!("{:.4}", score.cer),
+        format!("{:.4}", score.wer),
+        share(score.line_recall),
+        share(score.line_precision),
+        format!("{}/{}", score.line_count_right, score.pages),
+    ];
+    let numbers = numbers.map(|number| Cell::new(number).set_alignment(CellAlignment::Right));
+    std::iter::once(Cell::new(name)).chain(numbers).collect()
+}

@@ -1,0 +1,214 @@
+//! What a folder of pages or lines should have been read as.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use parkhang_models::page::geometry::Point;
+use serde::Deserialize;
+
+/// A scan and its truth.
+#[derive(Debug, Clone)]
+pub struct TruePage {
+    /// File name of the scan.
+    pub image: String,
+    pub collection: String,
+    /// Lines of writing, one per line.
+    pub text: Option<String>,
+    /// Outlines of the lines on the scan.
+    pub outlines: Option<Vec<Vec<Point>>>,
+}
+
+/// `NAME.json` of rendered pages.
+#[derive(Debug, Deserialize)]
+struct RenderedPage {
+    image: String,
+    font: Option<String>,
+    lines: Vec<RenderedLine>,
+}
+
+#[derive(Debug, Deserialize)]
+struct RenderedLine {
+    text: String,
+    polygon: Vec<[f64; 2]>,
+}
+
+/// Reads the truth of a folder: `manifest.tsv` with columns `file`, `collection` and `truth` where there is one, else
+/// `NAME.txt` or `NAME.json` beside the images. `NAME.boxes.json` adds a box (x0, y0, x1, y1) per line. Scans without
+/// truth are left out.
+pub fn read_truth(folder: &Path) -> Result<Vec<TruePage>> {
+    let manifest = folder.join("manifest.tsv");
+    let mut pages = if manifest.is_file() {
+        from_manifest(folder, &manifest)?
+    } else {
+        from_files(folder)?
+    };
+    pages.retain(|page| page.text.is_some() || page.outlines.is_some());
+    if pages.is_empty() {
+        bail!(
+            "{} holds no truth: expected manifest.tsv, or NAME.txt or NAME.json beside the images",
+            folder.display()
+        );
+    }
+    pages.sort_by(|a, b| a.image.cmp(&b.image));
+    Ok(pages)
+}
+
+fn from_manifest(folder: &Path, manifest: &Path) -> Result<Vec<TruePage>> {
+    let text =
+        std::fs::read_to_string(manifest).with_context(|| format!("cannot read {}", manifest.display()))?;
+    let mut rows = text.lines();
+    let header: Vec<&str> = rows.next().unwrap_or_default().split('\t').collect();
+    let column = |name: &str| {
+        header
+            .iter()
+            .position(|column| *column == name)
+            .with_context(|| format!("{} has no column {name:?}", manifest.display()))
+    };
+    let (file, collection, truth) = (column("file")?, column("collection")?, column("truth")?);
+    let mut pages = Vec::new();
+    for row in rows.filter(|row| !row.is_empty()) {
+        let cells: Vec<&str> = row.split('\t').collect();
+        let cell = |index: usize| cells.get(index).copied().unwrap_or_default();
+        let truth = Some(cell(truth)).filter(|name| !matches!(*name, "" | "-"));
+        let text = truth
+            .map(|name| read_text(&folder.join(plain_name(name)?)))
+            .transpose()?;
+        pages.push(TruePage {
+            image: plain_name(cell(file))?.to_owned(),
+            collection: cell(collection).to_owned(),
+            text,
+            outlines: read_boxes(&folder.join(cell(file)).with_extension("boxes.json"))?,
+        });
+    }
+    Ok(pages)
+}
+
+fn from_files(folder: &Path) -> Result<Vec<TruePage>> {
+    let mut pages = Vec::new();
+    let entries = std::fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    for entry in entries {
+        let path = entry
+            .with_context(|| format!("cannot read {}", folder.display()))?
+            .path();
+        let name = path
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default();
+        let extension = path
+            .extension()
+            .map(|e| e.to_string_lossy().to_lowercase())
+            .unwrap_or_default();
+        match extension.as_str() {
+            "json" if !name.ends_with(".boxes.json") && name != "parkhang.json" => {
+                pages.push(rendered_page(&path)?)
+            }
+            "jpg" | "jpeg" | "png" | "tif" | "tiff" | "webp" => {
+                let truth = path.with_extension("txt");
+                if truth.is_file() {
+                    pages.push(TruePage {
+                        image: name,
+                        collection: "all".to_owned(),
+                        text: Some(read_text(&truth)?),
+                        outlines: read_boxes(&path.with_extension("boxes.json"))?,
+                    });
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(pages)
+}
+
+fn rendered_page(path: &Path) -> Result<TruePage> {
+    let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let page: RenderedPage =
+        serde_json::from_slice(&bytes).with_context(|| format!("{} is no page truth", path.display()))?;
+    let text = page
+        .lines
+        .iter()
+        .map(|line| line.text.as_str())
+        .collect::<Vec<_>>()
+        .join("\n");
+    let outline = |line: &RenderedLine| {
+        line.polygon
+            .iter()
+            .map(|[x, y]| Point::new(x.round() as i32, y.round() as i32))
+            .collect()
+    };
+    Ok(TruePage {
+        image: plain_name(&page.image)?.to_owned(),
+        collection: page.font.unwrap_or_else(|| "rendered".to_owned()),
+        text: Some(text),
+        outlines: Some(page.lines.iter().map(outline).collect()),
+    })
+}
+
+fn read_text(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).with_context(|| format!("cannot read the truth {}", path.display()))
+}
+
+fn read_boxes(path: &Path) -> Result<Option<Vec<Vec<Point>>>> {
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let boxes: Vec<[f64; 4]> =
+        serde_json::from_slice(&bytes).with_context(|| format!("{} is no list of boxes", path.display()))?;
+    let corners = |[x0, y0, x1, y1]: [f64; 4]| {
+        let [x0, y0, x1, y1] = [x0, y0, x1, y1].map(|value| value.round() as i32);
+        vec![
+            Point::new(x0, y0),
+            Point::new(x1, y0),
+            Point::new(x1, y1),
+            Point::new(x0, y1),
+        ]
+    };
+    Ok(Some(boxes.into_iter().map(corners).collect()))
+}
+
+/// A file name out of a manifest must be one path segment: truth files name their neighbours only.
+fn plain_name(name: &str) -> Result<&str> {
+    let path = PathBuf::from(name);
+    if path.file_name().is_some_and(|file| file == name) {
+        Ok(name)
+    } else {
+        bail!("{name:?} in the truth is not a file name")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn manifests_name_collections_and_may_lack_truth() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        write(
+            "manifest.tsv",
+            "file\tcollection\ttruth\na.jpg\tuchen\ta.txt\nb.jpg\tume\t-\n",
+        );
+        write("a.txt", "ཀ\nཁ\n");
+        write("a.boxes.json", "[[0, 0, 10, 5]]");
+        let pages = read_truth(folder.path()).unwrap();
+        assert_eq!(pages.len(), 1);
+        assert_eq!(
+            (
+                pages[0].collection.as_str(),
+                pages[0].outlines.as_ref().unwrap().len()
+            ),
+            ("uchen", 1)
+        );
+    }
+
+    #[test]
+    fn a_manifest_cannot_reach_other_folders() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(
+            folder.path().join("manifest.tsv"),
+            "file\tcollection\ttruth\na.jpg\tc\t../secret\n",
+        )
+        .unwrap();
+        assert!(read_truth(folder.path()).is_err());
+    }
+}

@@ -1,0 +1,157 @@
+//! The viewer: one self-contained HTML file per volume, with scans, outlines and text, that opens from a disk without a
+//! network.
+
+use std::fmt::Write;
+
+use serde::Serialize;
+
+use super::document::{PageDocument, VolumeDocument};
+
+const PAGE: &str = include_str!("viewer/viewer.html");
+const STYLE: &str = include_str!("viewer/viewer.css");
+const SCRIPT: &str = include_str!("viewer/viewer.js");
+
+#[derive(Debug, Serialize)]
+struct ViewerVolume<'a> {
+    pages: Vec<ViewerPage<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct ViewerPage<'a> {
+    source: &'a str,
+    width: u32,
+    height: u32,
+    error: Option<&'a str>,
+    lines: Vec<ViewerLine<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct ViewerLine<'a> {
+    text: &'a str,
+    confidence: f32,
+    polygon: Vec<[i32; 2]>,
+    segments: Vec<(&'a str, f32)>,
+}
+
+/// The viewer of a volume. `scans` are JPEG files in base64, one per page in order; an empty one leaves the page without
+/// a picture.
+pub fn viewer(volume: &VolumeDocument, scans: &[String]) -> serde_json::Result<String> {
+    let title = format!("{}-{}", volume.w_id, volume.i_id);
+    let data = ViewerVolume {
+        pages: volume.pages.iter().map(viewer_page).collect(),
+    };
+    let mut pictures = String::new();
+    for (index, scan) in scans.iter().enumerate().filter(|(_, scan)| !scan.is_empty()) {
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            pictures,
+            "<script type=\"text/plain\" id=\"scan-{index}\">{scan}</script>"
+        );
+    }
+    let parts = [
+        ("{{title}}", escape(&title)),
+        ("{{style}}", STYLE.to_owned()),
+        ("{{volume}}", script_safe(&serde_json::to_string(&data)?)),
+        ("{{scans}}", pictures),
+        ("{{script}}", SCRIPT.to_owned()),
+    ];
+    Ok(fill(PAGE, &parts))
+}
+
+fn viewer_page(page: &PageDocument) -> ViewerPage<'_> {
+    ViewerPage {
+        source: &page.source_name,
+        width: page.width,
+        height: page.height,
+        error: page.error.as_deref(),
+        lines: page
+            .lines
+            .iter()
+            .map(|line| ViewerLine {
+                text: &line.text,
+                confidence: line.confidence,
+                polygon: line.polygon.iter().map(|point| [point.x, point.y]).collect(),
+                segments: line
+                    .segments
+                    .iter()
+                    .map(|s| (s.text.as_str(), s.confidence))
+                    .collect(),
+            })
+            .collect(),
+    }
+}
+
+/// Replaces each placeholder in one walk over the template, so that nothing inserted is looked at again.
+fn fill(template: &str, parts: &[(&str, String)]) -> String {
+    let mut filled =
+        String::with_capacity(template.len() + parts.iter().map(|(_, text)| text.len()).sum::<usize>());
+    let mut rest = template;
+    while let Some(start) = rest.find("{{") {
+        filled.push_str(&rest[..start]);
+        rest = &rest[start..];
+        match parts.iter().find(|(name, _)| rest.starts_with(name)) {
+            Some((name, text)) => {
+                filled.push_str(text);
+                rest = &rest[name.len()..];
+            }
+            None => {
+                filled.push_str("{{");
+                rest = &rest[2..];
+            }
+        }
+    }
+    filled.push_str(rest);
+    filled
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+}
+
+/// JSON that may stand inside a script element: no markup can begin in it.
+fn script_safe(json: &str) -> String {
+    json.replace('<', "\\u003c")
+        .replace('\u{2028}', "\\u2028")
+        .replace('\u{2029}', "\\u2029")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::export::document::LineDocument;
+
+    #[test]
+    fn text_cannot_break_out_of_the_page() {
+        let line = LineDocument {
+            guid: "g".into(),
+            polygon: Vec::new(),
+            text: "</script><script>alert(1)</script> {{title}}".into(),
+            encoding: "unicode".into(),
+            confidence: 0.5,
+            segments: Vec::new(),
+        };
+        let page = PageDocument {
+            image_name: "a".into(),
+            source_name: "a.jpg".into(),
+            width: 10,
+            height: 10,
+            lines: vec![line],
+            error: None,
+        };
+        let volume = VolumeDocument {
+            w_id: "W1".into(),
+            i_id: "I1".into(),
+            pages: vec![page],
+        };
+        let html = viewer(&volume, &["AAAA".into()]).unwrap();
+        assert!(
+            !html.contains("<script>alert"),
+            "markup of the text must not survive"
+        );
+        assert!(html.contains("{{title}}"), "text is not a template");
+        assert!(html.contains("id=\"scan-0\">AAAA<"));
+    }
+}

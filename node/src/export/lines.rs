@@ -1,0 +1,65 @@
+//! JSON lines: one object per line of writing, for scripts.
+
+use parkhang_models::page::geometry::Point;
+use serde::Serialize;
+
+use super::document::{SegmentDocument, VolumeDocument};
+
+#[derive(Debug, Serialize)]
+struct LineRecord<'a> {
+    w_id: &'a str,
+    i_id: &'a str,
+    image: &'a str,
+    source: &'a str,
+    line_index: usize,
+    line_guid: &'a str,
+    text: &'a str,
+    encoding: &'a str,
+    confidence: f32,
+    polygon: Vec<[i32; 2]>,
+    segments: Vec<SegmentRecord<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct SegmentRecord<'a> {
+    text: &'a str,
+    confidence: f32,
+    polygon: Vec<[i32; 2]>,
+}
+
+/// All lines of a volume, each on a line of its own.
+pub fn json_lines(volume: &VolumeDocument) -> serde_json::Result<String> {
+    let mut text = String::new();
+    for page in &volume.pages {
+        for (line_index, line) in page.lines.iter().enumerate() {
+            let record = LineRecord {
+                w_id: &volume.w_id,
+                i_id: &volume.i_id,
+                image: &page.image_name,
+                source: &page.source_name,
+                line_index,
+                line_guid: &line.guid,
+                text: &line.text,
+                encoding: &line.encoding,
+                confidence: line.confidence,
+                polygon: pairs(&line.polygon),
+                segments: line.segments.iter().map(segment).collect(),
+            };
+            text.push_str(&serde_json::to_string(&record)?);
+            text.push('\n');
+        }
+    }
+    Ok(text)
+}
+
+fn segment(segment: &SegmentDocument) -> SegmentRecord<'_> {
+    SegmentRecord {
+        text: &segment.text,
+        confidence: segment.confidence,
+        polygon: pairs(&segment.polygon),
+    }
+}
+
+fn pairs(polygon: &[Point]) -> Vec<[i32; 2]> {
+    polygon.iter().map(|point| [point.x, point.y]).collect()
+}

@@ -1,0 +1,209 @@
+//! From the Parquet files of a volume to its document.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use parkhang_actors::artifact::{
+    ArtifactLayout, ErrorRow, LineDetectionRow, LineImageRow, OcrResultRow, VolumeLayout, read_table,
+};
+use parkhang_actors::domain::{JobKey, StageName, TextEncoding, VolumeId};
+use parkhang_actors::stage::ocr_pipeline;
+use parkhang_actors::storage::{ArtifactStore, LocalStore};
+use parkhang_models::line_detection::{ControlPoint, Dewarp, PageGeometry};
+use parkhang_models::line_extraction::line_outline;
+use parkhang_models::page::geometry::Point;
+
+use super::document::{LineDocument, PageDocument, SegmentDocument, VolumeDocument};
+use crate::ocr::read_note;
+
+/// A volume in an output folder.
+#[derive(Debug, Clone)]
+pub struct StoredVolume {
+    pub volume: VolumeId,
+    pub layout: VolumeLayout,
+    /// Folder of the scans, where the output folder knows it.
+    pub source: Option<PathBuf>,
+}
+
+/// The volumes that an output folder knows, or those of them that are named.
+pub async fn stored_volumes(store: &LocalStore, out: &Path, only: &[String]) -> Result<Vec<StoredVolume>> {
+    let note =
+        read_note(out)?.with_context(|| format!("{} is no output folder of `node ocr`", out.display()))?;
+    let layout = ArtifactLayout::bdrc_v2(&JobKey::new(note.job)?);
+    for name in only {
+        if !note.sources.keys().any(|volume| volume.to_string() == *name) {
+            bail!("{} has no volume {name}", out.display());
+        }
+    }
+    let mut volumes = Vec::new();
+    for (volume, source) in note.sources {
+        if !only.is_empty() && !only.contains(&volume.to_string()) {
+            continue;
+        }
+        let layout = layout.volume(&volume);
+        if store.head(&layout.ocr_results()).await?.is_some() {
+            volumes.push(StoredVolume {
+                volume,
+                layout,
+                source: Some(source).filter(|folder| folder.is_dir()),
+            });
+        }
+    }
+    if volumes.is_empty() {
+        bail!(
+            "{} holds no text yet: `node ocr` has not finished the ocr stage there",
+            out.display()
+        );
+    }
+    Ok(volumes)
+}
+
+/// A volume's document; `None` when it has no results yet.
+pub async fn load_volume(store: &dyn ArtifactStore, stored: &StoredVolume) -> Result<Option<VolumeDocument>> {
+    let layout = &stored.layout;
+    if store.head(&layout.ocr_results()).await?.is_none() {
+        return Ok(None);
+    }
+    let pages = read_table::<LineDetectionRow>(store, &layout.line_detection())
+        .await?
+        .rows;
+    let lines = read_table::<LineImageRow>(store, &layout.line_images())
+        .await?
+        .rows;
+    let texts = read_table::<OcrResultRow>(store, &layout.ocr_results())
+        .await?
+        .rows;
+    let failures = failures(store, layout).await?;
+
+    let geometry: HashMap<&str, &LineImageRow> =
+        lines.iter().map(|line| (line.line_guid.as_str(), line)).collect();
+    let mut by_page: HashMap<&str, Vec<&OcrResultRow>> = HashMap::new();
+    for text in &texts {
+        by_page.entry(&text.image_name).or_default().push(text);
+    }
+    let mut documents: BTreeMap<i32, PageDocument> = BTreeMap::new();
+    for page in &pages {
+        let mut rows = by_page.remove(page.image_name.as_str()).unwrap_or_default();
+        rows.sort_by_key(|row| row.line_index);
+        let to_scan = page_geometry(page)?;
+        let cut = rows
+            .iter()
+            .filter_map(|row| Some((*row, *geometry.get(row.line_guid.as_str())?)));
+        documents.insert(
+            page.page_index,
+            PageDocument {
+                image_name: page.image_name.clone(),
+                source_name: page.source_name.clone(),
+                width: u32::try_from(page.image_width).unwrap_or(0),
+                height: u32::try_from(page.image_height).unwrap_or(0),
+                lines: cut
+                    .map(|(text, line)| line_document(text, line, &to_scan))
+                    .collect(),
+                error: failures.get(&page.image_name).map(|row| row.message.clone()),
+            },
+        );
+    }
+    for (name, failure) in failures {
+        documents
+            .entry(failure.page_index)
+            .or_insert_with(|| PageDocument {
+                source_name: name.clone(),
+                image_name: name,
+                width: 0,
+                height: 0,
+                lines: Vec::new(),
+                error: Some(failure.message),
+            });
+    }
+    Ok(Some(VolumeDocument {
+        w_id: stored.volume.w_id().to_owned(),
+        i_id: stored.volume.i_id().to_owned(),
+        pages: documents.into_values().collect(),
+    }))
+}
+
+/// The pages that some stage could not do.
+async fn failures(store: &dyn ArtifactStore, layout: &VolumeLayout) -> Result<BTreeMap<String, ErrorRow>> {
+    let mut failures = BTreeMap::new();
+    let pipeline = ocr_pipeline();
+    for stage in pipeline
+        .stages()
+        .iter()
+        .filter(|stage| stage.as_str() != "reduce")
+    {
+        failures.extend(stage_failures(store, layout, stage).await?);
+    }
+    Ok(failures)
+}
+
+async fn stage_failures(
+    store: &dyn ArtifactStore,
+    layout: &VolumeLayout,
+    stage: &StageName,
+) -> Result<Vec<(String, ErrorRow)>> {
+    let key = layout.errors(stage);
+    if store.head(&key).await?.is_none() {
+        return Ok(Vec::new());
+    }
+    let rows = read_table::<ErrorRow>(store, &key).await?.rows;
+    Ok(rows
+        .into_iter()
+        .map(|row| (row.image_name.clone(), row))
+        .collect())
+}
+
+fn page_geometry(page: &LineDetectionRow) -> Result<PageGeometry> {
+    let side = |value: i32| u32::try_from(value).unwrap_or(0);
+    let dewarp = page.tps_points.as_ref().map(|points| Dewarp {
+        control_points: points
+            .iter()
+            .map(|[source_x, source_y, target_x, target_y]| ControlPoint {
+                source: [f64::from(*source_x), f64::from(*source_y)],
+                target: [f64::from(*target_x), f64::from(*target_y)],
+            })
+            .collect(),
+        alpha: page.tps_alpha.unwrap_or(0.5),
+    });
+    PageGeometry::new(
+        side(page.image_width),
+        side(page.image_height),
+        page.page_angle,
+        dewarp,
+    )
+    .with_context(|| format!("page {}", page.image_name))
+}
+
+fn line_document(text: &OcrResultRow, line: &LineImageRow, to_scan: &PageGeometry) -> LineDocument {
+    let core: Vec<Point> = line.contour.iter().map(|[x, y]| Point::new(*x, *y)).collect();
+    let outline = line_outline(&core);
+    let clamp = |value: i32| value.max(line.crop_y).min(line.crop_y + line.crop_h - 1);
+    // Above and below, no line reaches further than its image.
+    let outline = outline
+        .into_iter()
+        .map(|point| Point::new(point.x, clamp(point.y)));
+    let (top, bottom) = (line.crop_y, line.crop_y + line.crop_h - 1);
+    LineDocument {
+        guid: line.line_guid.clone(),
+        polygon: outline.map(|point| to_scan.to_page(point)).collect(),
+        text: text.text.clone(),
+        encoding: match text.encoding {
+            TextEncoding::Unicode => "unicode".to_owned(),
+            TextEncoding::Wylie => "wylie".to_owned(),
+        },
+        confidence: text.confidence,
+        segments: text
+            .segments
+            .iter()
+            .map(|segment| {
+                let (left, right) = (line.crop_x + segment.x, line.crop_x + segment.x + segment.width);
+                let corners = [(left, top), (right, top), (right, bottom), (left, bottom)];
+                SegmentDocument {
+                    text: segment.text.clone(),
+                    polygon: corners.map(|(x, y)| to_scan.to_page(Point::new(x, y))),
+                    confidence: segment.confidence,
+                }
+            })
+            .collect(),
+    }
+}

@@ -1,0 +1,144 @@
+//! PAGE XML, schema 2013-07-15, one document per page. Coordinates are those of the original scan, clamped to it, as the
+//! schema allows no negative ones.
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use parkhang_models::page::geometry::Point;
+use quick_xml::Writer;
+use quick_xml::events::{BytesDecl, BytesText, Event};
+
+use super::document::{LineDocument, PageDocument};
+
+const NAMESPACE: &str = "http://schema.primaresearch.org/PAGE/gts/pagecontent/2013-07-15";
+const LOCATION: &str = "http://schema.primaresearch.org/PAGE/gts/pagecontent/2013-07-15 \
+    http://schema.primaresearch.org/PAGE/gts/pagecontent/2013-07-15/pagecontent.xsd";
+const REGION: &str = "region_main";
+
+/// The document of one page. `created` is stated in its metadata.
+pub fn page_xml(page: &PageDocument, created: DateTime<Utc>) -> std::io::Result<Vec<u8>> {
+    let mut writer = Writer::new_with_indent(Vec::new(), b' ', 2);
+    writer.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
+    let created = created.to_rfc3339_opts(SecondsFormat::Secs, true);
+    let created = created.trim_end_matches('Z');
+    writer
+        .create_element("PcGts")
+        .with_attributes([
+            ("xmlns", NAMESPACE),
+            ("xmlns:xsi", "http://www.w3.org/2001/XMLSchema-instance"),
+            ("xsi:schemaLocation", LOCATION),
+        ])
+        .write_inner_content(|root| {
+            root.create_element("Metadata").write_inner_content(|metadata| {
+                for (name, text) in [
+                    ("Creator", "Parkhang"),
+                    ("Created", created),
+                    ("LastChange", created),
+                ] {
+                    metadata
+                        .create_element(name)
+                        .write_text_content(BytesText::new(text))?;
+                }
+                Ok(())
+            })?;
+            root.create_element("Page")
+                .with_attributes([
+                    ("imageFilename", page.source_name.as_str()),
+                    ("imageWidth", page.width.to_string().as_str()),
+                    ("imageHeight", page.height.to_string().as_str()),
+                ])
+                .write_inner_content(|element| write_region(element, page))?;
+            Ok(())
+        })?;
+    let mut bytes = writer.into_inner();
+    bytes.push(b'\n');
+    Ok(bytes)
+}
+
+fn write_region(writer: &mut Writer<Vec<u8>>, page: &PageDocument) -> std::io::Result<()> {
+    if page.lines.is_empty() {
+        return Ok(());
+    }
+    writer
+        .create_element("ReadingOrder")
+        .write_inner_content(|order| {
+            order
+                .create_element("OrderedGroup")
+                .with_attribute(("id", "reading_order"))
+                .write_inner_content(|group| {
+                    group
+                        .create_element("RegionRefIndexed")
+                        .with_attributes([("index", "0"), ("regionRef", REGION)])
+                        .write_empty()?;
+                    Ok(())
+                })?;
+            Ok(())
+        })?;
+    writer
+        .create_element("TextRegion")
+        .with_attributes([
+            ("id", REGION),
+            ("type", "paragraph"),
+            ("custom", "readingOrder {index:0;}"),
+        ])
+        .write_inner_content(|region| {
+            write_coords(region, &page.text_region(), page)?;
+            for (index, line) in page.lines.iter().enumerate() {
+                write_line(region, index, line, page)?;
+            }
+            region
+                .create_element("TextEquiv")
+                .write_inner_content(|equivalent| {
+                    equivalent
+                        .create_element("Unicode")
+                        .write_text_content(BytesText::new(page.text().trim_end_matches('\n')))?;
+                    Ok(())
+                })?;
+            Ok(())
+        })?;
+    Ok(())
+}
+
+fn write_line(
+    writer: &mut Writer<Vec<u8>>,
+    index: usize,
+    line: &LineDocument,
+    page: &PageDocument,
+) -> std::io::Result<()> {
+    writer
+        .create_element("TextLine")
+        .with_attributes([
+            ("id", format!("line_{index}").as_str()),
+            ("custom", format!("readingOrder {{index:{index};}}").as_str()),
+        ])
+        .write_inner_content(|element| {
+            write_coords(element, &line.polygon, page)?;
+            element
+                .create_element("TextEquiv")
+                .with_attribute(("conf", format!("{:.4}", line.confidence.clamp(0.0, 1.0)).as_str()))
+                .write_inner_content(|equivalent| {
+                    equivalent
+                        .create_element("Unicode")
+                        .write_text_content(BytesText::new(&line.text))?;
+                    Ok(())
+                })?;
+            Ok(())
+        })?;
+    Ok(())
+}
+
+fn write_coords(writer: &mut Writer<Vec<u8>>, polygon: &[Point], page: &PageDocument) -> std::io::Result<()> {
+    let clamp =
+        |value: i32, side: u32| value.clamp(0, i32::try_from(side.saturating_sub(1)).unwrap_or(i32::MAX));
+    let mut points: Vec<String> = polygon
+        .iter()
+        .map(|p| format!("{},{}", clamp(p.x, page.width), clamp(p.y, page.height)))
+        .collect();
+    // The schema asks for at least two points.
+    while points.len() < 2 {
+        points.push(points.first().cloned().unwrap_or_else(|| "0,0".to_owned()));
+    }
+    writer
+        .create_element("Coords")
+        .with_attribute(("points", points.join(" ").as_str()))
+        .write_empty()?;
+    Ok(())
+}

@@ -1,0 +1,82 @@
+//! Pictures for the viewer: the scans themselves, reduced to what a screen shows.
+
+use anyhow::Result;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use image::GrayImage;
+use jpeg_encoder::{ColorType, Encoder};
+use parkhang_actors::storage::{ArtifactStore, LocalStore};
+use parkhang_models::page::decode::{DecodeLimits, decode_page};
+use parkhang_models::page::resize::resize_area;
+
+use super::document::{PageDocument, VolumeDocument};
+use super::load::StoredVolume;
+
+/// Longest side of a picture in pixels.
+const LONGEST_SIDE: u32 = 1600;
+const QUALITY: u8 = 60;
+
+/// One JPEG in base64 per page; empty where there is no picture to be had.
+pub async fn viewer_scans(
+    store: &LocalStore,
+    volume: &StoredVolume,
+    document: &VolumeDocument,
+) -> Result<Vec<String>> {
+    let mut scans = Vec::with_capacity(document.pages.len());
+    for page in &document.pages {
+        let Some(bytes) = scan_bytes(store, volume, page).await? else {
+            scans.push(String::new());
+            continue;
+        };
+        let picture = tokio::task::spawn_blocking(move || picture(&bytes)).await?;
+        scans.push(picture.unwrap_or_default());
+    }
+    Ok(scans)
+}
+
+/// The scan where its folder is still there; a straightened page is not the scan that the outlines lie on.
+async fn scan_bytes(
+    store: &LocalStore,
+    volume: &StoredVolume,
+    page: &PageDocument,
+) -> Result<Option<Vec<u8>>> {
+    if let Some(folder) = &volume.source {
+        let path = folder.join(
+            std::path::Path::new(&page.source_name)
+                .file_name()
+                .unwrap_or_default(),
+        );
+        if let Ok(bytes) = tokio::fs::read(path).await {
+            return Ok(Some(bytes));
+        }
+    }
+    let Ok(name) = parkhang_actors::artifact::ImageName::new(page.image_name.as_str()) else {
+        return Ok(None);
+    };
+    let key = volume.layout.rotated_image(&name);
+    match store.head(&key).await? {
+        Some(_) => Ok(Some(store.get(&key).await?.to_vec())),
+        None => Ok(None),
+    }
+}
+
+fn picture(bytes: &[u8]) -> Option<String> {
+    let scan = decode_page(bytes, &DecodeLimits::default()).ok()?.gray;
+    let longest = scan.width().max(scan.height());
+    let reduced: GrayImage = if longest > LONGEST_SIDE {
+        let side =
+            |length: u32| ((u64::from(length) * u64::from(LONGEST_SIDE) / u64::from(longest)) as u32).max(1);
+        resize_area(&scan, side(scan.width()), side(scan.height()))
+    } else {
+        scan
+    };
+    let (width, height) = (
+        u16::try_from(reduced.width()).ok()?,
+        u16::try_from(reduced.height()).ok()?,
+    );
+    let mut jpeg = Vec::new();
+    Encoder::new(&mut jpeg, QUALITY)
+        .encode(reduced.as_raw(), width, height, ColorType::Luma)
+        .ok()?;
+    Some(STANDARD.encode(jpeg))
+}

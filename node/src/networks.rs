@@ -1,0 +1,77 @@
+//! Opening the device and the models that a command asks for.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use parkhang_actors::artifact::{Digest, ModelRef};
+use parkhang_actors::stage::ModelSet;
+use parkhang_models::device::{ComputeDevice, DeviceKind, DeviceSpec};
+use parkhang_models::recognition::charset::Charset;
+use parkhang_models::weights::{Bundle, Model, load_recognizer, load_segmenter, shipped};
+
+/// Output of a recogniser that is read where it has several: whole stacks leave fewer ways to go wrong.
+const PREFERRED_HEAD: &str = "stacks";
+
+/// Loads the shipped models, or in their place the ones in `directories`; `model.json` says what each is for.
+pub fn load(directories: &[PathBuf], device: &str, threads: NonZeroUsize) -> Result<ModelSet> {
+    let device = ComputeDevice::open(&parse_device(device, threads)?).context("cannot use the device")?;
+    let (mut segmenter, mut recogniser) = (None, None);
+    for directory in directories {
+        let bundle = Bundle::open(directory).with_context(|| {
+            format!(
+                "{} is no model: a folder with model.json and weights",
+                directory.display()
+            )
+        })?;
+        let slot = match bundle.description().model {
+            Model::Segmentation(_) => &mut segmenter,
+            Model::Recognition(_) => &mut recogniser,
+        };
+        if slot.replace(bundle).is_some() {
+            bail!(
+                "{} is the second model of its kind: give one --model of each",
+                directory.display()
+            );
+        }
+    }
+    let segmenter = segmenter.map_or_else(shipped::line_segmenter, Ok)?;
+    let recogniser = recogniser.map_or_else(shipped::recogniser, Ok)?;
+
+    let description = recogniser.recognition()?;
+    let heads = || description.heads.iter().map(|head| head.name.as_str());
+    let head = heads()
+        .find(|name| *name == PREFERRED_HEAD)
+        .or_else(|| heads().next());
+    let head = head.with_context(|| format!("model {} has no output", recogniser.name()))?;
+    let charset = Charset::new(recogniser.symbols(head)?).context("the model's charset")?;
+    Ok(ModelSet {
+        segmenter: load_segmenter(&segmenter, &device)?,
+        line_threshold: segmenter.segmentation()?.threshold,
+        segmenter_ref: reference(&segmenter)?,
+        recognizer: load_recognizer(&recogniser, &device, head)?,
+        charset: Arc::new(charset),
+        preprocessing: description.preprocessing,
+        head: head.to_owned(),
+        recognizer_ref: reference(&recogniser)?,
+    })
+}
+
+fn reference(bundle: &Bundle) -> Result<ModelRef> {
+    let digest: Digest = format!("sha256:{}", bundle.sha256()).parse()?;
+    Ok(ModelRef {
+        name: bundle.name().to_owned(),
+        digest,
+    })
+}
+
+/// `cpu`, `wgpu:0`, `cuda:1`.
+fn parse_device(text: &str, threads: NonZeroUsize) -> Result<DeviceSpec> {
+    let (kind, index) = text.split_once(':').unwrap_or((text, "0"));
+    let kind: DeviceKind = kind.parse()?;
+    let index = index
+        .parse()
+        .with_context(|| format!("{text:?}: the part after the colon is a device number"))?;
+    Ok(DeviceSpec { kind, index, threads })
+}

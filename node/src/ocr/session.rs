@@ -1,0 +1,279 @@
+//! One run of `node ocr` from open to summary.
+
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use chrono::Utc;
+use parkhang_actors::domain::{Hardware, Job, JobConfig, NewJob, Pipeline, Position, Task, TaskStatus};
+use parkhang_actors::orchestrator::{
+    JobEnd, OrchestratorConfig, OrchestratorHandle, release_abandoned_leases,
+};
+use parkhang_actors::pages::{FolderSource, PageSource, VolumeFolder};
+use parkhang_actors::policy::transition::Event;
+use parkhang_actors::runner::CpuPool;
+use parkhang_actors::stage::{ModelSet, StageRegistry, StageServices};
+use parkhang_actors::state::{Change, Expected, Outcome};
+use parkhang_actors::storage::LocalStore;
+use parkhang_actors::supervisor::{NodeConfig, NodeSupervisor};
+use parkhang_actors::telemetry::ProgressBoard;
+use tokio_util::sync::CancellationToken;
+
+use super::output::OutputFolder;
+use super::progress::ProgressDisplay;
+use super::state::{self, State};
+use super::summary::{Summary, VolumeSummary};
+use crate::networks;
+
+/// Tries that a volume may fail.
+const MAX_ATTEMPTS: i32 = 3;
+/// Volumes in work at once, per stage: one keeps a device busy while the next one is cut.
+const SLOTS: usize = 1;
+
+#[derive(Debug)]
+pub struct SessionOptions {
+    pub out: PathBuf,
+    pub job: String,
+    pub database_url: Option<String>,
+    pub models: Vec<PathBuf>,
+    pub device: String,
+    pub config: JobConfig,
+    pub pipeline: Pipeline,
+    pub force: bool,
+    /// Show no progress.
+    pub quiet: bool,
+}
+
+/// An output folder, its state and its models, ready to run.
+#[derive(Debug)]
+pub struct Session {
+    options: SessionOptions,
+    output: OutputFolder,
+    state: State,
+    models: ModelSet,
+    volumes: Vec<VolumeFolder>,
+    source: Arc<FolderSource>,
+}
+
+impl Session {
+    pub async fn open(options: SessionOptions, volumes: Vec<VolumeFolder>) -> Result<Self> {
+        let output = OutputFolder::open(&options.out)?;
+        let (directories, device) = (options.models.clone(), options.device.clone());
+        let models = tokio::task::spawn_blocking(move || networks::load(&directories, &device, cores()))
+            .await
+            .context("loading the models")??;
+        let state = state::open(options.database_url.as_deref(), output.path(), &options.job).await?;
+        output.remember(
+            &options.job,
+            volumes
+                .iter()
+                .map(|found| (found.volume.clone(), found.folder.clone())),
+        )?;
+        let source = Arc::new(FolderSource::new(volumes.iter().cloned()));
+        Ok(Self {
+            options,
+            output,
+            state,
+            models,
+            volumes,
+            source,
+        })
+    }
+
+    /// Runs the job to its end, or until the operator stops it.
+    pub async fn run(self) -> Result<Summary> {
+        let started = Instant::now();
+        let job = self.prepare_job().await?;
+        let artifacts = Arc::new(LocalStore::open(self.output.path()).await?);
+        let services = StageServices {
+            pages: self.source.clone(),
+            artifacts,
+            cpu: CpuPool::new(cores().get(), "cpu").context("cannot start the CPU threads")?,
+            models: self.models.clone(),
+            workers: cores().get(),
+            manifests: Some(self.output.path().join("manifests")),
+        };
+        let progress = Arc::new(ProgressBoard::default());
+        let orchestrator =
+            OrchestratorHandle::start(OrchestratorConfig::new(self.state.store.clone())).await?;
+        let node = NodeSupervisor::start(NodeConfig {
+            name: format!("local-{}", std::process::id()),
+            slots: HashMap::from([(Hardware::Cpu, SLOTS), (Hardware::Gpu, SLOTS)]),
+            registry: Arc::new(StageRegistry::new(&services)?),
+            progress: progress.clone(),
+            orchestrator: orchestrator.clone(),
+            force: self.options.force,
+        })
+        .await?;
+        let shown = CancellationToken::new();
+        let display = match self.options.quiet {
+            true => None,
+            false => Some(tokio::spawn(self.display(&progress).await?.run(shown.clone()))),
+        };
+
+        let interrupted = wait_for_end(&orchestrator, &job).await?;
+        shown.cancel();
+        if let Some(display) = display {
+            display.await.context("showing progress")?;
+        }
+        node.stop().await;
+        orchestrator.stop().await;
+        let wall_s = started.elapsed().as_secs_f64();
+        self.summary(job, &progress, interrupted, wall_s).await
+    }
+
+    /// Makes the job, or takes up the one of an earlier run: every volume starts over at the first stage, and the stages
+    /// themselves skip what still stands.
+    async fn prepare_job(&self) -> Result<Job> {
+        let store = &self.state.store;
+        let now = Utc::now();
+        let new = NewJob {
+            key: Some(self.state.job.clone()),
+            operation: "ocr".to_owned(),
+            pipeline: self.options.pipeline.clone(),
+            config: self.options.config.clone(),
+            max_attempts: MAX_ATTEMPTS,
+            volumes: self.volumes.iter().map(|found| found.volume.clone()).collect(),
+        };
+        if store.job(&self.state.job).await?.is_none() {
+            return Ok(store.create_job(&new, now).await?);
+        }
+        release_abandoned_leases(store, now).await?;
+        let job = store.reopen_job(&new).await?;
+        let wanted = |task: &Task| self.volumes.iter().any(|found| found.volume == task.volume);
+        let tasks = store.tasks(job.id).await?;
+        let reruns: Vec<Change> = tasks
+            .iter()
+            .filter(|task| wanted(task) && task.position != Position::Pending)
+            .map(|task| Change {
+                expected: Expected::of(task),
+                event: Event::Rerun {
+                    stage: job.pipeline.first().clone(),
+                },
+                metrics: None,
+                fingerprint: None,
+                results: None,
+            })
+            .collect();
+        for outcome in store.commit(&reruns, now).await? {
+            if let Outcome::Illegal(reason) = outcome {
+                anyhow::bail!("cannot take job {} up again with these stages: {reason}", job.key);
+            }
+        }
+        Ok(job)
+    }
+
+    async fn display(&self, progress: &Arc<ProgressBoard>) -> Result<ProgressDisplay> {
+        let interval = Duration::from_secs_f64(self.options.config.diagnostics_interval_s.max(1.0));
+        let stages = self.options.pipeline.stages().to_vec();
+        let limit = if self.options.config.limit == 0 {
+            usize::MAX
+        } else {
+            self.options.config.limit
+        };
+        let mut pages = 0;
+        for found in &self.volumes {
+            pages += self.source.pages(&found.volume).await?.len().min(limit) as u64;
+        }
+        Ok(ProgressDisplay::new(
+            progress.clone(),
+            stages,
+            (self.volumes.len() as u64, pages),
+            interval,
+        ))
+    }
+
+    async fn summary(
+        &self,
+        job: Job,
+        progress: &ProgressBoard,
+        interrupted: bool,
+        wall_s: f64,
+    ) -> Result<Summary> {
+        let store = &self.state.store;
+        let board = progress.snapshot();
+        let status = store
+            .job_by_id(job.id)
+            .await?
+            .map_or(job.status, |job| job.status);
+        let mut volumes = Vec::new();
+        for task in store.tasks(job.id).await? {
+            if !self.volumes.iter().any(|found| found.volume == task.volume) {
+                continue;
+            }
+            let first = (task.volume.clone(), self.options.pipeline.first().clone());
+            let pages = board.get(&first).copied().unwrap_or_default();
+            let read: u64 = board
+                .iter()
+                .filter(|((volume, stage), _)| *volume == task.volume && stage.as_str() != "reduce")
+                .map(|(_, progress)| progress.succeeded)
+                .max()
+                .unwrap_or(0);
+            let failed = task.status == TaskStatus::Failed;
+            volumes.push(VolumeSummary {
+                volume: task.volume.to_string(),
+                state: match &task.position {
+                    Position::Done => "done".to_owned(),
+                    position => format!("{position} {}", task.status.as_str()),
+                },
+                pages_read: read,
+                pages_skipped: pages.pages.saturating_sub(read + pages.failed),
+                results: store.volume_results(task.id).await?,
+                error: task.last_error.filter(|_| failed).map(|error| error.to_string()),
+            });
+        }
+        Ok(Summary {
+            job: job.key.to_string(),
+            status,
+            interrupted,
+            wall_s,
+            cpu_s: cpu_seconds(),
+            volumes,
+            out: self.output.path().to_owned(),
+            exported: Vec::new(),
+        })
+    }
+}
+
+/// Waits for the job to end. The first Ctrl-C (or SIGTERM) drains: pages in work are finished and checkpointed; the
+/// second kills. Returns whether the operator stopped it.
+async fn wait_for_end(orchestrator: &OrchestratorHandle, job: &Job) -> Result<bool> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut interrupts = signal(SignalKind::interrupt())?;
+    let mut terminations = signal(SignalKind::terminate())?;
+    tokio::select! {
+        end = orchestrator.job_end(job.id) => {
+            return match end? {
+                JobEnd::Settled(_) => Ok(false),
+                JobEnd::Abandoned => anyhow::bail!("the orchestrator stopped before the job did"),
+            };
+        }
+        _ = interrupts.recv() => {}
+        _ = terminations.recv() => {}
+    }
+    eprintln!("stopping after the pages in work; press Ctrl-C again to stop at once");
+    orchestrator.drain();
+    tokio::select! {
+        idle = orchestrator.idle(job.id) => idle?,
+        _ = interrupts.recv() => std::process::exit(130),
+        _ = terminations.recv() => std::process::exit(143),
+    }
+    Ok(true)
+}
+
+fn cores() -> NonZeroUsize {
+    std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
+}
+
+/// Processor time of this process so far.
+fn cpu_seconds() -> f64 {
+    use nix::sys::resource::{UsageWho, getrusage};
+    let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else {
+        return 0.0;
+    };
+    let seconds = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+    seconds(usage.user_time()) + seconds(usage.system_time())
+}

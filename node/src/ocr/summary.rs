@@ -1,0 +1,171 @@
+//! What `node ocr` says when it ends, as a table and as JSON, and the exit code that follows from it.
+
+use std::path::PathBuf;
+
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{Cell, CellAlignment, Table};
+use parkhang_actors::domain::{JobStatus, VolumeResults};
+use serde::Serialize;
+
+/// One volume of the summary.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct VolumeSummary {
+    pub volume: String,
+    /// Stage and status, `done` when all is done.
+    pub state: String,
+    pub pages_read: u64,
+    pub pages_skipped: u64,
+    pub results: Option<VolumeResults>,
+    pub error: Option<String>,
+}
+
+/// The end of a run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Summary {
+    pub job: String,
+    pub status: JobStatus,
+    /// Ended by the operator before the job did.
+    pub interrupted: bool,
+    pub wall_s: f64,
+    pub cpu_s: f64,
+    pub volumes: Vec<VolumeSummary>,
+    /// The output folder.
+    pub out: PathBuf,
+    pub exported: Vec<PathBuf>,
+}
+
+impl Summary {
+    /// Pages that failed, plus volumes that did.
+    pub fn failed(&self) -> u64 {
+        let pages: i64 = self
+            .volumes
+            .iter()
+            .filter_map(|v| v.results.as_ref())
+            .map(|r| i64::from(r.nb_errors))
+            .sum();
+        let volumes = self
+            .volumes
+            .iter()
+            .filter(|volume| volume.error.is_some())
+            .count();
+        u64::try_from(pages).unwrap_or(0) + volumes as u64
+    }
+
+    /// 0 when nothing failed, 130 when the operator ended it, else 1.
+    pub fn exit_code(&self) -> u8 {
+        match (self.interrupted, self.failed(), self.status) {
+            (true, ..) => 130,
+            (false, 0, JobStatus::Completed) => 0,
+            _ => 1,
+        }
+    }
+
+    pub fn table(&self) -> String {
+        let mut table = Table::new();
+        table.load_preset(UTF8_FULL_CONDENSED);
+        table.set_header([
+            "volume",
+            "state",
+            "pages",
+            "skipped",
+            "lines",
+            "characters",
+            "errors",
+            "confidence",
+        ]);
+        for volume in &self.volumes {
+            let results = volume.results.clone().unwrap_or_default();
+            let confidence = results
+                .confidence_mean
+                .map_or_else(|| "-".to_owned(), |mean| format!("{mean:.3}"));
+            let mut row = vec![Cell::new(&volume.volume), Cell::new(&volume.state)];
+            let numbers = [
+                results.total_images.to_string(),
+                volume.pages_skipped.to_string(),
+                results.total_lines.to_string(),
+                results.total_characters.to_string(),
+                results.nb_errors.to_string(),
+                confidence,
+            ];
+            row.extend(numbers.map(|number| Cell::new(number).set_alignment(CellAlignment::Right)));
+            table.add_row(row);
+        }
+        let mut text = format!("{table}\n");
+        for volume in &self.volumes {
+            if let Some(error) = &volume.error {
+                text += &format!("{}: {error}\n", volume.volume);
+            }
+        }
+        let read: u64 = self.volumes.iter().map(|volume| volume.pages_read).sum();
+        let skipped: u64 = self.volumes.iter().map(|volume| volume.pages_skipped).sum();
+        let rate = if self.wall_s > 0.0 {
+            60.0 * read as f64 / self.wall_s
+        } else {
+            0.0
+        };
+        text += &format!(
+            "job {} {}: {read} pages read, {skipped} skipped, {} failed; {:.1} s ({rate:.0} pages a minute), {:.1} CPU s\n",
+            self.job,
+            if self.interrupted {
+                "interrupted; run the same command again to go on"
+            } else {
+                self.status.as_str()
+            },
+            self.failed(),
+            self.wall_s,
+            self.cpu_s,
+        );
+        for path in &self.exported {
+            text += &format!("{}\n", path.display());
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn summary(status: JobStatus, nb_errors: i32, interrupted: bool) -> Summary {
+        let results = VolumeResults {
+            total_images: 3,
+            nb_errors,
+            ..VolumeResults::default()
+        };
+        let volume = VolumeSummary {
+            volume: "W1-I1".into(),
+            state: "done".into(),
+            pages_read: 3,
+            pages_skipped: 0,
+            results: Some(results),
+            error: None,
+        };
+        Summary {
+            job: "ocr".into(),
+            status,
+            interrupted,
+            wall_s: 2.0,
+            cpu_s: 3.0,
+            volumes: vec![volume],
+            out: PathBuf::from("out"),
+            exported: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn exit_codes() {
+        assert_eq!(summary(JobStatus::Completed, 0, false).exit_code(), 0);
+        assert_eq!(summary(JobStatus::Completed, 1, false).exit_code(), 1);
+        assert_eq!(summary(JobStatus::Failed, 0, false).exit_code(), 1);
+        assert_eq!(summary(JobStatus::Running, 0, true).exit_code(), 130);
+    }
+
+    #[test]
+    fn the_table_names_every_volume_and_the_rate() {
+        let text = summary(JobStatus::Completed, 1, false).table();
+        assert!(
+            text.contains("W1-I1") && text.contains("90 pages a minute"),
+            "{text}"
+        );
+    }
+}
