@@ -1,1 +1,10 @@
-//! x
+//! One binary for all integration tests, one module per theme: a link of this size takes seconds.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "test code fails by panicking"
+)]
+
+mod tidy;
