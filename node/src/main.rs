@@ -6,6 +6,7 @@
 )]
 
 mod cli;
+mod defaults;
 mod eval;
 mod export;
 mod networks;

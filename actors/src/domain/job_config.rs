@@ -106,9 +106,9 @@ pub struct JobConfig {
     /// Items of a stage in work at once; 0 takes what the node offers.
     pub workers: usize,
     pub order: ItemOrder,
-    /// Items submitted and not yet started; 0 is unlimited.
+    /// Items submitted beside those in work; 0 lets the stage choose.
     pub max_queue: usize,
-    /// Failed items after which a stage stops; 0 is unlimited.
+    /// Failed items that do not stop a stage; 0 is any number.
     pub error_budget: usize,
     pub diagnostics_interval_s: f64,
     /// Seconds an item may take; 0 is for ever.
@@ -286,5 +286,20 @@ mod tests {
             serde_json::from_str::<JobConfig>("{}").unwrap(),
             JobConfig::default()
         );
+    }
+
+    #[test]
+    fn the_documented_table_is_the_default() {
+        let page = include_str!("../../../docs/config.md");
+        let mut documented = Map::new();
+        for row in page.lines().filter(|line| line.starts_with("| `")) {
+            let cells: Vec<&str> = row.split('|').map(|cell| cell.trim().trim_matches('`')).collect();
+            let value = serde_json::from_str(cells[3]).unwrap();
+            documented.insert(cells[1].to_owned(), value);
+        }
+        let known = serde_json::to_value(JobConfig::default()).unwrap();
+        assert_eq!(documented.len(), known.as_object().unwrap().len());
+        let config: JobConfig = serde_json::from_value(Value::Object(documented)).unwrap();
+        assert_eq!(config, JobConfig::default());
     }
 }

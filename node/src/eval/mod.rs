@@ -10,12 +10,12 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use parkhang_actors::domain::JobConfig;
 use parkhang_actors::pages::{VolumeFolder, discover_volumes};
 use parkhang_actors::stage::ocr_pipeline;
 use parkhang_actors::storage::LocalStore;
 
 use crate::cli::EvalArgs;
+use crate::defaults::job_defaults;
 use crate::export::document::PageDocument;
 use crate::export::{load_volume, stored_volumes};
 use crate::ocr::{Session, SessionOptions};
@@ -55,7 +55,7 @@ pub async fn run(arguments: EvalArgs) -> Result<ExitCode> {
 }
 
 fn options(arguments: &EvalArgs, out: &Path) -> Result<SessionOptions> {
-    let config = JobConfig::default().with_overrides(arguments.config.iter().map(String::as_str))?;
+    let config = job_defaults()?.with_overrides(arguments.config.iter().map(String::as_str))?;
     Ok(SessionOptions {
         out: out.to_owned(),
         job: "eval".to_owned(),

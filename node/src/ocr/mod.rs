@@ -14,6 +14,7 @@ use parkhang_actors::pages::{FolderSource, PageSource, VolumeFolder, discover_vo
 use parkhang_actors::stage::ocr_pipeline;
 
 use crate::cli::OcrArgs;
+use crate::defaults::job_defaults;
 
 pub use output::read_note;
 pub use session::{Session, SessionOptions};
@@ -27,7 +28,7 @@ pub async fn run(arguments: OcrArgs) -> Result<ExitCode> {
     let mut pairs: Vec<String> = arguments.config.clone();
     pairs.extend(arguments.workers.map(|workers| format!("workers={workers}")));
     pairs.extend(arguments.limit.map(|limit| format!("limit={limit}")));
-    let config = JobConfig::default()
+    let config = job_defaults()?
         .with_overrides(pairs.iter().map(String::as_str))
         .context("--config")?;
     let pipeline = select_stages(arguments.stages.as_deref())?;
