@@ -9,7 +9,8 @@ use tracing::{info, warn};
 
 use super::mirror::Mirror;
 use super::reconcile::{Pass, PassError, PassLimits, reconcile};
-use crate::domain::{Fence, JobId, JobStatus};
+use crate::domain::{Fence, JobId, JobStatus, Task};
+use crate::policy::placement::{self, Decision};
 use crate::policy::retry;
 use crate::policy::transition::Event;
 use crate::stage::StageVerdict;
@@ -317,8 +318,9 @@ impl OrchestratorState {
 
     fn record(&self, report: Report, reply: RpcReplyPort<()>, myself: &ActorRef<OrchestratorMsg>) {
         let (store, mirror, myself) = (self.config.store.clone(), self.mirror.clone(), myself.clone());
+        let max_interruptions = self.config.max_interruptions;
         tokio::spawn(async move {
-            match change_for(&store, report, Utc::now()).await {
+            match change_for(&store, report, max_interruptions, Utc::now()).await {
                 Ok(change) => match mirror.commit(change).await {
                     Ok(Outcome::Applied(_)) => {}
                     Ok(Outcome::Fenced(_)) => info!("a stale report changed nothing"),
@@ -364,6 +366,7 @@ impl OrchestratorState {
 
     fn end_leases(&self, pool: PoolHandle, myself: &ActorRef<OrchestratorMsg>) {
         let (store, mirror, myself) = (self.config.store.clone(), self.mirror.clone(), myself.clone());
+        let max_interruptions = self.config.max_interruptions;
         tokio::spawn(async move {
             let open = match store.open_tasks().await {
                 Ok(open) => open,
@@ -376,7 +379,7 @@ impl OrchestratorState {
                     .is_some_and(|lease| lease.worker == pool.worker)
             });
             let changes = held
-                .map(|(task, _)| plain(Expected::of(task), Event::Interrupted))
+                .map(|(task, _)| plain(Expected::of(task), lost_lease(task, max_interruptions)))
                 .collect();
             // Both fail only when the orchestrator has stopped.
             let _ = mirror.commit_all(changes).await;
@@ -393,6 +396,7 @@ impl OrchestratorState {
 async fn change_for(
     store: &Arc<dyn StateStore>,
     report: Report,
+    max_interruptions: i32,
     now: DateTime<Utc>,
 ) -> Result<Change, StateError> {
     let Report { fence, verdict } = report;
@@ -404,7 +408,13 @@ async fn change_for(
             fingerprint: success.fingerprint,
             results: success.results,
         },
-        None => plain(Expected::Lease(fence), Event::Interrupted),
+        None => {
+            let task = store.task(fence.task).await?;
+            let held = task.filter(|task| task.fence().as_ref() == Some(&fence));
+            // A lease that is over is fenced off by the store, whatever the event.
+            let event = held.map_or(Event::Interrupted, |task| lost_lease(&task, max_interruptions));
+            plain(Expected::Lease(fence), event)
+        }
         Some(StageVerdict::Interrupted) => plain(Expected::Lease(fence), Event::Released),
         Some(StageVerdict::Failed(error)) => {
             let base = match store.task(fence.task).await? {
@@ -420,6 +430,14 @@ async fn change_for(
             plain(Expected::Lease(fence), Event::Failed { error, not_before })
         }
     })
+}
+
+/// What the death of a worker means for its task: another try, or quarantine when it has had too many.
+fn lost_lease(task: &Task, max_interruptions: i32) -> Event {
+    match placement::lost_lease(task, max_interruptions) {
+        Decision::Quarantine(_, error) => Event::Quarantined { error },
+        _ => Event::Interrupted,
+    }
 }
 
 fn plain(expected: Expected, event: Event) -> Change {
