@@ -17,7 +17,7 @@ use parkhang_actors::storage::LocalStore;
 use crate::cli::EvalArgs;
 use crate::defaults::job_defaults;
 use crate::export::document::PageDocument;
-use crate::export::{load_volume, stored_volumes};
+use crate::export::{load_volume, require_text, stored_volumes};
 use crate::ocr::{Session, SessionOptions};
 use matching::match_lines;
 use report::{PageScore, Report};
@@ -91,7 +91,9 @@ async fn score_folder(out: &Path, truth: &[TruePage]) -> Result<Report> {
         .await
         .with_context(|| format!("cannot read {}", out.display()))?;
     let mut pages: HashMap<String, PageDocument> = HashMap::new();
-    for volume in stored_volumes(&store, out, &[]).await? {
+    let volumes = stored_volumes(&store, out, &[]).await?;
+    require_text(&volumes, out)?;
+    for volume in volumes {
         if let Some(document) = load_volume(&store, &volume).await? {
             pages.extend(
                 document

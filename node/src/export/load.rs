@@ -26,7 +26,7 @@ pub struct StoredVolume {
     pub source: Option<PathBuf>,
 }
 
-/// The volumes that an output folder knows, or those of them that are named.
+/// The volumes of an output folder that have text, or those of them that are named.
 pub async fn stored_volumes(store: &LocalStore, out: &Path, only: &[String]) -> Result<Vec<StoredVolume>> {
     let note =
         read_note(out)?.with_context(|| format!("{} is no output folder of `node ocr`", out.display()))?;
@@ -50,13 +50,17 @@ pub async fn stored_volumes(store: &LocalStore, out: &Path, only: &[String]) -> 
             });
         }
     }
-    if volumes.is_empty() {
-        bail!(
-            "{} holds no text yet: `node ocr` has not finished the ocr stage there",
-            out.display()
-        );
-    }
     Ok(volumes)
+}
+
+/// Refuses an output folder without text, for commands that are about nothing else.
+pub fn require_text<T>(found: &[T], out: &Path) -> Result<()> {
+    anyhow::ensure!(
+        !found.is_empty(),
+        "{} holds no text yet: `node ocr` has not finished the ocr stage there",
+        out.display()
+    );
+    Ok(())
 }
 
 /// A volume's document; `None` when it has no results yet.
