@@ -7,4 +7,7 @@
     reason = "test code fails by panicking"
 )]
 
+mod cluster;
+mod flaky_store;
+mod new_stage;
 mod tidy;

@@ -1,0 +1,105 @@
+//! Scans that cannot be read, among scans that can.
+
+use std::path::Path;
+
+use parkhang_actors::artifact::{ErrorRow, LineDetectionRow, OcrResultRow};
+use parkhang_actors::domain::ErrorCategory;
+
+use crate::support::{Desk, finish, node, rows, small_page, workspace};
+
+fn fixture(name: &str) -> Vec<u8> {
+    std::fs::read(workspace().join("models/tests/fixtures/decode").join(name)).unwrap()
+}
+
+/// One page that can be read and those that cannot.
+fn desk() -> (Desk, Vec<&'static str>) {
+    let desk = Desk::new();
+    desk.put("good.tif", &small_page());
+    let bad = [
+        ("empty", "jpg", Vec::new()),
+        ("cut", "jpg", fixture("gray.jpg")[..2000].to_vec()),
+        ("cut_png", "png", fixture("rgb.png")[..150].to_vec()),
+        ("cut_tiff", "tif", fixture("gray_lzw.tif")[..100].to_vec()),
+        (
+            "html",
+            "jpg",
+            b"<!DOCTYPE html><html><body>404</body></html>".to_vec(),
+        ),
+        ("float", "tif", fixture("float.tif")),
+        (
+            "garbage",
+            "png",
+            (0..4096u32).map(|n| (n * 167 % 251) as u8).collect(),
+        ),
+    ];
+    for (name, extension, bytes) in &bad {
+        desk.put(&format!("{name}.{extension}"), bytes);
+    }
+    (desk, bad.map(|(name, ..)| name).to_vec())
+}
+
+#[test]
+fn bad_scans_are_named_and_the_good_one_is_read() {
+    let (desk, mut bad) = desk();
+    let run = desk.read(&["--export", "text,html"]).exits(1);
+    assert_eq!(run.json()["volumes"][0]["results"]["nb_errors"], bad.len());
+
+    let layout = desk.layout();
+    let stage = "line_detection".to_owned().try_into().unwrap();
+    let errors: Vec<ErrorRow> = rows(&desk.out(), &layout.errors(&stage));
+    let mut named: Vec<&str> = errors.iter().map(|row| row.image_name.as_str()).collect();
+    named.sort_unstable();
+    bad.sort_unstable();
+    assert_eq!(named, bad);
+    for error in &errors {
+        assert_eq!(error.category, ErrorCategory::Input, "{error:?}");
+        assert_eq!(error.attempts, 1, "bad input is not tried again: {error:?}");
+    }
+    let lines: Vec<OcrResultRow> = rows(&desk.out(), &layout.ocr_results());
+    assert_eq!(lines.len(), 7);
+    assert!(lines.iter().all(|line| line.image_name == "good"));
+    let html = std::fs::read_to_string(desk.out().join("export/html/W1-I1.html")).unwrap();
+    for error in &errors {
+        assert!(
+            html.contains(&error.image_name),
+            "{} is missing from the viewer",
+            error.image_name
+        );
+    }
+
+    let blank = desk.out().with_file_name("blank");
+    desk.read_into(&blank, &["--config", "on_item_error=blank"])
+        .exits(1);
+    let pages: Vec<LineDetectionRow> = rows(&blank, &layout.line_detection());
+    assert_eq!(pages.len(), bad.len() + 1, "blank keeps the page");
+
+    let fail = desk.out().with_file_name("fail");
+    let failed = desk
+        .read_into(&fail, &["--config", "on_item_error=fail"])
+        .exits(1);
+    assert_eq!(failed.json()["status"], "failed");
+    assert!(failed.json()["volumes"][0]["error"].is_string());
+}
+
+#[test]
+fn what_holds_no_scans_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("page.jpg");
+    let empty = folder.path().join("empty");
+    std::fs::write(&file, small_page()).unwrap();
+    std::fs::create_dir(&empty).unwrap();
+    let refused = |pages: &Path, why: &str| {
+        let mut command = node(["ocr", "--out"]);
+        command.arg(folder.path().join("out")).arg(pages);
+        let run = finish(command).exits(1);
+        assert!(run.stderr.contains(why), "{}", run.stderr);
+        assert!(
+            run.stderr.contains(&pages.display().to_string()),
+            "{}",
+            run.stderr
+        );
+    };
+    refused(&empty, "holds no page images");
+    refused(&folder.path().join("missing"), "does not exist");
+    refused(&file, "is a file");
+}

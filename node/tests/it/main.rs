@@ -1,0 +1,15 @@
+//! `node` as an operator runs it: real processes over real pages, each test with an output folder of its own.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "test code fails by panicking"
+)]
+
+mod bad_input;
+mod commands;
+mod interrupted;
+mod repeated;
+mod sample;
+mod support;

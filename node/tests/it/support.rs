@@ -1,0 +1,266 @@
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use parkhang_actors::artifact::{ArtifactLayout, ArtifactRow, VolumeLayout, read_table};
+use parkhang_actors::domain::{JobKey, VolumeId};
+use parkhang_actors::storage::{ArtifactKey, LocalStore};
+use serde_json::Value;
+
+/// Longest that a test waits for a process to do what it must.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+pub(crate) const VOLUME: &str = "W1-I1";
+
+pub(crate) fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+pub(crate) fn sample() -> PathBuf {
+    workspace().join("tests/fixtures/sample")
+}
+
+/// A woodblock page of seven lines; the smallest of the sample.
+pub(crate) fn small_page() -> Vec<u8> {
+    std::fs::read(sample().join("W0PARKHANG-I0SAMPLE/mme_img2.tif")).unwrap()
+}
+
+/// Scans in `PAGES/W1-I1`, to be read into `OUT`; gone with the test.
+pub(crate) struct Desk {
+    folder: tempfile::TempDir,
+}
+
+impl Desk {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join("pages").join(VOLUME)).unwrap();
+        Self { folder }
+    }
+
+    /// So many pages that look alike and differ in their bytes: readers of TIFF do not look behind its last strip.
+    pub(crate) fn with_pages(count: u8) -> Self {
+        let desk = Self::new();
+        for number in 0..count {
+            let mut page = small_page();
+            page.push(number);
+            desk.put(&format!("page{number:02}.tif"), &page);
+        }
+        desk
+    }
+
+    pub(crate) fn put(&self, name: &str, bytes: &[u8]) {
+        std::fs::write(self.pages().join(VOLUME).join(name), bytes).unwrap();
+    }
+
+    pub(crate) fn pages(&self) -> PathBuf {
+        self.folder.path().join("pages")
+    }
+
+    pub(crate) fn out(&self) -> PathBuf {
+        self.folder.path().join("out")
+    }
+
+    /// Reads the pages into OUT.
+    pub(crate) fn read(&self, options: &[&str]) -> Finished {
+        self.read_into(&self.out(), options)
+    }
+
+    pub(crate) fn read_into(&self, out: &Path, options: &[&str]) -> Finished {
+        finish(self.command(out, options))
+    }
+
+    pub(crate) fn start(&self, options: &[&str]) -> Running {
+        Running::start(self.command(&self.out(), options))
+    }
+
+    fn command(&self, out: &Path, options: &[&str]) -> Command {
+        let mut command = node(["ocr", "--json"]);
+        command.arg(self.pages()).arg("--out").arg(out).args(options);
+        command
+    }
+
+    pub(crate) fn layout(&self) -> VolumeLayout {
+        layout(VOLUME)
+    }
+
+    /// Status of each page in the record of a stage's last run.
+    pub(crate) fn manifest(&self, stage: &str) -> BTreeMap<String, String> {
+        let name = format!("manifests/ocr/{VOLUME}/parkhang.{stage}.manifest.jsonl");
+        let Ok(text) = std::fs::read_to_string(self.out().join(name)) else {
+            return BTreeMap::new();
+        };
+        // A process that was killed may leave half a line.
+        text.lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+            .map(|row| {
+                let field = |name: &str| row[name].as_str().unwrap().to_owned();
+                (field("doc_id"), field("status"))
+            })
+            .collect()
+    }
+
+    /// How many pages a stage's last run made rather than took over.
+    pub(crate) fn made(&self, stage: &str) -> usize {
+        self.manifest(stage)
+            .values()
+            .filter(|status| *status == "success")
+            .count()
+    }
+}
+
+pub(crate) fn layout(volume: &str) -> VolumeLayout {
+    let volume: VolumeId = volume.parse().unwrap();
+    ArtifactLayout::bdrc_v2(&JobKey::new("ocr").unwrap()).volume(&volume)
+}
+
+/// `node` with arguments, away from the state that the surroundings may name.
+pub(crate) fn node<const N: usize>(arguments: [&str; N]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_node"));
+    command
+        .args(arguments)
+        .env_remove("DATABASE_URL")
+        .env_remove("PARKHANG_LOG");
+    command
+}
+
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Finished {
+    #[track_caller]
+    pub(crate) fn exits(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{}{}", self.stdout, self.stderr);
+        self
+    }
+
+    /// Standard output, which must be one JSON value.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {}", self.stdout))
+    }
+
+    /// A number of the summary's only volume.
+    #[track_caller]
+    pub(crate) fn count(&self, field: &str) -> u64 {
+        self.json()["volumes"][0][field].as_u64().unwrap()
+    }
+}
+
+pub(crate) fn finish(mut command: Command) -> Finished {
+    command.output().unwrap().into()
+}
+
+impl From<Output> for Finished {
+    fn from(output: Output) -> Self {
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}
+
+/// A process at work. Killed when dropped, so that a failing test leaves none behind.
+pub(crate) struct Running {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Running {
+    fn start(mut command: Command) -> Self {
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            for line in stderr.lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { child, lines }
+    }
+
+    /// Returns once `condition` holds, looking whenever the process says something and a hundred times a second.
+    #[track_caller]
+    pub(crate) fn wait_until(&mut self, what: &str, condition: impl Fn() -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        let mut said = Vec::new();
+        while !condition() {
+            assert!(Instant::now() < deadline, "waited too long until {what}");
+            match self.lines.recv_timeout(Duration::from_millis(10)) {
+                Ok(line) => said.push(line),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => panic!("ended before {what}: {}", said.join("\n")),
+            }
+        }
+    }
+
+    pub(crate) fn id(&self) -> String {
+        self.child.id().to_string()
+    }
+
+    /// SIGKILL.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    pub(crate) fn exit_code(mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Both fail when it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The rows of a table in an output folder.
+pub(crate) fn rows<R: ArtifactRow>(out: &Path, key: &ArtifactKey) -> Vec<R> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let store = LocalStore::open(out).await.unwrap();
+        read_table::<R>(&store, key).await.unwrap().rows
+    })
+}
+
+/// Every file below a folder, by its path there.
+pub(crate) fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    fn gather(root: &Path, folder: &Path, found: &mut BTreeMap<PathBuf, Vec<u8>>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                gather(root, &path, found);
+            } else {
+                let name = path.strip_prefix(root).unwrap().to_owned();
+                found.insert(name, std::fs::read(&path).unwrap());
+            }
+        }
+    }
+    let mut found = BTreeMap::new();
+    gather(folder, folder, &mut found);
+    found
+}
+
+/// Fails naming the files that differ, not their bytes.
+#[track_caller]
+pub(crate) fn assert_same_files(one: &Path, other: &Path) {
+    let (one, other) = (files(one), files(other));
+    assert!(!one.is_empty());
+    assert_eq!(one.keys().collect::<Vec<_>>(), other.keys().collect::<Vec<_>>());
+    for (name, bytes) in &one {
+        assert!(other[name] == *bytes, "{} differs", name.display());
+    }
+}

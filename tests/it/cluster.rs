@@ -1,0 +1,232 @@
+//! Orchestrator, node and pools in one process, over stages that do as they are told and a store in memory.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use chrono::Utc;
+use parkhang_actors::domain::{
+    ErrorCategory, Hardware, Job, JobConfig, JobStatus, NewJob, Pipeline, Position, StageError, StageName,
+    StageRunStatus, Task, TaskStatus,
+};
+use parkhang_actors::orchestrator::{JobEnd, OrchestratorConfig, OrchestratorHandle};
+use parkhang_actors::stage::{StageContext, StageLogic, StageRegistry, StageReport, StageVerdict};
+use parkhang_actors::state::{MemoryStore, StateStore};
+use parkhang_actors::storage::MemoryStore as MemoryArtifacts;
+use parkhang_actors::supervisor::{NodeConfig, NodeSupervisor};
+use parkhang_actors::telemetry::ProgressBoard;
+use tokio::sync::Notify;
+
+use crate::flaky_store::FlakyStore;
+use crate::new_stage::Syllables;
+
+/// What a stage of these tests does.
+#[derive(Debug)]
+enum Deed {
+    Succeed,
+    Panic,
+    Fail,
+    /// Says that it runs, and runs until it is drained.
+    UntilDrained(Arc<Notify>),
+}
+
+#[derive(Debug)]
+struct Told {
+    name: StageName,
+    deed: Deed,
+    runs: Arc<AtomicUsize>,
+}
+
+#[async_trait]
+impl StageLogic for Told {
+    fn name(&self) -> StageName {
+        self.name.clone()
+    }
+
+    fn hardware(&self) -> Hardware {
+        Hardware::Cpu
+    }
+
+    async fn run(&self, context: StageContext) -> StageVerdict {
+        self.runs.fetch_add(1, Ordering::Relaxed);
+        match &self.deed {
+            Deed::Succeed => StageVerdict::Succeeded(StageReport::default()),
+            Deed::Panic => panic!("as told"),
+            Deed::Fail => StageVerdict::Failed(StageError::new(
+                self.name.as_str(),
+                ErrorCategory::Network,
+                "as told",
+            )),
+            Deed::UntilDrained(running) => {
+                running.notify_one();
+                context.drain.cancelled().await;
+                StageVerdict::Interrupted
+            }
+        }
+    }
+}
+
+fn name(stage: &str) -> StageName {
+    StageName::new(stage).unwrap()
+}
+
+/// A stage, and how often it has run.
+fn told(stage: &str, deed: Deed) -> (Arc<dyn StageLogic>, Arc<AtomicUsize>) {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let logic = Told {
+        name: name(stage),
+        deed,
+        runs: runs.clone(),
+    };
+    (Arc::new(logic), runs)
+}
+
+/// One process with these stages, and a job of two volumes that goes through all of them.
+struct Cluster {
+    store: Arc<dyn StateStore>,
+    orchestrator: OrchestratorHandle,
+    node: NodeSupervisor,
+    job: Job,
+}
+
+impl Cluster {
+    async fn start(store: Arc<dyn StateStore>, stages: Vec<Arc<dyn StageLogic>>) -> Self {
+        let names = stages.iter().map(|stage| stage.name()).collect();
+        let new = NewJob {
+            key: None,
+            operation: "test".to_owned(),
+            pipeline: Pipeline::new(names).unwrap(),
+            config: JobConfig {
+                retry_backoff_s: 0.01,
+                ..JobConfig::default()
+            },
+            max_attempts: 3,
+            volumes: ["W1-I1", "W1-I2"].map(|volume| volume.parse().unwrap()).to_vec(),
+        };
+        let job = store.create_job(&new, Utc::now()).await.unwrap();
+        let mut config = OrchestratorConfig::new(store.clone());
+        config.max_interruptions = 2;
+        let orchestrator = OrchestratorHandle::start(config).await.unwrap();
+        let node = NodeSupervisor::start(NodeConfig {
+            name: "test".to_owned(),
+            slots: HashMap::from([(Hardware::Cpu, 1)]),
+            registry: Arc::new(StageRegistry::of(stages)),
+            progress: Arc::new(ProgressBoard::default()),
+            orchestrator: orchestrator.clone(),
+            force: false,
+        })
+        .await
+        .unwrap();
+        Self {
+            store,
+            orchestrator,
+            node,
+            job,
+        }
+    }
+
+    async fn ends(&self, status: JobStatus) -> Vec<Task> {
+        let end = self.orchestrator.job_end(self.job.id).await.unwrap();
+        assert_eq!(end, JobEnd::Settled(status));
+        self.store.tasks(self.job.id).await.unwrap()
+    }
+
+    async fn stop(self) {
+        self.node.stop().await;
+        self.orchestrator.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn stages_run_in_order_and_once() {
+    let store = Arc::new(MemoryStore::new());
+    let (first, firsts) = told("first", Deed::Succeed);
+    let (second, seconds) = told("second", Deed::Succeed);
+    let cluster = Cluster::start(store.clone(), vec![first, second]).await;
+    for task in cluster.ends(JobStatus::Completed).await {
+        assert_eq!((task.position, task.status), (Position::Done, TaskStatus::Done));
+        let runs = store.stage_runs(task.id).await.unwrap();
+        let stages: Vec<&str> = runs.iter().map(|run| run.fence.stage.as_str()).collect();
+        assert_eq!(stages, ["first", "second"]);
+        assert!(runs[0].ended_at.unwrap() <= runs[1].started_at);
+    }
+    assert_eq!(firsts.load(Ordering::Relaxed), 2);
+    assert_eq!(seconds.load(Ordering::Relaxed), 2);
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn a_volume_whose_stage_panics_is_tried_again_and_set_aside() {
+    let store = Arc::new(MemoryStore::new());
+    let (stage, runs) = told("stage", Deed::Panic);
+    let cluster = Cluster::start(store.clone(), vec![stage]).await;
+    for task in cluster.ends(JobStatus::Failed).await {
+        assert_eq!(task.status, TaskStatus::Failed);
+        assert_eq!(task.last_error.unwrap().category, ErrorCategory::Poison);
+        let history = store.stage_runs(task.id).await.unwrap();
+        let ends: Vec<StageRunStatus> = history.iter().map(|run| run.status).collect();
+        assert_eq!(ends, [StageRunStatus::Interrupted, StageRunStatus::Failed]);
+    }
+    assert_eq!(runs.load(Ordering::Relaxed), 4);
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn a_stage_that_fails_backs_off_and_gives_up() {
+    let store = Arc::new(MemoryStore::new());
+    let (stage, runs) = told("stage", Deed::Fail);
+    let cluster = Cluster::start(store.clone(), vec![stage]).await;
+    for task in cluster.ends(JobStatus::Failed).await {
+        assert_eq!((task.status, task.attempts), (TaskStatus::Failed, 3));
+        assert_eq!(task.last_error.unwrap().message, "as told");
+        let history = store.stage_runs(task.id).await.unwrap();
+        assert!(history.iter().all(|run| run.status == StageRunStatus::Failed));
+    }
+    assert_eq!(runs.load(Ordering::Relaxed), 6);
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn a_drain_releases_leases_and_charges_nothing() {
+    let running = Arc::new(Notify::new());
+    let (stage, _) = told("stage", Deed::UntilDrained(running.clone()));
+    let cluster = Cluster::start(Arc::new(MemoryStore::new()), vec![stage]).await;
+    running.notified().await;
+    cluster.orchestrator.drain();
+    cluster.orchestrator.idle(cluster.job.id).await.unwrap();
+    for task in cluster.store.tasks(cluster.job.id).await.unwrap() {
+        assert_eq!((task.fence(), task.attempts, task.interruptions), (None, 0, 0));
+        assert_ne!(task.status, TaskStatus::Failed);
+    }
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn a_store_that_is_away_for_a_while_loses_nothing() {
+    let store = Arc::new(FlakyStore::new(3));
+    let (stage, runs) = told("stage", Deed::Succeed);
+    let cluster = Cluster::start(store.clone(), vec![stage]).await;
+    for task in cluster.ends(JobStatus::Completed).await {
+        assert_eq!((task.status, task.attempts), (TaskStatus::Done, 0));
+    }
+    assert_eq!(store.refused(), 3);
+    assert_eq!(runs.load(Ordering::Relaxed), 2, "what was done is not done again");
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn the_example_stage_of_the_contributors_guide_runs() {
+    let stage = Syllables {
+        name: name("syllables"),
+        store: Arc::new(MemoryArtifacts::default()),
+    };
+    let cluster = Cluster::start(Arc::new(MemoryStore::new()), vec![Arc::new(stage)]).await;
+    // There is no text to count in: the example says so, and is taken at its word.
+    for task in cluster.ends(JobStatus::Failed).await {
+        let error = task.last_error.unwrap();
+        assert_eq!(error.stage, "syllables");
+        assert!(error.message.contains("ocr_results.parquet"), "{error}");
+    }
+    cluster.stop().await;
+}

@@ -1,0 +1,104 @@
+//! A state store that refuses some commits after its first, as a database does that is being restarted.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use parkhang_actors::domain::{
+    Job, JobId, JobKey, JobStatus, NewJob, StageRun, Task, TaskId, VolumeId, VolumeResults,
+};
+use parkhang_actors::state::{Change, Heartbeat, MemoryStore, Outcome, StateError, StateStore};
+
+#[derive(Debug)]
+pub(crate) struct FlakyStore {
+    inner: MemoryStore,
+    refusals: usize,
+    commits: AtomicUsize,
+}
+
+impl FlakyStore {
+    pub(crate) fn new(refusals: usize) -> Self {
+        Self {
+            inner: MemoryStore::new(),
+            refusals,
+            commits: AtomicUsize::new(0),
+        }
+    }
+
+    pub(crate) fn refused(&self) -> usize {
+        self.commits
+            .load(Ordering::Relaxed)
+            .saturating_sub(1)
+            .min(self.refusals)
+    }
+}
+
+#[async_trait]
+impl StateStore for FlakyStore {
+    async fn commit(&self, changes: &[Change], now: DateTime<Utc>) -> Result<Vec<Outcome>, StateError> {
+        // The first lease goes through; the outage meets what follows.
+        let commit = self.commits.fetch_add(1, Ordering::Relaxed);
+        if (1..=self.refusals).contains(&commit) {
+            return Err(StateError::Unavailable("restarting".to_owned()));
+        }
+        self.inner.commit(changes, now).await
+    }
+
+    async fn create_job(&self, job: &NewJob, now: DateTime<Utc>) -> Result<Job, StateError> {
+        self.inner.create_job(job, now).await
+    }
+
+    async fn reopen_job(&self, job: &NewJob) -> Result<Job, StateError> {
+        self.inner.reopen_job(job).await
+    }
+
+    async fn job(&self, key: &JobKey) -> Result<Option<Job>, StateError> {
+        self.inner.job(key).await
+    }
+
+    async fn job_by_id(&self, id: JobId) -> Result<Option<Job>, StateError> {
+        self.inner.job_by_id(id).await
+    }
+
+    async fn add_volumes(&self, id: JobId, volumes: &[VolumeId]) -> Result<u64, StateError> {
+        self.inner.add_volumes(id, volumes).await
+    }
+
+    async fn set_job_status(
+        &self,
+        id: JobId,
+        status: JobStatus,
+        now: DateTime<Utc>,
+    ) -> Result<(), StateError> {
+        self.inner.set_job_status(id, status, now).await
+    }
+
+    async fn tasks(&self, job: JobId) -> Result<Vec<Task>, StateError> {
+        self.inner.tasks(job).await
+    }
+
+    async fn task(&self, id: TaskId) -> Result<Option<Task>, StateError> {
+        self.inner.task(id).await
+    }
+
+    async fn open_tasks(&self) -> Result<Vec<(Task, Arc<Job>)>, StateError> {
+        self.inner.open_tasks().await
+    }
+
+    async fn renew_leases(&self, beats: &[Heartbeat]) -> Result<Vec<bool>, StateError> {
+        self.inner.renew_leases(beats).await
+    }
+
+    async fn settle_jobs(&self, now: DateTime<Utc>) -> Result<Vec<Job>, StateError> {
+        self.inner.settle_jobs(now).await
+    }
+
+    async fn stage_runs(&self, task: TaskId) -> Result<Vec<StageRun>, StateError> {
+        self.inner.stage_runs(task).await
+    }
+
+    async fn volume_results(&self, task: TaskId) -> Result<Option<VolumeResults>, StateError> {
+        self.inner.volume_results(task).await
+    }
+}

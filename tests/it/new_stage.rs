@@ -1,0 +1,42 @@
+//! `syllables`: counts the syllables of a volume. It reads what `ocr` wrote and writes no artifact of its own.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use parkhang_actors::artifact::{ArtifactLayout, OcrResultRow, read_table};
+use parkhang_actors::domain::{Hardware, StageError, StageName};
+use parkhang_actors::stage::{StageContext, StageLogic, StageReport, StageVerdict};
+use parkhang_actors::storage::ArtifactStore;
+use serde_json::json;
+
+#[derive(Debug)]
+pub(crate) struct Syllables {
+    pub(crate) name: StageName,
+    pub(crate) store: Arc<dyn ArtifactStore>,
+}
+
+#[async_trait]
+impl StageLogic for Syllables {
+    fn name(&self) -> StageName {
+        self.name.clone()
+    }
+
+    fn hardware(&self) -> Hardware {
+        Hardware::Cpu
+    }
+
+    async fn run(&self, context: StageContext) -> StageVerdict {
+        let assignment = &context.assignment;
+        let layout = ArtifactLayout::bdrc_v2(&assignment.job.key).volume(&assignment.task.volume);
+        match read_table::<OcrResultRow>(self.store.as_ref(), &layout.ocr_results()).await {
+            Ok(lines) => {
+                let syllables: usize = lines.rows.iter().map(|line| line.segments.len()).sum();
+                StageVerdict::Succeeded(StageReport {
+                    metrics: json!({ "syllables": syllables }),
+                    ..StageReport::default()
+                })
+            }
+            Err(error) => StageVerdict::Failed(StageError::new(self.name.as_str(), error.category(), error)),
+        }
+    }
+}
