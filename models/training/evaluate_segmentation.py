@@ -23,16 +23,8 @@ import numpy as np
 import torch
 
 from page_preparation import TILE, frame_size, prepare, stitch, tiles
-from render_pages import (
-    ABOVE_HEAD,
-    BELOW_HEAD,
-    Corpus,
-    band_pitch,
-    font_metrics,
-    font_paths,
-    load_font,
-    render_page,
-)
+from page_drawing import ABOVE_HEAD, BELOW_HEAD, Corpus, band_pitch, font_metrics, font_paths, load_font
+from render_pages import render_page
 from train_segmentation import load
 
 

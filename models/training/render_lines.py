@@ -19,27 +19,24 @@ import numpy as np
 from PIL import ImageFont
 
 from page_preparation import LINEAR
-from render_pages import (
+from page_drawing import (
     ABOVE_HEAD,
     BELOW_HEAD,
     CURSIVE_FONTS,
-    HELD_OUT_FONTS,
     Canvas,
     Corpus,
+    HELD_OUT_FONTS,
     Line,
     Style,
     band_pitch,
-    bilevel_scan,
     fill_line,
     font_metrics,
     font_paths,
     font_size_for,
-    grey_scan,
-    inked,
     pick_style,
-    rule,
-    smooth_noise,
 )
+from page_layouts import rule
+from scan_effects import bilevel_scan, grey_scan, inked, smooth_noise
 
 HEIGHT = 64
 SMALLEST_WIDTH = 16

@@ -204,14 +204,12 @@ impl Session {
             if !self.volumes.iter().any(|found| found.volume == task.volume) {
                 continue;
             }
-            let first = (task.volume.clone(), self.options.pipeline.first().clone());
-            let pages = board.get(&first).copied().unwrap_or_default();
-            let read: u64 = board
-                .iter()
-                .filter(|((volume, stage), _)| *volume == task.volume && stage.as_str() != "reduce")
-                .map(|(_, progress)| progress.succeeded)
-                .max()
-                .unwrap_or(0);
+            let stages = || {
+                let own = board
+                    .iter()
+                    .filter(|((volume, stage), _)| *volume == task.volume && stage.as_str() != "reduce");
+                own.map(|(_, progress)| progress)
+            };
             let failed = task.status == TaskStatus::Failed;
             volumes.push(VolumeSummary {
                 volume: task.volume.to_string(),
@@ -219,8 +217,9 @@ impl Session {
                     Position::Done => "done".to_owned(),
                     position => format!("{position} {}", task.status.as_str()),
                 },
-                pages_read: read,
-                pages_skipped: pages.pages.saturating_sub(read + pages.failed),
+                pages_read: stages().map(|progress| progress.succeeded).max().unwrap_or(0),
+                // Pages for which no stage had anything to do.
+                pages_skipped: stages().map(|progress| progress.skipped).min().unwrap_or(0),
                 results: store.volume_results(task.id).await?,
                 error: task.last_error.filter(|_| failed).map(|error| error.to_string()),
             });
