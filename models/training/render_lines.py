@@ -30,7 +30,6 @@ from page_drawing import (
     Style,
     band_pitch,
     fill_line,
-    font_metrics,
     font_paths,
     font_size_for,
     pick_style,

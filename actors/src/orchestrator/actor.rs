@@ -1,3 +1,4 @@
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use tracing::{info, warn};
 
 use super::mirror::Mirror;
 use super::reconcile::{Pass, PassError, PassLimits, reconcile};
-use crate::domain::{Fence, JobId, JobStatus, Task};
+use crate::domain::{Fence, JobId, JobStatus, StageName, StageRun, StageRunStatus, Task};
 use crate::policy::placement::{self, Decision};
 use crate::policy::retry;
 use crate::policy::transition::Event;
@@ -401,13 +402,20 @@ async fn change_for(
 ) -> Result<Change, StateError> {
     let Report { fence, verdict } = report;
     Ok(match verdict {
-        Some(StageVerdict::Succeeded(success)) => Change {
-            expected: Expected::Lease(fence),
-            event: Event::Succeeded,
-            metrics: Some(success.metrics),
-            fingerprint: success.fingerprint,
-            results: success.results,
-        },
+        Some(StageVerdict::Succeeded(success)) => {
+            let mut results = success.results;
+            if let Some(results) = &mut results {
+                let runs = store.stage_runs(fence.task).await?;
+                results.processing_duration_ms = processing_ms(&runs, &fence, now);
+            }
+            Change {
+                expected: Expected::Lease(fence),
+                event: Event::Succeeded,
+                metrics: Some(success.metrics),
+                fingerprint: success.fingerprint,
+                results,
+            }
+        }
         None => {
             let task = store.task(fence.task).await?;
             let held = task.filter(|task| task.fence().as_ref() == Some(&fence));
@@ -430,6 +438,25 @@ async fn change_for(
             plain(Expected::Lease(fence), Event::Failed { error, not_before })
         }
     })
+}
+
+/// Time that the stages of a task took: the last completed run of each, and the run of `current` up to `now`.
+fn processing_ms(runs: &[StageRun], current: &Fence, now: DateTime<Utc>) -> f32 {
+    let mut by_stage: HashMap<&StageName, chrono::Duration> = HashMap::new();
+    for run in runs {
+        let ended = match run.status {
+            StageRunStatus::Done => run.ended_at,
+            StageRunStatus::Running if run.fence == *current => Some(now),
+            _ => None,
+        };
+        if let Some(ended) = ended {
+            by_stage.insert(&run.fence.stage, ended - run.started_at);
+        }
+    }
+    by_stage
+        .values()
+        .map(|took| took.num_microseconds().unwrap_or(i64::MAX) as f32 / 1000.0)
+        .sum()
 }
 
 /// What the death of a worker means for its task: another try, or quarantine when it has had too many.

@@ -75,7 +75,7 @@ impl Reduce {
     }
 }
 
-/// The duration is filled in by the state store, which knows when each stage ran.
+/// The duration is filled in by the orchestrator, which knows when each stage ran.
 fn results(pages: &[LineDetectionRow], lines: &[OcrResultRow], errors: usize) -> VolumeResults {
     let count = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
     let mut confidences: Vec<f32> = lines.iter().map(|line| line.confidence).collect();
