@@ -10,4 +10,5 @@ pub mod line_detection;
 pub mod line_extraction;
 pub mod page;
 pub mod recognition;
+mod row_convolution;
 pub mod weights;

@@ -25,6 +25,10 @@ pub const ARCHITECTURE: &str = "patch-segmenter";
 const PATCH: usize = 4;
 /// Sides of a tile must be a multiple of this: the patches, halved twice.
 pub const TILE_MULTIPLE: usize = 16;
+/// The value of a pixel without ink.
+const PAPER: f32 = 1.0;
+/// Paper right of and below the ink that the processor lets the network see; the rest is left out.
+const MARGIN: usize = 32;
 /// Kernels of the depthwise convolutions at 1/4, 1/8 and 1/16 of the resolution.
 const KERNELS: [usize; 3] = [3, 3, 5];
 
@@ -72,12 +76,45 @@ impl Block {
     }
 }
 
+/// Cuts a map into square patches and looks at each by itself: a convolution whose stride is its kernel. The pixels of a
+/// patch become channels first, because burn-flex is slow in gathering what it needs for large strides.
+#[derive(Debug)]
+struct Patches {
+    side: usize,
+    product: Conv2d,
+}
+
+impl Patches {
+    fn load(
+        loader: &mut LayerLoader<'_>,
+        name: &str,
+        shift: Shift<'_>,
+        [inputs, outputs]: [usize; 2],
+        side: usize,
+    ) -> Result<Self, WeightsError> {
+        let product = loader.patch_product(name, shift, Conv2dShape::patch(inputs, outputs, side))?;
+        Ok(Self { side, product })
+    }
+
+    fn forward(&self, map: Tensor<4>) -> Tensor<4> {
+        let [count, channels, rows, columns] = map.dims();
+        let (rows, columns) = (rows / self.side, columns / self.side);
+        let patches: Tensor<6> = map
+            .reshape([count, channels, rows, self.side, columns, self.side])
+            .permute([0, 1, 3, 5, 2, 4]);
+        let channels = channels * self.side * self.side;
+        self.product
+            .forward(patches.reshape([count, channels, rows, columns]))
+    }
+}
+
 /// The network with batch norm folded into its convolutions.
 #[derive(Debug)]
 struct Network {
+    /// Over the pixels of patches, as [`push_patches`] lays them.
     stem: Conv2d,
     stages: [Vec<Block>; 3],
-    downs: [Conv2d; 2],
+    downs: [Patches; 2],
     /// From the coarsest stage to the finest: the 1x1 convolution before the upsampling and the block after it.
     ups: [(Conv2d, Block); 2],
     head: Conv2d,
@@ -86,7 +123,7 @@ struct Network {
 impl Network {
     fn load(loader: &mut LayerLoader<'_>, dimensions: &NetworkDimensions) -> Result<Self, WeightsError> {
         let [fine, middle, coarse] = dimensions.channels.map(|channels| usize::from(channels.get()));
-        let stem = loader.conv2d("stem", Shift::Bias, Conv2dShape::patch(1, fine, PATCH))?;
+        let stem = loader.patch_product("stem", Shift::Bias, Conv2dShape::patch(1, fine, PATCH))?;
         let mut stage = |number: usize, channels| {
             (0..usize::from(dimensions.blocks[number - 1]))
                 .map(|block| {
@@ -102,11 +139,8 @@ impl Network {
         let stages = [stage(1, fine)?, stage(2, middle)?, stage(3, coarse)?];
         let mut down = |name: &str, inputs, outputs| {
             let norm = format!("{name}.bn");
-            loader.conv2d(
-                &format!("{name}.conv"),
-                Shift::BatchNorm(&norm),
-                Conv2dShape::patch(inputs, outputs, 2),
-            )
+            let sizes = [inputs, outputs];
+            Patches::load(loader, &format!("{name}.conv"), Shift::BatchNorm(&norm), sizes, 2)
         };
         let downs = [down("down1", fine, middle)?, down("down2", middle, coarse)?];
         let mut up = |number: usize, inputs, outputs| {
@@ -126,12 +160,12 @@ impl Network {
         })
     }
 
-    /// `[tiles, 1, side, side]` to logits `[tiles, side / 4, 4, side / 4, 4]`: row of patches, row in the patch, patch,
-    /// column in the patch, which is a tile row by row.
-    fn forward(&self, tiles: Tensor<4>) -> Tensor<5> {
+    /// Tiles of `rows` by `columns` pixels in patches, `[tiles, 16, rows / 4, columns / 4]`, to logits `[tiles, rows / 4, 4,
+    /// columns / 4, 4]`: row of patches, row in the patch, patch, column in the patch, which is a tile row by row.
+    fn forward(&self, patches: Tensor<4>) -> Tensor<5> {
         let run = |stage: &[Block], input| stage.iter().fold(input, |map, block| block.forward(map));
         let [fine, middle, coarse] = &self.stages;
-        let quarter = run(fine, self.stem.forward(tiles));
+        let quarter = run(fine, self.stem.forward(patches));
         let eighth = run(middle, relu(self.downs[0].forward(quarter.clone())));
         let mut map = run(coarse, relu(self.downs[1].forward(eighth.clone())));
         for ((narrow, block), skipped) in self.ups.iter().zip([eighth, quarter]) {
@@ -154,7 +188,8 @@ fn upsample_twice(map: Tensor<4>) -> Tensor<4> {
 }
 
 /// A [`Segmenter`] around the network `patch-segmenter`. The processor takes each tile by itself, as many at a time as the
-/// device has threads: batches only drive the data out of its caches. A GPU takes them in batches.
+/// device has threads, because batches only drive the data out of its caches, and leaves out blank paper at its right and at its
+/// bottom. A GPU takes whole tiles in batches.
 #[derive(Debug)]
 pub struct PatchSegmenter {
     network: Network,
@@ -181,6 +216,35 @@ impl PatchSegmenter {
             device: device.clone(),
         }))
     }
+
+    /// Probabilities of the upper left `rows` by `columns` pixels of each tile.
+    fn probabilities(
+        &self,
+        tiles: &[&[f32]],
+        rows: usize,
+        columns: usize,
+    ) -> Result<Vec<f32>, InferenceError> {
+        let mut patches = Vec::with_capacity(tiles.len() * rows * columns);
+        for tile in tiles {
+            push_patches(&mut patches, tile, self.tile_size, rows, columns);
+        }
+        let shape = [tiles.len(), PATCH * PATCH, rows / PATCH, columns / PATCH];
+        let patches = Tensor::from_data(TensorData::new(patches, shape), self.device.burn());
+        read(sigmoid(self.network.forward(patches)))
+    }
+
+    /// Fills in the part of a tile that has ink; beyond it there is no line.
+    fn inked_part(&self, tile: &[f32], probabilities: &mut [f32]) -> Result<(), InferenceError> {
+        let (rows, columns) = inked_size(tile, self.tile_size);
+        let inked = self.probabilities(&[tile], rows, columns)?;
+        for (target, row) in probabilities
+            .chunks_exact_mut(self.tile_size)
+            .zip(inked.chunks_exact(columns))
+        {
+            target[..columns].copy_from_slice(row);
+        }
+        Ok(())
+    }
 }
 
 impl Segmenter for PatchSegmenter {
@@ -197,18 +261,54 @@ impl Segmenter for PatchSegmenter {
                 actual: values.len(),
             });
         }
-        let infer = |batch: &[f32]| {
-            let data = TensorData::new(batch.to_vec(), [batch.len() / area, 1, *size, *size]);
-            read(sigmoid(
-                self.network.forward(Tensor::from_data(data, self.device.burn())),
-            ))
-        };
-        let probabilities = self.device.run(|| match self.device.kind() {
-            DeviceKind::Cpu => values.par_chunks(area).map(infer).collect::<Result<Vec<_>, _>>(),
-            DeviceKind::Wgpu | DeviceKind::Cuda => {
-                values.chunks(Self::TILES_AT_ONCE * area).map(infer).collect()
+        let tiles = values.chunks_exact(area);
+        self.device.run(|| match self.device.kind() {
+            DeviceKind::Cpu => {
+                let mut probabilities = vec![0.0; values.len()];
+                tiles
+                    .zip(probabilities.chunks_exact_mut(area))
+                    .par_bridge()
+                    .try_for_each(|(tile, probabilities)| self.inked_part(tile, probabilities))?;
+                Ok(probabilities)
             }
-        })?;
-        Ok(probabilities.concat())
+            DeviceKind::Wgpu | DeviceKind::Cuda => {
+                let tiles: Vec<_> = tiles.collect();
+                let batches = tiles.chunks(Self::TILES_AT_ONCE);
+                let answers: Result<Vec<_>, _> = batches
+                    .map(|batch| self.probabilities(batch, self.tile_size, self.tile_size))
+                    .collect();
+                Ok(answers?.concat())
+            }
+        })
     }
+}
+
+/// Appends `rows` by `columns` pixels of a tile `side` wide: those at the first place of each patch, then those at the second.
+fn push_patches(target: &mut Vec<f32>, tile: &[f32], side: usize, rows: usize, columns: usize) {
+    for row_in_patch in 0..PATCH {
+        for column_in_patch in 0..PATCH {
+            for row in tile
+                .chunks_exact(side)
+                .take(rows)
+                .skip(row_in_patch)
+                .step_by(PATCH)
+            {
+                target.extend(row[..columns].iter().skip(column_in_patch).step_by(PATCH));
+            }
+        }
+    }
+}
+
+/// Rows and columns of a tile up to its last ink and a margin of paper, as multiples that the network can take.
+fn inked_size(tile: &[f32], side: usize) -> (usize, usize) {
+    let inked = |pixels: &[f32]| pixels.iter().rposition(|&value| value < PAPER);
+    let (mut rows, mut columns) = (0, 0);
+    for (number, row) in tile.chunks_exact(side).enumerate() {
+        if let Some(last) = inked(row) {
+            rows = number + 1;
+            columns = columns.max(last + 1);
+        }
+    }
+    let with_margin = |length: usize| (length + MARGIN).next_multiple_of(TILE_MULTIPLE).min(side);
+    (with_margin(rows), with_margin(columns))
 }

@@ -5,14 +5,15 @@
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-use burn::nn::conv::{Conv1d, Conv2d};
+use burn::nn::conv::Conv2d;
 use burn::tensor::activation::relu;
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::{Device, Tensor, TensorData};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::device::{ComputeDevice, DeviceKind, read};
 use crate::inference::{InferenceError, LineBatch, Logits, Recognizer};
+use crate::row_convolution::{RowConvolution, RowMap};
 use crate::weights::WeightsError;
 use crate::weights::layers::{Conv2dShape, LayerLoader, Shift};
 use crate::weights::tensors::WeightTensors;
@@ -53,62 +54,53 @@ pub(crate) struct OutputLayer<'a> {
     pub(crate) classes: usize,
 }
 
-/// The network with batch norm folded into its convolutions, and one of its heads.
+/// The convolutions of the network, with batch norm folded in, and one of its heads.
 #[derive(Debug)]
-struct Network {
-    stem: Vec<Conv2d>,
-    projection: Conv1d,
-    body: Vec<Conv1d>,
-    head: Conv1d,
+struct Layers<C> {
+    stem: Vec<C>,
+    projection: C,
+    body: Vec<C>,
+    head: C,
 }
 
-impl Network {
-    /// Takes the trunk and the layer `head`; the layers of `other_heads` are left out.
+impl<C> Layers<C> {
+    /// Makes the trunk and the layer `head` with `layer`; the layers of other heads are left out.
     fn load(
-        loader: &mut LayerLoader<'_>,
         dimensions: &NetworkDimensions,
         head: OutputLayer<'_>,
+        mut layer: impl FnMut(&str, Shift<'_>, Conv2dShape) -> Result<C, WeightsError>,
     ) -> Result<Self, WeightsError> {
         const STRIDES: [[usize; 2]; 5] = [[2, 2], [2, 1], [2, 2], [1, 1], [2, 1]];
         let mut stem = Vec::with_capacity(STRIDES.len());
         let mut inputs = 1;
-        for (layer, (stride, outputs)) in STRIDES.into_iter().zip(dimensions.stem).enumerate() {
+        for (number, (stride, outputs)) in STRIDES.into_iter().zip(dimensions.stem).enumerate() {
             let outputs = usize::from(outputs.get());
-            let shape = Conv2dShape {
-                inputs,
-                outputs,
-                kernel: 3,
-                stride,
-                padding: 1,
-                groups: 1,
-            };
-            stem.push(loader.conv2d(
-                &format!("stem.{layer}.0"),
-                Shift::BatchNorm(&format!("stem.{layer}.1")),
-                shape,
+            stem.push(layer(
+                &format!("stem.{number}.0"),
+                Shift::BatchNorm(&format!("stem.{number}.1")),
+                Conv2dShape::square(inputs, outputs, 3, stride),
             )?);
             inputs = outputs;
         }
         let channels = usize::from(dimensions.channels.get());
         let rows = usize::from(dimensions.height.get()) / VERTICAL_STRIDE;
-        let projection = loader.conv1d(
+        let projection = layer(
             "proj.0",
             Shift::BatchNorm("proj.1"),
-            [inputs * rows, channels, 1],
-            1,
+            Conv2dShape::sequence(inputs * rows, channels, 1, 1),
         )?;
         let body = (0..usize::from(dimensions.blocks))
             .map(|block| {
                 let dilation = if block < UNDILATED_BLOCKS { 1 } else { 2 };
-                loader.conv1d(
+                layer(
                     &format!("body.{block}.f.0"),
                     Shift::BatchNorm(&format!("body.{block}.f.1")),
-                    [channels, channels, BODY_KERNEL],
-                    dilation,
+                    Conv2dShape::sequence(channels, channels, BODY_KERNEL, dilation),
                 )
             })
             .collect::<Result<_, _>>()?;
-        let head = loader.conv1d(head.key, Shift::Bias, [channels, head.classes, 1], 1)?;
+        let shape = Conv2dShape::sequence(channels, head.classes, 1, 1);
+        let head = layer(head.key, Shift::Bias, shape)?;
         Ok(Self {
             stem,
             projection,
@@ -116,20 +108,47 @@ impl Network {
             head,
         })
     }
+}
 
+impl Layers<Conv2d> {
     /// `[lines, 1, height, width]` to `[lines, width / 4, classes]`.
     fn forward(&self, lines: Tensor<4>) -> Tensor<3> {
         let map = self
             .stem
             .iter()
             .fold(lines, |map, layer| relu(layer.forward(map)));
-        let rows_as_channels: Tensor<3> = map.flatten(1, 2);
+        let [count, channels, rows, frames] = map.dims();
+        let rows_as_channels = map.reshape([count, channels * rows, 1, frames]);
         let sequence = relu(self.projection.forward(rows_as_channels));
         let sequence = self.body.iter().fold(sequence, |sequence, layer| {
             sequence.clone() + relu(layer.forward(sequence))
         });
-        self.head.forward(sequence).swap_dims(1, 2)
+        let scores: Tensor<3> = self.head.forward(sequence).squeeze_dim(2);
+        scores.swap_dims(1, 2)
     }
+}
+
+impl Layers<RowConvolution> {
+    /// Scores of one line, `[width / 4][classes]`.
+    fn forward(&self, line: RowMap, device: &Device) -> Result<Vec<f32>, InferenceError> {
+        let relu = |value: f32| value.max(0.0);
+        let map = self
+            .stem
+            .iter()
+            .try_fold(line, |map, layer| layer.forward(&map, relu))?;
+        let sequence = self.projection.forward(&map.rows_as_channels(), relu)?;
+        let sequence = self.body.iter().try_fold(sequence, |sequence, layer| {
+            Ok(layer.forward(&sequence, relu)?.add(&sequence))
+        })?;
+        self.head.forward(&sequence, |value| value)?.into_columns(device)
+    }
+}
+
+/// The network in the form that suits its device.
+#[derive(Debug)]
+enum Network {
+    Processor(Layers<RowConvolution>),
+    Gpu(Layers<Conv2d>),
 }
 
 /// A [`Recognizer`] that reads with one head of the network.
@@ -160,7 +179,16 @@ impl CtcRecognizer {
             tensors.discard(&format!("{other}."));
         }
         let mut loader = LayerLoader::new(tensors, device.burn());
-        let network = Network::load(&mut loader, dimensions, head)?;
+        let network = match device.kind() {
+            DeviceKind::Cpu => Network::Processor(Layers::load(dimensions, head, |name, shift, shape| {
+                loader.row_convolution(name, shift, shape)
+            })?),
+            DeviceKind::Wgpu | DeviceKind::Cuda => {
+                Network::Gpu(Layers::load(dimensions, head, |name, shift, shape| {
+                    loader.conv2d(name, shift, shape)
+                })?)
+            }
+        };
         loader.tensors.finish()?;
         let height = usize::from(dimensions.height.get());
         Ok(Arc::new(Self {
@@ -172,35 +200,58 @@ impl CtcRecognizer {
         }))
     }
 
-    /// Scores of lines that lie side by side in `values`, all of the width `width`.
-    fn infer(
+    /// Scores of each line of a batch computed as one.
+    fn batch_logits(
         &self,
-        values: Vec<f32>,
-        width: usize,
-        line_widths: &[usize],
+        layers: &Layers<Conv2d>,
+        lines: &LineBatch,
     ) -> Result<Vec<Logits>, InferenceError> {
-        let count = line_widths.len();
+        let count = lines.line_widths.len();
+        let width = lines.width.next_multiple_of(WIDTH_MULTIPLE);
+        let mut values = Vec::with_capacity(count * self.height * width);
+        for line in 0..count {
+            self.push_padded(&mut values, lines, line, width);
+        }
         let data = TensorData::new(values, [count, 1, self.height, width]);
-        let scores = read(self.network.forward(Tensor::from_data(data, self.device.burn())))?;
-        let frames_of_padded = width.div_ceil(HORIZONTAL_STRIDE);
-        if scores.len() != count * frames_of_padded * self.classes {
+        let scores = read(layers.forward(Tensor::from_data(data, self.device.burn())))?;
+        let frames = width.div_ceil(HORIZONTAL_STRIDE);
+        if scores.len() != count * frames * self.classes {
             return Err(InferenceError::Failed(format!(
                 "{} scores for {count} lines",
                 scores.len()
             )));
         }
-        let per_line = scores.chunks_exact(frames_of_padded * self.classes);
-        Ok(per_line
-            .zip(line_widths)
-            .map(|(line, &line_width)| {
-                let frames = line_width.div_ceil(HORIZONTAL_STRIDE);
-                Logits {
-                    frames,
-                    classes: self.classes,
-                    values: line[..frames * self.classes].to_vec(),
-                }
-            })
+        let by_line = scores.chunks_exact(frames * self.classes);
+        Ok(by_line
+            .zip(&lines.line_widths)
+            .map(|(scores, &line_width)| self.logits_of_line(scores.to_vec(), line_width))
             .collect())
+    }
+
+    /// Scores of one line at its own width.
+    fn line_logits(
+        &self,
+        layers: &Layers<RowConvolution>,
+        lines: &LineBatch,
+        line: usize,
+    ) -> Result<Logits, InferenceError> {
+        let line_width = lines.line_widths[line];
+        let width = line_width.next_multiple_of(WIDTH_MULTIPLE);
+        let mut values = Vec::with_capacity(self.height * width);
+        self.push_padded(&mut values, lines, line, width);
+        let scores = layers.forward(RowMap::image(values, width), self.device.burn())?;
+        Ok(self.logits_of_line(scores, line_width))
+    }
+
+    /// Leaves out the frames of the padding.
+    fn logits_of_line(&self, mut scores: Vec<f32>, line_width: usize) -> Logits {
+        let frames = line_width.div_ceil(HORIZONTAL_STRIDE);
+        scores.truncate(frames * self.classes);
+        Logits {
+            frames,
+            classes: self.classes,
+            values: scores,
+        }
     }
 
     /// Appends the rows of one line, cut to its true width and filled up with paper to `width`.
@@ -217,26 +268,12 @@ impl CtcRecognizer {
 impl Recognizer for CtcRecognizer {
     fn logits(&self, lines: &LineBatch) -> Result<Vec<Logits>, InferenceError> {
         check_shape(lines, self.height)?;
-        self.device.run(|| {
-            let every_line = lines.line_widths.par_iter().enumerate();
-            match self.device.kind() {
-                DeviceKind::Cpu => every_line
-                    .map(|(line, &line_width)| {
-                        let width = line_width.next_multiple_of(WIDTH_MULTIPLE);
-                        let mut values = Vec::with_capacity(self.height * width);
-                        self.push_padded(&mut values, lines, line, width);
-                        Ok(self.infer(values, width, &[line_width])?.remove(0))
-                    })
-                    .collect(),
-                DeviceKind::Wgpu | DeviceKind::Cuda => {
-                    let width = lines.width.next_multiple_of(WIDTH_MULTIPLE);
-                    let mut values = Vec::with_capacity(lines.line_widths.len() * self.height * width);
-                    for line in 0..lines.line_widths.len() {
-                        self.push_padded(&mut values, lines, line, width);
-                    }
-                    self.infer(values, width, &lines.line_widths)
-                }
-            }
+        self.device.run(|| match &self.network {
+            Network::Processor(layers) => (0..lines.line_widths.len())
+                .into_par_iter()
+                .map(|line| self.line_logits(layers, lines, line))
+                .collect(),
+            Network::Gpu(layers) => self.batch_logits(layers, lines),
         })
     }
 }

@@ -2,12 +2,13 @@
 //! convolution before it once, at load time.
 
 use burn::module::Param;
-use burn::nn::conv::{Conv1d, Conv2d};
-use burn::nn::{PaddingConfig1d, PaddingConfig2d};
+use burn::nn::PaddingConfig2d;
+use burn::nn::conv::Conv2d;
 use burn::tensor::{Device, Tensor, TensorData};
 
 use super::WeightsError;
 use super::tensors::WeightTensors;
+use crate::row_convolution::RowConvolution;
 
 /// PyTorch's default, which both networks were trained with.
 const BATCH_NORM_EPSILON: f64 = 1e-5;
@@ -21,51 +22,64 @@ pub(crate) enum Shift<'a> {
     BatchNorm(&'a str),
 }
 
-/// Hyperparameters of a two-dimensional convolution with a square kernel.
+/// Hyperparameters of a two-dimensional convolution.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Conv2dShape {
     pub(crate) inputs: usize,
     pub(crate) outputs: usize,
-    pub(crate) kernel: usize,
-    /// Vertical and horizontal stride.
+    /// Rows and columns, as in the fields below.
+    pub(crate) kernel: [usize; 2],
     pub(crate) stride: [usize; 2],
-    pub(crate) padding: usize,
+    pub(crate) dilation: [usize; 2],
+    pub(crate) padding: [usize; 2],
     pub(crate) groups: usize,
+    /// Whether the file holds the weight of a one-dimensional convolution, without the kernel's one row.
+    pub(crate) stored_flat: bool,
 }
 
 impl Conv2dShape {
-    pub(crate) fn pointwise(inputs: usize, outputs: usize) -> Self {
+    /// A square kernel; the size changes with the stride alone.
+    pub(crate) fn square(inputs: usize, outputs: usize, kernel: usize, stride: [usize; 2]) -> Self {
         Self {
             inputs,
             outputs,
-            kernel: 1,
-            stride: [1, 1],
-            padding: 0,
+            kernel: [kernel; 2],
+            stride,
+            dilation: [1, 1],
+            padding: [kernel / 2; 2],
             groups: 1,
+            stored_flat: false,
         }
+    }
+
+    pub(crate) fn pointwise(inputs: usize, outputs: usize) -> Self {
+        Self::square(inputs, outputs, 1, [1, 1])
     }
 
     /// Kernel and stride alike: the input is cut into patches.
     pub(crate) fn patch(inputs: usize, outputs: usize, size: usize) -> Self {
         Self {
-            inputs,
-            outputs,
-            kernel: size,
-            stride: [size, size],
-            padding: 0,
-            groups: 1,
+            padding: [0, 0],
+            ..Self::square(inputs, outputs, size, [size, size])
+        }
+    }
+
+    /// Along the columns only; keeps their number.
+    pub(crate) fn sequence(inputs: usize, outputs: usize, kernel: usize, dilation: usize) -> Self {
+        Self {
+            kernel: [1, kernel],
+            dilation: [1, dilation],
+            padding: [0, dilation * (kernel / 2)],
+            stored_flat: true,
+            ..Self::pointwise(inputs, outputs)
         }
     }
 
     /// Each channel by itself; keeps the size.
     pub(crate) fn depthwise(channels: usize, kernel: usize) -> Self {
         Self {
-            inputs: channels,
-            outputs: channels,
-            kernel,
-            stride: [1, 1],
-            padding: kernel / 2,
             groups: channels,
+            ..Self::square(channels, channels, kernel, [1, 1])
         }
     }
 }
@@ -88,58 +102,65 @@ impl<'a> LayerLoader<'a> {
         shift: Shift<'_>,
         shape: Conv2dShape,
     ) -> Result<Conv2d, WeightsError> {
-        let Conv2dShape {
-            inputs,
-            outputs,
-            kernel,
-            stride,
-            padding,
-            groups,
-        } = shape;
-        let dimensions = [outputs, inputs / groups, kernel, kernel];
-        let (weight, bias) = self.folded(name, shift, dimensions)?;
-        Ok(Conv2d {
-            weight: self.parameter(weight, dimensions),
-            bias: Some(self.parameter(bias, [outputs])),
-            stride,
-            kernel_size: [kernel, kernel],
-            dilation: [1, 1],
-            groups,
-            padding: PaddingConfig2d::Explicit(padding, padding, padding, padding),
-        })
+        let (weight, bias) = self.folded(name, shift, shape)?;
+        Ok(self.layer(weight, bias, shape))
     }
 
-    /// A convolution along one axis that keeps the length; `kernel` is odd.
-    pub(crate) fn conv1d(
+    /// The convolution of a [`Conv2dShape::patch`] as a pointwise one over maps whose channels are the pixels of the
+    /// patches: channel by channel, row by row.
+    pub(crate) fn patch_product(
         &mut self,
         name: &str,
         shift: Shift<'_>,
-        [inputs, outputs, kernel]: [usize; 3],
-        dilation: usize,
-    ) -> Result<Conv1d, WeightsError> {
-        let dimensions = [outputs, inputs, kernel];
-        let (weight, bias) = self.folded(name, shift, dimensions)?;
-        let padding = dilation * (kernel / 2);
-        Ok(Conv1d {
-            weight: self.parameter(weight, dimensions),
-            bias: Some(self.parameter(bias, [outputs])),
-            stride: 1,
-            kernel_size: kernel,
-            dilation,
-            groups: 1,
-            padding: PaddingConfig1d::Explicit(padding, padding),
-        })
+        shape: Conv2dShape,
+    ) -> Result<Conv2d, WeightsError> {
+        let (weight, bias) = self.folded(name, shift, shape)?;
+        let pixels = shape.inputs * shape.kernel[0] * shape.kernel[1];
+        Ok(self.layer(weight, bias, Conv2dShape::pointwise(pixels, shape.outputs)))
     }
 
-    /// Weight and bias of the convolution `name` (first dimension: output channels).
-    fn folded<const D: usize>(
+    fn layer(&self, weight: Vec<f32>, bias: Vec<f32>, shape: Conv2dShape) -> Conv2d {
+        let [rows, columns] = shape.kernel;
+        let [down, across] = shape.padding;
+        let dimensions = [shape.outputs, shape.inputs / shape.groups, rows, columns];
+        Conv2d {
+            weight: self.parameter(weight, dimensions),
+            bias: Some(self.parameter(bias, [shape.outputs])),
+            stride: shape.stride,
+            kernel_size: shape.kernel,
+            dilation: shape.dilation,
+            groups: shape.groups,
+            padding: PaddingConfig2d::Explicit(down, across, down, across),
+        }
+    }
+
+    /// The same convolution for a processor. The shape has one group and a padding of half its kernel.
+    pub(crate) fn row_convolution(
         &mut self,
         name: &str,
         shift: Shift<'_>,
-        dimensions: [usize; D],
+        shape: Conv2dShape,
+    ) -> Result<RowConvolution, WeightsError> {
+        let (weight, bias) = self.folded(name, shift, shape)?;
+        Ok(RowConvolution::new(&weight, bias, shape, self.device))
+    }
+
+    /// Weight and bias of the convolution `name` with the norm folded in; `[outputs][inputs][rows][columns]`.
+    fn folded(
+        &mut self,
+        name: &str,
+        shift: Shift<'_>,
+        shape: Conv2dShape,
     ) -> Result<(Vec<f32>, Vec<f32>), WeightsError> {
-        let outputs = dimensions[0];
-        let mut weight = self.tensors.take(&format!("{name}.weight"), dimensions)?;
+        let outputs = shape.outputs;
+        let inputs = shape.inputs / shape.groups;
+        let [rows, columns] = shape.kernel;
+        let key = format!("{name}.weight");
+        let mut weight = if shape.stored_flat {
+            self.tensors.take(&key, [outputs, inputs, columns])?
+        } else {
+            self.tensors.take(&key, [outputs, inputs, rows, columns])?
+        };
         let norm = match shift {
             Shift::Bias => return Ok((weight, self.tensors.take(&format!("{name}.bias"), [outputs])?)),
             Shift::BatchNorm(norm) => norm,
