@@ -147,8 +147,8 @@ impl Layers<RowConvolution> {
 /// The network in the form that suits its device.
 #[derive(Debug)]
 enum Network {
-    Processor(Layers<RowConvolution>),
-    Gpu(Layers<Conv2d>),
+    Processor(Box<Layers<RowConvolution>>),
+    Gpu(Box<Layers<Conv2d>>),
 }
 
 /// A [`Recognizer`] that reads with one head of the network.
@@ -180,13 +180,17 @@ impl CtcRecognizer {
         }
         let mut loader = LayerLoader::new(tensors, device.burn());
         let network = match device.kind() {
-            DeviceKind::Cpu => Network::Processor(Layers::load(dimensions, head, |name, shift, shape| {
-                loader.row_convolution(name, shift, shape)
-            })?),
+            DeviceKind::Cpu => {
+                let layers = Layers::load(dimensions, head, |name, shift, shape| {
+                    loader.row_convolution(name, shift, shape)
+                })?;
+                Network::Processor(Box::new(layers))
+            }
             DeviceKind::Wgpu | DeviceKind::Cuda => {
-                Network::Gpu(Layers::load(dimensions, head, |name, shift, shape| {
+                let layers = Layers::load(dimensions, head, |name, shift, shape| {
                     loader.conv2d(name, shift, shape)
-                })?)
+                })?;
+                Network::Gpu(Box::new(layers))
             }
         };
         loader.tensors.finish()?;

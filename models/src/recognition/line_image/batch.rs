@@ -78,7 +78,10 @@ impl Preprocessing {
 mod tests {
     use super::*;
 
-    const INK: Preprocessing = Preprocessing::Ink { height: 2 };
+    const INK: Preprocessing = Preprocessing::Ink {
+        height: 2,
+        stroke_pitch: None,
+    };
 
     fn line(width: usize, value: f32) -> PreparedLine {
         PreparedLine {

@@ -1,7 +1,10 @@
 //! Lines as ink maps of one height.
 
+use std::num::NonZeroU16;
+
 use image::GrayImage;
 
+use super::strokes::even_strokes;
 use super::{LineImage, PreparedLine};
 use crate::page::resize::resize_area;
 
@@ -15,8 +18,8 @@ const INK_PERCENTILE: f64 = 98.5;
 /// Least difference between the two, so that an empty line does not become noise.
 const MIN_CONTRAST: f64 = 0.05;
 
-/// Scales the line to `height` with its aspect kept. The image has pixels.
-pub(super) fn prepare(line: &LineImage<'_>, height: u32) -> PreparedLine {
+/// Scales the line to `height`, with its aspect kept unless the distance of its strokes is given. The image has pixels.
+pub(super) fn prepare(line: &LineImage<'_>, height: u32, stroke_pitch: Option<NonZeroU16>) -> PreparedLine {
     let target_height = f64::from(height);
     let width = f64::from(line.image.width()) * target_height / f64::from(line.image.height());
     let width = width
@@ -28,16 +31,21 @@ pub(super) fn prepare(line: &LineImage<'_>, height: u32) -> PreparedLine {
     } else {
         stretched_ink(&resized)
     };
+    let ink = resized
+        .as_raw()
+        .iter()
+        .map(|&level| levels[usize::from(level)])
+        .collect();
+    let (values, width) = match stroke_pitch {
+        Some(pitch) => even_strokes(ink, width as usize, pitch),
+        None => (ink, width as usize),
+    };
     PreparedLine {
         height: height as usize,
-        width: width as usize,
-        values: resized
-            .as_raw()
-            .iter()
-            .map(|&level| levels[usize::from(level)])
-            .collect(),
+        width,
+        values,
         left_pad: 0,
-        content_width: width as usize,
+        content_width: width,
     }
 }
 
@@ -113,6 +121,7 @@ mod tests {
                     bilevel: true,
                 },
                 64,
+                None,
             )
             .width
         };
@@ -132,6 +141,7 @@ mod tests {
                 bilevel: false,
             },
             64,
+            None,
         );
         assert_eq!((grey.values[0], grey.values[1]), (1.0, 0.0));
         let bilevel = prepare(
@@ -140,6 +150,7 @@ mod tests {
                 bilevel: true,
             },
             64,
+            None,
         );
         assert!((bilevel.values[0] - 155.0 / 255.0).abs() < 1e-6);
         assert!((bilevel.values[1] - 55.0 / 255.0).abs() < 1e-6);
@@ -154,6 +165,7 @@ mod tests {
                 bilevel: false,
             },
             64,
+            None,
         );
         assert!(prepared.values.iter().all(|&ink| ink == 0.0));
     }

@@ -3,7 +3,9 @@
 mod batch;
 mod bdrc;
 mod ink;
+mod strokes;
 
+use std::num::NonZeroU16;
 use std::ops::Range;
 
 use image::GrayImage;
@@ -34,7 +36,12 @@ pub enum Preprocessing {
         pre_pad: bool,
     },
     /// An ink map of fixed height and free width: paper 0, ink 1, contrast stretched unless the scan is bilevel.
-    Ink { height: u32 },
+    Ink {
+        height: u32,
+        /// Columns between two strokes, if lines are stretched until their strokes are that far apart.
+        #[serde(default)]
+        stroke_pitch: Option<NonZeroU16>,
+    },
 }
 
 fn yes() -> bool {
@@ -80,7 +87,7 @@ impl Preprocessing {
                 height,
                 pre_pad,
             } => bdrc::prepare(line.image, width, height, pre_pad),
-            Self::Ink { height } => ink::prepare(line, height),
+            Self::Ink { height, stroke_pitch } => ink::prepare(line, height, stroke_pitch),
         })
     }
 
@@ -119,7 +126,13 @@ mod tests {
     #[test]
     fn model_json_names_the_preprocessing() {
         let named: Preprocessing = serde_json::from_str(r#"{"kind":"ink","height":64}"#).unwrap();
-        assert_eq!(named, Preprocessing::Ink { height: 64 });
+        assert_eq!(
+            named,
+            Preprocessing::Ink {
+                height: 64,
+                stroke_pitch: None
+            }
+        );
         let named: Preprocessing =
             serde_json::from_str(r#"{"kind":"bdrc_gen2","width":3200,"height":100}"#).unwrap();
         assert_eq!(
@@ -136,7 +149,11 @@ mod tests {
     fn an_empty_image_is_no_line() {
         let empty = GrayImage::new(0, 7);
         assert_eq!(
-            Preprocessing::Ink { height: 64 }.prepare(&LineImage {
+            Preprocessing::Ink {
+                height: 64,
+                stroke_pitch: None
+            }
+            .prepare(&LineImage {
                 image: &empty,
                 bilevel: false
             }),

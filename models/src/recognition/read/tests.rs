@@ -38,7 +38,10 @@ fn line(classes: &[u8]) -> GrayImage {
 
 fn options(encoding: Encoding) -> ReadOptions {
     ReadOptions {
-        preprocessing: Preprocessing::Ink { height: 8 },
+        preprocessing: Preprocessing::Ink {
+            height: 8,
+            stroke_pitch: None,
+        },
         decoder: Decoder::default(),
         encoding,
         batch: BatchLimits::default(),
