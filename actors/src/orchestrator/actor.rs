@@ -10,13 +10,16 @@ use tracing::{info, warn};
 
 use super::mirror::Mirror;
 use super::reconcile::{Pass, PassError, PassLimits, reconcile};
-use crate::domain::{Fence, JobId, JobStatus, StageName, StageRun, StageRunStatus, Task};
-use crate::policy::placement::{self, Decision};
+use crate::domain::{Fence, JobId, JobStatus, StageName, StageRun, StageRunStatus};
+use crate::policy::placement::lost_lease;
 use crate::policy::retry;
 use crate::policy::transition::Event;
 use crate::stage::StageVerdict;
 use crate::state::{Change, Expected, Heartbeat, Outcome, StateError, StateStore};
 use crate::supervisor::PoolHandle;
+
+/// Leases lost in a row after which a volume is set aside, unless the configuration says otherwise.
+pub const MAX_INTERRUPTIONS: i32 = 5;
 
 /// How the orchestrator behaves.
 #[derive(Debug, Clone)]
@@ -36,7 +39,7 @@ impl OrchestratorConfig {
             store,
             lease: Duration::from_secs(60),
             full_pass: Duration::from_secs(30),
-            max_interruptions: 5,
+            max_interruptions: MAX_INTERRUPTIONS,
         }
     }
 }
@@ -380,7 +383,7 @@ impl OrchestratorState {
                     .is_some_and(|lease| lease.worker == pool.worker)
             });
             let changes = held
-                .map(|(task, _)| plain(Expected::of(task), lost_lease(task, max_interruptions)))
+                .map(|(task, _)| Change::new(Expected::of(task), lost_lease(task, max_interruptions)))
                 .collect();
             // Both fail only when the orchestrator has stopped.
             let _ = mirror.commit_all(changes).await;
@@ -421,9 +424,9 @@ async fn change_for(
             let held = task.filter(|task| task.fence().as_ref() == Some(&fence));
             // A lease that is over is fenced off by the store, whatever the event.
             let event = held.map_or(Event::Interrupted, |task| lost_lease(&task, max_interruptions));
-            plain(Expected::Lease(fence), event)
+            Change::new(Expected::Lease(fence), event)
         }
-        Some(StageVerdict::Interrupted) => plain(Expected::Lease(fence), Event::Released),
+        Some(StageVerdict::Interrupted) => Change::new(Expected::Lease(fence), Event::Released),
         Some(StageVerdict::Failed(error)) => {
             let base = match store.task(fence.task).await? {
                 Some(task) => store
@@ -435,7 +438,7 @@ async fn change_for(
             let attempt = u32::try_from(fence.attempt.0).unwrap_or(1);
             let delay = retry::backoff(base.unwrap_or(1.0), attempt, rand::random_range(-1.0..=1.0));
             let not_before = chrono::Duration::from_std(delay).ok().map(|delay| now + delay);
-            plain(Expected::Lease(fence), Event::Failed { error, not_before })
+            Change::new(Expected::Lease(fence), Event::Failed { error, not_before })
         }
     })
 }
@@ -457,24 +460,6 @@ fn processing_ms(runs: &[StageRun], current: &Fence, now: DateTime<Utc>) -> f32 
         .values()
         .map(|took| took.num_microseconds().unwrap_or(i64::MAX) as f32 / 1000.0)
         .sum()
-}
-
-/// What the death of a worker means for its task: another try, or quarantine when it has had too many.
-fn lost_lease(task: &Task, max_interruptions: i32) -> Event {
-    match placement::lost_lease(task, max_interruptions) {
-        Decision::Quarantine(_, error) => Event::Quarantined { error },
-        _ => Event::Interrupted,
-    }
-}
-
-fn plain(expected: Expected, event: Event) -> Change {
-    Change {
-        expected,
-        event,
-        metrics: None,
-        fingerprint: None,
-        results: None,
-    }
 }
 
 fn until(due: DateTime<Utc>, now: DateTime<Utc>) -> Option<Duration> {

@@ -6,6 +6,6 @@ mod actor;
 mod mirror;
 mod reconcile;
 
-pub use actor::{JobEnd, OrchestratorConfig, OrchestratorHandle, Report, Unrecorded};
+pub use actor::{JobEnd, MAX_INTERRUPTIONS, OrchestratorConfig, OrchestratorHandle, Report, Unrecorded};
 pub use mirror::{Mirror, MirrorGone};
 pub use reconcile::release_abandoned_leases;

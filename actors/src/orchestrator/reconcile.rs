@@ -7,7 +7,7 @@ use chrono::{DateTime, Duration, Utc};
 use tracing::{debug, info, warn};
 
 use super::mirror::{Mirror, MirrorGone};
-use crate::domain::{Job, Task, TaskId, TaskStatus, WorkerId};
+use crate::domain::{Job, JobId, Task, TaskId, TaskStatus, WorkerId};
 use crate::policy::placement::{self, Decision, Pool};
 use crate::policy::transition::Event;
 use crate::stage::Assignment;
@@ -70,8 +70,7 @@ pub(super) async fn reconcile(
     let mut assignments = Vec::new();
     for decision in decisions {
         let (id, event, lessee) = match decision {
-            Decision::Interrupt(id) => (id, Event::Interrupted, None),
-            Decision::Quarantine(id, error) => (id, Event::Quarantined { error }, None),
+            Decision::End { task, event } => (task, event, None),
             Decision::Lease { task, stage, worker } => {
                 let event = Event::Leased {
                     stage: stage.clone(),
@@ -84,7 +83,7 @@ pub(super) async fn reconcile(
         let Some((task, job)) = by_id.get(&id) else {
             continue;
         };
-        changes.push(bare_change(task, event));
+        changes.push(Change::new(Expected::of(task), event));
         assignments.push(lessee.map(|(stage, worker)| (job.clone(), stage, worker)));
     }
     let outcomes = mirror.commit_all(changes).await?;
@@ -128,36 +127,30 @@ async fn assign(
     };
     if reply == AssignReply::Busy {
         debug!(task = %task.id, %worker, "the pool has no room after all; giving the lease back");
-        mirror.commit(bare_change(&task, Event::Released)).await?;
+        mirror
+            .commit(Change::new(Expected::of(&task), Event::Released))
+            .await?;
     }
     Ok(())
 }
 
-/// Gives back the leases of processes that are known to be dead: for a process that is the only one to work on its
-/// store. Returns how many there were.
+/// Ends the leases of processes that are known to be dead: for a process that is the only one to work on the job.
+/// Returns how many there were.
 pub async fn release_abandoned_leases(
     store: &Arc<dyn StateStore>,
+    job: JobId,
+    max_interruptions: i32,
     now: DateTime<Utc>,
 ) -> Result<usize, StateError> {
-    let open = store.open_tasks().await?;
-    let changes: Vec<Change> = open
+    let tasks = store.tasks(job).await?;
+    let changes: Vec<Change> = tasks
         .iter()
-        .filter(|(task, _)| task.status == TaskStatus::Running)
-        .map(|(task, _)| bare_change(task, Event::Interrupted))
+        .filter(|task| task.status == TaskStatus::Running)
+        .map(|task| Change::new(Expected::of(task), placement::lost_lease(task, max_interruptions)))
         .collect();
     let outcomes = store.commit(&changes, now).await?;
     Ok(outcomes
         .iter()
         .filter(|outcome| matches!(outcome, Outcome::Applied(_)))
         .count())
-}
-
-fn bare_change(task: &Task, event: Event) -> Change {
-    Change {
-        expected: Expected::of(task),
-        event,
-        metrics: None,
-        fingerprint: None,
-        results: None,
-    }
 }

@@ -5,10 +5,8 @@ use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
 
-use crate::domain::{
-    ErrorCategory, Job, Position, RetryScope, StageError, StageName, Task, TaskId, TaskStatus, WorkerId,
-};
-use crate::policy::transition::is_terminal;
+use crate::domain::{ErrorCategory, Job, StageError, StageName, Task, TaskId, TaskStatus, WorkerId};
+use crate::policy::transition::{Event, runnable_stage};
 
 /// A stage pool as the router sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,10 +20,8 @@ pub struct Pool {
 /// One thing to do.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Decision {
-    /// The lease ran out, or its holder does not exist any more.
-    Interrupt(TaskId),
-    /// The volume lost its workers too often in a row.
-    Quarantine(TaskId, StageError),
+    /// The lease ran out; the event is what that means for the task.
+    End { task: TaskId, event: Event },
     Lease {
         task: TaskId,
         stage: StageName,
@@ -33,17 +29,16 @@ pub enum Decision {
     },
 }
 
-/// The stage that the task would run next, if it waits for one: not running, not finished, and due.
-pub fn next_stage(task: &Task, job: &Job, now: DateTime<Utc>) -> Option<StageName> {
-    if task.not_before.is_some_and(|due| due > now) || is_terminal(task, job.config.retry_scope) {
-        return None;
-    }
-    match (&task.position, task.status) {
-        (Position::Done, _) | (_, TaskStatus::Running) => None,
-        (Position::Pending, _) => Some(job.pipeline.first().clone()),
-        (position @ Position::At(_), TaskStatus::Done) => job.pipeline.after(position).cloned(),
-        (Position::At(stage), TaskStatus::Pending | TaskStatus::Failed) => Some(stage.clone()),
-    }
+/// The stage that the task waits for, if its backoff is over.
+fn due_stage<'a>(task: &Task, job: &'a Job, now: DateTime<Utc>) -> Option<&'a StageName> {
+    let due = task.not_before.is_none_or(|due| due <= now);
+    runnable_stage(task, &job.pipeline, job.config.retry_scope).filter(|_| due)
+}
+
+/// How many stages the task has before it, `stage` among them.
+fn stages_to_go(job: &Job, stage: &StageName) -> usize {
+    let stages = job.pipeline.stages().iter();
+    stages.skip_while(|other| *other != stage).count()
 }
 
 /// Decides a pass over the open tasks. Slots are what the pools offer less the leases in force, so nothing a dead
@@ -61,27 +56,29 @@ pub fn decide<'a>(
     for (task, job) in tasks {
         if let Some(lease) = task.lease.as_ref().filter(|_| task.status == TaskStatus::Running) {
             if lease.until <= now {
-                decisions.push(lost_lease(task, max_interruptions));
+                decisions.push(Decision::End {
+                    task: task.id,
+                    event: lost_lease(task, max_interruptions),
+                });
             } else if let Some(slots) = free.get_mut(&lease.worker) {
                 *slots = slots.saturating_sub(1);
             }
-        } else if let Some(stage) = next_stage(task, job, now) {
-            let remaining = job.pipeline.stages().len() - stage_index(job, &stage);
-            waiting.push((remaining, task.id, stage));
+        } else if let Some(stage) = due_stage(task, job, now) {
+            waiting.push((stages_to_go(job, stage), task.id, stage));
         }
     }
     waiting.sort_by_key(|(remaining, task, _)| (*remaining, *task));
     for (_, task, stage) in waiting {
         let roomiest = pools
             .iter()
-            .filter(|pool| pool.stage == stage)
+            .filter(|pool| pool.stage == *stage)
             .max_by_key(|pool| (free.get(&pool.worker).copied(), std::cmp::Reverse(&pool.worker)));
         let Some(pool) = roomiest else { continue };
         if let Some(slots) = free.get_mut(&pool.worker).filter(|slots| **slots > 0) {
             *slots -= 1;
             decisions.push(Decision::Lease {
                 task,
-                stage,
+                stage: stage.clone(),
                 worker: pool.worker.clone(),
             });
         }
@@ -89,20 +86,16 @@ pub fn decide<'a>(
     decisions
 }
 
-/// What a lost lease means: another try, or, after too many in a row, quarantine.
-pub fn lost_lease(task: &Task, max_interruptions: i32) -> Decision {
-    if task.interruptions + 1 < max_interruptions {
-        return Decision::Interrupt(task.id);
+/// What the loss of its worker means for a task: another try, or, after too many in a row, quarantine.
+pub fn lost_lease(task: &Task, max_interruptions: i32) -> Event {
+    let losses = task.interruptions + 1;
+    if losses < max_interruptions {
+        return Event::Interrupted;
     }
-    let message = format!(
-        "lost its worker {} times in a row at {}",
-        task.interruptions + 1,
-        task.position
-    );
-    Decision::Quarantine(
-        task.id,
-        StageError::new(task.position.as_str(), ErrorCategory::Poison, message),
-    )
+    let message = format!("lost its worker {losses} times in a row at {}", task.position);
+    Event::Quarantined {
+        error: StageError::new(task.position.as_str(), ErrorCategory::Poison, message),
+    }
 }
 
 /// The earliest time at which a task that is backing off becomes due.
@@ -114,11 +107,5 @@ pub fn next_due<'a>(tasks: impl IntoIterator<Item = &'a Task>, now: DateTime<Utc
         .min()
 }
 
-fn stage_index(job: &Job, stage: &StageName) -> usize {
-    job.pipeline.stages().iter().position(|s| s == stage).unwrap_or(0)
-}
-
-/// Whether nothing more will happen to the task by itself.
-pub fn is_settled(task: &Task, scope: RetryScope) -> bool {
-    task.position == Position::Done || is_terminal(task, scope)
-}
+#[cfg(test)]
+mod tests;

@@ -88,6 +88,19 @@ pub struct Change {
     pub results: Option<VolumeResults>,
 }
 
+impl Change {
+    /// A change that carries nothing but its event.
+    pub fn new(expected: Expected, event: Event) -> Self {
+        Self {
+            expected,
+            event,
+            metrics: None,
+            fingerprint: None,
+            results: None,
+        }
+    }
+}
+
 /// What became of a change.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use chrono::Utc;
 use parkhang_actors::domain::{Hardware, Job, JobConfig, NewJob, Pipeline, Position, Task, TaskStatus};
 use parkhang_actors::orchestrator::{
-    JobEnd, OrchestratorConfig, OrchestratorHandle, release_abandoned_leases,
+    JobEnd, MAX_INTERRUPTIONS, OrchestratorConfig, OrchestratorHandle, release_abandoned_leases,
 };
 use parkhang_actors::pages::{FolderSource, PageSource, VolumeFolder};
 use parkhang_actors::policy::transition::Event;
@@ -138,24 +138,19 @@ impl Session {
             max_attempts: MAX_ATTEMPTS,
             volumes: self.volumes.iter().map(|found| found.volume.clone()).collect(),
         };
-        if store.job(&self.state.job).await?.is_none() {
+        let Some(earlier) = store.job(&self.state.job).await? else {
             return Ok(store.create_job(&new, now).await?);
-        }
-        release_abandoned_leases(store, now).await?;
+        };
+        release_abandoned_leases(store, earlier.id, MAX_INTERRUPTIONS, now).await?;
         let job = store.reopen_job(&new).await?;
         let wanted = |task: &Task| self.volumes.iter().any(|found| found.volume == task.volume);
         let tasks = store.tasks(job.id).await?;
         let reruns: Vec<Change> = tasks
             .iter()
             .filter(|task| wanted(task) && task.position != Position::Pending)
-            .map(|task| Change {
-                expected: Expected::of(task),
-                event: Event::Rerun {
-                    stage: job.pipeline.first().clone(),
-                },
-                metrics: None,
-                fingerprint: None,
-                results: None,
+            .map(|task| {
+                let stage = job.pipeline.first().clone();
+                Change::new(Expected::of(task), Event::Rerun { stage })
             })
             .collect();
         for outcome in store.commit(&reruns, now).await? {

@@ -68,13 +68,7 @@ async fn current(store: &Store, task: &Task) -> Task {
 }
 
 fn change(task: &Task, event: Event) -> Change {
-    Change {
-        expected: Expected::of(task),
-        event,
-        metrics: None,
-        fingerprint: None,
-        results: None,
-    }
+    Change::new(Expected::of(task), event)
 }
 
 fn lease(task: &Task, job: &Job, worker: &str) -> Change {

@@ -43,13 +43,7 @@ fn new_job(volumes: usize) -> NewJob {
 }
 
 fn change(task: &Task, event: Event) -> Change {
-    Change {
-        expected: Expected::of(task),
-        event,
-        metrics: None,
-        fingerprint: None,
-        results: None,
-    }
+    Change::new(Expected::of(task), event)
 }
 
 fn lease(task: &Task, job: &Job) -> Change {
