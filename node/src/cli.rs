@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use crate::config::command::ConfigCommand;
+
 /// Reads libraries of page scans.
 #[derive(Debug, Parser)]
 #[command(name = "node", version, about, propagate_version = true)]
@@ -24,6 +26,9 @@ pub enum Command {
     Export(ExportArgs),
     /// Score readings against truth: character and word error rates, line recall and precision.
     Eval(EvalArgs),
+    /// Check or show the configuration of a cluster's node.
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// Print the completion script for a shell.
     Completions { shell: Shell },
 }

@@ -6,7 +6,7 @@
 )]
 
 mod cli;
-mod defaults;
+mod config;
 mod eval;
 mod export;
 mod networks;
@@ -46,6 +46,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             Command::Ocr(arguments) => ocr::run(arguments).await,
             Command::Export(arguments) => export::run(arguments).await,
             Command::Eval(arguments) => eval::run(arguments).await,
+            Command::Config(command) => config::command::run(command),
             Command::Completions { .. } => Ok(ExitCode::SUCCESS),
         }
     })

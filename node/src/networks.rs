@@ -67,7 +67,7 @@ fn reference(bundle: &Bundle) -> Result<ModelRef> {
 }
 
 /// `cpu`, `wgpu:0`, `cuda:1`.
-fn parse_device(text: &str, threads: NonZeroUsize) -> Result<DeviceSpec> {
+pub fn parse_device(text: &str, threads: NonZeroUsize) -> Result<DeviceSpec> {
     let (kind, index) = text.split_once(':').unwrap_or((text, "0"));
     let kind: DeviceKind = kind.parse()?;
     let index = index

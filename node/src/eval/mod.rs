@@ -15,7 +15,7 @@ use parkhang_actors::stage::ocr_pipeline;
 use parkhang_actors::storage::LocalStore;
 
 use crate::cli::EvalArgs;
-use crate::defaults::job_defaults;
+use crate::config::job_defaults;
 use crate::export::document::PageDocument;
 use crate::export::{load_volume, require_text, stored_volumes};
 use crate::ocr::{Session, SessionOptions};

@@ -14,7 +14,7 @@ use parkhang_actors::pages::{FolderSource, PageSource, VolumeFolder, discover_vo
 use parkhang_actors::stage::ocr_pipeline;
 
 use crate::cli::OcrArgs;
-use crate::defaults::job_defaults;
+use crate::config::job_defaults;
 
 pub use output::read_note;
 pub use session::{Session, SessionOptions};

@@ -1,0 +1,325 @@
+//! What must hold between the keys, for a node to start. Pure; what depends on files is in [`on_disk`](super::on_disk).
+
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use secrecy::ExposeSecret;
+use tracing_subscriber::EnvFilter;
+
+use super::secrets::Secrets;
+use super::sections::{ClusterConfig, StorageKind, Tls};
+use super::values::Role;
+use crate::networks::parse_device;
+
+/// Shorter cookies could be guessed.
+const COOKIE_BYTES: usize = 16;
+/// Peers show that they are alive at intervals of at most this (pings of `ractor_cluster`).
+const PING_INTERVAL: Duration = Duration::from_secs(5);
+
+/// A key, and what is wrong with its value.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Finding {
+    pub key: &'static str,
+    pub message: String,
+}
+
+#[derive(Debug, Default)]
+struct Findings(Vec<Finding>);
+
+impl Findings {
+    fn require(&mut self, holds: bool, key: &'static str, message: impl Into<String>) {
+        if !holds {
+            let message = message.into();
+            self.0.push(Finding { key, message });
+        }
+    }
+}
+
+/// Everything that is wrong.
+pub fn findings(config: &ClusterConfig, secrets: &Secrets) -> Vec<Finding> {
+    let mut findings = Findings::default();
+    node(config, &mut findings);
+    addresses(config, &mut findings);
+    exposure(config, secrets, &mut findings);
+    durations(config, &mut findings);
+    state(config, secrets, &mut findings);
+    storage(config, &mut findings);
+    findings.0
+}
+
+fn node(config: &ClusterConfig, findings: &mut Findings) {
+    let node = &config.node;
+    findings.require(
+        !node.roles.is_empty(),
+        "node.roles",
+        "a node needs a role: orchestrator, cpu or gpu",
+    );
+    let has_slots = |role, slots| !node.roles.contains(&role) || slots > 0;
+    findings.require(
+        has_slots(Role::Cpu, node.slots.cpu),
+        "node.slots.cpu",
+        "a node with the role cpu needs a slot",
+    );
+    findings.require(
+        has_slots(Role::Gpu, node.slots.gpu),
+        "node.slots.gpu",
+        "a node with the role gpu needs a slot",
+    );
+    if let Err(error) = parse_device(&node.device, NonZeroUsize::MIN) {
+        findings.require(false, "node.device", format!("{error:#}"));
+    }
+    if let Err(error) = EnvFilter::try_new(&config.telemetry.log) {
+        findings.require(false, "telemetry.log", error.to_string());
+    }
+    let frame = config.cluster.max_frame.as_u64();
+    findings.require(
+        (64 << 10..=64 << 20).contains(&frame),
+        "cluster.max_frame",
+        "must be 64KiB to 64MiB",
+    );
+    findings.require(
+        config.orchestrator.max_interruptions > 0,
+        "orchestrator.max_interruptions",
+        "must be 1 or more",
+    );
+}
+
+fn addresses(config: &ClusterConfig, findings: &mut Findings) {
+    let cluster = &config.cluster;
+    if is_orchestrator(config) {
+        findings.require(
+            !cluster.listen.ip().is_unspecified() || cluster.advertise.is_some(),
+            "cluster.advertise",
+            format!(
+                "needed, as nobody can dial {}; give the HOST:PORT that nodes reach",
+                cluster.listen
+            ),
+        );
+    } else {
+        findings.require(
+            !cluster.orchestrators.is_empty(),
+            "cluster.orchestrators",
+            "needed by a node that is no orchestrator itself",
+        );
+    }
+    let undialable = |ip: std::net::IpAddr| ip.is_unspecified();
+    findings.require(
+        !cluster
+            .advertise
+            .as_ref()
+            .and_then(|address| address.ip())
+            .is_some_and(undialable),
+        "cluster.advertise",
+        "nobody can dial this address",
+    );
+    for orchestrator in &cluster.orchestrators {
+        findings.require(
+            !orchestrator.ip().is_some_and(undialable),
+            "cluster.orchestrators",
+            format!("nobody can dial {orchestrator}"),
+        );
+    }
+    let listeners = listeners(config);
+    for (index, (key, address)) in listeners.iter().enumerate() {
+        let same = listeners[..index]
+            .iter()
+            .find(|(_, other)| other.port() != 0 && other == address);
+        if let Some((other, _)) = same {
+            findings.require(false, key, format!("{address} is taken by {other}"));
+        }
+    }
+}
+
+/// Keys and addresses of all that this node listens on.
+fn listeners(config: &ClusterConfig) -> Vec<(&'static str, SocketAddr)> {
+    let listen = is_orchestrator(config).then_some(config.cluster.listen);
+    [
+        ("cluster.listen", listen),
+        ("telemetry.metrics_listen", config.telemetry.metrics_listen),
+        ("health.listen", config.health.listen),
+    ]
+    .into_iter()
+    .filter_map(|(key, address)| Some((key, address?)))
+    .collect()
+}
+
+/// Nothing goes beyond this machine without TLS and a cookie.
+fn exposure(config: &ClusterConfig, secrets: &Secrets, findings: &mut Findings) {
+    let Tls {
+        certificate_file,
+        key_file,
+        ca_file,
+    } = &config.cluster.tls;
+    let files = [
+        ("cluster.tls.certificate_file", certificate_file),
+        ("cluster.tls.key_file", key_file),
+        ("cluster.tls.ca_file", ca_file),
+    ];
+    let some = files.iter().any(|(_, file)| file.is_some());
+    for (key, file) in files {
+        findings.require(file.is_some() || !some, key, "TLS needs all three files");
+    }
+    if let Some(cookie) = &secrets.cookie {
+        findings.require(
+            cookie.text.expose_secret().len() >= COOKIE_BYTES,
+            "cluster.cookie_file",
+            format!("the cookie is shorter than {COOKIE_BYTES} bytes"),
+        );
+    }
+    let mut missing = Vec::new();
+    if !some {
+        missing.push("TLS (cluster.tls)");
+    }
+    if secrets.cookie.is_none() {
+        missing.push("a cookie (cluster.cookie_file)");
+    }
+    if missing.is_empty() {
+        return;
+    }
+    let missing = missing.join(" and ");
+    for (key, address) in listeners(config) {
+        findings.require(
+            address.ip().is_loopback(),
+            key,
+            format!("{address} can be reached from other machines: that needs {missing}"),
+        );
+    }
+    let mut orchestrators = config.cluster.orchestrators.iter();
+    if let Some(distant) = orchestrators.find(|address| !address.is_loopback()) {
+        findings.require(
+            false,
+            "cluster.orchestrators",
+            format!("{distant} is another machine: dialling it needs {missing}"),
+        );
+    }
+}
+
+fn durations(config: &ClusterConfig, findings: &mut Findings) {
+    let (cluster, leadership) = (&config.cluster, &config.orchestrator.leadership);
+    let positive = [
+        ("node.drain_deadline", config.node.drain_deadline),
+        ("cluster.dial_timeout", cluster.dial_timeout),
+        ("cluster.handshake_timeout", cluster.handshake_timeout),
+        ("cluster.unacknowledged_timeout", cluster.unacknowledged_timeout),
+        ("cluster.redial_first", cluster.redial_first),
+        ("cluster.call_timeout", cluster.call_timeout),
+        ("cluster.heartbeat", cluster.heartbeat),
+        ("orchestrator.full_pass", config.orchestrator.full_pass),
+        ("orchestrator.leadership.renew", leadership.renew),
+        (
+            "orchestrator.leadership.idle_in_transaction",
+            leadership.idle_in_transaction,
+        ),
+        ("orchestrator.leadership.standby_retry", leadership.standby_retry),
+        ("health.progress_window", config.health.progress_window),
+    ];
+    for (key, value) in positive {
+        findings.require(
+            value >= Duration::from_millis(1),
+            key,
+            "must be a millisecond or more",
+        );
+    }
+    let mut shorter = |key, value: Duration, limit: Duration, what: &str| {
+        let message = format!("must be less than {what}, {}", humantime::format_duration(limit));
+        findings.require(value < limit, key, message);
+    };
+    shorter(
+        "cluster.heartbeat",
+        cluster.heartbeat,
+        cluster.lease / 2,
+        "half of cluster.lease",
+    );
+    shorter(
+        "cluster.idle_timeout",
+        cluster.idle_timeout,
+        cluster.lease,
+        "cluster.lease",
+    );
+    shorter(
+        "orchestrator.leadership.renew",
+        leadership.renew,
+        leadership.idle_session / 2,
+        "half of orchestrator.leadership.idle_session",
+    );
+    findings.require(
+        cluster.idle_timeout > PING_INTERVAL,
+        "cluster.idle_timeout",
+        format!(
+            "must be more than {}: live nodes may be silent so long",
+            humantime::format_duration(PING_INTERVAL)
+        ),
+    );
+    findings.require(
+        cluster.redial_first <= cluster.redial_max,
+        "cluster.redial_max",
+        "must not be less than cluster.redial_first",
+    );
+    findings.require(
+        leadership.idle_in_transaction <= leadership.idle_session,
+        "orchestrator.leadership.idle_in_transaction",
+        "must not be more than orchestrator.leadership.idle_session: a frozen leader would block its successor",
+    );
+}
+
+fn state(config: &ClusterConfig, secrets: &Secrets, findings: &mut Findings) {
+    match &secrets.database_url {
+        Some(url) => {
+            let url = url.text.expose_secret();
+            findings.require(
+                url.starts_with("postgres://") || url.starts_with("postgresql://"),
+                "state.database_url_file",
+                "the database URL must begin with postgres:// or postgresql://",
+            );
+        }
+        None => findings.require(
+            config.state.embedded || !is_orchestrator(config),
+            "state.embedded",
+            "an orchestrator without the private Postgres needs DATABASE_URL or state.database_url_file",
+        ),
+    }
+}
+
+fn storage(config: &ClusterConfig, findings: &mut Findings) {
+    let s3 = &config.storage.s3;
+    if config.storage.kind == StorageKind::S3 {
+        findings.require(
+            s3.bucket.is_some(),
+            "storage.s3.bucket",
+            "needed for storage in S3",
+        );
+        findings.require(
+            !s3.region.is_empty(),
+            "storage.s3.region",
+            "needed for storage in S3",
+        );
+    } else {
+        findings.require(
+            s3.bucket.is_none(),
+            "storage.s3.bucket",
+            "has no effect while storage.kind is \"local\"",
+        );
+    }
+    findings.require(
+        s3.bucket.as_deref().is_none_or(|bucket| !bucket.contains('/')),
+        "storage.s3.bucket",
+        "is a name without slashes; what follows belongs into storage.s3.prefix",
+    );
+    findings.require(
+        s3.prefix.as_deref().is_none_or(|prefix| !prefix.starts_with('/')),
+        "storage.s3.prefix",
+        "must not begin with a slash",
+    );
+    findings.require(
+        s3.endpoint
+            .as_deref()
+            .is_none_or(|url| url.starts_with("http://") || url.starts_with("https://")),
+        "storage.s3.endpoint",
+        "must begin with http:// or https://",
+    );
+}
+
+fn is_orchestrator(config: &ClusterConfig) -> bool {
+    config.node.roles.contains(&Role::Orchestrator)
+}

@@ -1,0 +1,89 @@
+//! A configuration file: its values, and on which line each stands.
+
+use std::collections::BTreeMap;
+
+use toml::Table;
+use toml::de::{DeTable, DeValue};
+
+use super::schema;
+
+/// A value of the file and the line, from 1, of its key.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    pub key: String,
+    pub value: toml::Value,
+    pub line: usize,
+}
+
+/// The text is not TOML.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SyntaxError {
+    pub line: usize,
+    pub message: String,
+}
+
+/// All values of a file, whatever their keys, in the order of lines.
+pub fn parse(text: &str) -> Result<Vec<Entry>, SyntaxError> {
+    let at = |error: toml::de::Error| SyntaxError {
+        line: line_of(text, error.span().map_or(0, |span| span.start)),
+        message: error.message().to_owned(),
+    };
+    let spans = DeTable::parse(text).map_err(at)?;
+    let table: Table = toml::from_str(text).map_err(at)?;
+    let mut lines = BTreeMap::new();
+    note_lines("", spans.get_ref(), text, &mut lines);
+    let entries = schema::flatten(&table).into_iter().map(|(key, value)| Entry {
+        line: lines.get(&key).copied().unwrap_or(1),
+        key,
+        value,
+    });
+    let mut entries: Vec<Entry> = entries.collect();
+    entries.sort_by_key(|entry| entry.line);
+    Ok(entries)
+}
+
+fn note_lines(prefix: &str, table: &DeTable<'_>, text: &str, lines: &mut BTreeMap<String, usize>) {
+    for (name, value) in table {
+        let key = format!("{prefix}{}", name.get_ref());
+        match value.get_ref() {
+            DeValue::Table(section) => note_lines(&format!("{key}."), section, text, lines),
+            _ => drop(lines.insert(key, line_of(text, name.span().start))),
+        }
+    }
+}
+
+fn line_of(text: &str, offset: usize) -> usize {
+    let before = text.as_bytes().get(..offset).unwrap_or(text.as_bytes());
+    1 + before.iter().filter(|byte| **byte == b'\n').count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_value_knows_its_line() {
+        let text =
+            "top = 1\n[cluster]\n\nlisten = 'a'\ntls.key_file = 'k'\n[cluster.more]\nlist = [\n 1,\n]\n";
+        let found = parse(text).unwrap();
+        let found: Vec<(&str, usize)> = found
+            .iter()
+            .map(|entry| (entry.key.as_str(), entry.line))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                ("top", 1),
+                ("cluster.listen", 4),
+                ("cluster.tls.key_file", 5),
+                ("cluster.more.list", 7)
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_not_toml_is_named_by_line() {
+        assert_eq!(parse("a = 1\nb = = 2\n").unwrap_err().line, 2);
+        assert_eq!(parse("a = 1\na = 2\n").unwrap_err().line, 2);
+    }
+}

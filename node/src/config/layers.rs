@@ -1,0 +1,196 @@
+//! The layers put on each other: built-in values, a file, the environment, flags. Nothing here touches the machine.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use toml::{Table, Value};
+
+use super::file;
+use super::problem::{Origin, Problem};
+use super::schema::{self, Schema};
+use super::secrets;
+use super::sections::ClusterConfig;
+
+/// Before `SECTION__KEY` in the names of variables.
+const PREFIX: &str = "PARKHANG_";
+
+/// A value in force, and who said it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Setting {
+    pub value: Value,
+    pub origin: Origin,
+}
+
+/// What the layers say together. What a layer says in vain is a problem, and leaves the layers below in force, so that
+/// the rest can still be judged.
+#[derive(Debug)]
+pub struct Layers {
+    schema: Schema,
+    /// The value of each key and its origin.
+    pub settings: BTreeMap<String, Setting>,
+    pub problems: Vec<Problem>,
+}
+
+impl Layers {
+    pub fn built_in() -> Result<Self, toml::de::Error> {
+        let schema = Schema::built_in()?;
+        let settings = schema.values().iter().map(|(key, value)| {
+            let setting = Setting {
+                value: value.clone(),
+                origin: Origin::BuiltIn,
+            };
+            (key.clone(), setting)
+        });
+        Ok(Self {
+            settings: settings.collect(),
+            schema,
+            problems: Vec::new(),
+        })
+    }
+
+    pub fn add_file(&mut self, path: &Path, text: &str) {
+        let at = |line| Origin::File {
+            path: path.to_owned(),
+            line,
+        };
+        match file::parse(text) {
+            Ok(entries) => {
+                for entry in entries {
+                    self.set(&entry.key, entry.value, at(entry.line));
+                }
+            }
+            Err(error) => self.problems.push(Problem::Unusable {
+                origin: at(error.line),
+                message: error.message,
+            }),
+        }
+    }
+
+    /// Takes the variables that name keys, out of all there are.
+    pub fn add_variables(&mut self, variables: impl IntoIterator<Item = (OsString, OsString)>) {
+        for (name, value) in variables {
+            let Some((name, path)) = name
+                .to_str()
+                .and_then(|name| Some((name, name.strip_prefix(PREFIX)?)))
+            else {
+                continue;
+            };
+            let origin = Origin::Variable(name.to_owned());
+            if !path.contains("__") {
+                self.look_for_single_underscores(path, origin);
+                continue;
+            }
+            let key = path.replace("__", ".").to_lowercase();
+            if secrets::is_secret(&key) {
+                continue;
+            }
+            match value.to_str() {
+                Some(text) => self.set_text(&key, text, origin),
+                None => self.problems.push(Problem::Value {
+                    origin,
+                    key,
+                    message: "is not UTF-8".to_owned(),
+                }),
+            }
+        }
+    }
+
+    /// Adds what `--set` was given: `section.key=value`.
+    pub fn add_flags<'a>(&mut self, pairs: impl IntoIterator<Item = &'a str>) {
+        let origin = Origin::Flag("--set");
+        for pair in pairs {
+            match pair.split_once('=') {
+                Some((key, text)) => self.set_text(key.trim(), text, origin.clone()),
+                // The pair is not shown: it may be a misplaced secret.
+                None => self.problems.push(Problem::Unusable {
+                    origin: origin.clone(),
+                    message: "expected SECTION.KEY=VALUE".to_owned(),
+                }),
+            }
+        }
+    }
+
+    /// The configuration in force.
+    pub fn resolve(&self) -> Result<ClusterConfig, toml::de::Error> {
+        let mut table = Table::new();
+        for (key, setting) in &self.settings {
+            schema::insert(&mut table, key, setting.value.clone());
+        }
+        schema::resolve(table)
+    }
+
+    fn set_text(&mut self, key: &str, text: &str, origin: Origin) {
+        match self.schema.parse(key, text) {
+            Ok(value) => self.set(key, value, origin),
+            Err(message) => self.problems.push(Problem::Value {
+                origin,
+                key: key.to_owned(),
+                message,
+            }),
+        }
+    }
+
+    fn set(&mut self, key: &str, value: Value, origin: Origin) {
+        if let Err(message) = self.acceptable(key, &value) {
+            let key = key.to_owned();
+            self.problems.push(Problem::Value { origin, key, message });
+            return;
+        }
+        let value = relative_to(&origin, key, value);
+        self.settings.insert(key.to_owned(), Setting { value, origin });
+    }
+
+    fn acceptable(&self, key: &str, value: &Value) -> Result<(), String> {
+        if let Some(secret) = secrets::named(key) {
+            return Err(format!(
+                "a secret is not written here: set {} or {}",
+                secret.variables.join(" or "),
+                secret.file_key
+            ));
+        }
+        if self.schema.is_section(key) {
+            return Err("is a section, not a key".to_owned());
+        }
+        if !self.schema.contains(key) {
+            let nearest = self.schema.nearest(key);
+            let meant = nearest.map(|nearest| format!("; did you mean {nearest}?"));
+            return Err(format!("there is no such key{}", meant.unwrap_or_default()));
+        }
+        self.schema.check(key, value)
+    }
+
+    /// `PARKHANG_CLUSTER_LISTEN` would be passed over in silence.
+    fn look_for_single_underscores(&mut self, path: &str, origin: Origin) {
+        let flat = path.to_lowercase();
+        let key = self
+            .schema
+            .values()
+            .keys()
+            .find(|key| key.replace('.', "_") == flat);
+        if let Some(key) = key {
+            self.problems.push(Problem::Unusable {
+                origin,
+                message: format!("did you mean {}?", variable(key)),
+            });
+        }
+    }
+}
+
+/// The variable that sets a key.
+pub fn variable(key: &str) -> String {
+    format!("{PREFIX}{}", key.replace('.', "__").to_uppercase())
+}
+
+/// A path in a file is relative to the file, so that it means the same wherever the process starts.
+fn relative_to(origin: &Origin, key: &str, value: Value) -> Value {
+    let (_, name) = schema::split(key);
+    let is_path = name.ends_with("_file") || name.ends_with("_dir") || name == "folder";
+    match (origin, &value) {
+        (Origin::File { path, .. }, Value::String(text)) if is_path && !text.is_empty() => {
+            let folder: PathBuf = path.parent().map(Path::to_owned).unwrap_or_default();
+            Value::String(folder.join(text).to_string_lossy().into_owned())
+        }
+        _ => value,
+    }
+}

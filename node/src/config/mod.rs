@@ -1,0 +1,130 @@
+//! The configuration of a node: built-in values, a file, the environment and flags laid on each other, each value with
+//! its origin, and checked as a whole before anything starts.
+//!
+//! A new key is a field in [`sections`], a line in `cluster.toml` and a row in `docs/config.md`; tests compare the three.
+//! The room knows nothing of what the values are used for.
+
+mod check;
+pub mod command;
+mod file;
+mod layers;
+mod on_disk;
+mod problem;
+mod schema;
+mod secrets;
+mod sections;
+mod show;
+mod values;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use parkhang_actors::domain::JobConfig;
+
+use self::layers::{Layers, Setting};
+use self::problem::{Problem, Problems};
+use self::secrets::Secrets;
+use self::sections::ClusterConfig;
+
+/// Where a configuration file is looked for when none is named.
+const USUAL_FILES: [&str; 2] = ["cluster.toml", "/etc/parkhang/cluster.toml"];
+
+/// The flags of every command that a configuration belongs to.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ConfigArgs {
+    /// Configuration file; otherwise ./cluster.toml or /etc/parkhang/cluster.toml, if there is one.
+    #[arg(long, env = "PARKHANG_CONFIG", value_name = "FILE")]
+    pub config_file: Option<PathBuf>,
+    /// Set a key of the configuration, such as cluster.lease=90s; may be repeated. See `docs/config.md`.
+    #[arg(long, value_name = "SECTION.KEY=VALUE")]
+    pub set: Vec<String>,
+}
+
+/// A configuration as all layers together say it, not judged yet.
+#[derive(Debug)]
+pub struct Loaded {
+    pub config: ClusterConfig,
+    pub secrets: Secrets,
+    /// The value of each key and its origin.
+    settings: BTreeMap<String, Setting>,
+    /// What a layer says and cannot be taken; a layer below stays in force there.
+    problems: Vec<Problem>,
+}
+
+impl Loaded {
+    /// Reads files and variables as the flags say. Fails for faults of this program only: mistakes in the configuration
+    /// are found by [`Self::validated`].
+    pub fn read(arguments: &ConfigArgs) -> Result<Self> {
+        let variables = std::env::vars_os().collect();
+        let file = arguments.config_file.clone().or_else(|| {
+            let mut usual = USUAL_FILES.iter().map(PathBuf::from);
+            usual.find(|path| path.is_file())
+        });
+        Self::from_layers(file.as_deref(), &variables, &arguments.set)
+    }
+
+    fn from_layers(
+        file: Option<&Path>,
+        variables: &BTreeMap<OsString, OsString>,
+        flags: &[String],
+    ) -> Result<Self> {
+        let mut layers = Layers::built_in().context("the built-in cluster.toml")?;
+        if let Some(path) = file {
+            match std::fs::read_to_string(path) {
+                Ok(text) => layers.add_file(path, &text),
+                Err(error) => layers.problems.push(Problem::Source {
+                    path: path.to_owned(),
+                    message: error.to_string(),
+                }),
+            }
+        }
+        layers.add_variables(variables.clone());
+        layers.add_flags(flags.iter().map(String::as_str));
+        let config = layers
+            .resolve()
+            .context("the layers of the configuration do not fit")?;
+        let Layers {
+            settings,
+            mut problems,
+            ..
+        } = layers;
+        let secrets = Secrets::read(&config, variables, &mut problems);
+        Ok(Self {
+            config,
+            secrets,
+            settings,
+            problems,
+        })
+    }
+
+    /// Passes a configuration that a node can start with, or says everything that is wrong with it.
+    pub fn validated(self) -> Result<Self, Problems> {
+        let found = check::findings(&self.config, &self.secrets)
+            .into_iter()
+            .chain(on_disk::findings(&self.config));
+        let found = found.filter_map(|finding| {
+            Some(Problem::Value {
+                origin: self.settings.get(finding.key)?.origin.clone(),
+                key: finding.key.to_owned(),
+                message: finding.message,
+            })
+        });
+        let problems: Vec<Problem> = self.problems.iter().cloned().chain(found).collect();
+        match problems.is_empty() {
+            true => Ok(self),
+            false => Err(Problems(problems)),
+        }
+    }
+}
+
+/// The job configuration that `--config` overrides.
+pub fn job_defaults() -> Result<JobConfig> {
+    let config: ClusterConfig = toml::from_str(schema::BUILT_IN).context("the built-in cluster.toml")?;
+    config.job.validated().context("the built-in cluster.toml")
+}

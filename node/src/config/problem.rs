@@ -1,0 +1,54 @@
+//! What is wrong with a configuration, and where it was said.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// Where a value came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    BuiltIn,
+    File {
+        path: PathBuf,
+        line: usize,
+    },
+    /// An environment variable.
+    Variable(String),
+    /// A flag of the command line.
+    Flag(&'static str),
+    /// A file that holds nothing but the value.
+    SecretFile(PathBuf),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BuiltIn => f.write_str("built in"),
+            Self::File { path, line } => write!(f, "{}:{line}", path.display()),
+            Self::Variable(name) => f.write_str(name),
+            Self::Flag(name) => f.write_str(name),
+            Self::SecretFile(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// What an origin says cannot be taken as a value of a key.
+    #[error("{origin}: {message}")]
+    Unusable { origin: Origin, message: String },
+    /// The value of a key is wrong.
+    #[error("{origin}: {key}: {message}")]
+    Value {
+        origin: Origin,
+        key: String,
+        message: String,
+    },
+    /// A source as a whole cannot be read.
+    #[error("{}: {message}", .path.display())]
+    Source { path: PathBuf, message: String },
+}
+
+/// All that is wrong, at least one thing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the configuration cannot be used:{}", .0.iter().map(|problem| format!("\n  {problem}")).collect::<String>())]
+pub struct Problems(pub Vec<Problem>);

@@ -1,0 +1,210 @@
+//! Which keys there are: those of the compiled-in file. A key is its path with dots, such as `cluster.tls.key_file`.
+
+use std::collections::BTreeMap;
+
+use parkhang_actors::domain::ConfigError;
+use toml::{Table, Value};
+
+use super::sections::ClusterConfig;
+
+pub const BUILT_IN: &str = include_str!("../../../cluster.toml");
+
+/// Every key with its built-in value, whose type is the type of the key.
+#[derive(Debug)]
+pub struct Schema {
+    defaults: Table,
+    values: BTreeMap<String, Value>,
+}
+
+impl Schema {
+    pub fn built_in() -> Result<Self, toml::de::Error> {
+        let defaults: Table = toml::from_str(BUILT_IN)?;
+        let values = flatten(&defaults);
+        Ok(Self { defaults, values })
+    }
+
+    pub fn values(&self) -> &BTreeMap<String, Value> {
+        &self.values
+    }
+
+    pub fn contains(&self, key: &str) -> bool {
+        self.values.contains_key(key)
+    }
+
+    /// Whether keys lie below this one.
+    pub fn is_section(&self, key: &str) -> bool {
+        self.values
+            .keys()
+            .any(|known| known.strip_prefix(key).is_some_and(|rest| rest.starts_with('.')))
+    }
+
+    /// The value that `text` means for a key. Lists are `a,b` or as in TOML.
+    pub fn parse(&self, key: &str, text: &str) -> Result<Value, String> {
+        let number = |kind: &str| format!("{text:?} is not {kind}");
+        let trimmed = text.trim();
+        match self.values.get(key) {
+            Some(Value::Integer(_)) => trimmed
+                .parse()
+                .map(Value::Integer)
+                .map_err(|_| number("a whole number")),
+            Some(Value::Float(_)) => trimmed.parse().map(Value::Float).map_err(|_| number("a number")),
+            Some(Value::Boolean(_)) => trimmed
+                .parse()
+                .map(Value::Boolean)
+                .map_err(|_| number("true or false")),
+            Some(Value::Array(_)) => parse_list(trimmed),
+            _ => Ok(Value::String(text.to_owned())),
+        }
+    }
+
+    /// Whether the key takes the value, apart from what other keys say. The error says what is wrong, without the key.
+    pub fn check(&self, key: &str, value: &Value) -> Result<(), String> {
+        let mut table = self.defaults.clone();
+        insert(&mut table, key, value.clone());
+        let config = resolve(table).map_err(|error| error.message().to_owned())?;
+        match config.job.validated() {
+            Err(ConfigError::OutOfRange { expected, actual, .. }) => {
+                Err(format!("must be {expected}, not {actual}"))
+            }
+            Err(error) => Err(error.to_string()),
+            Ok(_) => Ok(()),
+        }
+    }
+
+    /// The known key that was most likely meant.
+    pub fn nearest(&self, unknown: &str) -> Option<&str> {
+        let (_, unknown_name) = split(unknown);
+        let same_name = || {
+            let mut same = self.values.keys().filter(|key| split(key).1 == unknown_name);
+            same.next().filter(|_| same.next().is_none())
+        };
+        let by_distance = self
+            .values
+            .keys()
+            .map(|key| (strsim::damerau_levenshtein(unknown, key), key))
+            .min()
+            .filter(|(distance, _)| *distance <= 2 + unknown.len() / 8)
+            .map(|(_, key)| key);
+        by_distance.or_else(same_name).map(String::as_str)
+    }
+}
+
+pub fn resolve(table: Table) -> Result<ClusterConfig, toml::de::Error> {
+    table.try_into()
+}
+
+/// Section and name of a key.
+pub fn split(key: &str) -> (&str, &str) {
+    key.rsplit_once('.').unwrap_or(("", key))
+}
+
+/// The values below all sections, each under its path.
+pub fn flatten(table: &Table) -> BTreeMap<String, Value> {
+    fn walk(prefix: &str, table: &Table, values: &mut BTreeMap<String, Value>) {
+        for (name, value) in table {
+            let key = format!("{prefix}{name}");
+            match value {
+                Value::Table(section) => walk(&format!("{key}."), section, values),
+                _ => drop(values.insert(key, value.clone())),
+            }
+        }
+    }
+    let mut values = BTreeMap::new();
+    walk("", table, &mut values);
+    values
+}
+
+/// Puts a value at its path, making sections on the way.
+pub fn insert(table: &mut Table, key: &str, value: Value) {
+    match key.split_once('.') {
+        None => drop(table.insert(key.to_owned(), value)),
+        Some((section, rest)) => {
+            let section = table.entry(section).or_insert_with(|| Value::Table(Table::new()));
+            if let Value::Table(section) = section {
+                insert(section, rest, value);
+            }
+        }
+    }
+}
+
+fn parse_list(text: &str) -> Result<Value, String> {
+    if text.starts_with('[') {
+        return text
+            .parse()
+            .map_err(|error: toml::de::Error| error.message().to_owned());
+    }
+    let items = text
+        .split(',')
+        .map(str::trim)
+        .filter(|item| !item.is_empty())
+        .map(|item| Value::String(item.to_owned()));
+    Ok(Value::Array(items.collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use parkhang_actors::domain::JobConfig;
+
+    use super::*;
+
+    fn built_in() -> ClusterConfig {
+        toml::from_str(BUILT_IN).unwrap()
+    }
+
+    #[test]
+    fn the_file_names_every_key_of_the_code() {
+        let schema = Schema::built_in().unwrap();
+        let named: BTreeSet<&String> = schema.values().keys().collect();
+        let known = flatten(&Table::try_from(built_in()).unwrap());
+        assert_eq!(named, known.keys().collect());
+    }
+
+    #[test]
+    fn a_job_starts_from_the_documented_values() {
+        assert_eq!(built_in().job, JobConfig::default());
+    }
+
+    #[test]
+    fn the_documented_table_is_the_file() {
+        let page = include_str!("../../../docs/config.md");
+        let mut documented = BTreeMap::new();
+        for row in page.lines().filter(|line| line.starts_with("| `")) {
+            let cells: Vec<&str> = row.split('|').map(|cell| cell.trim().trim_matches('`')).collect();
+            let key = match cells[1].contains('.') {
+                true => cells[1].to_owned(),
+                false => format!("job.{}", cells[1]),
+            };
+            let value: Value = cells[3].parse().unwrap();
+            assert_eq!(documented.insert(key, value), None);
+        }
+        assert_eq!(&documented, Schema::built_in().unwrap().values());
+    }
+
+    #[test]
+    fn a_misspelt_key_is_recognised() {
+        let schema = Schema::built_in().unwrap();
+        assert_eq!(schema.nearest("cluster.lisen"), Some("cluster.listen"));
+        assert_eq!(schema.nearest("cluster.hartbeat"), Some("cluster.heartbeat"));
+        assert_eq!(schema.nearest("storage.bucket"), Some("storage.s3.bucket"));
+        assert_eq!(schema.nearest("colour"), None);
+    }
+
+    #[test]
+    fn text_is_read_by_the_type_of_its_key() {
+        let schema = Schema::built_in().unwrap();
+        let parse = |key, text| schema.parse(key, text);
+        assert_eq!(parse("node.slots.cpu", " 4 "), Ok(Value::Integer(4)));
+        assert_eq!(parse("job.k_factor", "2"), Ok(Value::Float(2.0)));
+        assert_eq!(parse("node.name", "12"), Ok(Value::String("12".into())));
+        let roles = Value::Array(vec!["cpu".into(), "gpu".into()]);
+        assert_eq!(parse("node.roles", "cpu, gpu"), Ok(roles.clone()));
+        assert_eq!(parse("node.roles", "['cpu', 'gpu']"), Ok(roles));
+        assert!(
+            parse("state.embedded", "yes")
+                .unwrap_err()
+                .contains("true or false")
+        );
+    }
+}

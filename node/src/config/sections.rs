@@ -1,0 +1,213 @@
+//! What a node can be told: one struct per section of `cluster.toml`, passive data.
+//!
+//! Each field's type refuses what is never right; what depends on other fields or on the machine is checked in
+//! [`check`](super::check). The struct and the compiled-in file name the same keys, which a test holds.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bytesize::ByteSize;
+use parkhang_actors::domain::JobConfig;
+use serde::{Deserialize, Serialize};
+
+use super::values::{HostPort, Role, duration, optional};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClusterConfig {
+    pub node: Node,
+    pub cluster: Cluster,
+    pub orchestrator: Orchestrator,
+    pub state: State,
+    pub storage: Storage,
+    pub telemetry: Telemetry,
+    pub health: Health,
+    pub job: JobConfig,
+}
+
+/// This process.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Node {
+    /// `None` takes the host's name.
+    #[serde(with = "optional")]
+    pub name: Option<String>,
+    pub roles: BTreeSet<Role>,
+    /// Where networks run, as `--device` names it.
+    pub device: String,
+    /// `None` takes the folder that the private Postgres lies in by default, less its last part.
+    #[serde(with = "optional")]
+    pub state_dir: Option<PathBuf>,
+    /// After the order to stop: time for work to be checkpointed and handed back.
+    #[serde(with = "duration")]
+    pub drain_deadline: Duration,
+    pub slots: Slots,
+}
+
+/// Tasks that each stage of this hardware runs at once.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Slots {
+    pub cpu: usize,
+    pub gpu: usize,
+}
+
+/// How nodes reach each other and how long they are believed alive.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cluster {
+    /// Where an orchestrator listens; other roles only dial.
+    pub listen: SocketAddr,
+    /// What others dial to reach `listen`; `None` is `listen` itself.
+    #[serde(with = "optional")]
+    pub advertise: Option<HostPort>,
+    /// All of them, the standby ones too.
+    pub orchestrators: Vec<HostPort>,
+    #[serde(with = "optional")]
+    pub cookie_file: Option<PathBuf>,
+    #[serde(with = "duration")]
+    pub dial_timeout: Duration,
+    #[serde(with = "duration")]
+    pub handshake_timeout: Duration,
+    #[serde(with = "duration")]
+    pub idle_timeout: Duration,
+    #[serde(with = "duration")]
+    pub unacknowledged_timeout: Duration,
+    #[serde(with = "duration")]
+    pub redial_first: Duration,
+    #[serde(with = "duration")]
+    pub redial_max: Duration,
+    #[serde(with = "duration")]
+    pub call_timeout: Duration,
+    #[serde(with = "duration")]
+    pub heartbeat: Duration,
+    #[serde(with = "duration")]
+    pub lease: Duration,
+    pub max_frame: ByteSize,
+    pub tls: Tls,
+}
+
+/// PEM files; all three or none.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tls {
+    #[serde(with = "optional")]
+    pub certificate_file: Option<PathBuf>,
+    #[serde(with = "optional")]
+    pub key_file: Option<PathBuf>,
+    #[serde(with = "optional")]
+    pub ca_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Orchestrator {
+    /// Time between passes that nobody asked for.
+    #[serde(with = "duration")]
+    pub full_pass: Duration,
+    /// Lost leases in a row after which a volume is set aside.
+    pub max_interruptions: u32,
+    pub leadership: Leadership,
+}
+
+/// Timing of the lock in Postgres that makes one orchestrator the leader.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Leadership {
+    /// The leader queries in its lock's session this often.
+    #[serde(with = "duration")]
+    pub renew: Duration,
+    /// Postgres ends the lock's session, and the leadership, after so long without a query.
+    #[serde(with = "duration")]
+    pub idle_session: Duration,
+    /// Postgres ends any session of an orchestrator that lies idle inside a transaction so long.
+    #[serde(with = "duration")]
+    pub idle_in_transaction: Duration,
+    /// A standby tries to take the lock this often.
+    #[serde(with = "duration")]
+    pub standby_retry: Duration,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct State {
+    #[serde(with = "optional")]
+    pub database_url_file: Option<PathBuf>,
+    /// Without a database URL, run a private Postgres on this machine.
+    pub embedded: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StorageKind {
+    Local,
+    S3,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Storage {
+    pub kind: StorageKind,
+    /// Of `local`; `None` is `artifacts` below the state folder.
+    #[serde(with = "optional")]
+    pub folder: Option<PathBuf>,
+    pub s3: S3,
+    pub cache: Cache,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct S3 {
+    /// `None` is AWS.
+    #[serde(with = "optional")]
+    pub endpoint: Option<String>,
+    #[serde(with = "optional")]
+    pub bucket: Option<String>,
+    #[serde(with = "optional")]
+    pub prefix: Option<String>,
+    pub region: String,
+    /// Bucket in the path rather than in the host's name.
+    pub path_style: bool,
+}
+
+/// Copies of objects on local disk.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cache {
+    /// `None` is `cache` below the state folder.
+    #[serde(with = "optional")]
+    pub folder: Option<PathBuf>,
+    /// 0 keeps no copies.
+    pub size: ByteSize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Telemetry {
+    /// Directives of `tracing_subscriber::EnvFilter`.
+    pub log: String,
+    pub format: LogFormat,
+    /// Where metrics are served; `None` is nowhere.
+    #[serde(with = "optional")]
+    pub metrics_listen: Option<SocketAddr>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Health {
+    /// Where supervisors ask; `None` is nowhere.
+    #[serde(with = "optional")]
+    pub listen: Option<SocketAddr>,
+    /// A stage pool with work in hand and no progress for so long is replaced.
+    #[serde(with = "duration")]
+    pub progress_window: Duration,
+}

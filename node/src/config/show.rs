@@ -1,0 +1,57 @@
+//! The configuration in force, written out.
+
+use std::fmt::Write;
+
+use serde_json::{Map, json};
+use toml::Table;
+
+use super::Loaded;
+use super::schema::{self, split};
+
+/// As TOML that could be a configuration file; with `origins`, a comment says where each value came from. Secrets are
+/// named, not shown.
+pub fn toml(loaded: &Loaded, origins: bool) -> String {
+    let mut lines: Vec<(&str, String)> = Vec::new();
+    for (key, setting) in &loaded.settings {
+        let (section, name) = split(key);
+        let line = format!("{name} = {}", setting.value);
+        match origins {
+            true => lines.push((section, format!("{line}  # {}", setting.origin))),
+            false => lines.push((section, line)),
+        }
+    }
+    for (key, secret) in loaded.secrets.given() {
+        let (section, name) = split(key);
+        lines.push((section, format!("# {name}: a secret from {}", secret.origin)));
+    }
+    lines.sort_by_key(|(section, _)| *section);
+    let mut text = String::new();
+    for (index, (section, line)) in lines.iter().enumerate() {
+        if index == 0 || lines[index - 1].0 != *section {
+            let gap = if index == 0 { "" } else { "\n" };
+            let _ = writeln!(text, "{gap}[{section}]");
+        }
+        let _ = writeln!(text, "{line}");
+    }
+    text
+}
+
+/// As sections of values; with `origins`, as one object from keys to values and origins.
+pub fn json(loaded: &Loaded, origins: bool) -> serde_json::Value {
+    if !origins {
+        let mut table = Table::new();
+        for (key, setting) in &loaded.settings {
+            schema::insert(&mut table, key, setting.value.clone());
+        }
+        return json!(table);
+    }
+    let settings = loaded.settings.iter().map(|(key, setting)| {
+        let shown = json!({ "value": setting.value, "origin": setting.origin.to_string() });
+        (key.clone(), shown)
+    });
+    let secrets = loaded.secrets.given().map(|(key, secret)| {
+        let shown = json!({ "secret": true, "origin": secret.origin.to_string() });
+        (key.to_owned(), shown)
+    });
+    serde_json::Value::Object(settings.chain(secrets).collect::<Map<_, _>>())
+}

@@ -1,0 +1,338 @@
+//! The layers together, from files and variables to the verdict.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::*;
+use crate::config::values::Role;
+
+/// A folder for configuration files and what they name.
+struct Desk(tempfile::TempDir);
+
+impl Desk {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn write(&self, name: &str, mode: u32, text: &str) -> PathBuf {
+        use std::os::unix::fs::PermissionsExt;
+        let path = self.0.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        path
+    }
+
+    fn file(&self, text: &str) -> PathBuf {
+        self.write("cluster.toml", 0o644, text)
+    }
+}
+
+fn load(file: Option<&Path>, variables: &[(&str, &str)], flags: &[&str]) -> Loaded {
+    let variables = variables
+        .iter()
+        .map(|(name, value)| (OsString::from(name), OsString::from(value)));
+    let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+    Loaded::from_layers(file, &variables.collect::<BTreeMap<_, _>>(), &flags).unwrap()
+}
+
+fn problems(file: Option<&Path>, variables: &[(&str, &str)], flags: &[&str]) -> Vec<String> {
+    match load(file, variables, flags).validated() {
+        Ok(_) => Vec::new(),
+        Err(Problems(problems)) => problems.iter().map(ToString::to_string).collect(),
+    }
+}
+
+/// The only problem of flags upon the built-in values.
+#[track_caller]
+fn the_problem(flags: &[&str]) -> String {
+    let found = problems(None, &[], flags);
+    assert_eq!(found.len(), 1, "{found:#?}");
+    found[0].clone()
+}
+
+#[test]
+fn the_built_in_configuration_is_sound() {
+    assert_eq!(problems(None, &[], &[]), Vec::<String>::new());
+}
+
+#[test]
+fn later_layers_win_and_each_value_knows_its_own() {
+    let desk = Desk::new();
+    let path = desk.file("[node]\nname = 'a'\ndevice = 'wgpu'\n[cluster]\nlease = '90s'\n");
+    let variables = [("PARKHANG_NODE__NAME", "b"), ("PARKHANG_NODE__ROLES", "cpu,gpu")];
+    let loaded = load(Some(&path), &variables, &["node.name=c"]);
+    assert_eq!(loaded.config.node.name.as_deref(), Some("c"));
+    assert_eq!(loaded.config.node.roles, [Role::Cpu, Role::Gpu].into());
+    assert_eq!(loaded.config.cluster.lease.as_secs(), 90);
+    let origin = |key: &str| loaded.settings[key].origin.to_string();
+    assert_eq!(origin("node.name"), "--set");
+    assert_eq!(origin("node.roles"), "PARKHANG_NODE__ROLES");
+    assert_eq!(origin("node.device"), format!("{}:3", path.display()));
+    assert_eq!(origin("cluster.listen"), "built in");
+}
+
+#[test]
+fn every_mistake_is_told_with_its_place() {
+    let desk = Desk::new();
+    let path = desk
+        .file("[cluster]\nlisen = '127.0.0.1:1'\nlease = 'soon'\n\n[job]\nk_factor = 99\nbeam_width = -1\n");
+    let variables = [
+        ("PARKHANG_NODE__COLOUR", "red"),
+        ("PARKHANG_CLUSTER_LISTEN", "x"),
+        ("PARKHANG_LOG", "x"),
+    ];
+    let found = problems(
+        Some(&path),
+        &variables,
+        &["node.slots.cpu=many", "node", "tls=1", "node.roles=cpuu"],
+    );
+    let told = |part: &str| {
+        let count = found.iter().filter(|problem| problem.contains(part)).count();
+        assert_eq!(count, 1, "{part}: {found:#?}");
+    };
+    told("cluster.toml:2: cluster.lisen: there is no such key; did you mean cluster.listen?");
+    told("cluster.toml:3: cluster.lease: \"soon\" is not a duration");
+    told("cluster.toml:6: job.k_factor: must be 0.1 to 10, not 99");
+    told("cluster.toml:7: job.beam_width: ");
+    told("PARKHANG_NODE__COLOUR: node.colour: there is no such key");
+    told("PARKHANG_CLUSTER_LISTEN: did you mean PARKHANG_CLUSTER__LISTEN?");
+    told("--set: node.slots.cpu: \"many\" is not a whole number");
+    told("--set: expected SECTION.KEY=VALUE");
+    told("--set: tls: there is no such key");
+    told("--set: node.roles: unknown variant `cpuu`");
+    assert_eq!(found.len(), 10, "{found:#?}");
+}
+
+#[test]
+fn what_is_not_toml_or_not_there_is_told() {
+    let desk = Desk::new();
+    let path = desk.file("[node]\nname = \n");
+    let found = problems(Some(&path), &[], &[]);
+    assert!(
+        found.len() == 1 && found[0].contains("cluster.toml:2: "),
+        "{found:?}"
+    );
+    let found = problems(Some(&desk.0.path().join("none.toml")), &[], &[]);
+    assert!(
+        found.len() == 1 && found[0].contains("none.toml: No such file"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn a_mistake_leaves_the_layer_below_in_force() {
+    let loaded = load(
+        None,
+        &[("PARKHANG_CLUSTER__LEASE", "90s")],
+        &["cluster.lease=soon"],
+    );
+    assert_eq!(loaded.config.cluster.lease.as_secs(), 90);
+    assert_eq!(loaded.problems.len(), 1);
+}
+
+#[test]
+fn paths_in_a_file_start_from_the_file() {
+    let desk = Desk::new();
+    let path = desk.file("[storage]\nfolder = 'pages'\n[storage.cache]\nfolder = '/var/cache/x'\n");
+    let loaded = load(Some(&path), &[], &[]);
+    assert_eq!(loaded.config.storage.folder, Some(desk.0.path().join("pages")));
+    assert_eq!(
+        loaded.config.storage.cache.folder,
+        Some(PathBuf::from("/var/cache/x"))
+    );
+    let loaded = load(None, &[], &["storage.folder=pages"]);
+    assert_eq!(loaded.config.storage.folder, Some(PathBuf::from("pages")));
+}
+
+#[test]
+fn nothing_leaves_the_machine_without_tls_and_a_cookie() {
+    let desk = Desk::new();
+    for flag in ["cluster.listen=10.0.0.7:7400", "health.listen=[::]:80"] {
+        let problem = the_problem(&[flag]);
+        assert!(
+            problem.contains("needs TLS (cluster.tls) and a cookie"),
+            "{problem}"
+        );
+    }
+    let problem = the_problem(&["telemetry.metrics_listen=0.0.0.0:9100"]);
+    assert!(problem.contains("--set: telemetry.metrics_listen: "), "{problem}");
+    let dialling = the_problem(&["node.roles=cpu", "cluster.orchestrators=orch.example:7400"]);
+    assert!(
+        dialling.contains("orch.example:7400 is another machine"),
+        "{dialling}"
+    );
+    // A node that does not listen may name an address to listen on.
+    let idle = problems(None, &[], &["node.roles=cpu", "cluster.listen=10.0.0.7:7400"]);
+    assert_eq!(idle, Vec::<String>::new());
+
+    let cookie = desk.write("cookie", 0o600, "0123456789abcdef\n");
+    let cookie = format!("cluster.cookie_file={}", cookie.display());
+    let problem = the_problem(&["cluster.listen=10.0.0.7:7400", &cookie]);
+    assert!(problem.ends_with("needs TLS (cluster.tls)"), "{problem}");
+}
+
+#[test]
+fn an_address_for_everybody_needs_one_to_dial() {
+    let found = problems(None, &[], &["cluster.listen=0.0.0.0:7400"]).join("\n");
+    assert!(found.contains("cluster.advertise: needed"), "{found}");
+    let found = problems(
+        None,
+        &[],
+        &["cluster.listen=0.0.0.0:7400", "cluster.advertise=orch:7400"],
+    )
+    .join("\n");
+    assert!(!found.contains("cluster.advertise"), "{found}");
+}
+
+#[test]
+fn what_cannot_work_together_is_refused() {
+    let cases: [(&[&str], &str); 15] = [
+        (
+            &["cluster.heartbeat=30s"],
+            "cluster.heartbeat: must be less than half of cluster.lease, 30s",
+        ),
+        (
+            &["cluster.heartbeat=0s"],
+            "cluster.heartbeat: must be a millisecond",
+        ),
+        (
+            &["cluster.idle_timeout=5s"],
+            "cluster.idle_timeout: must be more than 5s",
+        ),
+        (
+            &["cluster.redial_first=1m"],
+            "cluster.redial_max: must not be less",
+        ),
+        (
+            &["orchestrator.leadership.renew=3s"],
+            "renew: must be less than half",
+        ),
+        (
+            &["orchestrator.leadership.idle_in_transaction=7s"],
+            "a frozen leader would block",
+        ),
+        (&["storage.kind=s3"], "storage.s3.bucket: needed"),
+        (
+            &["storage.s3.bucket=pages"],
+            "storage.s3.bucket: has no effect while",
+        ),
+        (
+            &["storage.kind=s3", "storage.s3.bucket=b/c"],
+            "storage.s3.bucket: is a name without slashes",
+        ),
+        (
+            &["storage.s3.endpoint=127.0.0.1:9000"],
+            "storage.s3.endpoint: must begin with http",
+        ),
+        (
+            &["state.embedded=false"],
+            "state.embedded: an orchestrator without the private Postgres",
+        ),
+        (&["node.roles="], "node.roles: a node needs a role"),
+        (&["node.device=abacus"], "node.device: unknown device `abacus`"),
+        (
+            &["node.slots.gpu=0"],
+            "node.slots.gpu: a node with the role gpu needs a slot",
+        ),
+        (
+            &["health.listen=127.0.0.1:7400"],
+            "health.listen: 127.0.0.1:7400 is taken by cluster.listen",
+        ),
+    ];
+    for (flags, expected) in cases {
+        let problem = the_problem(flags);
+        assert!(problem.contains(expected), "{problem}");
+    }
+}
+
+#[test]
+fn a_file_where_a_folder_belongs_is_refused() {
+    let desk = Desk::new();
+    let file = desk.write("file", 0o644, "");
+    let problem = the_problem(&[&format!("node.state_dir={}", file.display())]);
+    assert!(problem.contains("is not a folder"), "{problem}");
+}
+
+#[test]
+fn secrets_come_from_variables_and_private_files_only() {
+    const SECRET: &str = "postgres://u:hunter2@db/x";
+    let desk = Desk::new();
+    let path = desk.file(&format!("[state]\ndatabase_url = '{SECRET}'\n"));
+    let found = problems(
+        Some(&path),
+        &[],
+        &[&format!("state.database_url={SECRET}"), SECRET],
+    );
+    assert_eq!(found.len(), 3, "{found:?}");
+    assert!(
+        found[0].contains("set PARKHANG_STATE__DATABASE_URL or DATABASE_URL or state.database_url_file"),
+        "{found:?}"
+    );
+    assert!(!found.join(" ").contains("hunter2"), "{found:?}");
+
+    let open = desk.write("open", 0o644, SECRET);
+    let problem = the_problem(&[&format!("state.database_url_file={}", open.display())]);
+    assert!(
+        problem.contains("mode 644") && !problem.contains("hunter2"),
+        "{problem}"
+    );
+
+    let private = desk.write("private", 0o600, &format!("{SECRET}\n"));
+    let file = format!("state.database_url_file={}", private.display());
+    for (variables, flags, origin) in [
+        (&[("DATABASE_URL", SECRET)][..], &[][..], "DATABASE_URL"),
+        (
+            &[("DATABASE_URL", "")],
+            &[file.as_str()],
+            private.to_str().unwrap(),
+        ),
+        (
+            &[("PARKHANG_STATE__DATABASE_URL", SECRET)],
+            &[file.as_str()],
+            "PARKHANG_STATE__DATABASE_URL",
+        ),
+    ] {
+        let loaded = load(None, variables, flags).validated().unwrap();
+        let shown = [
+            show::toml(&loaded, true),
+            show::json(&loaded, true).to_string(),
+            format!("{loaded:?}"),
+        ];
+        assert!(
+            shown[0].contains(&format!("# database_url: a secret from {origin}")),
+            "{}",
+            shown[0]
+        );
+        assert!(!shown.join(" ").contains("hunter2"), "{shown:?}");
+    }
+}
+
+#[test]
+fn a_short_cookie_or_another_database_is_refused() {
+    let variables = [
+        ("PARKHANG_CLUSTER__COOKIE", "short"),
+        ("DATABASE_URL", "mysql://x"),
+    ];
+    let found = problems(None, &variables, &[]);
+    assert!(
+        found.len() == 2 && found[0].contains("16 bytes") && found[1].contains("postgres://"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn what_is_shown_can_be_read_again() {
+    let desk = Desk::new();
+    let loaded = load(
+        None,
+        &[],
+        &["node.name=\"quoted\"", "storage.cache.size=7GiB", "job.limit=3"],
+    );
+    for origins in [false, true] {
+        let path = desk.file(&show::toml(&loaded, origins));
+        let again = load(Some(&path), &[], &[]);
+        assert_eq!(again.config, loaded.config);
+        assert_eq!(again.problems, []);
+    }
+}
