@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::config::command::ConfigCommand;
+use crate::tls::command::TlsCommand;
 
 /// Reads libraries of page scans.
 #[derive(Debug, Parser)]
@@ -29,6 +30,9 @@ pub enum Command {
     /// Check or show the configuration of a cluster's node.
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Make the certificates of a secure cluster.
+    #[command(subcommand)]
+    Tls(TlsCommand),
     /// Print the completion script for a shell.
     Completions { shell: Shell },
 }

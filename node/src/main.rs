@@ -11,6 +11,7 @@ mod eval;
 mod export;
 mod networks;
 mod ocr;
+mod tls;
 
 use std::process::ExitCode;
 
@@ -47,6 +48,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             Command::Export(arguments) => export::run(arguments).await,
             Command::Eval(arguments) => eval::run(arguments).await,
             Command::Config(command) => config::command::run(command),
+            Command::Tls(command) => tls::command::run(command).map(|()| ExitCode::SUCCESS),
             Command::Completions { .. } => Ok(ExitCode::SUCCESS),
         }
     })

@@ -26,6 +26,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::Args;
 use parkhang_actors::domain::JobConfig;
+use rustls::pki_types::UnixTime;
 
 use self::layers::{Layers, Setting};
 use self::problem::{Problem, Problems};
@@ -107,7 +108,7 @@ impl Loaded {
     pub fn validated(self) -> Result<Self, Problems> {
         let found = check::findings(&self.config, &self.secrets)
             .into_iter()
-            .chain(on_disk::findings(&self.config));
+            .chain(on_disk::findings(&self.config, UnixTime::now()));
         let found = found.filter_map(|finding| {
             Some(Problem::Value {
                 origin: self.settings.get(finding.key)?.origin.clone(),

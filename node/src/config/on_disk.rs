@@ -2,10 +2,22 @@
 
 use std::path::Path;
 
-use super::check::Finding;
-use super::sections::ClusterConfig;
+use rustls::pki_types::UnixTime;
 
-pub fn findings(config: &ClusterConfig) -> Vec<Finding> {
+use super::check::Finding;
+use super::secrets::check_private;
+use super::sections::{ClusterConfig, Tls};
+use super::values::Role;
+use crate::tls::TlsError;
+use crate::tls::identity::Identity;
+
+pub fn findings(config: &ClusterConfig, now: UnixTime) -> Vec<Finding> {
+    let mut findings = folders(config);
+    findings.extend(tls(config, now));
+    findings
+}
+
+fn folders(config: &ClusterConfig) -> Vec<Finding> {
     let folders = [
         ("node.state_dir", &config.node.state_dir),
         ("storage.folder", &config.storage.folder),
@@ -29,4 +41,38 @@ fn folder_problem(path: &Path) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// Whether the node's TLS files fit each other, the names it is dialled by, and the day.
+fn tls(config: &ClusterConfig, now: UnixTime) -> Option<Finding> {
+    let Tls {
+        certificate_file: Some(certificate),
+        key_file: Some(key),
+        ca_file: Some(ca),
+    } = &config.cluster.tls
+    else {
+        return None;
+    };
+    let finding = |key, message| Some(Finding { key, message });
+    if let Err(message) = check_private(key) {
+        return finding("cluster.tls.key_file", format!("{}: {message}", key.display()));
+    }
+    let cluster = &config.cluster;
+    let dialled = cluster.advertise.as_ref().map(|address| address.host.clone());
+    let dialled = dialled.unwrap_or_else(|| cluster.listen.ip().to_string());
+    let listens_as = config
+        .node
+        .roles
+        .contains(&Role::Orchestrator)
+        .then_some(dialled.as_str());
+    let identity = Identity { certificate, key, ca };
+    let error = identity.verify(listens_as, now).err()?;
+    let wrong = match &error {
+        TlsError::Io { path, .. } | TlsError::Pem { path, .. } | TlsError::Empty(path) if path == ca => {
+            "cluster.tls.ca_file"
+        }
+        TlsError::Refused { path, .. } | TlsError::Pem { path, .. } if path == key => "cluster.tls.key_file",
+        _ => "cluster.tls.certificate_file",
+    };
+    finding(wrong, error.to_string())
 }

@@ -8,6 +8,7 @@
 )]
 
 mod bad_input;
+mod cluster_setup;
 mod commands;
 mod interrupted;
 mod repeated;

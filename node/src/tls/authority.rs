@@ -1,0 +1,90 @@
+//! Making the authority and issuing certificates to nodes.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
+};
+
+use super::folder::{Folder, refuse_existing, write_private, write_public};
+use super::identity::read_details;
+use super::{TlsError, at};
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// Certificates are valid from so long before they are made: clocks of nodes differ.
+const CLOCK_SKEW: Duration = Duration::from_secs(60 * 60);
+
+/// Makes an authority and a cookie for a new cluster. Overwrites nothing.
+pub fn init(folder: &Folder, days: u32, now: SystemTime) -> Result<(), TlsError> {
+    refuse_existing(&[folder.ca_certificate(), folder.ca_key(), folder.cookie()])?;
+    folder.create()?;
+    let mut params = params(Vec::new(), days, now)?;
+    let label = hex::encode(rand::random::<[u8; 4]>());
+    params
+        .distinguished_name
+        .push(DnType::CommonName, format!("Parkhang cluster {label}"));
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    let key = KeyPair::generate()?;
+    let certificate = params.self_signed(&key)?;
+    write_private(&folder.ca_key(), &key.serialize_pem())?;
+    write_public(&folder.ca_certificate(), &certificate.pem())?;
+    write_private(
+        &folder.cookie(),
+        &format!("{}\n", hex::encode(rand::random::<[u8; 32]>())),
+    )
+}
+
+/// Issues a certificate and key to a node, valid under its name and the given hosts, which are DNS names or IP addresses.
+pub fn issue(
+    folder: &Folder,
+    node: &str,
+    hosts: &[String],
+    days: u32,
+    now: SystemTime,
+) -> Result<(), TlsError> {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-".contains(&byte);
+    if node == "ca" || node.is_empty() || node.starts_with(['.', '-']) || !node.bytes().all(allowed) {
+        return Err(TlsError::NodeName(node.to_owned()));
+    }
+    refuse_existing(&[folder.certificate(node), folder.key(node)])?;
+    let authority = read_details(&folder.ca_certificate())?;
+    let seconds = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let left = (authority.not_after.timestamp() - i64::try_from(seconds).unwrap_or(i64::MAX))
+        .div_euclid(i64::from(24 * 60 * 60));
+    if left < i64::from(days) {
+        return Err(TlsError::OutlastsAuthority { left, asked: days });
+    }
+    let read = |path: std::path::PathBuf| std::fs::read_to_string(&path).map_err(at(path));
+    let ca_key = KeyPair::from_pem(&read(folder.ca_key())?)?;
+    let issuer = Issuer::from_ca_cert_pem(&read(folder.ca_certificate())?, ca_key)?;
+
+    let mut names = vec![node.to_owned()];
+    names.extend(hosts.iter().filter(|host| *host != node).cloned());
+    let mut params = params(names, days, now)?;
+    params.distinguished_name.push(DnType::CommonName, node);
+    params.use_authority_key_identifier_extension = true;
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![
+        ExtendedKeyUsagePurpose::ServerAuth,
+        ExtendedKeyUsagePurpose::ClientAuth,
+    ];
+    let key = KeyPair::generate()?;
+    let certificate = params.signed_by(&key, &issuer)?;
+    write_private(&folder.key(node), &key.serialize_pem())?;
+    write_public(&folder.certificate(node), &certificate.pem())
+}
+
+fn params(names: Vec<String>, days: u32, now: SystemTime) -> Result<CertificateParams, TlsError> {
+    let mut params = CertificateParams::default();
+    for host in names {
+        let parsed = CertificateParams::new([host.clone()]);
+        let parsed = parsed.map_err(|source| TlsError::Host { host, source })?;
+        params.subject_alt_names.extend(parsed.subject_alt_names);
+    }
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params.not_before = (now - CLOCK_SKEW).into();
+    params.not_after = (now + DAY * days).into();
+    Ok(params)
+}

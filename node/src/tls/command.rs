@@ -1,0 +1,126 @@
+//! `node tls`.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use comfy_table::{Table, presets};
+use rustls::pki_types::UnixTime;
+
+use super::folder::Folder;
+use super::identity::{is_signed_by, read_details};
+use super::{TlsError, authority};
+
+#[derive(Debug, Subcommand)]
+pub enum TlsCommand {
+    /// Make a private certificate authority and a cookie for a cluster, in a folder.
+    ///
+    /// Keep ca.key where no node runs: whoever has it can join the cluster.
+    Init(InitArgs),
+    /// Issue a certificate and key to a node, for listening and for dialling.
+    Issue(IssueArgs),
+    /// List the certificates of a folder: names, end, and whether its authority vouches for them.
+    Show {
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct InitArgs {
+    /// Folder of the authority; made if it does not exist.
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+    /// Days that the authority is valid.
+    #[arg(long, default_value_t = 3650, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=36500))]
+    pub days: u32,
+}
+
+#[derive(Debug, Args)]
+pub struct IssueArgs {
+    /// Folder of the authority.
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+    /// The node; its certificate becomes DIR/NAME.pem and its key DIR/NAME.key.
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// DNS name or IP address by which others dial the node; may be repeated. Only orchestrators are dialled.
+    #[arg(long, value_name = "HOST")]
+    pub host: Vec<String>,
+    /// Days that the certificate is valid.
+    #[arg(long, default_value_t = 365, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=36500))]
+    pub days: u32,
+}
+
+pub fn run(command: TlsCommand) -> Result<()> {
+    let now = SystemTime::now();
+    match command {
+        TlsCommand::Init(arguments) => {
+            let folder = Folder::new(&arguments.folder);
+            authority::init(&folder, arguments.days, now)?;
+            for path in [folder.ca_certificate(), folder.ca_key(), folder.cookie()] {
+                println!("{}", path.display());
+            }
+        }
+        TlsCommand::Issue(arguments) => {
+            let folder = Folder::new(&arguments.folder);
+            authority::issue(&folder, &arguments.name, &arguments.host, arguments.days, now)?;
+            print!("{}", settings(&folder, &arguments.name));
+        }
+        TlsCommand::Show { folder } => println!("{}", table(&Folder::new(&folder))?),
+    }
+    Ok(())
+}
+
+/// What a node's configuration file needs to use its certificate.
+fn settings(folder: &Folder, node: &str) -> String {
+    let value = |path: PathBuf| {
+        let path = std::path::absolute(&path).unwrap_or(path);
+        toml::Value::String(path.to_string_lossy().into_owned())
+    };
+    format!(
+        "[cluster]\ncookie_file = {}\n\n[cluster.tls]\ncertificate_file = {}\nkey_file = {}\nca_file = {}\n",
+        value(folder.cookie()),
+        value(folder.certificate(node)),
+        value(folder.key(node)),
+        value(folder.ca_certificate()),
+    )
+}
+
+fn table(folder: &Folder) -> Result<Table, TlsError> {
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header([
+        "file",
+        "name",
+        "hosts",
+        "valid until",
+        "verdict",
+    ]);
+    for path in folder.certificates()? {
+        let details = read_details(&path)?;
+        table.add_row([
+            file_name(folder.path(), &path),
+            details.common_name,
+            details.hosts.join(" "),
+            details.not_after.format("%Y-%m-%d %H:%M UTC").to_string(),
+            match details.is_authority {
+                true => "authority".to_owned(),
+                false => verdict(&path, &folder.ca_certificate()),
+            },
+        ]);
+    }
+    Ok(table)
+}
+
+fn verdict(certificate: &Path, ca: &Path) -> String {
+    match is_signed_by(certificate, ca, UnixTime::now()) {
+        Ok(()) => "good".to_owned(),
+        Err(TlsError::Refused { source, .. }) => source.to_string(),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn file_name(folder: &Path, path: &Path) -> String {
+    path.strip_prefix(folder).unwrap_or(path).display().to_string()
+}

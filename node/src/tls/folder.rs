@@ -1,0 +1,99 @@
+//! Names and permissions of the files in an authority's folder.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use super::{TlsError, at};
+
+const PUBLIC: u32 = 0o644;
+const PRIVATE: u32 = 0o600;
+
+#[derive(Debug, Clone)]
+pub struct Folder(PathBuf);
+
+impl Folder {
+    pub fn new(path: &Path) -> Self {
+        Self(path.to_owned())
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub fn ca_certificate(&self) -> PathBuf {
+        self.0.join("ca.pem")
+    }
+
+    pub fn ca_key(&self) -> PathBuf {
+        self.0.join("ca.key")
+    }
+
+    pub fn cookie(&self) -> PathBuf {
+        self.0.join("cookie")
+    }
+
+    pub fn certificate(&self, node: &str) -> PathBuf {
+        self.0.join(format!("{node}.pem"))
+    }
+
+    pub fn key(&self, node: &str) -> PathBuf {
+        self.0.join(format!("{node}.key"))
+    }
+
+    /// Makes the folder, closed to others, unless it is there.
+    pub fn create(&self) -> Result<(), TlsError> {
+        let mut builder = fs::DirBuilder::new();
+        builder
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.0)
+            .map_err(at(&self.0))
+    }
+
+    /// Certificates in the folder, by name.
+    pub fn certificates(&self) -> Result<Vec<PathBuf>, TlsError> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&self.0).map_err(at(&self.0))? {
+            let path = entry.map_err(at(&self.0))?.path();
+            if path.extension().is_some_and(|extension| extension == "pem") {
+                found.push(path);
+            }
+        }
+        found.sort();
+        Ok(found)
+    }
+}
+
+/// Fails before anything is written if one of the files is there.
+pub fn refuse_existing(paths: &[PathBuf]) -> Result<(), TlsError> {
+    match paths.iter().find(|path| path.symlink_metadata().is_ok()) {
+        Some(path) => Err(TlsError::Exists(path.clone())),
+        None => Ok(()),
+    }
+}
+
+pub fn write_public(path: &Path, text: &str) -> Result<(), TlsError> {
+    write_new(path, text, PUBLIC)
+}
+
+/// Only the owner can read the file, from its first byte on.
+pub fn write_private(path: &Path, text: &str) -> Result<(), TlsError> {
+    write_new(path, text, PRIVATE)
+}
+
+fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), TlsError> {
+    let open = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .open(path);
+    let mut file = open.map_err(|source| match source.kind() {
+        io::ErrorKind::AlreadyExists => TlsError::Exists(path.to_owned()),
+        _ => at(path)(source),
+    })?;
+    file.write_all(text.as_bytes())
+        .and_then(|()| file.sync_all())
+        .map_err(at(path))
+}

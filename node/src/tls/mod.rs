@@ -1,0 +1,48 @@
+//! The private certificate authority of a cluster: one folder holds its certificate and key, the cookie that all nodes
+//! share, and what was issued to each node.
+//!
+//! Nodes authenticate each other: a certificate serves its node both when it listens and when it dials. How connections
+//! are made is not known here.
+
+mod authority;
+pub mod command;
+mod folder;
+pub mod identity;
+
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::path::PathBuf;
+
+use rustls::pki_types::pem;
+
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    #[error("{}: {source}", .path.display())]
+    Io { path: PathBuf, source: io::Error },
+    #[error("{} is there already and is not overwritten", .0.display())]
+    Exists(PathBuf),
+    #[error("{0:?} cannot name a node: use letters, digits, dots and hyphens, and not the name ca")]
+    NodeName(String),
+    #[error("{host:?} cannot stand in a certificate: {source}")]
+    Host { host: String, source: rcgen::Error },
+    #[error("the authority is valid for {left} more days, which is less than the {asked} asked for")]
+    OutlastsAuthority { left: i64, asked: u32 },
+    #[error("{}: {source}", .path.display())]
+    Pem { path: PathBuf, source: pem::Error },
+    #[error("{} holds no certificate", .0.display())]
+    Empty(PathBuf),
+    #[error("{}: {reason}", .path.display())]
+    Malformed { path: PathBuf, reason: String },
+    #[error("{}: {source}", .path.display())]
+    Refused { path: PathBuf, source: rustls::Error },
+    #[error("cannot make a certificate: {0}")]
+    Generate(#[from] rcgen::Error),
+}
+
+/// Attaches the path to an I/O error.
+fn at(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> TlsError {
+    let path = path.into();
+    move |source| TlsError::Io { path, source }
+}
