@@ -10,6 +10,7 @@
 mod bad_input;
 mod cluster_setup;
 mod commands;
+mod deploy;
 mod interrupted;
 mod repeated;
 mod sample;

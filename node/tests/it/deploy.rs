@@ -1,0 +1,123 @@
+//! The files under `deploy/`, as far as this machine has the tools to judge them.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::support::{finish, node, workspace};
+
+const PROGRAM: &str = "/opt/parkhang/node";
+
+fn unit() -> String {
+    std::fs::read_to_string(workspace().join("deploy/parkhang@.service")).unwrap()
+}
+
+/// Values of a key of the unit, in order.
+fn values(key: &str) -> Vec<String> {
+    let unit = unit();
+    let lines = unit
+        .lines()
+        .filter_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+    lines.map(str::to_owned).collect()
+}
+
+/// The unit in a folder of its own, with the program where it really is.
+fn installed_unit(folder: &Path) -> PathBuf {
+    let path = folder.join("parkhang@gpu.service");
+    std::fs::write(&path, unit().replace(PROGRAM, env!("CARGO_BIN_EXE_node"))).unwrap();
+    path
+}
+
+#[test]
+fn systemd_accepts_the_unit() {
+    if Command::new("systemd-analyze").arg("--version").output().is_err() {
+        eprintln!("SKIPPED: no systemd-analyze here, so nobody has checked deploy/parkhang@.service");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new("systemd-analyze");
+    command
+        .args(["verify", "--man=no", "--recursive-errors=no"])
+        .arg(installed_unit(folder.path()));
+    let verdict = finish(command).exits(0);
+    assert!(
+        !verdict.stderr.contains("parkhang@"),
+        "systemd has doubts: {}",
+        verdict.stderr
+    );
+}
+
+#[test]
+fn a_unit_is_stopped_later_than_its_node_drains() {
+    let shown = finish(node(["config", "show", "--json", "--config-file", "/dev/null"])).exits(0);
+    let drain = shown.json()["node"]["drain_deadline"]
+        .as_str()
+        .unwrap()
+        .trim_end_matches('s')
+        .parse()
+        .map(Duration::from_secs)
+        .unwrap();
+    let stop = values("TimeoutStopSec")[0]
+        .parse()
+        .map(Duration::from_secs)
+        .unwrap();
+    assert!(
+        stop > drain,
+        "systemd kills after {stop:?}, the drain takes {drain:?}"
+    );
+}
+
+#[test]
+fn a_unit_refuses_to_start_on_an_unsound_configuration() {
+    let folder = tempfile::tempdir().unwrap();
+    let before = values("ExecStartPre");
+    let arguments: Vec<&str> = before[0]
+        .strip_prefix(PROGRAM)
+        .unwrap()
+        .split_whitespace()
+        .collect();
+    let check = |role: &str| {
+        let mut command = node([]);
+        command
+            .args(&arguments)
+            .env("PARKHANG_CONFIG", folder.path().join("cluster.toml"));
+        for setting in values("Environment") {
+            let (name, value) = setting.split_once('=').unwrap();
+            if name != "PARKHANG_CONFIG" {
+                let state = folder.path().to_str().unwrap();
+                let value = value.replace("%S", state).replace("%I", role).replace("%i", role);
+                command.env(name, value);
+            }
+        }
+        finish(command)
+    };
+    std::fs::write(folder.path().join("cluster.toml"), "[node]\nname = 'x'\n").unwrap();
+    for role in ["orchestrator", "cpu", "gpu", "cpu,gpu"] {
+        check(role).exits(0);
+    }
+    let refused = check("king").exits(1);
+    assert!(
+        refused.stderr.contains("PARKHANG_NODE__ROLES: node.roles"),
+        "{}",
+        refused.stderr
+    );
+}
+
+#[test]
+fn docker_accepts_the_dockerfile() {
+    let dockerfile = workspace().join("deploy/Dockerfile");
+    let daemon = Command::new("docker").arg("info").output();
+    if !daemon.is_ok_and(|output| output.status.success()) {
+        eprintln!(
+            "SKIPPED: no Docker daemon here, so nobody has checked {}",
+            dockerfile.display()
+        );
+        return;
+    }
+    let mut command = Command::new("docker");
+    command
+        .args(["build", "--check", "--file"])
+        .arg(dockerfile)
+        .arg(workspace());
+    finish(command).exits(0);
+}
