@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{ArtifactKey, ArtifactStore, LocalStore, MemoryStore, PutOutcome, StorageError};
+use super::s3::tests as s3;
+use super::s3::tests::endpoint::Endpoint;
+use super::{ArtifactKey, ArtifactStore, CachedStore, LocalStore, MemoryStore, PutOutcome, StorageError};
 use crate::domain::ErrorCategory;
 
 #[tokio::test]
@@ -18,13 +20,32 @@ async fn local_folder() {
     suite(Arc::new(LocalStore::open(root.path()).await.unwrap())).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn bucket() {
+    let endpoint = Endpoint::start().await;
+    suite_of_a_bucket(Arc::new(s3::store_at(&endpoint).await)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn cached_folder() {
+    let (root, copies) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let folder = LocalStore::open(root.path()).await.unwrap();
+    let cached = CachedStore::open(folder, copies.path(), 1 << 20).await.unwrap();
+    suite(Arc::new(cached)).await;
+}
+
 async fn suite(store: Arc<dyn ArtifactStore>) {
+    refuses_a_key_that_is_a_folder(&*store).await;
+    suite_of_a_bucket(store).await;
+}
+
+/// What also a store must do that cannot tell a key from a folder.
+pub(super) async fn suite_of_a_bucket(store: Arc<dyn ArtifactStore>) {
     reads_back_what_was_written(&*store).await;
     reads_ranges(&*store).await;
     reports_absence(&*store).await;
     lists_folders_in_order(&*store).await;
     deletes_twice(&*store).await;
-    refuses_a_key_that_is_a_folder(&*store).await;
     creates_once(&*store).await;
     has_one_winner_of_racing_creators(store.clone()).await;
     survives_racing_writers_and_deleters(store).await;
@@ -41,12 +62,20 @@ async fn reads_back_what_was_written(store: &dyn ArtifactStore) {
     store.put_unsynced(&empty, Bytes::new()).await.unwrap();
     store.sync(&key("read")).await.unwrap();
     assert_eq!(store.get(&deep).await.unwrap(), bytes);
+    let versioned = store.get_versioned(&deep).await.unwrap();
+    assert_eq!(versioned.bytes, bytes);
+    let changed = store.get_if_changed(&deep, &versioned.version).await.unwrap();
+    assert_eq!(changed, None);
     assert_eq!(store.get(&empty).await.unwrap(), Bytes::new());
     assert_eq!(store.head(&deep).await.unwrap().unwrap().size, 100_000);
     assert_eq!(store.head(&empty).await.unwrap().unwrap().size, 0);
 
     store.put(&deep, Bytes::from_static(b"shorter")).await.unwrap();
     assert_eq!(store.get(&deep).await.unwrap(), "shorter");
+    let changed = store.get_if_changed(&deep, &versioned.version).await.unwrap();
+    let rewritten = store.get_versioned(&deep).await.unwrap();
+    assert_ne!(rewritten.version, versioned.version);
+    assert_eq!(changed, Some(rewritten));
 }
 
 async fn reads_ranges(store: &dyn ArtifactStore) {
@@ -76,6 +105,7 @@ async fn reports_absence(store: &dyn ArtifactStore) {
     for error in [
         store.get(&absent).await.unwrap_err(),
         store.get_range(&absent, 0..1).await.unwrap_err(),
+        store.get_if_changed(&absent, "0123").await.unwrap_err(),
     ] {
         assert!(matches!(error, StorageError::NotFound { .. }), "{error}");
         assert!(error.to_string().contains("absent/object"));

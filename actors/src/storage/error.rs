@@ -33,6 +33,18 @@ pub enum StorageError {
         key: ArtifactKey,
         source: io::Error,
     },
+    #[error("cannot open the bucket {bucket}: {message}")]
+    OpenBucket { bucket: String, message: String },
+    /// A remote store refused, or could not be reached in `attempts` tries.
+    #[error("cannot {action} artifact {key}, tried {attempts} times: {code}: {message}")]
+    Remote {
+        action: &'static str,
+        key: ArtifactKey,
+        attempts: u32,
+        category: ErrorCategory,
+        code: String,
+        message: String,
+    },
     #[error("the process is shutting down; artifact {key} was not dealt with")]
     ShuttingDown { key: ArtifactKey },
 }
@@ -41,7 +53,10 @@ impl StorageError {
     pub fn category(&self) -> ErrorCategory {
         match self {
             Self::NotFound { .. } | Self::InvalidRange { .. } => ErrorCategory::Input,
-            Self::PrefixConflict { .. } | Self::Open { .. } => ErrorCategory::Config,
+            Self::PrefixConflict { .. } | Self::Open { .. } | Self::OpenBucket { .. } => {
+                ErrorCategory::Config
+            }
+            Self::Remote { category, .. } => *category,
             Self::ShuttingDown { .. } => ErrorCategory::Transient,
             Self::Io { source, .. } => match source.kind() {
                 io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => ErrorCategory::Config,

@@ -162,7 +162,7 @@ impl Folder {
 
     fn put(&self, key: &ArtifactKey, bytes: &[u8], durable: bool) -> Result<(), StorageError> {
         let fail = |source| writing(key, source);
-        let staged = self.staging.write(bytes, durable).map_err(fail)?;
+        let staged = self.staging.write(&[bytes], durable).map_err(fail)?;
         let target = self.path(key);
         self.place(&target, || fs::rename(staged.path(), &target))
             .map_err(fail)?;
@@ -175,7 +175,7 @@ impl Folder {
 
     fn put_if_absent(&self, key: &ArtifactKey, bytes: &[u8]) -> Result<PutOutcome, StorageError> {
         let fail = |source| writing(key, source);
-        let staged = self.staging.write(bytes, true).map_err(fail)?;
+        let staged = self.staging.write(&[bytes], true).map_err(fail)?;
         let target = self.path(key);
         match self.place(&target, || fs::hard_link(staged.path(), &target)) {
             Ok(()) => sync_parent(&target).map_err(fail).map(|()| PutOutcome::Created),
@@ -366,7 +366,7 @@ mod tests {
         let first = LocalStore::open(root.path()).await.unwrap();
         let second = LocalStore::open(root.path()).await.unwrap();
         let key = ArtifactKey::new("jobs/a").unwrap();
-        let _half_written = first.folder.staging.write(b"half", false).unwrap();
+        let _half_written = first.folder.staging.write(&[b"half"], false).unwrap();
         first.put(&key, Bytes::from_static(b"whole")).await.unwrap();
         assert_eq!(second.get(&key).await.unwrap(), "whole");
         let jobs = ArtifactKey::new("jobs").unwrap();

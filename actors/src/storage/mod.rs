@@ -1,12 +1,15 @@
 //! Where artifacts live: immutable byte objects under validated keys. The room knows nothing of what the bytes mean, nor
 //! how a key is made up (`artifact::layout` does). Every implementation passes the suite in `conformance`.
 
+mod batch;
+mod cache;
 #[cfg(test)]
 mod conformance;
 mod error;
 mod key;
 mod local;
 mod memory;
+mod s3;
 mod staging;
 
 use std::fmt::Debug;
@@ -14,16 +17,29 @@ use std::ops::Range;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use md5::{Digest, Md5};
 
+pub use batch::get_many;
+pub use cache::{CacheStats, CachedStore};
 pub use error::{InvalidKey, StorageError};
 pub use key::ArtifactKey;
 pub use local::LocalStore;
 pub use memory::MemoryStore;
+pub use s3::{MAX_BACKOFF, S3Options, S3Store};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ObjectMeta {
     /// Length in bytes.
     pub size: u64,
+}
+
+/// An object and the name of this state of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VersionedObject {
+    pub bytes: Bytes,
+    /// Another one for other bytes. The MD5 of the bytes in hex, or what an S3 server gives as ETag; for an object that
+    /// was written in one request these are the same.
+    pub version: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +56,22 @@ pub enum PutOutcome {
 #[async_trait]
 pub trait ArtifactStore: Send + Sync + Debug {
     async fn get(&self, key: &ArtifactKey) -> Result<Bytes, StorageError>;
+
+    async fn get_versioned(&self, key: &ArtifactKey) -> Result<VersionedObject, StorageError> {
+        let bytes = self.get(key).await?;
+        let version = hex::encode(Md5::digest(&bytes));
+        Ok(VersionedObject { bytes, version })
+    }
+
+    /// The object unless its version still is `version`.
+    async fn get_if_changed(
+        &self,
+        key: &ArtifactKey,
+        version: &str,
+    ) -> Result<Option<VersionedObject>, StorageError> {
+        let object = self.get_versioned(key).await?;
+        Ok((object.version != version).then_some(object))
+    }
 
     /// The bytes of `range`, cut at the end of the object. A range that starts past the end is refused.
     async fn get_range(&self, key: &ArtifactKey, range: Range<u64>) -> Result<Bytes, StorageError>;

@@ -46,14 +46,16 @@ impl Staging {
         }
     }
 
-    /// A new file that holds `bytes`, flushed to the disk if `durable`.
-    pub(super) fn write(&self, bytes: &[u8], durable: bool) -> io::Result<StagedFile> {
+    /// A new file that holds `parts` one after the other, flushed to the disk if `durable`.
+    pub(super) fn write(&self, parts: &[&[u8]], durable: bool) -> io::Result<StagedFile> {
         let number = self.next_file.fetch_add(1, Ordering::Relaxed);
         let staged = StagedFile {
             path: self.folder.join(number.to_string()),
         };
         let mut file = File::create_new(&staged.path)?;
-        file.write_all(bytes)?;
+        for part in parts {
+            file.write_all(part)?;
+        }
         if durable {
             file.sync_all()?;
         }
@@ -119,7 +121,7 @@ mod tests {
     fn what_a_crashed_writer_left_is_removed_and_a_living_one_is_not_touched() {
         let root = tempfile::tempdir().unwrap();
         let living = Staging::open(root.path()).unwrap();
-        let kept = living.write(b"half", false).unwrap();
+        let kept = living.write(&[b"half"], false).unwrap();
 
         let parent = root.path().join(FOLDER);
         fs::create_dir(parent.join("dead")).unwrap();

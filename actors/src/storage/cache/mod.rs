@@ -1,0 +1,157 @@
+//! A store whose reads leave copies on the local disk.
+
+mod disk;
+mod entry;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use super::{ArtifactKey, ArtifactStore, ObjectMeta, PutOutcome, StorageError, VersionedObject, clamp_range};
+use disk::DiskCache;
+
+/// Reads of `S`, each object fetched once while its copy lasts.
+///
+/// A copy is used only after the store has said that the object is still the same, which costs a request without a body;
+/// so a rewritten object is never read as it was. The copies of all stores that were opened on one folder, in any number
+/// of processes, share its capacity: what was not read for longest goes first. A disk that fails or is full makes reads
+/// slow, not wrong: a copy that is not whole is fetched again.
+#[derive(Debug)]
+pub struct CachedStore<S> {
+    store: S,
+    disk: Arc<DiskCache>,
+    counts: Counts,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
+
+/// Reads of whole objects since a store was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CacheStats {
+    pub hits: u64,
+    pub misses: u64,
+}
+
+impl<S: ArtifactStore> CachedStore<S> {
+    /// Keeps copies of `store`'s objects in `folder`, at most `capacity` bytes of them. One folder is for one store: the
+    /// same keys of another are other objects.
+    pub async fn open(store: S, folder: impl Into<PathBuf>, capacity: u64) -> Result<Self, StorageError> {
+        let root = folder.into();
+        let opened = tokio::task::spawn_blocking({
+            let root = root.clone();
+            move || DiskCache::open(root, capacity)
+        });
+        let disk = opened
+            .await
+            .unwrap_or_else(|stopped| Err(std::io::Error::other(stopped)));
+        Ok(Self {
+            store,
+            disk: Arc::new(disk.map_err(|source| StorageError::Open { root, source })?),
+            counts: Counts::default(),
+        })
+    }
+
+    pub fn stats(&self) -> CacheStats {
+        CacheStats {
+            hits: self.counts.hits.load(Ordering::Relaxed),
+            misses: self.counts.misses.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Runs `work` where it may block. The cache is an aid: work that was cut off gives the default.
+    async fn on_disk<T: Default + Send + 'static>(
+        &self,
+        key: &ArtifactKey,
+        work: impl FnOnce(&DiskCache, &ArtifactKey) -> T + Send + 'static,
+    ) -> T {
+        let (disk, key) = (Arc::clone(&self.disk), key.clone());
+        tokio::task::spawn_blocking(move || work(&disk, &key))
+            .await
+            .unwrap_or_default()
+    }
+
+    /// The copy of an object that the store says is still good.
+    async fn fresh(&self, key: &ArtifactKey) -> Result<VersionedObject, StorageError> {
+        let fetched = match self.on_disk(key, DiskCache::read).await {
+            Some(copy) => match self.store.get_if_changed(key, &copy.version).await? {
+                None => {
+                    self.counts.hits.fetch_add(1, Ordering::Relaxed);
+                    return Ok(copy);
+                }
+                Some(changed) => changed,
+            },
+            None => self.store.get_versioned(key).await?,
+        };
+        self.counts.misses.fetch_add(1, Ordering::Relaxed);
+        let copy = fetched.clone();
+        self.on_disk(key, move |disk, key| disk.fill(key, &copy)).await;
+        Ok(fetched)
+    }
+}
+
+#[async_trait]
+impl<S: ArtifactStore> ArtifactStore for CachedStore<S> {
+    async fn get(&self, key: &ArtifactKey) -> Result<Bytes, StorageError> {
+        self.fresh(key).await.map(|object| object.bytes)
+    }
+
+    async fn get_versioned(&self, key: &ArtifactKey) -> Result<VersionedObject, StorageError> {
+        self.fresh(key).await
+    }
+
+    async fn get_if_changed(
+        &self,
+        key: &ArtifactKey,
+        version: &str,
+    ) -> Result<Option<VersionedObject>, StorageError> {
+        self.store.get_if_changed(key, version).await
+    }
+
+    /// From the copy if there is a good one; a part of an object is not kept.
+    async fn get_range(&self, key: &ArtifactKey, range: Range<u64>) -> Result<Bytes, StorageError> {
+        if !self.on_disk(key, |disk, key| disk.holds(key)).await {
+            return self.store.get_range(key, range).await;
+        }
+        let bytes = self.fresh(key).await?.bytes;
+        let range = clamp_range(key, &range, bytes.len() as u64)?;
+        Ok(bytes.slice(range.start as usize..range.end as usize))
+    }
+
+    async fn head(&self, key: &ArtifactKey) -> Result<Option<ObjectMeta>, StorageError> {
+        self.store.head(key).await
+    }
+
+    async fn put(&self, key: &ArtifactKey, bytes: Bytes) -> Result<(), StorageError> {
+        self.store.put(key, bytes).await
+    }
+
+    async fn put_unsynced(&self, key: &ArtifactKey, bytes: Bytes) -> Result<(), StorageError> {
+        self.store.put_unsynced(key, bytes).await
+    }
+
+    async fn sync(&self, prefix: &ArtifactKey) -> Result<(), StorageError> {
+        self.store.sync(prefix).await
+    }
+
+    async fn put_if_absent(&self, key: &ArtifactKey, bytes: Bytes) -> Result<PutOutcome, StorageError> {
+        self.store.put_if_absent(key, bytes).await
+    }
+
+    async fn delete(&self, key: &ArtifactKey) -> Result<(), StorageError> {
+        self.store.delete(key).await
+    }
+
+    async fn list(&self, prefix: &ArtifactKey) -> Result<Vec<(ArtifactKey, ObjectMeta)>, StorageError> {
+        self.store.list(prefix).await
+    }
+}

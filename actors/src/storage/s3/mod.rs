@@ -1,0 +1,179 @@
+//! Objects in a bucket of S3 or of a server that speaks its protocol. The only place that names the AWS SDK.
+//!
+//! A bucket cannot tell a key from a folder, so this store never answers
+//! [`PrefixConflict`](super::StorageError::PrefixConflict).
+
+mod client;
+mod failure;
+mod options;
+mod parts;
+mod read;
+mod retry;
+#[cfg(test)]
+pub(super) mod tests;
+mod write;
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use aws_sdk_s3::Client;
+use aws_sdk_s3::types::ChecksumAlgorithm;
+use bytes::Bytes;
+use tokio::sync::OnceCell;
+
+use super::{ArtifactKey, ArtifactStore, ObjectMeta, PutOutcome, StorageError, VersionedObject, clamp_range};
+use failure::{Failure, Meaning};
+use read::Part;
+use retry::{Refusal, Retry};
+use write::{Condition, Writer};
+
+pub use options::S3Options;
+pub use retry::MAX_BACKOFF;
+
+/// A bucket, or a folder of one. Clones share the connections.
+#[derive(Clone)]
+pub struct S3Store {
+    bucket: Arc<Bucket>,
+}
+
+impl S3Store {
+    /// Finds region and credentials, which fails without them; sends nothing to the bucket.
+    pub async fn open(options: S3Options) -> Result<Self, StorageError> {
+        let connection = client::connect(&options, None).await?;
+        Ok(Self::new(options, connection))
+    }
+
+    fn new(options: S3Options, connection: client::Connection) -> Self {
+        Self {
+            bucket: Arc::new(Bucket {
+                client: connection.client,
+                part_checksum: connection.part_checksum,
+                retry: Retry {
+                    attempts: options.attempts,
+                    backoff: options.backoff,
+                },
+                creates_once: OnceCell::new(),
+                options,
+            }),
+        }
+    }
+
+    pub fn options(&self) -> &S3Options {
+        &self.bucket.options
+    }
+}
+
+impl fmt::Debug for S3Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("S3Store").field(self.options()).finish()
+    }
+}
+
+/// What the requests of one store have in common.
+struct Bucket {
+    options: S3Options,
+    client: Client,
+    /// Checksum of the parts of an upload; `None` for servers that take none.
+    part_checksum: Option<ChecksumAlgorithm>,
+    retry: Retry,
+    /// Set once the server has shown that it honours `If-None-Match`.
+    creates_once: OnceCell<()>,
+}
+
+impl Bucket {
+    fn name(&self) -> &str {
+        &self.options.bucket
+    }
+
+    /// Full name of the object `relative` in the bucket.
+    fn object(&self, relative: &str) -> String {
+        match &self.options.prefix {
+            Some(prefix) => format!("{prefix}/{relative}"),
+            None => relative.to_owned(),
+        }
+    }
+
+    /// Bounds the time until an answer begins.
+    async fn answered<T, E>(&self, request: impl Future<Output = Result<T, E>>) -> Result<T, Failure>
+    where
+        Failure: From<E>,
+    {
+        bounded(self.options.answer_timeout, request)
+            .await?
+            .map_err(Failure::from)
+    }
+}
+
+async fn bounded<T>(limit: Duration, work: impl Future<Output = T>) -> Result<T, Failure> {
+    let late = |_| Failure::network("TimedOut", format!("no progress within {limit:?}"));
+    tokio::time::timeout(limit, work).await.map_err(late)
+}
+
+#[async_trait]
+impl ArtifactStore for S3Store {
+    async fn get(&self, key: &ArtifactKey) -> Result<Bytes, StorageError> {
+        self.get_versioned(key).await.map(|object| object.bytes)
+    }
+
+    async fn get_versioned(&self, key: &ArtifactKey) -> Result<VersionedObject, StorageError> {
+        let refused = |refusal: Refusal| refusal.into_error("read", key);
+        self.bucket.read(key, Part::Whole).await.map_err(refused)
+    }
+
+    async fn get_if_changed(
+        &self,
+        key: &ArtifactKey,
+        version: &str,
+    ) -> Result<Option<VersionedObject>, StorageError> {
+        match self.bucket.read(key, Part::WholeUnless(version)).await {
+            Ok(object) => Ok(Some(object)),
+            Err(refusal) if refusal.failure.meaning == Meaning::Unchanged => Ok(None),
+            Err(refusal) => Err(refusal.into_error("read", key)),
+        }
+    }
+
+    async fn get_range(&self, key: &ArtifactKey, range: Range<u64>) -> Result<Bytes, StorageError> {
+        if range.start < range.end {
+            match self.bucket.read(key, Part::Range(&range)).await {
+                Ok(object) => return Ok(object.bytes),
+                Err(refusal) if refusal.failure.meaning == Meaning::PastEnd => {}
+                Err(refusal) => return Err(refusal.into_error("read", key)),
+            }
+        }
+        // The protocol cannot ask for no bytes, and does not say how long an object is that ends before the range.
+        let meta = self.head(key).await?;
+        let meta = meta.ok_or_else(|| StorageError::NotFound { key: key.clone() })?;
+        clamp_range(key, &range, meta.size).map(|_| Bytes::new())
+    }
+
+    async fn head(&self, key: &ArtifactKey) -> Result<Option<ObjectMeta>, StorageError> {
+        let refused = |refusal: Refusal| refusal.into_error("inspect", key);
+        self.bucket.head(key).await.map_err(refused)
+    }
+
+    async fn put(&self, key: &ArtifactKey, bytes: Bytes) -> Result<(), StorageError> {
+        let refused = |refusal: Refusal| refusal.into_error("write", key);
+        let writer = Writer::new(&self.bucket, key, Condition::Always);
+        writer.write(bytes).await.map(|_| ()).map_err(refused)
+    }
+
+    async fn put_if_absent(&self, key: &ArtifactKey, bytes: Bytes) -> Result<PutOutcome, StorageError> {
+        let refused = |refusal: Refusal| refusal.into_error("create", key);
+        self.bucket.check_creates_once().await.map_err(refused)?;
+        let writer = Writer::new(&self.bucket, key, Condition::Absent);
+        writer.write(bytes).await.map_err(refused)
+    }
+
+    async fn delete(&self, key: &ArtifactKey) -> Result<(), StorageError> {
+        let refused = |refusal: Refusal| refusal.into_error("delete", key);
+        self.bucket.delete(key).await.map_err(refused)
+    }
+
+    async fn list(&self, prefix: &ArtifactKey) -> Result<Vec<(ArtifactKey, ObjectMeta)>, StorageError> {
+        let refused = |refusal: Refusal| refusal.into_error("list", prefix);
+        self.bucket.list(prefix).await.map_err(refused)
+    }
+}
