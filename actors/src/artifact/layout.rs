@@ -1,5 +1,7 @@
 //! The only place that builds artifact keys.
 
+use serde::{Deserialize, Serialize};
+
 use super::ImageName;
 use crate::domain::{JobKey, StageName, VolumeId};
 use crate::storage::ArtifactKey;
@@ -8,37 +10,99 @@ const LINE_DETECTION: &str = "line_detection";
 const LINE_EXTRACTION: &str = "line_extraction";
 const OCR: &str = "ocr";
 
-/// How the artifacts of a job are laid out below the root of a store.
+/// The known ways to lay out the artifacts of a job below the root of a store.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LayoutName {
+    /// `jobs/{job}/volumes/{w}-{i}/{stage}/...`
+    #[default]
+    BdrcV2,
+    /// `output/jobs/{job}/volumes/{w}-{i}/artifacts/{stage}/...`, with marker files beside `artifacts`.
+    BdrcV1,
+    /// `ocr-bboxes/{exchange}/{source_id}/...`, where a web service reads the boxes of each page. Exchange and source id
+    /// are the two parts of the volume id. No job is named: its latest run replaces what was there.
+    OcrBboxes,
+}
+
+/// The artifact keys of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArtifactLayout {
+    name: LayoutName,
     /// Folder of the job's volumes.
     volumes: ArtifactKey,
 }
 
 impl ArtifactLayout {
-    /// `jobs/{job}/volumes/{w}-{i}/{stage}/...`: the stage tables and images of a BDRC job.
-    pub fn bdrc_v2(job: &JobKey) -> Self {
+    pub fn new(name: LayoutName, job: &JobKey) -> Self {
+        let volumes = match name {
+            LayoutName::BdrcV2 => format!("jobs/{job}/volumes"),
+            LayoutName::BdrcV1 => format!("output/jobs/{job}/volumes"),
+            LayoutName::OcrBboxes => "ocr-bboxes".to_owned(),
+        };
         Self {
-            volumes: built(ArtifactKey::new(format!("jobs/{job}/volumes"))),
+            name,
+            volumes: built(ArtifactKey::new(volumes)),
         }
     }
 
+    pub fn bdrc_v2(job: &JobKey) -> Self {
+        Self::new(LayoutName::BdrcV2, job)
+    }
+
     pub fn volume(&self, volume: &VolumeId) -> VolumeLayout {
+        let folder = match self.name {
+            LayoutName::BdrcV2 | LayoutName::BdrcV1 => below(&self.volumes, &volume.to_string()),
+            LayoutName::OcrBboxes => below(&below(&self.volumes, volume.w_id()), volume.i_id()),
+        };
+        let root = match self.name {
+            LayoutName::BdrcV1 => below(&folder, "artifacts"),
+            LayoutName::BdrcV2 | LayoutName::OcrBboxes => folder.clone(),
+        };
         VolumeLayout {
-            root: below(&self.volumes, &volume.to_string()),
+            name: self.name,
+            folder,
+            root,
         }
     }
+}
+
+/// The files that tell how a volume ended. They are written after the state store knows it, for people and old tools;
+/// nothing is decided by them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Markers {
+    pub done: ArtifactKey,
+    pub error: ArtifactKey,
+    pub metrics: ArtifactKey,
 }
 
 /// The keys of one volume of a job. Each stage writes below its own [`stage_folder`](Self::stage_folder) only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VolumeLayout {
+    name: LayoutName,
+    /// Everything of the volume.
+    folder: ArtifactKey,
+    /// What the stages write.
     root: ArtifactKey,
 }
 
 impl VolumeLayout {
     pub fn root(&self) -> &ArtifactKey {
         &self.root
+    }
+
+    /// `None` in layouts without markers.
+    pub fn markers(&self) -> Option<Markers> {
+        (self.name == LayoutName::BdrcV1).then(|| Markers {
+            done: below(&self.folder, "_done.json"),
+            error: below(&self.folder, "_error.json"),
+            metrics: below(&self.folder, "metrics.json"),
+        })
+    }
+
+    /// Text boxes of the page `number`, counted from 1, for the web service; `None` in layouts that it does not read.
+    pub fn page_boxes(&self, number: u32) -> Option<ArtifactKey> {
+        let boxes = || below(&self.folder, &format!("page_{number}.json"));
+        (self.name == LayoutName::OcrBboxes).then(boxes)
     }
 
     /// The straightened page that `line_detection` writes and `line_extraction` cuts.
@@ -143,14 +207,60 @@ mod tests {
     }
 
     #[test]
+    fn each_layout_has_its_own_folders_and_files() {
+        let volume = |name| {
+            let layout = ArtifactLayout::new(name, &JobKey::new("J7").unwrap());
+            layout.volume(&VolumeId::new("W22084", "I0886").unwrap())
+        };
+        let of = |text: &str| ArtifactKey::new(text).unwrap();
+
+        let old = volume(LayoutName::BdrcV1);
+        let folder = "output/jobs/J7/volumes/W22084-I0886";
+        assert_eq!(old.root(), &of(&format!("{folder}/artifacts")));
+        assert!(old.ocr_results().is_under(old.root()));
+        let markers = old.markers().unwrap();
+        assert_eq!(markers.done, of(&format!("{folder}/_done.json")));
+        assert_eq!(markers.error, of(&format!("{folder}/_error.json")));
+        assert_eq!(markers.metrics, of(&format!("{folder}/metrics.json")));
+        assert_eq!(old.page_boxes(1), None);
+
+        let boxes = volume(LayoutName::OcrBboxes);
+        assert_eq!(
+            boxes.page_boxes(12),
+            Some(of("ocr-bboxes/W22084/I0886/page_12.json"))
+        );
+        assert_eq!(boxes.markers(), None);
+        assert!(
+            boxes
+                .line_detection()
+                .is_under(&of("ocr-bboxes/W22084/I0886/line_detection"))
+        );
+        assert_eq!(volume(LayoutName::BdrcV2).markers(), None);
+    }
+
+    #[test]
+    fn layouts_are_chosen_by_name() {
+        for (name, text) in [
+            (LayoutName::BdrcV2, "\"bdrc_v2\""),
+            (LayoutName::BdrcV1, "\"bdrc_v1\""),
+            (LayoutName::OcrBboxes, "\"ocr_bboxes\""),
+        ] {
+            assert_eq!(serde_json::to_string(&name).unwrap(), text);
+            assert_eq!(serde_json::from_str::<LayoutName>(text).unwrap(), name);
+        }
+    }
+
+    #[test]
     fn the_longest_names_still_make_a_key() {
         let job = JobKey::new("j".repeat(128)).unwrap();
         let volume = VolumeId::new("w".repeat(96), "i".repeat(96)).unwrap();
         let files = ["n".repeat(255), format!("{}.tif", "n".repeat(251))];
-        let volume = ArtifactLayout::bdrc_v2(&job).volume(&volume);
-        for image in super::super::image_names(&files) {
-            volume.line_image(&image, u32::MAX);
+        for name in [LayoutName::BdrcV2, LayoutName::BdrcV1, LayoutName::OcrBboxes] {
+            let volume = ArtifactLayout::new(name, &job).volume(&volume);
+            for image in super::super::image_names(&files) {
+                volume.line_image(&image, u32::MAX);
+            }
+            volume.part(&StageName::new("s".repeat(63)).unwrap(), u32::MAX);
         }
-        volume.part(&StageName::new("s".repeat(63)).unwrap(), u32::MAX);
     }
 }
