@@ -1,7 +1,9 @@
 //! Where the scans of a volume come from. A source lists pages in reading order and hands out bytes; what the bytes mean
 //! is for `models::page` to say.
 
+mod bdrc;
 mod folder;
+mod read_ahead;
 
 use std::fmt;
 
@@ -10,13 +12,16 @@ use bytes::Bytes;
 
 use crate::domain::{ErrorCategory, VolumeId};
 
+pub use bdrc::{BdrcArchive, ManifestError, VolumeManifest, VolumeVersion};
 pub use folder::{DiscoverError, FolderSource, VolumeFolder, discover_volumes};
+pub use read_ahead::read_ahead;
 
 /// One page of a volume, as the source names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageRef {
     /// File name within the volume.
     pub name: String,
+    /// Length in bytes; 0 where the source does not say.
     pub size: u64,
 }
 

@@ -1,8 +1,10 @@
 //! `line_detection`: from the scans of a volume to straightened pages with the contours of their lines.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures::StreamExt;
 use image::{ExtendedColorType, GrayImage, ImageEncoder};
 use parkhang_models::inference::TileBatch;
 use parkhang_models::line_detection::{
@@ -17,9 +19,12 @@ use super::page_stage::{PageStage, PlannedPage, VolumeRun};
 use crate::artifact::{Digest, LineDetectionRow, ModelRef, VolumeLayout, image_names};
 use crate::domain::{ErrorCategory, Hardware, JobConfig, LineMode, StageError, StageName};
 use crate::inference::{Inference, PageSegmentation};
-use crate::pages::{PageRef, PageSource};
+use crate::pages::{PageRef, PageSource, read_ahead};
 use crate::runner::CpuPool;
 use crate::storage::ArtifactKey;
+
+/// Pages on their way from the source while a volume is planned: enough to hide the latency of a remote one.
+const READ_AHEAD: usize = 16;
 
 /// Finds lines on scans.
 #[derive(Debug)]
@@ -145,9 +150,13 @@ impl PageStage for LineDetection {
         }
         let files: Vec<String> = pages.iter().map(|page| page.name.clone()).collect();
         let mut planned = Vec::with_capacity(pages.len());
-        for ((index, page), name) in (0..).zip(pages).zip(image_names(&files)) {
+        let mut read = pin!(read_ahead(&*self.pages, run.volume(), pages, READ_AHEAD));
+        for (index, name) in (0..).zip(image_names(&files)) {
+            let Some((page, bytes)) = read.next().await else {
+                break;
+            };
             // A page that cannot be read now fails as an item, with its retries.
-            let input_hash = match self.pages.read(run.volume(), &page).await {
+            let input_hash = match bytes {
                 Ok(bytes) => self.compute(run, move || Ok(Digest::of(&bytes))).await?,
                 Err(error) => Digest::of(error.to_string().as_bytes()),
             };

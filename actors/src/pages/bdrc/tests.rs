@@ -1,0 +1,169 @@
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::Value;
+
+use super::*;
+use crate::storage::MemoryStore;
+
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/volumes")
+}
+
+fn cases(file: &str) -> Vec<Value> {
+    let text = std::fs::read_to_string(golden().join(file)).unwrap();
+    let mut file: Value = serde_json::from_str(&text).unwrap();
+    match file["cases"].take() {
+        Value::Array(cases) => cases,
+        _ => panic!("no cases"),
+    }
+}
+
+#[test]
+fn folders_are_those_of_the_archive() {
+    let mut checked = 0;
+    for case in cases("prefixes.json") {
+        let text = |field: &str| case[field].as_str().unwrap();
+        // Ids that no volume has cannot be made.
+        let Ok(volume) = VolumeId::new(text("w_id"), text("i_id")) else {
+            continue;
+        };
+        assert_eq!(format!("{}/", image_folder(&volume)), text("image_prefix"));
+        assert_eq!(
+            format!("{}/{MANIFEST}", image_folder(&volume)),
+            text("manifest_key")
+        );
+        checked += 1;
+    }
+    assert!(checked >= 40, "{checked}");
+}
+
+#[test]
+fn versions_are_the_hashes_that_outputs_are_named_by() {
+    let mut checked = 0;
+    for case in cases("artifacts.json") {
+        if case["resolved"]["source"] != "bdrc" {
+            continue;
+        }
+        let version = VolumeVersion::from_etag(case["s3_etag"].as_str().unwrap());
+        let basename = case["basename"].as_str().unwrap();
+        assert_eq!(version.short(), basename.rsplit('-').next().unwrap(), "{case}");
+        if let Some(hex) = case["etag_bytes_hex"].as_str() {
+            assert_eq!(version.as_str(), hex);
+        }
+        checked += 1;
+    }
+    assert!(checked >= 5, "{checked}");
+}
+
+#[test]
+fn lists_are_read_as_the_fleet_reads_them() {
+    let mut checked = 0;
+    for case in cases("manifests.json") {
+        let Some(file) = case["file"].as_str() else {
+            continue;
+        };
+        let read = read_manifest(&std::fs::read(golden().join(file)).unwrap());
+        match case["kept"].as_array() {
+            None => assert!(read.is_err(), "{file}: {read:?}"),
+            Some(kept) => {
+                // The fleet reads a page twice that is listed twice.
+                let mut expected: Vec<&str> = Vec::new();
+                for name in kept.iter().map(|name| name.as_str().unwrap()) {
+                    if !expected.contains(&name) {
+                        expected.push(name);
+                    }
+                }
+                let pages = read.unwrap();
+                let names: Vec<&str> = pages.iter().map(|page| page.name.as_str()).collect();
+                assert_eq!(names, expected, "{file}");
+            }
+        }
+        checked += 1;
+    }
+    assert_eq!(checked, 20);
+}
+
+fn gzipped(text: &str) -> Bytes {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    std::io::Write::write_all(&mut encoder, text.as_bytes()).unwrap();
+    encoder.finish().unwrap().into()
+}
+
+async fn archive() -> (BdrcArchive, VolumeId) {
+    let store = MemoryStore::new();
+    let put = async |name: &str, bytes: Bytes| {
+        let key = format!("Works/60/W22084/images/W22084-0886/{name}");
+        store.put(&ArtifactKey::new(key).unwrap(), bytes).await.unwrap();
+    };
+    let list = r#"[{"filename":"dimensions.json"},{"filename":"08860001.tif"},{"filename":"08860002.tif"},
+        {"filename":"08860003.tif","size":1234567},{"filename":"..tif"},{"filename":"sub/x.tif"}]"#;
+    put(MANIFEST, gzipped(list)).await;
+    put("08860001.tif", "credits".into()).await;
+    put("08860003.tif", "text".into()).await;
+    let volume = VolumeId::new("W22084", "I0886").unwrap();
+    (BdrcArchive::new(Arc::new(store)), volume)
+}
+
+#[tokio::test]
+async fn pages_are_read_from_beside_their_list() {
+    let (archive, volume) = archive().await;
+    let pages = archive.pages(&volume).await.unwrap();
+    assert_eq!(pages.len(), 4);
+    assert_eq!(pages[2].size, 1_234_567);
+    assert_eq!(archive.read(&volume, &pages[2]).await.unwrap(), "text");
+    // Listed, yet not there; and a name that no store can hold.
+    for (page, category) in [(1, ErrorCategory::Input), (3, ErrorCategory::Input)] {
+        let error = archive.read(&volume, &pages[page]).await.unwrap_err();
+        assert_eq!(error.category(), category, "{error}");
+    }
+    let elsewhere = PageRef {
+        name: "../W22084-0887/1.tif".to_owned(),
+        size: 0,
+    };
+    let error = archive.read(&volume, &elsewhere).await.unwrap_err();
+    assert!(matches!(error, SourceError::NoSuchPage { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn pages_before_the_book_are_left_out_where_they_are_counted() {
+    let (archive, volume) = archive().await;
+    for (intro, first) in [(0, Some("08860001.tif")), (2, Some("08860003.tif")), (9, None)] {
+        let archive = archive
+            .clone()
+            .without_intro_pages(BTreeMap::from([(volume.clone(), intro)]));
+        let pages = archive.pages(&volume).await.unwrap();
+        assert_eq!(pages.first().map(|page| page.name.as_str()), first);
+        assert_eq!(archive.manifest(&volume).await.unwrap().pages.len(), 4);
+    }
+}
+
+#[tokio::test]
+async fn the_version_follows_the_list() {
+    let (archive, volume) = archive().await;
+    let before = archive.manifest(&volume).await.unwrap().version;
+    assert_eq!(before.as_str().len(), 32);
+    let key = ArtifactKey::new(format!("{}/{MANIFEST}", image_folder(&volume))).unwrap();
+    let broken = archive.store.put(&key, "[]".into()).await;
+    broken.unwrap();
+    let error = archive.manifest(&volume).await.unwrap_err();
+    assert_eq!(error.category(), ErrorCategory::Input);
+    archive.store.put(&key, gzipped("[]")).await.unwrap();
+    let emptied = archive.manifest(&volume).await.unwrap();
+    assert_ne!(emptied.version, before);
+    assert!(emptied.pages.is_empty());
+    archive.store.delete(&key).await.unwrap();
+    let error = archive.manifest(&volume).await.unwrap_err();
+    assert_eq!(error, SourceError::NoSuchVolume(volume));
+}
+
+#[test]
+fn a_list_that_unpacks_without_end_is_refused() {
+    let bomb = gzipped(&" ".repeat(MAX_LIST + 1));
+    assert!(matches!(read_manifest(&bomb), Err(ManifestError::TooLong)));
+}
+
+const MAX_LIST: usize = 64 << 20;
