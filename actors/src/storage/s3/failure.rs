@@ -127,6 +127,9 @@ fn meaning_of(status: u16, code: Option<&str>) -> Meaning {
         Some("SlowDown" | "Throttling" | "ThrottlingException" | "RequestLimitExceeded") => {
             return Meaning::Failed(Network);
         }
+        // The end of an upload is answered 200 before it is known how it ends.
+        Some("PreconditionFailed") => return Meaning::Taken,
+        Some("InternalError" | "ServiceUnavailable") => return Meaning::Failed(Network),
         _ => {}
     }
     match status {
@@ -137,7 +140,8 @@ fn meaning_of(status: u16, code: Option<&str>) -> Meaning {
         416 => Meaning::PastEnd,
         501 => Meaning::NotImplemented,
         507 => Meaning::Failed(Runtime),
-        408 | 429 | 500..=599 => Meaning::Failed(Network),
+        // Success that cannot be read is no success.
+        200..=299 | 408 | 429 | 500..=599 => Meaning::Failed(Network),
         300..=499 => Meaning::Failed(Config),
         _ => Meaning::Failed(Unknown),
     }
@@ -165,6 +169,8 @@ mod tests {
         for (status, code) in [
             (503, Some("SlowDown")),
             (500, Some("InternalError")),
+            (200, Some("InternalError")),
+            (200, None),
             (502, None),
             (429, None),
             (400, Some("RequestTimeout")),
@@ -182,6 +188,7 @@ mod tests {
             (301, Some("PermanentRedirect")),
             (400, Some("InvalidArgument")),
             (412, Some("PreconditionFailed")),
+            (200, Some("PreconditionFailed")),
             (501, Some("NotImplemented")),
             (507, None),
         ] {
