@@ -13,3 +13,4 @@ pub mod state;
 pub mod storage;
 pub mod supervisor;
 pub mod telemetry;
+pub mod wire;

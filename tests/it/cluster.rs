@@ -113,7 +113,7 @@ impl Cluster {
             slots: HashMap::from([(Hardware::Cpu, 1)]),
             registry: Arc::new(StageRegistry::of(stages)),
             progress: Arc::new(ProgressBoard::default()),
-            orchestrator: orchestrator.clone(),
+            control_plane: Arc::new(orchestrator.clone()),
             force: false,
         })
         .await

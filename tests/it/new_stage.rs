@@ -27,7 +27,7 @@ impl StageLogic for Syllables {
 
     async fn run(&self, context: StageContext) -> StageVerdict {
         let assignment = &context.assignment;
-        let layout = ArtifactLayout::bdrc_v2(&assignment.job.key).volume(&assignment.task.volume);
+        let layout = ArtifactLayout::bdrc_v2(&assignment.job).volume(&assignment.volume);
         match read_table::<OcrResultRow>(self.store.as_ref(), &layout.ocr_results()).await {
             Ok(lines) => {
                 let syllables: usize = lines.rows.iter().map(|line| line.segments.len()).sum();

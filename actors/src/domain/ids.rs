@@ -24,6 +24,11 @@ pub struct Attempt(pub i32);
 #[serde(transparent)]
 pub struct Generation(pub i64);
 
+/// Counts the leaderships of the orchestrators: who leads with a smaller one has been succeeded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Epoch(pub i64);
+
 /// Who holds a lease: unique per process start.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -83,4 +88,4 @@ macro_rules! display_inner {
     )+};
 }
 
-display_inner!(JobId, TaskId, Attempt, Generation, WorkerId);
+display_inner!(JobId, TaskId, Attempt, Generation, Epoch, WorkerId);

@@ -10,7 +10,7 @@ mod task;
 mod volume;
 
 pub use error::{ErrorCategory, StageError};
-pub use ids::{Attempt, Generation, JobId, JobKey, TaskId, WorkerId};
+pub use ids::{Attempt, Epoch, Generation, JobId, JobKey, TaskId, WorkerId};
 pub use job::{Job, JobStatus, NewJob};
 pub use job_config::{
     ConfigError, Decoder, ItemOrder, JobConfig, LineMode, OnItemError, RetryScope, TextEncoding,

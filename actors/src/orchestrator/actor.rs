@@ -1,25 +1,26 @@
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort};
+use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use ractor_cluster::RactorMessage;
 use tokio::sync::watch;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
+use super::delivery::{Delivery, deliver};
+use super::executor::Executor;
 use super::mirror::Mirror;
 use super::reconcile::{Pass, PassError, PassLimits, reconcile};
-use crate::domain::{Fence, JobId, JobStatus, StageName, StageRun, StageRunStatus};
+use super::verdict::change_for;
+use crate::domain::{Fence, JobId, JobStatus, WorkerId};
 use crate::policy::placement::lost_lease;
-use crate::policy::retry;
-use crate::policy::transition::Event;
-use crate::stage::StageVerdict;
+use crate::stage::{Assignment, StageVerdict};
 use crate::state::{Change, Expected, Heartbeat, Outcome, StateError, StateStore};
-use crate::supervisor::PoolHandle;
 
 /// Leases lost in a row after which a volume is set aside, unless the configuration says otherwise.
 pub const MAX_INTERRUPTIONS: i32 = 5;
+/// Before work is offered again to a pool that should have had room: keeps two that disagree from running hot.
+const BUSY_PAUSE: Duration = Duration::from_millis(50);
 
 /// How the orchestrator behaves.
 #[derive(Debug, Clone)]
@@ -57,6 +58,14 @@ pub struct Report {
 #[error("the orchestrator did not record the report")]
 pub struct Unrecorded;
 
+/// What became of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recording {
+    Recorded,
+    /// The lease was over; the report changed nothing and never will.
+    Fenced,
+}
+
 /// How waiting for a job ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobEnd {
@@ -90,16 +99,23 @@ impl OrchestratorHandle {
         self.send(OrchestratorMsg::Wake);
     }
 
-    pub(crate) fn register(&self, pool: PoolHandle) {
+    /// A pool offers its slots; it takes the place of one with the same worker id.
+    pub(crate) fn register(&self, pool: Arc<dyn Executor>) {
         self.send(OrchestratorMsg::Register(pool));
     }
 
-    pub(crate) fn deregister(&self, pool: ActorId) {
-        self.send(OrchestratorMsg::Deregister(pool));
+    /// Nothing more is assigned to the pool; what it runs keeps its leases.
+    pub fn suspend(&self, worker: WorkerId) {
+        self.send(OrchestratorMsg::Suspend(worker));
+    }
+
+    /// The pool is gone for good; its leases end.
+    pub(crate) fn deregister(&self, worker: WorkerId) {
+        self.send(OrchestratorMsg::Deregister(worker));
     }
 
     /// Returns when the verdict is in the store, or known to be stale.
-    pub(crate) async fn report(&self, report: Report) -> Result<(), Unrecorded> {
+    pub(crate) async fn report(&self, report: Report) -> Result<Recording, Unrecorded> {
         let (sender, receiver) = ractor::concurrency::oneshot();
         self.actor
             .cast(OrchestratorMsg::Report(Box::new(report), sender.into()))
@@ -175,9 +191,11 @@ impl OrchestratorHandle {
 enum OrchestratorMsg {
     Wake,
     FullPass,
-    Register(PoolHandle),
-    Deregister(ActorId),
-    Report(Box<Report>, RpcReplyPort<()>),
+    Register(Arc<dyn Executor>),
+    Suspend(WorkerId),
+    Deregister(WorkerId),
+    Delivered(WorkerId, Delivery),
+    Report(Box<Report>, RpcReplyPort<Recording>),
     Heartbeat(Vec<Fence>, RpcReplyPort<Vec<Fence>>),
     Recorded,
     PassEnded(Result<Pass, PassError>),
@@ -187,13 +205,20 @@ enum OrchestratorMsg {
 struct OrchestratorState {
     config: OrchestratorConfig,
     mirror: Mirror,
-    pools: Vec<PoolHandle>,
+    pools: Vec<Member>,
     /// A pass is under way.
     passing: bool,
     /// Something happened since the pass under way began.
     woken: bool,
     draining: bool,
     changes: watch::Sender<u64>,
+}
+
+/// A pool that has joined.
+struct Member {
+    pool: Arc<dyn Executor>,
+    /// Whether it may be given work.
+    accepting: bool,
 }
 
 struct Orchestrator;
@@ -234,20 +259,25 @@ impl Actor for Orchestrator {
                 myself.send_after(state.config.full_pass, || OrchestratorMsg::FullPass);
             }
             OrchestratorMsg::Register(pool) => {
-                info!(worker = %pool.worker, stage = %pool.stage, slots = pool.slots, "pool joined");
+                info!(worker = %pool.worker(), stage = %pool.stage(), slots = pool.slots(), "pool joined");
                 if state.draining {
                     pool.drain();
                 }
-                state.pools.push(pool);
+                state.remove(pool.worker());
+                state.pools.push(Member {
+                    pool,
+                    accepting: true,
+                });
                 state.wake(&myself);
             }
-            OrchestratorMsg::Deregister(actor) => {
-                if let Some(index) = state.pools.iter().position(|pool| pool.actor_id() == actor) {
-                    let pool = state.pools.swap_remove(index);
-                    warn!(worker = %pool.worker, "pool left; ending its leases");
-                    state.end_leases(pool, &myself);
+            OrchestratorMsg::Suspend(worker) => state.suspend(&worker),
+            OrchestratorMsg::Deregister(worker) => {
+                if state.remove(&worker) {
+                    warn!(%worker, "pool left; ending its leases");
+                    state.end_leases(worker, &myself);
                 }
             }
+            OrchestratorMsg::Delivered(worker, delivery) => state.delivered(&worker, delivery, &myself),
             OrchestratorMsg::Report(report, reply) => state.record(*report, reply, &myself),
             OrchestratorMsg::Heartbeat(fences, reply) => state.renew(fences, reply),
             OrchestratorMsg::Recorded => {
@@ -257,8 +287,8 @@ impl Actor for Orchestrator {
             OrchestratorMsg::PassEnded(result) => state.pass_ended(result, &myself),
             OrchestratorMsg::Drain => {
                 state.draining = true;
-                for pool in &state.pools {
-                    pool.drain();
+                for member in &state.pools {
+                    member.pool.drain();
                 }
             }
         }
@@ -290,10 +320,15 @@ impl OrchestratorState {
             lease: chrono::Duration::from_std(self.config.lease).unwrap_or(chrono::Duration::seconds(60)),
             max_interruptions: self.config.max_interruptions,
         };
-        let (store, mirror, pools) = (self.config.store.clone(), self.mirror.clone(), self.pools.clone());
+        let (store, mirror) = (self.config.store.clone(), self.mirror.clone());
+        let accepting = self.pools.iter().filter(|member| member.accepting);
+        let pools: Vec<Arc<dyn Executor>> = accepting.map(|member| member.pool.clone()).collect();
         let myself = myself.clone();
         tokio::spawn(async move {
-            let result = reconcile(&store, &mirror, &pools, limits, Utc::now()).await;
+            let assign = |pool: &Arc<dyn Executor>, assignment| {
+                tokio::spawn(assign(mirror.clone(), myself.clone(), pool.clone(), assignment));
+            };
+            let result = reconcile(&store, &mirror, &pools, &assign, limits, Utc::now()).await;
             // Fails only when the orchestrator has stopped.
             let _ = myself.cast(OrchestratorMsg::PassEnded(result));
         });
@@ -320,24 +355,67 @@ impl OrchestratorState {
         }
     }
 
-    fn record(&self, report: Report, reply: RpcReplyPort<()>, myself: &ActorRef<OrchestratorMsg>) {
+    fn delivered(&mut self, worker: &WorkerId, delivery: Delivery, myself: &ActorRef<OrchestratorMsg>) {
+        match delivery {
+            Delivery::Taken => return,
+            Delivery::Returned => {
+                myself.send_after(BUSY_PAUSE, || OrchestratorMsg::Wake);
+            }
+            Delivery::PoolDrains => {
+                self.suspend(worker);
+                self.wake(myself);
+            }
+            // The pass finds when the task is due again.
+            Delivery::Refused => self.wake(myself),
+            Delivery::Deposed => {
+                error!(%worker, "another orchestrator leads; this one stops");
+                myself.stop(Some("deposed".to_owned()));
+            }
+        }
+        self.announce();
+    }
+
+    fn suspend(&mut self, worker: &WorkerId) {
+        let member = self
+            .pools
+            .iter_mut()
+            .find(|member| member.pool.worker() == worker);
+        if let Some(member) = member {
+            member.accepting = false;
+        }
+    }
+
+    /// Whether the pool was known.
+    fn remove(&mut self, worker: &WorkerId) -> bool {
+        let before = self.pools.len();
+        self.pools.retain(|member| member.pool.worker() != worker);
+        self.pools.len() < before
+    }
+
+    fn record(&self, report: Report, reply: RpcReplyPort<Recording>, myself: &ActorRef<OrchestratorMsg>) {
         let (store, mirror, myself) = (self.config.store.clone(), self.mirror.clone(), myself.clone());
         let max_interruptions = self.config.max_interruptions;
         tokio::spawn(async move {
-            match change_for(&store, report, max_interruptions, Utc::now()).await {
+            let recording = match change_for(&store, report, max_interruptions, Utc::now()).await {
                 Ok(change) => match mirror.commit(change).await {
-                    Ok(Outcome::Applied(_)) => {}
-                    Ok(Outcome::Fenced(_)) => info!("a stale report changed nothing"),
-                    Ok(Outcome::Illegal(reason)) => warn!(reason, "a report asked for an illegal transition"),
+                    Ok(Outcome::Applied(_)) => Recording::Recorded,
+                    Ok(Outcome::Fenced(_)) => {
+                        info!("a stale report changed nothing");
+                        Recording::Fenced
+                    }
+                    Ok(Outcome::Illegal(reason)) => {
+                        warn!(reason, "a report asked for an illegal transition");
+                        Recording::Fenced
+                    }
                     Err(_) => return,
                 },
                 Err(error) => {
                     warn!(%error, "cannot read the task of a report");
                     return;
                 }
-            }
+            };
             // The pool or the orchestrator may have stopped; what is written stands.
-            let _ = reply.send(());
+            let _ = reply.send(recording);
             let _ = myself.cast(OrchestratorMsg::Recorded);
         });
     }
@@ -368,7 +446,7 @@ impl OrchestratorState {
         });
     }
 
-    fn end_leases(&self, pool: PoolHandle, myself: &ActorRef<OrchestratorMsg>) {
+    fn end_leases(&self, worker: WorkerId, myself: &ActorRef<OrchestratorMsg>) {
         let (store, mirror, myself) = (self.config.store.clone(), self.mirror.clone(), myself.clone());
         let max_interruptions = self.config.max_interruptions;
         tokio::spawn(async move {
@@ -377,11 +455,9 @@ impl OrchestratorState {
                 // The leases run out by themselves.
                 Err(error) => return warn!(%error, "cannot end the leases of a dead pool"),
             };
-            let held = open.iter().filter(|(task, _)| {
-                task.lease
-                    .as_ref()
-                    .is_some_and(|lease| lease.worker == pool.worker)
-            });
+            let held = open
+                .iter()
+                .filter(|(task, _)| task.lease.as_ref().is_some_and(|lease| lease.worker == worker));
             let changes = held
                 .map(|(task, _)| Change::new(Expected::of(task), lost_lease(task, max_interruptions)))
                 .collect();
@@ -396,70 +472,18 @@ impl OrchestratorState {
     }
 }
 
-/// The change that a verdict means. A failure that will be retried carries the time before which it must not be.
-async fn change_for(
-    store: &Arc<dyn StateStore>,
-    report: Report,
-    max_interruptions: i32,
-    now: DateTime<Utc>,
-) -> Result<Change, StateError> {
-    let Report { fence, verdict } = report;
-    Ok(match verdict {
-        Some(StageVerdict::Succeeded(success)) => {
-            let mut results = success.results;
-            if let Some(results) = &mut results {
-                let runs = store.stage_runs(fence.task).await?;
-                results.processing_duration_ms = processing_ms(&runs, &fence, now);
-            }
-            Change {
-                expected: Expected::Lease(fence),
-                event: Event::Succeeded,
-                metrics: Some(success.metrics),
-                fingerprint: success.fingerprint,
-                results,
-            }
-        }
-        None => {
-            let task = store.task(fence.task).await?;
-            let held = task.filter(|task| task.fence().as_ref() == Some(&fence));
-            // A lease that is over is fenced off by the store, whatever the event.
-            let event = held.map_or(Event::Interrupted, |task| lost_lease(&task, max_interruptions));
-            Change::new(Expected::Lease(fence), event)
-        }
-        Some(StageVerdict::Interrupted) => Change::new(Expected::Lease(fence), Event::Released),
-        Some(StageVerdict::Failed(error)) => {
-            let base = match store.task(fence.task).await? {
-                Some(task) => store
-                    .job_by_id(task.job_id)
-                    .await?
-                    .map(|job| job.config.retry_backoff_s),
-                None => None,
-            };
-            let attempt = u32::try_from(fence.attempt.0).unwrap_or(1);
-            let delay = retry::backoff(base.unwrap_or(1.0), attempt, rand::random_range(-1.0..=1.0));
-            let not_before = chrono::Duration::from_std(delay).ok().map(|delay| now + delay);
-            Change::new(Expected::Lease(fence), Event::Failed { error, not_before })
-        }
-    })
-}
-
-/// Time that the stages of a task took: the last completed run of each, and the run of `current` up to `now`.
-fn processing_ms(runs: &[StageRun], current: &Fence, now: DateTime<Utc>) -> f32 {
-    let mut by_stage: HashMap<&StageName, chrono::Duration> = HashMap::new();
-    for run in runs {
-        let ended = match run.status {
-            StageRunStatus::Done => run.ended_at,
-            StageRunStatus::Running if run.fence == *current => Some(now),
-            _ => None,
-        };
-        if let Some(ended) = ended {
-            by_stage.insert(&run.fence.stage, ended - run.started_at);
-        }
+/// Hands a lease to its pool; the orchestrator hears how that went.
+async fn assign(
+    mirror: Mirror,
+    orchestrator: ActorRef<OrchestratorMsg>,
+    pool: Arc<dyn Executor>,
+    assignment: Assignment,
+) {
+    // Without a mirror the orchestrator is stopping, and the lease runs out.
+    if let Ok(delivery) = deliver(&mirror, pool.as_ref(), assignment, Utc::now()).await {
+        let worker = pool.worker().clone();
+        let _ = orchestrator.cast(OrchestratorMsg::Delivered(worker, delivery));
     }
-    by_stage
-        .values()
-        .map(|took| took.num_microseconds().unwrap_or(i64::MAX) as f32 / 1000.0)
-        .sum()
 }
 
 fn until(due: DateTime<Utc>, now: DateTime<Utc>) -> Option<Duration> {

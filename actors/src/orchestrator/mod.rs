@@ -3,9 +3,15 @@
 //! memory (which pools exist) is rebuilt by their registering again.
 
 mod actor;
+mod delivery;
+mod executor;
 mod mirror;
 mod reconcile;
+mod verdict;
 
-pub use actor::{JobEnd, MAX_INTERRUPTIONS, OrchestratorConfig, OrchestratorHandle, Report, Unrecorded};
+pub use actor::{
+    JobEnd, MAX_INTERRUPTIONS, OrchestratorConfig, OrchestratorHandle, Recording, Report, Unrecorded,
+};
+pub use executor::{AssignReply, Executor};
 pub use mirror::{Mirror, MirrorGone};
 pub use reconcile::release_abandoned_leases;

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use chrono::{DateTime, Duration, Utc};
 use tracing::{debug, info, warn};
 
+use super::executor::Executor;
 use super::mirror::{Mirror, MirrorGone};
-use crate::domain::{Job, JobId, Task, TaskId, TaskStatus, WorkerId};
+use crate::domain::{Job, JobId, Task, TaskId, TaskStatus};
 use crate::policy::placement::{self, Decision, Pool};
 use crate::policy::transition::Event;
 use crate::stage::Assignment;
 use crate::state::{Change, Expected, Outcome, StateError, StateStore};
-use crate::supervisor::{AssignReply, PoolHandle};
 
 /// Why a pass ended early. The next one starts over.
 #[derive(Debug, thiserror::Error)]
@@ -41,10 +41,12 @@ pub(super) struct PassLimits {
     pub max_interruptions: i32,
 }
 
+/// `assign` hands a written lease to its pool; it must not wait for the answer.
 pub(super) async fn reconcile(
     store: &Arc<dyn StateStore>,
     mirror: &Mirror,
-    pools: &[PoolHandle],
+    pools: &[Arc<dyn Executor>],
+    assign: &(dyn Fn(&Arc<dyn Executor>, Assignment) + Send + Sync),
     limits: PassLimits,
     now: DateTime<Utc>,
 ) -> Result<Pass, PassError> {
@@ -52,9 +54,9 @@ pub(super) async fn reconcile(
     let offers: Vec<Pool> = pools
         .iter()
         .map(|pool| Pool {
-            worker: pool.worker.clone(),
-            stage: pool.stage.clone(),
-            slots: pool.slots,
+            worker: pool.worker().clone(),
+            stage: pool.stage().clone(),
+            slots: pool.slots(),
         })
         .collect();
     let decisions = placement::decide(
@@ -73,26 +75,29 @@ pub(super) async fn reconcile(
             Decision::End { task, event } => (task, event, None),
             Decision::Lease { task, stage, worker } => {
                 let event = Event::Leased {
-                    stage: stage.clone(),
+                    stage,
                     worker: worker.clone(),
                     until: now + limits.lease,
                 };
-                (task, event, Some((stage, worker)))
+                (task, event, Some(worker))
             }
         };
         let Some((task, job)) = by_id.get(&id) else {
             continue;
         };
         changes.push(Change::new(Expected::of(task), event));
-        assignments.push(lessee.map(|(stage, worker)| (job.clone(), stage, worker)));
+        assignments.push(lessee.map(|worker| (job.clone(), worker)));
     }
     let outcomes = mirror.commit_all(changes).await?;
     let mut progressed = false;
     for (outcome, assignment) in outcomes.into_iter().zip(assignments) {
         match (outcome, assignment) {
-            (Outcome::Applied(task), Some((job, stage, worker))) => {
+            (Outcome::Applied(task), Some((job, worker))) => {
                 progressed = true;
-                assign(mirror, pools, &worker, Assignment { job, task, stage }).await?;
+                let pool = pools.iter().find(|pool| *pool.worker() == worker);
+                if let (Some(pool), Some(assignment)) = (pool, assignment_of(task, &job)) {
+                    assign(pool, assignment);
+                }
             }
             (Outcome::Applied(task), None) => {
                 progressed = true;
@@ -113,25 +118,15 @@ pub(super) async fn reconcile(
     })
 }
 
-/// The lease is written; now the pool must take it, or it is given back.
-async fn assign(
-    mirror: &Mirror,
-    pools: &[PoolHandle],
-    worker: &WorkerId,
-    assignment: Assignment,
-) -> Result<(), MirrorGone> {
-    let task = assignment.task.clone();
-    let reply = match pools.iter().find(|pool| pool.worker == *worker) {
-        Some(pool) => pool.assign(assignment).await,
-        None => AssignReply::Busy,
-    };
-    if reply == AssignReply::Busy {
-        debug!(task = %task.id, %worker, "the pool has no room after all; giving the lease back");
-        mirror
-            .commit(Change::new(Expected::of(&task), Event::Released))
-            .await?;
-    }
-    Ok(())
+/// What the pool must know of a task that has just been leased.
+fn assignment_of(task: Task, job: &Job) -> Option<Assignment> {
+    Some(Assignment {
+        fence: task.fence()?,
+        lease_until: task.lease?.until,
+        volume: task.volume,
+        job: job.key.clone(),
+        config: Arc::new(job.config.clone()),
+    })
 }
 
 /// Ends the leases of processes that are known to be dead: for a process that is the only one to work on the job.

@@ -17,10 +17,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use chrono::{DateTime, Utc};
 use tokio_util::sync::CancellationToken;
 
 use self::page_stage::VolumeRun;
-use crate::domain::{ErrorCategory, Hardware, Job, StageError, StageName, Task, VolumeResults};
+use crate::artifact::ModelRef;
+use crate::domain::{
+    ErrorCategory, Fence, Hardware, JobConfig, JobKey, StageError, StageName, VolumeId, VolumeResults,
+};
 use crate::runner::CpuPool;
 use crate::telemetry::ProgressBoard;
 
@@ -28,12 +32,15 @@ pub use names::ocr_pipeline;
 pub use registry::{ModelSet, StageRegistry, StageServices};
 
 /// One stage of one task, as handed to a worker.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Assignment {
-    pub job: Arc<Job>,
-    /// The task as leased: its fence names this run.
-    pub task: Task,
-    pub stage: StageName,
+    /// Names this run: the task, the stage and the try.
+    pub fence: Fence,
+    /// When the lease runs out unless it is renewed.
+    pub lease_until: DateTime<Utc>,
+    pub volume: VolumeId,
+    pub job: JobKey,
+    pub config: Arc<JobConfig>,
 }
 
 /// Everything a stage may use while it runs.
@@ -71,6 +78,11 @@ pub trait StageLogic: Send + Sync + fmt::Debug {
     fn name(&self) -> StageName;
 
     fn hardware(&self) -> Hardware;
+
+    /// The networks that the stage keeps loaded.
+    fn models(&self) -> Vec<ModelRef> {
+        Vec::new()
+    }
 
     /// Runs the stage over one volume. Running it twice, or again after a kill, gives the same artifacts.
     async fn run(&self, context: StageContext) -> StageVerdict;

@@ -40,11 +40,11 @@ impl VolumeRun {
     }
 
     pub(crate) fn config(&self) -> &JobConfig {
-        &self.assignment().job.config
+        &self.assignment().config
     }
 
     pub(crate) fn volume(&self) -> &VolumeId {
-        &self.assignment().task.volume
+        &self.assignment().volume
     }
 
     pub(crate) fn error(&self, category: ErrorCategory, message: impl fmt::Display) -> StageError {

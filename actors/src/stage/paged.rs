@@ -12,7 +12,7 @@ use super::checkpoint::{Checkpoints, Finished};
 use super::ledger::Ledger;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
 use super::{StageContext, StageLogic, StageReport, StageVerdict};
-use crate::artifact::{ArtifactLayout, Digest, Fingerprint, Provenance, cfg_hash, write_table};
+use crate::artifact::{ArtifactLayout, Digest, Fingerprint, ModelRef, Provenance, cfg_hash, write_table};
 use crate::domain::{ErrorCategory, Hardware, StageError, StageName};
 use crate::policy::budget;
 use crate::runner::{
@@ -43,8 +43,12 @@ impl<S: PageStage> StageLogic for PagedStage<S> {
         self.stage.hardware()
     }
 
+    fn models(&self) -> Vec<ModelRef> {
+        self.stage.models()
+    }
+
     async fn run(&self, context: StageContext) -> StageVerdict {
-        let (volume, stage) = (context.assignment.task.volume.clone(), self.name());
+        let (volume, stage) = (context.assignment.volume.clone(), self.name());
         let progress = context.progress.clone();
         let verdict = self
             .run_volume(context)
@@ -63,7 +67,7 @@ impl<S: PageStage> StageLogic for PagedStage<S> {
 impl<S: PageStage> PagedStage<S> {
     async fn run_volume(&self, context: StageContext) -> Result<StageVerdict, StageError> {
         let assignment = &context.assignment;
-        let layout = ArtifactLayout::bdrc_v2(&assignment.job.key).volume(&assignment.task.volume);
+        let layout = ArtifactLayout::bdrc_v2(&assignment.job).volume(&assignment.volume);
         let run = Arc::new(VolumeRun {
             context,
             layout,
@@ -215,10 +219,10 @@ impl<S: PageStage> PagedStage<S> {
         let models = self.stage.models();
         let digests: Vec<Digest> = models.iter().map(|model| model.digest).collect();
         Provenance {
-            job: run.assignment().job.key.clone(),
+            job: run.assignment().job.clone(),
             volume: run.volume().clone(),
             stage: run.stage.clone(),
-            attempt: run.assignment().task.attempt(),
+            attempt: run.assignment().fence.attempt,
             fingerprint: Fingerprint::of(run.stage.as_str(), S::VERSION, config_hash, input_hash, &digests),
             models,
             config_hash,
@@ -233,7 +237,7 @@ impl<S: PageStage> PagedStage<S> {
 fn manifest_path(folder: &Path, run: &VolumeRun) -> PathBuf {
     let name = format!("parkhang.{}.manifest.jsonl", run.stage);
     folder
-        .join(run.assignment().job.key.as_str())
+        .join(run.assignment().job.as_str())
         .join(run.volume().to_string())
         .join(name)
 }

@@ -30,9 +30,9 @@ impl StageLogic for Reduce {
     }
 
     async fn run(&self, context: StageContext) -> StageVerdict {
-        let (volume, stage) = (&context.assignment.task.volume, self.name());
+        let (volume, stage) = (&context.assignment.volume, self.name());
         context.progress.stage_started(volume, &stage, 1);
-        let layout = ArtifactLayout::bdrc_v2(&context.assignment.job.key).volume(volume);
+        let layout = ArtifactLayout::bdrc_v2(&context.assignment.job).volume(volume);
         let verdict = match self.reduce(&layout).await {
             Ok(results) => StageVerdict::Succeeded(StageReport {
                 metrics: json!({ "lines": results.total_lines, "characters": results.total_characters }),

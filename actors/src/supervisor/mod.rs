@@ -1,8 +1,10 @@
 //! The node's side of the work: a supervisor that keeps one pool per stage alive, and the pools that run stages. It
 //! knows nothing of placement or of the database; it runs what it is assigned and reports until it is heard.
 
+mod control_plane;
 mod node;
 mod pool;
 
+pub use control_plane::{ControlPlane, Pulse, Renewal};
 pub use node::{NodeConfig, NodeSupervisor};
-pub use pool::{AssignReply, PoolHandle};
+pub use pool::PoolHandle;

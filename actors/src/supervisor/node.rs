@@ -11,9 +11,9 @@ use ractor_cluster::RactorMessage;
 use tokio::time::Instant;
 use tracing::{error, warn};
 
-use super::pool::{PoolArguments, PoolHandle, StagePool};
+use super::control_plane::ControlPlane;
+use super::pool::{PoolArguments, StagePool};
 use crate::domain::{Hardware, WorkerId};
-use crate::orchestrator::OrchestratorHandle;
 use crate::stage::{StageLogic, StageRegistry};
 use crate::telemetry::ProgressBoard;
 
@@ -31,7 +31,7 @@ pub struct NodeConfig {
     pub slots: HashMap<Hardware, usize>,
     pub registry: Arc<StageRegistry>,
     pub progress: Arc<ProgressBoard>,
-    pub orchestrator: OrchestratorHandle,
+    pub control_plane: Arc<dyn ControlPlane>,
     /// Recompute pages whose results still stand.
     pub force: bool,
 }
@@ -58,9 +58,15 @@ enum NodeMsg {
     Start(Arc<dyn StageLogic>, usize),
 }
 
+struct Pool {
+    worker: WorkerId,
+    logic: Arc<dyn StageLogic>,
+    slots: usize,
+}
+
 struct NodeState {
     config: NodeConfig,
-    pools: HashMap<ActorId, (Arc<dyn StageLogic>, usize)>,
+    pools: HashMap<ActorId, Pool>,
     restarts: VecDeque<Instant>,
     incarnation: u64,
 }
@@ -109,16 +115,18 @@ impl Actor for NodeActor {
             state.incarnation
         ));
         let arguments = PoolArguments {
-            worker,
+            worker: worker.clone(),
             logic: logic.clone(),
             slots,
             progress: state.config.progress.clone(),
-            orchestrator: state.config.orchestrator.clone(),
+            control_plane: state.config.control_plane.clone(),
             force: state.config.force,
         };
         let pool = StagePool::spawn(arguments, myself.get_cell()).await?;
-        state.pools.insert(pool.actor_id(), (logic, slots));
-        state.config.orchestrator.register(pool);
+        state
+            .pools
+            .insert(pool.actor.get_id(), Pool { worker, logic, slots });
+        state.config.control_plane.register(pool);
         Ok(())
     }
 
@@ -132,10 +140,10 @@ impl Actor for NodeActor {
         else {
             return Ok(());
         };
-        let Some((logic, slots)) = state.pools.remove(&pool.get_id()) else {
+        let Some(Pool { worker, logic, slots }) = state.pools.remove(&pool.get_id()) else {
             return Ok(());
         };
-        state.config.orchestrator.deregister(pool.get_id());
+        state.config.control_plane.deregister(worker);
         let now = Instant::now();
         state.restarts.push_back(now);
         while state
@@ -154,12 +162,5 @@ impl Actor for NodeActor {
         warn!(stage = %logic.name(), ?delay, "pool died; it will be replaced");
         myself.send_after(delay, move || NodeMsg::Start(logic, slots));
         Ok(())
-    }
-}
-
-impl PoolHandle {
-    /// Identity of the pool's actor within this process.
-    pub fn actor_id(&self) -> ActorId {
-        self.actor.get_id()
     }
 }

@@ -1,31 +1,26 @@
 //! A stage pool: owns a fixed number of slots, gives each assignment an actor of its own, renews the leases of what runs,
-//! and reports every verdict until the orchestrator has recorded it. A pool never queues: with no free slot it answers
+//! and reports every verdict until the control plane has recorded it. A pool never queues: with no free slot it answers
 //! [`AssignReply::Busy`].
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
+use chrono::Utc;
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 use ractor_cluster::RactorMessage;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::domain::{Fence, StageName, WorkerId};
-use crate::orchestrator::{OrchestratorHandle, Report};
+use super::control_plane::{ControlPlane, Pulse, Renewal};
+use crate::domain::{Fence, Hardware, StageName, VolumeId, WorkerId};
+use crate::orchestrator::{AssignReply, Executor, Report};
 use crate::stage::{Assignment, StageContext, StageLogic, StageVerdict};
 use crate::telemetry::ProgressBoard;
 
 const HEARTBEAT: Duration = Duration::from_secs(5);
 const REPORT_RETRY: Duration = Duration::from_millis(500);
-
-/// What a pool says to an assignment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AssignReply {
-    Accepted,
-    /// No free slot, or draining.
-    Busy,
-}
 
 /// How to make a pool.
 #[derive(Debug, Clone)]
@@ -34,7 +29,7 @@ pub(super) struct PoolArguments {
     pub logic: Arc<dyn StageLogic>,
     pub slots: usize,
     pub progress: Arc<ProgressBoard>,
-    pub orchestrator: OrchestratorHandle,
+    pub control_plane: Arc<dyn ControlPlane>,
     pub force: bool,
 }
 
@@ -43,13 +38,28 @@ pub(super) struct PoolArguments {
 pub struct PoolHandle {
     pub worker: WorkerId,
     pub stage: StageName,
+    pub hardware: Hardware,
     pub slots: usize,
+    /// Names of the models that the stage keeps loaded.
+    pub models: Vec<String>,
     pub(super) actor: ActorRef<PoolMsg>,
 }
 
-impl PoolHandle {
-    /// Offers a leased assignment to the pool. A pool that is gone is busy for good.
-    pub async fn assign(&self, assignment: Assignment) -> AssignReply {
+#[async_trait]
+impl Executor for PoolHandle {
+    fn worker(&self) -> &WorkerId {
+        &self.worker
+    }
+
+    fn stage(&self) -> &StageName {
+        &self.stage
+    }
+
+    fn slots(&self) -> usize {
+        self.slots
+    }
+
+    async fn assign(&self, assignment: Assignment) -> AssignReply {
         let (sender, receiver) = ractor::concurrency::oneshot();
         match self
             .actor
@@ -60,8 +70,7 @@ impl PoolHandle {
         }
     }
 
-    /// Asks every running stage to stop at its next checkpoint; nothing new is accepted.
-    pub fn drain(&self) {
+    fn drain(&self) {
         // A pool that is gone has nothing left to drain.
         let _ = self.actor.cast(PoolMsg::Drain);
     }
@@ -75,13 +84,17 @@ pub(super) enum PoolMsg {
     Unheard(Box<Report>),
     Send(Box<Report>),
     Beat,
-    Lost(Vec<Fence>),
+    Renewed(Renewal),
     Drain,
 }
 
+/// A lease that the pool holds: from its acceptance until its end is recorded.
 struct Slot {
     worker: ActorRef<WorkerMsg>,
+    volume: VolumeId,
     drain: CancellationToken,
+    /// The stage has ended; only its report is under way.
+    reporting: bool,
 }
 
 pub(super) struct PoolState {
@@ -97,12 +110,15 @@ impl StagePool {
         arguments: PoolArguments,
         supervisor: ractor::ActorCell,
     ) -> Result<PoolHandle, ractor::SpawnErr> {
-        let (worker, stage, slots) = (arguments.worker.clone(), arguments.logic.name(), arguments.slots);
+        let logic = arguments.logic.clone();
+        let (worker, slots) = (arguments.worker.clone(), arguments.slots);
         let (actor, _) = Actor::spawn_linked(None, Self, arguments, supervisor).await?;
         Ok(PoolHandle {
             worker,
-            stage,
+            stage: logic.name(),
+            hardware: logic.hardware(),
             slots,
+            models: logic.models().into_iter().map(|model| model.name).collect(),
             actor,
         })
     }
@@ -139,10 +155,11 @@ impl Actor for StagePool {
                 let _ = reply.send(answer);
             }
             PoolMsg::Finished(fence, verdict) => {
-                if state.slots.contains_key(&fence) {
+                if let Some(slot) = state.slots.get_mut(&fence) {
+                    slot.reporting = true;
                     send_report(
                         &myself,
-                        &state.arguments.orchestrator,
+                        &state.arguments.control_plane,
                         Report {
                             fence,
                             verdict: Some(verdict),
@@ -156,19 +173,12 @@ impl Actor for StagePool {
             PoolMsg::Unheard(report) => {
                 myself.send_after(REPORT_RETRY, move || PoolMsg::Send(report));
             }
-            PoolMsg::Send(report) => send_report(&myself, &state.arguments.orchestrator, *report),
+            PoolMsg::Send(report) => send_report(&myself, &state.arguments.control_plane, *report),
             PoolMsg::Beat => {
                 state.beat(&myself);
                 myself.send_after(HEARTBEAT, || PoolMsg::Beat);
             }
-            PoolMsg::Lost(fences) => {
-                for fence in fences {
-                    if let Some(slot) = state.slots.remove(&fence) {
-                        warn!(task = %fence.task, stage = %fence.stage, "lease lost; stopping its worker");
-                        slot.worker.kill();
-                    }
-                }
-            }
+            PoolMsg::Renewed(renewal) => state.obey(renewal),
             PoolMsg::Drain => {
                 state.draining = true;
                 for slot in state.slots.values() {
@@ -186,11 +196,12 @@ impl Actor for StagePool {
         state: &mut PoolState,
     ) -> Result<(), ActorProcessingErr> {
         if let SupervisionEvent::ActorFailed(worker, error) = event
-            && let Some(fence) = state.fence_of(worker.get_id())
+            && let Some((fence, slot)) = state.lease_of(worker.get_id())
         {
             warn!(task = %fence.task, stage = %fence.stage, %error, "stage actor died; ending its lease");
+            slot.reporting = true;
             let report = Report { fence, verdict: None };
-            send_report(&myself, &state.arguments.orchestrator, report);
+            send_report(&myself, &state.arguments.control_plane, report);
         }
         Ok(())
     }
@@ -202,16 +213,20 @@ impl PoolState {
         assignment: Assignment,
         myself: &ActorRef<PoolMsg>,
     ) -> Result<AssignReply, ActorProcessingErr> {
-        let Some(fence) = assignment.task.fence() else {
-            return Ok(AssignReply::Busy);
-        };
+        let (fence, volume) = (assignment.fence.clone(), assignment.volume.clone());
         if self.slots.contains_key(&fence) {
             return Ok(AssignReply::Accepted);
         }
-        if self.draining || self.slots.len() >= self.arguments.slots {
+        if self.draining {
+            return Ok(AssignReply::Draining);
+        }
+        let running = self.slots.values().filter(|slot| !slot.reporting).count();
+        // A message may have waited for long on a link that was down, or in a process that was stopped.
+        let ran_out = assignment.lease_until <= Utc::now();
+        if ran_out || running >= self.arguments.slots {
             return Ok(AssignReply::Busy);
         }
-        info!(task = %fence.task, stage = %fence.stage, attempt = %fence.attempt, volume = %assignment.task.volume, "stage starts");
+        info!(task = %fence.task, stage = %fence.stage, attempt = %fence.attempt, %volume, "stage starts");
         let drain = CancellationToken::new();
         let context = StageContext {
             assignment,
@@ -226,38 +241,64 @@ impl PoolState {
             myself.clone(),
         );
         let (worker, _) = Actor::spawn_linked(None, StageWorker, arguments, myself.get_cell()).await?;
-        self.slots.insert(fence, Slot { worker, drain });
+        let slot = Slot {
+            worker,
+            volume,
+            drain,
+            reporting: false,
+        };
+        self.slots.insert(fence, slot);
         Ok(AssignReply::Accepted)
     }
 
-    fn fence_of(&self, worker: ActorId) -> Option<Fence> {
+    fn lease_of(&mut self, worker: ActorId) -> Option<(Fence, &mut Slot)> {
         self.slots
-            .iter()
+            .iter_mut()
             .find(|(_, slot)| slot.worker.get_id() == worker)
-            .map(|(fence, _)| fence.clone())
+            .map(|(fence, slot)| (fence.clone(), slot))
     }
 
     fn beat(&self, myself: &ActorRef<PoolMsg>) {
-        let fences: Vec<Fence> = self.slots.keys().cloned().collect();
-        if fences.is_empty() {
+        if self.slots.is_empty() {
             return;
         }
-        let (orchestrator, myself) = (self.arguments.orchestrator.clone(), myself.clone());
-        tokio::spawn(async move {
-            let lost = orchestrator.heartbeat(fences).await;
-            if !lost.is_empty() {
-                // A pool that stopped meanwhile has no worker left to stop.
-                let _ = myself.cast(PoolMsg::Lost(lost));
-            }
+        let progress = &self.arguments.progress;
+        let pulses = self.slots.iter().map(|(fence, slot)| Pulse {
+            fence: fence.clone(),
+            volume: slot.volume.clone(),
+            progress: progress.of(&slot.volume, &fence.stage),
         });
+        let pulses: Vec<Pulse> = pulses.collect();
+        let worker = self.arguments.worker.clone();
+        let (control_plane, myself) = (self.arguments.control_plane.clone(), myself.clone());
+        tokio::spawn(async move {
+            let renewal = control_plane.heartbeat(&worker, pulses).await;
+            // A pool that stopped meanwhile has no worker left to stop.
+            let _ = myself.cast(PoolMsg::Renewed(renewal));
+        });
+    }
+
+    fn obey(&mut self, renewal: Renewal) {
+        for fence in renewal.lost {
+            if let Some(slot) = self.slots.remove(&fence) {
+                warn!(task = %fence.task, stage = %fence.stage, "lease lost; stopping its worker");
+                slot.worker.kill();
+            }
+        }
+        for fence in renewal.cancelled {
+            if let Some(slot) = self.slots.get(&fence) {
+                info!(task = %fence.task, stage = %fence.stage, "no longer wanted; stopping at the next checkpoint");
+                slot.drain.cancel();
+            }
+        }
     }
 }
 
-fn send_report(pool: &ActorRef<PoolMsg>, orchestrator: &OrchestratorHandle, report: Report) {
-    let (pool, orchestrator) = (pool.clone(), orchestrator.clone());
+fn send_report(pool: &ActorRef<PoolMsg>, control_plane: &Arc<dyn ControlPlane>, report: Report) {
+    let (pool, control_plane) = (pool.clone(), control_plane.clone());
     tokio::spawn(async move {
-        let answer = match orchestrator.report(report.clone()).await {
-            Ok(()) => PoolMsg::Recorded(report.fence),
+        let answer = match control_plane.report(report.clone()).await {
+            Ok(_) => PoolMsg::Recorded(report.fence),
             Err(_) => PoolMsg::Unheard(Box::new(report)),
         };
         // A pool that stopped meanwhile needs no answer: its lease runs out.

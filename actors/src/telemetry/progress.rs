@@ -69,6 +69,16 @@ impl ProgressBoard {
         self.update(volume, stage, |progress| progress.state = state);
     }
 
+    /// Where one stage of a volume stands; `None` until it has begun.
+    pub fn of(&self, volume: &VolumeId, stage: &StageName) -> Option<StageProgress> {
+        self.lock().get(&(volume.clone(), stage.clone())).copied()
+    }
+
+    /// Takes over counters that another process kept.
+    pub fn observe(&self, volume: &VolumeId, stage: &StageName, progress: StageProgress) {
+        self.lock().insert((volume.clone(), stage.clone()), progress);
+    }
+
     /// Everything so far, by volume and stage.
     pub fn snapshot(&self) -> BTreeMap<(VolumeId, StageName), StageProgress> {
         self.lock().clone()

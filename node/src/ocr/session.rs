@@ -104,7 +104,7 @@ impl Session {
             slots: HashMap::from([(Hardware::Cpu, SLOTS), (Hardware::Gpu, SLOTS)]),
             registry: Arc::new(StageRegistry::new(&services)?),
             progress: progress.clone(),
-            orchestrator: orchestrator.clone(),
+            control_plane: Arc::new(orchestrator.clone()),
             force: self.options.force,
         })
         .await?;

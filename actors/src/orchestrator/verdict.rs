@@ -1,0 +1,80 @@
+//! From what a pool reports to the change that is written.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+
+use super::actor::Report;
+use crate::domain::{Fence, StageName, StageRun, StageRunStatus};
+use crate::policy::placement::lost_lease;
+use crate::policy::retry;
+use crate::policy::transition::Event;
+use crate::stage::StageVerdict;
+use crate::state::{Change, Expected, StateError, StateStore};
+
+/// The change that a verdict means. A failure that will be retried carries the time before which it must not be.
+pub(super) async fn change_for(
+    store: &Arc<dyn StateStore>,
+    report: Report,
+    max_interruptions: i32,
+    now: DateTime<Utc>,
+) -> Result<Change, StateError> {
+    let Report { fence, verdict } = report;
+    Ok(match verdict {
+        Some(StageVerdict::Succeeded(success)) => {
+            let mut results = success.results;
+            if let Some(results) = &mut results {
+                let runs = store.stage_runs(fence.task).await?;
+                results.processing_duration_ms = processing_ms(&runs, &fence, now);
+            }
+            Change {
+                expected: Expected::Lease(fence),
+                event: Event::Succeeded,
+                metrics: Some(success.metrics),
+                fingerprint: success.fingerprint,
+                results,
+            }
+        }
+        None => {
+            let task = store.task(fence.task).await?;
+            let held = task.filter(|task| task.fence().as_ref() == Some(&fence));
+            // A lease that is over is fenced off by the store, whatever the event.
+            let event = held.map_or(Event::Interrupted, |task| lost_lease(&task, max_interruptions));
+            Change::new(Expected::Lease(fence), event)
+        }
+        Some(StageVerdict::Interrupted) => Change::new(Expected::Lease(fence), Event::Released),
+        Some(StageVerdict::Failed(error)) => {
+            let base = match store.task(fence.task).await? {
+                Some(task) => store
+                    .job_by_id(task.job_id)
+                    .await?
+                    .map(|job| job.config.retry_backoff_s),
+                None => None,
+            };
+            let attempt = u32::try_from(fence.attempt.0).unwrap_or(1);
+            let delay = retry::backoff(base.unwrap_or(1.0), attempt, rand::random_range(-1.0..=1.0));
+            let not_before = chrono::Duration::from_std(delay).ok().map(|delay| now + delay);
+            Change::new(Expected::Lease(fence), Event::Failed { error, not_before })
+        }
+    })
+}
+
+/// Time that the stages of a task took: the last completed run of each, and the run of `current` up to `now`.
+fn processing_ms(runs: &[StageRun], current: &Fence, now: DateTime<Utc>) -> f32 {
+    let mut by_stage: HashMap<&StageName, chrono::Duration> = HashMap::new();
+    for run in runs {
+        let ended = match run.status {
+            StageRunStatus::Done => run.ended_at,
+            StageRunStatus::Running if run.fence == *current => Some(now),
+            _ => None,
+        };
+        if let Some(ended) = ended {
+            by_stage.insert(&run.fence.stage, ended - run.started_at);
+        }
+    }
+    by_stage
+        .values()
+        .map(|took| took.num_microseconds().unwrap_or(i64::MAX) as f32 / 1000.0)
+        .sum()
+}

@@ -1,0 +1,66 @@
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::pool::PoolHandle;
+use crate::domain::{Fence, VolumeId, WorkerId};
+use crate::orchestrator::{OrchestratorHandle, Recording, Report, Unrecorded};
+use crate::telemetry::StageProgress;
+
+/// Whoever gives a node its work and hears what became of it: the orchestrator of this process, or of another node.
+#[async_trait]
+pub trait ControlPlane: Send + Sync + fmt::Debug {
+    /// The pool is ready for work.
+    fn register(&self, pool: PoolHandle);
+
+    /// The pool is gone for good; its leases end.
+    fn deregister(&self, worker: WorkerId);
+
+    /// Returns when the verdict is in the database, or known to be stale. The pool repeats what was not recorded.
+    async fn report(&self, report: Report) -> Result<Recording, Unrecorded>;
+
+    /// Renews leases. When nobody can be asked, none is lost.
+    async fn heartbeat(&self, worker: &WorkerId, pulses: Vec<Pulse>) -> Renewal;
+}
+
+/// Proof that a lease is still worked on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pulse {
+    pub fence: Fence,
+    pub volume: VolumeId,
+    /// Absent until the stage knows how many pages it has.
+    pub progress: Option<StageProgress>,
+}
+
+/// The answer to a heartbeat.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Renewal {
+    /// Leases that belong to others now.
+    pub lost: Vec<Fence>,
+    /// Leases whose work is no longer wanted.
+    pub cancelled: Vec<Fence>,
+}
+
+#[async_trait]
+impl ControlPlane for OrchestratorHandle {
+    fn register(&self, pool: PoolHandle) {
+        Self::register(self, Arc::new(pool));
+    }
+
+    fn deregister(&self, worker: WorkerId) {
+        Self::deregister(self, worker);
+    }
+
+    async fn report(&self, report: Report) -> Result<Recording, Unrecorded> {
+        Self::report(self, report).await
+    }
+
+    async fn heartbeat(&self, _: &WorkerId, pulses: Vec<Pulse>) -> Renewal {
+        let fences = pulses.into_iter().map(|pulse| pulse.fence).collect();
+        Renewal {
+            lost: Self::heartbeat(self, fences).await,
+            cancelled: Vec::new(),
+        }
+    }
+}

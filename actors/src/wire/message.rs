@@ -1,0 +1,159 @@
+//! The messages, as plain data. What may grow from release to release (configuration, metrics, results) travels as a JSON
+//! document, so that its reader decides what it makes of a key that it does not know.
+
+use serde::{Deserialize, Serialize};
+
+use crate::domain::{Epoch, Fence, Hardware, JobKey, StageName, VolumeId, WorkerId};
+
+/// Who speaks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Peer {
+    /// [`super::PROTOCOL`] of the sender.
+    pub protocol: u16,
+    /// Version of the sender's program.
+    pub build: String,
+    /// Name of the node, unique per process start.
+    pub node: String,
+}
+
+/// First message to a gate: who asks. Answered with [`GateInfo`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    pub peer: Peer,
+}
+
+/// What a gate is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GateInfo {
+    pub peer: Peer,
+    pub role: GateRole,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum GateRole {
+    Stage(StageOffer),
+    Orchestrator { epoch: Epoch },
+}
+
+/// A pool that runs one stage.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StageOffer {
+    pub worker: WorkerId,
+    pub stage: StageName,
+    pub hardware: Hardware,
+    /// Tasks that it runs at once.
+    pub slots: u32,
+    /// Names of the models that are loaded.
+    pub models: Vec<String>,
+}
+
+/// A lease, and what to do under it. Answered with [`AssignReply`]; sending it twice is harmless.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Assign {
+    pub epoch: Epoch,
+    pub fence: Fence,
+    /// Microseconds since 1970, UTC.
+    pub lease_until: i64,
+    pub volume: VolumeId,
+    pub job: JobKey,
+    /// The job's configuration, all keys, as JSON.
+    pub config: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AssignReply {
+    Accepted,
+    /// No free slot, or the lease has run out on the way.
+    Busy,
+    /// The node takes no more work.
+    Draining,
+    /// The sender has been succeeded by another leader.
+    StaleEpoch {
+        seen: Epoch,
+    },
+    /// The assignment cannot be run there.
+    Refused {
+        reason: String,
+    },
+}
+
+/// The worker lives and still runs these. Answered with [`BeatReply`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Beat {
+    pub worker: WorkerId,
+    pub leases: Vec<LeaseBeat>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaseBeat {
+    pub fence: Fence,
+    pub volume: VolumeId,
+    /// Absent until the stage knows how many pages it has.
+    pub progress: Option<Progress>,
+}
+
+/// Pages of one stage of one volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    pub pages: u64,
+    pub succeeded: u64,
+    pub skipped: u64,
+    pub failed: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BeatReply {
+    pub epoch: Epoch,
+    /// Leases that belong to others now: stop, write nothing more.
+    pub lost: Vec<Fence>,
+    /// Leases whose work is no longer wanted: stop at the next checkpoint and give them back.
+    pub cancelled: Vec<Fence>,
+}
+
+/// How a lease ended. Answered with [`ReportReply`], repeated until that says `Recorded` or `Fenced`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    pub fence: Fence,
+    pub outcome: Outcome,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Outcome {
+    Succeeded {
+        /// What the stage measured about itself, as JSON.
+        metrics: String,
+        fingerprint: Option<String>,
+        /// What `reduce` found, as JSON.
+        results: Option<String>,
+    },
+    Failed {
+        stage: String,
+        item: Option<String>,
+        /// Name of the error category.
+        category: String,
+        message: String,
+        retryable: bool,
+    },
+    /// Drained before the end.
+    Interrupted,
+    /// The actor that ran the stage died without a word.
+    Died,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ReportReply {
+    /// It is in the database.
+    Recorded,
+    /// The lease was over; nothing was written and nothing ever will be.
+    Fenced,
+    /// The database is away; keep the report and send it again.
+    Unrecorded,
+}
+
+/// Start nothing more, stop what runs at its next checkpoint. Answered with [`DrainReply`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Drain;
+
+/// The drain has begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DrainReply;

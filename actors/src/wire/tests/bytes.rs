@@ -1,0 +1,100 @@
+//! The bytes of one message of each kind. A difference here breaks running clusters: make a new kind instead.
+
+use ractor::BytesConvertable;
+
+use crate::domain::{
+    Attempt, Epoch, Fence, Generation, Hardware, JobKey, StageName, TaskId, VolumeId, WorkerId,
+};
+use crate::wire::{
+    Assign, AssignReply, Beat, BeatReply, Drain, DrainReply, Envelope, Fault, GateInfo, GateRole, Hello,
+    LeaseBeat, Message, Outcome, Peer, Progress, Report, ReportReply, StageOffer,
+};
+
+fn bytes<M: Message>(message: &M) -> String {
+    hex::encode(Envelope::seal(message).unwrap().into_bytes())
+}
+
+fn fence() -> Fence {
+    Fence {
+        task: TaskId(300),
+        stage: StageName::new("ocr").unwrap(),
+        attempt: Attempt(2),
+        generation: Generation(5),
+    }
+}
+
+fn peer() -> Peer {
+    Peer {
+        protocol: 1,
+        build: "0.1.0".to_owned(),
+        node: "gpu-1.0badcafe".to_owned(),
+    }
+}
+
+fn worker() -> WorkerId {
+    WorkerId("gpu-1/ocr/1".to_owned())
+}
+
+fn volume() -> VolumeId {
+    "W22084-I0886".parse().unwrap()
+}
+
+#[test]
+fn released_encodings_stay() {
+    let offer = StageOffer {
+        worker: worker(),
+        stage: StageName::new("ocr").unwrap(),
+        hardware: Hardware::Gpu,
+        slots: 2,
+        models: vec!["dbu-med".to_owned()],
+    };
+    let lease = LeaseBeat {
+        fence: fence(),
+        volume: volume(),
+        progress: Some(Progress {
+            pages: 400,
+            succeeded: 7,
+            skipped: 1,
+            failed: 0,
+        }),
+    };
+    let encodings = [
+        bytes(&Fault::UnknownKind { kind: 200 }),
+        bytes(&Hello { peer: peer() }),
+        bytes(&GateInfo {
+            peer: peer(),
+            role: GateRole::Stage(offer),
+        }),
+        bytes(&Assign {
+            epoch: Epoch(3),
+            fence: fence(),
+            lease_until: 1_800_000_000_000_000,
+            volume: volume(),
+            job: JobKey::new("J1").unwrap(),
+            config: "{}".to_owned(),
+        }),
+        bytes(&AssignReply::StaleEpoch { seen: Epoch(4) }),
+        bytes(&Beat {
+            worker: worker(),
+            leases: vec![lease],
+        }),
+        bytes(&BeatReply {
+            epoch: Epoch(3),
+            lost: vec![fence()],
+            cancelled: vec![],
+        }),
+        bytes(&Report {
+            fence: fence(),
+            outcome: Outcome::Succeeded {
+                metrics: "{}".to_owned(),
+                fingerprint: Some("ab".to_owned()),
+                results: None,
+            },
+        }),
+        bytes(&ReportReply::Fenced),
+        bytes(&Drain),
+        bytes(&DrainReply),
+    ];
+    let released: Vec<&str> = include_str!("released.hex").lines().collect();
+    assert_eq!(encodings.join("\n"), released.join("\n"));
+}

@@ -1,0 +1,5 @@
+mod bytes;
+mod round_trip;
+mod skew;
+mod strategies;
+mod translation;

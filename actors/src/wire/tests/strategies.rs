@@ -1,0 +1,171 @@
+//! Any message.
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+
+use crate::domain::{
+    Attempt, Epoch, Fence, Generation, Hardware, JobKey, StageName, TaskId, VolumeId, WorkerId,
+};
+use crate::wire::{
+    Assign, AssignReply, Beat, BeatReply, Fault, GateInfo, GateRole, Hello, LeaseBeat, Outcome, Peer,
+    Progress, Report, ReportReply, StageOffer,
+};
+
+fn stage() -> impl Strategy<Value = StageName> {
+    "[a-z][a-z0-9_]{0,20}x".prop_map(|name| StageName::new(name).unwrap())
+}
+
+pub(super) fn fence() -> impl Strategy<Value = Fence> {
+    (any::<i64>(), stage(), any::<i32>(), any::<i64>()).prop_map(|(task, stage, attempt, generation)| Fence {
+        task: TaskId(task),
+        stage,
+        attempt: Attempt(attempt),
+        generation: Generation(generation),
+    })
+}
+
+pub(super) fn volume() -> impl Strategy<Value = VolumeId> {
+    ("W[A-Z0-9]{1,12}", "I[A-Z0-9-]{1,12}").prop_map(|(w, i)| VolumeId::new(w, i).unwrap())
+}
+
+pub(super) fn job() -> impl Strategy<Value = JobKey> {
+    "[A-Za-z0-9][A-Za-z0-9._-]{0,40}".prop_map(|key| JobKey::new(key).unwrap())
+}
+
+fn worker() -> impl Strategy<Value = WorkerId> {
+    ".{0,40}".prop_map(WorkerId)
+}
+
+fn peer() -> impl Strategy<Value = Peer> {
+    (any::<u16>(), ".{0,20}", ".{0,40}").prop_map(|(protocol, build, node)| Peer {
+        protocol,
+        build,
+        node,
+    })
+}
+
+pub(super) fn hello() -> impl Strategy<Value = Hello> {
+    peer().prop_map(|peer| Hello { peer })
+}
+
+fn offer() -> impl Strategy<Value = StageOffer> {
+    let hardware = prop_oneof![Just(Hardware::Cpu), Just(Hardware::Gpu)];
+    (worker(), stage(), hardware, any::<u32>(), vec(".{0,30}", 0..5)).prop_map(
+        |(worker, stage, hardware, slots, models)| StageOffer {
+            worker,
+            stage,
+            hardware,
+            slots,
+            models,
+        },
+    )
+}
+
+pub(super) fn gate_info() -> impl Strategy<Value = GateInfo> {
+    let role = prop_oneof![
+        offer().prop_map(GateRole::Stage),
+        any::<i64>().prop_map(|epoch| GateRole::Orchestrator { epoch: Epoch(epoch) }),
+    ];
+    (peer(), role).prop_map(|(peer, role)| GateInfo { peer, role })
+}
+
+pub(super) fn assign() -> impl Strategy<Value = Assign> {
+    (any::<i64>(), fence(), any::<i64>(), volume(), job(), ".{0,2000}").prop_map(
+        |(epoch, fence, lease_until, volume, job, config)| Assign {
+            epoch: Epoch(epoch),
+            fence,
+            lease_until,
+            volume,
+            job,
+            config,
+        },
+    )
+}
+
+pub(super) fn assign_reply() -> impl Strategy<Value = AssignReply> {
+    prop_oneof![
+        Just(AssignReply::Accepted),
+        Just(AssignReply::Busy),
+        Just(AssignReply::Draining),
+        any::<i64>().prop_map(|seen| AssignReply::StaleEpoch { seen: Epoch(seen) }),
+        ".{0,200}".prop_map(|reason| AssignReply::Refused { reason }),
+    ]
+}
+
+pub(super) fn lease_beat() -> impl Strategy<Value = LeaseBeat> {
+    let progress = any::<[u64; 4]>().prop_map(|[pages, succeeded, skipped, failed]| Progress {
+        pages,
+        succeeded,
+        skipped,
+        failed,
+    });
+    (fence(), volume(), option::of(progress)).prop_map(|(fence, volume, progress)| LeaseBeat {
+        fence,
+        volume,
+        progress,
+    })
+}
+
+pub(super) fn beat() -> impl Strategy<Value = Beat> {
+    (worker(), vec(lease_beat(), 0..20)).prop_map(|(worker, leases)| Beat { worker, leases })
+}
+
+pub(super) fn beat_reply() -> impl Strategy<Value = BeatReply> {
+    (any::<i64>(), vec(fence(), 0..20), vec(fence(), 0..20)).prop_map(|(epoch, lost, cancelled)| BeatReply {
+        epoch: Epoch(epoch),
+        lost,
+        cancelled,
+    })
+}
+
+fn outcome() -> impl Strategy<Value = Outcome> {
+    prop_oneof![
+        (".{0,500}", option::of("[0-9a-f]{64}"), option::of(".{0,500}")).prop_map(
+            |(metrics, fingerprint, results)| Outcome::Succeeded {
+                metrics,
+                fingerprint,
+                results,
+            }
+        ),
+        (
+            ".{0,20}",
+            option::of(".{0,20}"),
+            ".{0,20}",
+            ".{0,500}",
+            any::<bool>()
+        )
+            .prop_map(|(stage, item, category, message, retryable)| Outcome::Failed {
+                stage,
+                item,
+                category,
+                message,
+                retryable,
+            }),
+        Just(Outcome::Interrupted),
+        Just(Outcome::Died),
+    ]
+}
+
+pub(super) fn report() -> impl Strategy<Value = Report> {
+    (fence(), outcome()).prop_map(|(fence, outcome)| Report { fence, outcome })
+}
+
+pub(super) fn report_reply() -> impl Strategy<Value = ReportReply> {
+    prop_oneof![
+        Just(ReportReply::Recorded),
+        Just(ReportReply::Fenced),
+        Just(ReportReply::Unrecorded),
+    ]
+}
+
+pub(super) fn fault() -> impl Strategy<Value = Fault> {
+    prop_oneof![
+        any::<u8>().prop_map(|version| Fault::UnknownVersion { version }),
+        any::<u8>().prop_map(|kind| Fault::UnknownKind { kind }),
+        any::<u8>().prop_map(|kind| Fault::UnexpectedKind { kind }),
+        (any::<u8>(), ".{0,200}").prop_map(|(kind, reason)| Fault::Malformed { kind, reason }),
+        any::<u64>().prop_map(|bytes| Fault::TooLarge { bytes }),
+        Just(Fault::NoHeader),
+    ]
+}

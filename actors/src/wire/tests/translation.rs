@@ -1,0 +1,161 @@
+use std::sync::Arc;
+
+use chrono::DateTime;
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::strategies;
+use crate::domain::{Epoch, ErrorCategory, JobConfig, StageError, VolumeResults};
+use crate::orchestrator::Report as LocalReport;
+use crate::stage::{Assignment, StageReport, StageVerdict};
+use crate::supervisor::Pulse;
+use crate::wire::{Assign, Envelope, LeaseBeat, Outcome, Report};
+
+fn assignment() -> impl Strategy<Value = Assignment> {
+    (
+        strategies::fence(),
+        0..4_000_000_000_000_000_i64,
+        strategies::volume(),
+        strategies::job(),
+        0.1_f32..10.0,
+        0..1000_usize,
+    )
+        .prop_map(|(fence, until, volume, job, k_factor, limit)| Assignment {
+            fence,
+            lease_until: DateTime::from_timestamp_micros(until).unwrap(),
+            volume,
+            job,
+            config: Arc::new(JobConfig {
+                k_factor,
+                limit,
+                ..JobConfig::default()
+            }),
+        })
+}
+
+proptest! {
+    #[test]
+    fn assignments_arrive_as_they_were(assignment in assignment(), epoch in any::<i64>()) {
+        let message = Assign::new(&assignment, Epoch(epoch)).unwrap();
+        prop_assert_eq!(message.epoch, Epoch(epoch));
+        let received: Assign = Envelope::seal(&message).unwrap().open().unwrap();
+        prop_assert_eq!(received.into_assignment().unwrap(), assignment);
+    }
+
+    #[test]
+    fn pulses_arrive_as_they_were(beat in strategies::lease_beat()) {
+        prop_assert_eq!(LeaseBeat::from(Pulse::from(beat.clone())), beat);
+    }
+}
+
+fn returned(verdict: Option<StageVerdict>) -> Option<StageVerdict> {
+    let fence = crate::domain::Fence {
+        task: crate::domain::TaskId(1),
+        stage: crate::domain::StageName::new("ocr").unwrap(),
+        attempt: crate::domain::Attempt(1),
+        generation: crate::domain::Generation(0),
+    };
+    let message = Report::new(&LocalReport { fence, verdict }).unwrap();
+    let received: Report = Envelope::seal(&message).unwrap().open().unwrap();
+    received.into_report().unwrap().verdict
+}
+
+#[test]
+fn verdicts_arrive_as_they_were() {
+    let success = StageReport {
+        metrics: json!({ "pages": 7, "rate": 0.25, "note": null, "parts": [1, 2] }),
+        fingerprint: Some("f".repeat(64)),
+        results: Some(VolumeResults {
+            total_lines: 3,
+            confidence_mean: Some(0.1),
+            ..VolumeResults::default()
+        }),
+    };
+    let failure = StageError::new("ocr", ErrorCategory::Network, "store away").at_item("I1.jpg");
+    for verdict in [
+        None,
+        Some(StageVerdict::Interrupted),
+        Some(StageVerdict::Failed(failure)),
+        Some(StageVerdict::Succeeded(success)),
+        Some(StageVerdict::Succeeded(StageReport::default())),
+    ] {
+        assert_eq!(returned(verdict.clone()), verdict);
+    }
+}
+
+#[test]
+fn long_error_texts_are_clipped_between_characters() {
+    let error = StageError::new("ocr", ErrorCategory::Runtime, "ཀ".repeat(100_000));
+    let Some(StageVerdict::Failed(error)) = returned(Some(StageVerdict::Failed(error))) else {
+        panic!("another verdict");
+    };
+    assert!(error.message.starts_with("ཀཀ"));
+    assert!(error.message.len() <= 4096);
+}
+
+#[test]
+fn a_category_of_a_later_release_is_unknown() {
+    let outcome = Outcome::Failed {
+        stage: "ocr".to_owned(),
+        item: None,
+        category: "cosmic".to_owned(),
+        message: "ray".to_owned(),
+        retryable: true,
+    };
+    let fence = proptest::strategy::ValueTree::current(
+        &strategies::fence()
+            .new_tree(&mut proptest::test_runner::TestRunner::deterministic())
+            .unwrap(),
+    );
+    let report = Report { fence, outcome }.into_report().unwrap();
+    match report.verdict {
+        Some(StageVerdict::Failed(error)) => {
+            assert_eq!(error.category, ErrorCategory::Unknown);
+            assert!(error.retryable);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_configuration_that_this_build_does_not_understand_is_refused() {
+    let good = Assignment {
+        fence: crate::domain::Fence {
+            task: crate::domain::TaskId(1),
+            stage: crate::domain::StageName::new("ocr").unwrap(),
+            attempt: crate::domain::Attempt(1),
+            generation: crate::domain::Generation(0),
+        },
+        lease_until: DateTime::from_timestamp_micros(0).unwrap(),
+        volume: "W1-I1".parse().unwrap(),
+        job: crate::domain::JobKey::new("J1").unwrap(),
+        config: Arc::new(JobConfig::default()),
+    };
+    let message = Assign::new(&good, Epoch(1)).unwrap();
+    for (config, complaint) in [
+        (r#"{"speed":9}"#, "speed"),
+        ("{", "EOF"),
+        (r#"{"beam_width":0}"#, "beam_width"),
+    ] {
+        let wrong = Assign {
+            config: config.to_owned(),
+            ..message.clone()
+        };
+        let error = wrong.into_assignment().unwrap_err().to_string();
+        assert!(
+            error.contains(complaint) && error.contains("configuration"),
+            "{error}"
+        );
+    }
+    let endless = Assign {
+        lease_until: i64::MAX,
+        ..message
+    };
+    assert!(
+        endless
+            .into_assignment()
+            .unwrap_err()
+            .to_string()
+            .contains("lease")
+    );
+}

@@ -1,0 +1,191 @@
+//! Between the messages and what the actors on both sides work with.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+
+use super::message::{Assign, LeaseBeat, Outcome, Progress, Report, ReportReply};
+use crate::domain::{Epoch, ErrorCategory, JobConfig, StageError};
+use crate::orchestrator::{self, Recording};
+use crate::stage::{Assignment, StageReport, StageVerdict};
+use crate::supervisor::Pulse;
+use crate::telemetry::{StageProgress, StageState};
+
+/// Bytes of an error's text that are sent.
+const MAX_TEXT: usize = 4 * 1024;
+
+/// A message that was read but says nothing that this build can act on.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what}: {reason}")]
+pub struct Unusable {
+    pub what: &'static str,
+    pub reason: String,
+}
+
+impl Unusable {
+    fn new(what: &'static str, reason: impl ToString) -> Self {
+        Self {
+            what,
+            reason: reason.to_string(),
+        }
+    }
+}
+
+impl Assign {
+    pub fn new(assignment: &Assignment, epoch: Epoch) -> Result<Self, Unusable> {
+        Ok(Self {
+            epoch,
+            fence: assignment.fence.clone(),
+            lease_until: assignment.lease_until.timestamp_micros(),
+            volume: assignment.volume.clone(),
+            job: assignment.job.clone(),
+            config: serde_json::to_string(assignment.config.as_ref())
+                .map_err(|error| Unusable::new("job configuration", error))?,
+        })
+    }
+
+    /// Fails on a configuration that this build does not understand: it must not run a job half as it was asked to.
+    pub fn into_assignment(self) -> Result<Assignment, Unusable> {
+        let config: JobConfig =
+            serde_json::from_str(&self.config).map_err(|error| Unusable::new("job configuration", error))?;
+        let config = config
+            .validated()
+            .map_err(|error| Unusable::new("job configuration", error))?;
+        let lease_until = DateTime::<Utc>::from_timestamp_micros(self.lease_until)
+            .ok_or_else(|| Unusable::new("end of the lease", self.lease_until))?;
+        Ok(Assignment {
+            fence: self.fence,
+            lease_until,
+            volume: self.volume,
+            job: self.job,
+            config: Arc::new(config),
+        })
+    }
+}
+
+impl Report {
+    pub fn new(report: &orchestrator::Report) -> Result<Self, Unusable> {
+        Ok(Self {
+            fence: report.fence.clone(),
+            outcome: Outcome::of(report.verdict.as_ref())?,
+        })
+    }
+
+    pub fn into_report(self) -> Result<orchestrator::Report, Unusable> {
+        Ok(orchestrator::Report {
+            fence: self.fence,
+            verdict: self.outcome.into_verdict()?,
+        })
+    }
+}
+
+impl Outcome {
+    fn of(verdict: Option<&StageVerdict>) -> Result<Self, Unusable> {
+        Ok(match verdict {
+            None => Self::Died,
+            Some(StageVerdict::Interrupted) => Self::Interrupted,
+            Some(StageVerdict::Failed(error)) => Self::Failed {
+                stage: error.stage.clone(),
+                item: error.item_id.clone(),
+                category: error.category.as_str().to_owned(),
+                message: clipped(&error.message).to_owned(),
+                retryable: error.retryable,
+            },
+            Some(StageVerdict::Succeeded(report)) => Self::Succeeded {
+                metrics: report.metrics.to_string(),
+                fingerprint: report.fingerprint.clone(),
+                results: report
+                    .results
+                    .as_ref()
+                    .map(serde_json::to_string)
+                    .transpose()
+                    .map_err(|error| Unusable::new("results", error))?,
+            },
+        })
+    }
+
+    fn into_verdict(self) -> Result<Option<StageVerdict>, Unusable> {
+        Ok(match self {
+            Self::Died => None,
+            Self::Interrupted => Some(StageVerdict::Interrupted),
+            Self::Failed {
+                stage,
+                item,
+                category,
+                message,
+                retryable,
+            } => Some(StageVerdict::Failed(StageError {
+                stage,
+                item_id: item,
+                category: category_named(&category),
+                message,
+                retryable,
+            })),
+            Self::Succeeded {
+                metrics,
+                fingerprint,
+                results,
+            } => Some(StageVerdict::Succeeded(StageReport {
+                metrics: serde_json::from_str(&metrics).map_err(|error| Unusable::new("metrics", error))?,
+                fingerprint,
+                results: results
+                    .map(|results| serde_json::from_str(&results))
+                    .transpose()
+                    .map_err(|error| Unusable::new("results", error))?,
+            })),
+        })
+    }
+}
+
+impl From<Recording> for ReportReply {
+    fn from(recording: Recording) -> Self {
+        match recording {
+            Recording::Recorded => Self::Recorded,
+            Recording::Fenced => Self::Fenced,
+        }
+    }
+}
+
+impl From<Pulse> for LeaseBeat {
+    fn from(pulse: Pulse) -> Self {
+        Self {
+            fence: pulse.fence,
+            volume: pulse.volume,
+            progress: pulse.progress.map(|progress| Progress {
+                pages: progress.pages,
+                succeeded: progress.succeeded,
+                skipped: progress.skipped,
+                failed: progress.failed,
+            }),
+        }
+    }
+}
+
+impl From<LeaseBeat> for Pulse {
+    fn from(beat: LeaseBeat) -> Self {
+        Self {
+            fence: beat.fence,
+            volume: beat.volume,
+            progress: beat.progress.map(|progress| StageProgress {
+                pages: progress.pages,
+                succeeded: progress.succeeded,
+                skipped: progress.skipped,
+                failed: progress.failed,
+                state: StageState::Running,
+            }),
+        }
+    }
+}
+
+/// A category that a newer build has coined is unknown here.
+fn category_named(name: &str) -> ErrorCategory {
+    ErrorCategory::ALL
+        .into_iter()
+        .find(|category| category.as_str() == name)
+        .unwrap_or(ErrorCategory::Unknown)
+}
+
+fn clipped(text: &str) -> &str {
+    let end = text.floor_char_boundary(MAX_TEXT);
+    &text[..end]
+}
