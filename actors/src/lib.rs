@@ -2,6 +2,7 @@
 //! services they need. Dependencies go one way: `domain` ← `policy` ← everything else; `domain` and `policy` are pure.
 
 pub mod artifact;
+pub mod cluster;
 pub mod domain;
 pub mod inference;
 pub mod orchestrator;

@@ -1,0 +1,61 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{debug, info, warn};
+
+use super::connection::Connector;
+
+/// Pause after the kernel could not hand out a connection (out of file descriptors, mostly), so as not to spin.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Accepts connections until `leaving`. Each one shakes hands in a task of its own, so that a silent one holds up nobody;
+/// those beyond `max_strangers` that are not authenticated yet are closed at once.
+pub(super) async fn serve(
+    listener: TcpListener,
+    connector: Connector,
+    max_strangers: usize,
+    tasks: TaskTracker,
+    leaving: CancellationToken,
+) {
+    let strangers = Arc::new(Semaphore::new(max_strangers));
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = leaving.cancelled() => return,
+        };
+        let (stream, from) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let Ok(permit) = strangers.clone().try_acquire_owned() else {
+            debug!(%from, "too many connections that are not authenticated; closing this one");
+            continue;
+        };
+        let (connector, leaving) = (connector.clone(), leaving.clone());
+        tasks.spawn(async move {
+            let session = tokio::select! {
+                session = connector.accept(stream, from) => session,
+                () = leaving.cancelled() => return,
+            };
+            drop(permit);
+            match session {
+                Ok(mut session) => {
+                    info!(%from, "node connected");
+                    tokio::select! {
+                        () = session.closed() => info!(%from, "node disconnected"),
+                        () = leaving.cancelled() => {}
+                    }
+                }
+                Err(error) => warn!(%from, error = &error as &dyn std::error::Error, "connection refused"),
+            }
+        });
+    }
+}

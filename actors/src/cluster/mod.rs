@@ -1,0 +1,29 @@
+//! How nodes reach each other: an authenticated, deadlined transport under ractor_cluster, and thin gates that translate
+//! between the messages of [`crate::wire`] and the actors of this node. Workers dial every orchestrator, for ever;
+//! nobody dials a worker.
+//!
+//! Only gates are remotable actors, and they have no names: every remotable actor is known on every connected node, and
+//! names of remotable actors collide across nodes. A remote actor is never stopped from here; stopping it would end the
+//! session of its whole node.
+
+mod connection;
+mod error;
+mod listener;
+mod name;
+mod redial;
+mod security;
+mod sessions;
+mod socket;
+mod stream;
+mod tls;
+mod transport;
+
+pub use error::{ClusterError, LinkError, Phase};
+pub use name::NodeName;
+pub use redial::RedialPolicy;
+pub use security::{Cookie, InsecureAddress, Security, WeakCookie};
+pub use tls::{TlsError, TlsIdentity};
+pub use transport::{Cluster, ClusterConfig, InvalidPeer, PeerAddress, Timings};
+
+#[cfg(test)]
+mod tests;

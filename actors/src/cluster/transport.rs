@@ -1,0 +1,264 @@
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::Actor;
+use ractor_cluster::node::NodeConnectionMode;
+use ractor_cluster::{NodeServer, NodeServerMessage};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{info, warn};
+
+use super::connection::Connector;
+use super::error::ClusterError;
+use super::listener;
+use super::name::NodeName;
+use super::redial::{Redial, RedialPolicy};
+use super::security::Security;
+use super::sessions::Sessions;
+
+/// Bytes of one frame: messages are far smaller, and the list of a node's gates is all that is larger.
+const MAX_FRAME: u64 = 1 << 20;
+
+/// A peer to dial, `host:port`. The host is also the name that its certificate must bear.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeerAddress(String);
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not host:port")]
+pub struct InvalidPeer(pub String);
+
+impl FromStr for PeerAddress {
+    type Err = InvalidPeer;
+
+    fn from_str(text: &str) -> Result<Self, InvalidPeer> {
+        match text.rsplit_once(':') {
+            Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => {
+                Ok(Self(text.to_owned()))
+            }
+            _ => Err(InvalidPeer(text.to_owned())),
+        }
+    }
+}
+
+impl PeerAddress {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Without its port, and without the brackets of an IPv6 address.
+    pub fn host(&self) -> &str {
+        let host = self.0.rsplit_once(':').map_or(self.as_str(), |(host, _)| host);
+        host.trim_start_matches('[').trim_end_matches(']')
+    }
+}
+
+impl fmt::Display for PeerAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Deadlines of the transport.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timings {
+    /// For each step until a session is ready.
+    pub handshake: Duration,
+    /// A peer that sends nothing for so long is dead. Below 12 s, two late pings would end a healthy session.
+    pub idle: Duration,
+    /// Data that the peer's kernel does not acknowledge for so long ends the connection.
+    pub unacknowledged: Duration,
+    pub redial: RedialPolicy,
+}
+
+impl Default for Timings {
+    fn default() -> Self {
+        Self {
+            handshake: Duration::from_secs(5),
+            idle: Duration::from_secs(12),
+            unacknowledged: Duration::from_secs(10),
+            redial: RedialPolicy::default(),
+        }
+    }
+}
+
+/// How a node takes part in a cluster.
+#[derive(Debug, Clone)]
+pub struct ClusterConfig {
+    pub node: NodeName,
+    /// Where peers may dial this node; a node that only works listens nowhere.
+    pub listen: Option<SocketAddr>,
+    /// Peers that this node dials, again and again.
+    pub peers: Vec<PeerAddress>,
+    pub security: Security,
+    pub timings: Timings,
+    /// Connections at once that are not authenticated yet.
+    pub max_strangers: usize,
+}
+
+impl ClusterConfig {
+    pub fn new(node: NodeName, security: Security) -> Self {
+        Self {
+            node,
+            listen: None,
+            peers: Vec::new(),
+            security,
+            timings: Timings::default(),
+            max_strangers: 64,
+        }
+    }
+}
+
+/// This node's place in the cluster. One per process: what is remotable in the process is so on every connection.
+#[derive(Debug)]
+pub struct Cluster {
+    node: NodeName,
+    pub(super) connector: Connector,
+    local_addr: Option<SocketAddr>,
+    tasks: TaskTracker,
+    leaving: CancellationToken,
+    ended: CancellationToken,
+}
+
+impl Cluster {
+    /// Listens, and starts to dial. Returns before any peer has been reached.
+    pub async fn start(config: ClusterConfig) -> Result<Self, ClusterError> {
+        let listener = match config.listen {
+            Some(address) => Some(bind(address, &config.security).await?),
+            None => None,
+        };
+        let local_addr = listener.as_ref().and_then(|listener| listener.local_addr().ok());
+
+        // Its own listener cannot be switched off, has no deadlines, and speaks no TLS that we configure.
+        let node_server = NodeServer::new(
+            0,
+            config.security.cookie().expose().to_owned(),
+            config.node.as_str().to_owned(),
+            // Two nodes of one host name and one port would take each other for themselves.
+            config.node.as_str().to_owned(),
+            None,
+            Some(NodeConnectionMode::Isolated),
+        )
+        .with_listen_addr(IpAddr::V4(Ipv4Addr::LOCALHOST))
+        .with_max_inbound_frame_size(MAX_FRAME);
+        let (server, end) = Actor::spawn(None, node_server, ())
+            .await
+            .map_err(|error| ClusterError::NodeServer(error.to_string()))?;
+
+        let sessions = Sessions::new();
+        server
+            .cast(NodeServerMessage::SubscribeToEvents {
+                id: "sessions".to_owned(),
+                subscription: Box::new(sessions.clone()),
+            })
+            .map_err(|error| ClusterError::NodeServer(error.to_string()))?;
+        let connector = Connector {
+            server,
+            sessions: sessions.clone(),
+            security: config.security,
+            timings: config.timings,
+            count: Arc::default(),
+        };
+        let (tasks, leaving, ended) = (
+            TaskTracker::new(),
+            CancellationToken::new(),
+            CancellationToken::new(),
+        );
+        if let Some(listener) = listener {
+            tasks.spawn(listener::serve(
+                listener,
+                connector.clone(),
+                config.max_strangers,
+                tasks.clone(),
+                leaving.clone(),
+            ));
+        }
+        for peer in config.peers {
+            tasks.spawn(keep_connected(peer, connector.clone(), leaving.clone()));
+        }
+        let end_of_server = ended.clone();
+        tokio::spawn(async move {
+            // However it ended, its sessions are gone.
+            let _ = end.await;
+            sessions.close_all();
+            end_of_server.cancel();
+        });
+        Ok(Self {
+            node: config.node,
+            connector,
+            local_addr,
+            tasks,
+            leaving,
+            ended,
+        })
+    }
+
+    pub fn node(&self) -> &NodeName {
+        &self.node
+    }
+
+    /// Where this node listens, with the port that the system chose for port 0.
+    pub fn local_addr(&self) -> Option<SocketAddr> {
+        self.local_addr
+    }
+
+    /// How many peers are connected and authenticated.
+    pub fn connected(&self) -> watch::Receiver<usize> {
+        self.connector.sessions.ready()
+    }
+
+    /// Waits until the node server is gone. Before [`Cluster::leave`] that is a failure: no session can come back, and the
+    /// process must end.
+    pub async fn ended(&self) {
+        self.ended.cancelled().await;
+    }
+
+    /// Ends all sessions and stops listening and dialling.
+    pub async fn leave(self) {
+        self.leaving.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+        // Already stopped is as good.
+        let _ = self.connector.server.stop_and_wait(None, None).await;
+        self.ended.cancelled().await;
+    }
+}
+
+async fn bind(address: SocketAddr, security: &Security) -> Result<TcpListener, ClusterError> {
+    security.permit(address)?;
+    TcpListener::bind(address)
+        .await
+        .map_err(|source| ClusterError::Listen { address, source })
+}
+
+/// Keeps one session with the peer, for ever.
+async fn keep_connected(peer: PeerAddress, connector: Connector, leaving: CancellationToken) {
+    let mut redial = Redial::new(connector.timings.redial);
+    let rounds = async {
+        loop {
+            let lived = match connector.dial(&peer).await {
+                Ok(mut session) => {
+                    info!(%peer, "connected");
+                    let since = Instant::now();
+                    session.closed().await;
+                    warn!(%peer, "connection lost");
+                    Some(since.elapsed())
+                }
+                Err(error) => {
+                    warn!(%peer, error = &error as &dyn std::error::Error, "cannot connect");
+                    None
+                }
+            };
+            tokio::time::sleep(redial.delay_after(lived, rand::random())).await;
+        }
+    };
+    tokio::select! {
+        () = rounds => {}
+        () = leaving.cancelled() => {}
+    }
+}
