@@ -16,19 +16,21 @@ use parkhang_actors::state::{MemoryStore, StateStore};
 use parkhang_actors::storage::MemoryStore as MemoryArtifacts;
 use parkhang_actors::supervisor::{NodeConfig, NodeSupervisor};
 use parkhang_actors::telemetry::ProgressBoard;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use crate::flaky_store::FlakyStore;
 use crate::new_stage::Syllables;
 
 /// What a stage of these tests does.
 #[derive(Debug)]
-enum Deed {
+pub(super) enum Deed {
     Succeed,
     Panic,
     Fail,
     /// Says that it runs, and runs until it is drained.
     UntilDrained(Arc<Notify>),
+    /// Says that it runs, and succeeds when it is told to.
+    UntilTold(Arc<Notify>, watch::Receiver<bool>),
 }
 
 #[derive(Debug)]
@@ -63,6 +65,13 @@ impl StageLogic for Told {
                 context.drain.cancelled().await;
                 StageVerdict::Interrupted
             }
+            Deed::UntilTold(running, go) => {
+                running.notify_one();
+                match go.clone().wait_for(|go| *go).await {
+                    Ok(_) => StageVerdict::Succeeded(StageReport::default()),
+                    Err(_) => StageVerdict::Interrupted,
+                }
+            }
         }
     }
 }
@@ -72,7 +81,7 @@ fn name(stage: &str) -> StageName {
 }
 
 /// A stage, and how often it has run.
-fn told(stage: &str, deed: Deed) -> (Arc<dyn StageLogic>, Arc<AtomicUsize>) {
+pub(super) fn told(stage: &str, deed: Deed) -> (Arc<dyn StageLogic>, Arc<AtomicUsize>) {
     let runs = Arc::new(AtomicUsize::new(0));
     let logic = Told {
         name: name(stage),
@@ -80,6 +89,22 @@ fn told(stage: &str, deed: Deed) -> (Arc<dyn StageLogic>, Arc<AtomicUsize>) {
         runs: runs.clone(),
     };
     (Arc::new(logic), runs)
+}
+
+/// A job of two volumes that goes through all of these stages.
+pub(super) fn two_volumes(stages: &[Arc<dyn StageLogic>]) -> NewJob {
+    let names = stages.iter().map(|stage| stage.name()).collect();
+    NewJob {
+        key: None,
+        operation: "test".to_owned(),
+        pipeline: Pipeline::new(names).unwrap(),
+        config: JobConfig {
+            retry_backoff_s: 0.01,
+            ..JobConfig::default()
+        },
+        max_attempts: 3,
+        volumes: ["W1-I1", "W1-I2"].map(|volume| volume.parse().unwrap()).to_vec(),
+    }
 }
 
 /// One process with these stages, and a job of two volumes that goes through all of them.
@@ -92,19 +117,7 @@ struct Cluster {
 
 impl Cluster {
     async fn start(store: Arc<dyn StateStore>, stages: Vec<Arc<dyn StageLogic>>) -> Self {
-        let names = stages.iter().map(|stage| stage.name()).collect();
-        let new = NewJob {
-            key: None,
-            operation: "test".to_owned(),
-            pipeline: Pipeline::new(names).unwrap(),
-            config: JobConfig {
-                retry_backoff_s: 0.01,
-                ..JobConfig::default()
-            },
-            max_attempts: 3,
-            volumes: ["W1-I1", "W1-I2"].map(|volume| volume.parse().unwrap()).to_vec(),
-        };
-        let job = store.create_job(&new, Utc::now()).await.unwrap();
+        let job = store.create_job(&two_volumes(&stages), Utc::now()).await.unwrap();
         let mut config = OrchestratorConfig::new(store.clone());
         config.max_interruptions = 2;
         let orchestrator = OrchestratorHandle::start(config).await.unwrap();

@@ -10,4 +10,5 @@
 mod cluster;
 mod flaky_store;
 mod new_stage;
+mod remote;
 mod tidy;

@@ -8,12 +8,19 @@
 
 mod connection;
 mod error;
+mod gate;
+mod gate_watch;
 mod listener;
 mod name;
+mod orchestrator_gate;
 mod redial;
+mod remote_orchestrator;
+mod remote_pool;
+mod remote_pools;
 mod security;
 mod sessions;
 mod socket;
+mod stage_gate;
 mod stream;
 mod tls;
 mod transport;
@@ -21,6 +28,8 @@ mod transport;
 pub use error::{ClusterError, LinkError, Phase};
 pub use name::NodeName;
 pub use redial::RedialPolicy;
+pub use remote_orchestrator::RemoteOrchestrator;
+pub use remote_pools::{RemotePools, RemotePoolsConfig};
 pub use security::{Cookie, InsecureAddress, Security, WeakCookie};
 pub use tls::{TlsError, TlsIdentity};
 pub use transport::{Cluster, ClusterConfig, InvalidPeer, PeerAddress, Timings};

@@ -270,7 +270,7 @@ impl Actor for Orchestrator {
                 });
                 state.wake(&myself);
             }
-            OrchestratorMsg::Suspend(worker) => state.suspend(&worker),
+            OrchestratorMsg::Suspend(worker) => drop(state.suspend(&worker)),
             OrchestratorMsg::Deregister(worker) => {
                 if state.remove(&worker) {
                     warn!(%worker, "pool left; ending its leases");
@@ -365,6 +365,12 @@ impl OrchestratorState {
                 self.suspend(worker);
                 self.wake(myself);
             }
+            Delivery::PoolSilent => {
+                if let Some(pool) = self.suspend(worker) {
+                    pool.probe();
+                }
+                self.wake(myself);
+            }
             // The pass finds when the task is due again.
             Delivery::Refused => self.wake(myself),
             Delivery::Deposed => {
@@ -375,14 +381,12 @@ impl OrchestratorState {
         self.announce();
     }
 
-    fn suspend(&mut self, worker: &WorkerId) {
-        let member = self
-            .pools
-            .iter_mut()
-            .find(|member| member.pool.worker() == worker);
-        if let Some(member) = member {
-            member.accepting = false;
-        }
+    /// The pool, if it is known.
+    fn suspend(&mut self, worker: &WorkerId) -> Option<Arc<dyn Executor>> {
+        let mut members = self.pools.iter_mut();
+        let member = members.find(|member| member.pool.worker() == worker)?;
+        member.accepting = false;
+        Some(member.pool.clone())
     }
 
     /// Whether the pool was known.

@@ -22,6 +22,8 @@ pub(super) enum Delivery {
     Returned,
     /// As `Returned`, and the pool will take nothing more.
     PoolDrains,
+    /// As `Returned`, and nobody knows whether the pool is still there.
+    PoolSilent,
     /// The task has been charged with a failed try.
     Refused,
     /// Another orchestrator leads. Nothing has been written.
@@ -40,6 +42,7 @@ pub(super) async fn deliver(
         AssignReply::Deposed => return Ok(Delivery::Deposed),
         AssignReply::Busy => (Delivery::Returned, Event::Released),
         AssignReply::Draining => (Delivery::PoolDrains, Event::Released),
+        AssignReply::Unreachable => (Delivery::PoolSilent, Event::Released),
         AssignReply::Refused(reason) => {
             let mut error = StageError::new(fence.stage.as_str(), ErrorCategory::Config, reason);
             // Another node, or this one after an upgrade, may be able to run it.

@@ -22,15 +22,19 @@ pub trait Executor: Send + Sync + fmt::Debug {
 
     /// Asks every running stage to stop at its next checkpoint; nothing new is accepted.
     fn drain(&self);
+
+    /// The pool did not answer and is assigned nothing more. One that can come back registers again when it is there.
+    fn probe(&self) {}
 }
 
 /// What a pool says to an assignment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AssignReply {
     Accepted,
-    /// No free slot, a lease that has run out, or a pool that is gone or does not answer. A pool that took the
-    /// assignment all the same learns at its next heartbeat that it lost the lease.
+    /// No free slot, or a lease that has run out.
     Busy,
+    /// No answer. A pool that took the assignment all the same learns at its next heartbeat that it lost the lease.
+    Unreachable,
     /// The pool takes no more work.
     Draining,
     /// The pool has seen a later leader than the one that assigns.

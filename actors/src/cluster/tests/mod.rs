@@ -1,5 +1,6 @@
 mod certificates;
 mod encrypted;
+mod gates;
 mod plain;
 
 use std::net::{Ipv4Addr, SocketAddr};

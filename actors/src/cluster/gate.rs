@@ -1,0 +1,99 @@
+//! Gates: the only remotable actors. A gate takes one envelope and answers with one, whatever it was sent; it holds no
+//! state and hands everything to a local actor.
+
+use std::time::Duration;
+
+use ractor::rpc::CallResult;
+use ractor::{ActorRef, RpcReplyPort};
+use ractor_cluster::RactorClusterMessage;
+
+use crate::wire::{Envelope, Fault, GateInfo, GateRole, Kind, Message, OpenError, PROTOCOL, Peer, Request};
+
+use super::name::NodeName;
+
+/// Group of the gates of stage pools, within a cluster's scope.
+pub(super) const STAGES: &str = "stages";
+/// Group of the gates of leading orchestrators.
+pub(super) const ORCHESTRATORS: &str = "orchestrators";
+
+/// All that a gate understands. The name of the variant is on the wire.
+#[derive(RactorClusterMessage)]
+pub(super) enum GateMsg {
+    #[rpc]
+    Ask(Envelope, RpcReplyPort<Envelope>),
+}
+
+/// A gate, here or on another node.
+pub(super) type Gate = ActorRef<GateMsg>;
+
+/// Why a gate gave no usable answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum AskError {
+    /// The request cannot be sent, or one side cannot read the other.
+    #[error("not understood: {0}")]
+    Misunderstood(OpenError),
+    /// The node is gone, frozen, or too slow. The request may have been carried out all the same.
+    #[error("no answer")]
+    NoAnswer,
+}
+
+/// Asks a gate. Every request may be repeated, and a lost answer looks like a lost request.
+pub(super) async fn ask<R: Request>(gate: &Gate, request: &R, limit: Duration) -> Result<R::Reply, AskError> {
+    let envelope = Envelope::seal(request).map_err(|fault| AskError::Misunderstood(fault.into()))?;
+    match gate
+        .call(|reply| GateMsg::Ask(envelope, reply), Some(limit))
+        .await
+    {
+        Ok(CallResult::Success(answer)) => answer.open().map_err(AskError::Misunderstood),
+        Ok(CallResult::Timeout | CallResult::SenderError) | Err(_) => Err(AskError::NoAnswer),
+    }
+}
+
+/// Answers, with the fault if there is one.
+pub(super) fn reply(port: RpcReplyPort<Envelope>, answer: Result<Envelope, Fault>) {
+    let answer = answer.unwrap_or_else(|fault| {
+        tracing::warn!(%fault, "a message was not understood");
+        Envelope::fault(&fault)
+    });
+    // Whoever asked may have given up.
+    let _ = port.send(answer);
+}
+
+/// The request in an envelope that says it holds one of this kind.
+pub(super) fn request<R: Request>(envelope: &Envelope) -> Result<R, Fault> {
+    envelope.open().map_err(|error| match error {
+        OpenError::Unreadable(fault) => fault,
+        OpenError::Refused(_) => unexpected(Kind::Fault),
+    })
+}
+
+pub(super) fn unexpected(kind: Kind) -> Fault {
+    Fault::UnexpectedKind { kind: kind.number() }
+}
+
+pub(super) fn seal<M: Message>(message: &M) -> Result<Envelope, Fault> {
+    Envelope::seal(message)
+}
+
+/// How this node introduces itself.
+pub(super) fn introduction(node: &NodeName) -> Peer {
+    Peer {
+        protocol: PROTOCOL,
+        build: env!("CARGO_PKG_VERSION").to_owned(),
+        node: node.to_string(),
+    }
+}
+
+/// A peer that speaks another protocol: nothing is asked of it and nothing told to it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("node {} (build {}) speaks protocol {}, this node protocol {PROTOCOL}", .0.node, .0.build, .0.protocol)]
+pub(super) struct Incompatible(pub Peer);
+
+/// What the gate is, if its node speaks our protocol.
+pub(super) fn compatible(info: GateInfo) -> Result<GateRole, Incompatible> {
+    if info.peer.protocol == PROTOCOL {
+        Ok(info.role)
+    } else {
+        Err(Incompatible(info.peer))
+    }
+}

@@ -1,0 +1,77 @@
+use std::time::Duration;
+
+use async_trait::async_trait;
+use ractor::ActorId;
+use tracing::{error, warn};
+
+use super::gate::{AskError, Gate, ask};
+use super::gate_watch::GateWatch;
+use crate::domain::{Epoch, StageName, WorkerId};
+use crate::orchestrator::{AssignReply, Executor};
+use crate::stage::Assignment;
+use crate::wire::{self, Assign, Drain, StageOffer};
+
+/// A healthy node answers in milliseconds.
+const ASSIGN_LIMIT: Duration = Duration::from_secs(2);
+const DRAIN_LIMIT: Duration = Duration::from_secs(5);
+
+/// A pool of another node.
+#[derive(Debug)]
+pub(super) struct RemotePool {
+    pub id: ActorId,
+    pub gate: Gate,
+    pub offer: StageOffer,
+    /// Leadership under which this orchestrator assigns.
+    pub epoch: Epoch,
+    pub watch: GateWatch,
+}
+
+#[async_trait]
+impl Executor for RemotePool {
+    fn worker(&self) -> &WorkerId {
+        &self.offer.worker
+    }
+
+    fn stage(&self) -> &StageName {
+        &self.offer.stage
+    }
+
+    fn slots(&self) -> usize {
+        usize::try_from(self.offer.slots).unwrap_or(usize::MAX)
+    }
+
+    async fn assign(&self, assignment: Assignment) -> AssignReply {
+        let assign = match Assign::new(&assignment, self.epoch) {
+            Ok(assign) => assign,
+            Err(unusable) => return AssignReply::Refused(unusable.to_string()),
+        };
+        match ask(&self.gate, &assign, ASSIGN_LIMIT).await {
+            Ok(wire::AssignReply::Accepted) => AssignReply::Accepted,
+            Ok(wire::AssignReply::Busy) => AssignReply::Busy,
+            Ok(wire::AssignReply::Draining) => AssignReply::Draining,
+            Ok(wire::AssignReply::Refused { reason }) => AssignReply::Refused(reason),
+            Ok(wire::AssignReply::StaleEpoch { seen }) => {
+                error!(worker = %self.worker(), ours = %self.epoch, %seen, "a later leader assigns to this node");
+                AssignReply::Deposed
+            }
+            Err(AskError::Misunderstood(error)) => AssignReply::Refused(error.to_string()),
+            Err(AskError::NoAnswer) => {
+                warn!(worker = %self.worker(), "no answer to an assignment");
+                AssignReply::Unreachable
+            }
+        }
+    }
+
+    fn probe(&self) {
+        self.watch.doubt(self.id);
+    }
+
+    fn drain(&self) {
+        let (gate, worker) = (self.gate.clone(), self.worker().clone());
+        tokio::spawn(async move {
+            if let Err(error) = ask(&gate, &Drain, DRAIN_LIMIT).await {
+                warn!(%worker, %error, "a node did not hear of the drain");
+            }
+        });
+    }
+}

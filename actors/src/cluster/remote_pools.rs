@@ -1,0 +1,189 @@
+//! The orchestrator's side of the cluster: its gate, and the pools of other nodes as they come and go.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SpawnErr, SupervisionEvent};
+use ractor_cluster::RactorMessage;
+use tracing::{info, warn};
+
+use super::gate::{Gate, STAGES};
+use super::gate_watch::{GateEvent, GateWatch, GateWatchArguments};
+use super::name::NodeName;
+use super::orchestrator_gate::{OrchestratorGate, OrchestratorGateArguments};
+use super::remote_pool::RemotePool;
+use crate::domain::{Epoch, WorkerId};
+use crate::orchestrator::OrchestratorHandle;
+use crate::telemetry::ProgressBoard;
+use crate::wire::{GateRole, StageOffer};
+
+/// What joins an orchestrator to the pools of other nodes.
+#[derive(Debug, Clone)]
+pub struct RemotePoolsConfig {
+    pub node: NodeName,
+    /// Name of the cluster: gates of another one are not seen.
+    pub scope: String,
+    pub orchestrator: OrchestratorHandle,
+    /// The leadership under which the orchestrator works. Pools that have seen a later one refuse it.
+    pub epoch: Epoch,
+    /// Receives how far other nodes have come.
+    pub progress: Arc<ProgressBoard>,
+    /// How long a node may be out of touch before its leases end. A node that was only cut off dials again at once.
+    pub grace: Duration,
+}
+
+impl RemotePoolsConfig {
+    pub fn new(node: NodeName, orchestrator: OrchestratorHandle, epoch: Epoch) -> Self {
+        Self {
+            node,
+            scope: "parkhang".to_owned(),
+            orchestrator,
+            epoch,
+            progress: Arc::default(),
+            grace: Duration::from_secs(3),
+        }
+    }
+}
+
+/// Handle on the orchestrator's side of the cluster.
+#[derive(Debug, Clone)]
+pub struct RemotePools(ActorRef<PoolsMsg>);
+
+impl RemotePools {
+    /// Takes reports and assigns to the pools of other nodes from now on. To be called by a leader.
+    pub async fn start(config: RemotePoolsConfig) -> Result<Self, SpawnErr> {
+        let (actor, _) = Actor::spawn(None, PoolsActor, config).await?;
+        Ok(Self(actor))
+    }
+
+    /// Waits for its end, which before [`RemotePools::stop`] is a failure.
+    pub async fn ended(&self) {
+        // Ended already is as good.
+        let _ = self.0.get_cell().wait(None).await;
+    }
+
+    /// Leaves the other nodes to themselves; their leases stay in force.
+    pub async fn stop(self) {
+        // Already stopped is as good.
+        let _ = self.0.stop_and_wait(None, None).await;
+    }
+}
+
+#[derive(RactorMessage)]
+enum PoolsMsg {
+    Gate(GateEvent),
+    /// The grace of a pool that had gone is over.
+    Expire(WorkerId),
+}
+
+struct PoolsState {
+    config: RemotePoolsConfig,
+    watch: GateWatch,
+    workers: HashMap<ActorId, WorkerId>,
+}
+
+struct PoolsActor;
+
+impl Actor for PoolsActor {
+    type Msg = PoolsMsg;
+    type State = PoolsState;
+    type Arguments = RemotePoolsConfig;
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<PoolsMsg>,
+        config: RemotePoolsConfig,
+    ) -> Result<PoolsState, ActorProcessingErr> {
+        let gate = OrchestratorGateArguments {
+            node: config.node.clone(),
+            scope: config.scope.clone(),
+            orchestrator: config.orchestrator.clone(),
+            epoch: config.epoch,
+            progress: config.progress.clone(),
+        };
+        OrchestratorGate::spawn(gate, myself.get_cell()).await?;
+        let heard = myself.clone();
+        let watch = GateWatchArguments {
+            node: config.node.clone(),
+            scope: config.scope.clone(),
+            group: STAGES,
+            // Fails only when this actor has stopped.
+            tell: Box::new(move |event| drop(heard.cast(PoolsMsg::Gate(event)))),
+        };
+        Ok(PoolsState {
+            watch: GateWatch::spawn(watch, myself.get_cell()).await?,
+            config,
+            workers: HashMap::new(),
+        })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<PoolsMsg>,
+        message: PoolsMsg,
+        state: &mut PoolsState,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            PoolsMsg::Gate(GateEvent::Found(id, gate, GateRole::Stage(offer))) => {
+                state.found(id, gate, offer)
+            }
+            PoolsMsg::Gate(GateEvent::Found(id, _, GateRole::Orchestrator { .. })) => {
+                warn!(gate = %id, "an orchestrator among the stages");
+            }
+            PoolsMsg::Gate(GateEvent::Gone(id)) => {
+                if let Some(worker) = state.gone(id) {
+                    info!(%worker, "pool out of touch");
+                    state.config.orchestrator.suspend(worker.clone());
+                    myself.send_after(state.config.grace, move || PoolsMsg::Expire(worker));
+                }
+            }
+            PoolsMsg::Expire(worker) => {
+                let is_back = state.workers.values().any(|known| *known == worker);
+                if !is_back {
+                    state.config.orchestrator.deregister(worker);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        _: ActorRef<PoolsMsg>,
+        event: SupervisionEvent,
+        _: &mut PoolsState,
+    ) -> Result<(), ActorProcessingErr> {
+        match event {
+            SupervisionEvent::ActorFailed(_, error) => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl PoolsState {
+    /// The pool that has no gate any more. A node that dialled again before its old session ended has two for a while; the
+    /// one that is left is found again, so that it is the one in use.
+    fn gone(&mut self, id: ActorId) -> Option<WorkerId> {
+        let worker = self.workers.remove(&id)?;
+        let left = self.workers.iter().find(|(_, known)| **known == worker);
+        match left {
+            Some((other, _)) => {
+                self.watch.doubt(*other);
+                None
+            }
+            None => Some(worker),
+        }
+    }
+
+    fn found(&mut self, id: ActorId, gate: Gate, offer: StageOffer) {
+        self.workers.insert(id, offer.worker.clone());
+        self.config.orchestrator.register(Arc::new(RemotePool {
+            id,
+            gate,
+            offer,
+            epoch: self.config.epoch,
+            watch: self.watch.clone(),
+        }));
+    }
+}

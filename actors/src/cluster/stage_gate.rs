@@ -1,0 +1,156 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SpawnErr};
+use tracing::info;
+
+use super::gate::{Gate, GateMsg, STAGES, introduction, reply, request, seal, unexpected};
+use super::name::NodeName;
+use crate::domain::Epoch;
+use crate::orchestrator::{AssignReply as LocalReply, Executor};
+use crate::supervisor::PoolHandle;
+use crate::wire::{
+    Assign, AssignReply, Drain, DrainReply, Envelope, Fault, GateInfo, GateRole, Hello, Kind, StageOffer,
+};
+
+/// The latest leader that this node has heard of. Whoever assigns under an earlier one has been succeeded.
+#[derive(Debug)]
+pub(super) struct LatestEpoch(AtomicI64);
+
+impl Default for LatestEpoch {
+    fn default() -> Self {
+        Self(AtomicI64::new(i64::MIN))
+    }
+}
+
+impl LatestEpoch {
+    /// Takes note of a leader; an error names the later one, if there is one.
+    pub(super) fn admit(&self, epoch: Epoch) -> Result<(), Epoch> {
+        let seen = self.0.fetch_max(epoch.0, Ordering::Relaxed);
+        if epoch.0 < seen { Err(Epoch(seen)) } else { Ok(()) }
+    }
+}
+
+/// Lets orchestrators of other nodes reach a pool of this node.
+pub(super) struct StageGate;
+
+#[derive(Clone)]
+pub(super) struct StageGateArguments {
+    pub node: NodeName,
+    pub scope: String,
+    pub pool: PoolHandle,
+    pub latest: Arc<LatestEpoch>,
+}
+
+impl StageGate {
+    pub(super) async fn spawn(
+        arguments: StageGateArguments,
+        supervisor: ActorCell,
+    ) -> Result<Gate, SpawnErr> {
+        let (gate, _) = Actor::spawn_linked(None, Self, arguments, supervisor).await?;
+        Ok(gate)
+    }
+}
+
+impl Actor for StageGate {
+    type Msg = GateMsg;
+    type State = StageGateArguments;
+    type Arguments = StageGateArguments;
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<GateMsg>,
+        arguments: StageGateArguments,
+    ) -> Result<StageGateArguments, ActorProcessingErr> {
+        ractor::pg::join_scoped(
+            arguments.scope.clone(),
+            STAGES.to_owned(),
+            vec![myself.get_cell()],
+        );
+        Ok(arguments)
+    }
+
+    async fn handle(
+        &self,
+        _: ActorRef<GateMsg>,
+        GateMsg::Ask(envelope, port): GateMsg,
+        state: &mut StageGateArguments,
+    ) -> Result<(), ActorProcessingErr> {
+        let state = state.clone();
+        tokio::spawn(async move { reply(port, state.answer(&envelope).await) });
+        Ok(())
+    }
+}
+
+impl StageGateArguments {
+    async fn answer(&self, envelope: &Envelope) -> Result<Envelope, Fault> {
+        match envelope.kind()? {
+            Kind::Hello => {
+                let Hello { peer } = request(envelope)?;
+                info!(node = %peer.node, build = %peer.build, protocol = peer.protocol, stage = %self.pool.stage, "greeted");
+                seal(&self.info())
+            }
+            Kind::Assign => seal(&self.assign(request(envelope)?).await),
+            Kind::Drain => {
+                let Drain = request(envelope)?;
+                self.pool.drain();
+                seal(&DrainReply)
+            }
+            kind => Err(unexpected(kind)),
+        }
+    }
+
+    fn info(&self) -> GateInfo {
+        let pool = &self.pool;
+        GateInfo {
+            peer: introduction(&self.node),
+            role: GateRole::Stage(StageOffer {
+                worker: pool.worker.clone(),
+                stage: pool.stage.clone(),
+                hardware: pool.hardware,
+                slots: u32::try_from(pool.slots).unwrap_or(u32::MAX),
+                models: pool.models.clone(),
+            }),
+        }
+    }
+
+    async fn assign(&self, assign: Assign) -> AssignReply {
+        if let Err(seen) = self.latest.admit(assign.epoch) {
+            return AssignReply::StaleEpoch { seen };
+        }
+        if assign.fence.stage != self.pool.stage {
+            return AssignReply::Refused {
+                reason: format!("this pool runs {}, not {}", self.pool.stage, assign.fence.stage),
+            };
+        }
+        let assignment = match assign.into_assignment() {
+            Ok(assignment) => assignment,
+            Err(unusable) => {
+                return AssignReply::Refused {
+                    reason: unusable.to_string(),
+                };
+            }
+        };
+        match self.pool.assign(assignment).await {
+            LocalReply::Accepted => AssignReply::Accepted,
+            LocalReply::Busy | LocalReply::Unreachable | LocalReply::Deposed => AssignReply::Busy,
+            LocalReply::Draining => AssignReply::Draining,
+            LocalReply::Refused(reason) => AssignReply::Refused { reason },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_leader_that_has_been_succeeded_is_not_admitted() {
+        let latest = LatestEpoch::default();
+        assert_eq!(latest.admit(Epoch(3)), Ok(()));
+        assert_eq!(latest.admit(Epoch(3)), Ok(()));
+        assert_eq!(latest.admit(Epoch(2)), Err(Epoch(3)));
+        assert_eq!(latest.admit(Epoch(4)), Ok(()));
+        assert_eq!(latest.admit(Epoch(3)), Err(Epoch(4)));
+    }
+}

@@ -1,0 +1,334 @@
+//! Every message through a session of two node servers. In one process each sees its own gates as those of its peer, which
+//! is all that these tests need: what is asked is encoded, crosses a socket, and is answered the same way.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use chrono::Utc;
+use ractor::BytesConvertable;
+use tokio::time::timeout;
+
+use super::{PATIENCE, address, alone, config, connected, cookie, listening};
+use crate::cluster::gate::{AskError, Gate, GateMsg, ORCHESTRATORS, STAGES, ask, introduction};
+use crate::cluster::{
+    Cluster, ClusterConfig, NodeName, RemoteOrchestrator, RemotePools, RemotePoolsConfig, Security,
+};
+use crate::domain::{
+    Attempt, Epoch, Fence, Generation, Hardware, JobConfig, JobKey, StageName, TaskId, WorkerId,
+};
+use crate::orchestrator::{OrchestratorConfig, OrchestratorHandle};
+use crate::stage::{Assignment, StageContext, StageLogic, StageRegistry, StageVerdict};
+use crate::state::MemoryStore;
+use crate::supervisor::{NodeConfig, NodeSupervisor};
+use crate::telemetry::{ProgressBoard, StageProgress};
+use crate::wire::{
+    Assign, AssignReply, Beat, Drain, DrainReply, Envelope, Fault, GateRole, Hello, Kind, LeaseBeat,
+    OpenError, Outcome, Progress, Report, ReportReply,
+};
+
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// Two node servers of this process, connected.
+struct Pair {
+    one: Cluster,
+    other: Cluster,
+}
+
+impl Pair {
+    async fn start() -> Self {
+        let one = Cluster::start(listening("one", Security::Loopback(cookie())))
+            .await
+            .unwrap();
+        let other = Cluster::start(ClusterConfig {
+            peers: vec![address(&one)],
+            ..config("other", Security::Loopback(cookie()))
+        });
+        let pair = Self {
+            other: other.await.unwrap(),
+            one,
+        };
+        connected(&pair.one, 1).await;
+        connected(&pair.other, 1).await;
+        pair
+    }
+
+    async fn leave(self) {
+        self.other.leave().await;
+        self.one.leave().await;
+    }
+}
+
+/// The gate of a group, as the peer sees it.
+async fn remote_gate(scope: &str, group: &str) -> Gate {
+    let found = async {
+        loop {
+            let members = ractor::pg::get_scoped_members(&scope.to_owned(), &group.to_owned());
+            if let Some(gate) = members.into_iter().find(|member| !member.get_id().is_local()) {
+                return gate.into();
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, found).await.expect("the gate shows")
+}
+
+async fn refusal(gate: &Gate, bytes: Vec<u8>) -> Fault {
+    let envelope = Envelope::from_bytes(bytes);
+    let answer = gate
+        .call(|reply| GateMsg::Ask(envelope, reply), Some(LIMIT))
+        .await
+        .unwrap()
+        .unwrap();
+    answer.open().unwrap()
+}
+
+async fn refuses_what_it_cannot_read(gate: &Gate, unserved: Kind) {
+    for (bytes, fault) in [
+        (vec![], Fault::NoHeader),
+        (vec![9, 1, 0], Fault::UnknownVersion { version: 9 }),
+        (vec![1, 99, 0], Fault::UnknownKind { kind: 99 }),
+        (
+            vec![1, unserved.number()],
+            Fault::UnexpectedKind {
+                kind: unserved.number(),
+            },
+        ),
+        (vec![1; 70_000], Fault::TooLarge { bytes: 70_000 }),
+    ] {
+        assert_eq!(refusal(gate, bytes).await, fault);
+    }
+    let garbage = refusal(gate, vec![1, Kind::Hello.number(), 255, 255, 255]).await;
+    assert!(matches!(garbage, Fault::Malformed { kind: 1, .. }), "{garbage:?}");
+}
+
+fn stage() -> StageName {
+    StageName::new("waiting").unwrap()
+}
+
+fn fence(task: i64) -> Fence {
+    Fence {
+        task: TaskId(task),
+        stage: stage(),
+        attempt: Attempt(1),
+        generation: Generation(0),
+    }
+}
+
+fn assign(task: i64, epoch: i64) -> Assign {
+    let assignment = Assignment {
+        fence: fence(task),
+        lease_until: Utc::now() + chrono::Duration::minutes(1),
+        volume: "W1-I1".parse().unwrap(),
+        job: JobKey::new("J1").unwrap(),
+        config: Arc::new(JobConfig::default()),
+    };
+    Assign::new(&assignment, Epoch(epoch)).unwrap()
+}
+
+/// Runs until it is drained.
+#[derive(Debug)]
+struct Waiting;
+
+#[async_trait]
+impl StageLogic for Waiting {
+    fn name(&self) -> StageName {
+        stage()
+    }
+
+    fn hardware(&self) -> Hardware {
+        Hardware::Cpu
+    }
+
+    async fn run(&self, context: StageContext) -> StageVerdict {
+        context.drain.cancelled().await;
+        StageVerdict::Interrupted
+    }
+}
+
+#[tokio::test]
+async fn a_stage_gate_answers_whatever_it_is_sent() {
+    let _alone = alone().await;
+    let (scope, name) = ("stage-gate", NodeName::unique("node").unwrap());
+    let pair = Pair::start().await;
+    let uplink = RemoteOrchestrator::start(name.clone(), scope).await.unwrap();
+    let node = NodeSupervisor::start(NodeConfig {
+        name: name.to_string(),
+        slots: HashMap::from([(Hardware::Cpu, 1)]),
+        registry: Arc::new(StageRegistry::of(vec![Arc::new(Waiting)])),
+        progress: Arc::new(ProgressBoard::default()),
+        control_plane: Arc::new(uplink.clone()),
+        force: false,
+    });
+    let node = node.await.unwrap();
+    let gate = remote_gate(scope, STAGES).await;
+
+    let hello = Hello {
+        peer: introduction(&name),
+    };
+    let info = ask(&gate, &hello, LIMIT).await.unwrap();
+    assert_eq!(info.peer, introduction(&name));
+    match info.role {
+        GateRole::Stage(offer) => {
+            assert_eq!(
+                (offer.stage, offer.hardware, offer.slots),
+                (stage(), Hardware::Cpu, 1)
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+    refuses_what_it_cannot_read(&gate, Kind::Beat).await;
+
+    let strange = Assign {
+        fence: Fence {
+            stage: StageName::new("other").unwrap(),
+            ..fence(1)
+        },
+        ..assign(1, 5)
+    };
+    let late = Assign {
+        lease_until: 0,
+        ..assign(1, 5)
+    };
+    let unreadable = Assign {
+        config: "no json".to_owned(),
+        ..assign(1, 5)
+    };
+    for (request, reply) in [
+        (&late, AssignReply::Busy),
+        (&assign(1, 5), AssignReply::Accepted),
+        // Sent again, as after a lost answer.
+        (&assign(1, 5), AssignReply::Accepted),
+        (&assign(2, 5), AssignReply::Busy),
+        (&assign(2, 4), AssignReply::StaleEpoch { seen: Epoch(5) }),
+    ] {
+        assert_eq!(ask(&gate, request, LIMIT).await.unwrap(), reply);
+    }
+    for (request, complaint) in [(&strange, "runs waiting"), (&unreadable, "configuration")] {
+        match ask(&gate, request, LIMIT).await.unwrap() {
+            AssignReply::Refused { reason } => assert!(reason.contains(complaint), "{reason}"),
+            other => panic!("{other:?}"),
+        }
+    }
+    let huge = Assign {
+        config: "x".repeat(70_000),
+        ..assign(3, 5)
+    };
+    match ask(&gate, &huge, LIMIT).await {
+        Err(AskError::Misunderstood(OpenError::Unreadable(Fault::TooLarge { .. }))) => {}
+        other => panic!("{other:?}"),
+    }
+
+    assert_eq!(ask(&gate, &Drain, LIMIT).await.unwrap(), DrainReply);
+    assert_eq!(
+        ask(&gate, &assign(4, 5), LIMIT).await.unwrap(),
+        AssignReply::Draining
+    );
+    node.stop().await;
+    uplink.stop().await;
+    pair.leave().await;
+}
+
+#[tokio::test]
+async fn an_orchestrator_gate_answers_whatever_it_is_sent() {
+    let _alone = alone().await;
+    let (scope, name) = ("orchestrator-gate", NodeName::unique("node").unwrap());
+    let pair = Pair::start().await;
+    let orchestrator = OrchestratorHandle::start(OrchestratorConfig::new(Arc::new(MemoryStore::new())));
+    let orchestrator = orchestrator.await.unwrap();
+    let config = RemotePoolsConfig {
+        scope: scope.to_owned(),
+        ..RemotePoolsConfig::new(name.clone(), orchestrator.clone(), Epoch(7))
+    };
+    let progress = config.progress.clone();
+    let pools = RemotePools::start(config).await.unwrap();
+    let gate = remote_gate(scope, ORCHESTRATORS).await;
+
+    let hello = Hello {
+        peer: introduction(&name),
+    };
+    let info = ask(&gate, &hello, LIMIT).await.unwrap();
+    assert_eq!(info.role, GateRole::Orchestrator { epoch: Epoch(7) });
+    refuses_what_it_cannot_read(&gate, Kind::Assign).await;
+
+    // There is no such task: the lease is over, and so is the right to report on it.
+    let pages = Progress {
+        pages: 9,
+        succeeded: 4,
+        skipped: 3,
+        failed: 2,
+    };
+    let beat = Beat {
+        worker: WorkerId("w".to_owned()),
+        leases: vec![LeaseBeat {
+            fence: fence(1),
+            volume: "W1-I1".parse().unwrap(),
+            progress: Some(pages),
+        }],
+    };
+    let reply = ask(&gate, &beat, LIMIT).await.unwrap();
+    assert_eq!(
+        (reply.epoch, reply.lost, reply.cancelled),
+        (Epoch(7), vec![fence(1)], vec![])
+    );
+    let seen = progress.of(&"W1-I1".parse().unwrap(), &stage()).unwrap();
+    assert_eq!(
+        seen,
+        StageProgress {
+            pages: 9,
+            succeeded: 4,
+            skipped: 3,
+            failed: 2,
+            ..StageProgress::default()
+        }
+    );
+
+    let report = |outcome| Report {
+        fence: fence(1),
+        outcome,
+    };
+    for outcome in [Outcome::Interrupted, Outcome::Died] {
+        let reply = ask(&gate, &report(outcome), LIMIT).await.unwrap();
+        assert_eq!(reply, ReportReply::Fenced);
+    }
+    let nonsense = report(Outcome::Succeeded {
+        metrics: "no json".to_owned(),
+        fingerprint: None,
+        results: None,
+    });
+    match ask(&gate, &nonsense, LIMIT).await {
+        Err(AskError::Misunderstood(OpenError::Refused(Fault::Malformed { reason, .. }))) => {
+            assert!(reason.contains("metrics"), "{reason}");
+        }
+        other => panic!("{other:?}"),
+    }
+    orchestrator.stop().await;
+    let unheard = ask(&gate, &report(Outcome::Died), LIMIT).await.unwrap();
+    assert_eq!(unheard, ReportReply::Unrecorded);
+    pools.stop().await;
+    pair.leave().await;
+}
+
+#[tokio::test]
+async fn a_gate_that_is_gone_gives_no_answer() {
+    let _alone = alone().await;
+    let (scope, name) = ("gone-gate", NodeName::unique("node").unwrap());
+    let pair = Pair::start().await;
+    let orchestrator = OrchestratorHandle::start(OrchestratorConfig::new(Arc::new(MemoryStore::new())));
+    let orchestrator = orchestrator.await.unwrap();
+    let config = RemotePoolsConfig {
+        scope: scope.to_owned(),
+        ..RemotePoolsConfig::new(name.clone(), orchestrator.clone(), Epoch(1))
+    };
+    let pools = RemotePools::start(config).await.unwrap();
+    let gate = remote_gate(scope, ORCHESTRATORS).await;
+    pair.leave().await;
+    let hello = Hello {
+        peer: introduction(&name),
+    };
+    let answer = ask(&gate, &hello, LIMIT).await;
+    assert!(matches!(answer, Err(AskError::NoAnswer)), "{answer:?}");
+    pools.stop().await;
+    orchestrator.stop().await;
+}
