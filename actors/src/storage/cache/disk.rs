@@ -115,12 +115,10 @@ impl DiskCache {
     }
 
     /// Counts the copies and, if they are too many bytes, removes those that were not used for longest. One process at a
-    /// time; the others go on.
+    /// time; the others wait, since what they wrote may have come too late to be counted.
     fn sweep(&self) -> io::Result<()> {
         let lock = File::create(self.root.join(SWEEP_LOCK))?;
-        if lock.try_lock().is_err() {
-            return Ok(());
-        }
+        lock.lock()?;
         let mut copies = copies_in(&self.root.join(COPIES))?;
         let mut bytes = copies.iter().map(|copy| copy.size).sum::<u64>();
         if bytes > self.capacity {
