@@ -1,5 +1,8 @@
 //! The sample volume from scans to text.
 
+use std::path::Path;
+use std::process::Command;
+
 use parkhang_actors::artifact::{ErrorRow, LineDetectionRow, LineImageRow, OcrResultRow};
 use quick_xml::events::{BytesStart, Event};
 
@@ -92,6 +95,22 @@ fn the_sample_is_read_and_exported() {
         );
         check_page_xml(&export(format!("pagexml/{SAMPLE}/{name}.xml")), &text);
     }
+    validate_page_xml(&out.join("export/pagexml"));
+}
+
+/// Against the schema itself, where `PYTHON` names an interpreter that has lxml.
+fn validate_page_xml(folder: &Path) {
+    let Some(python) = std::env::var_os("PYTHON") else {
+        eprintln!("SKIPPED: PAGE XML is not validated against its schema, as PYTHON is not set");
+        return;
+    };
+    let status = Command::new(python)
+        .arg(workspace().join("tests/python/check_pagexml.py"))
+        .arg(workspace().join("tests/fixtures/page-xml/page-2019-07-15.xsd"))
+        .arg(folder)
+        .status()
+        .unwrap();
+    assert!(status.success());
 }
 
 /// Well-formed, the elements of PAGE in the order that its schema asks for, coordinates on the page, text as read.
