@@ -80,6 +80,7 @@ impl ProgressDisplay {
             })
             .collect();
         let mut ticks = tokio::time::interval(REDRAW);
+        let mut clock = StageClock::default();
         loop {
             let last = tokio::select! {
                 _ = ticks.tick() => false,
@@ -87,9 +88,11 @@ impl ProgressDisplay {
             };
             let totals = totals(&self.board);
             for (stage, bar) in self.stages.iter().zip(&bars) {
-                let counts = totals.get(stage).copied().unwrap_or_default();
-                bar.set_position(counts.finished);
-                bar.set_message(remarks(counts));
+                if let Some(&counts) = totals.get(stage) {
+                    let elapsed = clock.elapsed(stage, Instant::now());
+                    bar.set_position(counts.finished);
+                    bar.set_message(pace(counts, self.total(stage), elapsed));
+                }
             }
             if last {
                 for bar in &bars {
@@ -101,27 +104,48 @@ impl ProgressDisplay {
     }
 
     async fn lines(self, done: CancellationToken) {
-        let started = Instant::now();
-        let mut ticks = tokio::time::interval(self.interval);
-        ticks.tick().await;
+        let mut ticks = tokio::time::interval(REDRAW);
+        let mut clock = StageClock::default();
         let mut shown = BTreeMap::new();
+        let mut due = Instant::now() + self.interval;
         loop {
             let last = tokio::select! {
                 _ = ticks.tick() => false,
                 () = done.cancelled() => true,
             };
+            let now = Instant::now();
+            let report = last || now >= due;
+            if report {
+                due = now + self.interval;
+            }
             let totals = totals(&self.board);
             for stage in &self.stages {
-                let total = self.total(stage);
-                let counts = totals.get(stage).copied().unwrap_or_default();
-                if counts.finished > 0 && shown.insert(stage.clone(), counts) != Some(counts) {
-                    eprintln!("{}", plain_line(stage, counts, total, started.elapsed()));
+                let Some(&counts) = totals.get(stage) else {
+                    continue;
+                };
+                let elapsed = clock.elapsed(stage, now);
+                if report && counts.finished > 0 && shown.insert(stage, counts) != Some(counts) {
+                    let total = self.total(stage);
+                    let pace = pace(counts, total, elapsed);
+                    eprintln!("{stage}: {}/{total}, {pace}", counts.finished);
                 }
             }
             if last {
                 return;
             }
         }
+    }
+}
+
+/// When each stage was first seen at work: one that waits for another must not look slow.
+#[derive(Debug, Default)]
+struct StageClock {
+    began: BTreeMap<StageName, Instant>,
+}
+
+impl StageClock {
+    fn elapsed(&mut self, stage: &StageName, now: Instant) -> Duration {
+        now - *self.began.entry(stage.clone()).or_insert(now)
     }
 }
 
@@ -139,55 +163,65 @@ pub fn totals(board: &ProgressBoard) -> BTreeMap<StageName, StageTotals> {
 }
 
 fn bar_style() -> ProgressStyle {
-    ProgressStyle::with_template("{prefix:>16} {bar:32} {pos:>6}/{len:<6} {per_sec:>9} eta {eta:<8} {msg}")
+    ProgressStyle::with_template("{prefix:>16} {bar:32} {pos:>6}/{len:<6} {msg}")
         .unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-fn remarks(counts: StageTotals) -> String {
-    let mut remarks = Vec::new();
+/// Rate, time left and what did not go as usual. Skipped items tell nothing of the rate.
+fn pace(counts: StageTotals, total: u64, elapsed: Duration) -> String {
+    let done = counts.finished - counts.skipped;
+    let left = total.saturating_sub(counts.finished);
+    let mut parts = Vec::new();
+    if done > 0 && !elapsed.is_zero() {
+        let rate = done as f64 / elapsed.as_secs_f64();
+        parts.push(format!("{rate:.2}/s"));
+        if left > 0 {
+            let time = Duration::from_secs_f64(left as f64 / rate);
+            parts.push(format!("{} left", HumanDuration(time)));
+        }
+    }
     if counts.skipped > 0 {
-        remarks.push(format!("{} skipped", counts.skipped));
+        parts.push(format!("{} skipped", counts.skipped));
     }
     if counts.failed > 0 {
-        remarks.push(format!("{} failed", counts.failed));
+        parts.push(format!("{} failed", counts.failed));
     }
-    remarks.join(", ")
-}
-
-fn plain_line(stage: &StageName, counts: StageTotals, total: u64, elapsed: Duration) -> String {
-    let done = counts.finished - counts.skipped;
-    let rate = done as f64 / elapsed.as_secs_f64().max(1e-3);
-    let left = total.saturating_sub(counts.finished);
-    let eta = if rate > 0.0 && left > 0 {
-        format!(
-            ", {} left",
-            HumanDuration(Duration::from_secs_f64(left as f64 / rate))
-        )
-    } else {
-        String::new()
-    };
-    let remarks = remarks(counts);
-    let remarks = if remarks.is_empty() {
-        remarks
-    } else {
-        format!(", {remarks}")
-    };
-    format!("{stage}: {}/{total}, {rate:.2}/s{eta}{remarks}", counts.finished)
+    parts.join(", ")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn counts(finished: u64, skipped: u64, failed: u64) -> StageTotals {
+        StageTotals {
+            finished,
+            skipped,
+            failed,
+        }
+    }
+
     #[test]
-    fn a_plain_line_tells_rate_and_time_left() {
-        let stage = StageName::new("ocr").unwrap();
-        let counts = StageTotals {
-            finished: 30,
-            skipped: 10,
-            failed: 1,
-        };
-        let line = plain_line(&stage, counts, 50, Duration::from_secs(10));
-        assert_eq!(line, "ocr: 30/50, 2.00/s, 10 seconds left, 10 skipped, 1 failed");
+    fn the_pace_tells_rate_and_time_left() {
+        let ten_seconds = Duration::from_secs(10);
+        assert_eq!(
+            pace(counts(30, 10, 1), 50, ten_seconds),
+            "2.00/s, 10 seconds left, 10 skipped, 1 failed"
+        );
+        assert_eq!(pace(counts(50, 0, 0), 50, ten_seconds), "5.00/s");
+        assert_eq!(pace(counts(50, 50, 0), 50, ten_seconds), "50 skipped");
+        assert_eq!(pace(counts(0, 0, 0), 50, Duration::ZERO), "");
+    }
+
+    #[test]
+    fn a_stage_is_timed_from_its_own_beginning() {
+        let mut clock = StageClock::default();
+        let (first, second) = (StageName::new("ocr").unwrap(), StageName::new("reduce").unwrap());
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        assert_eq!(clock.elapsed(&first, start), Duration::ZERO);
+        assert_eq!(clock.elapsed(&second, after(7)), Duration::ZERO);
+        assert_eq!(clock.elapsed(&first, after(9)), Duration::from_secs(9));
+        assert_eq!(clock.elapsed(&second, after(9)), Duration::from_secs(2));
     }
 }
