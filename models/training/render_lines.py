@@ -28,8 +28,10 @@ from page_drawing import (
     HELD_OUT_FONTS,
     Line,
     Style,
+    advance,
     band_pitch,
     fill_line,
+    font_metrics,
     font_paths,
     font_size_for,
     pick_style,
@@ -43,6 +45,8 @@ PAPER_PERCENTILE, INK_PERCENTILE, LEAST_CONTRAST = 25, 98.5, 0.05
 MASK_FACTOR, MASK_STEP, TALLEST_CUT = 1.7, 0.1, 3.0
 LEGIBLE_SHARE = 0.7
 HEAD_MARK = "༄༅། །"
+SAMPLE, SAMPLE_STACKS = "བཀྲ་ཤིས་བདེ་ལེགས་ཕུན་སུམ་ཚོགས", 19
+NARROWEST_STACK, TIGHTEST_PITCH = (7.5, 14.0), 0.65
 
 
 @lru_cache(maxsize=None)
@@ -100,10 +104,20 @@ def line_style(rng: random.Random, fonts: list[str], cursive_share: float) -> St
     return pick_style(rng, names or fonts)
 
 
-def strip(rng: random.Random, style: Style, corpus: Corpus) -> tuple[Canvas, str, float]:
-    """Three lines of which only the middle one has a band; its text, and the pitch the band is measured by."""
-    pitch = rng.uniform(40, 95)
+def letter_width(style: Style, size: float) -> float:
+    """Mean width of a stack with its tsheg, in pixels."""
+    return advance(style.font, SAMPLE) / SAMPLE_STACKS * size
+
+
+def strip(rng: random.Random, style: Style, corpus: Corpus) -> tuple[Canvas, str, float, float]:
+    """Three lines of which only the middle one has a band; its text, the pitch the band is measured by and the letter width.
+
+    Narrow letters are drawn large enough to be told apart; then long strokes reach into the next line, as they do in writing.
+    """
+    pitch = rng.uniform(45, 112)
     size = font_size_for(style, pitch, rng, 1.5)
+    size *= max(1.0, rng.uniform(*NARROWEST_STACK) / letter_width(style, size))
+    pitch = max(pitch, TIGHTEST_PITCH * font_metrics(style.font).tall * size)
     unit = band_pitch(style.font, size, pitch)
     length, margin = rng.uniform(3.5, 13) * min(pitch, 1.5 * unit), rng.uniform(1.0, 1.6) * pitch
     canvas = Canvas(round(length + 2 * margin), round(4 * pitch))
@@ -127,7 +141,7 @@ def strip(rng: random.Random, style: Style, corpus: Corpus) -> tuple[Canvas, str
     if rng.random() < 0.12:
         x = rng.choice((margin * rng.uniform(0, 0.6), end + margin * rng.uniform(0.4, 1)))
         rule(canvas, rng, (x, 0), (x, canvas.height), rng.randint(1, 6))
-    return canvas, text, unit
+    return canvas, text, unit, letter_width(style, size)
 
 
 def bend(rng: random.Random, noise: np.random.Generator, canvas: Canvas, unit: float) -> tuple[np.ndarray, np.ndarray]:
@@ -170,17 +184,18 @@ def render_line(rng: random.Random, fonts: list[str], corpus: Corpus, cursive_sh
     while True:
         style = line_style(rng, fonts, cursive_share)
         noise = np.random.default_rng(rng.getrandbits(63))
-        canvas, text, unit = strip(rng, style, corpus)
+        canvas, text, unit, width = strip(rng, style, corpus)
         if len(text) < 4:
             continue
         ink, core = bend(rng, noise, canvas, unit)
-        strokes = inked(rng, noise, ink, 0.35 * unit)
+        letter = min(0.35 * unit, 1.2 * width)
+        strokes = inked(rng, noise, ink, letter)
         scan = rng.random()
         bilevel = scan < 0.35
         if bilevel:
             grey = bilevel_scan(rng, noise, strokes)
         else:
-            grey = LINEAR[clean_scan(rng, noise, strokes) if scan < 0.8 else grey_scan(rng, noise, strokes, 0.35 * unit)]
+            grey = LINEAR[clean_scan(rng, noise, strokes) if scan < 0.8 else grey_scan(rng, noise, strokes, letter)]
         drawn = ink > 127
         if drawn.any() and np.mean(grey[drawn] < np.median(grey)) < LEGIBLE_SHARE:
             continue

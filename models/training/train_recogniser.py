@@ -30,21 +30,29 @@ from torch.nn import functional as F
 from line_text import Symbols, letters, normalised, stacks
 from recognition_net import RecognitionNet
 from render_lines import HEIGHT, prepared
+from stroke_pitch import even_strokes
 
 HELD_OUT_EVERY = 8
 STRIDE = 4
 WIDEST_LINE = 2600
-DENSE_FRAMES = 1.5
+FEWEST_FRAMES = 1.3
 FEWEST_GREY_LEVELS = 9
 
 
 @dataclass
 class Sample:
-    """Ink map [64, width], 255 = ink, and what it says. Scores are listed by `group`."""
+    """Ink map [64, width], 255 = ink, its strokes evened, and what it says. Scores are listed by `group`."""
 
     ink: np.ndarray
     text: str
     group: str
+
+    def __post_init__(self):
+        self.ink = even_strokes(self.ink)
+
+    def legible(self) -> bool:
+        """Whether there are frames enough for its stacks; the strokes of other lines have run together."""
+        return self.ink.shape[1] / STRIDE > FEWEST_FRAMES * len(stacks(normalised(self.text)))
 
 
 def pool_shard(path: Path, group: str | None = None) -> list[Sample]:
@@ -55,12 +63,12 @@ def pool_shard(path: Path, group: str | None = None) -> list[Sample]:
     return [Sample(image.copy(), str(text), group or str(font)) for image, text, font in zip(images, texts, fonts)]
 
 
-def real_lines(folder: Path, collections: set[str]) -> tuple[list[Sample], list[Sample]]:
-    """Lines to train on, and those of every eighth page."""
+def real_lines(folder: Path, collections: set[str] | None = None) -> tuple[list[Sample], list[Sample]]:
+    """Lines to train on, and those of every eighth page; of all collections unless some are named."""
     pages: dict[str, dict[str, list[Sample]]] = defaultdict(lambda: defaultdict(list))
     for path in sorted(p for p in folder.iterdir() if p.suffix in (".png", ".jpg")):
         collection = path.stem.split("_")[0]
-        if collection not in collections or not path.with_suffix(".txt").exists():
+        if collections and collection not in collections or not path.with_suffix(".txt").exists():
             continue
         grey = cv2.imread(str(path), cv2.IMREAD_GRAYSCALE)
         ink = prepared(grey, bilevel=len(np.unique(grey)) < FEWEST_GREY_LEVELS)
@@ -72,20 +80,6 @@ def real_lines(folder: Path, collections: set[str]) -> tuple[list[Sample], list[
         for number, page in enumerate(sorted(collection)):
             (held_out if number % HELD_OUT_EVERY == HELD_OUT_EVERY - 1 else train).extend(collection[page])
     return train, held_out
-
-
-def widened(rng: random.Random, sample: Sample) -> Sample:
-    """Narrow hands stretched until there are frames enough for their letters, and now and then another line."""
-    frames = sample.ink.shape[1] / STRIDE / max(1, len(normalised(sample.text)))
-    factor = 1.0
-    if frames < DENSE_FRAMES and rng.random() < 0.85:
-        factor = rng.uniform(DENSE_FRAMES, 2.6) / frames
-    elif rng.random() < 0.15:
-        factor = rng.uniform(1.2, 2.0)
-    if factor == 1.0:
-        return sample
-    ink = cv2.resize(sample.ink, (round(sample.ink.shape[1] * factor), HEIGHT), interpolation=cv2.INTER_LINEAR)
-    return Sample(ink, sample.text, sample.group)
 
 
 def augment(rng: random.Random, noise: np.random.Generator, ink: np.ndarray, strength: float) -> np.ndarray:
@@ -121,7 +115,7 @@ class Batches:
     def refresh(self):
         for path in sorted(self.folder.glob("*.npz")):
             if path.name not in self.loaded:
-                self.rendered.extend(widened(self.rng, sample) for sample in pool_shard(path))
+                self.rendered.extend(sample for sample in pool_shard(path) if sample.legible())
                 self.loaded.add(path.name)
 
     def split(self, samples: list[Sample]) -> list[list[Sample]]:
@@ -206,6 +200,7 @@ def main():
     parser.add_argument("--pool", required=True, type=Path, help="folder of render_lines.py")
     parser.add_argument("--real", type=Path, help="folder with line images and texts")
     parser.add_argument("--collections", default="TCCG,proj19,proj42,Lhasa", help="of the real lines")
+    parser.add_argument("--pages", type=Path, help="folder of page_lines.py")
     parser.add_argument("--charset", required=True, help="charset.json of the bundle")
     parser.add_argument("--init", help="weights to start from")
     parser.add_argument("--out", required=True)
@@ -228,6 +223,9 @@ def main():
 
     net, heads = load_net(arguments.charset, arguments.init)
     real, checks = real_lines(arguments.real, set(arguments.collections.split(","))) if arguments.real else ([], [])
+    if arguments.pages:
+        train, held_out = real_lines(arguments.pages)
+        real, checks = real + [sample for sample in train if sample.legible()], checks + held_out
     for named in arguments.check:
         name, folder = named.split("=", 1) if "=" in named else (None, named)
         for path in sorted(Path(folder).glob("*.npz")):
