@@ -113,6 +113,10 @@ impl Actor for MirrorActor {
                 state.writing = false;
                 state.write_next(&myself);
             }
+            MirrorMsg::Committed(unwritten, Err(error @ StateError::Deposed(_))) => {
+                warn!(changes = unwritten.len(), %error, "these changes are the next leader's to make");
+                myself.stop(None);
+            }
             MirrorMsg::Committed(unwritten, Err(error)) => {
                 warn!(changes = unwritten.len(), %error, retry_in = ?state.retry_delay, "state store refused a batch");
                 let newer = std::mem::replace(&mut state.waiting, unwritten);

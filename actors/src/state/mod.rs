@@ -14,14 +14,14 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
 use crate::domain::{
-    Fence, Generation, Job, JobId, JobKey, JobStatus, NewJob, Position, StageRun, Task, TaskId, TaskStatus,
-    VolumeResults,
+    Epoch, Fence, Generation, Job, JobId, JobKey, JobStatus, NewJob, Position, StageRun, Task, TaskId,
+    TaskStatus, VolumeResults,
 };
 use crate::policy::transition::Event;
 
 pub use embedded::{EmbeddedError, EmbeddedPostgres};
 pub use memory::MemoryStore;
-pub use postgres::PostgresStore;
+pub use postgres::{Leadership, LeadershipTimings, PostgresStore};
 
 /// Why the store could not answer.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +33,9 @@ pub enum StateError {
     /// The database is away or refused a statement; asking again later may work.
     #[error("state store: {0}")]
     Unavailable(String),
+    /// Another orchestrator leads; nothing was written, and nothing will be.
+    #[error("epoch {0} is over: another orchestrator leads")]
+    Deposed(Epoch),
     /// A row does not fit the domain, or the schema is not the one this build knows.
     #[error("state store holds what this build cannot read: {0}")]
     Corrupt(String),

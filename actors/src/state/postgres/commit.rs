@@ -5,8 +5,9 @@ use serde::Serialize;
 use serde_json::Value;
 use sqlx::postgres::{PgConnection, PgPool};
 
+use super::leadership;
 use super::rows::{JobRow, TaskRow, job_columns, task_columns};
-use crate::domain::{Job, JobId, RetryScope, StageRun, Task, TaskId, VolumeResults};
+use crate::domain::{Epoch, Job, JobId, RetryScope, StageRun, Task, TaskId, VolumeResults};
 use crate::policy::transition::is_terminal;
 use crate::state::change::apply;
 use crate::state::{Change, Outcome, StateError};
@@ -34,13 +35,14 @@ impl Batch {
 /// One transaction: lock the rows, decide in Rust, write everything in three statements.
 pub(super) async fn commit(
     pool: &PgPool,
+    epoch: Option<Epoch>,
     changes: &[Change],
     now: DateTime<Utc>,
 ) -> Result<Vec<Outcome>, StateError> {
     if changes.is_empty() {
         return Ok(Vec::new());
     }
-    let mut transaction = pool.begin().await?;
+    let mut transaction = leadership::begin(pool, epoch).await?;
     let mut tasks = lock_tasks(&mut transaction, changes).await?;
     let jobs = jobs_of(&mut transaction, tasks.values()).await?;
 

@@ -7,6 +7,7 @@ mod commit;
 mod database;
 mod error;
 mod jobs;
+mod leadership;
 mod rows;
 mod tasks;
 
@@ -22,9 +23,12 @@ use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection};
 
 pub(super) use database::create_database;
+pub use leadership::{Leadership, LeadershipTimings};
 
 use super::{Change, Heartbeat, Outcome, StateError, StateStore};
-use crate::domain::{Job, JobId, JobKey, JobStatus, NewJob, StageRun, Task, TaskId, VolumeId, VolumeResults};
+use crate::domain::{
+    Epoch, Job, JobId, JobKey, JobStatus, NewJob, StageRun, Task, TaskId, VolumeId, VolumeResults,
+};
 
 static MIGRATIONS: Migrator = sqlx::migrate!("../migrations");
 
@@ -35,12 +39,16 @@ const MAX_CONNECTIONS: u32 = 8;
 const SESSION: [(&str, &str); 3] = [
     ("statement_timeout", "60s"),
     ("lock_timeout", "30s"),
-    ("idle_in_transaction_session_timeout", "30s"),
+    // A leader that freezes in a transaction must not hold up its successor for longer.
+    ("idle_in_transaction_session_timeout", "5s"),
 ];
 
 /// A [`StateStore`] on Postgres 15 or later.
 pub struct PostgresStore {
     pool: PgPool,
+    options: PgConnectOptions,
+    /// Changes are refused when another epoch has begun.
+    epoch: Option<Epoch>,
 }
 
 /// Says nothing of the connection: its options hold the password.
@@ -69,9 +77,27 @@ impl PostgresStore {
         let pool = PgPoolOptions::new()
             .max_connections(MAX_CONNECTIONS)
             .acquire_timeout(Duration::from_secs(10))
-            .connect_with(options.options(SESSION))
+            .connect_with(options.clone().options(SESSION))
             .await?;
-        Ok(Self { pool })
+        Ok(Self {
+            pool,
+            options,
+            epoch: None,
+        })
+    }
+
+    /// Waits until this process leads among all that call this on the database. `holder` names it for operators.
+    pub async fn lead(&self, holder: &str, timings: LeadershipTimings) -> Result<Leadership, StateError> {
+        leadership::lead(&self.options, holder, timings).await
+    }
+
+    /// This store as the leader uses it: what it commits is refused with [`StateError::Deposed`] once another leads.
+    pub fn led_by(&self, leadership: &Leadership) -> Self {
+        Self {
+            pool: self.pool.clone(),
+            options: self.options.clone(),
+            epoch: Some(leadership.epoch()),
+        }
     }
 
     /// Closes all connections and waits for those in use.
@@ -133,7 +159,7 @@ impl StateStore for PostgresStore {
     }
 
     async fn commit(&self, changes: &[Change], now: DateTime<Utc>) -> Result<Vec<Outcome>, StateError> {
-        commit::commit(&self.pool, changes, now).await
+        commit::commit(&self.pool, self.epoch, changes, now).await
     }
 
     async fn renew_leases(&self, beats: &[Heartbeat]) -> Result<Vec<bool>, StateError> {

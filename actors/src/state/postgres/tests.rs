@@ -156,7 +156,7 @@ async fn a_session_gives_up_on_stuck_statements() {
     for (name, value) in [
         ("statement_timeout", "1min"),
         ("lock_timeout", "30s"),
-        ("idle_in_transaction_session_timeout", "30s"),
+        ("idle_in_transaction_session_timeout", "5s"),
         ("application_name", "parkhang"),
     ] {
         let actual: String = sqlx::query_scalar("select current_setting($1)")
