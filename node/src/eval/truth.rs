@@ -85,6 +85,9 @@ fn from_manifest(folder: &Path, manifest: &Path) -> Result<Vec<TruePage>> {
 
 fn from_files(folder: &Path) -> Result<Vec<TruePage>> {
     let mut pages = Vec::new();
+    let collection = folder
+        .file_name()
+        .map_or_else(|| "pages".to_owned(), |name| name.to_string_lossy().into_owned());
     let entries = std::fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
     for entry in entries {
         let path = entry
@@ -107,7 +110,7 @@ fn from_files(folder: &Path) -> Result<Vec<TruePage>> {
                 if truth.is_file() {
                     pages.push(TruePage {
                         image: name,
-                        collection: "all".to_owned(),
+                        collection: collection.clone(),
                         text: Some(read_text(&truth)?),
                         outlines: read_boxes(&path.with_extension("boxes.json"))?,
                     });

@@ -126,8 +126,11 @@ impl ProgressDisplay {
                 let elapsed = clock.elapsed(stage, now);
                 if report && counts.finished > 0 && shown.insert(stage, counts) != Some(counts) {
                     let total = self.total(stage);
-                    let pace = pace(counts, total, elapsed);
-                    eprintln!("{stage}: {}/{total}, {pace}", counts.finished);
+                    let parts = [
+                        format!("{}/{total}", counts.finished),
+                        pace(counts, total, elapsed),
+                    ];
+                    eprintln!("{stage}: {}", parts.join(", ").trim_end_matches(", "));
                 }
             }
             if last {
