@@ -5,15 +5,30 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use crate::config::ConfigArgs;
 use crate::config::command::ConfigCommand;
+use crate::job::JobCommand;
 use crate::tls::command::TlsCommand;
 
 /// Reads libraries of page scans.
 #[derive(Debug, Parser)]
 #[command(name = "node", version, about, propagate_version = true)]
+#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
 pub struct Cli {
+    #[command(flatten)]
+    pub node: RoleArgs,
     #[command(subcommand)]
-    pub command: Command,
+    pub command: Option<Command>,
+}
+
+/// Without a command this process is a node of a cluster.
+#[derive(Debug, Args)]
+pub struct RoleArgs {
+    /// What this node does: orchestrator, or cpu, gpu or both; the default is node.roles of the configuration.
+    #[arg(long, value_delimiter = ',', value_name = "ROLE")]
+    pub role: Vec<String>,
+    #[command(flatten)]
+    pub config: ConfigArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -27,6 +42,9 @@ pub enum Command {
     Export(ExportArgs),
     /// Score readings against truth: character and word error rates, line recall and precision.
     Eval(EvalArgs),
+    /// Make a job for a cluster, or look at one.
+    #[command(subcommand)]
+    Job(JobCommand),
     /// Check or show the configuration of a cluster's node.
     #[command(subcommand)]
     Config(ConfigCommand),

@@ -9,10 +9,13 @@ mod cli;
 mod config;
 mod eval;
 mod export;
+mod job;
 mod networks;
 mod ocr;
+mod role;
 mod tls;
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
@@ -26,8 +29,9 @@ fn main() -> ExitCode {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         .init();
-    match run(cli.command) {
+    match run(cli) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -36,20 +40,22 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command) -> anyhow::Result<ExitCode> {
-    if let Command::Completions { shell } = command {
+fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    if let Some(Command::Completions { shell }) = cli.command {
         clap_complete::generate(shell, &mut Cli::command(), "node", &mut std::io::stdout());
         return Ok(ExitCode::SUCCESS);
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
-        match command {
-            Command::Ocr(arguments) => ocr::run(arguments).await,
-            Command::Export(arguments) => export::run(arguments).await,
-            Command::Eval(arguments) => eval::run(arguments).await,
-            Command::Config(command) => config::command::run(command),
-            Command::Tls(command) => tls::command::run(command).map(|()| ExitCode::SUCCESS),
-            Command::Completions { .. } => Ok(ExitCode::SUCCESS),
+        match cli.command {
+            None => role::run(cli.node).await,
+            Some(Command::Ocr(arguments)) => ocr::run(arguments).await,
+            Some(Command::Export(arguments)) => export::run(arguments).await,
+            Some(Command::Eval(arguments)) => eval::run(arguments).await,
+            Some(Command::Job(command)) => job::run(command).await,
+            Some(Command::Config(command)) => config::command::run(command),
+            Some(Command::Tls(command)) => tls::command::run(command).map(|()| ExitCode::SUCCESS),
+            Some(Command::Completions { .. }) => Ok(ExitCode::SUCCESS),
         }
     })
 }

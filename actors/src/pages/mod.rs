@@ -3,6 +3,7 @@
 
 mod bdrc;
 mod folder;
+mod library;
 mod read_ahead;
 
 use std::fmt;
@@ -14,6 +15,7 @@ use crate::domain::{ErrorCategory, VolumeId};
 
 pub use bdrc::{BdrcArchive, ManifestError, VolumeManifest, VolumeVersion};
 pub use folder::{DiscoverError, FolderSource, VolumeFolder, discover_volumes};
+pub use library::LibraryFolder;
 pub use read_ahead::read_ahead;
 
 /// One page of a volume, as the source names it.

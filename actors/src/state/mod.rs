@@ -21,7 +21,7 @@ use crate::policy::transition::Event;
 
 pub use embedded::{EmbeddedError, EmbeddedPostgres};
 pub use memory::MemoryStore;
-pub use postgres::{Leadership, LeadershipTimings, PostgresStore};
+pub use postgres::{JobChanges, Leadership, LeadershipTimings, PostgresStore};
 
 /// Why the store could not answer.
 #[derive(Debug, thiserror::Error)]

@@ -6,13 +6,13 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
+use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 use ractor_cluster::RactorMessage;
 use tokio::time::Instant;
 use tracing::{error, warn};
 
 use super::control_plane::ControlPlane;
-use super::pool::{PoolArguments, StagePool};
+use super::pool::{PoolArguments, PoolMsg, StagePool};
 use crate::domain::{Hardware, WorkerId};
 use crate::stage::{StageLogic, StageRegistry};
 use crate::telemetry::ProgressBoard;
@@ -46,6 +46,21 @@ impl NodeSupervisor {
         Ok(Self(actor))
     }
 
+    /// Takes no more work, lets what runs stop at its next checkpoint, and returns when every lease has been given back.
+    pub async fn drain(&self) {
+        let (sender, receiver) = ractor::concurrency::oneshot();
+        if self.0.cast(NodeMsg::Drain(sender.into())).is_ok() {
+            // A node that stopped meanwhile has nothing left to drain.
+            let _ = receiver.await;
+        }
+    }
+
+    /// Waits for the node's end, which before [`NodeSupervisor::stop`] is a failure.
+    pub async fn ended(&self) {
+        // Ended already is as good.
+        let _ = self.0.get_cell().wait(None).await;
+    }
+
     /// Stops the node's actors. What still runs is cut off at its next await; its leases run out.
     pub async fn stop(self) {
         // Already stopped is as good.
@@ -56,9 +71,11 @@ impl NodeSupervisor {
 #[derive(RactorMessage)]
 enum NodeMsg {
     Start(Arc<dyn StageLogic>, usize),
+    Drain(RpcReplyPort<()>),
 }
 
 struct Pool {
+    actor: ActorRef<PoolMsg>,
     worker: WorkerId,
     logic: Arc<dyn StageLogic>,
     slots: usize,
@@ -69,6 +86,7 @@ struct NodeState {
     pools: HashMap<ActorId, Pool>,
     restarts: VecDeque<Instant>,
     incarnation: u64,
+    draining: bool,
 }
 
 struct NodeActor;
@@ -98,15 +116,30 @@ impl Actor for NodeActor {
             pools: HashMap::new(),
             restarts: VecDeque::new(),
             incarnation: 0,
+            draining: false,
         })
     }
 
     async fn handle(
         &self,
         myself: ActorRef<NodeMsg>,
-        NodeMsg::Start(logic, slots): NodeMsg,
+        message: NodeMsg,
         state: &mut NodeState,
     ) -> Result<(), ActorProcessingErr> {
+        let (logic, slots) = match message {
+            NodeMsg::Start(..) if state.draining => return Ok(()),
+            NodeMsg::Start(logic, slots) => (logic, slots),
+            NodeMsg::Drain(reply) => {
+                state.draining = true;
+                let pools: Vec<_> = state.pools.values().map(|pool| pool.actor.clone()).collect();
+                tokio::spawn(async move {
+                    futures::future::join_all(pools.iter().map(empty)).await;
+                    // Whoever asked may have lost patience.
+                    let _ = reply.send(());
+                });
+                return Ok(());
+            }
+        };
         state.incarnation += 1;
         let worker = WorkerId(format!(
             "{}/{}/{}",
@@ -123,9 +156,15 @@ impl Actor for NodeActor {
             force: state.config.force,
         };
         let pool = StagePool::spawn(arguments, myself.get_cell()).await?;
-        state
-            .pools
-            .insert(pool.actor.get_id(), Pool { worker, logic, slots });
+        state.pools.insert(
+            pool.actor.get_id(),
+            Pool {
+                actor: pool.actor.clone(),
+                worker,
+                logic,
+                slots,
+            },
+        );
         state.config.control_plane.register(pool);
         Ok(())
     }
@@ -140,7 +179,10 @@ impl Actor for NodeActor {
         else {
             return Ok(());
         };
-        let Some(Pool { worker, logic, slots }) = state.pools.remove(&pool.get_id()) else {
+        let Some(Pool {
+            worker, logic, slots, ..
+        }) = state.pools.remove(&pool.get_id())
+        else {
             return Ok(());
         };
         state.config.control_plane.deregister(worker);
@@ -162,5 +204,13 @@ impl Actor for NodeActor {
         warn!(stage = %logic.name(), ?delay, "pool died; it will be replaced");
         myself.send_after(delay, move || NodeMsg::Start(logic, slots));
         Ok(())
+    }
+}
+
+/// Returns when the pool holds no lease any more, or is gone.
+async fn empty(pool: &ActorRef<PoolMsg>) {
+    let (sender, receiver) = ractor::concurrency::oneshot();
+    if pool.cast(PoolMsg::Empty(sender.into())).is_ok() {
+        let _ = receiver.await;
     }
 }

@@ -86,6 +86,8 @@ pub(super) enum PoolMsg {
     Beat,
     Renewed(Renewal),
     Drain,
+    /// Drains, and answers when no lease is left.
+    Empty(RpcReplyPort<()>),
 }
 
 /// A lease that the pool holds: from its acceptance until its end is recorded.
@@ -101,6 +103,8 @@ pub(super) struct PoolState {
     arguments: PoolArguments,
     slots: HashMap<Fence, Slot>,
     draining: bool,
+    /// Who waits for the last lease to end.
+    waiting: Vec<RpcReplyPort<()>>,
 }
 
 pub(super) struct StagePool;
@@ -139,6 +143,7 @@ impl Actor for StagePool {
             arguments,
             slots: HashMap::new(),
             draining: false,
+            waiting: Vec::new(),
         })
     }
 
@@ -179,11 +184,16 @@ impl Actor for StagePool {
                 myself.send_after(HEARTBEAT, || PoolMsg::Beat);
             }
             PoolMsg::Renewed(renewal) => state.obey(renewal),
-            PoolMsg::Drain => {
-                state.draining = true;
-                for slot in state.slots.values() {
-                    slot.drain.cancel();
-                }
+            PoolMsg::Drain => state.drain(),
+            PoolMsg::Empty(reply) => {
+                state.drain();
+                state.waiting.push(reply);
+            }
+        }
+        if state.slots.is_empty() {
+            for waiting in state.waiting.drain(..) {
+                // Whoever asked may have lost patience.
+                let _ = waiting.send(());
             }
         }
         Ok(())
@@ -208,6 +218,13 @@ impl Actor for StagePool {
 }
 
 impl PoolState {
+    fn drain(&mut self) {
+        self.draining = true;
+        for slot in self.slots.values() {
+            slot.drain.cancel();
+        }
+    }
+
     async fn accept(
         &mut self,
         assignment: Assignment,

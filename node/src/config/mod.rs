@@ -33,6 +33,9 @@ use self::problem::{Problem, Problems};
 use self::secrets::Secrets;
 use self::sections::ClusterConfig;
 
+pub use self::sections::StorageKind;
+pub use self::values::Role;
+
 /// Where a configuration file is looked for when none is named.
 const USUAL_FILES: [&str; 2] = ["cluster.toml", "/etc/parkhang/cluster.toml"];
 
@@ -101,6 +104,19 @@ impl Loaded {
             secrets,
             settings,
             problems,
+        })
+    }
+
+    /// The folder of what this node keeps for itself.
+    pub fn state_dir(&self) -> PathBuf {
+        self.config.node.state_dir.clone().unwrap_or_else(|| {
+            if nix::unistd::geteuid().is_root() {
+                return PathBuf::from("/var/lib/parkhang");
+            }
+            let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
+            std::env::var_os("XDG_DATA_HOME")
+                .map_or_else(|| home().join(".local/share"), PathBuf::from)
+                .join("parkhang")
         })
     }
 

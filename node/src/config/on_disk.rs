@@ -20,6 +20,7 @@ pub fn findings(config: &ClusterConfig, now: UnixTime) -> Vec<Finding> {
 fn folders(config: &ClusterConfig) -> Vec<Finding> {
     let folders = [
         ("node.state_dir", &config.node.state_dir),
+        ("pages.folder", &config.pages.folder),
         ("storage.folder", &config.storage.folder),
         ("storage.cache.folder", &config.storage.cache.folder),
     ];

@@ -21,6 +21,7 @@ pub struct ClusterConfig {
     pub cluster: Cluster,
     pub orchestrator: Orchestrator,
     pub state: State,
+    pub pages: Pages,
     pub storage: Storage,
     pub telemetry: Telemetry,
     pub health: Health,
@@ -137,6 +138,15 @@ pub struct State {
     pub database_url_file: Option<PathBuf>,
     /// Without a database URL, run a private Postgres on this machine.
     pub embedded: bool,
+}
+
+/// Where the scans are.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pages {
+    /// Holds a folder of images per volume, named `W-I`; the same on every node that reads scans, and where jobs are made.
+    #[serde(with = "optional")]
+    pub folder: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -15,6 +15,16 @@ pub enum Role {
     Gpu,
 }
 
+impl Role {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Orchestrator => "orchestrator",
+            Self::Cpu => "cpu",
+            Self::Gpu => "gpu",
+        }
+    }
+}
+
 /// A host, by name or address, and a port: `gpu-1.example:7400`, `10.0.0.7:7400`, `[::1]:7400`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]

@@ -12,6 +12,7 @@ mod cluster_setup;
 mod commands;
 mod deploy;
 mod interrupted;
+mod nodes;
 mod repeated;
 mod sample;
 mod support;

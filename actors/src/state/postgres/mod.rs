@@ -3,6 +3,7 @@
 //! Rows are decided in Rust by the same pure functions as in the memory store, under row locks taken in the order of
 //! task ids. Lost connections and refused statements are [`StateError::Unavailable`]: every method can be repeated.
 
+mod changes;
 mod commit;
 mod database;
 mod error;
@@ -22,6 +23,7 @@ use sqlx::migrate::Migrator;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection};
 
+pub use changes::JobChanges;
 pub(super) use database::create_database;
 pub use leadership::{Leadership, LeadershipTimings};
 
@@ -84,6 +86,11 @@ impl PostgresStore {
             options,
             epoch: None,
         })
+    }
+
+    /// Hears of jobs that other processes create or change, from now on.
+    pub async fn job_changes(&self) -> Result<JobChanges, StateError> {
+        JobChanges::listen(&self.pool).await
     }
 
     /// Waits until this process leads among all that call this on the database. `holder` names it for operators.

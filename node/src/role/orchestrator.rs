@@ -1,0 +1,89 @@
+//! The role orchestrator: waits until it leads, leads until it is succeeded, and waits again.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use parkhang_actors::cluster::{NodeName, RemotePools, RemotePoolsConfig};
+use parkhang_actors::orchestrator::{OrchestratorConfig, OrchestratorHandle};
+use parkhang_actors::state::{JobChanges, Leadership, LeadershipTimings, PostgresStore};
+use tracing::{info, warn};
+
+use super::stop::StopOrders;
+use super::{announce, join, services};
+use crate::config::Loaded;
+
+pub async fn run(loaded: &Loaded) -> Result<ExitCode> {
+    let mut stop = StopOrders::listen()?;
+    let node = join::node_name(loaded)?;
+    let database = services::database(loaded).await?;
+    let cluster = join::join(loaded, &node, true).await?;
+    let listens = cluster.local_addr().context("the orchestrator does not listen")?;
+    announce(node.as_str(), &format!("orchestrator listening on {listens}"));
+    let reigns = async {
+        loop {
+            let timings = &loaded.config.orchestrator.leadership;
+            let timings = LeadershipTimings {
+                silence: timings.idle_session,
+                interval: timings.renew,
+            };
+            match database.store.lead(node.as_str(), timings).await {
+                Ok(leadership) => reign(loaded, &node, &database.store, leadership).await?,
+                Err(error) => {
+                    warn!(%error, "cannot stand for the leadership now");
+                    tokio::time::sleep(loaded.config.orchestrator.leadership.standby_retry).await;
+                }
+            }
+        }
+    };
+    tokio::select! {
+        () = stop.next() => info!("stopping; running work goes on under the next leader"),
+        end = reigns => return end,
+        () = cluster.ended() => bail!("the cluster transport ended"),
+    }
+    cluster.leave().await;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Orchestrates until another leads.
+async fn reign(
+    loaded: &Loaded,
+    node: &NodeName,
+    store: &PostgresStore,
+    leadership: Leadership,
+) -> Result<()> {
+    let section = &loaded.config.orchestrator;
+    let mut config = OrchestratorConfig::new(Arc::new(store.led_by(&leadership)));
+    config.lease = loaded.config.cluster.lease;
+    config.full_pass = section.full_pass;
+    config.max_interruptions = i32::try_from(section.max_interruptions).unwrap_or(i32::MAX);
+    let orchestrator = OrchestratorHandle::start(config).await?;
+    let pools = RemotePools::start(RemotePoolsConfig::new(
+        node.clone(),
+        orchestrator.clone(),
+        leadership.epoch(),
+    ))
+    .await?;
+    let changes = store.job_changes().await.context("cannot hear of new jobs")?;
+    tokio::select! {
+        () = leadership.lost() => warn!("another orchestrator leads; standing by"),
+        () = pools.ended() => bail!("the pools of other nodes are out of reach"),
+        () = wake_on_changes(changes, &orchestrator) => {}
+    }
+    pools.stop().await;
+    orchestrator.stop().await;
+    Ok(())
+}
+
+/// Ends when the database cannot be listened to any more; the leadership is lost with it.
+async fn wake_on_changes(mut changes: JobChanges, orchestrator: &OrchestratorHandle) {
+    loop {
+        match changes.next().await {
+            Ok(()) => orchestrator.wake(),
+            Err(error) => {
+                warn!(%error, "cannot hear of new jobs");
+                return;
+            }
+        }
+    }
+}

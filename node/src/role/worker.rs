@@ -1,0 +1,62 @@
+//! The roles cpu and gpu: pools of stages that an orchestrator elsewhere gives work to.
+
+use std::collections::HashMap;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Result, bail};
+use parkhang_actors::cluster::RemoteOrchestrator;
+use parkhang_actors::domain::Hardware;
+use parkhang_actors::supervisor::{NodeConfig, NodeSupervisor};
+use parkhang_actors::telemetry::ProgressBoard;
+use tracing::{info, warn};
+
+use super::stop::StopOrders;
+use super::{announce, join, services};
+use crate::config::{Loaded, Role};
+
+pub async fn run(loaded: &Loaded) -> Result<ExitCode> {
+    let mut stop = StopOrders::listen()?;
+    let node = join::node_name(loaded)?;
+    let registry = Arc::new(services::stages(loaded).await?);
+    let cluster = join::join(loaded, &node, false).await?;
+    let orchestrator = RemoteOrchestrator::start(node.clone(), super::SCOPE).await?;
+    let supervisor = NodeSupervisor::start(NodeConfig {
+        name: node.to_string(),
+        slots: slots(loaded),
+        registry,
+        progress: Arc::new(ProgressBoard::default()),
+        control_plane: Arc::new(orchestrator.clone()),
+        force: false,
+    })
+    .await?;
+    announce(node.as_str(), &super::roles(loaded));
+
+    tokio::select! {
+        () = stop.next() => {}
+        () = cluster.ended() => bail!("the cluster transport ended"),
+        () = orchestrator.ended() => bail!("the link to the orchestrator ended"),
+        () = supervisor.ended() => bail!("the stages keep failing; the node gives up"),
+    }
+    let deadline = loaded.config.node.drain_deadline;
+    info!(?deadline, "stopping at the next checkpoints");
+    tokio::select! {
+        () = supervisor.drain() => info!("all work is handed back"),
+        () = tokio::time::sleep(deadline) => warn!("work is left to its leases: the time to drain is over"),
+        () = stop.next() => warn!("work is left to its leases: stopped at once"),
+    }
+    supervisor.stop().await;
+    orchestrator.stop().await;
+    cluster.leave().await;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn slots(loaded: &Loaded) -> HashMap<Hardware, usize> {
+    let node = &loaded.config.node;
+    let of_role = |role: &Role| match role {
+        Role::Cpu => Some((Hardware::Cpu, node.slots.cpu)),
+        Role::Gpu => Some((Hardware::Gpu, node.slots.gpu)),
+        Role::Orchestrator => None,
+    };
+    node.roles.iter().filter_map(of_role).collect()
+}

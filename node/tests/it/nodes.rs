@@ -1,0 +1,183 @@
+//! A cluster of real processes on one machine, over mutual TLS.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::support::{assert_same_files, finish, node, small_page};
+
+const JOB: &str = "press";
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Scans, certificates and state of a cluster; gone with the test.
+struct Site {
+    folder: tempfile::TempDir,
+}
+
+impl Site {
+    fn with_volumes(volumes: u8, pages: u8) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        // The private Postgres may run as another user, who must come through here.
+        std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
+        for volume in 0..volumes {
+            let scans = folder.path().join(format!("scans/W1-I{volume}"));
+            std::fs::create_dir_all(&scans).unwrap();
+            for number in 0..pages {
+                let mut page = small_page();
+                page.extend([volume, number]);
+                std::fs::write(scans.join(format!("page{number:02}.tif")), page).unwrap();
+            }
+        }
+        let site = Self { folder };
+        let tls = site.path("tls");
+        let tls = tls.to_str().unwrap();
+        finish(node(["tls", "init", tls])).exits(0);
+        finish(node(["tls", "issue", tls, "all", "--host", "127.0.0.1"])).exits(0);
+        site
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// `node` with the settings that all processes of the site share.
+    fn command<const N: usize>(&self, arguments: [&str; N]) -> Command {
+        let mut command = node(arguments);
+        command.current_dir(self.folder.path());
+        for (key, value) in [
+            ("cluster.listen", "127.0.0.1:0".to_owned()),
+            ("cluster.cookie_file", self.shown("tls/cookie")),
+            ("cluster.tls.ca_file", self.shown("tls/ca.pem")),
+            ("cluster.tls.certificate_file", self.shown("tls/all.pem")),
+            ("cluster.tls.key_file", self.shown("tls/all.key")),
+            ("node.state_dir", self.shown("state")),
+            ("pages.folder", self.shown("scans")),
+            ("storage.folder", self.shown("artifacts")),
+            ("job.checkpoint_pages", "2".to_owned()),
+            ("cluster.heartbeat", "5s".to_owned()),
+            ("cluster.lease", "15s".to_owned()),
+        ] {
+            command.arg("--set").arg(format!("{key}={value}"));
+        }
+        command
+    }
+
+    fn shown(&self, name: &str) -> String {
+        self.path(name).to_str().unwrap().to_owned()
+    }
+
+    fn status(&self) -> Value {
+        finish(self.command(["job", "status", JOB, "--json"])).json()
+    }
+}
+
+/// A node; killed when dropped.
+struct Node {
+    child: Child,
+    ready: String,
+}
+
+impl Node {
+    fn start(site: &Site, role: &str, orchestrators: &[&str]) -> Self {
+        let mut command = site.command(["--role", role]);
+        command
+            .arg("--set")
+            .arg(format!("cluster.orchestrators={}", orchestrators.join(",")))
+            .arg("--set")
+            .arg(format!("node.name={}", role.replace(',', "-")))
+            .stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut ready = String::new();
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut ready)
+            .unwrap();
+        assert!(ready.starts_with("READY "), "{role}: {ready:?}");
+        Self { child, ready }
+    }
+
+    /// Where an orchestrator listens.
+    fn address(&self) -> &str {
+        self.ready.rsplit(' ').next().unwrap().trim()
+    }
+
+    fn name(&self) -> &str {
+        self.ready.split(' ').nth(1).unwrap()
+    }
+
+    fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        // Killed already is as good.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[track_caller]
+fn wait_until(what: &str, condition: impl Fn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < deadline, "waited too long until {what}");
+    }
+}
+
+fn undisturbed(site: &Site) -> PathBuf {
+    let out = site.path("undisturbed");
+    let mut command = node([
+        "ocr",
+        "--job",
+        JOB,
+        "--config",
+        "checkpoint_pages=2",
+        "--export",
+        "text",
+    ]);
+    command.arg(site.path("scans")).arg("--out").arg(&out);
+    finish(command).exits(0);
+    out
+}
+
+fn runs_at(status: &Value, worker: &str) -> bool {
+    let tasks = status["tasks"].as_array().unwrap();
+    let workers = tasks.iter().filter_map(|task| task["worker"].as_str());
+    workers.into_iter().any(|name| name.starts_with(worker))
+}
+
+fn assert_finished(site: &Site, result: &Path) {
+    let status = finish(site.command(["job", "status", JOB, "--wait", "--json"]))
+        .exits(0)
+        .json();
+    assert_eq!(status["status"], "completed", "{status:#}");
+    assert_same_files(&site.path("artifacts/jobs"), &result.join("jobs"));
+}
+
+#[test]
+fn a_job_survives_the_death_of_a_node_and_of_the_orchestrator() {
+    let site = Site::with_volumes(3, 4);
+    let first = Node::start(&site, "orchestrator", &["127.0.0.1:1"]);
+    let second = Node::start(&site, "orchestrator", &["127.0.0.1:1"]);
+    let orchestrators = [first.address(), second.address()];
+    let doomed = Node::start(&site, "cpu,gpu", &orchestrators);
+    let survivor = Node::start(&site, "cpu,gpu", &orchestrators);
+
+    let created = finish(site.command(["job", "create", JOB])).exits(0);
+    assert_eq!(created.stdout, "press: 3 volumes\n");
+    wait_until("a stage ran on the node that will die", || {
+        runs_at(&site.status(), doomed.name())
+    });
+    doomed.kill();
+    first.kill();
+    wait_until("a stage ran on the node that is left", || {
+        runs_at(&site.status(), survivor.name())
+    });
+    assert_finished(&site, &undisturbed(&site));
+}
