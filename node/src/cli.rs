@@ -87,7 +87,7 @@ pub struct OcrArgs {
     /// Set a key of the job configuration; may be repeated. See `docs/config.md`.
     #[arg(long = "config", value_name = "KEY=VALUE")]
     pub config: Vec<String>,
-    /// Read only the first N pages of each volume.
+    /// Read only the first N pages of each volume; its results then hold these pages alone.
     #[arg(long, value_name = "N")]
     pub limit: Option<usize>,
     /// Say what would be done, and do nothing.
@@ -96,7 +96,7 @@ pub struct OcrArgs {
     /// Print the summary as JSON on standard output.
     #[arg(long)]
     pub json: bool,
-    /// Formats to export when the job is done.
+    /// Formats to export when the job is done, separated by commas.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Format::Text, Format::Html])]
     pub export: Vec<Format>,
     /// Name of the job, part of every artifact key.
@@ -143,12 +143,16 @@ pub struct EvalArgs {
     /// Readings to score: an output folder of `node ocr`. Without it the folder is read now, into a temporary place.
     #[arg(long, value_name = "OUT")]
     pub results: Option<PathBuf>,
+    /// Model bundle to use instead of a shipped one; may be given twice.
     #[arg(long, value_name = "DIR")]
     pub model: Vec<PathBuf>,
+    /// Where networks run: cpu, wgpu or cuda.
     #[arg(long, default_value = "cpu")]
     pub device: String,
+    /// Set a key of the job configuration; may be repeated. See `docs/config.md`.
     #[arg(long = "config", value_name = "KEY=VALUE")]
     pub config: Vec<String>,
+    /// Print every count as JSON.
     #[arg(long)]
     pub json: bool,
     /// Score only the first N pages.

@@ -68,6 +68,19 @@ pub fn discover_volumes(
     Ok(found)
 }
 
+/// Folders of images inside the volumes' own folders. They belong to no volume, which whoever put them there may not know.
+pub fn folders_left_out(volumes: &[VolumeFolder]) -> Vec<PathBuf> {
+    let mut left_out: Vec<PathBuf> = volumes
+        .iter()
+        .filter_map(|found| std::fs::read_dir(&found.folder).ok())
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.is_dir() && has_images(path).unwrap_or(false))
+        .collect();
+    left_out.sort();
+    left_out
+}
+
 fn volume_folders(root: &Path) -> Result<Vec<PathBuf>, DiscoverError> {
     let io = |source| DiscoverError::Io {
         path: root.to_owned(),
@@ -256,6 +269,18 @@ mod tests {
         assert_eq!(id("/my scans/vol 1"), "my_scans-vol_1");
         let explicit = volume_id(Path::new("/a/b"), Some("W1"), Some("I2")).unwrap();
         assert_eq!(explicit.to_string(), "W1-I2");
+    }
+
+    #[test]
+    fn images_below_a_volume_are_told_of() {
+        let root = tempfile::tempdir().unwrap();
+        for name in ["W1-I1/a.jpg", "W1-I1/more/b.jpg", "W1-I1/notes/x.txt"] {
+            touch(root.path().join(name));
+        }
+        let volumes = discover_volumes(&[root.path().to_owned()], None, None).unwrap();
+        let left_out = folders_left_out(&volumes);
+        assert_eq!(left_out.len(), 1);
+        assert!(left_out[0].ends_with("W1-I1/more"));
     }
 
     #[tokio::test]

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use crate::domain::{ErrorCategory, VolumeId};
 
 pub use bdrc::{BdrcArchive, ManifestError, VolumeManifest, VolumeVersion};
-pub use folder::{DiscoverError, FolderSource, VolumeFolder, discover_volumes};
+pub use folder::{DiscoverError, FolderSource, VolumeFolder, discover_volumes, folders_left_out};
 pub use library::LibraryFolder;
 pub use read_ahead::read_ahead;
 

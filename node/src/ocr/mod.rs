@@ -10,8 +10,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use parkhang_actors::domain::{JobConfig, Pipeline, StageName};
-use parkhang_actors::pages::{FolderSource, PageSource, VolumeFolder, discover_volumes};
+use parkhang_actors::pages::{FolderSource, PageSource, VolumeFolder, discover_volumes, folders_left_out};
 use parkhang_actors::stage::ocr_pipeline;
+use serde_json::json;
 
 use crate::cli::OcrArgs;
 use crate::config::job_defaults;
@@ -25,6 +26,12 @@ pub async fn run(arguments: OcrArgs) -> Result<ExitCode> {
         arguments.w_id.as_deref(),
         arguments.i_id.as_deref(),
     )?;
+    for folder in folders_left_out(&volumes) {
+        eprintln!(
+            "warning: {} is left out: the folder above it holds images and is one volume",
+            folder.display()
+        );
+    }
     let mut pairs: Vec<String> = arguments.config.clone();
     pairs.extend(arguments.workers.map(|workers| format!("workers={workers}")));
     pairs.extend(arguments.limit.map(|limit| format!("limit={limit}")));
@@ -33,7 +40,7 @@ pub async fn run(arguments: OcrArgs) -> Result<ExitCode> {
         .context("--config")?;
     let pipeline = select_stages(arguments.stages.as_deref())?;
     if arguments.dry_run {
-        return dry_run(&volumes, &pipeline, &config).await;
+        return dry_run(&volumes, &pipeline, &config, arguments.json).await;
     }
     let options = SessionOptions {
         out: arguments.out,
@@ -88,20 +95,40 @@ fn select_stages(range: Option<&str>) -> Result<Pipeline> {
     Ok(Pipeline::new(all.stages()[first..=last].to_vec())?)
 }
 
-async fn dry_run(volumes: &[VolumeFolder], pipeline: &Pipeline, config: &JobConfig) -> Result<ExitCode> {
+async fn dry_run(
+    volumes: &[VolumeFolder],
+    pipeline: &Pipeline,
+    config: &JobConfig,
+    json: bool,
+) -> Result<ExitCode> {
     let source = FolderSource::new(volumes.iter().cloned());
     let stages: Vec<&str> = pipeline.stages().iter().map(StageName::as_str).collect();
-    let mut total = 0;
+    let mut planned = Vec::new();
     for found in volumes {
-        let mut pages = source.pages(&found.volume).await?.len();
-        if config.limit > 0 {
-            pages = pages.min(config.limit);
-        }
-        total += pages;
+        let pages = source.pages(&found.volume).await?.len();
+        let limit = if config.limit > 0 {
+            config.limit
+        } else {
+            usize::MAX
+        };
+        planned.push((found, pages.min(limit)));
+    }
+    if json {
+        let volumes: Vec<_> = planned
+            .iter()
+            .map(|(found, pages)| {
+                json!({"volume": found.volume.to_string(), "pages": pages, "folder": found.folder})
+            })
+            .collect();
+        println!("{:#}", json!({"stages": stages, "volumes": volumes}));
+        return Ok(ExitCode::SUCCESS);
+    }
+    for (found, pages) in &planned {
         println!("{}\t{pages} pages\t{}", found.volume, found.folder.display());
     }
+    let total: usize = planned.iter().map(|(_, pages)| pages).sum();
     println!(
-        "{} volumes, {total} pages; stages {}",
+        "volumes: {}, pages: {total}, stages: {}",
         volumes.len(),
         stages.join(", ")
     );

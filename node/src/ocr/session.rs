@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use chrono::Utc;
+use parkhang_actors::artifact::{ArtifactLayout, ErrorRow, read_table};
 use parkhang_actors::domain::{Hardware, Job, JobConfig, NewJob, Pipeline, Position, Task, TaskStatus};
 use parkhang_actors::orchestrator::{
     JobEnd, MAX_INTERRUPTIONS, OrchestratorConfig, OrchestratorHandle, release_abandoned_leases,
@@ -17,7 +18,7 @@ use parkhang_actors::policy::transition::Event;
 use parkhang_actors::runner::CpuPool;
 use parkhang_actors::stage::{ModelSet, StageRegistry, StageServices};
 use parkhang_actors::state::{Change, Expected, Outcome};
-use parkhang_actors::storage::LocalStore;
+use parkhang_actors::storage::{ArtifactStore, LocalStore};
 use parkhang_actors::supervisor::{NodeConfig, NodeSupervisor};
 use parkhang_actors::telemetry::ProgressBoard;
 use tokio_util::sync::CancellationToken;
@@ -25,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use super::output::OutputFolder;
 use super::progress::ProgressDisplay;
 use super::state::{self, State};
-use super::summary::{Summary, VolumeSummary};
+use super::summary::{FailedPage, Summary, VolumeSummary};
 use crate::networks;
 
 /// Tries that a volume may fail.
@@ -215,6 +216,7 @@ impl Session {
                 pages_read: stages().map(|progress| progress.succeeded).max().unwrap_or(0),
                 // Pages for which no stage had anything to do.
                 pages_skipped: stages().map(|progress| progress.skipped).min().unwrap_or(0),
+                failed_pages: self.failed_pages(&job, &task).await?,
                 results: store.volume_results(task.id).await?,
                 error: task.last_error.filter(|_| failed).map(|error| error.to_string()),
             });
@@ -229,6 +231,26 @@ impl Session {
             out: self.output.path().to_owned(),
             exported: Vec::new(),
         })
+    }
+
+    /// What the stages' tables of errors say; a stage that has not ended has none.
+    async fn failed_pages(&self, job: &Job, task: &Task) -> Result<Vec<FailedPage>> {
+        let store = LocalStore::open(self.output.path()).await?;
+        let layout = ArtifactLayout::bdrc_v2(&job.key).volume(&task.volume);
+        let mut failed = Vec::new();
+        for stage in job.pipeline.stages() {
+            let key = layout.errors(stage);
+            if store.head(&key).await?.is_none() {
+                continue;
+            }
+            let errors = read_table::<ErrorRow>(&store, &key).await?;
+            failed.extend(errors.rows.into_iter().map(|row| FailedPage {
+                page: row.image_name,
+                stage: stage.to_string(),
+                error: row.message,
+            }));
+        }
+        Ok(failed)
     }
 }
 

@@ -7,6 +7,14 @@ use comfy_table::{Cell, CellAlignment, Table};
 use parkhang_actors::domain::{JobStatus, VolumeResults};
 use serde::Serialize;
 
+/// A page that a stage gave up on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FailedPage {
+    pub page: String,
+    pub stage: String,
+    pub error: String,
+}
+
 /// One volume of the summary.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct VolumeSummary {
@@ -16,8 +24,12 @@ pub struct VolumeSummary {
     pub pages_read: u64,
     pub pages_skipped: u64,
     pub results: Option<VolumeResults>,
+    pub failed_pages: Vec<FailedPage>,
     pub error: Option<String>,
 }
+
+/// Failed pages of a volume that the table lists; JSON has them all.
+const NAMED_FAILURES: usize = 20;
 
 /// The end of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -95,6 +107,17 @@ impl Summary {
             if let Some(error) = &volume.error {
                 text += &format!("{}: {error}\n", volume.volume);
             }
+            for failed in volume.failed_pages.iter().take(NAMED_FAILURES) {
+                let FailedPage { page, stage, error } = failed;
+                text += &format!("{} {page}, {stage}: {error}\n", volume.volume);
+            }
+            let unnamed = volume.failed_pages.len().saturating_sub(NAMED_FAILURES);
+            if unnamed > 0 {
+                text += &format!(
+                    "{}: {unnamed} more pages failed, see errors.parquet\n",
+                    volume.volume
+                );
+            }
         }
         let read: u64 = self.volumes.iter().map(|volume| volume.pages_read).sum();
         let skipped: u64 = self.volumes.iter().map(|volume| volume.pages_skipped).sum();
@@ -138,6 +161,7 @@ mod tests {
             pages_read: 3,
             pages_skipped: 0,
             results: Some(results),
+            failed_pages: Vec::new(),
             error: None,
         };
         Summary {
@@ -158,6 +182,28 @@ mod tests {
         assert_eq!(summary(JobStatus::Completed, 1, false).exit_code(), 1);
         assert_eq!(summary(JobStatus::Failed, 0, false).exit_code(), 1);
         assert_eq!(summary(JobStatus::Running, 0, true).exit_code(), 130);
+    }
+
+    #[test]
+    fn failed_pages_are_named_up_to_a_number() {
+        let mut summary = summary(JobStatus::Completed, 22, false);
+        summary.volumes[0].failed_pages = (0..22)
+            .map(|number| FailedPage {
+                page: format!("p{number}"),
+                stage: "line_detection".into(),
+                error: "the JPEG data ends too early".into(),
+            })
+            .collect();
+        let text = summary.table();
+        assert!(
+            text.contains("W1-I1 p19, line_detection: the JPEG data ends too early\n"),
+            "{text}"
+        );
+        assert!(!text.contains("p20,"), "{text}");
+        assert!(
+            text.contains("W1-I1: 2 more pages failed, see errors.parquet\n"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -43,6 +43,8 @@ fn bad_scans_are_named_and_the_good_one_is_read() {
     let (desk, mut bad) = desk();
     let run = desk.read(&["--export", "text,html"]).exits(1);
     assert_eq!(run.json()["volumes"][0]["results"]["nb_errors"], bad.len());
+    let failed = run.json()["volumes"][0]["failed_pages"].clone();
+    assert_eq!(failed.as_array().unwrap().len(), bad.len());
 
     let layout = desk.layout();
     let stage = "line_detection".to_owned().try_into().unwrap();

@@ -7,13 +7,12 @@ use crate::support::{Desk, finish, node, rows};
 #[test]
 fn a_dry_run_says_what_would_be_done_and_does_nothing() {
     let desk = Desk::with_pages(3);
-    let run = desk.read(&["--dry-run", "--limit", "2"]).exits(0);
-    assert!(run.stdout.contains("W1-I1\t2 pages"), "{}", run.stdout);
-    assert!(
-        run.stdout
-            .contains("line_detection, line_extraction, ocr, reduce"),
-        "{}",
-        run.stdout
+    let plan = desk.read(&["--dry-run", "--limit", "2"]).exits(0).json();
+    assert_eq!(plan["volumes"][0]["volume"], "W1-I1");
+    assert_eq!(plan["volumes"][0]["pages"], 2);
+    assert_eq!(
+        plan["stages"],
+        serde_json::json!(["line_detection", "line_extraction", "ocr", "reduce"])
     );
     assert!(!desk.out().exists());
 }
