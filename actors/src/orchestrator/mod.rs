@@ -5,13 +5,15 @@
 mod actor;
 mod delivery;
 mod executor;
+mod handle;
+mod members;
 mod mirror;
 mod reconcile;
 mod verdict;
 
-pub use actor::{
+pub use executor::{AssignReply, Executor};
+pub use handle::{
     JobEnd, MAX_INTERRUPTIONS, OrchestratorConfig, OrchestratorHandle, Recording, Report, Unrecorded,
 };
-pub use executor::{AssignReply, Executor};
 pub use mirror::{Mirror, MirrorGone};
 pub use reconcile::release_abandoned_leases;

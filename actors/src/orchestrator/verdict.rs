@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use super::actor::Report;
+use super::handle::Report;
 use crate::domain::{Fence, StageName, StageRun, StageRunStatus};
 use crate::policy::placement::lost_lease;
 use crate::policy::retry;
