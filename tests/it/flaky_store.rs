@@ -1,14 +1,17 @@
 //! A state store that refuses some commits after its first, as a database does that is being restarted.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use parkhang_actors::domain::{
-    Job, JobId, JobKey, JobStatus, NewJob, StageRun, Task, TaskId, VolumeId, VolumeResults,
+    Job, JobId, JobKey, JobStatus, NewJob, StageName, StageRun, Task, TaskId, VolumeId, VolumeResults,
+    WorkerId,
 };
-use parkhang_actors::state::{Change, Heartbeat, MemoryStore, Outcome, StateError, StateStore};
+use parkhang_actors::state::{
+    Change, Heartbeat, Leases, MemoryStore, Outcome, Ready, StateError, StateStore,
+};
 
 #[derive(Debug)]
 pub(crate) struct FlakyStore {
@@ -82,8 +85,20 @@ impl StateStore for FlakyStore {
         self.inner.task(id).await
     }
 
-    async fn open_tasks(&self) -> Result<Vec<(Task, Arc<Job>)>, StateError> {
-        self.inner.open_tasks().await
+    async fn leases(&self, now: DateTime<Utc>) -> Result<Leases, StateError> {
+        self.inner.leases(now).await
+    }
+
+    async fn leased_to(&self, worker: &WorkerId) -> Result<Vec<Task>, StateError> {
+        self.inner.leased_to(worker).await
+    }
+
+    async fn ready_tasks(
+        &self,
+        room: &BTreeMap<StageName, usize>,
+        now: DateTime<Utc>,
+    ) -> Result<Ready, StateError> {
+        self.inner.ready_tasks(room, now).await
     }
 
     async fn renew_leases(&self, beats: &[Heartbeat]) -> Result<Vec<bool>, StateError> {

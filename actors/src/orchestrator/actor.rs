@@ -12,7 +12,8 @@ use super::executor::Executor;
 use super::handle::{OrchestratorConfig, Recording, Report};
 use super::members::Members;
 use super::mirror::Mirror;
-use super::reconcile::{Pass, PassError, PassLimits, reconcile};
+use super::plan::PassLimits;
+use super::reconcile::{Pass, PassError, reconcile};
 use super::verdict::change_for;
 use crate::domain::{Fence, WorkerId};
 use crate::policy::placement::lost_lease;
@@ -162,6 +163,7 @@ impl OrchestratorState {
                 if pass.progressed || !pass.settled.is_empty() {
                     self.announce();
                 }
+                self.woken |= pass.ended > 0;
                 if let Some(delay) = pass.next_due.and_then(|due| until(due, Utc::now())) {
                     myself.send_after(delay, || OrchestratorMsg::Wake);
                 }
@@ -205,8 +207,9 @@ impl OrchestratorState {
     fn record(&self, report: Report, reply: RpcReplyPort<Recording>, myself: &ActorRef<OrchestratorMsg>) {
         let (store, mirror, myself) = (self.config.store.clone(), self.mirror.clone(), myself.clone());
         let max_interruptions = self.config.max_interruptions;
+        let jitter = rand::random_range(-1.0..=1.0);
         tokio::spawn(async move {
-            let recording = match change_for(&store, report, max_interruptions, Utc::now()).await {
+            let recording = match change_for(&*store, report, max_interruptions, jitter, Utc::now()).await {
                 Ok(change) => match mirror.commit(change).await {
                     Ok(Outcome::Applied(_)) => Recording::Recorded,
                     Ok(Outcome::Fenced(_)) => {
@@ -260,16 +263,14 @@ impl OrchestratorState {
         let (store, mirror, myself) = (self.config.store.clone(), self.mirror.clone(), myself.clone());
         let max_interruptions = self.config.max_interruptions;
         tokio::spawn(async move {
-            let open = match store.open_tasks().await {
-                Ok(open) => open,
+            let held = match store.leased_to(&worker).await {
+                Ok(held) => held,
                 // The leases run out by themselves.
                 Err(error) => return warn!(%error, "cannot end the leases of a dead pool"),
             };
-            let held = open
-                .iter()
-                .filter(|(task, _)| task.lease.as_ref().is_some_and(|lease| lease.worker == worker));
             let changes = held
-                .map(|(task, _)| Change::new(Expected::of(task), lost_lease(task, max_interruptions)))
+                .iter()
+                .map(|task| Change::new(Expected::of(task), lost_lease(task, max_interruptions)))
                 .collect();
             // Both fail only when the orchestrator has stopped.
             let _ = mirror.commit_all(changes).await;

@@ -8,6 +8,7 @@ mod executor;
 mod handle;
 mod members;
 mod mirror;
+mod plan;
 mod reconcile;
 mod verdict;
 

@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use chrono::{DateTime, Duration, Utc};
-use tracing::{debug, info, warn};
+use chrono::{DateTime, Utc};
+use tracing::info;
 
 use super::executor::Executor;
 use super::mirror::{Mirror, MirrorGone};
-use crate::domain::{Job, JobId, Task, TaskId, TaskStatus};
-use crate::policy::placement::{self, Decision, Pool};
-use crate::policy::transition::Event;
+use super::plan::{PassLimits, Plan};
+use crate::domain::{Job, JobId, TaskStatus, WorkerId};
+use crate::policy::placement::{self, Pool};
 use crate::stage::Assignment;
 use crate::state::{Change, Expected, Outcome, StateError, StateStore};
 
@@ -30,15 +30,10 @@ pub(super) struct Pass {
     pub next_due: Option<DateTime<Utc>>,
     /// Jobs that this pass completed or failed.
     pub settled: Vec<Job>,
-    /// Something was written, so another pass may find more to do.
+    /// Something was written.
     pub progressed: bool,
-}
-
-/// Limits of a pass.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct PassLimits {
-    pub lease: Duration,
-    pub max_interruptions: i32,
+    /// Leases that were found to have run out: their tasks wait again, for the next pass.
+    pub ended: usize,
 }
 
 /// `assign` hands a written lease to its pool; it must not wait for the answer.
@@ -50,7 +45,6 @@ pub(super) async fn reconcile(
     limits: PassLimits,
     now: DateTime<Utc>,
 ) -> Result<Pass, PassError> {
-    let open = store.open_tasks().await?;
     let offers: Vec<Pool> = pools
         .iter()
         .map(|pool| Pool {
@@ -59,52 +53,18 @@ pub(super) async fn reconcile(
             slots: pool.slots(),
         })
         .collect();
-    let decisions = placement::decide(
-        now,
-        open.iter().map(|(task, job)| (task, job.as_ref())),
-        &offers,
-        limits.max_interruptions,
-    );
-    let next_due = placement::next_due(open.iter().map(|(task, _)| task), now);
-    let by_id: HashMap<TaskId, &(Task, Arc<Job>)> = open.iter().map(|entry| (entry.0.id, entry)).collect();
-
-    let mut changes = Vec::new();
-    let mut assignments = Vec::new();
-    for decision in decisions {
-        let (id, event, lessee) = match decision {
-            Decision::End { task, event } => (task, event, None),
-            Decision::Lease { task, stage, worker } => {
-                let event = Event::Leased {
-                    stage,
-                    worker: worker.clone(),
-                    until: now + limits.lease,
-                };
-                (task, event, Some(worker))
+    let mut plan = Plan::make(store.as_ref(), &offers, limits, now).await?;
+    let next_due = plan.next_due;
+    let outcomes = mirror.commit_all(std::mem::take(&mut plan.changes)).await?;
+    let granted = plan.granted(outcomes);
+    let progressed = granted.ended > 0 || !granted.assignments.is_empty();
+    if !granted.assignments.is_empty() {
+        let by_worker: HashMap<&WorkerId, &Arc<dyn Executor>> =
+            pools.iter().map(|pool| (pool.worker(), pool)).collect();
+        for (worker, assignment) in granted.assignments {
+            if let Some(pool) = by_worker.get(&worker) {
+                assign(pool, assignment);
             }
-        };
-        let Some((task, job)) = by_id.get(&id) else {
-            continue;
-        };
-        changes.push(Change::new(Expected::of(task), event));
-        assignments.push(lessee.map(|worker| (job.clone(), worker)));
-    }
-    let outcomes = mirror.commit_all(changes).await?;
-    let mut progressed = false;
-    for (outcome, assignment) in outcomes.into_iter().zip(assignments) {
-        match (outcome, assignment) {
-            (Outcome::Applied(task), Some((job, worker))) => {
-                progressed = true;
-                let pool = pools.iter().find(|pool| *pool.worker() == worker);
-                if let (Some(pool), Some(assignment)) = (pool, assignment_of(task, &job)) {
-                    assign(pool, assignment);
-                }
-            }
-            (Outcome::Applied(task), None) => {
-                progressed = true;
-                warn!(task = %task.id, volume = %task.volume, status = task.status.as_str(), "lease lost");
-            }
-            (Outcome::Fenced(_), _) => debug!("a task moved on while the pass decided"),
-            (Outcome::Illegal(reason), _) => warn!(reason, "the reconciler asked for an illegal transition"),
         }
     }
     let settled = store.settle_jobs(now).await?;
@@ -115,17 +75,7 @@ pub(super) async fn reconcile(
         next_due,
         settled,
         progressed,
-    })
-}
-
-/// What the pool must know of a task that has just been leased.
-fn assignment_of(task: Task, job: &Job) -> Option<Assignment> {
-    Some(Assignment {
-        fence: task.fence()?,
-        lease_until: task.lease?.until,
-        volume: task.volume,
-        job: job.key.clone(),
-        config: Arc::new(job.config.clone()),
+        ended: granted.ended,
     })
 }
 

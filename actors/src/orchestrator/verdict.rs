@@ -1,7 +1,6 @@
 //! From what a pool reports to the change that is written.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
@@ -13,11 +12,13 @@ use crate::policy::transition::Event;
 use crate::stage::StageVerdict;
 use crate::state::{Change, Expected, StateError, StateStore};
 
-/// The change that a verdict means. A failure that will be retried carries the time before which it must not be.
-pub(super) async fn change_for(
-    store: &Arc<dyn StateStore>,
+/// The change that a verdict means. A failure that will be retried carries the time before which it must not be; `jitter`
+/// of -1 to 1 shifts that.
+pub(crate) async fn change_for(
+    store: &dyn StateStore,
     report: Report,
     max_interruptions: i32,
+    jitter: f64,
     now: DateTime<Utc>,
 ) -> Result<Change, StateError> {
     let Report { fence, verdict } = report;
@@ -53,7 +54,7 @@ pub(super) async fn change_for(
                 None => None,
             };
             let attempt = u32::try_from(fence.attempt.0).unwrap_or(1);
-            let delay = retry::backoff(base.unwrap_or(1.0), attempt, rand::random_range(-1.0..=1.0));
+            let delay = retry::backoff(base.unwrap_or(1.0), attempt, jitter);
             let not_before = chrono::Duration::from_std(delay).ok().map(|delay| now + delay);
             Change::new(Expected::Lease(fence), Event::Failed { error, not_before })
         }

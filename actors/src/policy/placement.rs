@@ -1,11 +1,13 @@
-//! What a reconciler pass does: leases that ran out are ended, volumes that keep killing their workers are set aside, and
-//! waiting tasks are matched with free slots.
+//! What a reconciler pass decides: waiting tasks are matched with free slots, and a volume that keeps killing its workers
+//! is set aside.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
 use chrono::{DateTime, Utc};
 
-use crate::domain::{ErrorCategory, Job, StageError, StageName, Task, TaskId, TaskStatus, WorkerId};
+use crate::domain::{ErrorCategory, Job, JobId, StageError, StageName, Task, TaskId, WorkerId};
 use crate::policy::transition::{Event, runnable_stage};
 
 /// A stage pool as the router sees it.
@@ -17,16 +19,69 @@ pub struct Pool {
     pub slots: usize,
 }
 
-/// One thing to do.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Decision {
-    /// The lease ran out; the event is what that means for the task.
-    End { task: TaskId, event: Event },
-    Lease {
-        task: TaskId,
-        stage: StageName,
-        worker: WorkerId,
-    },
+/// Leases in force of one job that a worker holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    pub worker: WorkerId,
+    pub job: JobId,
+    pub leases: usize,
+}
+
+/// A task that a pool shall run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placement {
+    pub task: TaskId,
+    pub stage: StageName,
+    pub worker: WorkerId,
+}
+
+/// Slots that no lease in force takes. They are computed anew each time, so nothing that a dead process held can leak.
+#[derive(Debug, Clone)]
+pub struct FreeSlots<'a> {
+    /// Pools with free slots, the roomiest first, and among equals the first by name.
+    by_stage: HashMap<&'a StageName, BinaryHeap<(usize, Reverse<&'a WorkerId>)>>,
+}
+
+impl<'a> FreeSlots<'a> {
+    pub fn of(pools: &'a [Pool], held: &[Held]) -> Self {
+        let mut taken: HashMap<&WorkerId, usize> = HashMap::with_capacity(held.len());
+        for held in held {
+            *taken.entry(&held.worker).or_default() += held.leases;
+        }
+        let mut by_stage: HashMap<&StageName, Vec<_>> = HashMap::new();
+        for pool in pools {
+            let taken = taken.get(&pool.worker).copied().unwrap_or(0);
+            let free = pool.slots.saturating_sub(taken);
+            if free > 0 {
+                let pools = by_stage.entry(&pool.stage).or_default();
+                pools.push((free, Reverse(&pool.worker)));
+            }
+        }
+        Self {
+            by_stage: by_stage
+                .into_iter()
+                .map(|(stage, pools)| (stage, BinaryHeap::from(pools)))
+                .collect(),
+        }
+    }
+
+    /// How many tasks could begin each stage; stages that are full are left out.
+    pub fn room(&self) -> BTreeMap<StageName, usize> {
+        let stages = self.by_stage.iter();
+        stages
+            .map(|(stage, pools)| ((*stage).clone(), pools.iter().map(|(free, _)| free).sum()))
+            .collect()
+    }
+
+    fn take(&mut self, stage: &StageName) -> Option<&'a WorkerId> {
+        let mut roomiest = self.by_stage.get_mut(stage)?.peek_mut()?;
+        roomiest.0 -= 1;
+        let (left, Reverse(worker)) = *roomiest;
+        if left == 0 {
+            PeekMut::pop(roomiest);
+        }
+        Some(worker)
+    }
 }
 
 /// The stage that the task waits for, if its backoff is over.
@@ -41,49 +96,31 @@ fn stages_to_go(job: &Job, stage: &StageName) -> usize {
     stages.skip_while(|other| *other != stage).count()
 }
 
-/// Decides a pass over the open tasks. Slots are what the pools offer less the leases in force, so nothing a dead
-/// process held can leak. Tasks nearest to their end go first, so that volumes finish instead of piling up half-done;
-/// among equals the older task goes first.
-pub fn decide<'a>(
+/// Gives waiting tasks to free slots. Tasks nearest to their end go first, so that volumes finish instead of piling up
+/// half-done; among equals the older task goes first. Each goes to the roomiest pool of its stage.
+pub fn place<'a>(
     now: DateTime<Utc>,
     tasks: impl IntoIterator<Item = (&'a Task, &'a Job)>,
-    pools: &[Pool],
-    max_interruptions: i32,
-) -> Vec<Decision> {
-    let mut decisions = Vec::new();
-    let mut free: HashMap<&WorkerId, usize> = pools.iter().map(|pool| (&pool.worker, pool.slots)).collect();
-    let mut waiting = Vec::new();
-    for (task, job) in tasks {
-        if let Some(lease) = task.lease.as_ref().filter(|_| task.status == TaskStatus::Running) {
-            if lease.until <= now {
-                decisions.push(Decision::End {
-                    task: task.id,
-                    event: lost_lease(task, max_interruptions),
-                });
-            } else if let Some(slots) = free.get_mut(&lease.worker) {
-                *slots = slots.saturating_sub(1);
-            }
-        } else if let Some(stage) = due_stage(task, job, now) {
-            waiting.push((stages_to_go(job, stage), task.id, stage));
-        }
-    }
+    mut free: FreeSlots<'_>,
+) -> Vec<Placement> {
+    let mut waiting: Vec<(usize, TaskId, &StageName)> = tasks
+        .into_iter()
+        .filter_map(|(task, job)| {
+            let stage = due_stage(task, job, now)?;
+            Some((stages_to_go(job, stage), task.id, stage))
+        })
+        .collect();
     waiting.sort_by_key(|(remaining, task, _)| (*remaining, *task));
-    for (_, task, stage) in waiting {
-        let roomiest = pools
-            .iter()
-            .filter(|pool| pool.stage == *stage)
-            .max_by_key(|pool| (free.get(&pool.worker).copied(), std::cmp::Reverse(&pool.worker)));
-        let Some(pool) = roomiest else { continue };
-        if let Some(slots) = free.get_mut(&pool.worker).filter(|slots| **slots > 0) {
-            *slots -= 1;
-            decisions.push(Decision::Lease {
+    waiting
+        .into_iter()
+        .filter_map(|(_, task, stage)| {
+            Some(Placement {
                 task,
                 stage: stage.clone(),
-                worker: pool.worker.clone(),
-            });
-        }
-    }
-    decisions
+                worker: free.take(stage)?.clone(),
+            })
+        })
+        .collect()
 }
 
 /// What the loss of its worker means for a task: another try, or, after too many in a row, quarantine.
@@ -96,15 +133,6 @@ pub fn lost_lease(task: &Task, max_interruptions: i32) -> Event {
     Event::Quarantined {
         error: StageError::new(task.position.as_str(), ErrorCategory::Poison, message),
     }
-}
-
-/// The earliest time at which a task that is backing off becomes due.
-pub fn next_due<'a>(tasks: impl IntoIterator<Item = &'a Task>, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
-    tasks
-        .into_iter()
-        .filter_map(|task| task.not_before)
-        .filter(|due| *due > now)
-        .min()
 }
 
 #[cfg(test)]

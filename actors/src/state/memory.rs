@@ -1,16 +1,20 @@
+mod index;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
+use self::index::Index;
+use super::backlog::waiting_for;
 use super::change::apply;
-use super::{Change, Heartbeat, Outcome, StateError, StateStore};
+use super::{Change, Heartbeat, Leases, Outcome, Ready, StateError, StateStore};
 use crate::domain::{
-    Generation, Job, JobId, JobKey, JobStatus, NewJob, Position, StageRun, Task, TaskId, TaskStatus,
-    VolumeId, VolumeResults,
+    Generation, Job, JobId, JobKey, JobStatus, NewJob, Position, StageName, StageRun, Task, TaskId,
+    TaskStatus, VolumeId, VolumeResults, WorkerId,
 };
-use crate::policy::transition::{is_finished, is_terminal};
+use crate::policy::transition::is_terminal;
 
 /// A [`StateStore`] that lives as long as the process, for tests. One lock makes every method a transaction.
 #[derive(Debug, Default)]
@@ -26,6 +30,7 @@ struct Tables {
     tasks: BTreeMap<TaskId, Task>,
     stage_runs: HashMap<TaskId, Vec<StageRun>>,
     volume_results: HashMap<TaskId, VolumeResults>,
+    index: Index,
 }
 
 #[derive(Debug)]
@@ -61,11 +66,17 @@ impl Tables {
             if known.insert(volume.clone()) {
                 self.last_task += 1;
                 let task = new_task(TaskId(self.last_task), id, volume.clone(), max_attempts);
-                self.tasks.insert(task.id, task);
+                self.put(task);
                 added += 1;
             }
         }
         added
+    }
+
+    fn put(&mut self, task: Task) {
+        let before = self.tasks.remove(&task.id);
+        self.index.moved(before.as_ref(), &task);
+        self.tasks.insert(task.id, task);
     }
 
     fn record(&mut self, run: StageRun) {
@@ -202,14 +213,63 @@ impl StateStore for MemoryStore {
         Ok(self.tables().tasks.get(&id).cloned())
     }
 
-    async fn open_tasks(&self) -> Result<Vec<(Task, Arc<Job>)>, StateError> {
+    async fn leases(&self, now: DateTime<Utc>) -> Result<Leases, StateError> {
         let tables = self.tables();
-        let open = tables.tasks.values().filter_map(|task| {
-            let job = &tables.jobs.get(&task.job_id)?.job;
-            let is_open = job.status == JobStatus::Running && !is_finished(task, job.config.retry_scope);
-            is_open.then(|| (task.clone(), Arc::clone(job)))
-        });
-        Ok(open.collect())
+        let (held, expired) = tables.index.leases(now);
+        let expired = expired.iter().filter_map(|id| tables.tasks.get(id).cloned());
+        Ok(Leases {
+            held,
+            expired: expired.collect(),
+        })
+    }
+
+    async fn leased_to(&self, worker: &WorkerId) -> Result<Vec<Task>, StateError> {
+        let tables = self.tables();
+        let mut ids = tables.index.leased_to(worker);
+        ids.sort_unstable();
+        Ok(ids
+            .iter()
+            .filter_map(|id| tables.tasks.get(id).cloned())
+            .collect())
+    }
+
+    async fn ready_tasks(
+        &self,
+        room: &BTreeMap<StageName, usize>,
+        now: DateTime<Utc>,
+    ) -> Result<Ready, StateError> {
+        let tables = self.tables();
+        let mut ready = Ready::default();
+        let running = tables.jobs.values().map(|row| &row.job);
+        for job in running.filter(|job| job.status == JobStatus::Running) {
+            let places = room.iter().flat_map(|(stage, room)| {
+                waiting_for(&job.pipeline, stage)
+                    .into_iter()
+                    .zip(std::iter::repeat(room))
+            });
+            for (place, room) in places {
+                let mut found = 0;
+                for id in tables.index.at(job.id, &place) {
+                    let Some(task) = tables.tasks.get(&id) else {
+                        continue;
+                    };
+                    match task.not_before {
+                        _ if is_terminal(task, job.config.retry_scope) => {}
+                        Some(due) if due > now => {
+                            ready.next_due = Some(ready.next_due.map_or(due, |first| first.min(due)));
+                        }
+                        _ if found < *room => {
+                            ready.tasks.push((task.clone(), Arc::clone(job)));
+                            found += 1;
+                        }
+                        _ if place.1 != TaskStatus::Failed => break,
+                        _ => {}
+                    }
+                }
+            }
+        }
+        ready.tasks.sort_by_key(|(task, _)| task.id);
+        Ok(ready)
     }
 
     async fn commit(&self, changes: &[Change], now: DateTime<Utc>) -> Result<Vec<Outcome>, StateError> {
@@ -227,7 +287,7 @@ impl StateStore for MemoryStore {
             };
             let (outcome, run) = apply(task, job, change, now);
             if let Outcome::Applied(after) = &outcome {
-                tables.tasks.insert(id, after.clone());
+                tables.put(after.clone());
                 if let Some(results) = &change.results {
                     tables.volume_results.insert(id, results.clone());
                 }
@@ -242,13 +302,15 @@ impl StateStore for MemoryStore {
 
     async fn renew_leases(&self, beats: &[Heartbeat]) -> Result<Vec<bool>, StateError> {
         let mut tables = self.tables();
+        let Tables { tasks, index, .. } = &mut *tables;
         let renewed = beats.iter().map(|beat| {
-            let task = tables.tasks.get_mut(&beat.fence.task);
+            let task = tasks.get_mut(&beat.fence.task);
             let Some(task) = task.filter(|task| task.fence().as_ref() == Some(&beat.fence)) else {
                 return false;
             };
             if let Some(lease) = &mut task.lease {
                 lease.until = lease.until.max(beat.until);
+                index.renewed(beat.fence.task, &lease.worker, lease.until);
             }
             true
         });
@@ -257,19 +319,21 @@ impl StateStore for MemoryStore {
 
     async fn settle_jobs(&self, now: DateTime<Utc>) -> Result<Vec<Job>, StateError> {
         let mut tables = self.tables();
-        let Tables { jobs, tasks, .. } = &mut *tables;
+        let Tables {
+            jobs, tasks, index, ..
+        } = &mut *tables;
         let mut settled = Vec::new();
         for row in jobs
             .values_mut()
             .filter(|row| row.job.status == JobStatus::Running)
         {
             let (id, scope) = (row.job.id, row.job.config.retry_scope);
-            let mut tasks = tasks.values().filter(|task| task.job_id == id);
-            if !tasks.clone().all(|task| is_finished(task, scope)) {
+            let has_failed = |task: &Task| task.job_id == id && is_terminal(task, scope);
+            if index.unfinished(id, |task| tasks.get(&task).is_some_and(has_failed)) {
                 continue;
             }
             let job = Arc::make_mut(&mut row.job);
-            job.status = if tasks.any(|task| is_terminal(task, scope)) {
+            job.status = if tasks.values().any(has_failed) {
                 JobStatus::Failed
             } else {
                 JobStatus::Completed

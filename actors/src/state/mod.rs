@@ -2,23 +2,26 @@
 //! conformance suite and serves unit tests. Neither decides anything: they apply [`crate::policy::transition`] to the
 //! rows that a fence matches, in one transaction.
 
+mod backlog;
 mod change;
 pub mod conformance;
 mod embedded;
 mod memory;
 mod postgres;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
 use crate::domain::{
-    Epoch, Fence, Generation, Job, JobId, JobKey, JobStatus, NewJob, Position, StageRun, Task, TaskId,
-    TaskStatus, VolumeResults,
+    Epoch, Fence, Generation, Job, JobId, JobKey, JobStatus, NewJob, Position, StageName, StageRun, Task,
+    TaskId, TaskStatus, VolumeResults, WorkerId,
 };
 use crate::policy::transition::Event;
 
+pub use backlog::{Leases, Ready};
 pub use embedded::{EmbeddedError, EmbeddedPostgres};
 pub use memory::MemoryStore;
 pub use postgres::{JobChanges, Leadership, LeadershipTimings, PostgresStore};
@@ -150,8 +153,19 @@ pub trait StateStore: Send + Sync + fmt::Debug {
 
     async fn task(&self, id: TaskId) -> Result<Option<Task>, StateError>;
 
-    /// Tasks of running jobs that are neither done nor terminally failed, in task order: all a reconciler pass needs.
-    async fn open_tasks(&self) -> Result<Vec<(Task, std::sync::Arc<Job>)>, StateError>;
+    /// The leases of all jobs at `now`: those in force counted, those that ran out as tasks.
+    async fn leases(&self, now: DateTime<Utc>) -> Result<Leases, StateError>;
+
+    /// Tasks that are leased to the worker, in task order, whether the lease is in force or has run out.
+    async fn leased_to(&self, worker: &WorkerId) -> Result<Vec<Task>, StateError>;
+
+    /// Tasks of running jobs that may begin one of these stages at `now`: of each job and stage at least the first `room`,
+    /// in task order, where there are so many.
+    async fn ready_tasks(
+        &self,
+        room: &BTreeMap<StageName, usize>,
+        now: DateTime<Utc>,
+    ) -> Result<Ready, StateError>;
 
     /// Applies the changes in one transaction, each fenced by itself; outcomes in the order of the changes.
     async fn commit(&self, changes: &[Change], now: DateTime<Utc>) -> Result<Vec<Outcome>, StateError>;

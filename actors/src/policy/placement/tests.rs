@@ -1,7 +1,9 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::domain::{Generation, JobConfig, JobId, JobKey, JobStatus, Lease, Pipeline, Position, VolumeId};
+use crate::domain::{
+    Generation, JobConfig, JobKey, JobStatus, Lease, Pipeline, Position, TaskStatus, VolumeId,
+};
 
 const STAGES: [&str; 3] = ["detect", "read", "reduce"];
 
@@ -77,13 +79,25 @@ fn pool(worker: &str, name: &str, slots: usize) -> Pool {
     }
 }
 
-fn decide_all(tasks: &[Task], pools: &[Pool]) -> Vec<Decision> {
-    let job = job();
-    decide(now(), tasks.iter().map(|task| (task, &job)), pools, 5)
+fn held(worker: &str, leases: usize) -> Held {
+    Held {
+        worker: WorkerId(worker.to_owned()),
+        job: JobId(1),
+        leases,
+    }
 }
 
-fn lease(id: i64, name: &str, worker: &str) -> Decision {
-    Decision::Lease {
+fn place_all(tasks: &[Task], held: &[Held], pools: &[Pool]) -> Vec<Placement> {
+    let job = job();
+    place(
+        now(),
+        tasks.iter().map(|task| (task, &job)),
+        FreeSlots::of(pools, held),
+    )
+}
+
+fn placement(id: i64, name: &str, worker: &str) -> Placement {
+    Placement {
         task: TaskId(id),
         stage: stage(name),
         worker: WorkerId(worker.to_owned()),
@@ -99,11 +113,11 @@ fn tasks_nearest_to_their_end_go_first_and_then_the_older() {
         pool("s", "reduce", 1),
     ];
     assert_eq!(
-        decide_all(&tasks, &pools),
+        place_all(&tasks, &[], &pools),
         [
-            lease(4, "reduce", "s"),
-            lease(2, "read", "r"),
-            lease(1, "detect", "d")
+            placement(4, "reduce", "s"),
+            placement(2, "read", "r"),
+            placement(1, "detect", "d")
         ]
     );
 }
@@ -117,33 +131,42 @@ fn the_roomiest_pool_of_the_stage_takes_the_next_task() {
         pool("c", "read", 9),
     ];
     assert_eq!(
-        decide_all(&tasks, &pools),
+        place_all(&tasks, &[], &pools),
         [
-            lease(1, "detect", "b"),
-            lease(2, "detect", "a"),
-            lease(3, "detect", "b")
+            placement(1, "detect", "b"),
+            placement(2, "detect", "a"),
+            placement(3, "detect", "b")
         ]
     );
 }
 
 #[test]
 fn a_lease_in_force_takes_a_slot() {
-    let tasks = [leased(1, "detect", "d", now() + seconds(1)), fresh(2)];
-    assert_eq!(decide_all(&tasks, &[pool("d", "detect", 1)]), []);
+    let (tasks, pools) = ([fresh(1)], [pool("d", "detect", 2), pool("r", "read", 1)]);
+    let of_two_jobs = [
+        held("d", 1),
+        Held {
+            job: JobId(2),
+            ..held("d", 1)
+        },
+        held("gone", 7),
+    ];
+    assert_eq!(place_all(&tasks, &of_two_jobs, &pools), []);
+    let room = FreeSlots::of(&pools, &of_two_jobs).room();
+    assert_eq!(room, BTreeMap::from([(stage("read"), 1)]));
+    assert_eq!(
+        place_all(&tasks, &of_two_jobs[..1], &pools),
+        [placement(1, "detect", "d")]
+    );
 }
 
 #[test]
-fn a_lease_that_ran_out_is_ended_and_its_slot_is_free() {
-    let tasks = [leased(1, "detect", "d", now()), fresh(2)];
+fn a_task_that_runs_is_not_placed() {
+    let tasks = [leased(1, "detect", "d", now() + seconds(1)), fresh(2)];
+    let pools = [pool("d", "detect", 2)];
     assert_eq!(
-        decide_all(&tasks, &[pool("d", "detect", 1)]),
-        [
-            Decision::End {
-                task: TaskId(1),
-                event: Event::Interrupted
-            },
-            lease(2, "detect", "d"),
-        ]
+        place_all(&tasks, &[held("d", 1)], &pools),
+        [placement(2, "detect", "d")]
     );
 }
 
@@ -166,15 +189,13 @@ fn a_task_waits_out_its_backoff() {
     failed.attempts = 1;
     failed.not_before = Some(now() + seconds(7));
     let pools = [pool("r", "read", 1)];
-    assert_eq!(decide_all(std::slice::from_ref(&failed), &pools), []);
-    assert_eq!(next_due([&failed], now()), Some(now() + seconds(7)));
+    assert_eq!(place_all(std::slice::from_ref(&failed), &[], &pools), []);
 
     failed.not_before = Some(now());
     assert_eq!(
-        decide_all(std::slice::from_ref(&failed), &pools),
-        [lease(1, "read", "r")]
+        place_all(std::slice::from_ref(&failed), &[], &pools),
+        [placement(1, "read", "r")]
     );
-    assert_eq!(next_due([&failed], now()), None);
 }
 
 fn any_task(id: i64) -> impl Strategy<Value = Task> {
@@ -201,33 +222,29 @@ proptest! {
         slots in prop::collection::vec((prop::sample::select(STAGES.to_vec()), 0..4_usize), 2),
     ) {
         let pools: Vec<Pool> = slots.iter().zip(["a", "b"]).map(|(&(name, slots), worker)| pool(worker, name, slots)).collect();
-        let decisions = decide_all(&tasks, &pools);
+        let in_force = |pool: &Pool| {
+            let leases = tasks.iter().filter(|task| task.lease.as_ref().is_some_and(|lease| lease.worker == pool.worker));
+            leases.count()
+        };
+        let held: Vec<Held> = pools.iter().map(|pool| held(&pool.worker.0, in_force(pool))).collect();
+        let placements = place_all(&tasks, &held, &pools);
         let job = job();
         for pool in &pools {
-            let held = tasks.iter().filter(|task| {
-                task.lease.as_ref().is_some_and(|lease| lease.worker == pool.worker && lease.until > now())
-            });
-            let given: Vec<_> = decisions.iter().filter_map(|decision| match decision {
-                Decision::Lease { task, stage, worker } if *worker == pool.worker => Some((task, stage)),
-                _ => None,
-            }).collect();
-            prop_assert!(given.iter().all(|(_, stage)| **stage == pool.stage));
-            let free = pool.slots.saturating_sub(held.count());
+            let given: Vec<&Placement> = placements.iter().filter(|placement| placement.worker == pool.worker).collect();
+            prop_assert!(given.iter().all(|placement| placement.stage == pool.stage));
+            let free = pool.slots.saturating_sub(in_force(pool));
             prop_assert!(given.len() <= free);
             if given.len() < free {
                 let left = tasks.iter().filter(|task| due_stage(task, &job, now()) == Some(&pool.stage));
                 for task in left {
-                    let placed = decisions.iter().any(|decision| matches!(decision, Decision::Lease { task: id, .. } if *id == task.id));
+                    let placed = placements.iter().any(|placement| placement.task == task.id);
                     prop_assert!(placed, "task {} waits beside a free slot", task.id);
                 }
             }
         }
-        let mut touched: Vec<TaskId> = decisions.iter().map(|decision| match decision {
-            Decision::End { task, .. } | Decision::Lease { task, .. } => *task,
-        }).collect();
-        let count = touched.len();
+        let mut touched: Vec<TaskId> = placements.iter().map(|placement| placement.task).collect();
         touched.sort();
         touched.dedup();
-        prop_assert_eq!(touched.len(), count);
+        prop_assert_eq!(touched.len(), placements.len());
     }
 }

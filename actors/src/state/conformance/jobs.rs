@@ -8,9 +8,7 @@ pub(super) async fn suite(make: &impl AsyncFn() -> Store) {
     a_job_without_a_key_is_named_by_its_number(make().await).await;
     volumes_keep_their_order_and_count_once(make().await).await;
     volumes_are_added_once(make().await).await;
-    only_running_jobs_have_open_tasks(make().await).await;
     a_paused_job_hands_out_no_lease(make().await).await;
-    finished_tasks_are_not_open(make().await).await;
     a_job_completes_when_all_tasks_are_done(make().await).await;
     a_stage_border_is_not_an_end(make().await).await;
     retry_scope_decides_what_is_terminal(make().await).await;
@@ -84,23 +82,6 @@ async fn volumes_are_added_once(store: Store) {
     ));
 }
 
-async fn only_running_jobs_have_open_tasks(store: Store) {
-    let (job, tasks) = job_with(&store, &["I1", "I2"]).await;
-    let open = store.open_tasks().await.unwrap();
-    let open_tasks: Vec<Task> = open.iter().map(|(task, _)| task.clone()).collect();
-    assert_eq!(open_tasks, tasks);
-    assert_eq!(*open[0].1, job);
-    for status in [JobStatus::Paused, JobStatus::Cancelled, JobStatus::Created] {
-        store.set_job_status(job.id, status, at(5)).await.unwrap();
-        assert_eq!(store.open_tasks().await.unwrap(), vec![]);
-    }
-    store
-        .set_job_status(job.id, JobStatus::Running, at(6))
-        .await
-        .unwrap();
-    assert_eq!(store.open_tasks().await.unwrap().len(), 2);
-}
-
 async fn a_paused_job_hands_out_no_lease(store: Store) {
     let (job, tasks) = job_with(&store, &["I1", "I2"]).await;
     let running = applied(&store, lease(&tasks[0], &job, "w")).await;
@@ -112,22 +93,6 @@ async fn a_paused_job_hands_out_no_lease(store: Store) {
     assert!(matches!(refused[..], [Outcome::Illegal(_)]));
     assert_eq!(current(&store, &tasks[1]).await, tasks[1]);
     applied(&store, change(&running, Event::Succeeded)).await;
-}
-
-async fn finished_tasks_are_not_open(store: Store) {
-    let (job, tasks) = job_with(&store, &["I1", "I2", "I3"]).await;
-    let detected = run_stage(&store, &job, &tasks[0], Event::Succeeded).await;
-    run_stage(&store, &job, &detected, Event::Succeeded).await;
-    run_stage(&store, &job, &tasks[1], failure(ErrorCategory::Input)).await;
-    let retryable = run_stage(&store, &job, &tasks[2], failure(ErrorCategory::Network)).await;
-    let open: Vec<Task> = store
-        .open_tasks()
-        .await
-        .unwrap()
-        .into_iter()
-        .map(|(task, _)| task)
-        .collect();
-    assert_eq!(open, [retryable]);
 }
 
 async fn a_job_completes_when_all_tasks_are_done(store: Store) {

@@ -6,6 +6,7 @@
     reason = "a test suite: it lives here because the unit tests and the integration tests both run it"
 )]
 
+mod backlog;
 mod history;
 mod jobs;
 mod leases;
@@ -26,6 +27,7 @@ type Store = Arc<dyn StateStore>;
 pub async fn suite(make: impl AsyncFn() -> Arc<dyn StateStore>) {
     jobs::suite(&make).await;
     leases::suite(&make).await;
+    backlog::suite(&make).await;
     history::suite(&make).await;
 }
 

@@ -3,6 +3,7 @@
 //! Rows are decided in Rust by the same pure functions as in the memory store, under row locks taken in the order of
 //! task ids. Lost connections and refused statements are [`StateError::Unavailable`]: every method can be repeated.
 
+mod backlog;
 mod changes;
 mod commit;
 mod database;
@@ -12,9 +13,9 @@ mod leadership;
 mod rows;
 mod tasks;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -27,9 +28,10 @@ pub use changes::JobChanges;
 pub(super) use database::create_database;
 pub use leadership::{Leadership, LeadershipTimings};
 
-use super::{Change, Heartbeat, Outcome, StateError, StateStore};
+use super::{Change, Heartbeat, Leases, Outcome, Ready, StateError, StateStore};
 use crate::domain::{
-    Epoch, Job, JobId, JobKey, JobStatus, NewJob, StageRun, Task, TaskId, VolumeId, VolumeResults,
+    Epoch, Job, JobId, JobKey, JobStatus, NewJob, StageName, StageRun, Task, TaskId, VolumeId, VolumeResults,
+    WorkerId,
 };
 
 static MIGRATIONS: Migrator = sqlx::migrate!("../migrations");
@@ -161,8 +163,20 @@ impl StateStore for PostgresStore {
         tasks::task(&self.pool, id).await
     }
 
-    async fn open_tasks(&self) -> Result<Vec<(Task, Arc<Job>)>, StateError> {
-        tasks::open_tasks(&self.pool).await
+    async fn leases(&self, now: DateTime<Utc>) -> Result<Leases, StateError> {
+        backlog::leases(&self.pool, now).await
+    }
+
+    async fn leased_to(&self, worker: &WorkerId) -> Result<Vec<Task>, StateError> {
+        backlog::leased_to(&self.pool, worker).await
+    }
+
+    async fn ready_tasks(
+        &self,
+        room: &BTreeMap<StageName, usize>,
+        now: DateTime<Utc>,
+    ) -> Result<Ready, StateError> {
+        backlog::ready_tasks(&self.pool, room, now).await
     }
 
     async fn commit(&self, changes: &[Change], now: DateTime<Utc>) -> Result<Vec<Outcome>, StateError> {

@@ -1,13 +1,10 @@
-use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::collections::HashSet;
 
 use sqlx::Row;
 use sqlx::postgres::PgPool;
 
-use super::rows::{JobRow, StageRunRow, TaskRow, VolumeResultsRow, job_columns, task_columns};
-use crate::domain::{
-    Attempt, Fence, Generation, Job, JobId, StageName, StageRun, Task, TaskId, VolumeResults,
-};
+use super::rows::{StageRunRow, TaskRow, VolumeResultsRow, task_columns};
+use crate::domain::{Attempt, Fence, Generation, JobId, StageName, StageRun, Task, TaskId, VolumeResults};
 use crate::state::{Heartbeat, StateError};
 
 pub(super) async fn tasks(pool: &PgPool, job: JobId) -> Result<Vec<Task>, StateError> {
@@ -32,34 +29,6 @@ pub(super) async fn task(pool: &PgPool, id: TaskId) -> Result<Option<Task>, Stat
     .fetch_optional(pool)
     .await?;
     Ok(row.map(|row| row.0))
-}
-
-/// The condition is word for word that of the partial index `tasks_open`.
-pub(super) const OPEN_TASKS: &str = concat!(
-    "select ",
-    task_columns!(),
-    " from tasks t join volumes v on v.id = t.volume_id \
-     where t.job_id = any($1) and t.current_stage <> 'done' and not t.terminal order by t.id"
-);
-
-pub(super) async fn open_tasks(pool: &PgPool) -> Result<Vec<(Task, Arc<Job>)>, StateError> {
-    let jobs: Vec<JobRow> = sqlx::query_as(concat!(
-        "select ",
-        job_columns!(),
-        " from jobs j where j.status = 'running'"
-    ))
-    .fetch_all(pool)
-    .await?;
-    let jobs: HashMap<JobId, Arc<Job>> = jobs.into_iter().map(|row| (row.0.id, Arc::new(row.0))).collect();
-    let ids: Vec<i64> = jobs.keys().map(|id| id.0).collect();
-    let tasks: Vec<TaskRow> = sqlx::query_as(OPEN_TASKS).bind(ids).fetch_all(pool).await?;
-    Ok(tasks
-        .into_iter()
-        .filter_map(|row| {
-            let job = Arc::clone(jobs.get(&row.0.job_id)?);
-            Some((row.0, job))
-        })
-        .collect())
 }
 
 /// Does not wait for the disk: a heartbeat lost in a crash of the server costs at most a lease.

@@ -85,21 +85,43 @@ async fn a_pass_over_open_tasks_does_not_read_finished_ones() {
     .execute(&store.pool)
     .await
     .unwrap();
-    assert_eq!(store.open_tasks().await.unwrap().len(), 4);
+    let room = BTreeMap::from([(job.pipeline.first().clone(), 10)]);
+    assert_eq!(store.ready_tasks(&room, now()).await.unwrap().tasks.len(), 4);
 
     let settle = "select j.id from jobs j where j.id = any($1) and not exists (
         select from tasks t where t.job_id = j.id and t.current_stage <> 'done' and not t.terminal)";
-    for statement in [tasks::OPEN_TASKS, settle] {
-        let explain = sqlx::AssertSqlSafe(format!("explain {statement}"));
-        let plan: Vec<String> = sqlx::query_scalar(explain)
-            .bind(vec![job.id.0])
-            .fetch_all(&store.pool)
-            .await
-            .unwrap();
-        let plan = plan.join("\n");
-        assert!(plan.contains("tasks_open"), "{plan}");
+    for (statement, parameters, index) in [
+        (
+            backlog::READY,
+            "'{1,1}', '{pending,ocr}', '{pending,failed}', '{9,9}', 'now'",
+            "tasks_open",
+        ),
+        (backlog::NEXT_DUE, "'{1}', '{ocr}', 'now'", "tasks_open"),
+        (settle, "'{1}'", "tasks_open"),
+        (backlog::HELD, "'now'", "tasks_leased"),
+        (backlog::EXPIRED, "'now'", "tasks_leased"),
+    ] {
+        let plan = plan_of(&store, statement, parameters).await;
+        assert!(plan.contains(index), "{plan}");
         assert!(!plan.contains("Seq Scan on tasks"), "{plan}");
     }
+}
+
+/// How the server would run a statement.
+async fn plan_of(store: &PostgresStore, statement: &str, parameters: &str) -> String {
+    let mut connection = store.pool.acquire().await.unwrap();
+    raw_sql(sqlx::AssertSqlSafe(format!("prepare looked_at as {statement}")))
+        .execute(&mut *connection)
+        .await
+        .unwrap();
+    let explain = sqlx::AssertSqlSafe(format!("explain execute looked_at ({parameters})"));
+    let rows = raw_sql(explain).fetch_all(&mut *connection).await.unwrap();
+    raw_sql("deallocate looked_at")
+        .execute(&mut *connection)
+        .await
+        .unwrap();
+    let lines: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+    lines.join("\n")
 }
 
 #[tokio::test]
@@ -295,14 +317,10 @@ async fn a_database_of_the_python_pipeline_is_adopted() {
     let message = |task: &Task| task.last_error.clone().map(|error| error.message);
     assert_eq!(message(&tasks[3]).as_deref(), Some("S3 was slow"));
     assert_eq!(message(&tasks[4]).as_deref(), Some("broken"));
-    let open: Vec<Task> = store
-        .open_tasks()
-        .await
-        .unwrap()
-        .into_iter()
-        .map(|(t, _)| t)
-        .collect();
-    assert_eq!(open, [tasks[0].clone(), tasks[1].clone(), tasks[3].clone()]);
+    let room = BTreeMap::from([(job.pipeline.first().clone(), 9)]);
+    let ready = store.ready_tasks(&room, now()).await.unwrap().tasks;
+    let ready: Vec<Task> = ready.into_iter().map(|(task, _)| task).collect();
+    assert_eq!(ready, [tasks[0].clone(), tasks[1].clone(), tasks[3].clone()]);
     applied(&store, lease(&tasks[3], &job)).await;
     assert_eq!(store.create_job(&new_job(7), now()).await.unwrap().id, JobId(3));
 

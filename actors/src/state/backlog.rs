@@ -1,0 +1,82 @@
+//! What a reconciler pass reads of the tasks: not those there are, but those that it can do something about. A pass costs
+//! what runs and what has room to begin, however much waits.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+
+use crate::domain::{Job, Pipeline, Position, StageName, Task, TaskStatus};
+use crate::policy::placement::Held;
+
+/// The leases of all jobs, also of those that do not run.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Leases {
+    /// Leases in force, by worker and job.
+    pub held: Vec<Held>,
+    /// Tasks whose lease has run out, in task order.
+    pub expired: Vec<Task>,
+}
+
+/// What waits for a stage.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Ready {
+    /// In task order.
+    pub tasks: Vec<(Task, Arc<Job>)>,
+    /// When the first of the tasks that are backing off becomes due.
+    pub next_due: Option<DateTime<Utc>>,
+}
+
+/// Where tasks stand that may be leased for a stage: after the stage before it, given back, or failed and not for good.
+pub(super) fn waiting_for(pipeline: &Pipeline, stage: &StageName) -> Vec<(Position, TaskStatus)> {
+    let Some(before) = pipeline.before(stage) else {
+        return Vec::new();
+    };
+    let fresh = match before {
+        Position::Pending => TaskStatus::Pending,
+        Position::At(_) | Position::Done => TaskStatus::Done,
+    };
+    let at = || Position::At(stage.clone());
+    vec![
+        (before, fresh),
+        (at(), TaskStatus::Pending),
+        (at(), TaskStatus::Failed),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stage::ocr_pipeline;
+
+    #[test]
+    fn a_stage_is_waited_for_behind_the_one_before_it_and_at_itself() {
+        let pipeline = ocr_pipeline();
+        let [first, second, ..] = pipeline.stages() else {
+            panic!("too short");
+        };
+        let places = |stage| -> Vec<(String, TaskStatus)> {
+            let places = waiting_for(&pipeline, stage).into_iter();
+            places
+                .map(|(position, status)| (position.to_string(), status))
+                .collect()
+        };
+        let (first_name, second_name) = (first.to_string(), second.to_string());
+        assert_eq!(
+            places(first),
+            [
+                ("pending".to_owned(), TaskStatus::Pending),
+                (first_name.clone(), TaskStatus::Pending),
+                (first_name.clone(), TaskStatus::Failed),
+            ]
+        );
+        assert_eq!(
+            places(second),
+            [
+                (first_name, TaskStatus::Done),
+                (second_name.clone(), TaskStatus::Pending),
+                (second_name, TaskStatus::Failed),
+            ]
+        );
+        assert!(places(&StageName::new("elsewhere").unwrap()).is_empty());
+    }
+}

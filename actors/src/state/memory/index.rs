@@ -1,0 +1,118 @@
+//! What the memory store keeps beside its rows, so that a pass over many tasks finds its own without looking at all.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use chrono::{DateTime, Utc};
+
+use crate::domain::{JobId, Position, Task, TaskId, TaskStatus, WorkerId};
+use crate::policy::placement::Held;
+
+type Place = (Position, TaskStatus);
+
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    /// Tasks that are not done, by where they stand.
+    open: HashMap<JobId, HashMap<Place, BTreeSet<TaskId>>>,
+    leases: BTreeMap<WorkerId, Vec<LeaseEntry>>,
+}
+
+#[derive(Debug)]
+struct LeaseEntry {
+    task: TaskId,
+    job: JobId,
+    until: DateTime<Utc>,
+}
+
+impl Index {
+    pub(super) fn moved(&mut self, before: Option<&Task>, after: &Task) {
+        if let Some(before) = before {
+            self.remove(before);
+        }
+        if after.position != Position::Done {
+            let place = (after.position.clone(), after.status);
+            let places = self.open.entry(after.job_id).or_default();
+            places.entry(place).or_default().insert(after.id);
+        }
+        if let Some(lease) = &after.lease {
+            let entry = LeaseEntry {
+                task: after.id,
+                job: after.job_id,
+                until: lease.until,
+            };
+            self.leases.entry(lease.worker.clone()).or_default().push(entry);
+        }
+    }
+
+    fn remove(&mut self, task: &Task) {
+        let place = (task.position.clone(), task.status);
+        if let Some(tasks) = self
+            .open
+            .get_mut(&task.job_id)
+            .and_then(|places| places.get_mut(&place))
+        {
+            tasks.remove(&task.id);
+        }
+        if let Some(lease) = &task.lease
+            && let Some(entries) = self.leases.get_mut(&lease.worker)
+        {
+            entries.retain(|entry| entry.task != task.id);
+            if entries.is_empty() {
+                self.leases.remove(&lease.worker);
+            }
+        }
+    }
+
+    pub(super) fn renewed(&mut self, task: TaskId, worker: &WorkerId, until: DateTime<Utc>) {
+        let mut entries = self.leases.get_mut(worker).into_iter().flatten();
+        if let Some(entry) = entries.find(|entry| entry.task == task) {
+            entry.until = until;
+        }
+    }
+
+    /// Tasks that stand at `place`, in task order.
+    pub(super) fn at(&self, job: JobId, place: &Place) -> impl Iterator<Item = TaskId> {
+        let tasks = self.open.get(&job).and_then(|places| places.get(place));
+        tasks.into_iter().flatten().copied()
+    }
+
+    /// Tasks that have not come to their end; a failed one may have.
+    pub(super) fn unfinished(&self, job: JobId, has_ended: impl Fn(TaskId) -> bool) -> bool {
+        let mut places = self.open.get(&job).into_iter().flatten();
+        places.any(|((_, status), tasks)| match status {
+            TaskStatus::Failed => !tasks.iter().all(|task| has_ended(*task)),
+            TaskStatus::Pending | TaskStatus::Running | TaskStatus::Done => !tasks.is_empty(),
+        })
+    }
+
+    pub(super) fn leased_to(&self, worker: &WorkerId) -> Vec<TaskId> {
+        let entries = self.leases.get(worker).into_iter().flatten();
+        entries.map(|entry| entry.task).collect()
+    }
+
+    /// Leases in force at `now`, and the tasks whose lease has run out.
+    pub(super) fn leases(&self, now: DateTime<Utc>) -> (Vec<Held>, Vec<TaskId>) {
+        let (mut held, mut expired) = (Vec::with_capacity(self.leases.len()), Vec::new());
+        for (worker, entries) in &self.leases {
+            let first = held.len();
+            for entry in entries {
+                if entry.until <= now {
+                    expired.push(entry.task);
+                    continue;
+                }
+                match held[first..]
+                    .iter_mut()
+                    .find(|held: &&mut Held| held.job == entry.job)
+                {
+                    Some(held) => held.leases += 1,
+                    None => held.push(Held {
+                        worker: worker.clone(),
+                        job: entry.job,
+                        leases: 1,
+                    }),
+                }
+            }
+        }
+        expired.sort_unstable();
+        (held, expired)
+    }
+}

@@ -1,0 +1,145 @@
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use sqlx::Row;
+use sqlx::postgres::PgPool;
+
+use super::rows::{JobRow, TaskRow, job_columns, task_columns};
+use crate::domain::{Job, JobId, Position, StageName, Task, TaskStatus, WorkerId};
+use crate::policy::placement::Held;
+use crate::state::backlog::waiting_for;
+use crate::state::{Leases, Ready, StateError};
+
+/// These two and [`LEASED_TO`] go by the partial index `tasks_leased`.
+pub(super) const HELD: &str = "select t.worker_id, t.job_id, count(*) as leases from tasks t \
+     where t.status = 'running' and t.lease_until > $1 group by t.worker_id, t.job_id \
+     order by t.worker_id, t.job_id";
+
+pub(super) const EXPIRED: &str = concat!(
+    "select ",
+    task_columns!(),
+    " from tasks t join volumes v on v.id = t.volume_id \
+     where t.status = 'running' and t.lease_until <= $1 order by t.id"
+);
+
+const LEASED_TO: &str = concat!(
+    "select ",
+    task_columns!(),
+    " from tasks t join volumes v on v.id = t.volume_id \
+     where t.status = 'running' and t.worker_id = $1 order by t.id"
+);
+
+/// A lane is a place where tasks of a job wait for a stage. The condition on `stage` and `terminal` is word for word that of
+/// the partial index `tasks_open`, whose columns are those of a lane.
+pub(super) const READY: &str = concat!(
+    "select ",
+    task_columns!(),
+    " from unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[]) as lane (job_id, stage, status, room) \
+     cross join lateral ( \
+         select * from tasks w \
+         where w.job_id = lane.job_id and w.current_stage = lane.stage and w.status = lane.status::task_status \
+             and w.current_stage <> 'done' and not w.terminal and (w.not_before is null or w.not_before <= $5) \
+         order by w.id limit lane.room \
+     ) t \
+     join volumes v on v.id = t.volume_id order by t.id"
+);
+
+pub(super) const NEXT_DUE: &str = "select min(t.not_before) \
+     from unnest($1::bigint[], $2::text[]) as lane (job_id, stage) \
+     join tasks t on t.job_id = lane.job_id and t.current_stage = lane.stage and t.status = 'failed' \
+         and t.current_stage <> 'done' and not t.terminal \
+     where t.not_before > $3";
+
+pub(super) async fn leases(pool: &PgPool, now: DateTime<Utc>) -> Result<Leases, StateError> {
+    let rows = sqlx::query(HELD).bind(now).fetch_all(pool).await?;
+    let held: Result<Vec<Held>, sqlx::Error> = rows
+        .iter()
+        .map(|row| {
+            Ok(Held {
+                worker: WorkerId(row.try_get("worker_id")?),
+                job: JobId(row.try_get("job_id")?),
+                leases: usize::try_from(row.try_get::<i64, _>("leases")?).unwrap_or(0),
+            })
+        })
+        .collect();
+    let expired: Vec<TaskRow> = sqlx::query_as(EXPIRED).bind(now).fetch_all(pool).await?;
+    Ok(Leases {
+        held: held?,
+        expired: expired.into_iter().map(|row| row.0).collect(),
+    })
+}
+
+pub(super) async fn leased_to(pool: &PgPool, worker: &WorkerId) -> Result<Vec<Task>, StateError> {
+    let rows: Vec<TaskRow> = sqlx::query_as(LEASED_TO).bind(&worker.0).fetch_all(pool).await?;
+    Ok(rows.into_iter().map(|row| row.0).collect())
+}
+
+/// Places where tasks wait, as columns.
+#[derive(Default)]
+struct Lanes {
+    jobs: Vec<i64>,
+    stages: Vec<String>,
+    statuses: Vec<&'static str>,
+    rooms: Vec<i64>,
+}
+
+pub(super) async fn ready_tasks(
+    pool: &PgPool,
+    room: &BTreeMap<StageName, usize>,
+    now: DateTime<Utc>,
+) -> Result<Ready, StateError> {
+    let jobs: Vec<JobRow> = sqlx::query_as(concat!(
+        "select ",
+        job_columns!(),
+        " from jobs j where j.status = 'running'"
+    ))
+    .fetch_all(pool)
+    .await?;
+    let jobs: HashMap<JobId, Arc<Job>> = jobs.into_iter().map(|row| (row.0.id, Arc::new(row.0))).collect();
+    let (mut lanes, mut failed) = (Lanes::default(), Lanes::default());
+    for job in jobs.values() {
+        for (stage, room) in room {
+            for (position, status) in waiting_for(&job.pipeline, stage) {
+                lanes.add(job.id, &position, status, *room);
+                if status == TaskStatus::Failed {
+                    failed.add(job.id, &position, status, *room);
+                }
+            }
+        }
+    }
+    if lanes.jobs.is_empty() {
+        return Ok(Ready::default());
+    }
+    let rows: Vec<TaskRow> = sqlx::query_as(READY)
+        .bind(lanes.jobs)
+        .bind(lanes.stages)
+        .bind(lanes.statuses)
+        .bind(lanes.rooms)
+        .bind(now)
+        .fetch_all(pool)
+        .await?;
+    let next_due: Option<DateTime<Utc>> = sqlx::query_scalar(NEXT_DUE)
+        .bind(failed.jobs)
+        .bind(failed.stages)
+        .bind(now)
+        .fetch_one(pool)
+        .await?;
+    let tasks = rows.into_iter().filter_map(|row| {
+        let job = Arc::clone(jobs.get(&row.0.job_id)?);
+        Some((row.0, job))
+    });
+    Ok(Ready {
+        tasks: tasks.collect(),
+        next_due,
+    })
+}
+
+impl Lanes {
+    fn add(&mut self, job: JobId, position: &Position, status: TaskStatus, room: usize) {
+        self.jobs.push(job.0);
+        self.stages.push(position.as_str().to_owned());
+        self.statuses.push(status.as_str());
+        self.rooms.push(i64::try_from(room).unwrap_or(i64::MAX));
+    }
+}
