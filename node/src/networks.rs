@@ -14,6 +14,11 @@ use parkhang_models::weights::{Bundle, Model, load_recognizer, load_segmenter, s
 /// Output of a recogniser that is read where it has several: whole stacks leave fewer ways to go wrong.
 const PREFERRED_HEAD: &str = "stacks";
 
+/// Threads that this machine runs at once.
+pub fn cores() -> NonZeroUsize {
+    std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
+}
+
 /// Loads the shipped models, or in their place the ones in `directories`; `model.json` says what each is for.
 pub fn load(directories: &[PathBuf], device: &str, threads: NonZeroUsize) -> Result<ModelSet> {
     let device = ComputeDevice::open(&parse_device(device, threads)?).context("cannot use the device")?;

@@ -1,10 +1,11 @@
-//! Gates: the only remotable actors. A gate takes one envelope and answers with one, whatever it was sent; it holds no
-//! state and hands everything to a local actor.
+//! Gates: the only remotable actors. A gate takes one envelope and answers with one, whatever it was sent; it decides
+//! nothing and hands everything to a local actor.
 
+use std::marker::PhantomData;
 use std::time::Duration;
 
 use ractor::rpc::CallResult;
-use ractor::{ActorRef, RpcReplyPort};
+use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, RpcReplyPort, SpawnErr};
 use ractor_cluster::RactorClusterMessage;
 
 use crate::wire::{Envelope, Fault, GateInfo, GateRole, Kind, Message, OpenError, PROTOCOL, Peer, Request};
@@ -25,6 +26,48 @@ pub(super) enum GateMsg {
 
 /// A gate, here or on another node.
 pub(super) type Gate = ActorRef<GateMsg>;
+
+/// What stands behind a gate.
+pub(super) trait Answer: Clone + Send + Sync + 'static {
+    /// The group in which other nodes find the gate.
+    const GROUP: &'static str;
+
+    fn answer(&self, envelope: &Envelope) -> impl Future<Output = Result<Envelope, Fault>> + Send;
+}
+
+/// Opens a gate to `answerer` for other nodes of the cluster `scope`; it closes with its supervisor.
+pub(super) async fn open_gate<A: Answer>(
+    answerer: A,
+    scope: &str,
+    supervisor: ActorCell,
+) -> Result<Gate, SpawnErr> {
+    let (gate, _) = Actor::spawn_linked(None, GateActor(PhantomData), answerer, supervisor).await?;
+    ractor::pg::join_scoped(scope.to_owned(), A::GROUP.to_owned(), vec![gate.get_cell()]);
+    Ok(gate)
+}
+
+struct GateActor<A>(PhantomData<A>);
+
+impl<A: Answer> Actor for GateActor<A> {
+    type Msg = GateMsg;
+    type State = A;
+    type Arguments = A;
+
+    async fn pre_start(&self, _: ActorRef<GateMsg>, answerer: A) -> Result<A, ActorProcessingErr> {
+        Ok(answerer)
+    }
+
+    async fn handle(
+        &self,
+        _: ActorRef<GateMsg>,
+        GateMsg::Ask(envelope, port): GateMsg,
+        answerer: &mut A,
+    ) -> Result<(), ActorProcessingErr> {
+        let answerer = answerer.clone();
+        tokio::spawn(async move { reply(port, answerer.answer(&envelope).await) });
+        Ok(())
+    }
+}
 
 /// Why a gate gave no usable answer.
 #[derive(Debug, thiserror::Error)]
@@ -50,7 +93,7 @@ pub(super) async fn ask<R: Request>(gate: &Gate, request: &R, limit: Duration) -
 }
 
 /// Answers, with the fault if there is one.
-pub(super) fn reply(port: RpcReplyPort<Envelope>, answer: Result<Envelope, Fault>) {
+fn reply(port: RpcReplyPort<Envelope>, answer: Result<Envelope, Fault>) {
     let answer = answer.unwrap_or_else(|fault| {
         tracing::warn!(%fault, "a message was not understood");
         Envelope::fault(&fault)

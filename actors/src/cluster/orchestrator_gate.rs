@@ -1,9 +1,8 @@
 use std::sync::Arc;
 
-use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SpawnErr};
 use tracing::{info, warn};
 
-use super::gate::{GateMsg, ORCHESTRATORS, introduction, reply, request, seal, unexpected};
+use super::gate::{Answer, ORCHESTRATORS, introduction, request, seal, unexpected};
 use super::name::NodeName;
 use crate::domain::Epoch;
 use crate::orchestrator::OrchestratorHandle;
@@ -12,58 +11,17 @@ use crate::telemetry::ProgressBoard;
 use crate::wire::{Beat, BeatReply, Envelope, Fault, GateInfo, GateRole, Hello, Kind, Report, ReportReply};
 
 /// Lets the pools of other nodes reach the orchestrator of this node, while it leads.
-pub(super) struct OrchestratorGate;
-
 #[derive(Clone)]
-pub(super) struct OrchestratorGateArguments {
+pub(super) struct OrchestratorGate {
     pub node: NodeName,
-    pub scope: String,
     pub orchestrator: OrchestratorHandle,
     pub epoch: Epoch,
     pub progress: Arc<ProgressBoard>,
 }
 
-impl OrchestratorGate {
-    pub(super) async fn spawn(
-        arguments: OrchestratorGateArguments,
-        supervisor: ActorCell,
-    ) -> Result<(), SpawnErr> {
-        Actor::spawn_linked(None, Self, arguments, supervisor).await?;
-        Ok(())
-    }
-}
+impl Answer for OrchestratorGate {
+    const GROUP: &'static str = ORCHESTRATORS;
 
-impl Actor for OrchestratorGate {
-    type Msg = GateMsg;
-    type State = OrchestratorGateArguments;
-    type Arguments = OrchestratorGateArguments;
-
-    async fn pre_start(
-        &self,
-        myself: ActorRef<GateMsg>,
-        arguments: OrchestratorGateArguments,
-    ) -> Result<OrchestratorGateArguments, ActorProcessingErr> {
-        ractor::pg::join_scoped(
-            arguments.scope.clone(),
-            ORCHESTRATORS.to_owned(),
-            vec![myself.get_cell()],
-        );
-        Ok(arguments)
-    }
-
-    async fn handle(
-        &self,
-        _: ActorRef<GateMsg>,
-        GateMsg::Ask(envelope, port): GateMsg,
-        state: &mut OrchestratorGateArguments,
-    ) -> Result<(), ActorProcessingErr> {
-        let state = state.clone();
-        tokio::spawn(async move { reply(port, state.answer(&envelope).await) });
-        Ok(())
-    }
-}
-
-impl OrchestratorGateArguments {
     async fn answer(&self, envelope: &Envelope) -> Result<Envelope, Fault> {
         match envelope.kind()? {
             Kind::Hello => {
@@ -82,7 +40,9 @@ impl OrchestratorGateArguments {
             kind => Err(unexpected(kind)),
         }
     }
+}
 
+impl OrchestratorGate {
     async fn beat(&self, beat: Beat) -> BeatReply {
         let pulses: Vec<Pulse> = beat.leases.into_iter().map(Pulse::from).collect();
         for pulse in &pulses {

@@ -10,10 +10,10 @@ use ractor_cluster::RactorMessage;
 use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
-use super::gate::{AskError, Gate, ORCHESTRATORS, ask};
+use super::gate::{AskError, Gate, ORCHESTRATORS, ask, open_gate};
 use super::gate_watch::{GateEvent, GateWatch, GateWatchArguments};
 use super::name::NodeName;
-use super::stage_gate::{LatestEpoch, StageGate, StageGateArguments};
+use super::stage_gate::{LatestEpoch, StageGate};
 use crate::domain::{Epoch, ErrorCategory, StageError, WorkerId};
 use crate::orchestrator::{self, Recording, Unrecorded};
 use crate::stage::StageVerdict;
@@ -221,13 +221,12 @@ impl Actor for Uplink {
         match message {
             UplinkMsg::Open(pool) => {
                 let worker = pool.worker.clone();
-                let gate = StageGateArguments {
+                let gate = StageGate {
                     node: state.arguments.node.clone(),
-                    scope: state.arguments.scope.clone(),
                     pool,
                     latest: state.arguments.latest.clone(),
                 };
-                let gate = StageGate::spawn(gate, myself.get_cell()).await?;
+                let gate = open_gate(gate, &state.arguments.scope, myself.get_cell()).await?;
                 state.gates.insert(worker, gate);
             }
             UplinkMsg::Close(worker) => {

@@ -8,10 +8,10 @@ use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SpawnErr, Supervision
 use ractor_cluster::RactorMessage;
 use tracing::{info, warn};
 
-use super::gate::{Gate, STAGES};
+use super::gate::{Gate, STAGES, open_gate};
 use super::gate_watch::{GateEvent, GateWatch, GateWatchArguments};
 use super::name::NodeName;
-use super::orchestrator_gate::{OrchestratorGate, OrchestratorGateArguments};
+use super::orchestrator_gate::OrchestratorGate;
 use super::remote_pool::RemotePool;
 use crate::domain::{Epoch, WorkerId};
 use crate::orchestrator::OrchestratorHandle;
@@ -95,14 +95,13 @@ impl Actor for PoolsActor {
         myself: ActorRef<PoolsMsg>,
         config: RemotePoolsConfig,
     ) -> Result<PoolsState, ActorProcessingErr> {
-        let gate = OrchestratorGateArguments {
+        let gate = OrchestratorGate {
             node: config.node.clone(),
-            scope: config.scope.clone(),
             orchestrator: config.orchestrator.clone(),
             epoch: config.epoch,
             progress: config.progress.clone(),
         };
-        OrchestratorGate::spawn(gate, myself.get_cell()).await?;
+        open_gate(gate, &config.scope, myself.get_cell()).await?;
         let heard = myself.clone();
         let watch = GateWatchArguments {
             node: config.node.clone(),

@@ -1,10 +1,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SpawnErr};
 use tracing::info;
 
-use super::gate::{Gate, GateMsg, STAGES, introduction, reply, request, seal, unexpected};
+use super::gate::{Answer, STAGES, introduction, request, seal, unexpected};
 use super::name::NodeName;
 use crate::domain::Epoch;
 use crate::orchestrator::{AssignReply as LocalReply, Executor};
@@ -32,57 +31,16 @@ impl LatestEpoch {
 }
 
 /// Lets orchestrators of other nodes reach a pool of this node.
-pub(super) struct StageGate;
-
 #[derive(Clone)]
-pub(super) struct StageGateArguments {
+pub(super) struct StageGate {
     pub node: NodeName,
-    pub scope: String,
     pub pool: PoolHandle,
     pub latest: Arc<LatestEpoch>,
 }
 
-impl StageGate {
-    pub(super) async fn spawn(
-        arguments: StageGateArguments,
-        supervisor: ActorCell,
-    ) -> Result<Gate, SpawnErr> {
-        let (gate, _) = Actor::spawn_linked(None, Self, arguments, supervisor).await?;
-        Ok(gate)
-    }
-}
+impl Answer for StageGate {
+    const GROUP: &'static str = STAGES;
 
-impl Actor for StageGate {
-    type Msg = GateMsg;
-    type State = StageGateArguments;
-    type Arguments = StageGateArguments;
-
-    async fn pre_start(
-        &self,
-        myself: ActorRef<GateMsg>,
-        arguments: StageGateArguments,
-    ) -> Result<StageGateArguments, ActorProcessingErr> {
-        ractor::pg::join_scoped(
-            arguments.scope.clone(),
-            STAGES.to_owned(),
-            vec![myself.get_cell()],
-        );
-        Ok(arguments)
-    }
-
-    async fn handle(
-        &self,
-        _: ActorRef<GateMsg>,
-        GateMsg::Ask(envelope, port): GateMsg,
-        state: &mut StageGateArguments,
-    ) -> Result<(), ActorProcessingErr> {
-        let state = state.clone();
-        tokio::spawn(async move { reply(port, state.answer(&envelope).await) });
-        Ok(())
-    }
-}
-
-impl StageGateArguments {
     async fn answer(&self, envelope: &Envelope) -> Result<Envelope, Fault> {
         match envelope.kind()? {
             Kind::Hello => {
@@ -99,7 +57,9 @@ impl StageGateArguments {
             kind => Err(unexpected(kind)),
         }
     }
+}
 
+impl StageGate {
     fn info(&self) -> GateInfo {
         let pool = &self.pool;
         GateInfo {

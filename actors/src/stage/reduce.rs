@@ -10,6 +10,7 @@ use crate::artifact::{
     ArtifactError, ArtifactLayout, ErrorRow, LineDetectionRow, OcrResultRow, VolumeLayout, read_table,
 };
 use crate::domain::{Hardware, StageError, StageName, VolumeResults};
+use crate::runner::percentile;
 use crate::storage::ArtifactStore;
 use crate::telemetry::{PageOutcome, StageState};
 
@@ -78,15 +79,8 @@ impl Reduce {
 /// The duration is filled in by the orchestrator, which knows when each stage ran.
 fn results(pages: &[LineDetectionRow], lines: &[OcrResultRow], errors: usize) -> VolumeResults {
     let count = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
-    let mut confidences: Vec<f32> = lines.iter().map(|line| line.confidence).collect();
-    confidences.sort_by(f32::total_cmp);
-    let mean = (!confidences.is_empty()).then(|| {
-        confidences
-            .iter()
-            .map(|confidence| f64::from(*confidence))
-            .sum::<f64>()
-            / confidences.len() as f64
-    });
+    let confidences: Vec<f64> = lines.iter().map(|line| f64::from(line.confidence)).collect();
+    let of_lines = |value: f64| (!confidences.is_empty()).then_some(value as f32);
     VolumeResults {
         total_images: count(pages.len()),
         total_lines: count(lines.len()),
@@ -94,31 +88,16 @@ fn results(pages: &[LineDetectionRow], lines: &[OcrResultRow], errors: usize) ->
         processing_duration_ms: 0.0,
         dewarping_applied_count: count(pages.iter().filter(|page| page.dewarping_applied).count()),
         nb_errors: count(errors),
-        confidence_mean: mean.map(|mean| mean as f32),
-        confidence_p10: quantile(&confidences, 0.10),
-        confidence_p50: quantile(&confidences, 0.50),
-        confidence_p90: quantile(&confidences, 0.90),
+        confidence_mean: of_lines(confidences.iter().sum::<f64>() / confidences.len() as f64),
+        confidence_p10: of_lines(percentile(&confidences, 10.0)),
+        confidence_p50: of_lines(percentile(&confidences, 50.0)),
+        confidence_p90: of_lines(percentile(&confidences, 90.0)),
     }
-}
-
-/// Nearest rank: the smallest value that at least this share of the values does not exceed.
-fn quantile(sorted: &[f32], share: f64) -> Option<f32> {
-    let rank = (share * sorted.len() as f64).ceil() as usize;
-    sorted.get(rank.saturating_sub(1)).copied()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn quantiles_are_nearest_ranks() {
-        let values: Vec<f32> = (1..=10).map(|n| n as f32 / 10.0).collect();
-        assert_eq!(quantile(&values, 0.10), Some(0.1));
-        assert_eq!(quantile(&values, 0.50), Some(0.5));
-        assert_eq!(quantile(&values, 0.90), Some(0.9));
-        assert_eq!(quantile(&[], 0.5), None);
-    }
 
     #[test]
     fn a_volume_without_lines_has_no_confidence() {

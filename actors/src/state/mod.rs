@@ -22,7 +22,7 @@ use crate::domain::{
 use crate::policy::transition::Event;
 
 pub use backlog::{Leases, Ready};
-pub use embedded::{EmbeddedError, EmbeddedPostgres};
+pub use embedded::{EmbeddedError, EmbeddedPostgres, data_folder};
 pub use memory::MemoryStore;
 pub use postgres::{JobChanges, Leadership, LeadershipTimings, PostgresStore};
 

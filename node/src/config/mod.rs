@@ -26,6 +26,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::Args;
 use parkhang_actors::domain::JobConfig;
+use parkhang_actors::state::data_folder;
 use rustls::pki_types::UnixTime;
 
 use self::layers::{Layers, Setting};
@@ -108,16 +109,11 @@ impl Loaded {
     }
 
     /// The folder of what this node keeps for itself.
-    pub fn state_dir(&self) -> PathBuf {
-        self.config.node.state_dir.clone().unwrap_or_else(|| {
-            if nix::unistd::geteuid().is_root() {
-                return PathBuf::from("/var/lib/parkhang");
-            }
-            let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
-            std::env::var_os("XDG_DATA_HOME")
-                .map_or_else(|| home().join(".local/share"), PathBuf::from)
-                .join("parkhang")
-        })
+    pub fn state_dir(&self) -> Result<PathBuf> {
+        match &self.config.node.state_dir {
+            Some(folder) => Ok(folder.clone()),
+            None => data_folder().context("node.state_dir is not set"),
+        }
     }
 
     /// Passes a configuration that a node can start with, or says everything that is wrong with it.

@@ -78,7 +78,11 @@ pub async fn load_volume(store: &dyn ArtifactStore, stored: &StoredVolume) -> Re
     let texts = read_table::<OcrResultRow>(store, &layout.ocr_results())
         .await?
         .rows;
-    let failures = failures(store, layout).await?;
+    let failed = failed_pages(store, layout, ocr_pipeline().stages()).await?;
+    let failures: BTreeMap<String, ErrorRow> = failed
+        .into_iter()
+        .map(|(_, row)| (row.image_name.clone(), row))
+        .collect();
 
     let geometry: HashMap<&str, &LineImageRow> =
         lines.iter().map(|line| (line.line_guid.as_str(), line)).collect();
@@ -127,34 +131,21 @@ pub async fn load_volume(store: &dyn ArtifactStore, stored: &StoredVolume) -> Re
     }))
 }
 
-/// The pages that some stage could not do.
-async fn failures(store: &dyn ArtifactStore, layout: &VolumeLayout) -> Result<BTreeMap<String, ErrorRow>> {
-    let mut failures = BTreeMap::new();
-    let pipeline = ocr_pipeline();
-    for stage in pipeline
-        .stages()
-        .iter()
-        .filter(|stage| stage.as_str() != "reduce")
-    {
-        failures.extend(stage_failures(store, layout, stage).await?);
-    }
-    Ok(failures)
-}
-
-async fn stage_failures(
+/// The pages that a stage could not do, as the stages' tables of errors say; a stage that has not ended has none.
+pub async fn failed_pages(
     store: &dyn ArtifactStore,
     layout: &VolumeLayout,
-    stage: &StageName,
-) -> Result<Vec<(String, ErrorRow)>> {
-    let key = layout.errors(stage);
-    if store.head(&key).await?.is_none() {
-        return Ok(Vec::new());
+    stages: &[StageName],
+) -> Result<Vec<(StageName, ErrorRow)>> {
+    let mut failed = Vec::new();
+    for stage in stages {
+        let key = layout.errors(stage);
+        if store.head(&key).await?.is_some() {
+            let errors = read_table::<ErrorRow>(store, &key).await?;
+            failed.extend(errors.rows.into_iter().map(|row| (stage.clone(), row)));
+        }
     }
-    let rows = read_table::<ErrorRow>(store, &key).await?.rows;
-    Ok(rows
-        .into_iter()
-        .map(|row| (row.image_name.clone(), row))
-        .collect())
+    Ok(failed)
 }
 
 fn page_geometry(page: &LineDetectionRow) -> Result<PageGeometry> {

@@ -16,7 +16,7 @@ use parkhang_actors::storage::LocalStore;
 
 use crate::cli::{ExportArgs, Format};
 use document::VolumeDocument;
-pub use load::{StoredVolume, load_volume, require_text, stored_volumes};
+pub use load::{StoredVolume, failed_pages, load_volume, require_text, stored_volumes};
 
 pub async fn run(arguments: ExportArgs) -> Result<ExitCode> {
     let written = export_all(

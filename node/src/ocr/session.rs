@@ -1,15 +1,16 @@
 //! One run of `node ocr` from open to summary.
 
 use std::collections::HashMap;
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use chrono::Utc;
-use parkhang_actors::artifact::{ArtifactLayout, ErrorRow, read_table};
-use parkhang_actors::domain::{Hardware, Job, JobConfig, NewJob, Pipeline, Position, Task, TaskStatus};
+use parkhang_actors::artifact::ArtifactLayout;
+use parkhang_actors::domain::{
+    Hardware, Job, JobConfig, NewJob, Pipeline, Position, Task, TaskStatus, VolumeId,
+};
 use parkhang_actors::orchestrator::{
     JobEnd, MAX_INTERRUPTIONS, OrchestratorConfig, OrchestratorHandle, release_abandoned_leases,
 };
@@ -27,7 +28,8 @@ use super::output::OutputFolder;
 use super::progress::ProgressDisplay;
 use super::state::{self, State};
 use super::summary::{FailedPage, Summary, VolumeSummary};
-use crate::networks;
+use crate::export;
+use crate::networks::{self, cores};
 
 /// Tries that a volume may fail.
 const MAX_ATTEMPTS: i32 = 3;
@@ -57,6 +59,7 @@ pub struct Session {
     models: ModelSet,
     volumes: Vec<VolumeFolder>,
     source: Arc<FolderSource>,
+    artifacts: Arc<dyn ArtifactStore>,
 }
 
 impl Session {
@@ -74,6 +77,7 @@ impl Session {
                 .map(|found| (found.volume.clone(), found.folder.clone())),
         )?;
         let source = Arc::new(FolderSource::new(volumes.iter().cloned()));
+        let artifacts = Arc::new(LocalStore::open(output.path()).await?);
         Ok(Self {
             options,
             output,
@@ -81,6 +85,7 @@ impl Session {
             models,
             volumes,
             source,
+            artifacts,
         })
     }
 
@@ -88,10 +93,9 @@ impl Session {
     pub async fn run(self) -> Result<Summary> {
         let started = Instant::now();
         let job = self.prepare_job().await?;
-        let artifacts = Arc::new(LocalStore::open(self.output.path()).await?);
         let services = StageServices {
             pages: self.source.clone(),
-            artifacts,
+            artifacts: self.artifacts.clone(),
             cpu: CpuPool::new(cores().get(), "cpu").context("cannot start the CPU threads")?,
             models: self.models.clone(),
             workers: cores().get(),
@@ -216,7 +220,7 @@ impl Session {
                 pages_read: stages().map(|progress| progress.succeeded).max().unwrap_or(0),
                 // Pages for which no stage had anything to do.
                 pages_skipped: stages().map(|progress| progress.skipped).min().unwrap_or(0),
-                failed_pages: self.failed_pages(&job, &task).await?,
+                failed_pages: self.failed_pages(&job, &task.volume).await?,
                 results: store.volume_results(task.id).await?,
                 error: task.last_error.filter(|_| failed).map(|error| error.to_string()),
             });
@@ -233,24 +237,15 @@ impl Session {
         })
     }
 
-    /// What the stages' tables of errors say; a stage that has not ended has none.
-    async fn failed_pages(&self, job: &Job, task: &Task) -> Result<Vec<FailedPage>> {
-        let store = LocalStore::open(self.output.path()).await?;
-        let layout = ArtifactLayout::bdrc_v2(&job.key).volume(&task.volume);
-        let mut failed = Vec::new();
-        for stage in job.pipeline.stages() {
-            let key = layout.errors(stage);
-            if store.head(&key).await?.is_none() {
-                continue;
-            }
-            let errors = read_table::<ErrorRow>(&store, &key).await?;
-            failed.extend(errors.rows.into_iter().map(|row| FailedPage {
-                page: row.image_name,
-                stage: stage.to_string(),
-                error: row.message,
-            }));
-        }
-        Ok(failed)
+    async fn failed_pages(&self, job: &Job, volume: &VolumeId) -> Result<Vec<FailedPage>> {
+        let layout = ArtifactLayout::bdrc_v2(&job.key).volume(volume);
+        let failed = export::failed_pages(&*self.artifacts, &layout, job.pipeline.stages()).await?;
+        let described = failed.into_iter().map(|(stage, row)| FailedPage {
+            page: row.image_name,
+            stage: stage.to_string(),
+            error: row.message,
+        });
+        Ok(described.collect())
     }
 }
 
@@ -278,10 +273,6 @@ async fn wait_for_end(orchestrator: &OrchestratorHandle, job: &Job) -> Result<bo
         _ = terminations.recv() => std::process::exit(143),
     }
     Ok(true)
-}
-
-fn cores() -> NonZeroUsize {
-    std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
 /// Processor time of this process so far.

@@ -1,6 +1,5 @@
 //! What roles stand on: the database, the artifact store, the scans.
 
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
@@ -12,7 +11,7 @@ use parkhang_actors::storage::{ArtifactKey, ArtifactStore, LocalStore, S3Options
 use secrecy::ExposeSecret;
 
 use crate::config::{Loaded, StorageKind};
-use crate::networks;
+use crate::networks::{self, cores};
 
 /// Name of a cluster's database in the private server.
 const DATABASE: &str = "parkhang";
@@ -31,7 +30,7 @@ pub async fn database(loaded: &Loaded) -> Result<Database> {
             .context("cannot use the database")?;
         return Ok(Database { store, _server: None });
     }
-    let folder = loaded.state_dir().join("pg");
+    let folder = loaded.state_dir()?.join("pg");
     let server = tokio::task::spawn_blocking(move || EmbeddedPostgres::open(Some(folder)))
         .await
         .context("starting the private PostgreSQL")?
@@ -47,8 +46,10 @@ async fn artifacts(loaded: &Loaded) -> Result<Arc<dyn ArtifactStore>> {
     let storage = &loaded.config.storage;
     Ok(match storage.kind {
         StorageKind::Local => {
-            let default = || loaded.state_dir().join("artifacts");
-            let folder = storage.folder.clone().unwrap_or_else(default);
+            let folder = match &storage.folder {
+                Some(folder) => folder.clone(),
+                None => loaded.state_dir()?.join("artifacts"),
+            };
             Arc::new(LocalStore::open(&folder).await?)
         }
         StorageKind::S3 => {
@@ -89,11 +90,7 @@ pub async fn stages(loaded: &Loaded) -> Result<StageRegistry> {
         cpu: CpuPool::new(cores().get(), "cpu").context("cannot start the CPU threads")?,
         models,
         workers: cores().get(),
-        manifests: Some(loaded.state_dir().join("manifests")),
+        manifests: Some(loaded.state_dir()?.join("manifests")),
     };
     Ok(StageRegistry::new(&services)?)
-}
-
-fn cores() -> NonZeroUsize {
-    std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }

@@ -83,7 +83,7 @@ impl EmbeddedPostgres {
         let account = Account::for_server()?;
         let folder = match folder {
             Some(folder) => std::path::absolute(&folder).map_err(at(&folder))?,
-            None => default_folder(account.as_ref())?,
+            None => data_folder()?.join("pg"),
         };
         Self::join(folder, account, Durability::Full)
     }
@@ -143,16 +143,18 @@ impl EmbeddedPostgres {
     }
 }
 
-fn default_folder(account: Option<&Account>) -> Result<PathBuf, EmbeddedError> {
-    let parent = match account {
-        Some(_) => PathBuf::from("/var/lib"),
-        None => std::env::var_os("XDG_DATA_HOME")
-            .filter(|path| !path.is_empty())
-            .map(PathBuf::from)
-            .or_else(|| std::env::home_dir().map(|home| home.join(".local/share")))
-            .ok_or(EmbeddedError::NoDataFolder)?,
-    };
-    Ok(parent.join("parkhang/pg"))
+/// Where this program keeps what belongs to the machine, unless it is told: `/var/lib/parkhang` for root,
+/// `$XDG_DATA_HOME/parkhang` or `~/.local/share/parkhang` for others.
+pub fn data_folder() -> Result<PathBuf, EmbeddedError> {
+    if nix::unistd::geteuid().is_root() {
+        return Ok(PathBuf::from("/var/lib/parkhang"));
+    }
+    let parent = std::env::var_os("XDG_DATA_HOME")
+        .filter(|path| !path.is_empty())
+        .map(PathBuf::from)
+        .or_else(|| std::env::home_dir().map(|home| home.join(".local/share")))
+        .ok_or(EmbeddedError::NoDataFolder)?;
+    Ok(parent.join("parkhang"))
 }
 
 /// Makes `folder` with its parents; only the last one changes hands.
