@@ -6,7 +6,9 @@ const pages = by("pages"), search = by("search"), matches = by("matches");
 let current = 0, line = -1, zoom = 1, query = "";
 
 // Low confidence matters more than the difference between good and very good.
-const colour = (confidence, alpha = 1) => `hsl(${Math.round(120 * Math.max(0, Math.min(1, (confidence - 0.4) / 0.6)))} 65% 45% / ${alpha})`;
+const LOWEST = 0.4;
+const colour = (confidence, alpha = 1) => `hsl(${Math.round(120 * Math.max(0, Math.min(1, (confidence - LOWEST) / (1 - LOWEST))))} 65% 45% / ${alpha})`;
+by("scale").style.background = `linear-gradient(90deg, ${[LOWEST, (1 + LOWEST) / 2, 1].map((confidence) => colour(confidence))})`;
 
 volume.pages.forEach((page, index) => pages.add(new Option(`${index + 1} / ${volume.pages.length}  ${page.source}`, index)));
 
@@ -17,8 +19,10 @@ function show(index, selected = -1) {
   pages.value = current;
   history.replaceState(null, "", `#${current + 1}`);
   const scan = document.getElementById(`scan-${current}`);
-  image.src = scan ? `data:image/jpeg;base64,${scan.textContent.trim()}` : "";
-  image.alt = scan ? page.source : `no scan of ${page.source}`;
+  image.hidden = !scan;
+  image.src = scan ? `data:image/jpeg;base64,${scan.textContent.trim()}` : "data:,";
+  image.alt = page.source;
+  by("missing").textContent = scan ? "" : `no picture of ${page.source}`;
   stage.style.aspectRatio = page.width && page.height ? `${page.width} / ${page.height}` : "";
   main.className = page.width > page.height ? "wide" : "tall";
   overlay.setAttribute("viewBox", `0 0 ${page.width || 1} ${page.height || 1}`);
