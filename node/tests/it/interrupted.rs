@@ -1,7 +1,5 @@
 //! Runs that are cut off, and the runs that take them up again.
 
-use std::process::Command;
-
 use crate::support::{Desk, Running, VOLUME, assert_same_files};
 
 const PAGES: u8 = 10;
@@ -59,8 +57,7 @@ fn an_interrupt_drains_and_the_next_run_finishes() {
     let desk = Desk::with_pages(6);
     let mut run = desk.start(&OPTIONS);
     wait_for_part(&desk, &mut run, "line_detection");
-    let sent = Command::new("kill").args(["-INT", &run.id()]).status().unwrap();
-    assert!(sent.success());
+    run.interrupt();
     assert_eq!(run.exit_code(), Some(130));
 
     let second = desk.read(&OPTIONS).exits(0);

@@ -5,6 +5,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use parkhang_actors::artifact::{ArtifactLayout, ArtifactRow, VolumeLayout, read_table};
 use parkhang_actors::domain::{JobKey, VolumeId};
 use parkhang_actors::storage::{ArtifactKey, LocalStore};
@@ -204,8 +206,10 @@ impl Running {
         }
     }
 
-    pub(crate) fn id(&self) -> String {
-        self.child.id().to_string()
+    /// SIGINT, as Ctrl-C sends it.
+    pub(crate) fn interrupt(&self) {
+        let process = Pid::from_raw(i32::try_from(self.child.id()).unwrap());
+        kill(process, Signal::SIGINT).unwrap();
     }
 
     /// SIGKILL.
