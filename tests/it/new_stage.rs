@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use parkhang_actors::artifact::{ArtifactLayout, OcrResultRow, read_table};
+use parkhang_actors::artifact::{OcrResultRow, read_table};
 use parkhang_actors::domain::{Hardware, StageError, StageName};
 use parkhang_actors::stage::{StageContext, StageLogic, StageReport, StageVerdict};
 use parkhang_actors::storage::ArtifactStore;
@@ -26,8 +26,7 @@ impl StageLogic for Syllables {
     }
 
     async fn run(&self, context: StageContext) -> StageVerdict {
-        let assignment = &context.assignment;
-        let layout = ArtifactLayout::bdrc_v2(&assignment.job).volume(&assignment.volume);
+        let layout = context.assignment.layout();
         match read_table::<OcrResultRow>(self.store.as_ref(), &layout.ocr_results()).await {
             Ok(lines) => {
                 let syllables: usize = lines.rows.iter().map(|line| line.segments.len()).sum();

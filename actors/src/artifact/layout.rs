@@ -1,28 +1,12 @@
 //! The only place that builds artifact keys.
 
-use serde::{Deserialize, Serialize};
-
 use super::ImageName;
-use crate::domain::{JobKey, StageName, VolumeId};
+use crate::domain::{JobKey, LayoutName, StageName, VolumeId};
 use crate::storage::ArtifactKey;
 
 const LINE_DETECTION: &str = "line_detection";
 const LINE_EXTRACTION: &str = "line_extraction";
 const OCR: &str = "ocr";
-
-/// The known ways to lay out the artifacts of a job below the root of a store.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LayoutName {
-    /// `jobs/{job}/volumes/{w}-{i}/{stage}/...`
-    #[default]
-    BdrcV2,
-    /// `output/jobs/{job}/volumes/{w}-{i}/artifacts/{stage}/...`, with marker files beside `artifacts`.
-    BdrcV1,
-    /// `ocr-bboxes/{exchange}/{source_id}/...`, where a web service reads the boxes of each page. Exchange and source id
-    /// are the two parts of the volume id. No job is named: its latest run replaces what was there.
-    OcrBboxes,
-}
 
 /// The artifact keys of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -78,6 +78,20 @@ pub enum ItemOrder {
     Lpt,
 }
 
+/// The known ways to lay out the artifacts of a job below the root of a store.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LayoutName {
+    /// `jobs/{job}/volumes/{w}-{i}/{stage}/...`
+    #[default]
+    BdrcV2,
+    /// `output/jobs/{job}/volumes/{w}-{i}/artifacts/{stage}/...`
+    BdrcV1,
+    /// `ocr-bboxes/{exchange}/{source_id}/...`, where a web service reads the boxes of each page. Exchange and source id
+    /// are the two parts of the volume id. No job is named: its latest run replaces what was there.
+    OcrBboxes,
+}
+
 /// What an operator can set for a job (`jobs.config`). Keys left out take the value documented here; the geometry
 /// defaults are those of the GEN-2 algorithms.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -119,6 +133,8 @@ pub struct JobConfig {
     pub retry_backoff_s: f64,
     /// Pages of each volume to read; 0 is all.
     pub limit: usize,
+    /// Where the artifacts lie in their store.
+    pub layout: LayoutName,
 }
 
 impl Default for JobConfig {
@@ -145,6 +161,7 @@ impl Default for JobConfig {
             retries: 2,
             retry_backoff_s: 1.0,
             limit: 0,
+            layout: LayoutName::BdrcV2,
         }
     }
 }

@@ -13,7 +13,7 @@ pub use error::{ErrorCategory, StageError};
 pub use ids::{Attempt, Epoch, Generation, JobId, JobKey, TaskId, WorkerId};
 pub use job::{Job, JobStatus, NewJob};
 pub use job_config::{
-    ConfigError, Decoder, ItemOrder, JobConfig, LineMode, OnItemError, RetryScope, TextEncoding,
+    ConfigError, Decoder, ItemOrder, JobConfig, LayoutName, LineMode, OnItemError, RetryScope, TextEncoding,
 };
 pub use pipeline::{Hardware, InvalidPipeline, Pipeline, Position, StageName};
 pub use task::{Fence, Lease, StageRun, StageRunStatus, Task, TaskStatus, VolumeResults};

@@ -21,7 +21,7 @@ use chrono::{DateTime, Utc};
 use tokio_util::sync::CancellationToken;
 
 use self::page_stage::VolumeRun;
-use crate::artifact::ModelRef;
+use crate::artifact::{ArtifactLayout, ModelRef, VolumeLayout};
 use crate::domain::{
     ErrorCategory, Fence, Hardware, JobConfig, JobKey, StageError, StageName, VolumeId, VolumeResults,
 };
@@ -41,6 +41,13 @@ pub struct Assignment {
     pub volume: VolumeId,
     pub job: JobKey,
     pub config: Arc<JobConfig>,
+}
+
+impl Assignment {
+    /// The keys of the volume's artifacts, laid out as the job wants them.
+    pub fn layout(&self) -> VolumeLayout {
+        ArtifactLayout::new(self.config.layout, &self.job).volume(&self.volume)
+    }
 }
 
 /// Everything a stage may use while it runs.

@@ -12,7 +12,7 @@ use super::checkpoint::{Checkpoints, Finished};
 use super::ledger::Ledger;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
 use super::{StageContext, StageLogic, StageReport, StageVerdict};
-use crate::artifact::{ArtifactLayout, Digest, Fingerprint, ModelRef, Provenance, cfg_hash, write_table};
+use crate::artifact::{Digest, Fingerprint, ModelRef, Provenance, cfg_hash, write_table};
 use crate::domain::{ErrorCategory, Hardware, StageError, StageName};
 use crate::policy::budget;
 use crate::runner::{
@@ -66,8 +66,7 @@ impl<S: PageStage> StageLogic for PagedStage<S> {
 
 impl<S: PageStage> PagedStage<S> {
     async fn run_volume(&self, context: StageContext) -> Result<StageVerdict, StageError> {
-        let assignment = &context.assignment;
-        let layout = ArtifactLayout::bdrc_v2(&assignment.job).volume(&assignment.volume);
+        let layout = context.assignment.layout();
         let run = Arc::new(VolumeRun {
             context,
             layout,

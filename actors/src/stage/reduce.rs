@@ -6,9 +6,7 @@ use async_trait::async_trait;
 use serde_json::json;
 
 use super::{StageContext, StageLogic, StageReport, StageVerdict};
-use crate::artifact::{
-    ArtifactError, ArtifactLayout, ErrorRow, LineDetectionRow, OcrResultRow, VolumeLayout, read_table,
-};
+use crate::artifact::{ArtifactError, ErrorRow, LineDetectionRow, OcrResultRow, VolumeLayout, read_table};
 use crate::domain::{Hardware, StageError, StageName, VolumeResults};
 use crate::runner::percentile;
 use crate::storage::ArtifactStore;
@@ -33,7 +31,7 @@ impl StageLogic for Reduce {
     async fn run(&self, context: StageContext) -> StageVerdict {
         let (volume, stage) = (&context.assignment.volume, self.name());
         context.progress.stage_started(volume, &stage, 1);
-        let layout = ArtifactLayout::bdrc_v2(&context.assignment.job).volume(volume);
+        let layout = context.assignment.layout();
         let verdict = match self.reduce(&layout).await {
             Ok(results) => StageVerdict::Succeeded(StageReport {
                 metrics: json!({ "lines": results.total_lines, "characters": results.total_characters }),
