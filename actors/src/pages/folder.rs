@@ -4,13 +4,9 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use bytes::Bytes;
 
+use super::names::{is_image_name, volume_id};
 use super::{PageRef, PageSource, SourceError};
 use crate::domain::{ErrorCategory, InvalidName, VolumeId};
-
-/// Endings of files that are taken for page scans. Which format a file really has is decided by its content.
-const IMAGE_EXTENSIONS: [&str; 11] = [
-    "jpg", "jpeg", "png", "tif", "tiff", "webp", "bmp", "pbm", "pgm", "ppm", "pnm",
-];
 
 /// A volume that lies in one folder of images.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -125,59 +121,6 @@ fn has_images(folder: &Path) -> Result<bool, DiscoverError> {
     Ok(false)
 }
 
-/// Whether a file name is that of a page scan: a known ending, a stem before it, not hidden.
-fn is_image_name(name: &str) -> bool {
-    match name.rsplit_once('.') {
-        Some((stem, extension)) => {
-            !stem.is_empty()
-                && !name.starts_with('.')
-                && IMAGE_EXTENSIONS
-                    .iter()
-                    .any(|known| extension.eq_ignore_ascii_case(known))
-        }
-        None => false,
-    }
-}
-
-fn volume_id(folder: &Path, w_id: Option<&str>, i_id: Option<&str>) -> Result<VolumeId, InvalidName> {
-    let name = |path: Option<&Path>| {
-        path.and_then(Path::file_name)
-            .map(|name| name.to_string_lossy().into_owned())
-            .unwrap_or_default()
-    };
-    let own = name(Some(folder));
-    let (from_name, own_part) = match own.split_once('-') {
-        Some((w, i)) if !w.is_empty() && !i.is_empty() => (Some(w.to_owned()), i.to_owned()),
-        _ => (None, own.clone()),
-    };
-    let w = match (w_id, from_name) {
-        (Some(w), _) => w.to_owned(),
-        (None, Some(w)) => as_id(&w),
-        (None, None) => as_id(&name(folder.parent())),
-    };
-    let i = i_id.map(str::to_owned).unwrap_or_else(|| as_id(&own_part));
-    VolumeId::new(w, i)
-}
-
-/// A folder name bent into an id: what an id may not hold becomes `_`.
-fn as_id(name: &str) -> String {
-    let mut id: String = name
-        .chars()
-        .map(|c| {
-            if c.is_ascii_alphanumeric() || matches!(c, '.' | '_') {
-                c
-            } else {
-                '_'
-            }
-        })
-        .take(96)
-        .collect();
-    if id.is_empty() || id.starts_with('.') {
-        id.insert(0, '_');
-    }
-    id
-}
-
 /// Volumes in local folders.
 #[derive(Debug, Clone, Default)]
 pub struct FolderSource {
@@ -217,6 +160,7 @@ impl PageSource for FolderSource {
                 pages.push(PageRef {
                     name,
                     size: metadata.len(),
+                    version: None,
                 });
             }
         }
@@ -259,16 +203,6 @@ mod tests {
     fn touch(path: PathBuf) {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, b"x").unwrap();
-    }
-
-    #[test]
-    fn ids_come_from_folder_names() {
-        let id = |path: &str| volume_id(Path::new(path), None, None).unwrap().to_string();
-        assert_eq!(id("/scans/W22084-I0886"), "W22084-I0886");
-        assert_eq!(id("/scans/W22084/I0886"), "W22084-I0886");
-        assert_eq!(id("/my scans/vol 1"), "my_scans-vol_1");
-        let explicit = volume_id(Path::new("/a/b"), Some("W1"), Some("I2")).unwrap();
-        assert_eq!(explicit.to_string(), "W1-I2");
     }
 
     #[test]
@@ -319,6 +253,7 @@ mod tests {
         let page = PageRef {
             name: "../secret.jpg".into(),
             size: 1,
+            version: None,
         };
         let error = source.read(&"W-I".parse().unwrap(), &page).await.unwrap_err();
         assert!(matches!(error, SourceError::NoSuchPage { .. }));

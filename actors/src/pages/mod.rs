@@ -2,9 +2,12 @@
 //! is for `models::page` to say.
 
 mod bdrc;
+mod bucket;
 mod folder;
 mod library;
+mod names;
 mod read_ahead;
+mod survey;
 
 use std::fmt;
 
@@ -13,10 +16,14 @@ use bytes::Bytes;
 
 use crate::domain::{ErrorCategory, VolumeId};
 
-pub use bdrc::{BdrcArchive, ManifestError, VolumeManifest, VolumeVersion};
+pub use bdrc::{
+    BdrcArchive, IntroPagesError, ManifestError, VolumeManifest, VolumeVersion, read_intro_pages,
+};
+pub use bucket::BucketFolders;
 pub use folder::{DiscoverError, FolderSource, VolumeFolder, discover_volumes, folders_left_out};
 pub use library::LibraryFolder;
 pub use read_ahead::read_ahead;
+pub use survey::survey;
 
 /// One page of a volume, as the source names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +32,8 @@ pub struct PageRef {
     pub name: String,
     /// Length in bytes; 0 where the source does not say.
     pub size: u64,
+    /// Another one whenever the page may have changed; `None` where only its bytes tell.
+    pub version: Option<String>,
 }
 
 /// Why a page could not be had.

@@ -65,6 +65,7 @@ mod tests {
         let pages = (0..160).map(|index| PageRef {
             name: index.to_string(),
             size: index,
+            version: None,
         });
         let started = Instant::now();
         let read: Vec<_> = read_ahead(&source, &volume, pages, 16).collect().await;

@@ -4,7 +4,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 
 use async_trait::async_trait;
@@ -35,12 +35,9 @@ impl LocalStore {
             let root = root.clone();
             move || -> io::Result<Folder> {
                 make_folders(&root)?;
-                Ok(Folder {
-                    staging: Staging::open(&root)?,
-                    root,
-                    unsynced: Mutex::default(),
-                    folder_changes: Mutex::default(),
-                })
+                let folder = Folder::new(root);
+                folder.staging()?;
+                Ok(folder)
             }
         });
         let folder = opened
@@ -49,6 +46,13 @@ impl LocalStore {
         Ok(Self {
             folder: Arc::new(folder.map_err(|source| StorageError::Open { root, source })?),
         })
+    }
+
+    /// The store in a folder that is only read, which may be on a file system that takes no writes.
+    pub fn for_reading(root: impl Into<PathBuf>) -> Self {
+        Self {
+            folder: Arc::new(Folder::new(root.into())),
+        }
     }
 
     pub fn root(&self) -> &Path {
@@ -117,7 +121,8 @@ impl ArtifactStore for LocalStore {
 #[derive(Debug)]
 struct Folder {
     root: PathBuf,
-    staging: Staging,
+    /// Made for the first write.
+    staging: OnceLock<Staging>,
     /// What `put_unsynced` wrote since the last sync, and how often: a write during a sync needs another one.
     unsynced: Mutex<BTreeMap<ArtifactKey, u64>>,
     /// Held while folders come and go, so that a folder someone else sees is already durable.
@@ -125,6 +130,23 @@ struct Folder {
 }
 
 impl Folder {
+    fn new(root: PathBuf) -> Self {
+        Self {
+            root,
+            staging: OnceLock::new(),
+            unsynced: Mutex::default(),
+            folder_changes: Mutex::default(),
+        }
+    }
+
+    fn staging(&self) -> io::Result<&Staging> {
+        if let Some(staging) = self.staging.get() {
+            return Ok(staging);
+        }
+        let opened = Staging::open(&self.root)?;
+        Ok(self.staging.get_or_init(|| opened))
+    }
+
     fn path(&self, key: &ArtifactKey) -> PathBuf {
         self.root.join(key.as_str())
     }
@@ -162,7 +184,10 @@ impl Folder {
 
     fn put(&self, key: &ArtifactKey, bytes: &[u8], durable: bool) -> Result<(), StorageError> {
         let fail = |source| writing(key, source);
-        let staged = self.staging.write(&[bytes], durable).map_err(fail)?;
+        let staged = self
+            .staging()
+            .and_then(|staging| staging.write(&[bytes], durable));
+        let staged = staged.map_err(fail)?;
         let target = self.path(key);
         self.place(&target, || fs::rename(staged.path(), &target))
             .map_err(fail)?;
@@ -175,7 +200,8 @@ impl Folder {
 
     fn put_if_absent(&self, key: &ArtifactKey, bytes: &[u8]) -> Result<PutOutcome, StorageError> {
         let fail = |source| writing(key, source);
-        let staged = self.staging.write(&[bytes], true).map_err(fail)?;
+        let staged = self.staging().and_then(|staging| staging.write(&[bytes], true));
+        let staged = staged.map_err(fail)?;
         let target = self.path(key);
         match self.place(&target, || fs::hard_link(staged.path(), &target)) {
             Ok(()) => sync_parent(&target).map_err(fail).map(|()| PutOutcome::Created),
@@ -366,11 +392,25 @@ mod tests {
         let first = LocalStore::open(root.path()).await.unwrap();
         let second = LocalStore::open(root.path()).await.unwrap();
         let key = ArtifactKey::new("jobs/a").unwrap();
-        let _half_written = first.folder.staging.write(&[b"half"], false).unwrap();
+        let _half_written = first.folder.staging().unwrap().write(&[b"half"], false).unwrap();
         first.put(&key, Bytes::from_static(b"whole")).await.unwrap();
         assert_eq!(second.get(&key).await.unwrap(), "whole");
         let jobs = ArtifactKey::new("jobs").unwrap();
         assert_eq!(second.list(&jobs).await.unwrap().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_store_that_is_only_read_leaves_nothing_in_its_folder() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("a"), b"x").unwrap();
+        let store = LocalStore::for_reading(root.path());
+        assert_eq!(store.get(&ArtifactKey::new("a").unwrap()).await.unwrap(), "x");
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1);
+        store
+            .put(&ArtifactKey::new("b").unwrap(), "y".into())
+            .await
+            .unwrap();
+        assert_eq!(store.get(&ArtifactKey::new("b").unwrap()).await.unwrap(), "y");
     }
 
     #[tokio::test]

@@ -41,7 +41,11 @@ pub(super) fn read_manifest(gzipped: &[u8]) -> Result<Vec<PageRef>, ManifestErro
         match fields.remove("filename") {
             Some(Value::String(name)) if is_page(&name) && seen.insert(name.clone()) => {
                 let size = fields.get("size").and_then(Value::as_u64).unwrap_or(0);
-                pages.push(PageRef { name, size });
+                pages.push(PageRef {
+                    name,
+                    size,
+                    version: None,
+                });
             }
             // The list may be cut short or of another kind: better no volume than one with a page less.
             Some(name @ (Value::Number(_) | Value::Bool(_))) => {

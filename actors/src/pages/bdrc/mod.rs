@@ -1,6 +1,7 @@
 //! Volumes as they lie in BDRC's archive: a folder of scans per image group, under a prefix that spreads the works, with
 //! a gzipped list of its images beside them.
 
+mod intro;
 mod manifest;
 mod place;
 #[cfg(test)]
@@ -18,6 +19,7 @@ use crate::storage::{ArtifactKey, ArtifactStore, StorageError};
 use manifest::read_manifest;
 use place::image_folder;
 
+pub use intro::{IntroPagesError, read_intro_pages};
 pub use manifest::ManifestError;
 
 /// The list of the images of a volume.
@@ -91,12 +93,13 @@ impl BdrcArchive {
             Err(StorageError::NotFound { .. }) => return Err(SourceError::NoSuchVolume(volume.clone())),
             Err(error) => return Err(unreadable(error.to_string(), error.category())),
         };
-        let pages = read_manifest(&found.bytes)
+        let mut pages = read_manifest(&found.bytes)
             .map_err(|error| unreadable(error.to_string(), ErrorCategory::Input))?;
-        Ok(VolumeManifest {
-            version: VolumeVersion::from_etag(&found.version),
-            pages,
-        })
+        let version = VolumeVersion::from_etag(&found.version);
+        for page in &mut pages {
+            page.version = Some(version.as_str().to_owned());
+        }
+        Ok(VolumeManifest { version, pages })
     }
 }
 

@@ -123,6 +123,7 @@ async fn pages_are_read_from_beside_their_list() {
     let elsewhere = PageRef {
         name: "../W22084-0887/1.tif".to_owned(),
         size: 0,
+        version: None,
     };
     let error = archive.read(&volume, &elsewhere).await.unwrap_err();
     assert!(matches!(error, SourceError::NoSuchPage { .. }), "{error}");
@@ -146,6 +147,9 @@ async fn the_version_follows_the_list() {
     let (archive, volume) = archive().await;
     let before = archive.manifest(&volume).await.unwrap().version;
     assert_eq!(before.as_str().len(), 32);
+    for page in archive.pages(&volume).await.unwrap() {
+        assert_eq!(page.version.as_deref(), Some(before.as_str()));
+    }
     let key = ArtifactKey::new(format!("{}/{MANIFEST}", image_folder(&volume))).unwrap();
     let broken = archive.store.put(&key, "[]".into()).await;
     broken.unwrap();
