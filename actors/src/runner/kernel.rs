@@ -251,6 +251,7 @@ impl<W: ItemWorker> Kernel<W> {
         let position = self.next_submission;
         self.next_submission += 1;
         let Some(output) = self.resumed(position).await else {
+            self.item_run.worker.queued(&self.items[position]);
             self.queue.push_back((position, Instant::now()));
             return;
         };

@@ -20,6 +20,12 @@ pub trait ItemWorker: Send + Sync + 'static {
         None
     }
 
+    /// Told that `item` is queued: unless the stage is drained, it runs once those before it have. For what can be done
+    /// ahead of its turn, such as reading its input. No more items are queued than the options allow to be in memory.
+    fn queued(&self, item: &WorkItem) {
+        let _ = item;
+    }
+
     /// What the manifest says about `output` beyond the base fields.
     fn manifest(&self, item: &WorkItem, output: &Self::Output) -> Map<String, Value> {
         let _ = (item, output);

@@ -4,6 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use futures::StreamExt;
 use image::{ExtendedColorType, GrayImage, ImageEncoder};
 use parkhang_models::inference::TileBatch;
@@ -105,6 +106,7 @@ impl LineDetection {
 #[async_trait]
 impl PageStage for LineDetection {
     type Input = PageRef;
+    type Fetched = Bytes;
     type Row = LineDetectionRow;
 
     const VERSION: u32 = 1;
@@ -150,15 +152,21 @@ impl PageStage for LineDetection {
         }
         let files: Vec<String> = pages.iter().map(|page| page.name.clone()).collect();
         let mut planned = Vec::with_capacity(pages.len());
-        let mut read = pin!(read_ahead(&*self.pages, run.volume(), pages, READ_AHEAD));
-        for (index, name) in (0..).zip(image_names(&files)) {
-            let Some((page, bytes)) = read.next().await else {
-                break;
-            };
-            // A page that cannot be read now fails as an item, with its retries.
-            let input_hash = match bytes {
-                Ok(bytes) => self.compute(run, move || Ok(Digest::of(&bytes))).await?,
-                Err(error) => Digest::of(error.to_string().as_bytes()),
+        let unversioned: Vec<PageRef> = pages
+            .iter()
+            .filter(|page| page.version.is_none())
+            .cloned()
+            .collect();
+        let mut read = pin!(read_ahead(&*self.pages, run.volume(), unversioned, READ_AHEAD));
+        for ((index, name), page) in (0..).zip(image_names(&files)).zip(pages) {
+            let input_hash = match &page.version {
+                Some(version) => Digest::of_parts([version, &page.name]),
+                None => match read.next().await {
+                    Some((_, Ok(bytes))) => self.compute(run, move || Ok(Digest::of(&bytes))).await?,
+                    // A page that cannot be read now fails as an item, with its retries.
+                    Some((_, Err(error))) => Digest::of(error.to_string().as_bytes()),
+                    None => break,
+                },
             };
             let cost = page.size as f64;
             planned.push(PlannedPage {
@@ -194,20 +202,23 @@ impl PageStage for LineDetection {
         }]
     }
 
+    async fn fetch(&self, run: &VolumeRun, page: &PlannedPage<PageRef>) -> Result<Bytes, StageError> {
+        self.pages
+            .read(run.volume(), &page.input)
+            .await
+            .map_err(|error| run.error(error.category(), error))
+    }
+
     async fn process(
         &self,
         run: &VolumeRun,
         page: &PlannedPage<PageRef>,
+        bytes: Bytes,
     ) -> Result<Vec<LineDetectionRow>, StageError> {
-        let bytes = self
-            .pages
-            .read(run.volume(), &page.input)
-            .await
-            .map_err(|error| run.error(error.category(), error))?;
-        let decoded = self
+        let (decoded, scan_hash) = self
             .compute(run, move || {
                 decode_page(&bytes, &DecodeLimits::default())
-                    .map(Arc::new)
+                    .map(|decoded| (Arc::new(decoded), Digest::of(&bytes)))
                     .map_err(|error| (ErrorCategory::Input, error.to_string()))
             })
             .await?;
@@ -256,7 +267,7 @@ impl PageStage for LineDetection {
                     .collect()
             }),
             tps_alpha: lines.dewarp.as_ref().map(|dewarp| dewarp.alpha),
-            input_sha256: page.input_hash.to_string(),
+            input_sha256: scan_hash.to_string(),
             is_binary: decoded.bilevel,
         }])
     }

@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt, stream};
 use parkhang_models::line_extraction::{ExtractionConfig, LineImage, TextLine, build_lines, cut_line};
 use parkhang_models::page::decode::{DecodeLimits, decode_page};
 use parkhang_models::page::geometry::Point;
@@ -19,6 +20,9 @@ use crate::storage::ArtifactKey;
 
 /// Namespace of line guids: the same line gets the same guid in every run.
 const LINE_NAMESPACE: Uuid = Uuid::from_u128(0x6e5d_32c8_8a9c_4d6a_9d5c_50a1_7e1b_6f0e);
+
+/// Images of a page that are written at once.
+const WRITES: usize = 16;
 
 /// Cuts lines out of pages.
 #[derive(Debug)]
@@ -48,6 +52,8 @@ impl LineExtraction {
 #[async_trait]
 impl PageStage for LineExtraction {
     type Input = LineDetectionRow;
+    /// The straightened page; `None` where it has no lines.
+    type Fetched = Option<Bytes>;
     type Row = LineImageRow;
 
     const VERSION: u32 = 1;
@@ -110,22 +116,30 @@ impl PageStage for LineExtraction {
             .collect()
     }
 
+    async fn fetch(
+        &self,
+        run: &VolumeRun,
+        page: &PlannedPage<LineDetectionRow>,
+    ) -> Result<Option<Bytes>, StageError> {
+        if page.input.filtered_contours.is_empty() {
+            return Ok(None);
+        }
+        let key = ArtifactKey::new(page.input.rotated_image_path.as_str())
+            .map_err(|error| run.error(ErrorCategory::Input, error))?;
+        let read = run.store.get(&key).await;
+        read.map(Some).map_err(|error| run.storage_error(&error))
+    }
+
     async fn process(
         &self,
         run: &VolumeRun,
         page: &PlannedPage<LineDetectionRow>,
+        jpeg: Option<Bytes>,
     ) -> Result<Vec<LineImageRow>, StageError> {
         let row = &page.input;
-        if row.filtered_contours.is_empty() {
+        let Some(jpeg) = jpeg else {
             return Ok(Vec::new());
-        }
-        let key = ArtifactKey::new(row.rotated_image_path.as_str())
-            .map_err(|error| run.error(ErrorCategory::Input, error))?;
-        let jpeg = run
-            .store
-            .get(&key)
-            .await
-            .map_err(|error| run.storage_error(&error))?;
+        };
         let contours: Vec<Vec<Point>> = row
             .filtered_contours
             .iter()
@@ -135,15 +149,12 @@ impl PageStage for LineExtraction {
         let cuts = super::compute(&self.cpu, run, move || cut_page(&jpeg, contours, &config)).await?;
 
         let mut rows = Vec::with_capacity(cuts.len());
+        let mut images = Vec::with_capacity(cuts.len());
         for cut in cuts {
             let index = rows.len();
             let key = run
                 .layout
                 .line_image(&page.name, u32::try_from(index).unwrap_or(u32::MAX));
-            run.store
-                .put_unsynced(&key, cut.jpeg.into())
-                .await
-                .map_err(|error| run.storage_error(&error))?;
             let identity = format!("{}/{}/{}/{index}", run.volume(), page.name, row.input_sha256);
             let bounds = cut.line.bounding_box;
             rows.push(LineImageRow {
@@ -167,7 +178,15 @@ impl PageStage for LineExtraction {
                 image_height: i32::try_from(cut.size.1).unwrap_or(i32::MAX),
                 is_binary: row.is_binary,
             });
+            images.push((key, Bytes::from(cut.jpeg)));
         }
+        stream::iter(images)
+            .map(Ok)
+            .try_for_each_concurrent(WRITES, |(key, jpeg)| async move {
+                run.store.put_unsynced(&key, jpeg).await
+            })
+            .await
+            .map_err(|error| run.storage_error(&error))?;
         Ok(rows)
     }
 }

@@ -2,6 +2,7 @@
 //! cluster: it gets a [`StageContext`], writes artifacts under its own prefix, and returns a verdict.
 
 mod checkpoint;
+mod fetch_ahead;
 mod jpeg;
 mod ledger;
 mod line_detection;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt};
 use image::GrayImage;
 use parkhang_models::inference::{InferenceError, LineBatch};
 use parkhang_models::page::decode::{DecodeLimits, decode_page};
@@ -20,7 +21,10 @@ use crate::artifact::{
 use crate::domain::{self, ErrorCategory, Hardware, JobConfig, StageError, StageName, TextEncoding};
 use crate::inference::{Inference, LineRecognition};
 use crate::runner::CpuPool;
-use crate::storage::ArtifactKey;
+use crate::storage::{ArtifactKey, get_many};
+
+/// Line images of a page that are on their way at once.
+const READS: usize = 16;
 
 /// Reads lines.
 #[derive(Debug)]
@@ -96,6 +100,7 @@ impl Ocr {
 #[async_trait]
 impl PageStage for Ocr {
     type Input = Vec<LineImageRow>;
+    type Fetched = Vec<Bytes>;
     type Row = OcrResultRow;
 
     const VERSION: u32 = 1;
@@ -169,22 +174,31 @@ impl PageStage for Ocr {
         Ok(planned)
     }
 
+    async fn fetch(
+        &self,
+        run: &VolumeRun,
+        page: &PlannedPage<Vec<LineImageRow>>,
+    ) -> Result<Vec<Bytes>, StageError> {
+        let keys: Result<Vec<ArtifactKey>, _> = page
+            .input
+            .iter()
+            .map(|row| ArtifactKey::new(row.line_image_path.as_str()))
+            .collect();
+        let keys = keys.map_err(|error| run.error(ErrorCategory::Input, error))?;
+        get_many(run.store.as_ref(), keys, READS)
+            .map(|(_, image)| image.map_err(|error| run.storage_error(&error)))
+            .try_collect()
+            .await
+    }
+
     async fn process(
         &self,
         run: &VolumeRun,
         page: &PlannedPage<Vec<LineImageRow>>,
+        images: Vec<Bytes>,
     ) -> Result<Vec<OcrResultRow>, StageError> {
-        let mut images = Vec::with_capacity(page.input.len());
-        for row in &page.input {
-            let key = ArtifactKey::new(row.line_image_path.as_str())
-                .map_err(|error| run.error(ErrorCategory::Input, error))?;
-            let bytes = run
-                .store
-                .get(&key)
-                .await
-                .map_err(|error| run.storage_error(&error))?;
-            images.push((bytes, row.is_binary));
-        }
+        let bilevel = page.input.iter().map(|row| row.is_binary);
+        let images = images.into_iter().zip(bilevel).collect();
         let texts = self.read_page(run, images).await?;
         Ok(page
             .input

@@ -64,6 +64,8 @@ impl VolumeRun {
 #[async_trait]
 pub(crate) trait PageStage: Send + Sync + fmt::Debug + 'static {
     type Input: Send + Sync + 'static;
+    /// What is read for a page before it is worked on.
+    type Fetched: Send + 'static;
     type Row: ArtifactRow + Sync;
 
     /// Raised whenever the stage makes something else of the same input.
@@ -94,10 +96,19 @@ pub(crate) trait PageStage: Send + Sync + fmt::Debug + 'static {
         Vec::new()
     }
 
+    /// Reads what the work on a page needs. It begins when the page is queued, so that the time that a remote store takes
+    /// to answer passes while other pages are worked on.
+    async fn fetch(
+        &self,
+        run: &VolumeRun,
+        page: &PlannedPage<Self::Input>,
+    ) -> Result<Self::Fetched, StageError>;
+
     /// Works on one page and writes its images. Doing it twice writes the same bytes to the same keys.
     async fn process(
         &self,
         run: &VolumeRun,
         page: &PlannedPage<Self::Input>,
+        fetched: Self::Fetched,
     ) -> Result<Vec<Self::Row>, StageError>;
 }

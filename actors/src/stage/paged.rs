@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::json;
 
 use super::checkpoint::{Checkpoints, Finished};
+use super::fetch_ahead::FetchAhead;
 use super::ledger::Ledger;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
 use super::{StageContext, StageLogic, StageReport, StageVerdict};
@@ -21,6 +23,9 @@ use crate::runner::{
 };
 use crate::storage::ArtifactStore;
 use crate::telemetry::StageState;
+
+/// Parts that are deleted at once.
+const DELETIONS: usize = 16;
 
 /// A page stage as the pipeline sees it.
 #[derive(Debug)]
@@ -119,8 +124,9 @@ impl<S: PageStage> PagedStage<S> {
             run: run.clone(),
             pages: planned
                 .into_iter()
-                .map(|page| (page.name.as_str().to_owned(), page))
+                .map(|page| (page.name.as_str().to_owned(), Arc::new(page)))
                 .collect(),
+            ahead: FetchAhead::default(),
             ledger,
         });
         let policy = match self.hardware() {
@@ -196,14 +202,15 @@ impl<S: PageStage> PagedStage<S> {
         write_table(store, &self.stage.table(&run.layout), finished.rows, &provenance)
             .await
             .map_err(artifact_error)?;
-        for (part, _) in store
+        let parts = store
             .list(&run.layout.parts_folder(&run.stage))
             .await
-            .map_err(storage_error)?
-        {
-            store.delete(&part).await.map_err(storage_error)?;
-        }
-        Ok(())
+            .map_err(storage_error)?;
+        stream::iter(parts)
+            .map(Ok)
+            .try_for_each_concurrent(DELETIONS, |(part, _)| async move { store.delete(&part).await })
+            .await
+            .map_err(storage_error)
     }
 
     fn provenance(
@@ -261,7 +268,8 @@ fn report(outcome: &StageOutcome, provenance: &Provenance) -> StageReport {
 struct PageWorker<S: PageStage> {
     stage: Arc<S>,
     run: Arc<VolumeRun>,
-    pages: HashMap<String, PlannedPage<S::Input>>,
+    pages: HashMap<String, Arc<PlannedPage<S::Input>>>,
+    ahead: FetchAhead<Result<S::Fetched, StageError>>,
     ledger: Ledger<S::Row>,
 }
 
@@ -270,10 +278,22 @@ impl<S: PageStage> ItemWorker for PageWorker<S> {
     type Output = Vec<S::Row>;
 
     async fn run(&self, item: &WorkItem, _attempt: u32) -> Result<Vec<S::Row>, StageError> {
-        match self.pages.get(&item.item_id) {
-            Some(page) => self.stage.process(&self.run, page).await,
-            None => Err(self.run.error(ErrorCategory::Unknown, "the plan lost this page")),
-        }
+        let page = self.pages.get(&item.item_id);
+        let page = page.ok_or_else(|| self.run.error(ErrorCategory::Unknown, "the plan lost this page"))?;
+        let fetched = match self.ahead.take(&item.item_id).await {
+            Some(fetched) => fetched?,
+            None => self.stage.fetch(&self.run, page).await?,
+        };
+        self.stage.process(&self.run, page, fetched).await
+    }
+
+    fn queued(&self, item: &WorkItem) {
+        let Some(page) = self.pages.get(&item.item_id).cloned() else {
+            return;
+        };
+        let (stage, run) = (self.stage.clone(), self.run.clone());
+        self.ahead
+            .start(&item.item_id, async move { stage.fetch(&run, &page).await });
     }
 
     async fn resume(&self, item: &WorkItem) -> Option<Vec<S::Row>> {
