@@ -13,6 +13,7 @@ mod job;
 mod networks;
 mod ocr;
 mod role;
+mod storage;
 mod tls;
 
 use std::io::IsTerminal;

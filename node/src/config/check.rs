@@ -4,11 +4,12 @@ use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
+use parkhang_actors::storage::ArtifactKey;
 use secrecy::ExposeSecret;
 use tracing_subscriber::EnvFilter;
 
 use super::secrets::Secrets;
-use super::sections::{ClusterConfig, StorageKind, Tls};
+use super::sections::{ClusterConfig, PagesKind, S3, StorageKind, Tls};
 use super::values::Role;
 use crate::networks::parse_device;
 
@@ -44,6 +45,7 @@ pub fn findings(config: &ClusterConfig, secrets: &Secrets) -> Vec<Finding> {
     exposure(config, secrets, &mut findings);
     durations(config, &mut findings);
     state(config, secrets, &mut findings);
+    pages(config, &mut findings);
     storage(config, &mut findings);
     findings.0
 }
@@ -289,11 +291,6 @@ fn storage(config: &ClusterConfig, findings: &mut Findings) {
             "storage.s3.bucket",
             "needed for storage in S3",
         );
-        findings.require(
-            !s3.region.is_empty(),
-            "storage.s3.region",
-            "needed for storage in S3",
-        );
     } else {
         findings.require(
             s3.bucket.is_none(),
@@ -301,21 +298,43 @@ fn storage(config: &ClusterConfig, findings: &mut Findings) {
             "has no effect while storage.kind is \"local\"",
         );
     }
+    let keys = ["storage.s3.bucket", "storage.s3.prefix", "storage.s3.endpoint"];
+    bucket(s3, keys, findings);
+}
+
+fn pages(config: &ClusterConfig, findings: &mut Findings) {
+    let pages = &config.pages;
     findings.require(
-        s3.bucket.as_deref().is_none_or(|bucket| !bucket.contains('/')),
-        "storage.s3.bucket",
-        "is a name without slashes; what follows belongs into storage.s3.prefix",
+        pages.folder.is_none() || pages.s3.bucket.is_none(),
+        "pages.s3.bucket",
+        "has no effect while pages.folder is set: the scans are in one place",
     );
     findings.require(
-        s3.prefix.as_deref().is_none_or(|prefix| !prefix.starts_with('/')),
-        "storage.s3.prefix",
-        "must not begin with a slash",
+        pages.intro_pages_file.is_none() || pages.kind == PagesKind::Bdrc,
+        "pages.intro_pages_file",
+        "has no effect while pages.kind is \"folder\"",
+    );
+    let keys = ["pages.s3.bucket", "pages.s3.prefix", "pages.s3.endpoint"];
+    bucket(&pages.s3, keys, findings);
+}
+
+fn bucket(s3: &S3, [bucket, prefix, endpoint]: [&'static str; 3], findings: &mut Findings) {
+    let holds = |value: &Option<String>, holds: fn(&str) -> bool| value.as_deref().is_none_or(holds);
+    findings.require(
+        holds(&s3.bucket, |name| !name.contains('/')),
+        bucket,
+        format!("is a name without slashes; what follows belongs into {prefix}"),
     );
     findings.require(
-        s3.endpoint
-            .as_deref()
-            .is_none_or(|url| url.starts_with("http://") || url.starts_with("https://")),
-        "storage.s3.endpoint",
+        holds(&s3.prefix, |folder| ArtifactKey::new(folder).is_ok()),
+        prefix,
+        "must be a folder such as scans/2026, without a slash at either end",
+    );
+    findings.require(
+        holds(&s3.endpoint, |url| {
+            url.starts_with("http://") || url.starts_with("https://")
+        }),
+        endpoint,
         "must begin with http:// or https://",
     );
 }

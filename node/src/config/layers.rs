@@ -11,6 +11,7 @@ use super::problem::{Origin, Problem};
 use super::schema::{self, Schema};
 use super::secrets;
 use super::sections::ClusterConfig;
+use super::shortcuts::Shortcut;
 
 /// Before `SECTION__KEY` in the names of variables.
 const PREFIX: &str = "PARKHANG_";
@@ -109,6 +110,11 @@ impl Layers {
                 }),
             }
         }
+    }
+
+    /// Adds the value that a flag of its own gives to a key.
+    pub fn add_shortcut(&mut self, shortcut: &Shortcut) {
+        self.set_text(shortcut.key, &shortcut.value, Origin::Flag(shortcut.flag));
     }
 
     /// The configuration in force.

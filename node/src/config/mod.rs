@@ -13,6 +13,7 @@ mod problem;
 mod schema;
 mod secrets;
 mod sections;
+mod shortcuts;
 mod show;
 mod values;
 
@@ -34,7 +35,8 @@ use self::problem::{Problem, Problems};
 use self::secrets::Secrets;
 use self::sections::ClusterConfig;
 
-pub use self::sections::StorageKind;
+pub use self::sections::{Pages, PagesKind, S3, StorageKind};
+pub use self::shortcuts::BucketArgs;
 pub use self::values::Role;
 
 /// Where a configuration file is looked for when none is named.
@@ -49,6 +51,8 @@ pub struct ConfigArgs {
     /// Set a key of the configuration, such as cluster.lease=90s; may be repeated. See `docs/config.md`.
     #[arg(long, value_name = "SECTION.KEY=VALUE")]
     pub set: Vec<String>,
+    #[command(flatten)]
+    pub buckets: BucketArgs,
 }
 
 /// A configuration as all layers together say it, not judged yet.
@@ -71,13 +75,19 @@ impl Loaded {
             let mut usual = USUAL_FILES.iter().map(PathBuf::from);
             usual.find(|path| path.is_file())
         });
-        Self::from_layers(file.as_deref(), &variables, &arguments.set)
+        Self::from_layers(file.as_deref(), &variables, &arguments.set, &arguments.buckets)
+    }
+
+    /// The built-in values and what flags change of them: the configuration of a command that is no node of a cluster.
+    pub fn apart(buckets: &BucketArgs) -> Result<Self> {
+        Self::from_layers(None, &BTreeMap::new(), &[], buckets)
     }
 
     fn from_layers(
         file: Option<&Path>,
         variables: &BTreeMap<OsString, OsString>,
         flags: &[String],
+        buckets: &BucketArgs,
     ) -> Result<Self> {
         let mut layers = Layers::built_in().context("the built-in cluster.toml")?;
         if let Some(path) = file {
@@ -91,6 +101,9 @@ impl Loaded {
         }
         layers.add_variables(variables.clone());
         layers.add_flags(flags.iter().map(String::as_str));
+        for shortcut in buckets.shortcuts() {
+            layers.add_shortcut(&shortcut);
+        }
         let config = layers
             .resolve()
             .context("the layers of the configuration do not fit")?;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use parkhang_actors::pages::read_intro_pages;
 use rustls::pki_types::UnixTime;
 
 use super::check::Finding;
@@ -13,6 +14,7 @@ use crate::tls::identity::Identity;
 
 pub fn findings(config: &ClusterConfig, now: UnixTime) -> Vec<Finding> {
     let mut findings = folders(config);
+    findings.extend(intro_pages(config));
     findings.extend(tls(config, now));
     findings
 }
@@ -42,6 +44,16 @@ fn folder_problem(path: &Path) -> Option<String> {
         }
         _ => None,
     }
+}
+
+fn intro_pages(config: &ClusterConfig) -> Option<Finding> {
+    let path = config.pages.intro_pages_file.as_deref()?;
+    let problem = match std::fs::read_to_string(path) {
+        Ok(text) => read_intro_pages(&text).err()?.to_string(),
+        Err(error) => error.to_string(),
+    };
+    let (key, message) = ("pages.intro_pages_file", format!("{}: {problem}", path.display()));
+    Some(Finding { key, message })
 }
 
 /// Whether the node's TLS files fit each other, the names it is dialled by, and the day.

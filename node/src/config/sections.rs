@@ -140,13 +140,27 @@ pub struct State {
     pub embedded: bool,
 }
 
-/// Where the scans are.
+/// How the scans of a library lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PagesKind {
+    /// A folder of images for each volume, named `W-I`.
+    Folder,
+    /// As in BDRC's archive.
+    Bdrc,
+}
+
+/// Where the scans are: in a folder or in a bucket, the same for every node that reads scans and where jobs are made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pages {
-    /// Holds a folder of images per volume, named `W-I`; the same on every node that reads scans, and where jobs are made.
+    pub kind: PagesKind,
     #[serde(with = "optional")]
     pub folder: Option<PathBuf>,
+    /// Of `bdrc`: how many pages stand before the book in each volume.
+    #[serde(with = "optional")]
+    pub intro_pages_file: Option<PathBuf>,
+    pub s3: S3,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -167,6 +181,7 @@ pub struct Storage {
     pub cache: Cache,
 }
 
+/// A bucket, or a folder of one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct S3 {
@@ -177,7 +192,9 @@ pub struct S3 {
     pub bucket: Option<String>,
     #[serde(with = "optional")]
     pub prefix: Option<String>,
-    pub region: String,
+    /// `None` is what the AWS tools take.
+    #[serde(with = "optional")]
+    pub region: Option<String>,
     /// Bucket in the path rather than in the host's name.
     pub path_style: bool,
 }

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use parkhang_actors::domain::LayoutName;
+
 use super::*;
 use crate::config::values::Role;
 
@@ -33,7 +35,13 @@ fn load(file: Option<&Path>, variables: &[(&str, &str)], flags: &[&str]) -> Load
         .iter()
         .map(|(name, value)| (OsString::from(name), OsString::from(value)));
     let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
-    Loaded::from_layers(file, &variables.collect::<BTreeMap<_, _>>(), &flags).unwrap()
+    Loaded::from_layers(
+        file,
+        &variables.collect::<BTreeMap<_, _>>(),
+        &flags,
+        &BucketArgs::default(),
+    )
+    .unwrap()
 }
 
 fn problems(file: Option<&Path>, variables: &[(&str, &str)], flags: &[&str]) -> Vec<String> {
@@ -187,7 +195,7 @@ fn an_address_for_everybody_needs_one_to_dial() {
 
 #[test]
 fn what_cannot_work_together_is_refused() {
-    let cases: [(&[&str], &str); 15] = [
+    let cases: [(&[&str], &str); 19] = [
         (
             &["cluster.heartbeat=30s"],
             "cluster.heartbeat: must be less than half of cluster.lease, 30s",
@@ -226,6 +234,22 @@ fn what_cannot_work_together_is_refused() {
             "storage.s3.endpoint: must begin with http",
         ),
         (
+            &["storage.kind=s3", "storage.s3.bucket=b", "storage.s3.prefix=/a"],
+            "storage.s3.prefix: must be a folder such as",
+        ),
+        (
+            &["pages.s3.bucket=b", "pages.folder=scans"],
+            "pages.s3.bucket: has no effect while pages.folder is set",
+        ),
+        (
+            &["pages.s3.bucket=b/c"],
+            "what follows belongs into pages.s3.prefix",
+        ),
+        (
+            &["pages.kind=bdrc", "pages.intro_pages_file=absent"],
+            "pages.intro_pages_file: absent: No such file",
+        ),
+        (
             &["state.embedded=false"],
             "state.embedded: an orchestrator without the private Postgres",
         ),
@@ -244,6 +268,49 @@ fn what_cannot_work_together_is_refused() {
         let problem = the_problem(flags);
         assert!(problem.contains(expected), "{problem}");
     }
+}
+
+#[test]
+fn flags_for_buckets_are_short_for_keys() {
+    let desk = Desk::new();
+    let file = desk.file("[pages]\nfolder = 'scans'\n[storage.s3]\nregion = 'eu-1'\n");
+    let buckets = BucketArgs {
+        input_bucket: Some("s3://archive/scans".to_owned()),
+        input_kind: Some("bdrc".to_owned()),
+        output_bucket: Some("results".to_owned()),
+        endpoint: Some("http://127.0.0.1:9000".to_owned()),
+        region: None,
+        layout: Some("bdrc_v1".to_owned()),
+    };
+    let loaded = Loaded::from_layers(Some(&file), &BTreeMap::new(), &[], &buckets).unwrap();
+    let loaded = loaded.validated().unwrap();
+    let (pages, storage) = (&loaded.config.pages, &loaded.config.storage);
+    assert_eq!((pages.kind, &pages.folder), (PagesKind::Bdrc, &None));
+    assert_eq!(pages.s3.bucket.as_deref(), Some("archive"));
+    assert_eq!(pages.s3.prefix.as_deref(), Some("scans"));
+    assert_eq!(storage.kind, StorageKind::S3);
+    assert_eq!(storage.s3.bucket.as_deref(), Some("results"));
+    assert_eq!(storage.s3.endpoint, pages.s3.endpoint);
+    assert_eq!(storage.s3.region.as_deref(), Some("eu-1"));
+    assert_eq!(loaded.config.job.layout, LayoutName::BdrcV1);
+    let shown = show::toml(&loaded, true);
+    assert!(
+        shown.contains("bucket = \"results\"  # --output-bucket"),
+        "{shown}"
+    );
+
+    let unknown = BucketArgs {
+        layout: Some("bdrc_v3".to_owned()),
+        ..BucketArgs::default()
+    };
+    let Err(Problems(found)) = Loaded::apart(&unknown).unwrap().validated() else {
+        panic!("an unknown layout was taken");
+    };
+    assert!(
+        found[0].to_string().starts_with("--layout: job.layout: "),
+        "{}",
+        found[0]
+    );
 }
 
 #[test]

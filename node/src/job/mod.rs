@@ -3,24 +3,24 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use chrono::Utc;
 use clap::{Args, Subcommand};
 use parkhang_actors::domain::{Job, JobKey, JobStatus, NewJob, Task, TaskStatus, VolumeId};
-use parkhang_actors::pages::discover_volumes;
 use parkhang_actors::stage::ocr_pipeline;
 use parkhang_actors::state::{PostgresStore, StateStore};
 use serde_json::json;
 
 use crate::config::{ConfigArgs, Loaded};
 use crate::role::database;
+use crate::storage::volumes;
 
 /// Tries that a volume may fail.
 const MAX_ATTEMPTS: i32 = 3;
 
 #[derive(Debug, Subcommand)]
 pub enum JobCommand {
-    /// Make a job over the volumes in pages.folder; it starts at once.
+    /// Make a job over the volumes of the scans (pages); it starts at once.
     Create(CreateArgs),
     /// Say how far a job is.
     Status(StatusArgs),
@@ -33,7 +33,7 @@ pub struct CreateArgs {
     pub name: String,
     /// Only this volume (W-I); may be repeated.
     #[arg(long, value_name = "VOLUME")]
-    pub volume: Vec<String>,
+    pub volume: Vec<VolumeId>,
     #[command(flatten)]
     pub config: ConfigArgs,
 }
@@ -60,17 +60,7 @@ pub async fn run(command: JobCommand) -> Result<ExitCode> {
 
 async fn create(arguments: CreateArgs) -> Result<ExitCode> {
     let loaded = Loaded::read(&arguments.config)?.validated()?;
-    let folder = loaded.config.pages.folder.clone();
-    let folder = folder.context("pages.folder is not set: it holds the scans, a folder for each volume")?;
-    let found = discover_volumes(std::slice::from_ref(&folder), None, None)?;
-    let mut volumes: Vec<VolumeId> = found.into_iter().map(|found| found.volume).collect();
-    if !arguments.volume.is_empty() {
-        let named = |volume: &VolumeId| arguments.volume.contains(&volume.to_string());
-        volumes.retain(named);
-        if volumes.len() < arguments.volume.len() {
-            bail!("not all of these volumes are in {}", folder.display());
-        }
-    }
+    let volumes = volumes(&loaded.config.pages, &arguments.volume).await?;
     let job = NewJob {
         key: Some(JobKey::new(arguments.name)?),
         operation: "ocr".to_owned(),

@@ -1,0 +1,93 @@
+//! Flags that are short for several keys.
+
+use clap::Args;
+
+/// A value that a flag gives to a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shortcut {
+    pub flag: &'static str,
+    pub key: &'static str,
+    pub value: String,
+}
+
+/// Where scans come from and where artifacts go, when not to folders.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Buckets")]
+pub struct BucketArgs {
+    /// Bucket with the scans, NAME or NAME/PREFIX: pages.s3.bucket and pages.s3.prefix.
+    #[arg(long, value_name = "BUCKET")]
+    pub input_bucket: Option<String>,
+    /// How the scans lie, "folder" (a folder of images for each volume, named W-I) or "bdrc" (BDRC's archive): pages.kind.
+    #[arg(long, value_name = "KIND")]
+    pub input_kind: Option<String>,
+    /// Bucket for the artifacts, NAME or NAME/PREFIX: storage.s3.bucket and storage.s3.prefix.
+    #[arg(long, value_name = "BUCKET")]
+    pub output_bucket: Option<String>,
+    /// URL of the server of both buckets, where it is not AWS: pages.s3.endpoint and storage.s3.endpoint.
+    #[arg(long, value_name = "URL")]
+    pub endpoint: Option<String>,
+    /// Region of both buckets: pages.s3.region and storage.s3.region.
+    #[arg(long)]
+    pub region: Option<String>,
+    /// Where artifacts lie in their store, "bdrc_v2", "bdrc_v1" or "ocr_bboxes": job.layout.
+    #[arg(long, value_name = "NAME")]
+    pub layout: Option<String>,
+}
+
+impl BucketArgs {
+    pub fn shortcuts(&self) -> Vec<Shortcut> {
+        let mut found = Vec::new();
+        let mut set = |flag, key, value: &str| {
+            let value = value.to_owned();
+            found.push(Shortcut { flag, key, value });
+        };
+        if let Some(place) = &self.input_bucket {
+            let (bucket, prefix) = split_place(place);
+            set("--input-bucket", "pages.s3.bucket", bucket);
+            set("--input-bucket", "pages.s3.prefix", prefix);
+            set("--input-bucket", "pages.folder", "");
+        }
+        if let Some(kind) = &self.input_kind {
+            set("--input-kind", "pages.kind", kind);
+        }
+        if let Some(place) = &self.output_bucket {
+            let (bucket, prefix) = split_place(place);
+            set("--output-bucket", "storage.kind", "s3");
+            set("--output-bucket", "storage.s3.bucket", bucket);
+            set("--output-bucket", "storage.s3.prefix", prefix);
+        }
+        for key in ["pages.s3.endpoint", "storage.s3.endpoint"] {
+            if let Some(url) = &self.endpoint {
+                set("--endpoint", key, url);
+            }
+        }
+        for key in ["pages.s3.region", "storage.s3.region"] {
+            if let Some(region) = &self.region {
+                set("--region", key, region);
+            }
+        }
+        if let Some(layout) = &self.layout {
+            set("--layout", "job.layout", layout);
+        }
+        found
+    }
+}
+
+/// Bucket and prefix of `BUCKET/PREFIX`, also as the AWS tools write it, with `s3://` before.
+fn split_place(place: &str) -> (&str, &str) {
+    let place = place.strip_prefix("s3://").unwrap_or(place);
+    let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
+    (bucket, prefix.trim_end_matches('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_a_bucket_and_a_prefix() {
+        assert_eq!(split_place("scans"), ("scans", ""));
+        assert_eq!(split_place("scans/"), ("scans", ""));
+        assert_eq!(split_place("s3://scans/a/b/"), ("scans", "a/b"));
+    }
+}

@@ -1,0 +1,78 @@
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use futures::StreamExt;
+use parkhang_actors::domain::VolumeId;
+use parkhang_actors::pages::{
+    BdrcArchive, BucketFolders, LibraryFolder, PageSource, discover_volumes, read_intro_pages, survey,
+};
+use parkhang_actors::storage::{ArtifactStore, LocalStore};
+
+use super::bucket;
+use crate::config::{Pages, PagesKind};
+
+/// Volumes that are looked up at once.
+const LOOKUPS: usize = 32;
+/// Volumes that a message names.
+const NAMED: usize = 10;
+
+/// Where the scans come from.
+pub async fn page_source(pages: &Pages) -> Result<Arc<dyn PageSource>> {
+    let store: Arc<dyn ArtifactStore> = match (&pages.s3.bucket, &pages.folder) {
+        (Some(_), _) => Arc::new(bucket(&pages.s3).await.context("pages.s3")?),
+        (None, Some(folder)) if pages.kind == PagesKind::Folder => {
+            return Ok(Arc::new(LibraryFolder::new(folder.clone())));
+        }
+        (None, Some(folder)) => Arc::new(LocalStore::for_reading(folder)),
+        (None, None) => bail!("no scans: set pages.folder or pages.s3.bucket"),
+    };
+    Ok(match pages.kind {
+        PagesKind::Folder => Arc::new(BucketFolders::new(store)),
+        PagesKind::Bdrc => {
+            let archive = BdrcArchive::new(store);
+            match &pages.intro_pages_file {
+                None => Arc::new(archive),
+                Some(path) => {
+                    let text = std::fs::read_to_string(path);
+                    let text = text.with_context(|| format!("cannot read {}", path.display()))?;
+                    let intro = read_intro_pages(&text).with_context(|| path.display().to_string())?;
+                    Arc::new(archive.without_intro_pages(intro))
+                }
+            }
+        }
+    })
+}
+
+/// The volumes of a job: those named, each of which is looked up, or all that a folder holds. A bucket, and an archive, are
+/// not listed: they hold millions of objects.
+pub async fn volumes(pages: &Pages, named: &[VolumeId]) -> Result<Vec<VolumeId>> {
+    if named.is_empty() {
+        return match (&pages.folder, pages.kind) {
+            (Some(folder), PagesKind::Folder) => {
+                let found = discover_volumes(std::slice::from_ref(folder), None, None)?;
+                Ok(found.into_iter().map(|found| found.volume).collect())
+            }
+            _ => bail!("name the volumes: what is in a bucket or in an archive is not listed"),
+        };
+    }
+    let source = page_source(pages).await?;
+    let mut missing = Vec::new();
+    let mut found = survey(&*source, named.iter().cloned(), LOOKUPS);
+    while let Some((_, pages)) = found.next().await {
+        missing.extend(pages.err());
+    }
+    drop(found);
+    if !missing.is_empty() {
+        let mut lines: Vec<String> = missing.iter().take(NAMED).map(ToString::to_string).collect();
+        if missing.len() > NAMED {
+            lines.push(format!("and {} more", missing.len() - NAMED));
+        }
+        bail!(
+            "{} of {} volumes cannot be had:\n  {}",
+            missing.len(),
+            named.len(),
+            lines.join("\n  ")
+        );
+    }
+    Ok(named.to_vec())
+}
