@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use crate::config::ConfigArgs;
 use crate::config::command::ConfigCommand;
+use crate::config::{BucketArgs, ConfigArgs};
 use crate::job::JobCommand;
 use crate::tls::command::TlsCommand;
 
@@ -37,7 +37,7 @@ pub enum Command {
     ///
     /// PAGES is a folder of images (one volume), a folder of such folders, or several of either. A second run over the
     /// same OUT goes on where the first one stopped and repeats nothing that still stands.
-    Ocr(OcrArgs),
+    Ocr(Box<OcrArgs>),
     /// Write the results in OUT as text, PageXML, JSON lines or a viewer.
     Export(ExportArgs),
     /// Score readings against truth: character and word error rates, line recall and precision.
@@ -57,10 +57,10 @@ pub enum Command {
 
 #[derive(Debug, Args)]
 pub struct OcrArgs {
-    /// Folders of page images, or folders of such folders.
+    /// Folders of page images, or folders of such folders; with --input-bucket, volumes in it (W-I).
     #[arg(required = true, value_name = "PAGES")]
     pub pages: Vec<PathBuf>,
-    /// Folder for artifacts, text and viewer; made if it does not exist.
+    /// Folder for artifacts (unless --output-bucket takes them), text and viewer; made if it does not exist.
     #[arg(long, value_name = "OUT")]
     pub out: PathBuf,
     /// Model bundle to use instead of a shipped one; its model.json says what it is for. May be given twice.
@@ -105,6 +105,8 @@ pub struct OcrArgs {
     /// Postgres that keeps the state; the default is a private one on this machine.
     #[arg(long, env = "DATABASE_URL", hide_env_values = true, value_name = "URL")]
     pub database_url: Option<String>,
+    #[command(flatten)]
+    pub buckets: BucketArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

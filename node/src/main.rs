@@ -50,7 +50,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     runtime.block_on(async {
         match cli.command {
             None => role::run(cli.node).await,
-            Some(Command::Ocr(arguments)) => ocr::run(arguments).await,
+            Some(Command::Ocr(arguments)) => ocr::run(*arguments).await,
             Some(Command::Export(arguments)) => export::run(arguments).await,
             Some(Command::Eval(arguments)) => eval::run(arguments).await,
             Some(Command::Job(command)) => job::run(command).await,

@@ -12,13 +12,12 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use parkhang_actors::pages::{VolumeFolder, discover_volumes};
 use parkhang_actors::stage::ocr_pipeline;
-use parkhang_actors::storage::LocalStore;
 
 use crate::cli::EvalArgs;
 use crate::config::job_defaults;
 use crate::export::document::PageDocument;
-use crate::export::{load_volume, require_text, stored_volumes};
-use crate::ocr::{Session, SessionOptions};
+use crate::export::{Results, load_volume, require_text};
+use crate::ocr::{Input, Session, SessionOptions};
 use matching::match_lines;
 use report::{PageScore, Report};
 use score::{character_errors, word_errors};
@@ -35,7 +34,7 @@ pub async fn run(arguments: EvalArgs) -> Result<ExitCode> {
             let staging = tempfile::tempdir().context("cannot make a temporary folder")?;
             let volume = stage_pages(&arguments.folder, &truth, &staging.path().join("eval-pages"))?;
             let out = staging.path().join("out");
-            let summary = Session::open(options(&arguments, &out)?, volume)
+            let summary = Session::open(options(&arguments, &out)?, Input::in_folders(volume))
                 .await?
                 .run()
                 .await?;
@@ -65,7 +64,7 @@ fn options(arguments: &EvalArgs, out: &Path) -> Result<SessionOptions> {
         config,
         pipeline: ocr_pipeline(),
         force: false,
-        quiet: false,
+        bucket: None,
     })
 }
 
@@ -87,14 +86,12 @@ fn stage_pages(folder: &Path, truth: &[TruePage], staged: &Path) -> Result<Vec<V
 }
 
 async fn score_folder(out: &Path, truth: &[TruePage]) -> Result<Report> {
-    let store = LocalStore::open(out)
-        .await
-        .with_context(|| format!("cannot read {}", out.display()))?;
+    let results = Results::open(out).await?;
     let mut pages: HashMap<String, PageDocument> = HashMap::new();
-    let volumes = stored_volumes(&store, out, &[]).await?;
+    let volumes = results.volumes(&[]).await?;
     require_text(&volumes, out)?;
     for volume in volumes {
-        if let Some(document) = load_volume(&store, &volume).await? {
+        if let Some(document) = load_volume(results.store(), &volume).await? {
             pages.extend(
                 document
                     .pages

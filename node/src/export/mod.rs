@@ -12,11 +12,11 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use chrono::Utc;
-use parkhang_actors::storage::LocalStore;
+use parkhang_actors::storage::ArtifactStore;
 
 use crate::cli::{ExportArgs, Format};
 use document::VolumeDocument;
-pub use load::{StoredVolume, failed_pages, load_volume, require_text, stored_volumes};
+pub use load::{Results, StoredVolume, failed_pages, load_volume, require_text};
 
 pub async fn run(arguments: ExportArgs) -> Result<ExitCode> {
     let written = export_all(
@@ -41,25 +41,24 @@ pub async fn export_all(
     to: Option<&Path>,
     only: &[String],
 ) -> Result<Vec<PathBuf>> {
-    let store = LocalStore::open(out)
-        .await
-        .with_context(|| format!("cannot read {}", out.display()))?;
+    let results = Results::open(out).await?;
+    let store = results.store();
     let target = to.map_or_else(|| out.join("export"), Path::to_owned);
-    let volumes = stored_volumes(&store, out, only).await?;
+    let volumes = results.volumes(only).await?;
     let mut written = Vec::new();
     for volume in &volumes {
-        let Some(document) = load_volume(&store, volume).await? else {
+        let Some(document) = load_volume(store, volume).await? else {
             continue;
         };
         for format in formats {
-            written.push(write_volume(&store, volume, &document, *format, &target).await?);
+            written.push(write_volume(store, volume, &document, *format, &target).await?);
         }
     }
     Ok(written)
 }
 
 async fn write_volume(
-    store: &LocalStore,
+    store: &dyn ArtifactStore,
     volume: &StoredVolume,
     document: &VolumeDocument,
     format: Format,

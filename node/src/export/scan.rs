@@ -3,9 +3,13 @@
 use anyhow::Result;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt, stream};
 use image::GrayImage;
 use jpeg_encoder::{ColorType, Encoder};
-use parkhang_actors::storage::{ArtifactStore, LocalStore};
+use parkhang_actors::artifact::ImageName;
+use parkhang_actors::pages::PageRef;
+use parkhang_actors::storage::ArtifactStore;
 use parkhang_models::page::decode::{DecodeLimits, decode_page};
 use parkhang_models::page::resize::resize_area;
 
@@ -15,47 +19,51 @@ use super::load::StoredVolume;
 /// Longest side of a picture in pixels.
 const LONGEST_SIDE: u32 = 1600;
 const QUALITY: u8 = 60;
+/// Pictures that are made at once.
+const READS: usize = 4;
 
 /// One JPEG in base64 per page; empty where there is no picture to be had.
 pub async fn viewer_scans(
-    store: &LocalStore,
+    store: &dyn ArtifactStore,
     volume: &StoredVolume,
     document: &VolumeDocument,
 ) -> Result<Vec<String>> {
-    let mut scans = Vec::with_capacity(document.pages.len());
-    for page in &document.pages {
-        let Some(bytes) = scan_bytes(store, volume, page).await? else {
-            scans.push(String::new());
-            continue;
-        };
-        let picture = tokio::task::spawn_blocking(move || picture(&bytes)).await?;
-        scans.push(picture.unwrap_or_default());
-    }
-    Ok(scans)
+    let pages = stream::iter(&document.pages);
+    pages
+        .map(|page| async move {
+            let Some(bytes) = scan_bytes(store, volume, page).await? else {
+                return Ok(String::new());
+            };
+            let picture = tokio::task::spawn_blocking(move || picture(&bytes)).await?;
+            Ok(picture.unwrap_or_default())
+        })
+        .buffered(READS)
+        .try_collect()
+        .await
 }
 
-/// The scan where its folder is still there; a straightened page is not the scan that the outlines lie on.
+/// The scan where it is still to be had; a straightened page is not the scan that the outlines lie on.
 async fn scan_bytes(
-    store: &LocalStore,
+    store: &dyn ArtifactStore,
     volume: &StoredVolume,
     page: &PageDocument,
-) -> Result<Option<Vec<u8>>> {
-    if let Some(folder) = &volume.source {
-        let path = folder.join(
-            std::path::Path::new(&page.source_name)
-                .file_name()
-                .unwrap_or_default(),
-        );
-        if let Ok(bytes) = tokio::fs::read(path).await {
+) -> Result<Option<Bytes>> {
+    if let Some(scans) = &volume.scans {
+        let scan = PageRef {
+            name: page.source_name.clone(),
+            size: 0,
+            version: None,
+        };
+        if let Ok(bytes) = scans.read(&volume.volume, &scan).await {
             return Ok(Some(bytes));
         }
     }
-    let Ok(name) = parkhang_actors::artifact::ImageName::new(page.image_name.as_str()) else {
+    let Ok(name) = ImageName::new(page.image_name.as_str()) else {
         return Ok(None);
     };
     let key = volume.layout.rotated_image(&name);
     match store.head(&key).await? {
-        Some(_) => Ok(Some(store.get(&key).await?.to_vec())),
+        Some(_) => Ok(Some(store.get(&key).await?)),
         None => Ok(None),
     }
 }

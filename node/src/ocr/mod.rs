@@ -1,5 +1,6 @@
 //! `node ocr`: state store, artifact store, orchestrator and stage pools in one process.
 
+mod input;
 mod output;
 mod progress;
 mod session;
@@ -10,38 +11,38 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use parkhang_actors::domain::{JobConfig, Pipeline, StageName};
-use parkhang_actors::pages::{FolderSource, PageSource, VolumeFolder, discover_volumes, folders_left_out};
 use parkhang_actors::stage::ocr_pipeline;
 use serde_json::json;
 
 use crate::cli::OcrArgs;
-use crate::config::job_defaults;
+use crate::config::{Loaded, StorageKind};
+use crate::storage;
 
-pub use output::read_note;
+pub use input::Input;
+pub use output::{Note, read_note};
 pub use session::{Session, SessionOptions};
 
 pub async fn run(arguments: OcrArgs) -> Result<ExitCode> {
-    let volumes = discover_volumes(
-        &arguments.pages,
-        arguments.w_id.as_deref(),
-        arguments.i_id.as_deref(),
-    )?;
-    for folder in folders_left_out(&volumes) {
-        eprintln!(
-            "warning: {} is left out: the folder above it holds images and is one volume",
-            folder.display()
-        );
-    }
+    let loaded = Loaded::apart(&arguments.buckets)?.validated()?;
+    let input = Input::of(&arguments, &loaded.config.pages).await?;
     let mut pairs: Vec<String> = arguments.config.clone();
     pairs.extend(arguments.workers.map(|workers| format!("workers={workers}")));
     pairs.extend(arguments.limit.map(|limit| format!("limit={limit}")));
-    let config = job_defaults()?
+    let config = loaded
+        .config
+        .job
+        .clone()
         .with_overrides(pairs.iter().map(String::as_str))
         .context("--config")?;
     let pipeline = select_stages(arguments.stages.as_deref())?;
     if arguments.dry_run {
-        return dry_run(&volumes, &pipeline, &config, arguments.json).await;
+        return dry_run(&input, &pipeline, &config, arguments.json).await;
     }
+    let storage = &loaded.config.storage;
+    let bucket = match storage.kind {
+        StorageKind::Local => None,
+        StorageKind::S3 => Some((storage.s3.clone(), storage::artifacts(&loaded).await?)),
+    };
     let options = SessionOptions {
         out: arguments.out,
         job: arguments.job,
@@ -51,9 +52,9 @@ pub async fn run(arguments: OcrArgs) -> Result<ExitCode> {
         config,
         pipeline,
         force: arguments.force,
-        quiet: false,
+        bucket,
     };
-    let session = Session::open(options, volumes).await?;
+    let session = Session::open(options, input).await?;
     let mut summary = session.run().await?;
     if !summary.interrupted {
         summary.exported = crate::export::export_all(&summary.out, &arguments.export, None, &[]).await?;
@@ -95,41 +96,26 @@ fn select_stages(range: Option<&str>) -> Result<Pipeline> {
     Ok(Pipeline::new(all.stages()[first..=last].to_vec())?)
 }
 
-async fn dry_run(
-    volumes: &[VolumeFolder],
-    pipeline: &Pipeline,
-    config: &JobConfig,
-    json: bool,
-) -> Result<ExitCode> {
-    let source = FolderSource::new(volumes.iter().cloned());
+async fn dry_run(input: &Input, pipeline: &Pipeline, config: &JobConfig, json: bool) -> Result<ExitCode> {
     let stages: Vec<&str> = pipeline.stages().iter().map(StageName::as_str).collect();
-    let mut planned = Vec::new();
-    for found in volumes {
-        let pages = source.pages(&found.volume).await?.len();
-        let limit = if config.limit > 0 {
-            config.limit
-        } else {
-            usize::MAX
-        };
-        planned.push((found, pages.min(limit)));
-    }
+    let planned = input.pages(config.limit).await?;
     if json {
         let volumes: Vec<_> = planned
             .iter()
             .map(|(found, pages)| {
-                json!({"volume": found.volume.to_string(), "pages": pages, "folder": found.folder})
+                json!({"volume": found.volume.to_string(), "pages": pages, "folder": found.place})
             })
             .collect();
         println!("{:#}", json!({"stages": stages, "volumes": volumes}));
         return Ok(ExitCode::SUCCESS);
     }
     for (found, pages) in &planned {
-        println!("{}\t{pages} pages\t{}", found.volume, found.folder.display());
+        println!("{}\t{pages} pages\t{}", found.volume, found.place.display());
     }
     let total: usize = planned.iter().map(|(_, pages)| pages).sum();
     println!(
         "volumes: {}, pages: {total}, stages: {}",
-        volumes.len(),
+        planned.len(),
         stages.join(", ")
     );
     Ok(ExitCode::SUCCESS)

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanDuration, MultiProgress, ProgressBar, ProgressStyle};
-use parkhang_actors::domain::StageName;
-use parkhang_actors::telemetry::{ProgressBoard, StageProgress};
+use parkhang_actors::domain::{StageName, VolumeId};
+use parkhang_actors::telemetry::{ProgressBoard, StageProgress, StageState};
 use tokio_util::sync::CancellationToken;
 
 const REDRAW: Duration = Duration::from_millis(200);
@@ -26,9 +26,8 @@ pub struct ProgressDisplay {
     board: Arc<ProgressBoard>,
     /// In pipeline order.
     stages: Vec<StageName>,
-    /// Volumes of the job, and their pages.
-    volumes: u64,
-    pages: u64,
+    /// Pages of each volume.
+    pages: BTreeMap<VolumeId, u64>,
     /// Between two plain lines.
     interval: Duration,
 }
@@ -37,24 +36,14 @@ impl ProgressDisplay {
     pub fn new(
         board: Arc<ProgressBoard>,
         stages: Vec<StageName>,
-        (volumes, pages): (u64, u64),
+        pages: BTreeMap<VolumeId, u64>,
         interval: Duration,
     ) -> Self {
         Self {
             board,
             stages,
-            volumes,
             pages,
             interval: interval.max(Duration::from_secs(1)),
-        }
-    }
-
-    /// Items that a stage sees over all volumes: pages, but for `reduce`, which takes a volume at once.
-    fn total(&self, stage: &StageName) -> u64 {
-        if stage.as_str() == "reduce" {
-            self.volumes
-        } else {
-            self.pages
         }
     }
 
@@ -72,9 +61,7 @@ impl ProgressDisplay {
             .stages
             .iter()
             .map(|stage| {
-                let bar = display
-                    .add(ProgressBar::new(self.total(stage)))
-                    .with_style(bar_style());
+                let bar = display.add(ProgressBar::new(0)).with_style(bar_style());
                 bar.set_prefix(stage.to_string());
                 bar
             })
@@ -86,12 +73,15 @@ impl ProgressDisplay {
                 _ = ticks.tick() => false,
                 () = done.cancelled() => true,
             };
-            let totals = totals(&self.board);
+            let board = self.board.snapshot();
+            let (totals, expected) = (totals(&board), expected(&self.stages, &self.pages, &board));
             for (stage, bar) in self.stages.iter().zip(&bars) {
+                let total = expected.get(stage).copied().unwrap_or(0);
+                bar.set_length(total);
                 if let Some(&counts) = totals.get(stage) {
                     let elapsed = clock.elapsed(stage, Instant::now());
                     bar.set_position(counts.finished);
-                    bar.set_message(pace(counts, self.total(stage), elapsed));
+                    bar.set_message(pace(counts, total, elapsed));
                 }
             }
             if last {
@@ -118,14 +108,15 @@ impl ProgressDisplay {
             if report {
                 due = now + self.interval;
             }
-            let totals = totals(&self.board);
+            let board = self.board.snapshot();
+            let (totals, expected) = (totals(&board), expected(&self.stages, &self.pages, &board));
             for stage in &self.stages {
                 let Some(&counts) = totals.get(stage) else {
                     continue;
                 };
                 let elapsed = clock.elapsed(stage, now);
                 if report && counts.finished > 0 && shown.insert(stage, counts) != Some(counts) {
-                    let total = self.total(stage);
+                    let total = expected.get(stage).copied().unwrap_or(0);
                     let parts = [
                         format!("{}/{total}", counts.finished),
                         pace(counts, total, elapsed),
@@ -152,17 +143,49 @@ impl StageClock {
     }
 }
 
+/// What a board holds at one moment.
+type Snapshot = BTreeMap<(VolumeId, StageName), StageProgress>;
+
 /// Adds the volumes up, per stage.
-pub fn totals(board: &ProgressBoard) -> BTreeMap<StageName, StageTotals> {
+fn totals(board: &Snapshot) -> BTreeMap<StageName, StageTotals> {
     let mut totals: BTreeMap<StageName, StageTotals> = BTreeMap::new();
-    for ((_, stage), progress) in board.snapshot() {
-        let StageProgress { skipped, failed, .. } = progress;
-        let entry = totals.entry(stage).or_default();
+    for ((_, stage), progress) in board {
+        let StageProgress { skipped, failed, .. } = *progress;
+        let entry = totals.entry(stage.clone()).or_default();
         entry.finished += progress.finished();
         entry.skipped += skipped;
         entry.failed += failed;
     }
     totals
+}
+
+/// Items that each stage sees over all volumes, as far as can be known: what the stage said when it began with a volume,
+/// before that the volume's pages without those that an earlier stage failed on. `reduce` takes a volume at once.
+fn expected(
+    stages: &[StageName],
+    pages: &BTreeMap<VolumeId, u64>,
+    board: &Snapshot,
+) -> BTreeMap<StageName, u64> {
+    let mut expected = BTreeMap::new();
+    for (volume, &pages) in pages {
+        let mut left = pages;
+        let mut goes_on = true;
+        for stage in stages {
+            let seen = board.get(&(volume.clone(), stage.clone()));
+            let total = match seen {
+                Some(progress) => progress.pages,
+                None if !goes_on => 0,
+                None if stage.as_str() == "reduce" => 1,
+                None => left,
+            };
+            *expected.entry(stage.clone()).or_default() += total;
+            if let Some(progress) = seen {
+                left = progress.pages.saturating_sub(progress.failed);
+                goes_on = progress.state != StageState::Failed;
+            }
+        }
+    }
+    expected
 }
 
 fn bar_style() -> ProgressStyle {
@@ -214,6 +237,42 @@ mod tests {
         assert_eq!(pace(counts(50, 0, 0), 50, ten_seconds), "5.00/s");
         assert_eq!(pace(counts(50, 50, 0), 50, ten_seconds), "50 skipped");
         assert_eq!(pace(counts(0, 0, 0), 50, Duration::ZERO), "");
+    }
+
+    #[test]
+    fn pages_that_failed_are_not_to_come() {
+        let stages = ["line_detection", "ocr", "reduce"].map(|name| StageName::new(name).unwrap());
+        let volume = |name: &str| name.parse::<VolumeId>().unwrap();
+        let pages = BTreeMap::from([(volume("W1-I1"), 10), (volume("W1-I2"), 5), (volume("W1-I3"), 7)]);
+        let numbers = |board: &Snapshot| {
+            let expected = expected(&stages, &pages, board);
+            stages.each_ref().map(|stage| expected[stage])
+        };
+        assert_eq!(numbers(&Snapshot::new()), [22, 22, 3]);
+
+        let progress = |pages, failed, state| StageProgress {
+            pages,
+            failed,
+            state,
+            ..StageProgress::default()
+        };
+        let mut board = Snapshot::from([
+            (
+                (volume("W1-I1"), stages[0].clone()),
+                progress(10, 3, StageState::Running),
+            ),
+            (
+                (volume("W1-I2"), stages[0].clone()),
+                progress(5, 2, StageState::Failed),
+            ),
+        ]);
+        assert_eq!(numbers(&board), [22, 7 + 7, 2]);
+        // A stage that has begun knows best: blank pages stand in the table of the stage before.
+        board.insert(
+            (volume("W1-I1"), stages[1].clone()),
+            progress(10, 0, StageState::Running),
+        );
+        assert_eq!(numbers(&board), [22, 10 + 7, 2]);
     }
 
     #[test]

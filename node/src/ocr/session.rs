@@ -14,7 +14,6 @@ use parkhang_actors::domain::{
 use parkhang_actors::orchestrator::{
     JobEnd, MAX_INTERRUPTIONS, OrchestratorConfig, OrchestratorHandle, release_abandoned_leases,
 };
-use parkhang_actors::pages::{FolderSource, PageSource, VolumeFolder};
 use parkhang_actors::policy::transition::Event;
 use parkhang_actors::runner::CpuPool;
 use parkhang_actors::stage::{ModelSet, StageRegistry, StageServices};
@@ -24,10 +23,12 @@ use parkhang_actors::supervisor::{NodeConfig, NodeSupervisor};
 use parkhang_actors::telemetry::ProgressBoard;
 use tokio_util::sync::CancellationToken;
 
-use super::output::OutputFolder;
+use super::input::Input;
+use super::output::{Note, OutputFolder};
 use super::progress::ProgressDisplay;
 use super::state::{self, State};
 use super::summary::{FailedPage, Summary, VolumeSummary};
+use crate::config::S3;
 use crate::export;
 use crate::networks::{self, cores};
 
@@ -46,8 +47,8 @@ pub struct SessionOptions {
     pub config: JobConfig,
     pub pipeline: Pipeline,
     pub force: bool,
-    /// Show no progress.
-    pub quiet: bool,
+    /// Where artifacts go instead of the output folder: a bucket and its store.
+    pub bucket: Option<(S3, Arc<dyn ArtifactStore>)>,
 }
 
 /// An output folder, its state and its models, ready to run.
@@ -57,34 +58,42 @@ pub struct Session {
     output: OutputFolder,
     state: State,
     models: ModelSet,
-    volumes: Vec<VolumeFolder>,
-    source: Arc<FolderSource>,
+    input: Input,
     artifacts: Arc<dyn ArtifactStore>,
 }
 
 impl Session {
-    pub async fn open(options: SessionOptions, volumes: Vec<VolumeFolder>) -> Result<Self> {
+    pub async fn open(options: SessionOptions, input: Input) -> Result<Self> {
         let output = OutputFolder::open(&options.out)?;
         let (directories, device) = (options.models.clone(), options.device.clone());
         let models = tokio::task::spawn_blocking(move || networks::load(&directories, &device, cores()))
             .await
             .context("loading the models")??;
         let state = state::open(options.database_url.as_deref(), output.path(), &options.job).await?;
-        output.remember(
-            &options.job,
-            volumes
-                .iter()
-                .map(|found| (found.volume.clone(), found.folder.clone())),
-        )?;
-        let source = Arc::new(FolderSource::new(volumes.iter().cloned()));
-        let artifacts = Arc::new(LocalStore::open(output.path()).await?);
+        let (bucket, artifacts) = match options.bucket.clone() {
+            Some((bucket, store)) => (Some(bucket), store),
+            None => {
+                let folder = LocalStore::open(output.path()).await?;
+                (None, Arc::new(folder) as Arc<dyn ArtifactStore>)
+            }
+        };
+        let volumes = input.volumes.iter();
+        output.remember(Note {
+            version: 1,
+            job: options.job.clone(),
+            layout: options.config.layout,
+            bucket,
+            sources: volumes
+                .map(|input| (input.volume.clone(), input.place.clone()))
+                .collect(),
+            pages: input.bucket.clone(),
+        })?;
         Ok(Self {
             options,
             output,
             state,
             models,
-            volumes,
-            source,
+            input,
             artifacts,
         })
     }
@@ -94,7 +103,7 @@ impl Session {
         let started = Instant::now();
         let job = self.prepare_job().await?;
         let services = StageServices {
-            pages: self.source.clone(),
+            pages: self.input.source.clone(),
             artifacts: self.artifacts.clone(),
             cpu: CpuPool::new(cores().get(), "cpu").context("cannot start the CPU threads")?,
             models: self.models.clone(),
@@ -114,16 +123,11 @@ impl Session {
         })
         .await?;
         let shown = CancellationToken::new();
-        let display = match self.options.quiet {
-            true => None,
-            false => Some(tokio::spawn(self.display(&progress).await?.run(shown.clone()))),
-        };
+        let display = tokio::spawn(self.display(&progress).await?.run(shown.clone()));
 
         let interrupted = wait_for_end(&orchestrator, &job).await?;
         shown.cancel();
-        if let Some(display) = display {
-            display.await.context("showing progress")?;
-        }
+        display.await.context("showing progress")?;
         node.stop().await;
         orchestrator.stop().await;
         let wall_s = started.elapsed().as_secs_f64();
@@ -141,14 +145,19 @@ impl Session {
             pipeline: self.options.pipeline.clone(),
             config: self.options.config.clone(),
             max_attempts: MAX_ATTEMPTS,
-            volumes: self.volumes.iter().map(|found| found.volume.clone()).collect(),
+            volumes: self
+                .input
+                .volumes
+                .iter()
+                .map(|input| input.volume.clone())
+                .collect(),
         };
         let Some(earlier) = store.job(&self.state.job).await? else {
             return Ok(store.create_job(&new, now).await?);
         };
         release_abandoned_leases(store, earlier.id, MAX_INTERRUPTIONS, now).await?;
         let job = store.reopen_job(&new).await?;
-        let wanted = |task: &Task| self.volumes.iter().any(|found| found.volume == task.volume);
+        let wanted = |task: &Task| self.reads(&task.volume);
         let tasks = store.tasks(job.id).await?;
         let reruns: Vec<Change> = tasks
             .iter()
@@ -169,21 +178,16 @@ impl Session {
     async fn display(&self, progress: &Arc<ProgressBoard>) -> Result<ProgressDisplay> {
         let interval = Duration::from_secs_f64(self.options.config.diagnostics_interval_s.max(1.0));
         let stages = self.options.pipeline.stages().to_vec();
-        let limit = if self.options.config.limit == 0 {
-            usize::MAX
-        } else {
-            self.options.config.limit
-        };
-        let mut pages = 0;
-        for found in &self.volumes {
-            pages += self.source.pages(&found.volume).await?.len().min(limit) as u64;
-        }
-        Ok(ProgressDisplay::new(
-            progress.clone(),
-            stages,
-            (self.volumes.len() as u64, pages),
-            interval,
-        ))
+        let pages = self.input.pages(self.options.config.limit).await?;
+        let pages = pages
+            .into_iter()
+            .map(|(input, pages)| (input.volume.clone(), pages as u64))
+            .collect();
+        Ok(ProgressDisplay::new(progress.clone(), stages, pages, interval))
+    }
+
+    fn reads(&self, volume: &VolumeId) -> bool {
+        self.input.volumes.iter().any(|input| input.volume == *volume)
     }
 
     async fn summary(
@@ -201,7 +205,7 @@ impl Session {
             .map_or(job.status, |job| job.status);
         let mut volumes = Vec::new();
         for task in store.tasks(job.id).await? {
-            if !self.volumes.iter().any(|found| found.volume == task.volume) {
+            if !self.reads(&task.volume) {
                 continue;
             }
             let stages = || {
@@ -217,6 +221,10 @@ impl Session {
                     Position::Done => "done".to_owned(),
                     position => format!("{position} {}", task.status.as_str()),
                 },
+                pages_done: stages()
+                    .map(|progress| progress.succeeded + progress.skipped)
+                    .max()
+                    .unwrap_or(0),
                 pages_read: stages().map(|progress| progress.succeeded).max().unwrap_or(0),
                 // Pages for which no stage had anything to do.
                 pages_skipped: stages().map(|progress| progress.skipped).min().unwrap_or(0),
@@ -238,7 +246,7 @@ impl Session {
     }
 
     async fn failed_pages(&self, job: &Job, volume: &VolumeId) -> Result<Vec<FailedPage>> {
-        let layout = ArtifactLayout::bdrc_v2(&job.key).volume(volume);
+        let layout = ArtifactLayout::new(self.options.config.layout, &job.key).volume(volume);
         let failed = export::failed_pages(&*self.artifacts, &layout, job.pipeline.stages()).await?;
         let described = failed.into_iter().map(|(stage, row)| FailedPage {
             page: row.image_name,

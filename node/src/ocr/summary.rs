@@ -21,11 +21,26 @@ pub struct VolumeSummary {
     pub volume: String,
     /// Stage and status, `done` when all is done.
     pub state: String,
+    /// Pages that have been through a stage, now or in an earlier run.
+    pub pages_done: u64,
     pub pages_read: u64,
     pub pages_skipped: u64,
     pub results: Option<VolumeResults>,
     pub failed_pages: Vec<FailedPage>,
     pub error: Option<String>,
+}
+
+impl VolumeSummary {
+    fn pages(&self) -> u64 {
+        let of_results = |results: &VolumeResults| u64::try_from(results.total_images).unwrap_or(0);
+        self.results.as_ref().map_or(self.pages_done, of_results)
+    }
+
+    fn errors(&self) -> u64 {
+        let of_results = |results: &VolumeResults| u64::try_from(results.nb_errors).unwrap_or(0);
+        let so_far = self.failed_pages.len() as u64;
+        self.results.as_ref().map_or(so_far, of_results)
+    }
 }
 
 /// Failed pages of a volume that the table lists; JSON has them all.
@@ -49,18 +64,13 @@ pub struct Summary {
 impl Summary {
     /// Pages that failed, plus volumes that did.
     pub fn failed(&self) -> u64 {
-        let pages: i64 = self
-            .volumes
-            .iter()
-            .filter_map(|v| v.results.as_ref())
-            .map(|r| i64::from(r.nb_errors))
-            .sum();
+        let pages: u64 = self.volumes.iter().map(VolumeSummary::errors).sum();
         let volumes = self
             .volumes
             .iter()
             .filter(|volume| volume.error.is_some())
             .count();
-        u64::try_from(pages).unwrap_or(0) + volumes as u64
+        pages + volumes as u64
     }
 
     /// 0 when nothing failed, 130 when the operator ended it, else 1.
@@ -86,18 +96,20 @@ impl Summary {
             "confidence",
         ]);
         for volume in &self.volumes {
-            let results = volume.results.clone().unwrap_or_default();
-            let confidence = results
-                .confidence_mean
-                .map_or_else(|| "-".to_owned(), |mean| format!("{mean:.3}"));
+            let results = volume.results.as_ref();
+            let unknown = || "-".to_owned();
+            let count = |number: fn(&VolumeResults) -> i32| {
+                results.map_or_else(unknown, |results| number(results).to_string())
+            };
+            let confidence = results.and_then(|results| results.confidence_mean);
             let mut row = vec![Cell::new(&volume.volume), Cell::new(&volume.state)];
             let numbers = [
-                results.total_images.to_string(),
+                volume.pages().to_string(),
                 volume.pages_skipped.to_string(),
-                results.total_lines.to_string(),
-                results.total_characters.to_string(),
-                results.nb_errors.to_string(),
-                confidence,
+                count(|results| results.total_lines),
+                count(|results| results.total_characters),
+                volume.errors().to_string(),
+                confidence.map_or_else(unknown, |mean| format!("{mean:.3}")),
             ];
             row.extend(numbers.map(|number| Cell::new(number).set_alignment(CellAlignment::Right)));
             table.add_row(row);
@@ -158,6 +170,7 @@ mod tests {
         let volume = VolumeSummary {
             volume: "W1-I1".into(),
             state: "done".into(),
+            pages_done: 3,
             pages_read: 3,
             pages_skipped: 0,
             results: Some(results),
@@ -204,6 +217,19 @@ mod tests {
             text.contains("W1-I1: 2 more pages failed, see errors.parquet\n"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_volume_that_is_not_done_counts_what_was_read() {
+        let mut summary = summary(JobStatus::Running, 0, true);
+        summary.volumes[0].results = None;
+        summary.volumes[0].pages_done = 7;
+        summary.volumes[0].pages_read = 5;
+        summary.volumes[0].pages_skipped = 2;
+        let text = summary.table();
+        let row = text.lines().find(|line| line.contains("W1-I1")).unwrap();
+        let cells: Vec<&str> = row.split(['│', '┆']).map(str::trim).collect();
+        assert_eq!(cells[3..9], ["7", "2", "-", "-", "0", "-"], "{text}");
     }
 
     #[test]

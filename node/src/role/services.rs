@@ -1,6 +1,5 @@
 //! What roles stand on: the database, and the stages with their stores and models.
 
-
 use anyhow::{Context, Result};
 use parkhang_actors::runner::CpuPool;
 use parkhang_actors::stage::{StageRegistry, StageServices};

@@ -78,6 +78,11 @@ impl BdrcArchive {
         self
     }
 
+    /// Folder of a volume's images in the archive.
+    pub fn folder(volume: &VolumeId) -> String {
+        image_folder(volume)
+    }
+
     /// The list of a volume's images with all pages, those before the book included.
     pub async fn manifest(&self, volume: &VolumeId) -> Result<VolumeManifest, SourceError> {
         let unreadable = |message: String, category| SourceError::Unreadable {

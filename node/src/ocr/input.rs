@@ -1,0 +1,117 @@
+//! What a run reads: its volumes, and where their scans are.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use futures::StreamExt;
+use parkhang_actors::domain::VolumeId;
+use parkhang_actors::pages::{
+    BdrcArchive, FolderSource, PageSource, VolumeFolder, discover_volumes, folders_left_out, survey,
+};
+
+use crate::cli::OcrArgs;
+use crate::config::{Pages, PagesKind};
+use crate::storage;
+
+/// Volumes whose pages are looked up at once.
+const LOOKUPS: usize = 16;
+
+/// A volume, and its folder, or its address in a bucket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InputVolume {
+    pub volume: VolumeId,
+    pub place: PathBuf,
+}
+
+#[derive(Debug, Clone)]
+pub struct Input {
+    pub volumes: Vec<InputVolume>,
+    pub source: Arc<dyn PageSource>,
+    /// The bucket with the scans, unless they are in folders.
+    pub bucket: Option<Pages>,
+}
+
+impl Input {
+    /// The folders that the command line names, or the volumes where it names a bucket.
+    pub async fn of(arguments: &OcrArgs, pages: &Pages) -> Result<Self> {
+        if pages.s3.bucket.is_some() {
+            ensure!(
+                arguments.w_id.is_none() && arguments.i_id.is_none(),
+                "--w-id and --i-id name folders; what is in a bucket has its ids there"
+            );
+            return Self::in_bucket(pages, &arguments.pages).await;
+        }
+        ensure!(
+            pages.kind == PagesKind::Folder,
+            "--input-kind says how a bucket is laid out: name it with --input-bucket"
+        );
+        let (w_id, i_id) = (arguments.w_id.as_deref(), arguments.i_id.as_deref());
+        let volumes = discover_volumes(&arguments.pages, w_id, i_id)?;
+        for folder in folders_left_out(&volumes) {
+            eprintln!(
+                "warning: {} is left out: the folder above it holds images and is one volume",
+                folder.display()
+            );
+        }
+        Ok(Self::in_folders(volumes))
+    }
+
+    pub fn in_folders(volumes: Vec<VolumeFolder>) -> Self {
+        let source = Arc::new(FolderSource::new(volumes.iter().cloned()));
+        let volumes = volumes.into_iter().map(|found| InputVolume {
+            volume: found.volume,
+            place: found.folder,
+        });
+        Self {
+            volumes: volumes.collect(),
+            source,
+            bucket: None,
+        }
+    }
+
+    async fn in_bucket(pages: &Pages, names: &[PathBuf]) -> Result<Self> {
+        let named: Result<Vec<VolumeId>> = names.iter().map(|name| volume_named(name)).collect();
+        let volumes = storage::volumes(pages, &named?).await?;
+        let volumes = volumes.into_iter().map(|volume| InputVolume {
+            place: address(pages, &volume),
+            volume,
+        });
+        Ok(Self {
+            volumes: volumes.collect(),
+            source: storage::page_source(pages).await?,
+            bucket: Some(pages.clone()),
+        })
+    }
+
+    /// How many pages of each volume are read.
+    pub async fn pages(&self, limit: usize) -> Result<Vec<(&InputVolume, usize)>> {
+        let limit = if limit == 0 { usize::MAX } else { limit };
+        let volumes = self.volumes.iter().map(|input| input.volume.clone());
+        let looked_up: Vec<_> = survey(&*self.source, volumes, LOOKUPS).collect().await;
+        let counts = self.volumes.iter().zip(looked_up);
+        counts
+            .map(|(input, (_, pages))| Ok((input, pages?.len().min(limit))))
+            .collect()
+    }
+}
+
+fn volume_named(name: &Path) -> Result<VolumeId> {
+    let text = name.to_string_lossy();
+    let volume = text.parse::<VolumeId>();
+    volume.with_context(|| format!("with --input-bucket, PAGES are volumes named W-I, not {text:?}"))
+}
+
+fn address(pages: &Pages, volume: &VolumeId) -> PathBuf {
+    let folder = match pages.kind {
+        PagesKind::Folder => volume.to_string(),
+        PagesKind::Bdrc => BdrcArchive::folder(volume),
+    };
+    let top = [
+        pages.s3.bucket.as_deref(),
+        pages.s3.prefix.as_deref(),
+        Some(&folder),
+    ];
+    let parts: Vec<&str> = top.into_iter().flatten().collect();
+    PathBuf::from(format!("s3://{}", parts.join("/")))
+}
