@@ -27,6 +27,15 @@ pub struct RoleArgs {
     /// What this node does: orchestrator, or cpu, gpu or both; the default is node.roles of the configuration.
     #[arg(long, value_delimiter = ',', value_name = "ROLE")]
     pub role: Vec<String>,
+    /// Log lines as text or json; the default is telemetry.format of the configuration.
+    #[arg(long, value_name = "FORMAT")]
+    pub log_format: Option<String>,
+    /// When the node is ready, write its READY line to this file descriptor too, and close it.
+    #[arg(long, value_name = "N")]
+    pub ready_fd: Option<i32>,
+    /// Stop when the process that started this one is gone.
+    #[arg(long, hide = true, value_name = "PID")]
+    pub with_parent: Option<i32>,
     #[command(flatten)]
     pub config: ConfigArgs,
 }

@@ -9,29 +9,27 @@ mod cli;
 mod config;
 mod eval;
 mod export;
+mod http;
 mod job;
+mod log;
 mod networks;
 mod ocr;
 mod role;
 mod storage;
 mod tls;
 
-use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
-use tracing_subscriber::EnvFilter;
 
 use crate::cli::{Cli, Command};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let filter = EnvFilter::try_from_env("PARKHANG_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .init();
+    // A node learns from its configuration how to log.
+    if cli.command.is_some() {
+        log::to_terminal();
+    }
     match run(cli) {
         Ok(code) => code,
         Err(error) => {

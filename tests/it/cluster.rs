@@ -127,6 +127,7 @@ impl Cluster {
             registry: Arc::new(StageRegistry::of(stages)),
             progress: Arc::new(ProgressBoard::default()),
             control_plane: Arc::new(orchestrator.clone()),
+            heartbeat: std::time::Duration::from_secs(5),
             force: false,
         })
         .await

@@ -10,7 +10,7 @@ use parkhang_actors::domain::{
     WorkerId,
 };
 use parkhang_actors::state::{
-    Change, Heartbeat, Leases, MemoryStore, Outcome, Ready, StateError, StateStore,
+    Change, Heartbeat, Leases, MemoryStore, Outcome, Ready, StateError, StateStore, TaskCount,
 };
 
 #[derive(Debug)]
@@ -99,6 +99,10 @@ impl StateStore for FlakyStore {
         now: DateTime<Utc>,
     ) -> Result<Ready, StateError> {
         self.inner.ready_tasks(room, now).await
+    }
+
+    async fn count_tasks(&self) -> Result<Vec<TaskCount>, StateError> {
+        self.inner.count_tasks().await
     }
 
     async fn renew_leases(&self, beats: &[Heartbeat]) -> Result<Vec<bool>, StateError> {

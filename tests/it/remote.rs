@@ -77,6 +77,7 @@ impl Remote {
             registry: Arc::new(StageRegistry::of(stages)),
             progress: Arc::new(ProgressBoard::default()),
             control_plane: Arc::new(uplink.clone()),
+            heartbeat: Duration::from_secs(5),
             force: false,
         });
         Self {
@@ -195,6 +196,7 @@ async fn the_work_of_a_node_that_died_is_given_to_others() {
         registry: Arc::new(StageRegistry::of(vec![stage])),
         progress: Arc::new(ProgressBoard::default()),
         control_plane: Arc::new(remote.uplink.clone()),
+        heartbeat: Duration::from_secs(5),
         force: false,
     });
     remote.node = node.await.unwrap();

@@ -26,7 +26,7 @@ impl Answer for OrchestratorGate {
         match envelope.kind()? {
             Kind::Hello => {
                 let Hello { peer } = request(envelope)?;
-                info!(node = %peer.node, build = %peer.build, protocol = peer.protocol, "greeted");
+                info!(peer = %peer.node, build = %peer.build, protocol = peer.protocol, "greeted");
                 seal(&GateInfo {
                     peer: introduction(&self.node),
                     role: GateRole::Orchestrator { epoch: self.epoch },

@@ -18,6 +18,7 @@ use crate::domain::{Epoch, ErrorCategory, StageError, WorkerId};
 use crate::orchestrator::{self, Recording, Unrecorded};
 use crate::stage::StageVerdict;
 use crate::supervisor::{ControlPlane, PoolHandle, Pulse, Renewal};
+use crate::telemetry::{HeartbeatAnswered, HeartbeatUnanswered};
 use crate::wire::{Beat, GateRole, LeaseBeat, Report, ReportReply};
 
 /// A report waits for a commit, and for as long as the database is away.
@@ -65,6 +66,11 @@ impl RemoteOrchestrator {
     pub async fn found(&self) {
         // The sender lives as long as the actor; without it nothing will be found.
         let _ = self.leader.clone().wait_for(Option::is_some).await;
+    }
+
+    /// Whether an orchestrator that leads is in touch.
+    pub fn has_leader(&self) -> bool {
+        self.leader.borrow().is_some()
     }
 
     /// Waits for its end, which before [`RemoteOrchestrator::stop`] is a failure.
@@ -123,7 +129,11 @@ impl ControlPlane for RemoteOrchestrator {
     async fn heartbeat(&self, worker: &WorkerId, pulses: Vec<Pulse>) -> Renewal {
         let mut renewal = Renewal::default();
         let Some(leader) = self.leader() else {
-            debug!(%worker, "nobody to send a heartbeat to");
+            HeartbeatUnanswered {
+                worker,
+                reason: &"nobody leads",
+            }
+            .emit();
             return renewal;
         };
         let leases: Vec<LeaseBeat> = pulses.into_iter().map(LeaseBeat::from).collect();
@@ -135,11 +145,16 @@ impl ControlPlane for RemoteOrchestrator {
             match ask(&leader.gate, &beat, BEAT_LIMIT).await {
                 // An orchestrator that has been succeeded does not know what its successor renewed.
                 Ok(reply) if self.latest.admit(reply.epoch).is_ok() => {
+                    HeartbeatAnswered.emit();
                     renewal.lost.extend(reply.lost);
                     renewal.cancelled.extend(reply.cancelled);
                 }
                 Ok(reply) => debug!(epoch = %reply.epoch, "an earlier leader answered"),
-                Err(error) => warn!(%worker, %error, "heartbeat not answered"),
+                Err(error) => HeartbeatUnanswered {
+                    worker,
+                    reason: &error,
+                }
+                .emit(),
             }
         }
         renewal

@@ -45,7 +45,7 @@ impl Answer for StageGate {
         match envelope.kind()? {
             Kind::Hello => {
                 let Hello { peer } = request(envelope)?;
-                info!(node = %peer.node, build = %peer.build, protocol = peer.protocol, stage = %self.pool.stage, "greeted");
+                info!(peer = %peer.node, build = %peer.build, protocol = peer.protocol, stage = %self.pool.stage, "greeted");
                 seal(&self.info())
             }
             Kind::Assign => seal(&self.assign(request(envelope)?).await),

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tracing::{info, warn};
+use tracing::warn;
 
 use super::connection::Connector;
 use super::error::ClusterError;
@@ -21,6 +21,7 @@ use super::name::NodeName;
 use super::redial::{Redial, RedialPolicy};
 use super::security::Security;
 use super::sessions::Sessions;
+use crate::telemetry::{Connected, Disconnected};
 
 /// Bytes of one frame: messages are far smaller, and the list of a node's gates is all that is larger.
 const MAX_FRAME: u64 = 1 << 20;
@@ -243,11 +244,12 @@ async fn keep_connected(peer: PeerAddress, connector: Connector, leaving: Cancel
         loop {
             let lived = match connector.dial(&peer).await {
                 Ok(mut session) => {
-                    info!(%peer, "connected");
+                    Connected { peer: &peer }.emit();
                     let since = Instant::now();
                     session.closed().await;
-                    warn!(%peer, "connection lost");
-                    Some(since.elapsed())
+                    let after = since.elapsed();
+                    Disconnected { peer: &peer, after }.emit();
+                    Some(after)
                 }
                 Err(error) => {
                     warn!(%peer, error = &error as &dyn std::error::Error, "cannot connect");

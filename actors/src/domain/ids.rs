@@ -34,6 +34,13 @@ pub struct Epoch(pub i64);
 #[serde(transparent)]
 pub struct WorkerId(pub String);
 
+impl WorkerId {
+    /// The node that it belongs to: what stands before the first slash.
+    pub fn node(&self) -> &str {
+        self.0.split_once('/').map_or(self.0.as_str(), |(node, _)| node)
+    }
+}
+
 /// Public name of a job, safe as a path segment of artifact keys. The default for a job without a name is `J{id}`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]

@@ -8,9 +8,12 @@ mod segmentation;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use parkhang_models::inference::InferenceError;
 use tokio::sync::{mpsc, oneshot};
+
+use crate::telemetry::BatchInferred;
 
 pub use recognition::LineRecognition;
 pub use segmentation::PageSegmentation;
@@ -65,10 +68,10 @@ impl<M: BatchModel> Inference<M> {
     pub fn start(name: &str, model: M, inbox: usize) -> std::io::Result<Self> {
         let (sender, receiver) = mpsc::channel(inbox.max(1));
         let passes = Arc::new(AtomicU64::new(0));
-        let counter = passes.clone();
+        let (counter, network) = (passes.clone(), name.to_owned());
         std::thread::Builder::new()
             .name(name.to_owned())
-            .spawn(move || serve(&model, receiver, &counter))?;
+            .spawn(move || serve(&network, &model, receiver, &counter))?;
         Ok(Self {
             inbox: sender,
             passes,
@@ -91,7 +94,7 @@ impl<M: BatchModel> Inference<M> {
     }
 }
 
-fn serve<M: BatchModel>(model: &M, mut inbox: mpsc::Receiver<Request<M>>, passes: &AtomicU64) {
+fn serve<M: BatchModel>(network: &str, model: &M, mut inbox: mpsc::Receiver<Request<M>>, passes: &AtomicU64) {
     let mut held: Option<Request<M>> = None;
     loop {
         let Some(first) = held.take().or_else(|| inbox.blocking_recv()) else {
@@ -107,7 +110,15 @@ fn serve<M: BatchModel>(model: &M, mut inbox: mpsc::Receiver<Request<M>>, passes
             }
             batch.push(next);
         }
+        let (requests, began) = (batch.len(), Instant::now());
         answer(model, batch);
+        let took = began.elapsed();
+        BatchInferred {
+            network,
+            requests,
+            took,
+        }
+        .emit();
         passes.fetch_add(1, Ordering::Relaxed);
     }
 }

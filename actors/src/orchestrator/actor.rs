@@ -5,7 +5,8 @@ use chrono::{DateTime, Utc};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use ractor_cluster::RactorMessage;
 use tokio::sync::watch;
-use tracing::{error, info, warn};
+use tokio::time::Instant;
+use tracing::{Instrument, Span, error, warn};
 
 use super::delivery::{Delivery, deliver};
 use super::executor::Executor;
@@ -15,10 +16,14 @@ use super::mirror::Mirror;
 use super::plan::PassLimits;
 use super::reconcile::{Pass, PassError, reconcile};
 use super::verdict::change_for;
-use crate::domain::{Fence, WorkerId};
+use crate::domain::{Fence, Position, Task, WorkerId};
 use crate::policy::placement::lost_lease;
-use crate::stage::Assignment;
+use crate::stage::{Assignment, StageVerdict};
 use crate::state::{Change, Expected, Heartbeat, Outcome};
+use crate::telemetry::{
+    AdvanceClock, AssignmentAnswered, LeaseLost, PassEnded, PoolJoined, PoolLeft, ReportAnswered,
+    assignment_span, fence_span,
+};
 
 /// Before work is offered again to a pool that should have had room: keeps two that disagree from running hot.
 const BUSY_PAUSE: Duration = Duration::from_millis(50);
@@ -48,6 +53,7 @@ pub(super) struct OrchestratorState {
     woken: bool,
     draining: bool,
     changes: watch::Sender<u64>,
+    advances: AdvanceClock,
 }
 
 pub(super) struct Orchestrator;
@@ -72,6 +78,7 @@ impl Actor for Orchestrator {
             woken: false,
             draining: false,
             changes,
+            advances: AdvanceClock::default(),
         })
     }
 
@@ -88,7 +95,12 @@ impl Actor for Orchestrator {
                 myself.send_after(state.config.full_pass, || OrchestratorMsg::FullPass);
             }
             OrchestratorMsg::Register(pool) => {
-                info!(worker = %pool.worker(), stage = %pool.stage(), slots = pool.slots(), "pool joined");
+                let joined = PoolJoined {
+                    worker: pool.worker(),
+                    stage: pool.stage(),
+                    slots: pool.slots(),
+                };
+                joined.emit();
                 if state.draining {
                     pool.drain();
                 }
@@ -98,7 +110,7 @@ impl Actor for Orchestrator {
             OrchestratorMsg::Suspend(worker) => drop(state.members.suspend(&worker)),
             OrchestratorMsg::Deregister(worker) => {
                 if state.members.remove(&worker) {
-                    warn!(%worker, "pool left; ending its leases");
+                    PoolLeft { worker: &worker }.emit();
                     state.end_leases(worker, &myself);
                 }
             }
@@ -145,12 +157,25 @@ impl OrchestratorState {
         };
         let (store, mirror) = (self.config.store.clone(), self.mirror.clone());
         let pools = self.members.accepting();
-        let myself = myself.clone();
+        let (myself, advances) = (myself.clone(), self.advances.clone());
         tokio::spawn(async move {
-            let assign = |pool: &Arc<dyn Executor>, assignment| {
-                tokio::spawn(assign(mirror.clone(), myself.clone(), pool.clone(), assignment));
+            let assign = |pool: &Arc<dyn Executor>, assignment, decided| {
+                let handover = Handover {
+                    mirror: mirror.clone(),
+                    orchestrator: myself.clone(),
+                    pool: pool.clone(),
+                    decided,
+                    advances: advances.clone(),
+                };
+                tokio::spawn(handover.assign(assignment));
             };
+            let began = Instant::now();
             let result = reconcile(&store, &mirror, &pools, &assign, limits, Utc::now()).await;
+            let ended = PassEnded {
+                took: began.elapsed(),
+                error: result.as_ref().err().map(|error| error as &dyn std::fmt::Display),
+            };
+            ended.emit();
             // Fails only when the orchestrator has stopped.
             let _ = myself.cast(OrchestratorMsg::PassEnded(result));
         });
@@ -168,8 +193,7 @@ impl OrchestratorState {
                     myself.send_after(delay, || OrchestratorMsg::Wake);
                 }
             }
-            Err(error) => {
-                warn!(%error, "pass cut short");
+            Err(_) => {
                 myself.send_after(Duration::from_secs(1), || OrchestratorMsg::Wake);
             }
         }
@@ -206,31 +230,50 @@ impl OrchestratorState {
 
     fn record(&self, report: Report, reply: RpcReplyPort<Recording>, myself: &ActorRef<OrchestratorMsg>) {
         let (store, mirror, myself) = (self.config.store.clone(), self.mirror.clone(), myself.clone());
-        let max_interruptions = self.config.max_interruptions;
+        let (max_interruptions, advances) = (self.config.max_interruptions, self.advances.clone());
         let jitter = rand::random_range(-1.0..=1.0);
-        tokio::spawn(async move {
-            let recording = match change_for(&*store, report, max_interruptions, jitter, Utc::now()).await {
-                Ok(change) => match mirror.commit(change).await {
-                    Ok(Outcome::Applied(_)) => Recording::Recorded,
-                    Ok(Outcome::Fenced(_)) => {
-                        info!("a stale report changed nothing");
-                        Recording::Fenced
-                    }
-                    Ok(Outcome::Illegal(reason)) => {
-                        warn!(reason, "a report asked for an illegal transition");
-                        Recording::Fenced
-                    }
-                    Err(_) => return,
-                },
+        let (fence, verdict) = (report.fence.clone(), verdict_name(report.verdict.as_ref()));
+        let span = fence_span(&fence);
+        let recorded = async move {
+            if verdict == "done" {
+                advances.reported(fence.task);
+            }
+            let outcome = match change_for(&*store, report, max_interruptions, jitter, Utc::now()).await {
+                Ok(change) => mirror.commit(change).await.ok(),
                 Err(error) => {
                     warn!(%error, "cannot read the task of a report");
-                    return;
+                    None
                 }
             };
-            // The pool or the orchestrator may have stopped; what is written stands.
-            let _ = reply.send(recording);
-            let _ = myself.cast(OrchestratorMsg::Recorded);
-        });
+            let (recording, answer) = match &outcome {
+                Some(Outcome::Applied(task)) => {
+                    Span::current().record("volume", tracing::field::display(&task.volume));
+                    ("recorded", Some(Recording::Recorded))
+                }
+                Some(Outcome::Fenced(_)) => ("fenced", Some(Recording::Fenced)),
+                Some(Outcome::Illegal(reason)) => {
+                    warn!(reason, "a report asked for an illegal transition");
+                    ("illegal", Some(Recording::Fenced))
+                }
+                None => ("unrecorded", None),
+            };
+            let goes_on = |task: &Task| task.position != Position::Done;
+            if !matches!(&outcome, Some(Outcome::Applied(task)) if goes_on(task)) {
+                advances.forget(fence.task);
+            }
+            let answered = ReportAnswered {
+                stage: &fence.stage,
+                verdict,
+                recording,
+            };
+            answered.emit();
+            if let Some(answer) = answer {
+                // The pool or the orchestrator may have stopped; what is written stands.
+                let _ = reply.send(answer);
+                let _ = myself.cast(OrchestratorMsg::Recorded);
+            }
+        };
+        tokio::spawn(recorded.instrument(span));
     }
 
     fn renew(&self, fences: Vec<Fence>, reply: RpcReplyPort<Vec<Fence>>) {
@@ -273,7 +316,12 @@ impl OrchestratorState {
                 .map(|task| Change::new(Expected::of(task), lost_lease(task, max_interruptions)))
                 .collect();
             // Both fail only when the orchestrator has stopped.
-            let _ = mirror.commit_all(changes).await;
+            let outcomes = mirror.commit_all(changes).await.unwrap_or_default();
+            for outcome in &outcomes {
+                if let Outcome::Applied(task) = outcome {
+                    LeaseLost(task).emit();
+                }
+            }
             let _ = myself.cast(OrchestratorMsg::Recorded);
         });
     }
@@ -283,17 +331,50 @@ impl OrchestratorState {
     }
 }
 
-/// Hands a lease to its pool; the orchestrator hears how that went.
-async fn assign(
+/// On the way from a decision to a pool.
+struct Handover {
     mirror: Mirror,
     orchestrator: ActorRef<OrchestratorMsg>,
     pool: Arc<dyn Executor>,
-    assignment: Assignment,
-) {
-    // Without a mirror the orchestrator is stopping, and the lease runs out.
-    if let Ok(delivery) = deliver(&mirror, pool.as_ref(), assignment, Utc::now()).await {
-        let worker = pool.worker().clone();
-        let _ = orchestrator.cast(OrchestratorMsg::Delivered(worker, delivery));
+    decided: Instant,
+    advances: AdvanceClock,
+}
+
+impl Handover {
+    /// Hands a lease to its pool; the orchestrator hears how that went.
+    async fn assign(self, assignment: Assignment) {
+        let span = assignment_span(&assignment, self.pool.worker());
+        let (task, stage) = (assignment.fence.task, assignment.fence.stage.clone());
+        let assigned = async move {
+            // Without a mirror the orchestrator is stopping, and the lease runs out.
+            let Ok(delivery) = deliver(&self.mirror, self.pool.as_ref(), assignment, Utc::now()).await else {
+                return;
+            };
+            let answered = AssignmentAnswered {
+                stage: &stage,
+                answer: delivery.as_str(),
+                accepted: delivery == Delivery::Taken,
+                took: self.decided.elapsed(),
+            };
+            answered.emit();
+            if delivery == Delivery::Taken {
+                self.advances.advanced(task, &stage);
+            }
+            let worker = self.pool.worker().clone();
+            let _ = self
+                .orchestrator
+                .cast(OrchestratorMsg::Delivered(worker, delivery));
+        };
+        assigned.instrument(span).await;
+    }
+}
+
+fn verdict_name(verdict: Option<&StageVerdict>) -> &'static str {
+    match verdict {
+        Some(StageVerdict::Succeeded(_)) => "done",
+        Some(StageVerdict::Failed(_)) => "failed",
+        Some(StageVerdict::Interrupted) => "interrupted",
+        None => "died",
     }
 }
 

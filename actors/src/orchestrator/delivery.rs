@@ -30,6 +30,19 @@ pub(super) enum Delivery {
     Deposed,
 }
 
+impl Delivery {
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Taken => "accepted",
+            Self::Returned => "busy",
+            Self::PoolDrains => "draining",
+            Self::PoolSilent => "silent",
+            Self::Refused => "refused",
+            Self::Deposed => "deposed",
+        }
+    }
+}
+
 pub(super) async fn deliver(
     mirror: &Mirror,
     executor: &dyn Executor,

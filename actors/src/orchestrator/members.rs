@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::executor::Executor;
-use crate::domain::WorkerId;
+use crate::domain::{StageName, WorkerId};
+use crate::telemetry::pools_registered;
 
 #[derive(Debug, Default)]
 pub(super) struct Members(Vec<Member>);
@@ -18,18 +19,22 @@ struct Member {
 impl Members {
     /// The pool takes the place of one with the same worker id.
     pub(super) fn join(&mut self, pool: Arc<dyn Executor>) {
-        self.remove(pool.worker());
+        self.0.retain(|member| member.pool.worker() != pool.worker());
         self.0.push(Member {
             pool,
             accepting: true,
         });
+        self.tell(None);
     }
 
     /// Whether the pool was known.
     pub(super) fn remove(&mut self, worker: &WorkerId) -> bool {
-        let before = self.0.len();
-        self.0.retain(|member| member.pool.worker() != worker);
-        self.0.len() < before
+        let Some(index) = self.0.iter().position(|member| member.pool.worker() == worker) else {
+            return false;
+        };
+        let gone = self.0.swap_remove(index);
+        self.tell(Some(gone.pool.stage()));
+        true
     }
 
     /// Nothing more is given to the pool. Returns it, if it is known.
@@ -45,9 +50,27 @@ impl Members {
         accepting.map(|member| member.pool.clone()).collect()
     }
 
+    fn tell(&self, gone: Option<&StageName>) {
+        let pools = self
+            .0
+            .iter()
+            .map(|member| (member.pool.stage(), member.pool.slots()));
+        pools_registered(pools, gone);
+    }
+
     pub(super) fn drain(&self) {
         for member in &self.0 {
             member.pool.drain();
+        }
+    }
+}
+
+impl Drop for Members {
+    /// Whoever leads now tells of the pools.
+    fn drop(&mut self) {
+        let gone: Vec<Member> = self.0.drain(..).collect();
+        for member in &gone {
+            self.tell(Some(member.pool.stage()));
         }
     }
 }

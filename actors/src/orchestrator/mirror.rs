@@ -8,9 +8,11 @@ use std::time::Duration;
 use chrono::Utc;
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use ractor_cluster::RactorMessage;
+use tokio::time::Instant;
 use tracing::warn;
 
 use crate::state::{Change, Outcome, StateError, StateStore};
+use crate::telemetry::{BatchCommitted, BatchRefused};
 
 /// Changes in one transaction at most.
 const MAX_BATCH: usize = 1_000;
@@ -118,7 +120,12 @@ impl Actor for MirrorActor {
                 myself.stop(None);
             }
             MirrorMsg::Committed(unwritten, Err(error)) => {
-                warn!(changes = unwritten.len(), %error, retry_in = ?state.retry_delay, "state store refused a batch");
+                let refused = BatchRefused {
+                    changes: unwritten.len(),
+                    error: &error,
+                    retry_in: state.retry_delay,
+                };
+                refused.emit();
                 let newer = std::mem::replace(&mut state.waiting, unwritten);
                 state.waiting.extend(newer);
                 myself.send_after(state.retry_delay, || MirrorMsg::Retry);
@@ -144,7 +151,12 @@ impl MirrorState {
         let (store, myself) = (self.store.clone(), myself.clone());
         tokio::spawn(async move {
             let changes: Vec<Change> = batch.iter().map(|waiting| waiting.change.clone()).collect();
+            let began = Instant::now();
             let result = store.commit(&changes, Utc::now()).await;
+            if result.is_ok() {
+                let (changes, took) = (changes.len(), began.elapsed());
+                BatchCommitted { changes, took }.emit();
+            }
             // Fails only when the mirror has been stopped; then nobody waits for the answer.
             let _ = myself.cast(MirrorMsg::Committed(batch, result));
         });

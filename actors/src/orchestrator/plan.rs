@@ -11,6 +11,7 @@ use crate::policy::placement::{self, FreeSlots, Placement, Pool};
 use crate::policy::transition::Event;
 use crate::stage::Assignment;
 use crate::state::{Change, Expected, Outcome, StateError, StateStore};
+use crate::telemetry::LeaseLost;
 
 /// Limits of a pass.
 #[derive(Debug, Clone, Copy)]
@@ -95,7 +96,7 @@ impl Plan {
                 }
                 (Outcome::Applied(task), None) => {
                     granted.ended += 1;
-                    warn!(task = %task.id, volume = %task.volume, status = task.status.as_str(), "lease lost");
+                    LeaseLost(&task).emit();
                 }
                 (Outcome::Fenced(_), _) => debug!("a task moved on while the pass decided"),
                 (Outcome::Illegal(reason), _) => {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use tracing::info;
+use tokio::time::Instant;
 
 use super::executor::Executor;
 use super::mirror::{Mirror, MirrorGone};
@@ -13,6 +13,7 @@ use crate::domain::{Job, JobId, TaskStatus, WorkerId};
 use crate::policy::placement::{self, Pool};
 use crate::stage::Assignment;
 use crate::state::{Change, Expected, Outcome, StateError, StateStore};
+use crate::telemetry::JobSettled;
 
 /// Why a pass ended early. The next one starts over.
 #[derive(Debug, thiserror::Error)]
@@ -36,12 +37,14 @@ pub(super) struct Pass {
     pub ended: usize,
 }
 
-/// `assign` hands a written lease to its pool; it must not wait for the answer.
+/// Hands a written lease to its pool, and is told when it was decided. Must not wait for the answer.
+pub(super) type Assign<'a> = dyn Fn(&Arc<dyn Executor>, Assignment, Instant) + Send + Sync + 'a;
+
 pub(super) async fn reconcile(
     store: &Arc<dyn StateStore>,
     mirror: &Mirror,
     pools: &[Arc<dyn Executor>],
-    assign: &(dyn Fn(&Arc<dyn Executor>, Assignment) + Send + Sync),
+    assign: &Assign<'_>,
     limits: PassLimits,
     now: DateTime<Utc>,
 ) -> Result<Pass, PassError> {
@@ -54,6 +57,7 @@ pub(super) async fn reconcile(
         })
         .collect();
     let mut plan = Plan::make(store.as_ref(), &offers, limits, now).await?;
+    let decided = Instant::now();
     let next_due = plan.next_due;
     let outcomes = mirror.commit_all(std::mem::take(&mut plan.changes)).await?;
     let granted = plan.granted(outcomes);
@@ -63,13 +67,13 @@ pub(super) async fn reconcile(
             pools.iter().map(|pool| (pool.worker(), pool)).collect();
         for (worker, assignment) in granted.assignments {
             if let Some(pool) = by_worker.get(&worker) {
-                assign(pool, assignment);
+                assign(pool, assignment, decided);
             }
         }
     }
     let settled = store.settle_jobs(now).await?;
     for job in &settled {
-        info!(job = %job.key, status = job.status.as_str(), "job settled");
+        JobSettled(job).emit();
     }
     Ok(Pass {
         next_due,

@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use super::delivery::{Delivery, Settled};
 use super::hooks::call_hook;
@@ -292,7 +293,9 @@ impl<W: ItemWorker> Kernel<W> {
                 self.hooks.before_item(&item, context)
             });
             let started = Instant::now();
-            let task = self.running.spawn(async move { item_run.run(&item).await });
+            let task = self
+                .running
+                .spawn(async move { item_run.run(&item).await }.in_current_span());
             let queued = started - submitted;
             self.tally.started(queued);
             self.in_work.insert(

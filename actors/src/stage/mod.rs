@@ -102,7 +102,8 @@ async fn compute<T: Send + 'static>(
     run: &VolumeRun,
     work: impl FnOnce() -> Result<T, (ErrorCategory, String)> + Send + 'static,
 ) -> Result<T, StageError> {
-    match cpu.run(move |_| work()).await {
+    let span = tracing::Span::current();
+    match cpu.run(move |_| span.in_scope(work)).await {
         Ok(result) => result.map_err(|(category, message)| run.error(category, message)),
         Err(error) => Err(run.error(ErrorCategory::Runtime, error)),
     }

@@ -22,7 +22,7 @@ use crate::runner::{
     run_stage,
 };
 use crate::storage::ArtifactStore;
-use crate::telemetry::StageState;
+use crate::telemetry::{PageEvents, StageState};
 
 /// Parts that are deleted at once.
 const DELETIONS: usize = 16;
@@ -139,6 +139,7 @@ impl<S: PageStage> PagedStage<S> {
             options.max_queue = policy.auto_queue(options.workers);
         }
         let controls = StageControls {
+            hooks: Arc::new(PageEvents),
             cancel: run.context.drain.clone(),
             manifest: self
                 .manifests

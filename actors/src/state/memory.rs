@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 use self::index::Index;
 use super::backlog::waiting_for;
 use super::change::apply;
-use super::{Change, Heartbeat, Leases, Outcome, Ready, StateError, StateStore};
+use super::{Change, Heartbeat, Leases, Outcome, Ready, StateError, StateStore, TaskCount};
 use crate::domain::{
     Generation, Job, JobId, JobKey, JobStatus, NewJob, Position, StageName, StageRun, Task, TaskId,
     TaskStatus, VolumeId, VolumeResults, WorkerId,
@@ -270,6 +270,23 @@ impl StateStore for MemoryStore {
         }
         ready.tasks.sort_by_key(|(task, _)| task.id);
         Ok(ready)
+    }
+
+    async fn count_tasks(&self) -> Result<Vec<TaskCount>, StateError> {
+        let tables = self.tables();
+        let mut counts: HashMap<(&Position, TaskStatus), u64> = HashMap::new();
+        for task in tables.tasks.values() {
+            let job = tables.jobs.get(&task.job_id);
+            if job.is_some_and(|row| !row.job.status.is_final()) {
+                *counts.entry((&task.position, task.status)).or_default() += 1;
+            }
+        }
+        let counts = counts.into_iter().map(|((position, status), tasks)| TaskCount {
+            position: position.clone(),
+            status,
+            tasks,
+        });
+        Ok(counts.collect())
     }
 
     async fn commit(&self, changes: &[Change], now: DateTime<Utc>) -> Result<Vec<Outcome>, StateError> {

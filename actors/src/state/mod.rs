@@ -124,6 +124,14 @@ pub struct Heartbeat {
     pub until: DateTime<Utc>,
 }
 
+/// How many tasks of jobs that are not over stand at one place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskCount {
+    pub position: Position,
+    pub status: TaskStatus,
+    pub tasks: u64,
+}
+
 /// Jobs, tasks, leases and their history. Every method is safe to repeat.
 #[async_trait]
 pub trait StateStore: Send + Sync + fmt::Debug {
@@ -166,6 +174,9 @@ pub trait StateStore: Send + Sync + fmt::Debug {
         room: &BTreeMap<StageName, usize>,
         now: DateTime<Utc>,
     ) -> Result<Ready, StateError>;
+
+    /// Tasks of jobs that are not over, counted by position and status, in no order.
+    async fn count_tasks(&self) -> Result<Vec<TaskCount>, StateError>;
 
     /// Applies the changes in one transaction, each fenced by itself; outcomes in the order of the changes.
     async fn commit(&self, changes: &[Change], now: DateTime<Utc>) -> Result<Vec<Outcome>, StateError>;

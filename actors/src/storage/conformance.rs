@@ -6,7 +6,9 @@ use bytes::Bytes;
 
 use super::s3::tests as s3;
 use super::s3::tests::endpoint::Endpoint;
-use super::{ArtifactKey, ArtifactStore, CachedStore, LocalStore, MemoryStore, PutOutcome, StorageError};
+use super::{
+    ArtifactKey, ArtifactStore, CachedStore, LocalStore, MemoryStore, MeteredStore, PutOutcome, StorageError,
+};
 use crate::domain::ErrorCategory;
 
 #[tokio::test]
@@ -32,6 +34,13 @@ async fn cached_folder() {
     let folder = LocalStore::open(root.path()).await.unwrap();
     let cached = CachedStore::open(folder, copies.path(), 1 << 20).await.unwrap();
     suite(Arc::new(cached)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn metered_folder() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = LocalStore::open(root.path()).await.unwrap();
+    suite(Arc::new(MeteredStore::new(Arc::new(folder)))).await;
 }
 
 async fn suite(store: Arc<dyn ArtifactStore>) {

@@ -9,6 +9,7 @@ mod error;
 mod key;
 mod local;
 mod memory;
+mod metered;
 mod s3;
 mod staging;
 
@@ -25,6 +26,7 @@ pub use error::{InvalidKey, StorageError};
 pub use key::ArtifactKey;
 pub use local::LocalStore;
 pub use memory::MemoryStore;
+pub use metered::MeteredStore;
 pub use s3::{MAX_BACKOFF, S3Options, S3Store};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -32,6 +32,8 @@ pub struct NodeConfig {
     pub registry: Arc<StageRegistry>,
     pub progress: Arc<ProgressBoard>,
     pub control_plane: Arc<dyn ControlPlane>,
+    /// Time between the reports that renew the leases of what runs; well below the lease.
+    pub heartbeat: Duration,
     /// Recompute pages whose results still stand.
     pub force: bool,
 }
@@ -153,6 +155,7 @@ impl Actor for NodeActor {
             slots,
             progress: state.config.progress.clone(),
             control_plane: state.config.control_plane.clone(),
+            heartbeat: state.config.heartbeat,
             force: state.config.force,
         };
         let pool = StagePool::spawn(arguments, myself.get_cell()).await?;

@@ -4,22 +4,23 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::Utc;
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 use ractor_cluster::RactorMessage;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{Instrument, Span, info, warn};
 
 use super::control_plane::{ControlPlane, Pulse, Renewal};
 use crate::domain::{Fence, Hardware, StageName, VolumeId, WorkerId};
 use crate::orchestrator::{AssignReply, Executor, Report};
 use crate::stage::{Assignment, StageContext, StageLogic, StageVerdict};
-use crate::telemetry::ProgressBoard;
+use crate::telemetry::{ProgressBoard, StageEnded, StageStarted, assignment_span, slots_in_use};
 
-const HEARTBEAT: Duration = Duration::from_secs(5);
 const REPORT_RETRY: Duration = Duration::from_millis(500);
 
 /// How to make a pool.
@@ -30,6 +31,8 @@ pub(super) struct PoolArguments {
     pub slots: usize,
     pub progress: Arc<ProgressBoard>,
     pub control_plane: Arc<dyn ControlPlane>,
+    /// Time between the reports that renew the leases of what runs.
+    pub heartbeat: Duration,
     pub force: bool,
 }
 
@@ -42,7 +45,15 @@ pub struct PoolHandle {
     pub slots: usize,
     /// Names of the models that the stage keeps loaded.
     pub models: Vec<String>,
+    pub(super) in_use: Arc<AtomicUsize>,
     pub(super) actor: ActorRef<PoolMsg>,
+}
+
+impl PoolHandle {
+    /// Slots that hold a lease just now.
+    pub fn in_use(&self) -> usize {
+        self.in_use.load(Ordering::Relaxed)
+    }
 }
 
 #[async_trait]
@@ -94,6 +105,8 @@ pub(super) enum PoolMsg {
 struct Slot {
     worker: ActorRef<WorkerMsg>,
     volume: VolumeId,
+    span: Span,
+    started: Instant,
     drain: CancellationToken,
     /// The stage has ended; only its report is under way.
     reporting: bool,
@@ -102,6 +115,7 @@ struct Slot {
 pub(super) struct PoolState {
     arguments: PoolArguments,
     slots: HashMap<Fence, Slot>,
+    in_use: Arc<AtomicUsize>,
     draining: bool,
     /// Who waits for the last lease to end.
     waiting: Vec<RpcReplyPort<()>>,
@@ -116,13 +130,15 @@ impl StagePool {
     ) -> Result<PoolHandle, ractor::SpawnErr> {
         let logic = arguments.logic.clone();
         let (worker, slots) = (arguments.worker.clone(), arguments.slots);
-        let (actor, _) = Actor::spawn_linked(None, Self, arguments, supervisor).await?;
+        let in_use = Arc::new(AtomicUsize::new(0));
+        let (actor, _) = Actor::spawn_linked(None, Self, (arguments, in_use.clone()), supervisor).await?;
         Ok(PoolHandle {
             worker,
             stage: logic.name(),
             hardware: logic.hardware(),
             slots,
             models: logic.models().into_iter().map(|model| model.name).collect(),
+            in_use,
             actor,
         })
     }
@@ -131,17 +147,19 @@ impl StagePool {
 impl Actor for StagePool {
     type Msg = PoolMsg;
     type State = PoolState;
-    type Arguments = PoolArguments;
+    type Arguments = (PoolArguments, Arc<AtomicUsize>);
 
     async fn pre_start(
         &self,
         myself: ActorRef<PoolMsg>,
-        arguments: PoolArguments,
+        (arguments, in_use): Self::Arguments,
     ) -> Result<PoolState, ActorProcessingErr> {
-        myself.send_after(HEARTBEAT, || PoolMsg::Beat);
+        myself.send_after(arguments.heartbeat, || PoolMsg::Beat);
+        slots_in_use(&arguments.logic.name(), 0, arguments.slots);
         Ok(PoolState {
             arguments,
             slots: HashMap::new(),
+            in_use,
             draining: false,
             waiting: Vec::new(),
         })
@@ -161,7 +179,7 @@ impl Actor for StagePool {
             }
             PoolMsg::Finished(fence, verdict) => {
                 if let Some(slot) = state.slots.get_mut(&fence) {
-                    slot.reporting = true;
+                    slot.ended(&fence, Some(&verdict));
                     send_report(
                         &myself,
                         &state.arguments.control_plane,
@@ -181,7 +199,7 @@ impl Actor for StagePool {
             PoolMsg::Send(report) => send_report(&myself, &state.arguments.control_plane, *report),
             PoolMsg::Beat => {
                 state.beat(&myself);
-                myself.send_after(HEARTBEAT, || PoolMsg::Beat);
+                myself.send_after(state.arguments.heartbeat, || PoolMsg::Beat);
             }
             PoolMsg::Renewed(renewal) => state.obey(renewal),
             PoolMsg::Drain => state.drain(),
@@ -190,6 +208,7 @@ impl Actor for StagePool {
                 state.waiting.push(reply);
             }
         }
+        state.tell_slots();
         if state.slots.is_empty() {
             for waiting in state.waiting.drain(..) {
                 // Whoever asked may have lost patience.
@@ -208,8 +227,9 @@ impl Actor for StagePool {
         if let SupervisionEvent::ActorFailed(worker, error) = event
             && let Some((fence, slot)) = state.lease_of(worker.get_id())
         {
-            warn!(task = %fence.task, stage = %fence.stage, %error, "stage actor died; ending its lease");
-            slot.reporting = true;
+            slot.span
+                .in_scope(|| warn!(%error, "stage actor died; ending its lease"));
+            slot.ended(&fence, None);
             let report = Report { fence, verdict: None };
             send_report(&myself, &state.arguments.control_plane, report);
         }
@@ -217,7 +237,26 @@ impl Actor for StagePool {
     }
 }
 
+impl Slot {
+    fn ended(&mut self, fence: &Fence, verdict: Option<&StageVerdict>) {
+        self.reporting = true;
+        let ended = StageEnded {
+            stage: &fence.stage,
+            verdict,
+            took: self.started.elapsed(),
+        };
+        self.span.in_scope(|| ended.emit());
+    }
+}
+
 impl PoolState {
+    fn tell_slots(&self) {
+        let in_use = self.slots.len();
+        if self.in_use.swap(in_use, Ordering::Relaxed) != in_use {
+            slots_in_use(&self.arguments.logic.name(), in_use, self.arguments.slots);
+        }
+    }
+
     fn drain(&mut self) {
         self.draining = true;
         for slot in self.slots.values() {
@@ -243,7 +282,8 @@ impl PoolState {
         if ran_out || running >= self.arguments.slots {
             return Ok(AssignReply::Busy);
         }
-        info!(task = %fence.task, stage = %fence.stage, attempt = %fence.attempt, %volume, "stage starts");
+        let span = assignment_span(&assignment, &self.arguments.worker);
+        span.in_scope(|| StageStarted { stage: &fence.stage }.emit());
         let drain = CancellationToken::new();
         let context = StageContext {
             assignment,
@@ -254,13 +294,15 @@ impl PoolState {
         let arguments = (
             self.arguments.logic.clone(),
             context,
-            fence.clone(),
+            span.clone(),
             myself.clone(),
         );
         let (worker, _) = Actor::spawn_linked(None, StageWorker, arguments, myself.get_cell()).await?;
         let slot = Slot {
             worker,
             volume,
+            span,
+            started: Instant::now(),
             drain,
             reporting: false,
         };
@@ -298,13 +340,14 @@ impl PoolState {
     fn obey(&mut self, renewal: Renewal) {
         for fence in renewal.lost {
             if let Some(slot) = self.slots.remove(&fence) {
-                warn!(task = %fence.task, stage = %fence.stage, "lease lost; stopping its worker");
+                slot.span.in_scope(|| warn!("lease lost; stopping its worker"));
                 slot.worker.kill();
             }
         }
         for fence in renewal.cancelled {
             if let Some(slot) = self.slots.get(&fence) {
-                info!(task = %fence.task, stage = %fence.stage, "no longer wanted; stopping at the next checkpoint");
+                slot.span
+                    .in_scope(|| info!("no longer wanted; stopping at the next checkpoint"));
                 slot.drain.cancel();
             }
         }
@@ -331,7 +374,7 @@ enum WorkerMsg {
 /// Runs one stage once. It is an actor so that a panic is an event and a kill takes effect at the next await.
 struct StageWorker;
 
-type WorkerArguments = (Arc<dyn StageLogic>, StageContext, Fence, ActorRef<PoolMsg>);
+type WorkerArguments = (Arc<dyn StageLogic>, StageContext, Span, ActorRef<PoolMsg>);
 
 impl Actor for StageWorker {
     type Msg = WorkerMsg;
@@ -353,8 +396,9 @@ impl Actor for StageWorker {
         WorkerMsg::Run: WorkerMsg,
         state: &mut Self::State,
     ) -> Result<(), ActorProcessingErr> {
-        if let Some((logic, context, fence, pool)) = state.take() {
-            let verdict = logic.run(context).await;
+        if let Some((logic, context, span, pool)) = state.take() {
+            let fence = context.assignment.fence.clone();
+            let verdict = logic.run(context).instrument(span).await;
             pool.cast(PoolMsg::Finished(fence, verdict))?;
         }
         myself.stop(None);

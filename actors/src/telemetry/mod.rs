@@ -1,6 +1,29 @@
 //! What the process says about itself: the progress board that a person or a console looks at, and the events that emit
-//! the log line and the counter together.
+//! the log line and the metric together, so that the two cannot tell different stories. The room decides nothing, and
+//! nothing depends on whether anybody listens: without a recorder, metrics cost a branch.
 
+mod catalogue;
+mod metric;
+mod orchestration;
+mod pages;
 mod progress;
+mod span;
+mod work;
 
+#[cfg(test)]
+pub(crate) mod testing;
+
+pub use catalogue::definitions;
+pub use metric::{Definition, Kind, describe};
+pub use orchestration::TaskLevels;
+pub(crate) use orchestration::{
+    AdvanceClock, AssignmentAnswered, BatchCommitted, BatchRefused, JobSettled, LeaseLost, PassEnded,
+    PoolJoined, PoolLeft, ReportAnswered, pools_registered,
+};
+pub(crate) use pages::PageEvents;
 pub use progress::{PageOutcome, ProgressBoard, StageProgress, StageState};
+pub(crate) use span::{assignment_span, fence_span};
+pub(crate) use work::{
+    BatchInferred, Connected, Disconnected, HeartbeatAnswered, HeartbeatUnanswered, StageEnded, StageStarted,
+    StorageAnswered, slots_in_use,
+};

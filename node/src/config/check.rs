@@ -138,7 +138,6 @@ fn listeners(config: &ClusterConfig) -> Vec<(&'static str, SocketAddr)> {
     let listen = is_orchestrator(config).then_some(config.cluster.listen);
     [
         ("cluster.listen", listen),
-        ("telemetry.metrics_listen", config.telemetry.metrics_listen),
         ("health.listen", config.health.listen),
     ]
     .into_iter()
@@ -162,6 +161,13 @@ fn exposure(config: &ClusterConfig, secrets: &Secrets, findings: &mut Findings) 
     for (key, file) in files {
         findings.require(file.is_some() || !some, key, "TLS needs all three files");
     }
+    if let Some(listen) = config.health.listen {
+        findings.require(
+            listen.ip().is_loopback() || config.health.public,
+            "health.listen",
+            format!("{listen} can be reached from other machines: that needs health.public = true"),
+        );
+    }
     if let Some(cookie) = &secrets.cookie {
         findings.require(
             cookie.text.expose_secret().len() >= COOKIE_BYTES,
@@ -180,13 +186,12 @@ fn exposure(config: &ClusterConfig, secrets: &Secrets, findings: &mut Findings) 
         return;
     }
     let missing = missing.join(" and ");
-    for (key, address) in listeners(config) {
-        findings.require(
-            address.ip().is_loopback(),
-            key,
-            format!("{address} can be reached from other machines: that needs {missing}"),
-        );
-    }
+    let listen = config.cluster.listen;
+    findings.require(
+        !is_orchestrator(config) || listen.ip().is_loopback(),
+        "cluster.listen",
+        format!("{listen} can be reached from other machines: that needs {missing}"),
+    );
     let mut orchestrators = config.cluster.orchestrators.iter();
     if let Some(distant) = orchestrators.find(|address| !address.is_loopback()) {
         findings.require(

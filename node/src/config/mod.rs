@@ -35,7 +35,7 @@ use self::problem::{Problem, Problems};
 use self::secrets::Secrets;
 use self::sections::ClusterConfig;
 
-pub use self::sections::{Pages, PagesKind, S3, StorageKind};
+pub use self::sections::{LogFormat, Pages, PagesKind, S3, StorageKind};
 pub use self::shortcuts::BucketArgs;
 pub use self::values::Role;
 

@@ -223,17 +223,16 @@ pub struct Telemetry {
     /// Directives of `tracing_subscriber::EnvFilter`.
     pub log: String,
     pub format: LogFormat,
-    /// Where metrics are served; `None` is nowhere.
-    #[serde(with = "optional")]
-    pub metrics_listen: Option<SocketAddr>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Health {
-    /// Where supervisors ask; `None` is nowhere.
+    /// Where health and metrics are served; `None` is nowhere.
     #[serde(with = "optional")]
     pub listen: Option<SocketAddr>,
+    /// `listen` may be beyond loopback.
+    pub public: bool,
     /// A stage pool with work in hand and no progress for so long is replaced.
     #[serde(with = "duration")]
     pub progress_window: Duration,

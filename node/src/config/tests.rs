@@ -156,15 +156,15 @@ fn paths_in_a_file_start_from_the_file() {
 #[test]
 fn nothing_leaves_the_machine_without_tls_and_a_cookie() {
     let desk = Desk::new();
-    for flag in ["cluster.listen=10.0.0.7:7400", "health.listen=[::]:80"] {
-        let problem = the_problem(&[flag]);
-        assert!(
-            problem.contains("needs TLS (cluster.tls) and a cookie"),
-            "{problem}"
-        );
-    }
-    let problem = the_problem(&["telemetry.metrics_listen=0.0.0.0:9100"]);
-    assert!(problem.contains("--set: telemetry.metrics_listen: "), "{problem}");
+    let problem = the_problem(&["cluster.listen=10.0.0.7:7400"]);
+    assert!(
+        problem.contains("needs TLS (cluster.tls) and a cookie"),
+        "{problem}"
+    );
+    let problem = the_problem(&["health.listen=[::]:80"]);
+    assert!(problem.contains("needs health.public = true"), "{problem}");
+    let allowed = problems(None, &[], &["health.listen=[::]:80", "health.public=true"]);
+    assert_eq!(allowed, Vec::<String>::new());
     let dialling = the_problem(&["node.roles=cpu", "cluster.orchestrators=orch.example:7400"]);
     assert!(
         dialling.contains("orch.example:7400 is another machine"),

@@ -119,6 +119,7 @@ impl Session {
             registry: Arc::new(StageRegistry::new(&services)?),
             progress: progress.clone(),
             control_plane: Arc::new(orchestrator.clone()),
+            heartbeat: Duration::from_secs(5),
             force: self.options.force,
         })
         .await?;

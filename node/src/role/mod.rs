@@ -1,43 +1,61 @@
 //! A node of a cluster: `node --role ...`. It reads its configuration, joins, does what its role says until it is told to
 //! stop, and leaves in order. A process has the orchestrator's role or the others, not both: what must not fail together
-//! does not run together.
+//! does not run together. Asked for both, it becomes the parent of one of each.
 
+mod household;
 mod join;
 mod orchestrator;
+mod probes;
 mod services;
+mod standing;
 mod stop;
+mod watch;
 mod worker;
 
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
+use self::standing::Standing;
 use crate::cli::RoleArgs;
 use crate::config::{ConfigArgs, Loaded, Role};
+use crate::log;
 
 pub use services::database;
 
 pub async fn run(arguments: RoleArgs) -> Result<ExitCode> {
-    let loaded = Loaded::read(&with_roles(arguments))?.validated()?;
+    let (ready_fd, with_parent) = (arguments.ready_fd, arguments.with_parent);
+    let arguments = settings(arguments);
+    let loaded = Loaded::read(&arguments)?.validated()?;
+    if let Some(parent) = with_parent {
+        stop::when_gone(parent)?;
+    }
+    let node = join::node_name(&loaded)?;
+    let telemetry = &loaded.config.telemetry;
+    log::of_node(node.as_str(), &telemetry.log, telemetry.format)?;
     let roles = &loaded.config.node.roles;
     let leads = roles.contains(&Role::Orchestrator);
     let works = roles.iter().any(|role| *role != Role::Orchestrator);
     match (leads, works) {
-        (true, true) => bail!("an orchestrator is a process of its own: start the other roles beside it"),
-        (true, false) => orchestrator::run(&loaded).await,
-        (false, true) => worker::run(&loaded).await,
+        (true, true) => household::run(&loaded, &arguments, node, ready_fd).await,
+        (true, false) => orchestrator::run(&loaded, Standing::open(&loaded, node, ready_fd).await?).await,
+        (false, true) => worker::run(&loaded, Standing::open(&loaded, node, ready_fd).await?).await,
         (false, false) => bail!("this node has no role: give --role, or set node.roles"),
     }
 }
 
-/// `--role` is a short way to set `node.roles`.
-fn with_roles(arguments: RoleArgs) -> ConfigArgs {
+/// `--role` is a short way to set `node.roles`, `--log-format` one to set `telemetry.format`.
+fn settings(arguments: RoleArgs) -> ConfigArgs {
     let mut config = arguments.config;
     if !arguments.role.is_empty() {
         config
             .set
             .push(format!("node.roles={}", arguments.role.join(",")));
     }
+    let format = arguments.log_format;
+    config
+        .set
+        .extend(format.map(|format| format!("telemetry.format={format}")));
     config
 }
 
@@ -47,9 +65,4 @@ const SCOPE: &str = "parkhang";
 fn roles(loaded: &Loaded) -> String {
     let names = loaded.config.node.roles.iter().map(|role| role.as_str());
     names.collect::<Vec<_>>().join(",")
-}
-
-/// What supervisors wait for on standard output.
-fn announce(node: &str, details: &str) {
-    println!("READY {node} {details}");
 }

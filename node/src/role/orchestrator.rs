@@ -7,19 +7,28 @@ use anyhow::{Context, Result, bail};
 use parkhang_actors::cluster::{NodeName, RemotePools, RemotePoolsConfig};
 use parkhang_actors::orchestrator::{OrchestratorConfig, OrchestratorHandle};
 use parkhang_actors::state::{JobChanges, Leadership, LeadershipTimings, PostgresStore};
+use tokio::sync::watch;
 use tracing::{info, warn};
 
+use super::probes::OrchestratorProbe;
+use super::standing::Standing;
 use super::stop::StopOrders;
-use super::{announce, join, services};
+use super::watch::count_tasks;
+use super::{join, services};
 use crate::config::Loaded;
 
-pub async fn run(loaded: &Loaded) -> Result<ExitCode> {
+pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
     let mut stop = StopOrders::listen()?;
-    let node = join::node_name(loaded)?;
+    let node = standing.node.clone();
     let database = services::database(loaded).await?;
     let cluster = join::join(loaded, &node, true).await?;
     let listens = cluster.local_addr().context("the orchestrator does not listen")?;
-    announce(node.as_str(), &format!("orchestrator listening on {listens}"));
+    let (leads, led) = watch::channel(None);
+    standing.window.probe(Arc::new(OrchestratorProbe {
+        store: database.store.clone(),
+        leads: led,
+    }));
+    standing.ready(&format!("orchestrator listening on {listens}"))?;
     let reigns = async {
         loop {
             let timings = &loaded.config.orchestrator.leadership;
@@ -28,7 +37,12 @@ pub async fn run(loaded: &Loaded) -> Result<ExitCode> {
                 interval: timings.renew,
             };
             match database.store.lead(node.as_str(), timings).await {
-                Ok(leadership) => reign(loaded, &node, &database.store, leadership).await?,
+                Ok(leadership) => {
+                    leads.send_replace(Some(leadership.epoch()));
+                    let end = reign(loaded, &node, &database.store, leadership).await;
+                    leads.send_replace(None);
+                    end?;
+                }
                 Err(error) => {
                     warn!(%error, "cannot stand for the leadership now");
                     tokio::time::sleep(loaded.config.orchestrator.leadership.standby_retry).await;
@@ -41,6 +55,7 @@ pub async fn run(loaded: &Loaded) -> Result<ExitCode> {
         end = reigns => return end,
         () = cluster.ended() => bail!("the cluster transport ended"),
     }
+    standing.stopping();
     cluster.leave().await;
     Ok(ExitCode::SUCCESS)
 }
@@ -69,6 +84,7 @@ async fn reign(
         () = leadership.lost() => warn!("another orchestrator leads; standing by"),
         () = pools.ended() => bail!("the pools of other nodes are out of reach"),
         () = wake_on_changes(changes, &orchestrator) => {}
+        () = count_tasks(store) => {}
     }
     pools.stop().await;
     orchestrator.stop().await;

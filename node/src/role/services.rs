@@ -1,9 +1,12 @@
 //! What roles stand on: the database, and the stages with their stores and models.
 
+use std::sync::Arc;
+
 use anyhow::{Context, Result};
 use parkhang_actors::runner::CpuPool;
 use parkhang_actors::stage::{StageRegistry, StageServices};
 use parkhang_actors::state::{EmbeddedPostgres, PostgresStore};
+use parkhang_actors::storage::MeteredStore;
 use secrecy::ExposeSecret;
 
 use crate::config::Loaded;
@@ -47,7 +50,7 @@ pub async fn stages(loaded: &Loaded) -> Result<StageRegistry> {
         .context("loading the models")??;
     let services = StageServices {
         pages: storage::page_source(&loaded.config.pages).await?,
-        artifacts: storage::artifacts(loaded).await?,
+        artifacts: Arc::new(MeteredStore::new(storage::artifacts(loaded).await?)),
         cpu: CpuPool::new(cores().get(), "cpu").context("cannot start the CPU threads")?,
         models,
         workers: cores().get(),

@@ -1,4 +1,7 @@
-use anyhow::Result;
+use anyhow::{Result, bail};
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::Signal as PosixSignal;
+use nix::unistd::getppid;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The orders to stop that a process gets. The first asks for order, the second for haste.
@@ -22,4 +25,13 @@ impl StopOrders {
             _ = self.terminate.recv() => {}
         }
     }
+}
+
+/// From now on the end of the parent process is an order to stop.
+pub fn when_gone(parent: i32) -> Result<()> {
+    set_pdeathsig(PosixSignal::SIGTERM)?;
+    if getppid().as_raw() != parent {
+        bail!("the process that started this one is gone");
+    }
+    Ok(())
 }

@@ -11,13 +11,15 @@ use parkhang_actors::supervisor::{NodeConfig, NodeSupervisor};
 use parkhang_actors::telemetry::ProgressBoard;
 use tracing::{info, warn};
 
+use super::probes::WorkerProbe;
+use super::standing::Standing;
 use super::stop::StopOrders;
-use super::{announce, join, services};
+use super::{join, services};
 use crate::config::{Loaded, Role};
 
-pub async fn run(loaded: &Loaded) -> Result<ExitCode> {
+pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
     let mut stop = StopOrders::listen()?;
-    let node = join::node_name(loaded)?;
+    let node = standing.node.clone();
     let registry = Arc::new(services::stages(loaded).await?);
     let cluster = join::join(loaded, &node, false).await?;
     let orchestrator = RemoteOrchestrator::start(node.clone(), super::SCOPE).await?;
@@ -27,10 +29,16 @@ pub async fn run(loaded: &Loaded) -> Result<ExitCode> {
         registry,
         progress: Arc::new(ProgressBoard::default()),
         control_plane: Arc::new(orchestrator.clone()),
+        heartbeat: loaded.config.cluster.heartbeat,
         force: false,
     })
     .await?;
-    announce(node.as_str(), &super::roles(loaded));
+    let roles = super::roles(loaded);
+    standing.window.probe(Arc::new(WorkerProbe {
+        roles: roles.clone(),
+        orchestrator: orchestrator.clone(),
+    }));
+    standing.ready(&roles)?;
 
     tokio::select! {
         () = stop.next() => {}
@@ -38,6 +46,7 @@ pub async fn run(loaded: &Loaded) -> Result<ExitCode> {
         () = orchestrator.ended() => bail!("the link to the orchestrator ended"),
         () = supervisor.ended() => bail!("the stages keep failing; the node gives up"),
     }
+    standing.stopping();
     let deadline = loaded.config.node.drain_deadline;
     info!(?deadline, "stopping at the next checkpoints");
     tokio::select! {

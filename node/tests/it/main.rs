@@ -16,3 +16,4 @@ mod nodes;
 mod repeated;
 mod sample;
 mod support;
+mod watched;

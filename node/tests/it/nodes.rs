@@ -10,16 +10,16 @@ use serde_json::Value;
 
 use crate::support::{assert_same_files, finish, node, small_page};
 
-const JOB: &str = "press";
+pub(crate) const JOB: &str = "press";
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Scans, certificates and state of a cluster; gone with the test.
-struct Site {
+pub(crate) struct Site {
     folder: tempfile::TempDir,
 }
 
 impl Site {
-    fn with_volumes(volumes: u8, pages: u8) -> Self {
+    pub(crate) fn with_volumes(volumes: u8, pages: u8) -> Self {
         let folder = tempfile::tempdir().unwrap();
         // The private Postgres may run as another user, who must come through here.
         std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
@@ -40,12 +40,12 @@ impl Site {
         site
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
     /// `node` with the settings that all processes of the site share.
-    fn command<const N: usize>(&self, arguments: [&str; N]) -> Command {
+    pub(crate) fn command<const N: usize>(&self, arguments: [&str; N]) -> Command {
         let mut command = node(arguments);
         command.current_dir(self.folder.path());
         for (key, value) in [
@@ -76,13 +76,23 @@ impl Site {
 }
 
 /// A node; killed when dropped.
-struct Node {
+pub(crate) struct Node {
     child: Child,
     ready: String,
 }
 
 impl Node {
-    fn start(site: &Site, role: &str, orchestrators: &[&str]) -> Self {
+    pub(crate) fn start(site: &Site, role: &str, orchestrators: &[&str]) -> Self {
+        Self::start_with(site, role, orchestrators, |_| {})
+    }
+
+    /// As [`Node::start`], its command completed by `complete`.
+    pub(crate) fn start_with(
+        site: &Site,
+        role: &str,
+        orchestrators: &[&str],
+        complete: impl FnOnce(&mut Command),
+    ) -> Self {
         let mut command = site.command(["--role", role]);
         command
             .arg("--set")
@@ -90,6 +100,7 @@ impl Node {
             .arg("--set")
             .arg(format!("node.name={}", role.replace(',', "-")))
             .stdout(Stdio::piped());
+        complete(&mut command);
         let mut child = command.spawn().unwrap();
         let mut ready = String::new();
         BufReader::new(child.stdout.take().unwrap())
@@ -100,15 +111,21 @@ impl Node {
     }
 
     /// Where an orchestrator listens.
-    fn address(&self) -> &str {
+    pub(crate) fn address(&self) -> &str {
         self.ready.rsplit(' ').next().unwrap().trim()
     }
 
-    fn name(&self) -> &str {
+    /// Where it answers over HTTP.
+    pub(crate) fn health(&self) -> &str {
+        let mut words = self.ready.split(' ');
+        words.find_map(|word| word.strip_prefix("health=")).unwrap()
+    }
+
+    pub(crate) fn name(&self) -> &str {
         self.ready.split(' ').nth(1).unwrap()
     }
 
-    fn kill(mut self) {
+    pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
@@ -123,7 +140,7 @@ impl Drop for Node {
 }
 
 #[track_caller]
-fn wait_until(what: &str, condition: impl Fn() -> bool) {
+pub(crate) fn wait_until(what: &str, condition: impl Fn() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !condition() {
         assert!(Instant::now() < deadline, "waited too long until {what}");

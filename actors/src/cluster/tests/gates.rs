@@ -159,6 +159,7 @@ async fn a_stage_gate_answers_whatever_it_is_sent() {
         registry: Arc::new(StageRegistry::of(vec![Arc::new(Waiting)])),
         progress: Arc::new(ProgressBoard::default()),
         control_plane: Arc::new(uplink.clone()),
+        heartbeat: Duration::from_secs(5),
         force: false,
     });
     let node = node.await.unwrap();

@@ -1,12 +1,13 @@
 use serde_json::json;
 
 use super::*;
-use crate::domain::{StageRunStatus, VolumeResults};
+use crate::domain::{JobStatus, StageRunStatus, VolumeResults};
 
 pub(super) async fn suite(make: &impl AsyncFn() -> Store) {
     every_lease_has_its_row(make().await).await;
     quarantine_of_a_waiting_task_ends_no_run(make().await).await;
     results_come_with_the_success(make().await).await;
+    tasks_are_counted_where_they_stand(make().await).await;
 }
 
 async fn every_lease_has_its_row(store: Store) {
@@ -113,4 +114,30 @@ async fn results_come_with_the_success(store: Store) {
     };
     applied(&store, success).await;
     assert_eq!(store.volume_results(tasks[0].id).await.unwrap(), Some(better));
+}
+
+async fn tasks_are_counted_where_they_stand(store: Store) {
+    let counted = async || {
+        let counts = store.count_tasks().await.unwrap();
+        let mut counts: Vec<String> = counts
+            .iter()
+            .map(|count| format!("{} {} {}", count.position, count.status.as_str(), count.tasks))
+            .collect();
+        counts.sort();
+        counts
+    };
+    assert_eq!(counted().await, Vec::<String>::new());
+    let (job, tasks) = job_with(&store, &["I1", "I2", "I3"]).await;
+    applied(&store, lease(&tasks[0], &job, "w")).await;
+    assert_eq!(counted().await, ["detect running 1", "pending pending 2"]);
+    store
+        .set_job_status(job.id, JobStatus::Paused, at(2))
+        .await
+        .unwrap();
+    assert_eq!(counted().await.len(), 2, "a paused job is not over");
+    store
+        .set_job_status(job.id, JobStatus::Cancelled, at(3))
+        .await
+        .unwrap();
+    assert_eq!(counted().await, Vec::<String>::new());
 }

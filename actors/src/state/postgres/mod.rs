@@ -11,6 +11,7 @@ mod error;
 mod jobs;
 mod leadership;
 mod rows;
+mod statistics;
 mod tasks;
 
 use std::collections::BTreeMap;
@@ -28,7 +29,7 @@ pub use changes::JobChanges;
 pub(super) use database::create_database;
 pub use leadership::{Leadership, LeadershipTimings};
 
-use super::{Change, Heartbeat, Leases, Outcome, Ready, StateError, StateStore};
+use super::{Change, Heartbeat, Leases, Outcome, Ready, StateError, StateStore, TaskCount};
 use crate::domain::{
     Epoch, Job, JobId, JobKey, JobStatus, NewJob, StageName, StageRun, Task, TaskId, VolumeId, VolumeResults,
     WorkerId,
@@ -47,7 +48,8 @@ const SESSION: [(&str, &str); 3] = [
     ("idle_in_transaction_session_timeout", "5s"),
 ];
 
-/// A [`StateStore`] on Postgres 15 or later.
+/// A [`StateStore`] on Postgres 15 or later. Clones share its connections.
+#[derive(Clone)]
 pub struct PostgresStore {
     pool: PgPool,
     options: PgConnectOptions,
@@ -107,6 +109,11 @@ impl PostgresStore {
             options: self.options.clone(),
             epoch: Some(leadership.epoch()),
         }
+    }
+
+    /// Whether the database answers.
+    pub async fn ping(&self) -> Result<(), StateError> {
+        statistics::ping(&self.pool).await
     }
 
     /// Closes all connections and waits for those in use.
@@ -177,6 +184,10 @@ impl StateStore for PostgresStore {
         now: DateTime<Utc>,
     ) -> Result<Ready, StateError> {
         backlog::ready_tasks(&self.pool, room, now).await
+    }
+
+    async fn count_tasks(&self) -> Result<Vec<TaskCount>, StateError> {
+        statistics::count_tasks(&self.pool).await
     }
 
     async fn commit(&self, changes: &[Change], now: DateTime<Utc>) -> Result<Vec<Outcome>, StateError> {

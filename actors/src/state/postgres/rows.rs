@@ -130,7 +130,7 @@ impl FromRow<'_, PgRow> for VolumeResultsRow {
 }
 
 /// The value of `all` that the `status` column spells.
-fn word<T: Copy>(row: &PgRow, all: &[T], as_str: impl Fn(T) -> &'static str) -> sqlx::Result<T> {
+pub(super) fn word<T: Copy>(row: &PgRow, all: &[T], as_str: impl Fn(T) -> &'static str) -> sqlx::Result<T> {
     let text: &str = row.try_get("status")?;
     all.iter()
         .copied()

@@ -1,0 +1,285 @@
+//! Every metric of the program, in the order of the documentation. Labels have few values: stages, outcomes, categories,
+//! never volumes, pages or nodes.
+
+use super::metric::{Counter, Definition, Gauge, Histogram};
+
+/// From a message on one machine to a statement that waits.
+const FAST_SECONDS: &[f64] = &[
+    0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0,
+];
+/// From a page of an instant to a volume of a night.
+const SLOW_SECONDS: &[f64] = &[
+    0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0, 600.0, 3600.0, 14400.0,
+];
+const COUNTS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];
+
+// The orchestrator that leads.
+
+pub(super) const TASKS: Gauge<2> = Gauge::new(
+    "parkhang_tasks",
+    &["stage", "status"],
+    "Tasks of jobs that are not over, by the stage they have reached",
+);
+pub(super) const LEASES: Gauge<1> = Gauge::new("parkhang_leases", &["stage"], "Leases in force");
+pub(super) const POOLS: Gauge<1> = Gauge::new("parkhang_pools", &["stage"], "Pools that have joined");
+pub(super) const POOL_SLOTS: Gauge<1> = Gauge::new(
+    "parkhang_pool_slots",
+    &["stage"],
+    "Slots of the pools that have joined",
+);
+pub(super) const PASS_SECONDS: Histogram<1> = Histogram::new(
+    "parkhang_pass_seconds",
+    FAST_SECONDS,
+    &["result"],
+    "Duration of a reconciler pass",
+);
+pub(super) const ASSIGNMENTS: Counter<2> = Counter::new(
+    "parkhang_assignments_total",
+    &["stage", "answer"],
+    "Assignments by what the pool answered",
+);
+pub(super) const ASSIGN_SECONDS: Histogram<1> = Histogram::new(
+    "parkhang_assign_seconds",
+    FAST_SECONDS,
+    &["stage"],
+    "From the decision to the pool's acceptance, writing the lease included",
+);
+pub(super) const REPORTS: Counter<3> = Counter::new(
+    "parkhang_reports_total",
+    &["stage", "verdict", "recording"],
+    "Reports of pools by what was reported and what became of it",
+);
+pub(super) const ADVANCE_SECONDS: Histogram<1> = Histogram::new(
+    "parkhang_stage_advance_seconds",
+    FAST_SECONDS,
+    &["stage"],
+    "From the report of a stage to the acceptance of the next one, which the label names",
+);
+pub(super) const LEASES_LOST: Counter<1> = Counter::new(
+    "parkhang_leases_lost_total",
+    &["stage"],
+    "Leases that ran out, or whose pool was gone",
+);
+pub(super) const JOBS_SETTLED: Counter<1> = Counter::new(
+    "parkhang_jobs_settled_total",
+    &["status"],
+    "Jobs that came to their end",
+);
+pub(super) const MIRROR_BATCH: Histogram<0> = Histogram::new(
+    "parkhang_mirror_batch_changes",
+    COUNTS,
+    &[],
+    "State changes in one transaction",
+);
+pub(super) const MIRROR_SECONDS: Histogram<0> = Histogram::new(
+    "parkhang_mirror_commit_seconds",
+    FAST_SECONDS,
+    &[],
+    "Duration of one transaction of state changes",
+);
+pub(super) const MIRROR_REFUSED: Counter<0> = Counter::new(
+    "parkhang_mirror_refused_total",
+    &[],
+    "Transactions of state changes that the database refused or did not answer",
+);
+
+// Nodes that work.
+
+pub(super) const STAGE_RUNS_STARTED: Counter<1> = Counter::new(
+    "parkhang_stage_runs_started_total",
+    &["stage"],
+    "Stage runs begun",
+);
+pub(super) const STAGE_RUNS: Counter<2> = Counter::new(
+    "parkhang_stage_runs_total",
+    &["stage", "outcome"],
+    "Stage runs ended: done, failed, interrupted, died or lost",
+);
+pub(super) const STAGE_RUN_SECONDS: Histogram<2> = Histogram::new(
+    "parkhang_stage_run_seconds",
+    SLOW_SECONDS,
+    &["stage", "outcome"],
+    "Duration of a stage run",
+);
+pub(super) const PAGES: Counter<2> = Counter::new(
+    "parkhang_pages_total",
+    &["stage", "outcome"],
+    "Pages dealt with: succeeded, failed, or skipped as their result stands",
+);
+pub(super) const PAGE_SECONDS: Histogram<1> = Histogram::new(
+    "parkhang_page_seconds",
+    SLOW_SECONDS,
+    &["stage"],
+    "From the first try of a page to the end of its last one",
+);
+pub(super) const PAGE_ERRORS: Counter<2> = Counter::new(
+    "parkhang_page_errors_total",
+    &["stage", "category"],
+    "Pages that failed for good, by the category of the error",
+);
+pub(super) const INFERENCE_SECONDS: Histogram<1> = Histogram::new(
+    "parkhang_inference_batch_seconds",
+    SLOW_SECONDS,
+    &["network"],
+    "Duration of a batch on its device, halvings included",
+);
+pub(super) const INFERENCE_REQUESTS: Histogram<1> = Histogram::new(
+    "parkhang_inference_batch_requests",
+    COUNTS,
+    &["network"],
+    "Requests in a batch",
+);
+pub(super) const SLOTS: Gauge<1> = Gauge::new("parkhang_slots", &["stage"], "Slots of this node");
+pub(super) const SLOTS_IN_USE: Gauge<1> = Gauge::new(
+    "parkhang_slots_in_use",
+    &["stage"],
+    "Slots of this node that run a task",
+);
+pub(super) const HEARTBEATS: Counter<0> = Counter::new(
+    "parkhang_heartbeats_total",
+    &[],
+    "Heartbeats that the orchestrator answered",
+);
+pub(super) const HEARTBEATS_MISSED: Counter<0> = Counter::new(
+    "parkhang_heartbeats_missed_total",
+    &[],
+    "Heartbeats that nobody could be sent or nobody answered",
+);
+
+// Every node.
+
+pub(super) const CONNECTIONS: Counter<0> = Counter::new(
+    "parkhang_connections_total",
+    &[],
+    "Connections to orchestrators that came to stand",
+);
+pub(super) const CONNECTIONS_LOST: Counter<0> = Counter::new(
+    "parkhang_connections_lost_total",
+    &[],
+    "Connections to orchestrators that broke",
+);
+pub(super) const STORAGE_REQUESTS: Counter<2> = Counter::new(
+    "parkhang_storage_requests_total",
+    &["operation", "result"],
+    "Requests to the artifact store; a failed one names the category of its error",
+);
+pub(super) const STORAGE_SECONDS: Histogram<1> = Histogram::new(
+    "parkhang_storage_request_seconds",
+    FAST_SECONDS,
+    &["operation"],
+    "Duration of a request to the artifact store, retries included",
+);
+pub(super) const STORAGE_BYTES: Counter<1> = Counter::new(
+    "parkhang_storage_bytes_total",
+    &["direction"],
+    "Bytes of artifacts read and written",
+);
+
+/// All metrics.
+pub fn definitions() -> impl Iterator<Item = Definition> {
+    [
+        TASKS.definition(),
+        LEASES.definition(),
+        POOLS.definition(),
+        POOL_SLOTS.definition(),
+        PASS_SECONDS.definition(),
+        ASSIGNMENTS.definition(),
+        ASSIGN_SECONDS.definition(),
+        REPORTS.definition(),
+        ADVANCE_SECONDS.definition(),
+        LEASES_LOST.definition(),
+        JOBS_SETTLED.definition(),
+        MIRROR_BATCH.definition(),
+        MIRROR_SECONDS.definition(),
+        MIRROR_REFUSED.definition(),
+        STAGE_RUNS_STARTED.definition(),
+        STAGE_RUNS.definition(),
+        STAGE_RUN_SECONDS.definition(),
+        PAGES.definition(),
+        PAGE_SECONDS.definition(),
+        PAGE_ERRORS.definition(),
+        INFERENCE_SECONDS.definition(),
+        INFERENCE_REQUESTS.definition(),
+        SLOTS.definition(),
+        SLOTS_IN_USE.definition(),
+        HEARTBEATS.definition(),
+        HEARTBEATS_MISSED.definition(),
+        CONNECTIONS.definition(),
+        CONNECTIONS_LOST.definition(),
+        STORAGE_REQUESTS.definition(),
+        STORAGE_SECONDS.definition(),
+        STORAGE_BYTES.definition(),
+    ]
+    .into_iter()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fmt::Write;
+
+    use super::*;
+    use crate::telemetry::Kind;
+
+    #[test]
+    fn names_follow_the_conventions() {
+        let names: BTreeSet<&str> = definitions().map(|metric| metric.name).collect();
+        assert_eq!(names.len(), definitions().count(), "a name is taken twice");
+        for metric in definitions() {
+            assert!(metric.name.starts_with("parkhang_"), "{}", metric.name);
+            let counts = metric.name.ends_with("_total");
+            assert_eq!(counts, metric.kind == Kind::Counter, "{}", metric.name);
+            let seconds = metric.name.ends_with("_seconds");
+            let timed = matches!(metric.kind, Kind::Histogram(bounds) if bounds != COUNTS);
+            assert_eq!(seconds, timed, "{}", metric.name);
+        }
+    }
+
+    #[test]
+    fn no_label_is_without_bound() {
+        let bounded = [
+            "stage",
+            "status",
+            "result",
+            "answer",
+            "verdict",
+            "recording",
+            "outcome",
+            "category",
+            "network",
+            "operation",
+            "direction",
+        ];
+        for metric in definitions() {
+            for label in metric.labels {
+                assert!(bounded.contains(label), "{}: {label}", metric.name);
+            }
+        }
+    }
+
+    fn page() -> String {
+        let mut page = include_str!("metrics_intro.md").to_owned();
+        page.push_str("| metric | type | labels | meaning |\n|---|---|---|---|\n");
+        for metric in definitions() {
+            let labels = metric.labels.iter().map(|label| format!("`{label}`"));
+            let labels = labels.collect::<Vec<_>>().join(", ");
+            let (name, kind, help) = (metric.name, metric.kind.as_str(), metric.help);
+            let _ = writeln!(page, "| `{name}` | {kind} | {labels} | {help}. |");
+        }
+        page
+    }
+
+    #[test]
+    fn the_documented_metrics_are_those_of_the_code() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/metrics.md");
+        let page = page();
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            std::fs::write(path, &page).unwrap();
+        }
+        assert_eq!(
+            std::fs::read_to_string(path).unwrap_or_default(),
+            page,
+            "docs/metrics.md is stale: run the tests with UPDATE_DOCS=1"
+        );
+    }
+}

@@ -1,0 +1,153 @@
+//! Metrics as typed constants: a name, its labels and what it means stand in one place, and a call with the wrong number
+//! of labels does not compile.
+
+use metrics::{Label, Unit};
+
+use super::catalogue;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Kind {
+    Counter,
+    Gauge,
+    /// Upper bounds of the buckets, ascending.
+    Histogram(&'static [f64]),
+}
+
+impl Kind {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram(_) => "histogram",
+        }
+    }
+}
+
+/// What a metric is, for those who serve and document it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Definition {
+    pub name: &'static str,
+    pub kind: Kind,
+    pub labels: &'static [&'static str],
+    pub help: &'static str,
+}
+
+macro_rules! metric_kind {
+    ($(#[$doc:meta])* $kind:ident) => {
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub(super) struct $kind<const LABELS: usize> {
+            name: &'static str,
+            labels: [&'static str; LABELS],
+            definition: Definition,
+        }
+
+        impl<const LABELS: usize> $kind<LABELS> {
+            pub(super) const fn definition(&self) -> Definition {
+                self.definition
+            }
+
+            fn labelled(&self, values: [&str; LABELS]) -> Vec<Label> {
+                let labels = self.labels.iter().zip(values);
+                labels.map(|(name, value)| Label::new(*name, value.to_owned())).collect()
+            }
+        }
+    };
+}
+
+metric_kind!(
+    /// Counts up.
+    Counter
+);
+metric_kind!(
+    /// A level that somebody keeps setting.
+    Gauge
+);
+metric_kind!(
+    /// How often a value fell into each bucket.
+    Histogram
+);
+
+impl<const LABELS: usize> Counter<LABELS> {
+    pub(super) const fn new(
+        name: &'static str,
+        labels: &'static [&'static str; LABELS],
+        help: &'static str,
+    ) -> Self {
+        let kind = Kind::Counter;
+        Self {
+            name,
+            labels: *labels,
+            definition: Definition {
+                name,
+                kind,
+                labels,
+                help,
+            },
+        }
+    }
+
+    pub(super) fn add(&self, count: u64, values: [&str; LABELS]) {
+        metrics::counter!(self.name, self.labelled(values)).increment(count);
+    }
+}
+
+impl<const LABELS: usize> Gauge<LABELS> {
+    pub(super) const fn new(
+        name: &'static str,
+        labels: &'static [&'static str; LABELS],
+        help: &'static str,
+    ) -> Self {
+        let kind = Kind::Gauge;
+        Self {
+            name,
+            labels: *labels,
+            definition: Definition {
+                name,
+                kind,
+                labels,
+                help,
+            },
+        }
+    }
+
+    pub(super) fn set(&self, value: usize, values: [&str; LABELS]) {
+        metrics::gauge!(self.name, self.labelled(values)).set(value as f64);
+    }
+}
+
+impl<const LABELS: usize> Histogram<LABELS> {
+    pub(super) const fn new(
+        name: &'static str,
+        buckets: &'static [f64],
+        labels: &'static [&'static str; LABELS],
+        help: &'static str,
+    ) -> Self {
+        let kind = Kind::Histogram(buckets);
+        Self {
+            name,
+            labels: *labels,
+            definition: Definition {
+                name,
+                kind,
+                labels,
+                help,
+            },
+        }
+    }
+
+    pub(super) fn record(&self, value: f64, values: [&str; LABELS]) {
+        metrics::histogram!(self.name, self.labelled(values)).record(value);
+    }
+}
+
+/// Tells the recorder what every metric means.
+pub fn describe() {
+    for Definition { name, kind, help, .. } in catalogue::definitions() {
+        match kind {
+            Kind::Counter => metrics::describe_counter!(name, Unit::Count, help),
+            Kind::Gauge => metrics::describe_gauge!(name, Unit::Count, help),
+            Kind::Histogram(_) => metrics::describe_histogram!(name, Unit::Count, help),
+        }
+    }
+}

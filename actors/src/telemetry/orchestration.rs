@@ -1,0 +1,297 @@
+//! What happens in the orchestrator that leads.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tracing::{debug, info, warn};
+
+use super::catalogue::{
+    ADVANCE_SECONDS, ASSIGN_SECONDS, ASSIGNMENTS, JOBS_SETTLED, LEASES, LEASES_LOST, MIRROR_BATCH,
+    MIRROR_REFUSED, MIRROR_SECONDS, PASS_SECONDS, POOL_SLOTS, POOLS, REPORTS, TASKS,
+};
+use crate::domain::{Job, StageName, Task, TaskId, TaskStatus, WorkerId};
+use crate::state::TaskCount;
+
+/// Times from the report of a stage to the start of the next one. Bounded by the tasks that wait for a next stage.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct AdvanceClock(Arc<Mutex<HashMap<TaskId, Instant>>>);
+
+impl AdvanceClock {
+    /// The task's stage has been reported a success.
+    pub(crate) fn reported(&self, task: TaskId) {
+        self.with(|reports| reports.insert(task, Instant::now()));
+    }
+
+    /// The task has no next stage, or the report changed nothing.
+    pub(crate) fn forget(&self, task: TaskId) {
+        self.with(|reports| reports.remove(&task));
+    }
+
+    /// A pool has accepted the task's next stage.
+    pub(crate) fn advanced(&self, task: TaskId, stage: &StageName) {
+        if let Some(reported) = self.with(|reports| reports.remove(&task)) {
+            ADVANCE_SECONDS.record(reported.elapsed().as_secs_f64(), [stage.as_str()]);
+        }
+    }
+
+    /// Every change of the map is a single step.
+    fn with<T>(&self, change: impl FnOnce(&mut HashMap<TaskId, Instant>) -> T) -> T {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// A reconciler pass is over.
+pub(crate) struct PassEnded<'a> {
+    pub took: Duration,
+    pub error: Option<&'a dyn std::fmt::Display>,
+}
+
+impl PassEnded<'_> {
+    pub(crate) fn emit(self) {
+        let result = if self.error.is_none() { "done" } else { "cut short" };
+        PASS_SECONDS.record(self.took.as_secs_f64(), [result]);
+        match self.error {
+            None => debug!(took = ?self.took, "pass ended"),
+            Some(error) => warn!(took = ?self.took, %error, "pass cut short"),
+        }
+    }
+}
+
+/// A pool has said what it does with an assignment, or nothing. To be emitted inside the span of the assignment.
+pub(crate) struct AssignmentAnswered<'a> {
+    pub stage: &'a StageName,
+    pub answer: &'static str,
+    pub accepted: bool,
+    /// Since the decision.
+    pub took: Duration,
+}
+
+impl AssignmentAnswered<'_> {
+    pub(crate) fn emit(self) {
+        ASSIGNMENTS.add(1, [self.stage.as_str(), self.answer]);
+        if self.accepted {
+            ASSIGN_SECONDS.record(self.took.as_secs_f64(), [self.stage.as_str()]);
+        }
+        debug!(answer = self.answer, took = ?self.took, "assignment answered");
+    }
+}
+
+/// A report has been dealt with. To be emitted inside the span of its lease.
+pub(crate) struct ReportAnswered<'a> {
+    pub stage: &'a StageName,
+    pub verdict: &'static str,
+    /// `recorded`, `fenced`, `illegal` or `unrecorded`.
+    pub recording: &'static str,
+}
+
+impl ReportAnswered<'_> {
+    pub(crate) fn emit(self) {
+        REPORTS.add(1, [self.stage.as_str(), self.verdict, self.recording]);
+        match self.recording {
+            "recorded" => info!(verdict = self.verdict, "report recorded"),
+            "fenced" => info!(verdict = self.verdict, "a stale report changed nothing"),
+            recording => warn!(verdict = self.verdict, recording, "report not recorded"),
+        }
+    }
+}
+
+/// A lease ended without a report.
+pub(crate) struct LeaseLost<'a>(
+    /// As it is now, at the stage that it was at.
+    pub &'a Task,
+);
+
+impl LeaseLost<'_> {
+    pub(crate) fn emit(self) {
+        let task = self.0;
+        LEASES_LOST.add(1, [task.position.as_str()]);
+        warn!(task = %task.id, volume = %task.volume, stage = %task.position, status = task.status.as_str(), "lease lost");
+    }
+}
+
+/// A job came to its end.
+pub(crate) struct JobSettled<'a>(pub &'a Job);
+
+impl JobSettled<'_> {
+    pub(crate) fn emit(self) {
+        let Job { key, status, .. } = self.0;
+        JOBS_SETTLED.add(1, [status.as_str()]);
+        info!(job = %key, status = status.as_str(), "job settled");
+    }
+}
+
+/// A transaction of state changes is in the database.
+pub(crate) struct BatchCommitted {
+    pub changes: usize,
+    pub took: Duration,
+}
+
+impl BatchCommitted {
+    pub(crate) fn emit(self) {
+        MIRROR_BATCH.record(self.changes as f64, []);
+        MIRROR_SECONDS.record(self.took.as_secs_f64(), []);
+        debug!(changes = self.changes, took = ?self.took, "batch committed");
+    }
+}
+
+/// A transaction of state changes is not in the database.
+pub(crate) struct BatchRefused<'a> {
+    pub changes: usize,
+    pub error: &'a dyn std::fmt::Display,
+    pub retry_in: Duration,
+}
+
+impl BatchRefused<'_> {
+    pub(crate) fn emit(self) {
+        MIRROR_REFUSED.add(1, []);
+        warn!(changes = self.changes, error = %self.error, retry_in = ?self.retry_in, "state store refused a batch");
+    }
+}
+
+/// A pool offers its slots.
+pub(crate) struct PoolJoined<'a> {
+    pub worker: &'a WorkerId,
+    pub stage: &'a StageName,
+    pub slots: usize,
+}
+
+impl PoolJoined<'_> {
+    pub(crate) fn emit(self) {
+        info!(worker = %self.worker, stage = %self.stage, slots = self.slots, "pool joined");
+    }
+}
+
+/// A pool is gone for good.
+pub(crate) struct PoolLeft<'a> {
+    pub worker: &'a WorkerId,
+}
+
+impl PoolLeft<'_> {
+    pub(crate) fn emit(self) {
+        warn!(worker = %self.worker, "pool left; ending its leases");
+    }
+}
+
+/// The pools as they are now. A stage that has none any more is told with zero.
+pub(crate) fn pools_registered<'a>(
+    pools: impl Iterator<Item = (&'a StageName, usize)>,
+    gone: Option<&StageName>,
+) {
+    let mut by_stage: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    if let Some(gone) = gone {
+        by_stage.insert(gone.as_str(), (0, 0));
+    }
+    for (stage, slots) in pools {
+        let (count, sum) = by_stage.entry(stage.as_str()).or_default();
+        *count += 1;
+        *sum += slots;
+    }
+    for (stage, (count, slots)) in by_stage {
+        POOLS.set(count, [stage]);
+        POOL_SLOTS.set(slots, [stage]);
+    }
+}
+
+/// Levels of tasks and leases, as the database counts them. What was told before and is no more is told with zero.
+#[derive(Debug, Default)]
+pub struct TaskLevels {
+    told: BTreeSet<(String, &'static str)>,
+}
+
+impl TaskLevels {
+    pub fn tell(&mut self, counts: &[TaskCount]) {
+        let now: BTreeSet<(String, &'static str)> = counts
+            .iter()
+            .map(|count| (count.position.as_str().to_owned(), count.status.as_str()))
+            .collect();
+        for (stage, status) in self.told.difference(&now) {
+            set(stage, status, 0);
+        }
+        for count in counts {
+            let tasks = usize::try_from(count.tasks).unwrap_or(usize::MAX);
+            set(count.position.as_str(), count.status.as_str(), tasks);
+        }
+        self.told = now;
+    }
+}
+
+impl Drop for TaskLevels {
+    /// Whoever leads now tells the levels.
+    fn drop(&mut self) {
+        self.tell(&[]);
+    }
+}
+
+fn set(stage: &str, status: &'static str, tasks: usize) {
+    TASKS.set(tasks, [stage, status]);
+    if status == TaskStatus::Running.as_str() {
+        LEASES.set(tasks, [stage]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::Position;
+    use crate::telemetry::testing::Measured;
+
+    fn count(stage: &str, status: TaskStatus, tasks: u64) -> TaskCount {
+        TaskCount {
+            position: stage.parse::<Position>().unwrap(),
+            status,
+            tasks,
+        }
+    }
+
+    #[test]
+    fn levels_that_are_no_more_are_told_as_zero() {
+        let measured = Measured::begin();
+        let mut levels = TaskLevels::default();
+        levels.tell(&[
+            count("ocr", TaskStatus::Running, 2),
+            count("pending", TaskStatus::Pending, 5),
+        ]);
+        measured.assert_has(&[
+            "parkhang_leases{stage=ocr} 2",
+            "parkhang_tasks{stage=ocr,status=running} 2",
+            "parkhang_tasks{stage=pending,status=pending} 5",
+        ]);
+        levels.tell(&[count("pending", TaskStatus::Pending, 4)]);
+        measured.assert_has(&[
+            "parkhang_leases{stage=ocr} 0",
+            "parkhang_tasks{stage=ocr,status=running} 0",
+            "parkhang_tasks{stage=pending,status=pending} 4",
+        ]);
+        drop(levels);
+        measured.assert_has(&["parkhang_tasks{stage=pending,status=pending} 0"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_advance_is_timed_once_and_only_for_a_success() {
+        let measured = Measured::begin();
+        let clock = AdvanceClock::default();
+        let stage = StageName::new("reduce").unwrap();
+        clock.advanced(TaskId(1), &stage);
+        clock.reported(TaskId(1));
+        clock.advanced(TaskId(1), &stage);
+        clock.advanced(TaskId(1), &stage);
+        clock.reported(TaskId(2));
+        clock.forget(TaskId(2));
+        clock.advanced(TaskId(2), &stage);
+        measured.assert_has(&["parkhang_stage_advance_seconds{stage=reduce} 1"]);
+    }
+
+    #[test]
+    fn pools_of_a_stage_are_counted_and_those_of_a_deserted_one_are_none() {
+        let measured = Measured::begin();
+        let (ocr, reduce) = (StageName::new("ocr").unwrap(), StageName::new("reduce").unwrap());
+        pools_registered([(&ocr, 2), (&ocr, 1)].into_iter(), Some(&reduce));
+        measured.assert_has(&[
+            "parkhang_pools{stage=ocr} 2",
+            "parkhang_pool_slots{stage=ocr} 3",
+            "parkhang_pools{stage=reduce} 0",
+        ]);
+    }
+}

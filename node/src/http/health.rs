@@ -1,0 +1,70 @@
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use async_trait::async_trait;
+use axum::Router;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderName, StatusCode};
+use axum::response::IntoResponse;
+use axum::routing::get;
+use serde_json::{Value, json};
+
+use super::recorder::Recorder;
+
+const TEXT: &str = "text/plain; charset=utf-8";
+const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
+const JSON: &str = "application/json";
+
+/// Whether a node can do its part, and what there is to say about it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Readiness {
+    pub ready: bool,
+    /// Members of the answer's object.
+    pub details: Value,
+}
+
+/// Knows whether a node can do its part. Answers in bounded time.
+#[async_trait]
+pub trait Probe: Send + Sync + fmt::Debug {
+    async fn readiness(&self) -> Readiness;
+}
+
+type Named = Arc<OnceLock<Arc<dyn Probe>>>;
+
+pub fn router(recorder: Recorder, probe: Named) -> Router {
+    Router::new()
+        .route(
+            "/healthz",
+            get(|| async { page(StatusCode::OK, TEXT, "ok\n".to_owned()) }),
+        )
+        .route("/readyz", get(move || ready(probe.clone())))
+        .route(
+            "/metrics",
+            get(move || async move { page(StatusCode::OK, PROMETHEUS, recorder.page()) }),
+        )
+}
+
+async fn ready(probe: Named) -> impl IntoResponse {
+    let readiness = match probe.get() {
+        Some(probe) => probe.readiness().await,
+        None => Readiness {
+            ready: false,
+            details: json!({ "reason": "starting" }),
+        },
+    };
+    let status = match readiness.ready {
+        true => StatusCode::OK,
+        false => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    let mut answer = readiness.details;
+    answer["ready"] = readiness.ready.into();
+    page(status, JSON, format!("{answer}\n"))
+}
+
+fn page(
+    status: StatusCode,
+    kind: &'static str,
+    text: String,
+) -> (StatusCode, [(HeaderName, &'static str); 1], String) {
+    (status, [(CONTENT_TYPE, kind)], text)
+}

@@ -1,0 +1,87 @@
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use axum::Router;
+use axum::body::Body;
+use axum::http::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tower_service::Service;
+use tracing::{debug, warn};
+
+/// Connections at once; more wait in the queue of the kernel.
+const MAX_CONNECTIONS: usize = 64;
+/// For the head of a request; also how long a connection may lie idle between two of them.
+const HEAD_LIMIT: Duration = Duration::from_secs(30);
+/// After a failure to accept, such as too many open files.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Answers HTTP/1.1 on an address until it is dropped.
+#[derive(Debug)]
+pub struct HttpListener {
+    address: SocketAddr,
+    _stop: DropGuard,
+}
+
+impl HttpListener {
+    pub async fn serve(address: SocketAddr, router: Router) -> Result<Self> {
+        let listener = TcpListener::bind(address)
+            .await
+            .with_context(|| format!("cannot listen on {address} (health.listen)"))?;
+        let address = listener.local_addr()?;
+        let stop = CancellationToken::new();
+        tokio::spawn(
+            stop.clone()
+                .run_until_cancelled_owned(accept(listener, router, stop.clone())),
+        );
+        Ok(Self {
+            address,
+            _stop: stop.drop_guard(),
+        })
+    }
+
+    /// With the port that the system chose for port 0.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+async fn accept(listener: TcpListener, router: Router, stop: CancellationToken) {
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    loop {
+        let Ok(place) = places.clone().acquire_owned().await else {
+            return;
+        };
+        let (stream, from) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                warn!(%error, "cannot accept an HTTP connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let connection = converse(stream, router.clone());
+        tokio::spawn(stop.clone().run_until_cancelled_owned(async move {
+            if let Err(error) = connection.await {
+                debug!(%error, %from, "HTTP connection ended");
+            }
+            drop(place);
+        }));
+    }
+}
+
+async fn converse(stream: TcpStream, router: Router) -> Result<(), hyper::Error> {
+    let service = service_fn(move |request: Request<Incoming>| router.clone().call(request.map(Body::new)));
+    http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_LIMIT)
+        .serve_connection(TokioIo::new(stream), service)
+        .await
+}

@@ -1,0 +1,54 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use metrics_process::Collector;
+use parkhang_actors::telemetry::{self, Kind};
+
+/// Values of histograms are kept one by one until they are scraped or this time is over.
+const UPKEEP: Duration = Duration::from_secs(5);
+
+/// Collects the metrics of this process.
+#[derive(Debug, Clone)]
+pub struct Recorder {
+    metrics: PrometheusHandle,
+    process: Arc<Collector>,
+}
+
+impl Recorder {
+    /// Once per process.
+    pub fn install() -> Result<Self> {
+        let mut builder = PrometheusBuilder::new();
+        for metric in telemetry::definitions() {
+            if let Kind::Histogram(buckets) = metric.kind {
+                builder = builder
+                    .set_buckets_for_metric(Matcher::Full(metric.name.to_owned()), buckets)
+                    .with_context(|| format!("the buckets of {}", metric.name))?;
+            }
+        }
+        let metrics = builder
+            .install_recorder()
+            .context("metrics are collected already")?;
+        telemetry::describe();
+        let process = Collector::default();
+        process.describe();
+        let upkept = metrics.clone();
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(UPKEEP).await;
+                upkept.run_upkeep();
+            }
+        });
+        Ok(Self {
+            metrics,
+            process: Arc::new(process),
+        })
+    }
+
+    /// In the text format of Prometheus.
+    pub fn page(&self) -> String {
+        self.process.collect();
+        self.metrics.render()
+    }
+}

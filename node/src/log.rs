@@ -1,0 +1,186 @@
+//! Log lines on standard error, as text or as JSON. A line about work carries the fields of the spans it runs in: job, task,
+//! volume, stage, attempt, generation and node.
+
+use std::fmt;
+use std::io::IsTerminal;
+
+use anyhow::{Context, Result};
+use serde_json::{Map, Value};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Subscriber};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::{JsonFields, Writer};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
+use tracing_subscriber::registry::LookupSpan;
+
+use crate::config::LogFormat;
+
+/// Variable with directives that win over those of the configuration.
+const VARIABLE: &str = "PARKHANG_LOG";
+/// Of commands, whose result is on standard output.
+const QUIET: &str = "warn";
+
+/// For a command.
+pub fn to_terminal() {
+    let filter = EnvFilter::try_from_env(VARIABLE).unwrap_or_else(|_| EnvFilter::new(QUIET));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .init();
+}
+
+/// For a node, whose lines name it.
+pub fn of_node(node: &str, directives: &str, format: LogFormat) -> Result<()> {
+    let filter = match EnvFilter::try_from_env(VARIABLE) {
+        Ok(filter) => filter,
+        Err(_) => EnvFilter::try_new(directives).context("telemetry.log")?,
+    };
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
+    match format {
+        LogFormat::Text => lines.init(),
+        LogFormat::Json => lines
+            .fmt_fields(JsonFields::new())
+            .event_format(JsonLines {
+                node: node.to_owned(),
+            })
+            .init(),
+    }
+    Ok(())
+}
+
+/// One flat object a line: a field of the event, of an inner span, of an outer span, the first that has it.
+struct JsonLines {
+    node: String,
+}
+
+impl<S, N> FormatEvent<S, N> for JsonLines
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let mut line = Map::new();
+        let metadata = event.metadata();
+        let now = chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Micros, true);
+        line.insert("timestamp".to_owned(), now.into());
+        line.insert("level".to_owned(), metadata.level().as_str().into());
+        line.insert("target".to_owned(), metadata.target().into());
+        line.insert("node".to_owned(), self.node.as_str().into());
+        let spans = context
+            .event_scope()
+            .into_iter()
+            .flat_map(|scope| scope.from_root());
+        for span in spans {
+            let extensions = span.extensions();
+            let fields = extensions.get::<FormattedFields<N>>();
+            let fields = fields.and_then(|fields| serde_json::from_str(&fields.fields).ok());
+            if let Some(Value::Object(fields)) = fields {
+                line.extend(fields);
+            }
+        }
+        event.record(&mut Fields(&mut line));
+        writeln!(writer, "{}", Value::Object(line))
+    }
+}
+
+struct Fields<'a>(&'a mut Map<String, Value>);
+
+impl Fields<'_> {
+    fn set(&mut self, field: &Field, value: impl Into<Value>) {
+        self.0.insert(field.name().to_owned(), value.into());
+    }
+}
+
+impl Visit for Fields<'_> {
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.set(field, value);
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.set(field, value);
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.set(field, value);
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.set(field, value);
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.set(field, value);
+    }
+
+    fn record_error(&mut self, field: &Field, value: &(dyn std::error::Error + 'static)) {
+        self.set(field, value.to_string());
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.set(field, format!("{value:?}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Page(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Page {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_line_is_one_flat_object_with_the_fields_of_its_spans() {
+        let page = Page::default();
+        let written = page.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_writer(move || page.clone())
+            .fmt_fields(JsonFields::new())
+            .event_format(JsonLines {
+                node: "gpu-1.0badcafe".to_owned(),
+            })
+            .finish();
+        tracing::subscriber::with_default(subscriber, || {
+            let outer = tracing::info_span!("stage", job = "J1", attempt = 1, volume = tracing::field::Empty);
+            let _outer = outer.enter();
+            outer.record("volume", "W1-I1");
+            let _inner = tracing::info_span!("page", attempt = 2).entered();
+            tracing::warn!(took = ?std::time::Duration::from_secs(1), "a \"quoted\"\nline");
+        });
+        let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+        assert_eq!(text.lines().count(), 1, "{text}");
+        let line: Value = serde_json::from_str(&text).unwrap();
+        for (field, value) in [
+            ("level", Value::from("WARN")),
+            ("node", "gpu-1.0badcafe".into()),
+            ("job", "J1".into()),
+            ("volume", "W1-I1".into()),
+            ("attempt", 2.into()),
+            ("took", "1s".into()),
+            ("message", "a \"quoted\"\nline".into()),
+        ] {
+            assert_eq!(line[field], value, "{line:#}");
+        }
+    }
+}

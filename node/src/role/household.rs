@@ -1,0 +1,208 @@
+//! All roles on one machine with one command. The orchestrator and the roles that work are two processes of this same program,
+//! as they are on a cluster of many machines: a stage that takes its process down leaves the orchestrator standing, and the
+//! other way round. This process starts both, starts again what fell over, and passes on the order to stop.
+
+use std::collections::VecDeque;
+use std::os::fd::RawFd;
+use std::process::{ExitCode, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use parkhang_actors::cluster::NodeName;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tracing::{error, info, warn};
+
+use super::standing::Standing;
+use super::stop::StopOrders;
+use crate::config::{ConfigArgs, Loaded, Role};
+
+/// Restarts of one part within [`RESTART_WINDOW`] after which everything stops, so that whatever watches can see it.
+const MAX_RESTARTS: usize = 5;
+const RESTART_WINDOW: Duration = Duration::from_secs(60);
+const RESTART_PAUSE: Duration = Duration::from_secs(1);
+
+/// What one part of the household says.
+enum Word {
+    /// What follows the name in its READY line.
+    Ready(String),
+    Ended(std::io::Result<std::process::ExitStatus>),
+}
+
+/// A child process and how to start it again.
+struct Part {
+    name: &'static str,
+    arguments: Vec<String>,
+    config_file: Option<std::path::PathBuf>,
+    process: Option<Pid>,
+    restarts: VecDeque<Instant>,
+}
+
+pub async fn run(
+    loaded: &Loaded,
+    config: &ConfigArgs,
+    node: NodeName,
+    ready_fd: Option<RawFd>,
+) -> Result<ExitCode> {
+    let mut stop = StopOrders::listen()?;
+    let mut standing = Standing::unwatched(node, ready_fd);
+    let (said, mut words) = mpsc::unbounded_channel();
+    let others: Vec<&str> = loaded
+        .config
+        .node
+        .roles
+        .iter()
+        .filter(|role| **role != Role::Orchestrator)
+        .map(|role| role.as_str())
+        .collect();
+    // One address cannot be listened on twice.
+    let beside = loaded.config.health.listen.map(|mut address| {
+        address.set_port(if address.port() == 0 {
+            0
+        } else {
+            address.port() + 1
+        });
+        format!("health.listen={address}")
+    });
+    let mut parts = [
+        Part::new("orchestrator", "orchestrator", None, config),
+        Part::new("work", &others.join(","), beside, config),
+    ];
+    let mut ready: [Option<String>; 2] = [None, None];
+    parts[0].start(0, &said)?;
+    loop {
+        let (index, word): (usize, Word) = tokio::select! {
+            () = stop.next() => break,
+            word = words.recv() => word.context("both parts are silent")?,
+        };
+        match word {
+            Word::Ready(details) => {
+                let all_were = ready.iter().all(Option::is_some);
+                ready[index] = Some(details);
+                if parts[1].process.is_none() && ready[1].is_none() {
+                    parts[1].start(1, &said)?;
+                } else if let ([Some(leads), Some(_)], false) = (&ready, all_were) {
+                    standing.ready(&format!("{},{leads}", others.join(",")))?;
+                }
+            }
+            Word::Ended(status) => {
+                warn!(part = parts[index].name, ?status, "a part of this node ended");
+                if let Err(error) = parts[index].start_again(index, &said).await {
+                    error!(%error, "giving up");
+                    stop_all(&mut parts, &mut words, &mut stop).await;
+                    return Ok(ExitCode::FAILURE);
+                }
+            }
+        }
+    }
+    info!("stopping");
+    standing.stopping();
+    match stop_all(&mut parts, &mut words, &mut stop).await {
+        true => Ok(ExitCode::SUCCESS),
+        false => Ok(ExitCode::FAILURE),
+    }
+}
+
+/// Those that work first: they hand their work back to the orchestrator. Says whether both ended in order.
+async fn stop_all(
+    parts: &mut [Part; 2],
+    words: &mut mpsc::UnboundedReceiver<(usize, Word)>,
+    stop: &mut StopOrders,
+) -> bool {
+    let mut in_order = true;
+    for index in [1, 0] {
+        parts[index].tell_to_stop();
+        while parts[index].process.is_some() {
+            tokio::select! {
+                // Haste: said again, as it was to this process.
+                () = stop.next() => parts[index].tell_to_stop(),
+                word = words.recv() => match word {
+                    Some((ended, Word::Ended(status))) => {
+                        parts[ended].process = None;
+                        in_order &= status.is_ok_and(|status| status.success());
+                    }
+                    Some((_, Word::Ready(_))) => {}
+                    None => return false,
+                }
+            }
+        }
+    }
+    in_order
+}
+
+impl Part {
+    fn new(name: &'static str, roles: &str, setting: Option<String>, config: &ConfigArgs) -> Self {
+        let settings = config.set.iter().cloned().chain(setting);
+        let mut arguments = vec!["--with-parent".to_owned(), std::process::id().to_string()];
+        for setting in settings.chain([format!("node.roles={roles}")]) {
+            arguments.extend(["--set".to_owned(), setting]);
+        }
+        Self {
+            name,
+            arguments,
+            config_file: config.config_file.clone(),
+            process: None,
+            restarts: VecDeque::new(),
+        }
+    }
+
+    fn start(&mut self, index: usize, said: &mpsc::UnboundedSender<(usize, Word)>) -> Result<()> {
+        let program = std::env::current_exe().context("where this program is")?;
+        let mut command = Command::new(program);
+        command
+            .args(&self.arguments)
+            .env_remove("NOTIFY_SOCKET")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped());
+        if let Some(file) = &self.config_file {
+            command.arg("--config-file").arg(file);
+        }
+        let child = command.spawn().context("starting a part of this node")?;
+        self.process = child
+            .id()
+            .and_then(|id| i32::try_from(id).ok())
+            .map(Pid::from_raw);
+        tokio::spawn(attend(index, child, said.clone()));
+        Ok(())
+    }
+
+    async fn start_again(&mut self, index: usize, said: &mpsc::UnboundedSender<(usize, Word)>) -> Result<()> {
+        self.process = None;
+        let now = Instant::now();
+        self.restarts.retain(|then| now - *then <= RESTART_WINDOW);
+        if self.restarts.len() >= MAX_RESTARTS {
+            bail!(
+                "{} fell over {MAX_RESTARTS} times in {RESTART_WINDOW:?}",
+                self.name
+            );
+        }
+        self.restarts.push_back(now);
+        tokio::time::sleep(RESTART_PAUSE).await;
+        self.start(index, said)
+    }
+
+    fn tell_to_stop(&self) {
+        if let Some(process) = self.process {
+            // Gone already is as good.
+            let _ = kill(process, Signal::SIGTERM);
+        }
+    }
+}
+
+/// Hears what a child says until it ends.
+async fn attend(index: usize, mut child: Child, said: mpsc::UnboundedSender<(usize, Word)>) {
+    if let Some(output) = child.stdout.take() {
+        let mut lines = BufReader::new(output).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            if let Some((_, details)) = line.strip_prefix("READY ").and_then(|line| line.split_once(' ')) {
+                // Fails only when this process is ending.
+                let _ = said.send((index, Word::Ready(details.to_owned())));
+            }
+        }
+    }
+    let _ = said.send((index, Word::Ended(child.wait().await)));
+}

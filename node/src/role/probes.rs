@@ -1,0 +1,63 @@
+//! Whether a node can do its part.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use parkhang_actors::cluster::RemoteOrchestrator;
+use parkhang_actors::domain::Epoch;
+use parkhang_actors::state::PostgresStore;
+use serde_json::json;
+use tokio::sync::watch;
+
+use crate::http::{Probe, Readiness};
+
+/// For the database to answer.
+const PING_LIMIT: Duration = Duration::from_secs(1);
+
+/// Ready while the database answers: a standby is as ready as the leader.
+#[derive(Debug)]
+pub struct OrchestratorProbe {
+    pub store: PostgresStore,
+    /// The epoch that this process leads in.
+    pub leads: watch::Receiver<Option<Epoch>>,
+}
+
+#[async_trait]
+impl Probe for OrchestratorProbe {
+    async fn readiness(&self) -> Readiness {
+        let epoch = self.leads.borrow().map(|epoch| epoch.0);
+        let reason = match tokio::time::timeout(PING_LIMIT, self.store.ping()).await {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(_) => Some("the database does not answer".to_owned()),
+        };
+        Readiness {
+            ready: reason.is_none(),
+            details: json!({
+                "role": "orchestrator",
+                "leads": epoch.is_some(),
+                "epoch": epoch,
+                "reason": reason,
+            }),
+        }
+    }
+}
+
+/// Ready while an orchestrator that leads is in touch.
+#[derive(Debug)]
+pub struct WorkerProbe {
+    pub roles: String,
+    pub orchestrator: RemoteOrchestrator,
+}
+
+#[async_trait]
+impl Probe for WorkerProbe {
+    async fn readiness(&self) -> Readiness {
+        let ready = self.orchestrator.has_leader();
+        let reason = (!ready).then_some("no orchestrator that leads is in touch");
+        Readiness {
+            ready,
+            details: json!({ "role": self.roles, "reason": reason }),
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! What a node tells those who watch it: READY, health, metrics, log lines.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixDatagram;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::nodes::{JOB, Node, Site, wait_until};
+use crate::support::finish;
+
+const STAGES: [&str; 4] = ["line_detection", "line_extraction", "ocr", "reduce"];
+
+/// Status and body of the answer to a GET.
+fn get(address: &str, path: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, body.to_owned())
+}
+
+/// Series of a page of metrics, each with its value.
+struct Scrape(BTreeMap<String, f64>);
+
+impl Scrape {
+    fn of(node: &Node) -> Self {
+        let (status, page) = get(node.health(), "/metrics");
+        assert_eq!(status, 200);
+        let series = page
+            .lines()
+            .filter(|line| !line.starts_with('#') && !line.is_empty());
+        let series = series.map(|line| {
+            let (name, value) = line.rsplit_once(' ').unwrap();
+            (name.to_owned(), value.parse().unwrap())
+        });
+        Self(series.collect())
+    }
+
+    #[track_caller]
+    fn value(&self, series: &str) -> f64 {
+        *self
+            .0
+            .get(series)
+            .unwrap_or_else(|| panic!("no {series}: {:#?}", self.0))
+    }
+
+    /// Over all series of a metric.
+    fn sum(&self, metric: &str) -> f64 {
+        let family = format!("{metric}{{");
+        let of_metric = |name: &&String| *name == metric || name.starts_with(&family);
+        let names = self.0.keys().filter(of_metric);
+        names.map(|name| self.0[name]).sum()
+    }
+}
+
+#[test]
+fn the_counters_of_a_cluster_add_up_to_what_its_job_did() {
+    let site = Site::with_volumes(2, 3);
+    let orchestrator = Node::start(&site, "orchestrator", &["127.0.0.1:1"]);
+    assert_eq!(get(orchestrator.health(), "/healthz"), (200, "ok\n".to_owned()));
+    let ready = |node: &Node| {
+        let (status, body) = get(node.health(), "/readyz");
+        (status, serde_json::from_str::<Value>(&body).unwrap())
+    };
+    wait_until("the orchestrator leads", || {
+        ready(&orchestrator).1["leads"] == true
+    });
+    assert_eq!(ready(&orchestrator).0, 200);
+
+    let log = site.path("work.log");
+    let worker = Node::start_with(&site, "cpu,gpu", &[orchestrator.address()], |command| {
+        command
+            .args(["--log-format", "json"])
+            .stderr(File::create(&log).unwrap());
+    });
+    wait_until("the node has joined", || ready(&worker).0 == 200);
+    finish(site.command(["job", "create", JOB])).exits(0);
+    finish(site.command(["job", "status", JOB, "--wait"])).exits(0);
+
+    let (told, done) = (Scrape::of(&orchestrator), Scrape::of(&worker));
+    for stage in STAGES {
+        let recorded =
+            format!("parkhang_reports_total{{stage=\"{stage}\",verdict=\"done\",recording=\"recorded\"}}");
+        assert_eq!(told.value(&recorded), 2.0);
+        let runs = format!("parkhang_stage_runs_total{{stage=\"{stage}\",outcome=\"done\"}}");
+        assert_eq!(done.value(&runs), 2.0);
+        let started = done.value(&format!("parkhang_stage_runs_started_total{{stage=\"{stage}\"}}"));
+        let accepted = told.value(&format!(
+            "parkhang_assignments_total{{stage=\"{stage}\",answer=\"accepted\"}}"
+        ));
+        assert_eq!(started, accepted, "{stage}");
+    }
+    for stage in &STAGES[..3] {
+        let pages = format!("parkhang_pages_total{{stage=\"{stage}\",outcome=\"succeeded\"}}");
+        assert_eq!(done.value(&pages), 6.0);
+        assert_eq!(
+            done.value(&format!("parkhang_page_seconds_count{{stage=\"{stage}\"}}")),
+            6.0
+        );
+    }
+    assert_eq!(told.sum("parkhang_assign_seconds_count"), 8.0);
+    assert_eq!(
+        told.sum("parkhang_stage_advance_seconds_count"),
+        6.0,
+        "each volume has three steps"
+    );
+    assert_eq!(
+        told.value("parkhang_jobs_settled_total{status=\"completed\"}"),
+        1.0
+    );
+    assert_eq!(told.sum("parkhang_pools"), 4.0);
+    // A lease and its end for each of eight stage runs; what a pool had no room for after all is given back.
+    let returned = told.sum("parkhang_assignments_total") - 8.0;
+    assert_eq!(
+        told.value("parkhang_mirror_batch_changes_sum"),
+        16.0 + 2.0 * returned
+    );
+    assert_eq!(
+        told.value("parkhang_mirror_batch_changes_count"),
+        told.value("parkhang_mirror_commit_seconds_count")
+    );
+    assert!(done.value("parkhang_storage_bytes_total{direction=\"written\"}") > 0.0);
+    assert!(done.sum("parkhang_inference_batch_requests_sum") >= 6.0);
+    assert!(done.value("process_resident_memory_bytes") > 1e6);
+    assert_eq!(done.value("parkhang_connections_total"), 1.0);
+
+    orchestrator.kill();
+    wait_until("the node misses its orchestrator", || ready(&worker).0 == 503);
+    assert_lines_name_their_work(&std::fs::read_to_string(&log).unwrap(), worker.name());
+}
+
+fn assert_lines_name_their_work(log: &str, node: &str) {
+    let lines: Vec<Value> = log
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert!(lines.iter().all(|line| line["node"] == node), "{log}");
+    for message in ["stage starts", "stage ended"] {
+        let told: Vec<&Value> = lines.iter().filter(|line| line["message"] == message).collect();
+        assert_eq!(told.len(), 8, "{message}: {log}");
+        for line in told {
+            assert_eq!(line["job"], JOB);
+            assert!(STAGES.contains(&line["stage"].as_str().unwrap()), "{line}");
+            for field in ["task", "volume", "attempt", "generation"] {
+                assert!(line[field].is_string(), "{field}: {line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn whoever_waits_is_told_that_a_node_is_ready() {
+    let site = Site::with_volumes(1, 1);
+    let notify = site.path("notify");
+    let manager = UnixDatagram::bind(&notify).unwrap();
+    let ready = site.path("ready");
+    // A shell opens the file descriptor that the node is told of.
+    let node = site.command(["--role", "orchestrator", "--ready-fd", "7"]);
+    let mut shell = std::process::Command::new("sh");
+    shell
+        .current_dir(site.path(""))
+        .args(["-c", "exec \"$@\" 7>ready", "sh"])
+        .arg(node.get_program())
+        .args(node.get_args())
+        .env_remove("DATABASE_URL")
+        .env("NOTIFY_SOCKET", &notify)
+        .stdout(Stdio::piped());
+    let mut child = shell.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let mut message = [0; 256];
+    let length = manager.recv(&mut message).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+
+    let health = line.split(' ').find_map(|word| word.strip_prefix("health="));
+    assert!(
+        health.is_some_and(|address| address.starts_with("127.0.0.1:")),
+        "{line}"
+    );
+    assert_eq!(std::fs::read_to_string(ready).unwrap(), line);
+    let message = std::str::from_utf8(&message[..length]).unwrap();
+    assert!(message.lines().any(|line| line == "READY=1"), "{message}");
+}
