@@ -152,7 +152,6 @@ async fn data_survive_a_crash_of_everything() {
             .try_into()
             .unwrap(),
         config: Default::default(),
-        max_attempts: 3,
         volumes: vec!["W1-I1".parse().unwrap()],
     };
     let now = chrono::DateTime::from_timestamp(1_700_000_000, 0).unwrap();

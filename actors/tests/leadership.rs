@@ -42,7 +42,6 @@ async fn job_of(store: &PostgresStore) -> (Job, Task) {
         operation: "ocr".to_owned(),
         pipeline: Pipeline::new(stages).unwrap(),
         config: JobConfig::default(),
-        max_attempts: 3,
         volumes: vec![VolumeId::new("W1", "I1").unwrap()],
     };
     let job = store.create_job(&job, Utc::now()).await.unwrap();

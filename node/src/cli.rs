@@ -51,7 +51,7 @@ pub enum Command {
     Export(ExportArgs),
     /// Score readings against truth: character and word error rates, line recall and precision.
     Eval(EvalArgs),
-    /// Make a job for a cluster, or look at one.
+    /// Make jobs for a cluster, look at them, and steer them while they run.
     #[command(subcommand)]
     Job(JobCommand),
     /// Check or show the configuration of a cluster's node.

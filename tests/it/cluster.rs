@@ -102,7 +102,6 @@ pub(super) fn two_volumes(stages: &[Arc<dyn StageLogic>]) -> NewJob {
             retry_backoff_s: 0.01,
             ..JobConfig::default()
         },
-        max_attempts: 3,
         volumes: ["W1-I1", "W1-I2"].map(|volume| volume.parse().unwrap()).to_vec(),
     }
 }
@@ -128,7 +127,6 @@ impl Cluster {
             progress: Arc::new(ProgressBoard::default()),
             control_plane: Arc::new(orchestrator.clone()),
             heartbeat: std::time::Duration::from_secs(5),
-            force: false,
         })
         .await
         .unwrap();

@@ -6,11 +6,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use parkhang_actors::domain::{
-    Job, JobId, JobKey, JobStatus, NewJob, StageName, StageRun, Task, TaskId, VolumeId, VolumeResults,
+    Adjustment, Job, JobId, JobKey, NewJob, StageName, StageRun, Task, TaskId, VolumeId, VolumeResults,
     WorkerId,
 };
+use parkhang_actors::policy::job_action::JobAction;
+use parkhang_actors::policy::rerun::Rerun;
 use parkhang_actors::state::{
-    Change, Heartbeat, Leases, MemoryStore, Outcome, Ready, StateError, StateStore, TaskCount,
+    Change, Heartbeat, JobTaskCount, Leases, MemoryStore, Outcome, Ready, Rewound, Standing, StateError,
+    StateStore, TaskCount,
 };
 
 #[derive(Debug)]
@@ -68,13 +71,24 @@ impl StateStore for FlakyStore {
         self.inner.add_volumes(id, volumes).await
     }
 
-    async fn set_job_status(
-        &self,
-        id: JobId,
-        status: JobStatus,
-        now: DateTime<Utc>,
-    ) -> Result<(), StateError> {
-        self.inner.set_job_status(id, status, now).await
+    async fn jobs(&self) -> Result<Vec<Job>, StateError> {
+        self.inner.jobs().await
+    }
+
+    async fn job_task_counts(&self, job: Option<JobId>) -> Result<Vec<JobTaskCount>, StateError> {
+        self.inner.job_task_counts(job).await
+    }
+
+    async fn act_on_job(&self, id: JobId, action: JobAction) -> Result<Job, StateError> {
+        self.inner.act_on_job(id, action).await
+    }
+
+    async fn adjust_job(&self, id: JobId, adjustment: &Adjustment) -> Result<Job, StateError> {
+        self.inner.adjust_job(id, adjustment).await
+    }
+
+    async fn rerun(&self, id: JobId, rerun: &Rerun, now: DateTime<Utc>) -> Result<Rewound, StateError> {
+        self.inner.rerun(id, rerun, now).await
     }
 
     async fn tasks(&self, job: JobId) -> Result<Vec<Task>, StateError> {
@@ -105,7 +119,7 @@ impl StateStore for FlakyStore {
         self.inner.count_tasks().await
     }
 
-    async fn renew_leases(&self, beats: &[Heartbeat]) -> Result<Vec<bool>, StateError> {
+    async fn renew_leases(&self, beats: &[Heartbeat]) -> Result<Vec<Standing>, StateError> {
         self.inner.renew_leases(beats).await
     }
 

@@ -78,7 +78,6 @@ impl Remote {
             progress: Arc::new(ProgressBoard::default()),
             control_plane: Arc::new(uplink.clone()),
             heartbeat: Duration::from_secs(5),
-            force: false,
         });
         Self {
             store,
@@ -197,7 +196,6 @@ async fn the_work_of_a_node_that_died_is_given_to_others() {
         progress: Arc::new(ProgressBoard::default()),
         control_plane: Arc::new(remote.uplink.clone()),
         heartbeat: Duration::from_secs(5),
-        force: false,
     });
     remote.node = node.await.unwrap();
     remote.completes().await;

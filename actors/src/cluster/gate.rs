@@ -12,6 +12,9 @@ use crate::wire::{Envelope, Fault, GateInfo, GateRole, Kind, Message, OpenError,
 
 use super::name::NodeName;
 
+/// Leases in one message: keeps it under its limit however long the names are.
+pub(super) const LEASES_PER_MESSAGE: usize = 100;
+
 /// Group of the gates of stage pools, within a cluster's scope.
 pub(super) const STAGES: &str = "stages";
 /// Group of the gates of leading orchestrators.

@@ -10,7 +10,7 @@ use ractor_cluster::RactorMessage;
 use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
-use super::gate::{AskError, Gate, ORCHESTRATORS, ask, open_gate};
+use super::gate::{AskError, Gate, LEASES_PER_MESSAGE, ORCHESTRATORS, ask, open_gate};
 use super::gate_watch::{GateEvent, GateWatch, GateWatchArguments};
 use super::name::NodeName;
 use super::stage_gate::{LatestEpoch, StageGate};
@@ -24,8 +24,6 @@ use crate::wire::{Beat, GateRole, LeaseBeat, Report, ReportReply};
 /// A report waits for a commit, and for as long as the database is away.
 const REPORT_LIMIT: Duration = Duration::from_secs(10);
 const BEAT_LIMIT: Duration = Duration::from_secs(4);
-/// Leases in one heartbeat: keeps the message under its limit however long the names are.
-const LEASES_PER_BEAT: usize = 100;
 
 /// The orchestrator that leads.
 #[derive(Debug, Clone)]
@@ -137,7 +135,7 @@ impl ControlPlane for RemoteOrchestrator {
             return renewal;
         };
         let leases: Vec<LeaseBeat> = pulses.into_iter().map(LeaseBeat::from).collect();
-        for leases in leases.chunks(LEASES_PER_BEAT) {
+        for leases in leases.chunks(LEASES_PER_MESSAGE) {
             let beat = Beat {
                 worker: worker.clone(),
                 leases: leases.to_vec(),

@@ -4,16 +4,17 @@ use async_trait::async_trait;
 use ractor::ActorId;
 use tracing::{error, warn};
 
-use super::gate::{AskError, Gate, ask};
+use super::gate::{AskError, Gate, LEASES_PER_MESSAGE, ask};
 use super::gate_watch::GateWatch;
-use crate::domain::{Epoch, StageName, WorkerId};
+use crate::domain::{Epoch, Fence, StageName, WorkerId};
 use crate::orchestrator::{AssignReply, Executor};
 use crate::stage::Assignment;
-use crate::wire::{self, Assign, Drain, StageOffer};
+use crate::wire::{self, Assign, Cancel, Drain, StageOffer};
 
 /// A healthy node answers in milliseconds.
 const ASSIGN_LIMIT: Duration = Duration::from_secs(2);
 const DRAIN_LIMIT: Duration = Duration::from_secs(5);
+const CANCEL_LIMIT: Duration = Duration::from_secs(2);
 
 /// A pool of another node.
 #[derive(Debug)]
@@ -64,6 +65,21 @@ impl Executor for RemotePool {
 
     fn probe(&self) {
         self.watch.doubt(self.id);
+    }
+
+    fn cancel(&self, fences: Vec<Fence>) {
+        let (gate, worker, epoch) = (self.gate.clone(), self.worker().clone(), self.epoch);
+        tokio::spawn(async move {
+            for fences in fences.chunks(LEASES_PER_MESSAGE) {
+                let cancel = Cancel {
+                    epoch,
+                    fences: fences.to_vec(),
+                };
+                if let Err(error) = ask(&gate, &cancel, CANCEL_LIMIT).await {
+                    warn!(%worker, %error, "a node did not hear of a cancellation; its next heartbeat tells");
+                }
+            }
+        });
     }
 
     fn drain(&self) {

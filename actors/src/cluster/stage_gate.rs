@@ -9,7 +9,8 @@ use crate::domain::Epoch;
 use crate::orchestrator::{AssignReply as LocalReply, Executor};
 use crate::supervisor::PoolHandle;
 use crate::wire::{
-    Assign, AssignReply, Drain, DrainReply, Envelope, Fault, GateInfo, GateRole, Hello, Kind, StageOffer,
+    Assign, AssignReply, Cancel, CancelReply, Drain, DrainReply, Envelope, Fault, GateInfo, GateRole, Hello,
+    Kind, StageOffer,
 };
 
 /// The latest leader that this node has heard of. Whoever assigns under an earlier one has been succeeded.
@@ -54,6 +55,10 @@ impl Answer for StageGate {
                 self.pool.drain();
                 seal(&DrainReply)
             }
+            Kind::Cancel => {
+                self.cancel(request(envelope)?);
+                seal(&CancelReply)
+            }
             kind => Err(unexpected(kind)),
         }
     }
@@ -71,6 +76,13 @@ impl StageGate {
                 slots: u32::try_from(pool.slots).unwrap_or(u32::MAX),
                 models: pool.models.clone(),
             }),
+        }
+    }
+
+    /// A leader that has been succeeded cancels nothing any more.
+    fn cancel(&self, cancel: Cancel) {
+        if self.latest.admit(cancel.epoch).is_ok() {
+            self.pool.cancel(cancel.fences);
         }
     }
 

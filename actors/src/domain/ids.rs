@@ -1,4 +1,5 @@
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -62,6 +63,14 @@ impl JobKey {
 
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl FromStr for JobKey {
+    type Err = InvalidName;
+
+    fn from_str(key: &str) -> Result<Self, InvalidName> {
+        Self::new(key)
     }
 }
 

@@ -35,7 +35,7 @@ impl JobStatus {
         }
     }
 
-    /// Whether a job in this status has a `finished_at`.
+    /// Whether nothing more is begun for a job in this status. Its `finished_at` is set once its last lease has ended.
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }
@@ -52,6 +52,7 @@ pub struct Job {
     pub config: JobConfig,
     pub status: JobStatus,
     pub created_at: DateTime<Utc>,
+    /// When its last task ended; of a cancelled job, when the last lease was taken back.
     pub finished_at: Option<DateTime<Utc>>,
 }
 
@@ -63,8 +64,6 @@ pub struct NewJob {
     pub operation: String,
     pub pipeline: Pipeline,
     pub config: JobConfig,
-    /// Tries that each task may fail before it is terminal.
-    pub max_attempts: i32,
     /// One task each, in this order; a repeated volume is one task.
     pub volumes: Vec<VolumeId>,
 }

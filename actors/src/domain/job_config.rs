@@ -8,6 +8,8 @@ pub enum ConfigError {
     NotAPair(String),
     #[error("{0}")]
     Malformed(String),
+    #[error("config key {0} cannot be changed once a job has begun")]
+    Fixed(String),
     #[error("config key {key} must be {expected}, not {actual}")]
     OutOfRange {
         key: &'static str,
@@ -135,6 +137,17 @@ pub struct JobConfig {
     pub limit: usize,
     /// Where the artifacts lie in their store.
     pub layout: LayoutName,
+    /// Recompute pages whose results still stand.
+    pub force: bool,
+
+    /// Jobs of a higher priority are given free slots first.
+    pub priority: i32,
+    /// Volumes of the job in work at once; 0 is any number.
+    pub max_running: usize,
+    /// The same for each stage.
+    pub max_running_per_stage: usize,
+    /// Tries that a volume may fail.
+    pub max_attempts: i32,
 }
 
 impl Default for JobConfig {
@@ -162,6 +175,11 @@ impl Default for JobConfig {
             retry_backoff_s: 1.0,
             limit: 0,
             layout: LayoutName::BdrcV2,
+            force: false,
+            priority: 0,
+            max_running: 0,
+            max_running_per_stage: 0,
+            max_attempts: 3,
         }
     }
 }
@@ -187,7 +205,7 @@ impl JobConfig {
 
     pub fn validated(self) -> Result<Self, ConfigError> {
         let seconds = "a number of seconds, 0 or more";
-        let checks: [(&'static str, bool, &'static str, String); 9] = [
+        let checks: [(&'static str, bool, &'static str, String); 10] = [
             (
                 "k_factor",
                 (0.1..=10.0).contains(&self.k_factor),
@@ -241,6 +259,12 @@ impl JobConfig {
                 self.retries <= 100,
                 "100 at most",
                 self.retries.to_string(),
+            ),
+            (
+                "max_attempts",
+                (1..=100).contains(&self.max_attempts),
+                "1 to 100",
+                self.max_attempts.to_string(),
             ),
         ];
         for (key, holds, expected, actual) in checks {

@@ -1,6 +1,7 @@
 //! Passive data that every other room speaks: identifiers, volumes, jobs, tasks, stages, errors. Nothing here decides,
 //! reads a clock or does I/O.
 
+mod adjustment;
 mod error;
 mod ids;
 mod job;
@@ -9,6 +10,7 @@ mod pipeline;
 mod task;
 mod volume;
 
+pub use adjustment::{ADJUSTABLE, Adjustment};
 pub use error::{ErrorCategory, StageError};
 pub use ids::{Attempt, Epoch, Generation, JobId, JobKey, TaskId, WorkerId};
 pub use job::{Job, JobStatus, NewJob};

@@ -31,6 +31,14 @@ impl StageName {
     }
 }
 
+impl FromStr for StageName {
+    type Err = InvalidName;
+
+    fn from_str(name: &str) -> Result<Self, InvalidName> {
+        Self::new(name)
+    }
+}
+
 impl TryFrom<String> for StageName {
     type Error = InvalidName;
 

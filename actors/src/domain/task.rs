@@ -58,9 +58,34 @@ pub struct Task {
     pub last_error: Option<StageError>,
     pub started_at: Option<DateTime<Utc>>,
     pub done_at: Option<DateTime<Utc>>,
+    /// The stages to come recompute what still stands: set by a rerun, until the last stage is done.
+    pub forced: bool,
 }
 
 impl Task {
+    /// A task that nobody has begun, worth `max_attempts` failed tries.
+    pub fn fresh(id: TaskId, job_id: JobId, volume: VolumeId, max_attempts: i32) -> Self {
+        Self {
+            id,
+            job_id,
+            volume,
+            position: Position::Pending,
+            status: TaskStatus::Pending,
+            attempts: 0,
+            max_attempts,
+            allowance: max_attempts,
+            stage_attempts: 0,
+            generation: Generation(0),
+            interruptions: 0,
+            not_before: None,
+            lease: None,
+            last_error: None,
+            started_at: None,
+            done_at: None,
+            forced: false,
+        }
+    }
+
     /// The number of the try that runs now or would run next.
     pub fn attempt(&self) -> Attempt {
         Attempt(self.attempts + 1)
@@ -96,10 +121,18 @@ pub enum StageRunStatus {
     Done,
     Failed,
     Interrupted,
+    /// An operator cancelled the job.
+    Cancelled,
 }
 
 impl StageRunStatus {
-    pub const ALL: [Self; 4] = [Self::Running, Self::Done, Self::Failed, Self::Interrupted];
+    pub const ALL: [Self; 5] = [
+        Self::Running,
+        Self::Done,
+        Self::Failed,
+        Self::Interrupted,
+        Self::Cancelled,
+    ];
 
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -107,6 +140,7 @@ impl StageRunStatus {
             Self::Done => "done",
             Self::Failed => "failed",
             Self::Interrupted => "interrupted",
+            Self::Cancelled => "cancelled",
         }
     }
 }

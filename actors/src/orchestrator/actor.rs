@@ -19,14 +19,11 @@ use super::verdict::change_for;
 use crate::domain::{Fence, Position, Task, WorkerId};
 use crate::policy::placement::lost_lease;
 use crate::stage::{Assignment, StageVerdict};
-use crate::state::{Change, Expected, Heartbeat, Outcome};
+use crate::state::{Change, Expected, Heartbeat, Outcome, Standing};
 use crate::telemetry::{
     AdvanceClock, AssignmentAnswered, LeaseLost, PassEnded, PoolJoined, PoolLeft, ReportAnswered,
     assignment_span, fence_span,
 };
-
-/// Before work is offered again to a pool that should have had room: keeps two that disagree from running hot.
-const BUSY_PAUSE: Duration = Duration::from_millis(50);
 
 #[derive(RactorMessage)]
 pub(super) enum OrchestratorMsg {
@@ -37,7 +34,7 @@ pub(super) enum OrchestratorMsg {
     Deregister(WorkerId),
     Delivered(WorkerId, Delivery),
     Report(Box<Report>, RpcReplyPort<Recording>),
-    Heartbeat(Vec<Fence>, RpcReplyPort<Vec<Fence>>),
+    Heartbeat(Vec<Fence>, RpcReplyPort<Vec<Standing>>),
     Recorded,
     PassEnded(Result<Pass, PassError>),
     Drain,
@@ -118,6 +115,7 @@ impl Actor for Orchestrator {
             OrchestratorMsg::Report(report, reply) => state.record(*report, reply, &myself),
             OrchestratorMsg::Heartbeat(fences, reply) => state.renew(fences, reply),
             OrchestratorMsg::Recorded => {
+                state.members.end_rests();
                 state.announce();
                 state.wake(&myself);
             }
@@ -156,7 +154,7 @@ impl OrchestratorState {
             max_interruptions: self.config.max_interruptions,
         };
         let (store, mirror) = (self.config.store.clone(), self.mirror.clone());
-        let pools = self.members.accepting();
+        let pools = self.members.accepting(Instant::now());
         let (myself, advances) = (myself.clone(), self.advances.clone());
         tokio::spawn(async move {
             let assign = |pool: &Arc<dyn Executor>, assignment, decided| {
@@ -185,6 +183,9 @@ impl OrchestratorState {
         self.passing = false;
         match result {
             Ok(pass) => {
+                for (worker, fences) in pass.cancelled {
+                    self.members.cancel(&worker, fences);
+                }
                 if pass.progressed || !pass.settled.is_empty() {
                     self.announce();
                 }
@@ -204,9 +205,10 @@ impl OrchestratorState {
 
     fn delivered(&mut self, worker: &WorkerId, delivery: Delivery, myself: &ActorRef<OrchestratorMsg>) {
         match delivery {
-            Delivery::Taken => return,
+            Delivery::Taken => return self.members.had_room(worker),
             Delivery::Returned => {
-                myself.send_after(BUSY_PAUSE, || OrchestratorMsg::Wake);
+                let rest = self.members.had_no_room(worker, Instant::now());
+                myself.send_after(rest, || OrchestratorMsg::Wake);
             }
             Delivery::PoolDrains => {
                 self.members.suspend(worker);
@@ -276,7 +278,7 @@ impl OrchestratorState {
         tokio::spawn(recorded.instrument(span));
     }
 
-    fn renew(&self, fences: Vec<Fence>, reply: RpcReplyPort<Vec<Fence>>) {
+    fn renew(&self, fences: Vec<Fence>, reply: RpcReplyPort<Vec<Standing>>) {
         let (store, lease) = (self.config.store.clone(), self.config.lease);
         tokio::spawn(async move {
             let until = Utc::now() + lease;
@@ -284,21 +286,12 @@ impl OrchestratorState {
                 .into_iter()
                 .map(|fence| Heartbeat { fence, until })
                 .collect();
-            let held = match store.renew_leases(&beats).await {
-                Ok(held) => held,
-                Err(error) => {
-                    warn!(%error, "cannot renew leases now");
-                    vec![true; beats.len()]
-                }
-            };
-            let lost = beats
-                .into_iter()
-                .zip(held)
-                .filter(|(_, held)| !held)
-                .map(|(beat, _)| beat.fence)
-                .collect();
+            let standings = store.renew_leases(&beats).await.unwrap_or_else(|error| {
+                warn!(%error, "cannot renew leases now");
+                vec![Standing::Held; beats.len()]
+            });
             // A pool that stopped meanwhile needs no answer.
-            let _ = reply.send(lost);
+            let _ = reply.send(standings);
         });
     }
 

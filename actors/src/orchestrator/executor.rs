@@ -2,7 +2,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 
-use crate::domain::{StageName, WorkerId};
+use crate::domain::{Fence, StageName, WorkerId};
 use crate::stage::Assignment;
 
 /// A pool as the orchestrator knows it, of this process or of another node: it runs one stage, for as many tasks at once
@@ -19,6 +19,9 @@ pub trait Executor: Send + Sync + fmt::Debug {
 
     /// Offers a leased assignment. Offering it twice is harmless. Answers in bounded time.
     async fn assign(&self, assignment: Assignment) -> AssignReply;
+
+    /// Asks the stages that run under these leases to stop at their next checkpoint: their work is no longer wanted.
+    fn cancel(&self, _: Vec<Fence>) {}
 
     /// Asks every running stage to stop at its next checkpoint; nothing new is accepted.
     fn drain(&self);

@@ -10,7 +10,7 @@ use super::actor::{Orchestrator, OrchestratorMsg};
 use super::executor::Executor;
 use crate::domain::{Fence, JobId, JobStatus, WorkerId};
 use crate::stage::StageVerdict;
-use crate::state::{StateError, StateStore};
+use crate::state::{Standing, StateError, StateStore};
 
 /// Leases lost in a row after which a volume is set aside, unless the configuration says otherwise.
 pub const MAX_INTERRUPTIONS: i32 = 5;
@@ -115,8 +115,8 @@ impl OrchestratorHandle {
         receiver.await.map_err(|_| Unrecorded)
     }
 
-    /// Renews leases; returns those that are lost. A store that is away loses none.
-    pub(crate) async fn heartbeat(&self, fences: Vec<Fence>) -> Vec<Fence> {
+    /// Renews leases and says of each what it is; of none when nobody can say. A store that is away loses none.
+    pub(crate) async fn heartbeat(&self, fences: Vec<Fence>) -> Vec<Standing> {
         let (sender, receiver) = ractor::concurrency::oneshot();
         match self.actor.cast(OrchestratorMsg::Heartbeat(fences, sender.into())) {
             Ok(()) => receiver.await.unwrap_or_default(),

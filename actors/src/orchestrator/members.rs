@@ -1,10 +1,18 @@
 //! The pools that have joined.
 
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::executor::Executor;
-use crate::domain::{StageName, WorkerId};
+use crate::domain::{Fence, StageName, WorkerId};
 use crate::telemetry::pools_registered;
+
+/// Before work is offered again to a pool that should have had room; doubles as long as it has none. Keeps two that
+/// disagree from running hot, as when a stage that was cancelled has not come to its next checkpoint.
+const FIRST_REST: Duration = Duration::from_millis(50);
+const LAST_REST: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Default)]
 pub(super) struct Members(Vec<Member>);
@@ -14,6 +22,9 @@ struct Member {
     pool: Arc<dyn Executor>,
     /// Whether it may be given work.
     accepting: bool,
+    /// Had no room after all, and is given nothing before this time.
+    rests_until: Option<Instant>,
+    next_rest: Duration,
 }
 
 impl Members {
@@ -23,6 +34,8 @@ impl Members {
         self.0.push(Member {
             pool,
             accepting: true,
+            rests_until: None,
+            next_rest: FIRST_REST,
         });
         self.tell(None);
     }
@@ -39,14 +52,15 @@ impl Members {
 
     /// Nothing more is given to the pool. Returns it, if it is known.
     pub(super) fn suspend(&mut self, worker: &WorkerId) -> Option<Arc<dyn Executor>> {
-        let member = self.0.iter_mut().find(|member| member.pool.worker() == worker)?;
+        let member = self.member(worker)?;
         member.accepting = false;
         Some(member.pool.clone())
     }
 
-    /// The pools that may be given work.
-    pub(super) fn accepting(&self) -> Vec<Arc<dyn Executor>> {
-        let accepting = self.0.iter().filter(|member| member.accepting);
+    /// The pools that may be given work at `now`.
+    pub(super) fn accepting(&self, now: Instant) -> Vec<Arc<dyn Executor>> {
+        let rested = |member: &&Member| member.rests_until.is_none_or(|until| until <= now);
+        let accepting = self.0.iter().filter(|member| member.accepting).filter(rested);
         accepting.map(|member| member.pool.clone()).collect()
     }
 
@@ -58,10 +72,45 @@ impl Members {
         pools_registered(pools, gone);
     }
 
+    /// The pool had no room; it is given nothing for the time returned.
+    pub(super) fn had_no_room(&mut self, worker: &WorkerId, now: Instant) -> Duration {
+        let Some(member) = self.member(worker) else {
+            return FIRST_REST;
+        };
+        let rest = member.next_rest;
+        member.rests_until = Some(now + rest);
+        member.next_rest = (rest * 2).min(LAST_REST);
+        rest
+    }
+
+    pub(super) fn had_room(&mut self, worker: &WorkerId) {
+        if let Some(member) = self.member(worker) {
+            member.next_rest = FIRST_REST;
+        }
+    }
+
+    /// A stage has ended somewhere, so a pool may have room again.
+    pub(super) fn end_rests(&mut self) {
+        for member in &mut self.0 {
+            member.rests_until = None;
+        }
+    }
+
+    /// Tells the pool to stop what it runs under these leases. One that does not hear it learns it by its next heartbeat.
+    pub(super) fn cancel(&mut self, worker: &WorkerId, fences: Vec<Fence>) {
+        if let Some(member) = self.member(worker) {
+            member.pool.cancel(fences);
+        }
+    }
+
     pub(super) fn drain(&self) {
         for member in &self.0 {
             member.pool.drain();
         }
+    }
+
+    fn member(&mut self, worker: &WorkerId) -> Option<&mut Member> {
+        self.0.iter_mut().find(|member| member.pool.worker() == worker)
     }
 }
 

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use chrono::{DateTime, Duration, Utc};
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 
-use crate::domain::{Job, Task, TaskId, WorkerId};
+use crate::domain::{Fence, Job, Task, TaskId, WorkerId};
 use crate::policy::placement::{self, FreeSlots, Placement, Pool};
 use crate::policy::transition::Event;
 use crate::stage::Assignment;
@@ -24,10 +24,21 @@ pub(crate) struct PassLimits {
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     pub changes: Vec<Change>,
-    /// Beside each change: who gets a lease by it, and of which job.
-    lessees: Vec<Option<(WorkerId, Arc<Job>)>>,
+    /// Beside each change: what follows from it.
+    sequels: Vec<Sequel>,
     /// When a task that is backing off becomes due.
     pub next_due: Option<DateTime<Utc>>,
+}
+
+/// What follows a change once it is written.
+#[derive(Debug)]
+enum Sequel {
+    /// The pool is told of its lease.
+    Assign(WorkerId, Arc<Job>),
+    /// The pool is told that its work is no longer wanted.
+    Cancel(WorkerId, Fence),
+    /// The task waits again.
+    Lost,
 }
 
 /// What the commit of a plan brought about.
@@ -35,7 +46,9 @@ pub(crate) struct Plan {
 pub(crate) struct Granted {
     /// Leases that are written; their pools are to be told.
     pub assignments: Vec<(WorkerId, Assignment)>,
-    /// Leases that have been ended.
+    /// Leases that have been taken back, as their jobs are cancelled; their pools are to be told.
+    pub cancelled: HashMap<WorkerId, Vec<Fence>>,
+    /// Leases that had run out and have been ended.
     pub ended: usize,
 }
 
@@ -51,7 +64,13 @@ impl Plan {
         let mut plan = Self::default();
         for task in &leases.expired {
             let event = placement::lost_lease(task, limits.max_interruptions);
-            plan.push(Change::new(Expected::of(task), event), None);
+            plan.push(Change::new(Expected::of(task), event), Sequel::Lost);
+        }
+        for task in &leases.unwanted {
+            if let (Some(fence), Some(lease)) = (task.fence(), &task.lease) {
+                let sequel = Sequel::Cancel(lease.worker.clone(), fence.clone());
+                plan.push(Change::new(Expected::Lease(fence), Event::Cancelled), sequel);
+            }
         }
         let free = FreeSlots::of(pools, &leases.held);
         let room = free.room();
@@ -63,7 +82,7 @@ impl Plan {
         let by_id: HashMap<TaskId, &(Task, Arc<Job>)> =
             ready.tasks.iter().map(|entry| (entry.0.id, entry)).collect();
         let waiting = ready.tasks.iter().map(|(task, job)| (task, job.as_ref()));
-        for Placement { task, stage, worker } in placement::place(now, waiting, free) {
+        for Placement { task, stage, worker } in placement::place(now, waiting, free, &leases.held) {
             let Some((task, job)) = by_id.get(&task) else {
                 continue;
             };
@@ -74,27 +93,31 @@ impl Plan {
             };
             plan.push(
                 Change::new(Expected::of(task), event),
-                Some((worker, job.clone())),
+                Sequel::Assign(worker, job.clone()),
             );
         }
         Ok(plan)
     }
 
-    fn push(&mut self, change: Change, lessee: Option<(WorkerId, Arc<Job>)>) {
+    fn push(&mut self, change: Change, sequel: Sequel) {
         self.changes.push(change);
-        self.lessees.push(lessee);
+        self.sequels.push(sequel);
     }
 
     /// What `outcomes`, one of each change in order, mean.
     pub(crate) fn granted(self, outcomes: Vec<Outcome>) -> Granted {
         let mut granted = Granted::default();
-        for (outcome, lessee) in outcomes.into_iter().zip(self.lessees) {
-            match (outcome, lessee) {
-                (Outcome::Applied(task), Some((worker, job))) => {
+        for (outcome, sequel) in outcomes.into_iter().zip(self.sequels) {
+            match (outcome, sequel) {
+                (Outcome::Applied(task), Sequel::Assign(worker, job)) => {
                     let assignment = assignment_of(task, &job).map(|assignment| (worker, assignment));
                     granted.assignments.extend(assignment);
                 }
-                (Outcome::Applied(task), None) => {
+                (Outcome::Applied(task), Sequel::Cancel(worker, fence)) => {
+                    info!(task = %task.id, volume = %task.volume, stage = %fence.stage, %worker, "lease of a cancelled job ended");
+                    granted.cancelled.entry(worker).or_default().push(fence);
+                }
+                (Outcome::Applied(task), Sequel::Lost) => {
                     granted.ended += 1;
                     LeaseLost(&task).emit();
                 }
@@ -110,11 +133,13 @@ impl Plan {
 
 /// What the pool must know of a task that has just been leased.
 fn assignment_of(task: Task, job: &Job) -> Option<Assignment> {
+    let mut config = job.config.clone();
+    config.force |= task.forced;
     Some(Assignment {
         fence: task.fence()?,
         lease_until: task.lease?.until,
         volume: task.volume,
         job: job.key.clone(),
-        config: Arc::new(job.config.clone()),
+        config: Arc::new(config),
     })
 }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::executor::Executor;
 use super::mirror::{Mirror, MirrorGone};
 use super::plan::{PassLimits, Plan};
-use crate::domain::{Job, JobId, TaskStatus, WorkerId};
+use crate::domain::{Fence, Job, JobId, TaskStatus, WorkerId};
 use crate::policy::placement::{self, Pool};
 use crate::stage::Assignment;
 use crate::state::{Change, Expected, Outcome, StateError, StateStore};
@@ -29,10 +29,12 @@ pub(super) enum PassError {
 pub(super) struct Pass {
     /// When a task that is backing off becomes due.
     pub next_due: Option<DateTime<Utc>>,
-    /// Jobs that this pass completed or failed.
+    /// Jobs that this pass completed or failed, and cancelled ones that hold no lease any more.
     pub settled: Vec<Job>,
     /// Something was written.
     pub progressed: bool,
+    /// Leases that were taken back because their jobs are cancelled.
+    pub cancelled: HashMap<WorkerId, Vec<Fence>>,
     /// Leases that were found to have run out: their tasks wait again, for the next pass.
     pub ended: usize,
 }
@@ -61,7 +63,7 @@ pub(super) async fn reconcile(
     let next_due = plan.next_due;
     let outcomes = mirror.commit_all(std::mem::take(&mut plan.changes)).await?;
     let granted = plan.granted(outcomes);
-    let progressed = granted.ended > 0 || !granted.assignments.is_empty();
+    let progressed = granted.ended > 0 || !granted.cancelled.is_empty() || !granted.assignments.is_empty();
     if !granted.assignments.is_empty() {
         let by_worker: HashMap<&WorkerId, &Arc<dyn Executor>> =
             pools.iter().map(|pool| (pool.worker(), pool)).collect();
@@ -79,6 +81,7 @@ pub(super) async fn reconcile(
         next_due,
         settled,
         progressed,
+        cancelled: granted.cancelled,
         ended: granted.ended,
     })
 }

@@ -2,7 +2,9 @@
 //! arguments.
 
 pub mod budget;
+pub mod job_action;
 pub mod order;
 pub mod placement;
+pub mod rerun;
 pub mod retry;
 pub mod transition;

@@ -1,12 +1,13 @@
 //! What a reconciler pass decides: waiting tasks are matched with free slots, and a volume that keeps killing its workers
 //! is set aside.
 
-use std::cmp::Reverse;
-use std::collections::binary_heap::PeekMut;
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
+mod queues;
+mod slots;
 
 use chrono::{DateTime, Utc};
 
+use self::queues::{Queues, Shares};
+pub use self::slots::FreeSlots;
 use crate::domain::{ErrorCategory, Job, JobId, StageError, StageName, Task, TaskId, WorkerId};
 use crate::policy::transition::{Event, runnable_stage};
 
@@ -19,11 +20,12 @@ pub struct Pool {
     pub slots: usize,
 }
 
-/// Leases in force of one job that a worker holds.
+/// Leases in force of one job that a worker holds at one stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
     pub worker: WorkerId,
     pub job: JobId,
+    pub stage: StageName,
     pub leases: usize,
 }
 
@@ -35,92 +37,36 @@ pub struct Placement {
     pub worker: WorkerId,
 }
 
-/// Slots that no lease in force takes. They are computed anew each time, so nothing that a dead process held can leak.
-#[derive(Debug, Clone)]
-pub struct FreeSlots<'a> {
-    /// Pools with free slots, the roomiest first, and among equals the first by name.
-    by_stage: HashMap<&'a StageName, BinaryHeap<(usize, Reverse<&'a WorkerId>)>>,
-}
-
-impl<'a> FreeSlots<'a> {
-    pub fn of(pools: &'a [Pool], held: &[Held]) -> Self {
-        let mut taken: HashMap<&WorkerId, usize> = HashMap::with_capacity(held.len());
-        for held in held {
-            *taken.entry(&held.worker).or_default() += held.leases;
-        }
-        let mut by_stage: HashMap<&StageName, Vec<_>> = HashMap::new();
-        for pool in pools {
-            let taken = taken.get(&pool.worker).copied().unwrap_or(0);
-            let free = pool.slots.saturating_sub(taken);
-            if free > 0 {
-                let pools = by_stage.entry(&pool.stage).or_default();
-                pools.push((free, Reverse(&pool.worker)));
-            }
-        }
-        Self {
-            by_stage: by_stage
-                .into_iter()
-                .map(|(stage, pools)| (stage, BinaryHeap::from(pools)))
-                .collect(),
-        }
-    }
-
-    /// How many tasks could begin each stage; stages that are full are left out.
-    pub fn room(&self) -> BTreeMap<StageName, usize> {
-        let stages = self.by_stage.iter();
-        stages
-            .map(|(stage, pools)| ((*stage).clone(), pools.iter().map(|(free, _)| free).sum()))
-            .collect()
-    }
-
-    fn take(&mut self, stage: &StageName) -> Option<&'a WorkerId> {
-        let mut roomiest = self.by_stage.get_mut(stage)?.peek_mut()?;
-        roomiest.0 -= 1;
-        let (left, Reverse(worker)) = *roomiest;
-        if left == 0 {
-            PeekMut::pop(roomiest);
-        }
-        Some(worker)
-    }
-}
-
 /// The stage that the task waits for, if its backoff is over.
 fn due_stage<'a>(task: &Task, job: &'a Job, now: DateTime<Utc>) -> Option<&'a StageName> {
     let due = task.not_before.is_none_or(|due| due <= now);
     runnable_stage(task, &job.pipeline, job.config.retry_scope).filter(|_| due)
 }
 
-/// How many stages the task has before it, `stage` among them.
-fn stages_to_go(job: &Job, stage: &StageName) -> usize {
-    let stages = job.pipeline.stages().iter();
-    stages.skip_while(|other| *other != stage).count()
-}
-
-/// Gives waiting tasks to free slots. Tasks nearest to their end go first, so that volumes finish instead of piling up
-/// half-done; among equals the older task goes first. Each goes to the roomiest pool of its stage.
+/// Gives waiting tasks to free slots.
+///
+/// A stage's free slots go to the jobs of the highest priority; among equals, to the job that holds the fewest leases at
+/// that stage, as long as its limits allow; within a job, to its oldest task. Stages near the end of their pipeline are
+/// served first, so that a job at its limit finishes volumes instead of piling them up half-done. Each task goes to the
+/// roomiest pool of its stage.
 pub fn place<'a>(
     now: DateTime<Utc>,
     tasks: impl IntoIterator<Item = (&'a Task, &'a Job)>,
     mut free: FreeSlots<'_>,
+    held: &'a [Held],
 ) -> Vec<Placement> {
-    let mut waiting: Vec<(usize, TaskId, &StageName)> = tasks
-        .into_iter()
-        .filter_map(|(task, job)| {
-            let stage = due_stage(task, job, now)?;
-            Some((stages_to_go(job, stage), task.id, stage))
-        })
-        .collect();
-    waiting.sort_by_key(|(remaining, task, _)| (*remaining, *task));
-    waiting
-        .into_iter()
-        .filter_map(|(_, task, stage)| {
-            Some(Placement {
-                task,
-                stage: stage.clone(),
-                worker: free.take(stage)?.clone(),
-            })
-        })
-        .collect()
+    let mut queues = Queues::default();
+    for (task, job) in tasks {
+        if let Some(stage) = due_stage(task, job, now) {
+            queues.push(job, stage, task.id);
+        }
+    }
+    let mut shares = Shares::of(held);
+    let mut placements = Vec::new();
+    for queue in queues.nearest_to_the_end_first() {
+        queue.serve(&mut free, &mut shares, &mut placements);
+    }
+    placements
 }
 
 /// What the loss of its worker means for a task: another try, or, after too many in a row, quarantine.

@@ -29,10 +29,12 @@ pub enum Event {
     Interrupted,
     /// The worker gave its lease back (drain, spot notice, no room after all); nothing is charged.
     Released,
+    /// The job was cancelled while the stage ran; nothing is charged.
+    Cancelled,
     /// The volume kept killing its workers: failed for good.
     Quarantined { error: StageError },
-    /// An operator wants `stage` and everything after it done again.
-    Rerun { stage: StageName },
+    /// An operator wants `stage` and everything after it done again, and with `force` recomputed where it still stands.
+    Rerun { stage: StageName, force: bool },
 }
 
 impl Event {
@@ -43,6 +45,7 @@ impl Event {
             Self::Failed { .. } => "failed",
             Self::Interrupted => "interrupted",
             Self::Released => "released",
+            Self::Cancelled => "cancelled",
             Self::Quarantined { .. } => "quarantined",
             Self::Rerun { .. } => "rerun",
         }
@@ -194,7 +197,7 @@ pub fn next(
             interruptions: task.interruptions + 1,
             ..released(task)
         }),
-        (Phase::Running, Event::Released) => Ok(released(task)),
+        (Phase::Running, Event::Released | Event::Cancelled) => Ok(released(task)),
         (Phase::Running | Phase::Waiting, Event::Quarantined { error }) => Ok(quarantined(task, error)),
         (
             Phase::Fresh
@@ -204,8 +207,8 @@ pub fn next(
             | Phase::FailedRetryable
             | Phase::FailedTerminal
             | Phase::Finished,
-            Event::Rerun { stage },
-        ) => rerun(task, pipeline, phase, stage),
+            Event::Rerun { stage, force },
+        ) => rerun(task, pipeline, phase, stage, *force),
         (Phase::Running | Phase::FailedTerminal | Phase::Finished, Event::Leased { .. })
         | (
             Phase::Fresh
@@ -214,7 +217,7 @@ pub fn next(
             | Phase::FailedRetryable
             | Phase::FailedTerminal
             | Phase::Finished,
-            Event::Succeeded | Event::Failed { .. } | Event::Interrupted | Event::Released,
+            Event::Succeeded | Event::Failed { .. } | Event::Interrupted | Event::Released | Event::Cancelled,
         )
         | (
             Phase::Fresh
@@ -255,6 +258,7 @@ fn succeeded(task: &Task, pipeline: &Pipeline, now: DateTime<Utc>) -> Task {
         lease: None,
         last_error: None,
         done_at: is_last.then_some(now),
+        forced: task.forced && !is_last,
         ..task.clone()
     }
 }
@@ -306,7 +310,13 @@ fn quarantined(task: &Task, error: &StageError) -> Task {
 }
 
 /// Attempts never shrink, as artifacts and messages carry them; the limit grows instead.
-fn rerun(task: &Task, pipeline: &Pipeline, phase: Phase, stage: &StageName) -> Result<Task, Illegal> {
+fn rerun(
+    task: &Task,
+    pipeline: &Pipeline,
+    phase: Phase,
+    stage: &StageName,
+    force: bool,
+) -> Result<Task, Illegal> {
     let not_reached = || Illegal::NotReached { stage: stage.clone() };
     let index_of = |name: &str| pipeline.stages().iter().position(|s| s.as_str() == name);
     let requested = index_of(stage.as_str()).ok_or_else(not_reached)?;
@@ -337,6 +347,7 @@ fn rerun(task: &Task, pipeline: &Pipeline, phase: Phase, stage: &StageName) -> R
         lease: None,
         last_error: None,
         done_at: None,
+        forced: force,
         ..task.clone()
     })
 }

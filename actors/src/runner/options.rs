@@ -91,6 +91,7 @@ impl StageOptions {
             max_queue: config.max_queue,
             diagnostics_interval_s: config.diagnostics_interval_s,
             resume: true,
+            force: config.force,
             order: config.order,
             ..Self::default()
         }

@@ -31,7 +31,7 @@ impl<R: ArtifactRow> Ledger<R> {
             final_pages: None,
             next_part: 0,
         };
-        if run.context.force {
+        if run.config().force {
             return Ok(ledger);
         }
         let storage_error = |error: StorageError| run.storage_error(&error);

@@ -58,8 +58,6 @@ pub struct StageContext {
     /// Set when the node drains: start no new page, checkpoint, return [`StageVerdict::Interrupted`].
     pub drain: CancellationToken,
     pub progress: Arc<ProgressBoard>,
-    /// Recompute pages whose results still stand.
-    pub force: bool,
 }
 
 /// What a stage says of itself when it succeeded.

@@ -134,7 +134,6 @@ impl<S: PageStage> PagedStage<S> {
             Hardware::Gpu => StagePolicy::Gpu,
         };
         let mut options = StageOptions::of_job(run.config(), policy, self.workers);
-        options.force = run.context.force;
         if options.max_queue == 0 {
             options.max_queue = policy.auto_queue(options.workers);
         }

@@ -15,6 +15,9 @@ pub struct Leases {
     pub held: Vec<Held>,
     /// Tasks whose lease has run out, in task order.
     pub expired: Vec<Task>,
+    /// Tasks of cancelled jobs that are still leased, in force or not, in task order. Their leases are among those held as
+    /// long as they are in force.
+    pub unwanted: Vec<Task>,
 }
 
 /// What waits for a stage.

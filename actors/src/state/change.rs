@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::{Change, Expected, Outcome};
 use crate::domain::{Job, JobStatus, StageRun, StageRunStatus, Task};
+use crate::policy::rerun::Rerun;
 use crate::policy::transition::{self, Event};
 
 /// The outcome of `change` on the row `task` of `job`, and the history row that an applied change begins or ends.
@@ -29,6 +30,27 @@ pub(super) fn apply(
         }
         Err(illegal) => (Outcome::Illegal(illegal.to_string()), None),
     }
+}
+
+/// The rerun as changes to `tasks`, all of the job; and the tasks that it leaves alone.
+pub(super) fn rerun_changes(job: &Job, rerun: &Rerun, tasks: &[Task]) -> (Vec<Change>, Vec<Task>) {
+    let split = rerun.split(job, tasks);
+    let changes = split.reached.into_iter();
+    let changes = changes.map(|task| Change::new(Expected::of(task), rerun.event()));
+    (
+        changes.collect(),
+        split.not_reached.into_iter().cloned().collect(),
+    )
+}
+
+/// The tries of a task after its job's have been set to `max_attempts`: (`max_attempts`, `allowance`). No task becomes or
+/// ceases to be terminal by this.
+pub(super) fn tries(task: &Task, max_attempts: i32) -> (i32, i32) {
+    let begun = task.max_attempts.saturating_sub(task.allowance);
+    (
+        begun.saturating_add(max_attempts).max(task.attempts + 1),
+        max_attempts.max(task.stage_attempts + 1),
+    )
 }
 
 fn is_expected(task: &Task, expected: &Expected) -> bool {
@@ -59,6 +81,7 @@ fn stage_run(before: &Task, after: &Task, change: &Change, now: DateTime<Utc>) -
         Event::Interrupted | Event::Released | Event::Rerun { .. } => {
             (before, StageRunStatus::Interrupted, Some(now))
         }
+        Event::Cancelled => (before, StageRunStatus::Cancelled, Some(now)),
     };
     Some(StageRun {
         fence: leased.fence()?,
@@ -68,7 +91,10 @@ fn stage_run(before: &Task, after: &Task, change: &Change, now: DateTime<Utc>) -
         ended_at,
         error: match status {
             StageRunStatus::Failed => after.last_error.clone(),
-            StageRunStatus::Running | StageRunStatus::Done | StageRunStatus::Interrupted => None,
+            StageRunStatus::Running
+            | StageRunStatus::Done
+            | StageRunStatus::Interrupted
+            | StageRunStatus::Cancelled => None,
         },
         metrics: change
             .metrics

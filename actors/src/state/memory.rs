@@ -1,42 +1,31 @@
 mod index;
+mod tables;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
-use self::index::Index;
+use self::tables::Tables;
 use super::backlog::waiting_for;
-use super::change::apply;
-use super::{Change, Heartbeat, Leases, Outcome, Ready, StateError, StateStore, TaskCount};
+use super::change::{rerun_changes, tries};
+use super::{
+    Change, Heartbeat, JobTaskCount, Leases, Outcome, Ready, Rewound, Standing, StateError, StateStore,
+    TaskCount,
+};
 use crate::domain::{
-    Generation, Job, JobId, JobKey, JobStatus, NewJob, Position, StageName, StageRun, Task, TaskId,
+    Adjustment, Job, JobId, JobKey, JobStatus, NewJob, Position, StageName, StageRun, Task, TaskId,
     TaskStatus, VolumeId, VolumeResults, WorkerId,
 };
+use crate::policy::job_action::{self, JobAction};
+use crate::policy::rerun::Rerun;
 use crate::policy::transition::is_terminal;
 
 /// A [`StateStore`] that lives as long as the process, for tests. One lock makes every method a transaction.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     tables: Mutex<Tables>,
-}
-
-#[derive(Debug, Default)]
-struct Tables {
-    last_job: i64,
-    last_task: i64,
-    jobs: BTreeMap<JobId, JobRow>,
-    tasks: BTreeMap<TaskId, Task>,
-    stage_runs: HashMap<TaskId, Vec<StageRun>>,
-    volume_results: HashMap<TaskId, VolumeResults>,
-    index: Index,
-}
-
-#[derive(Debug)]
-struct JobRow {
-    job: Arc<Job>,
-    max_attempts: i32,
 }
 
 impl MemoryStore {
@@ -47,65 +36,6 @@ impl MemoryStore {
     /// Every method writes only once nothing can fail any more, so a panic elsewhere leaves no half change behind.
     fn tables(&self) -> MutexGuard<'_, Tables> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Tables {
-    fn has_key(&self, key: &str) -> bool {
-        self.jobs.values().any(|row| row.job.key.as_str() == key)
-    }
-
-    fn job_tasks(&self, id: JobId) -> impl Iterator<Item = &Task> {
-        self.tasks.values().filter(move |task| task.job_id == id)
-    }
-
-    fn add_tasks(&mut self, id: JobId, volumes: &[VolumeId], max_attempts: i32) -> u64 {
-        let mut known: HashSet<VolumeId> = self.job_tasks(id).map(|task| task.volume.clone()).collect();
-        let mut added = 0;
-        for volume in volumes {
-            if known.insert(volume.clone()) {
-                self.last_task += 1;
-                let task = new_task(TaskId(self.last_task), id, volume.clone(), max_attempts);
-                self.put(task);
-                added += 1;
-            }
-        }
-        added
-    }
-
-    fn put(&mut self, task: Task) {
-        let before = self.tasks.remove(&task.id);
-        self.index.moved(before.as_ref(), &task);
-        self.tasks.insert(task.id, task);
-    }
-
-    fn record(&mut self, run: StageRun) {
-        let runs = self.stage_runs.entry(run.fence.task).or_default();
-        match runs.iter_mut().find(|known| known.fence == run.fence) {
-            Some(known) => *known = run,
-            None => runs.push(run),
-        }
-    }
-}
-
-fn new_task(id: TaskId, job_id: JobId, volume: VolumeId, max_attempts: i32) -> Task {
-    Task {
-        id,
-        job_id,
-        volume,
-        position: Position::Pending,
-        status: TaskStatus::Pending,
-        attempts: 0,
-        max_attempts,
-        allowance: max_attempts,
-        stage_attempts: 0,
-        generation: Generation(0),
-        interruptions: 0,
-        not_before: None,
-        lease: None,
-        last_error: None,
-        started_at: None,
-        done_at: None,
     }
 }
 
@@ -137,72 +67,91 @@ impl StateStore for MemoryStore {
             created_at: now,
             finished_at: None,
         };
-        let row = JobRow {
-            job: Arc::new(job.clone()),
-            max_attempts: new.max_attempts,
-        };
-        tables.jobs.insert(job.id, row);
-        tables.add_tasks(job.id, &new.volumes, new.max_attempts);
+        tables.jobs.insert(job.id, Arc::new(job.clone()));
+        tables.add_tasks(job.id, &new.volumes, job.config.max_attempts);
         Ok(job)
     }
 
     async fn reopen_job(&self, new: &NewJob) -> Result<Job, StateError> {
         let mut tables = self.tables();
-        let named = |row: &&mut JobRow| Some(&row.job.key) == new.key.as_ref();
+        let known = tables
+            .jobs
+            .values_mut()
+            .find(|job| Some(&job.key) == new.key.as_ref());
         let unknown = || StateError::NoSuchJob(new.key.as_ref().map(ToString::to_string).unwrap_or_default());
-        let row = tables.jobs.values_mut().find(named).ok_or_else(unknown)?;
+        let known = known.ok_or_else(unknown)?;
         let job = Job {
             operation: new.operation.clone(),
             pipeline: new.pipeline.clone(),
             config: new.config.clone(),
-            status: JobStatus::Running,
+            status: job_action::after(known.status, JobAction::Reopen)?,
             finished_at: None,
-            ..(*row.job).clone()
+            ..(**known).clone()
         };
-        *row = JobRow {
-            job: Arc::new(job.clone()),
-            max_attempts: new.max_attempts,
-        };
-        tables.add_tasks(job.id, &new.volumes, new.max_attempts);
+        *known = Arc::new(job.clone());
+        tables.add_tasks(job.id, &new.volumes, job.config.max_attempts);
         Ok(job)
     }
 
     async fn job(&self, key: &JobKey) -> Result<Option<Job>, StateError> {
         let tables = self.tables();
-        let row = tables.jobs.values().find(|row| row.job.key == *key);
-        Ok(row.map(|row| (*row.job).clone()))
+        let job = tables.jobs.values().find(|job| job.key == *key);
+        Ok(job.map(|job| (**job).clone()))
     }
 
     async fn job_by_id(&self, id: JobId) -> Result<Option<Job>, StateError> {
-        Ok(self.tables().jobs.get(&id).map(|row| (*row.job).clone()))
+        Ok(self.tables().jobs.get(&id).map(|job| (**job).clone()))
     }
 
     async fn add_volumes(&self, id: JobId, volumes: &[VolumeId]) -> Result<u64, StateError> {
         let mut tables = self.tables();
-        let max_attempts = match tables.jobs.get(&id) {
-            Some(row) => row.max_attempts,
-            None => return Err(StateError::NoSuchJob(id.to_string())),
-        };
+        let max_attempts = tables.job(id)?.config.max_attempts;
         Ok(tables.add_tasks(id, volumes, max_attempts))
     }
 
-    async fn set_job_status(
-        &self,
-        id: JobId,
-        status: JobStatus,
-        now: DateTime<Utc>,
-    ) -> Result<(), StateError> {
+    async fn jobs(&self) -> Result<Vec<Job>, StateError> {
+        Ok(self.tables().jobs.values().map(|job| (**job).clone()).collect())
+    }
+
+    async fn job_task_counts(&self, job: Option<JobId>) -> Result<Vec<JobTaskCount>, StateError> {
+        self.tables().counts(job)
+    }
+
+    async fn act_on_job(&self, id: JobId, action: JobAction) -> Result<Job, StateError> {
         let mut tables = self.tables();
-        let row = tables
-            .jobs
-            .get_mut(&id)
-            .ok_or_else(|| StateError::NoSuchJob(id.to_string()))?;
-        if row.job.status != status {
-            let job = Arc::make_mut(&mut row.job);
-            job.status = status;
-            job.finished_at = status.is_final().then_some(now);
+        let status = job_action::after(tables.job(id)?.status, action)?;
+        tables.set_status(id, status)
+    }
+
+    async fn adjust_job(&self, id: JobId, adjustment: &Adjustment) -> Result<Job, StateError> {
+        let mut tables = self.tables();
+        let before = tables.job(id)?.config.clone();
+        let config = adjustment.apply(before.clone())?;
+        let job = tables.job_mut(id)?;
+        job.config = config;
+        let job = job.clone();
+        let (scope, max_attempts) = (job.config.retry_scope, job.config.max_attempts);
+        if max_attempts != before.max_attempts {
+            let tasks = tables.tasks.values_mut();
+            for task in tasks.filter(|task| task.job_id == id && !is_terminal(task, scope)) {
+                (task.max_attempts, task.allowance) = tries(task, max_attempts);
+            }
         }
-        Ok(())
+        Ok(job)
+    }
+
+    async fn rerun(&self, id: JobId, rerun: &Rerun, now: DateTime<Utc>) -> Result<Rewound, StateError> {
+        let mut tables = self.tables();
+        let job = tables.job(id)?.clone();
+        let status = job_action::after(job.status, JobAction::Rerun)?;
+        let tasks: Vec<Task> = tables.job_tasks(id).cloned().collect();
+        let (changes, not_reached) = rerun_changes(&job, rerun, &tasks);
+        let outcomes = tables.commit(&changes, now);
+        let tasks: Vec<Task> = outcomes.into_iter().filter_map(Outcome::applied).collect();
+        if !tasks.is_empty() {
+            tables.set_status(id, status)?;
+        }
+        Ok(Rewound { tasks, not_reached })
     }
 
     async fn tasks(&self, job: JobId) -> Result<Vec<Task>, StateError> {
@@ -216,10 +165,20 @@ impl StateStore for MemoryStore {
     async fn leases(&self, now: DateTime<Utc>) -> Result<Leases, StateError> {
         let tables = self.tables();
         let (held, expired) = tables.index.leases(now);
-        let expired = expired.iter().filter_map(|id| tables.tasks.get(id).cloned());
+        let task = |id: TaskId| tables.tasks.get(&id);
+        let is_cancelled = |job: &Arc<Job>| job.status == JobStatus::Cancelled;
+        let of_cancelled_job = |task: &&Task| tables.jobs.get(&task.job_id).is_some_and(is_cancelled);
+        let expired = expired.into_iter().filter_map(task);
+        let cancelled = tables.jobs.values().filter(|job| is_cancelled(job));
+        let unwanted = cancelled
+            .flat_map(|job| tables.index.leased(job.id))
+            .filter_map(task);
+        let mut unwanted: Vec<Task> = unwanted.cloned().collect();
+        unwanted.sort_by_key(|task| task.id);
         Ok(Leases {
             held,
-            expired: expired.collect(),
+            expired: expired.filter(|task| !of_cancelled_job(task)).cloned().collect(),
+            unwanted,
         })
     }
 
@@ -240,8 +199,11 @@ impl StateStore for MemoryStore {
     ) -> Result<Ready, StateError> {
         let tables = self.tables();
         let mut ready = Ready::default();
-        let running = tables.jobs.values().map(|row| &row.job);
-        for job in running.filter(|job| job.status == JobStatus::Running) {
+        let running = tables
+            .jobs
+            .values()
+            .filter(|job| job.status == JobStatus::Running);
+        for job in running {
             let places = room.iter().flat_map(|(stage, room)| {
                 waiting_for(&job.pipeline, stage)
                     .into_iter()
@@ -277,7 +239,7 @@ impl StateStore for MemoryStore {
         let mut counts: HashMap<(&Position, TaskStatus), u64> = HashMap::new();
         for task in tables.tasks.values() {
             let job = tables.jobs.get(&task.job_id);
-            if job.is_some_and(|row| !row.job.status.is_final()) {
+            if job.is_some_and(|job| !job.status.is_final()) {
                 *counts.entry((&task.position, task.status)).or_default() += 1;
             }
         }
@@ -290,48 +252,30 @@ impl StateStore for MemoryStore {
     }
 
     async fn commit(&self, changes: &[Change], now: DateTime<Utc>) -> Result<Vec<Outcome>, StateError> {
-        let mut tables = self.tables();
-        let mut outcomes = Vec::with_capacity(changes.len());
-        for change in changes {
-            let id = change.expected.task();
-            let row = tables
-                .tasks
-                .get(&id)
-                .and_then(|task| Some((task, &tables.jobs.get(&task.job_id)?.job)));
-            let Some((task, job)) = row else {
-                outcomes.push(Outcome::Fenced(None));
-                continue;
-            };
-            let (outcome, run) = apply(task, job, change, now);
-            if let Outcome::Applied(after) = &outcome {
-                tables.put(after.clone());
-                if let Some(results) = &change.results {
-                    tables.volume_results.insert(id, results.clone());
-                }
-            }
-            if let Some(run) = run {
-                tables.record(run);
-            }
-            outcomes.push(outcome);
-        }
-        Ok(outcomes)
+        Ok(self.tables().commit(changes, now))
     }
 
-    async fn renew_leases(&self, beats: &[Heartbeat]) -> Result<Vec<bool>, StateError> {
+    async fn renew_leases(&self, beats: &[Heartbeat]) -> Result<Vec<Standing>, StateError> {
         let mut tables = self.tables();
-        let Tables { tasks, index, .. } = &mut *tables;
-        let renewed = beats.iter().map(|beat| {
+        let Tables {
+            jobs, tasks, index, ..
+        } = &mut *tables;
+        let standings = beats.iter().map(|beat| {
             let task = tasks.get_mut(&beat.fence.task);
             let Some(task) = task.filter(|task| task.fence().as_ref() == Some(&beat.fence)) else {
-                return false;
+                return Standing::Lost;
             };
+            let is_cancelled = |job: &Arc<Job>| job.status == JobStatus::Cancelled;
+            if jobs.get(&task.job_id).is_none_or(is_cancelled) {
+                return Standing::Unwanted;
+            }
             if let Some(lease) = &mut task.lease {
                 lease.until = lease.until.max(beat.until);
                 index.renewed(beat.fence.task, &lease.worker, lease.until);
             }
-            true
+            Standing::Held
         });
-        Ok(renewed.collect())
+        Ok(standings.collect())
     }
 
     async fn settle_jobs(&self, now: DateTime<Utc>) -> Result<Vec<Job>, StateError> {
@@ -340,21 +284,22 @@ impl StateStore for MemoryStore {
             jobs, tasks, index, ..
         } = &mut *tables;
         let mut settled = Vec::new();
-        for row in jobs
-            .values_mut()
-            .filter(|row| row.job.status == JobStatus::Running)
-        {
-            let (id, scope) = (row.job.id, row.job.config.retry_scope);
+        for job in jobs.values_mut().filter(|job| job.finished_at.is_none()) {
+            let (id, scope) = (job.id, job.config.retry_scope);
             let has_failed = |task: &Task| task.job_id == id && is_terminal(task, scope);
-            if index.unfinished(id, |task| tasks.get(&task).is_some_and(has_failed)) {
-                continue;
-            }
-            let job = Arc::make_mut(&mut row.job);
-            job.status = if tasks.values().any(has_failed) {
-                JobStatus::Failed
-            } else {
-                JobStatus::Completed
+            let has_ended = |task: TaskId| tasks.get(&task).is_some_and(has_failed);
+            let status = match job.status {
+                JobStatus::Running if !index.unfinished(id, has_ended) => {
+                    match tasks.values().any(has_failed) {
+                        true => JobStatus::Failed,
+                        false => JobStatus::Completed,
+                    }
+                }
+                JobStatus::Cancelled if index.leased(id).is_empty() => JobStatus::Cancelled,
+                _ => continue,
             };
+            let job = Arc::make_mut(job);
+            job.status = status;
             job.finished_at = Some(now);
             settled.push(job.clone());
         }

@@ -16,9 +16,11 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
 use crate::domain::{
-    Epoch, Fence, Generation, Job, JobId, JobKey, JobStatus, NewJob, Position, StageName, StageRun, Task,
-    TaskId, TaskStatus, VolumeResults, WorkerId,
+    Adjustment, ConfigError, Epoch, Fence, Generation, Job, JobId, JobKey, NewJob, Position, StageName,
+    StageRun, Task, TaskId, TaskStatus, VolumeResults, WorkerId,
 };
+use crate::policy::job_action::{Forbidden, JobAction};
+use crate::policy::rerun::Rerun;
 use crate::policy::transition::Event;
 
 pub use backlog::{Leases, Ready};
@@ -33,6 +35,10 @@ pub enum StateError {
     JobExists(JobKey),
     #[error("there is no job {0}")]
     NoSuchJob(String),
+    #[error(transparent)]
+    Forbidden(#[from] Forbidden),
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     /// The database is away or refused a statement; asking again later may work.
     #[error("state store: {0}")]
     Unavailable(String),
@@ -117,6 +123,47 @@ pub enum Outcome {
     Illegal(String),
 }
 
+impl Outcome {
+    /// The task as it is after the change, if there was one.
+    pub fn applied(self) -> Option<Task> {
+        match self {
+            Self::Applied(task) => Some(task),
+            Self::Fenced(_) | Self::Illegal(_) => None,
+        }
+    }
+}
+
+/// How many tasks of a job stand at one place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobTaskCount {
+    pub job: JobId,
+    pub position: Position,
+    pub status: TaskStatus,
+    /// Failed, and not to be tried again.
+    pub terminal: bool,
+    pub tasks: u64,
+}
+
+/// What a rerun did.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Rewound {
+    /// The tasks that will be done again, as they are now.
+    pub tasks: Vec<Task>,
+    /// Tasks that were meant, but have not come as far as the stage and will run it anyway.
+    pub not_reached: Vec<Task>,
+}
+
+/// What a heartbeat found its lease to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// In force, and renewed.
+    Held,
+    /// In force, and not renewed: the job has been cancelled. To be given back.
+    Unwanted,
+    /// Over.
+    Lost,
+}
+
 /// Proof of life from a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Heartbeat {
@@ -138,8 +185,8 @@ pub trait StateStore: Send + Sync + fmt::Debug {
     /// Writes the job (running), its volumes and one pending task each, all or nothing.
     async fn create_job(&self, job: &NewJob, now: DateTime<Utc>) -> Result<Job, StateError>;
 
-    /// Takes an existing job up again, named by `job.key`: it runs once more, with this pipeline, configuration and number
-    /// of tries, and with tasks for volumes that it did not have. What its tasks have reached stays.
+    /// Takes an existing job up again, named by `job.key`: it runs once more, with this pipeline and configuration, and with
+    /// tasks for volumes that it did not have. What its tasks have reached stays. A cancelled job is refused.
     async fn reopen_job(&self, job: &NewJob) -> Result<Job, StateError>;
 
     async fn job(&self, key: &JobKey) -> Result<Option<Job>, StateError>;
@@ -149,13 +196,23 @@ pub trait StateStore: Send + Sync + fmt::Debug {
     /// Adds tasks for volumes that the job does not have yet; returns how many.
     async fn add_volumes(&self, id: JobId, volumes: &[crate::domain::VolumeId]) -> Result<u64, StateError>;
 
-    /// Moves a job to a status (pause, resume, cancel, reopen).
-    async fn set_job_status(
-        &self,
-        id: JobId,
-        status: JobStatus,
-        now: DateTime<Utc>,
-    ) -> Result<(), StateError>;
+    /// All jobs, in the order of their ids.
+    async fn jobs(&self) -> Result<Vec<Job>, StateError>;
+
+    /// The tasks of one job, or of each of all jobs, counted by position and status, in no order.
+    async fn job_task_counts(&self, job: Option<JobId>) -> Result<Vec<JobTaskCount>, StateError>;
+
+    /// Does to a job what [`crate::policy::job_action`] allows; returns it as it is then. Leases of a job that is cancelled
+    /// are left to the next reconciler pass to end.
+    async fn act_on_job(&self, id: JobId, action: JobAction) -> Result<Job, StateError>;
+
+    /// Changes limits of a job. A new number of tries holds for every task that has not failed for good; one that waits for
+    /// another try still gets that one.
+    async fn adjust_job(&self, id: JobId, adjustment: &Adjustment) -> Result<Job, StateError>;
+
+    /// Sends tasks back to a stage, all in one transaction with the job's being open again. Workers that hold leases on
+    /// them are fenced off.
+    async fn rerun(&self, id: JobId, rerun: &Rerun, now: DateTime<Utc>) -> Result<Rewound, StateError>;
 
     async fn tasks(&self, job: JobId) -> Result<Vec<Task>, StateError>;
 
@@ -181,10 +238,11 @@ pub trait StateStore: Send + Sync + fmt::Debug {
     /// Applies the changes in one transaction, each fenced by itself; outcomes in the order of the changes.
     async fn commit(&self, changes: &[Change], now: DateTime<Utc>) -> Result<Vec<Outcome>, StateError>;
 
-    /// Moves the deadlines of the leases that are still in force; `false` tells the worker that it lost its lease.
-    async fn renew_leases(&self, beats: &[Heartbeat]) -> Result<Vec<bool>, StateError>;
+    /// Moves the deadlines of the leases that are still in force and wanted; says of each beat what became of its lease.
+    async fn renew_leases(&self, beats: &[Heartbeat]) -> Result<Vec<Standing>, StateError>;
 
-    /// Completes or fails the running jobs whose tasks are all finished; returns those that changed.
+    /// Completes or fails the running jobs whose tasks are all finished, and finishes the cancelled ones that hold no lease
+    /// any more; returns those that changed.
     async fn settle_jobs(&self, now: DateTime<Utc>) -> Result<Vec<Job>, StateError>;
 
     async fn stage_runs(&self, task: TaskId) -> Result<Vec<StageRun>, StateError>;

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use super::pool::PoolHandle;
 use crate::domain::{Fence, VolumeId, WorkerId};
 use crate::orchestrator::{OrchestratorHandle, Recording, Report, Unrecorded};
+use crate::state::Standing;
 use crate::telemetry::StageProgress;
 
 /// Whoever gives a node its work and hears what became of it: the orchestrator of this process, or of another node.
@@ -57,10 +58,16 @@ impl ControlPlane for OrchestratorHandle {
     }
 
     async fn heartbeat(&self, _: &WorkerId, pulses: Vec<Pulse>) -> Renewal {
-        let fences = pulses.into_iter().map(|pulse| pulse.fence).collect();
-        Renewal {
-            lost: Self::heartbeat(self, fences).await,
-            cancelled: Vec::new(),
+        let fences: Vec<Fence> = pulses.into_iter().map(|pulse| pulse.fence).collect();
+        let standings = Self::heartbeat(self, fences.clone()).await;
+        let mut renewal = Renewal::default();
+        for (fence, standing) in fences.into_iter().zip(standings) {
+            match standing {
+                Standing::Held => {}
+                Standing::Lost => renewal.lost.push(fence),
+                Standing::Unwanted => renewal.cancelled.push(fence),
+            }
         }
+        renewal
     }
 }

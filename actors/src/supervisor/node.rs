@@ -34,8 +34,6 @@ pub struct NodeConfig {
     pub control_plane: Arc<dyn ControlPlane>,
     /// Time between the reports that renew the leases of what runs; well below the lease.
     pub heartbeat: Duration,
-    /// Recompute pages whose results still stand.
-    pub force: bool,
 }
 
 /// Handle on a node's supervisor.
@@ -156,7 +154,6 @@ impl Actor for NodeActor {
             progress: state.config.progress.clone(),
             control_plane: state.config.control_plane.clone(),
             heartbeat: state.config.heartbeat,
-            force: state.config.force,
         };
         let pool = StagePool::spawn(arguments, myself.get_cell()).await?;
         state.pools.insert(

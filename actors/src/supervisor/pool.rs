@@ -33,7 +33,6 @@ pub(super) struct PoolArguments {
     pub control_plane: Arc<dyn ControlPlane>,
     /// Time between the reports that renew the leases of what runs.
     pub heartbeat: Duration,
-    pub force: bool,
 }
 
 /// Cheap handle on a pool of one stage.
@@ -79,6 +78,15 @@ impl Executor for PoolHandle {
             Ok(()) => receiver.await.unwrap_or(AssignReply::Busy),
             Err(_) => AssignReply::Busy,
         }
+    }
+
+    fn cancel(&self, fences: Vec<Fence>) {
+        let renewal = Renewal {
+            cancelled: fences,
+            ..Renewal::default()
+        };
+        // A pool that is gone has nothing left to cancel.
+        let _ = self.actor.cast(PoolMsg::Renewed(renewal));
     }
 
     fn drain(&self) {
@@ -289,7 +297,6 @@ impl PoolState {
             assignment,
             drain: drain.clone(),
             progress: self.arguments.progress.clone(),
-            force: self.arguments.force,
         };
         let arguments = (
             self.arguments.logic.clone(),

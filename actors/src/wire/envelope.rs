@@ -3,7 +3,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::message::{
-    Assign, AssignReply, Beat, BeatReply, Drain, DrainReply, GateInfo, Hello, Report, ReportReply,
+    Assign, AssignReply, Beat, BeatReply, Cancel, CancelReply, Drain, DrainReply, GateInfo, Hello, Report,
+    ReportReply,
 };
 use super::{MAX_MESSAGE, codec};
 
@@ -95,6 +96,8 @@ kinds! {
     ReportReply = 8,
     Drain = 9,
     DrainReply = 10,
+    Cancel = 11,
+    CancelReply = 12,
 }
 
 impl Request for Hello {
@@ -115,6 +118,10 @@ impl Request for Report {
 
 impl Request for Drain {
     type Reply = DrainReply;
+}
+
+impl Request for Cancel {
+    type Reply = CancelReply;
 }
 
 /// One message as bytes. Making one from what the network brought cannot fail; opening it can.

@@ -154,6 +154,18 @@ pub enum ReportReply {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drain;
 
+/// The work of these leases is no longer wanted, and the leases are over: stop at the next checkpoint. Answered with
+/// [`CancelReply`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cancel {
+    pub epoch: Epoch,
+    pub fences: Vec<Fence>,
+}
+
+/// The stages have been told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CancelReply;
+
 /// The drain has begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DrainReply;

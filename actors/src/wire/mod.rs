@@ -12,8 +12,8 @@ mod translate;
 
 pub use envelope::{Envelope, Fault, Kind, Message, OpenError, Request, VERSION};
 pub use message::{
-    Assign, AssignReply, Beat, BeatReply, Drain, DrainReply, GateInfo, GateRole, Hello, LeaseBeat, Outcome,
-    Peer, Progress, Report, ReportReply, StageOffer,
+    Assign, AssignReply, Beat, BeatReply, Cancel, CancelReply, Drain, DrainReply, GateInfo, GateRole, Hello,
+    LeaseBeat, Outcome, Peer, Progress, Report, ReportReply, StageOffer,
 };
 pub use translate::Unusable;
 

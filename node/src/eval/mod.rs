@@ -63,7 +63,6 @@ fn options(arguments: &EvalArgs, out: &Path) -> Result<SessionOptions> {
         device: arguments.device.clone(),
         config,
         pipeline: ocr_pipeline(),
-        force: false,
         bucket: None,
     })
 }

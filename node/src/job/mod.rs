@@ -1,144 +1,157 @@
-//! `node job`: jobs of a cluster, through its database. The orchestrator hears of a new one from there.
+//! `node job`: jobs of a cluster, through its database. The orchestrator hears of every change from there.
 
-use std::collections::BTreeMap;
+mod args;
+mod commands;
+mod print;
+
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
-use chrono::Utc;
-use clap::{Args, Subcommand};
-use parkhang_actors::domain::{Job, JobKey, JobStatus, NewJob, Task, TaskStatus, VolumeId};
+use anyhow::Result;
+use parkhang_actors::domain::{JobKey, JobStatus, NewJob};
+use parkhang_actors::policy::job_action::JobAction;
 use parkhang_actors::stage::ocr_pipeline;
-use parkhang_actors::state::{PostgresStore, StateStore};
-use serde_json::json;
+use parkhang_actors::state::PostgresStore;
 
+use self::args::{
+    CancelArgs, CreateArgs, JobArgs, LimitsArgs, ListArgs, PriorityArgs, RerunArgs, StatusArgs,
+};
 use crate::config::{ConfigArgs, Loaded};
-use crate::role::database;
+use crate::role::{Database, database};
 use crate::storage::volumes;
 
-/// Tries that a volume may fail.
-const MAX_ATTEMPTS: i32 = 3;
-
-#[derive(Debug, Subcommand)]
-pub enum JobCommand {
-    /// Make a job over the volumes of the scans (pages); it starts at once.
-    Create(CreateArgs),
-    /// Say how far a job is.
-    Status(StatusArgs),
-}
-
-#[derive(Debug, Args)]
-pub struct CreateArgs {
-    /// Name of the job, part of every artifact key.
-    #[arg(value_name = "NAME")]
-    pub name: String,
-    /// Only this volume (W-I); may be repeated.
-    #[arg(long, value_name = "VOLUME")]
-    pub volume: Vec<VolumeId>,
-    #[command(flatten)]
-    pub config: ConfigArgs,
-}
-
-#[derive(Debug, Args)]
-pub struct StatusArgs {
-    #[arg(value_name = "NAME")]
-    pub name: String,
-    /// Return when the job has ended; exit status 1 if it failed.
-    #[arg(long)]
-    pub wait: bool,
-    #[arg(long)]
-    pub json: bool,
-    #[command(flatten)]
-    pub config: ConfigArgs,
-}
+pub use self::args::JobCommand;
 
 pub async fn run(command: JobCommand) -> Result<ExitCode> {
     match command {
         JobCommand::Create(arguments) => create(arguments).await,
+        JobCommand::List(arguments) => list(arguments).await,
         JobCommand::Status(arguments) => status(arguments).await,
+        JobCommand::Pause(arguments) => act(arguments, JobAction::Pause).await,
+        JobCommand::Resume(arguments) => act(arguments, JobAction::Resume).await,
+        JobCommand::Cancel(arguments) => cancel(arguments).await,
+        JobCommand::Priority(arguments) => priority(arguments).await,
+        JobCommand::Limits(arguments) => limits(arguments).await,
+        JobCommand::Rerun(arguments) => rerun(arguments).await,
     }
 }
 
+async fn open(config: &ConfigArgs) -> Result<Database> {
+    let loaded = Loaded::read(config)?.validated()?;
+    database(&loaded).await
+}
+
 async fn create(arguments: CreateArgs) -> Result<ExitCode> {
-    let loaded = Loaded::read(&arguments.config)?.validated()?;
+    let loaded = Loaded::read(&arguments.settings())?.validated()?;
     let volumes = volumes(&loaded.config.pages, &arguments.volume).await?;
-    let job = NewJob {
-        key: Some(JobKey::new(arguments.name)?),
+    let new = NewJob {
+        key: Some(arguments.name),
         operation: "ocr".to_owned(),
         pipeline: ocr_pipeline(),
         config: loaded.config.job.clone(),
-        max_attempts: MAX_ATTEMPTS,
         volumes,
     };
     let database = database(&loaded).await?;
-    let created = database.store.create_job(&job, Utc::now()).await?;
-    println!("{}: {} volumes", created.key, job.volumes.len());
+    let created = commands::create(&database.store, &new).await?;
+    if arguments.json {
+        return print::json(&created);
+    }
+    println!("{}: {} volumes", created.job, created.volumes);
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn list(arguments: ListArgs) -> Result<ExitCode> {
+    let database = open(&arguments.config).await?;
+    let jobs = commands::list(&database.store).await?;
+    if arguments.json {
+        return print::json(&jobs);
+    }
+    print::table(&jobs);
     Ok(ExitCode::SUCCESS)
 }
 
 async fn status(arguments: StatusArgs) -> Result<ExitCode> {
-    let loaded = Loaded::read(&arguments.config)?.validated()?;
-    let database = database(&loaded).await?;
-    let store = &database.store;
-    let key = JobKey::new(arguments.name)?;
-    let mut changes = store.job_changes().await?;
-    let job = loop {
-        let job = store
-            .job(&key)
-            .await?
-            .with_context(|| format!("there is no job {key}"))?;
-        if !arguments.wait || job.status.is_final() {
-            break job;
-        }
-        changes.next().await?;
-    };
-    print(store, &job, arguments.json).await?;
-    Ok(match job.status {
+    let database = open(&arguments.config).await?;
+    if arguments.wait {
+        wait_for_end(&database.store, &arguments.name).await?;
+    }
+    let details = commands::status(&database.store, &arguments.name).await?;
+    let status = details.summary.status;
+    if arguments.json {
+        print::json(&details)?;
+    } else {
+        print::details(&details);
+    }
+    Ok(match status {
         JobStatus::Failed | JobStatus::Cancelled => ExitCode::FAILURE,
         _ => ExitCode::SUCCESS,
     })
 }
 
-async fn print(store: &PostgresStore, job: &Job, json: bool) -> Result<()> {
-    let tasks = store.tasks(job.id).await?;
-    if json {
-        let described = tasks.iter().map(|task| {
-            json!({
-                "volume": task.volume.to_string(),
-                "stage": task.position.as_str(),
-                "status": task.status.as_str(),
-                "attempts": task.attempts,
-                "interruptions": task.interruptions,
-                "worker": task.lease.as_ref().map(|lease| &lease.worker.0),
-                "error": task.last_error.as_ref().map(|error| &error.message),
-            })
-        });
-        let tasks: Vec<_> = described.collect();
-        println!(
-            "{:#}",
-            json!({"job": job.key.as_str(), "status": job.status.as_str(), "tasks": tasks})
-        );
-        return Ok(());
-    }
-    println!("job {}: {}", job.key, job.status.as_str());
-    for (state, count) in by_state(&tasks) {
-        println!("{count:>8}  {state}");
-    }
-    for task in tasks.iter().filter(|task| task.status == TaskStatus::Failed) {
-        let reason = task
-            .last_error
-            .as_ref()
-            .map_or("no reason recorded", |error| error.message.as_str());
-        println!("{}: {reason}", task.volume);
+/// Returns when the job has ended and holds no lease any more.
+async fn wait_for_end(store: &PostgresStore, name: &JobKey) -> Result<()> {
+    let mut changes = store.job_changes().await?;
+    while commands::find(store, name).await?.finished_at.is_none() {
+        changes.next().await?;
     }
     Ok(())
 }
 
-/// How many tasks are in each state, such as `ocr running`.
-fn by_state(tasks: &[Task]) -> BTreeMap<String, usize> {
-    let mut counts = BTreeMap::new();
-    for task in tasks {
-        let state = format!("{} {}", task.position.as_str(), task.status.as_str());
-        *counts.entry(state).or_default() += 1;
+async fn act(arguments: JobArgs, action: JobAction) -> Result<ExitCode> {
+    let database = open(&arguments.config).await?;
+    let after = commands::act(&database.store, &arguments.name, action).await?;
+    print::outcome(&after, arguments.json)
+}
+
+async fn cancel(arguments: CancelArgs) -> Result<ExitCode> {
+    let JobArgs { name, config, json } = arguments.job;
+    let database = open(&config).await?;
+    let mut after = commands::act(&database.store, &name, JobAction::Cancel).await?;
+    if arguments.wait {
+        wait_for_end(&database.store, &name).await?;
+        after = commands::summary(&database.store, &name).await?;
     }
-    counts
+    print::outcome(&after, json)
+}
+
+async fn priority(arguments: PriorityArgs) -> Result<ExitCode> {
+    let JobArgs { name, config, json } = arguments.job;
+    let database = open(&config).await?;
+    let pairs = [format!("priority={}", arguments.priority)];
+    let after = commands::adjust(&database.store, &name, &pairs).await?;
+    print::outcome(&after, json)
+}
+
+async fn limits(arguments: LimitsArgs) -> Result<ExitCode> {
+    let JobArgs { name, config, json } = arguments.job;
+    let database = open(&config).await?;
+    if !arguments.limits.is_empty() {
+        commands::adjust(&database.store, &name, &arguments.limits).await?;
+    }
+    let limits = commands::limits(&database.store, &name).await?;
+    if json {
+        return print::json(&limits);
+    }
+    for (key, value) in limits {
+        println!("{key} = {value}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn rerun(arguments: RerunArgs) -> Result<ExitCode> {
+    let database = open(&arguments.job.config).await?;
+    let store = &database.store;
+    let (name, rerun) = (&arguments.job.name, arguments.rerun());
+    let answer = match arguments.dry_run {
+        true => commands::rerun_plan(store, name, &rerun).await?,
+        false => commands::rerun(store, name, &rerun).await?,
+    };
+    if arguments.job.json {
+        print::json(&answer)?;
+    } else {
+        print::rerun(&answer, arguments.dry_run);
+    }
+    Ok(match answer.volumes.is_empty() {
+        true => ExitCode::FAILURE,
+        false => ExitCode::SUCCESS,
+    })
 }

@@ -28,6 +28,9 @@ pub async fn run(arguments: OcrArgs) -> Result<ExitCode> {
     let mut pairs: Vec<String> = arguments.config.clone();
     pairs.extend(arguments.workers.map(|workers| format!("workers={workers}")));
     pairs.extend(arguments.limit.map(|limit| format!("limit={limit}")));
+    if arguments.force {
+        pairs.push("force=true".to_owned());
+    }
     let config = loaded
         .config
         .job
@@ -51,7 +54,6 @@ pub async fn run(arguments: OcrArgs) -> Result<ExitCode> {
         device: arguments.device,
         config,
         pipeline,
-        force: arguments.force,
         bucket,
     };
     let session = Session::open(options, input).await?;

@@ -32,8 +32,6 @@ use crate::config::S3;
 use crate::export;
 use crate::networks::{self, cores};
 
-/// Tries that a volume may fail.
-const MAX_ATTEMPTS: i32 = 3;
 /// Volumes in work at once, per stage: one keeps a device busy while the next one is cut.
 const SLOTS: usize = 1;
 
@@ -46,7 +44,6 @@ pub struct SessionOptions {
     pub device: String,
     pub config: JobConfig,
     pub pipeline: Pipeline,
-    pub force: bool,
     /// Where artifacts go instead of the output folder: a bucket and its store.
     pub bucket: Option<(S3, Arc<dyn ArtifactStore>)>,
 }
@@ -120,7 +117,6 @@ impl Session {
             progress: progress.clone(),
             control_plane: Arc::new(orchestrator.clone()),
             heartbeat: Duration::from_secs(5),
-            force: self.options.force,
         })
         .await?;
         let shown = CancellationToken::new();
@@ -145,7 +141,6 @@ impl Session {
             operation: "ocr".to_owned(),
             pipeline: self.options.pipeline.clone(),
             config: self.options.config.clone(),
-            max_attempts: MAX_ATTEMPTS,
             volumes: self
                 .input
                 .volumes
@@ -165,7 +160,7 @@ impl Session {
             .filter(|task| wanted(task) && task.position != Position::Pending)
             .map(|task| {
                 let stage = job.pipeline.first().clone();
-                Change::new(Expected::of(task), Event::Rerun { stage })
+                Change::new(Expected::of(task), Event::Rerun { stage, force: false })
             })
             .collect();
         for outcome in store.commit(&reruns, now).await? {

@@ -21,7 +21,7 @@ use crate::cli::RoleArgs;
 use crate::config::{ConfigArgs, Loaded, Role};
 use crate::log;
 
-pub use services::database;
+pub use services::{Database, database};
 
 pub async fn run(arguments: RoleArgs) -> Result<ExitCode> {
     let (ready_fd, with_parent) = (arguments.ready_fd, arguments.with_parent);

@@ -30,7 +30,6 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
         progress: Arc::new(ProgressBoard::default()),
         control_plane: Arc::new(orchestrator.clone()),
         heartbeat: loaded.config.cluster.heartbeat,
-        force: false,
     })
     .await?;
     let roles = super::roles(loaded);

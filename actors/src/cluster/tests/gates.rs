@@ -160,7 +160,6 @@ async fn a_stage_gate_answers_whatever_it_is_sent() {
         progress: Arc::new(ProgressBoard::default()),
         control_plane: Arc::new(uplink.clone()),
         heartbeat: Duration::from_secs(5),
-        force: false,
     });
     let node = node.await.unwrap();
     let gate = remote_gate(scope, STAGES).await;

@@ -1,9 +1,9 @@
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
 
 use super::*;
-use crate::domain::{
-    Generation, JobConfig, JobKey, JobStatus, Lease, Pipeline, Position, TaskStatus, VolumeId,
-};
+use crate::domain::{JobConfig, JobKey, JobStatus, Lease, Pipeline, Position, TaskStatus, VolumeId};
 
 const STAGES: [&str; 3] = ["detect", "read", "reduce"];
 
@@ -33,23 +33,11 @@ fn job() -> Job {
 }
 
 fn task(id: i64, position: Position, status: TaskStatus) -> Task {
+    let volume = VolumeId::new("W1", format!("I{id}")).unwrap();
     Task {
-        id: TaskId(id),
-        job_id: JobId(1),
-        volume: VolumeId::new("W1", format!("I{id}")).unwrap(),
         position,
         status,
-        attempts: 0,
-        max_attempts: 3,
-        allowance: 3,
-        stage_attempts: 0,
-        generation: Generation(0),
-        interruptions: 0,
-        not_before: None,
-        lease: None,
-        last_error: None,
-        started_at: None,
-        done_at: None,
+        ..Task::fresh(TaskId(id), JobId(1), volume, 3)
     }
 }
 
@@ -83,6 +71,7 @@ fn held(worker: &str, leases: usize) -> Held {
     Held {
         worker: WorkerId(worker.to_owned()),
         job: JobId(1),
+        stage: stage("detect"),
         leases,
     }
 }
@@ -93,6 +82,7 @@ fn place_all(tasks: &[Task], held: &[Held], pools: &[Pool]) -> Vec<Placement> {
         now(),
         tasks.iter().map(|task| (task, &job)),
         FreeSlots::of(pools, held),
+        held,
     )
 }
 
@@ -196,6 +186,109 @@ fn a_task_waits_out_its_backoff() {
         place_all(std::slice::from_ref(&failed), &[], &pools),
         [placement(1, "read", "r")]
     );
+}
+
+/// A job of its own with `tasks` fresh tasks, whose ids begin at a thousand times the job's.
+fn job_of(id: i64, config: JobConfig, tasks: i64) -> (Job, Vec<Task>) {
+    let job = Job {
+        id: JobId(id),
+        config,
+        ..job()
+    };
+    let tasks = (0..tasks).map(|n| Task {
+        job_id: JobId(id),
+        ..fresh(id * 1000 + n)
+    });
+    (job, tasks.collect())
+}
+
+/// The tasks placed, in order.
+fn placed(jobs: &[(Job, Vec<Task>)], held: &[Held], pools: &[Pool]) -> Vec<i64> {
+    let tasks = jobs
+        .iter()
+        .flat_map(|(job, tasks)| tasks.iter().map(move |task| (task, job)));
+    let placements = place(now(), tasks, FreeSlots::of(pools, held), held);
+    placements.iter().map(|placement| placement.task.0).collect()
+}
+
+fn config(change: impl FnOnce(&mut JobConfig)) -> JobConfig {
+    let mut config = JobConfig::default();
+    change(&mut config);
+    config
+}
+
+#[test]
+fn a_job_of_higher_priority_goes_first() {
+    let jobs = [
+        job_of(1, JobConfig::default(), 3),
+        job_of(2, config(|config| config.priority = 5), 2),
+        job_of(3, config(|config| config.priority = -5), 2),
+    ];
+    assert_eq!(
+        placed(&jobs, &[], &[pool("d", "detect", 4)]),
+        [2000, 2001, 1000, 1001]
+    );
+}
+
+#[test]
+fn jobs_of_equal_priority_share() {
+    let jobs = [
+        job_of(1, JobConfig::default(), 5),
+        job_of(2, JobConfig::default(), 5),
+        job_of(3, JobConfig::default(), 1),
+    ];
+    let pools = [pool("d", "detect", 6)];
+    assert_eq!(placed(&jobs, &[], &pools), [1000, 2000, 3000, 1001, 2001, 1002]);
+    let ahead = [held("d", 2)];
+    assert_eq!(placed(&jobs, &ahead, &pools), [2000, 3000, 2001, 1000]);
+    let elsewhere = [Held {
+        stage: stage("read"),
+        ..held("r", 2)
+    }];
+    assert_eq!(
+        placed(&jobs, &elsewhere, &pools)[..2],
+        [1000, 2000],
+        "shares are per stage"
+    );
+}
+
+#[test]
+fn a_job_keeps_to_its_limits() {
+    let pools = [pool("d", "detect", 4), pool("r", "read", 4)];
+    let limited = |config| {
+        let (job, mut tasks) = job_of(1, config, 3);
+        let detected = (5..8).map(|id| done_with(id, "detect"));
+        tasks.extend(detected);
+        placed(&[(job, tasks)], &[], &pools)
+    };
+    let at_once = limited(config(|config| config.max_running = 4));
+    assert_eq!(at_once, [5, 6, 7, 1000], "nearest to the end first");
+    let per_stage = limited(config(|config| config.max_running_per_stage = 2));
+    assert_eq!(per_stage, [5, 6, 1000, 1001]);
+    let both = limited(config(|config| {
+        config.max_running = 3;
+        config.max_running_per_stage = 2;
+    }));
+    assert_eq!(both, [5, 6, 1000]);
+}
+
+#[test]
+fn a_lease_counts_against_the_limit_wherever_it_is_held() {
+    let jobs = [job_of(1, config(|config| config.max_running = 1), 2)];
+    let elsewhere = [held("a pool that left", 1)];
+    let pools = [pool("d", "detect", 4)];
+    assert_eq!(placed(&jobs, &elsewhere, &pools), [] as [i64; 0]);
+    assert_eq!(placed(&jobs, &[], &pools), [1000]);
+}
+
+#[test]
+fn a_job_at_its_limit_leaves_its_turn_to_others() {
+    let high = config(|config| {
+        config.priority = 9;
+        config.max_running = 1;
+    });
+    let jobs = [job_of(1, high, 5), job_of(2, JobConfig::default(), 5)];
+    assert_eq!(placed(&jobs, &[], &[pool("d", "detect", 3)]), [1000, 2000, 2001]);
 }
 
 fn any_task(id: i64) -> impl Strategy<Value = Task> {

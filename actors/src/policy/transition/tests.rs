@@ -19,24 +19,7 @@ fn at(seconds: i64) -> DateTime<Utc> {
 }
 
 fn fresh() -> Task {
-    Task {
-        id: TaskId(1),
-        job_id: JobId(1),
-        volume: VolumeId::new("W1", "I1").unwrap(),
-        position: Position::Pending,
-        status: TaskStatus::Pending,
-        attempts: 0,
-        max_attempts: 2,
-        allowance: 2,
-        stage_attempts: 0,
-        generation: Generation(0),
-        interruptions: 0,
-        not_before: None,
-        lease: None,
-        last_error: None,
-        started_at: None,
-        done_at: None,
-    }
+    Task::fresh(TaskId(1), JobId(1), VolumeId::new("W1", "I1").unwrap(), 2)
 }
 
 fn lease(name: &str) -> Event {
@@ -55,7 +38,10 @@ fn failure(category: ErrorCategory) -> Event {
 }
 
 fn rerun_of(name: &str) -> Event {
-    Event::Rerun { stage: stage(name) }
+    Event::Rerun {
+        stage: stage(name),
+        force: false,
+    }
 }
 
 fn quarantine() -> Event {
@@ -229,6 +215,40 @@ fn a_rerun_of_a_running_stage_fences_its_worker_off() {
 }
 
 #[test]
+fn a_forced_rerun_recomputes_to_the_last_stage() {
+    let forced = Event::Rerun {
+        stage: stage("reduce"),
+        force: true,
+    };
+    let mut events = vec![
+        lease("detect"),
+        Event::Succeeded,
+        lease("read"),
+        Event::Succeeded,
+        lease("reduce"),
+        Event::Succeeded,
+        forced,
+    ];
+    assert!(walk(RetryScope::Task, &events).unwrap().forced);
+    events.extend([lease("reduce"), Event::Interrupted, lease("reduce")]);
+    assert!(walk(RetryScope::Task, &events).unwrap().forced);
+    events.push(Event::Succeeded);
+    assert!(!walk(RetryScope::Task, &events).unwrap().forced);
+}
+
+#[test]
+fn a_cancelled_stage_is_charged_to_nobody_and_fenced_off() {
+    let before = walk(RetryScope::Task, &[lease("detect")]).unwrap();
+    let after = walk(RetryScope::Task, &[lease("detect"), Event::Cancelled]).unwrap();
+    assert_eq!(
+        (after.attempts, after.interruptions, after.status),
+        (0, 0, TaskStatus::Pending)
+    );
+    assert_eq!((after.fence(), &after.position), (None, &before.position));
+    assert!(after.generation > before.generation);
+}
+
+#[test]
 fn a_rerun_cannot_skip_a_stage() {
     assert!(walk(RetryScope::Task, &[rerun_of("read")]).is_err());
     assert!(walk(RetryScope::Task, &[lease("detect"), rerun_of("read")]).is_err());
@@ -258,6 +278,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         1 => Just(failure(ErrorCategory::Input)),
         2 => Just(Event::Interrupted),
         2 => Just(Event::Released),
+        1 => Just(Event::Cancelled),
         1 => Just(quarantine()),
         2 => stages().prop_map(rerun_of),
     ]
@@ -357,6 +378,7 @@ fn table() -> String {
             failure(ErrorCategory::Network),
             Event::Interrupted,
             Event::Released,
+            Event::Cancelled,
             quarantine(),
             rerun_of("detect"),
         ];

@@ -1,7 +1,8 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::domain::{JobId, JobStatus, TaskId};
+use crate::domain::{JobId, TaskId};
+use crate::policy::job_action::JobAction;
 use crate::policy::placement::Held;
 use crate::state::{Heartbeat, Leases};
 
@@ -14,6 +15,7 @@ pub(super) async fn suite(make: &impl AsyncFn() -> Store) {
     every_job_gets_its_share_of_the_room(make().await).await;
     leases_are_counted_by_worker_until_they_run_out(make().await).await;
     leases_of_a_paused_job_count(make().await).await;
+    leases_of_a_cancelled_job_are_unwanted(make().await).await;
     a_worker_is_known_by_its_leases(make().await).await;
 }
 
@@ -34,6 +36,7 @@ fn held(worker: &str, job: &Job, leases: usize) -> Held {
     Held {
         worker: WorkerId(worker.to_owned()),
         job: job.id,
+        stage: stage("detect"),
         leases,
     }
 }
@@ -76,15 +79,12 @@ async fn only_running_jobs_have_ready_tasks(store: Store) {
         ready(&store, &[("detect", 9)]).await,
         ids(&[&tasks[0], &tasks[1]])
     );
-    for status in [JobStatus::Paused, JobStatus::Cancelled, JobStatus::Created] {
-        store.set_job_status(job.id, status, at(5)).await.unwrap();
-        assert_eq!(ready(&store, &[("detect", 9)]).await, []);
-    }
-    store
-        .set_job_status(job.id, JobStatus::Running, at(6))
-        .await
-        .unwrap();
+    store.act_on_job(job.id, JobAction::Pause).await.unwrap();
+    assert_eq!(ready(&store, &[("detect", 9)]).await, []);
+    store.act_on_job(job.id, JobAction::Resume).await.unwrap();
     assert_eq!(ready(&store, &[("detect", 9)]).await.len(), 2);
+    store.act_on_job(job.id, JobAction::Cancel).await.unwrap();
+    assert_eq!(ready(&store, &[("detect", 9)]).await, []);
 }
 
 async fn finished_tasks_are_not_ready(store: Store) {
@@ -135,7 +135,7 @@ async fn leases_are_counted_by_worker_until_they_run_out(store: Store) {
         store.leases(at(59)).await.unwrap(),
         Leases {
             held: both.to_vec(),
-            expired: vec![]
+            ..Leases::default()
         }
     );
 
@@ -157,12 +157,24 @@ async fn leases_are_counted_by_worker_until_they_run_out(store: Store) {
 async fn leases_of_a_paused_job_count(store: Store) {
     let (job, tasks) = job_with(&store, &["I1"]).await;
     let running = applied(&store, lease(&tasks[0], &job, "w")).await;
-    store
-        .set_job_status(job.id, JobStatus::Paused, at(5))
-        .await
-        .unwrap();
+    store.act_on_job(job.id, JobAction::Pause).await.unwrap();
     assert_eq!(store.leases(at(6)).await.unwrap().held, [held("w", &job, 1)]);
     assert_eq!(store.leases(at(60)).await.unwrap().expired, [running]);
+}
+
+async fn leases_of_a_cancelled_job_are_unwanted(store: Store) {
+    let (job, tasks) = job_with(&store, &["I1", "I2", "I3"]).await;
+    let first = applied(&store, lease(&tasks[0], &job, "w")).await;
+    let second = applied(&store, lease(&tasks[1], &job, "w")).await;
+    store.act_on_job(job.id, JobAction::Cancel).await.unwrap();
+    let leases = store.leases(at(6)).await.unwrap();
+    assert_eq!(leases.held, [held("w", &job, 2)], "the worker has yet to stop");
+    assert_eq!(leases.unwanted, [first.clone(), second.clone()]);
+
+    applied(&store, change(&first, Event::Cancelled)).await;
+    let late = store.leases(at(60)).await.unwrap();
+    assert_eq!((late.held, late.expired), (vec![], vec![]));
+    assert_eq!(late.unwanted, [second]);
 }
 
 async fn a_worker_is_known_by_its_leases(store: Store) {

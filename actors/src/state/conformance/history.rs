@@ -1,7 +1,8 @@
 use serde_json::json;
 
 use super::*;
-use crate::domain::{JobStatus, StageRunStatus, VolumeResults};
+use crate::domain::{StageRunStatus, VolumeResults};
+use crate::policy::job_action::JobAction;
 
 pub(super) async fn suite(make: &impl AsyncFn() -> Store) {
     every_lease_has_its_row(make().await).await;
@@ -22,16 +23,7 @@ async fn every_lease_has_its_row(store: Store) {
     };
     let detected = applied(&store, success).await;
     let reading = applied(&store, lease(&detected, &job, "fourth")).await;
-    applied(
-        &store,
-        change(
-            &reading,
-            Event::Rerun {
-                stage: stage("detect"),
-            },
-        ),
-    )
-    .await;
+    applied(&store, change(&reading, rerun_from("detect"))).await;
 
     let runs = store.stage_runs(tasks[0].id).await.unwrap();
     let statuses: Vec<_> = runs.iter().map(|run| run.status).collect();
@@ -102,7 +94,7 @@ async fn results_come_with_the_success(store: Store) {
         Some(results.clone())
     );
 
-    let again = applied(&store, change(&done, Event::Rerun { stage: stage("read") })).await;
+    let again = applied(&store, change(&done, rerun_from("read"))).await;
     let reading = applied(&store, lease(&again, &job, "w")).await;
     let better = VolumeResults {
         nb_errors: 0,
@@ -130,14 +122,8 @@ async fn tasks_are_counted_where_they_stand(store: Store) {
     let (job, tasks) = job_with(&store, &["I1", "I2", "I3"]).await;
     applied(&store, lease(&tasks[0], &job, "w")).await;
     assert_eq!(counted().await, ["detect running 1", "pending pending 2"]);
-    store
-        .set_job_status(job.id, JobStatus::Paused, at(2))
-        .await
-        .unwrap();
+    store.act_on_job(job.id, JobAction::Pause).await.unwrap();
     assert_eq!(counted().await.len(), 2, "a paused job is not over");
-    store
-        .set_job_status(job.id, JobStatus::Cancelled, at(3))
-        .await
-        .unwrap();
+    store.act_on_job(job.id, JobAction::Cancel).await.unwrap();
     assert_eq!(counted().await, Vec::<String>::new());
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::domain::{JobId, JobStatus, RetryScope, TaskStatus};
+use crate::policy::job_action::JobAction;
 use crate::state::StateError;
 
 pub(super) async fn suite(make: &impl AsyncFn() -> Store) {
@@ -12,7 +13,6 @@ pub(super) async fn suite(make: &impl AsyncFn() -> Store) {
     a_job_completes_when_all_tasks_are_done(make().await).await;
     a_stage_border_is_not_an_end(make().await).await;
     retry_scope_decides_what_is_terminal(make().await).await;
-    a_status_can_be_set_twice(make().await).await;
 }
 
 async fn a_job_reads_back(store: Store) {
@@ -85,10 +85,7 @@ async fn volumes_are_added_once(store: Store) {
 async fn a_paused_job_hands_out_no_lease(store: Store) {
     let (job, tasks) = job_with(&store, &["I1", "I2"]).await;
     let running = applied(&store, lease(&tasks[0], &job, "w")).await;
-    store
-        .set_job_status(job.id, JobStatus::Paused, at(5))
-        .await
-        .unwrap();
+    store.act_on_job(job.id, JobAction::Pause).await.unwrap();
     let refused = store.commit(&[lease(&tasks[1], &job, "w")], at(6)).await.unwrap();
     assert!(matches!(refused[..], [Outcome::Illegal(_)]));
     assert_eq!(current(&store, &tasks[1]).await, tasks[1]);
@@ -140,29 +137,4 @@ async fn retry_scope_decides_what_is_terminal(store: Store) {
         let settled = store.settle_jobs(at(9)).await.unwrap();
         assert_eq!(settled.iter().any(|settled| settled.id == job.id), is_terminal);
     }
-}
-
-async fn a_status_can_be_set_twice(store: Store) {
-    let (job, _) = job_with(&store, &["I1"]).await;
-    for seconds in [5, 6] {
-        store
-            .set_job_status(job.id, JobStatus::Cancelled, at(seconds))
-            .await
-            .unwrap();
-        let job = store.job_by_id(job.id).await.unwrap().unwrap();
-        assert_eq!((job.status, job.finished_at), (JobStatus::Cancelled, Some(at(5))));
-    }
-    store
-        .set_job_status(job.id, JobStatus::Running, at(7))
-        .await
-        .unwrap();
-    let reopened = store.job_by_id(job.id).await.unwrap().unwrap();
-    assert_eq!(
-        (reopened.status, reopened.finished_at),
-        (JobStatus::Running, None)
-    );
-    assert!(matches!(
-        store.set_job_status(JobId(4711), JobStatus::Paused, at(8)).await,
-        Err(StateError::NoSuchJob(_))
-    ));
 }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::domain::{Attempt, Generation, Position, TaskId, TaskStatus};
-use crate::state::Heartbeat;
+use crate::state::{Heartbeat, Standing};
 
 pub(super) async fn suite(make: &impl AsyncFn() -> Store) {
     one_of_many_claimers_wins(make().await).await;
@@ -94,9 +94,7 @@ async fn every_change_can_be_repeated(store: Store) {
         Some(Event::Interrupted),
         None,
         Some(Event::Succeeded),
-        Some(Event::Rerun {
-            stage: stage("detect"),
-        }),
+        Some(rerun_from("detect")),
         None,
         Some(Event::Interrupted),
         Some(Event::Quarantined { error }),
@@ -173,12 +171,18 @@ async fn heartbeats_move_the_deadline_of_live_leases_only(store: Store) {
         until: at(seconds),
     };
     let beats = [beat(&lost, 300), beat(&live, 200), beat(&live, 120)];
-    assert_eq!(store.renew_leases(&beats).await.unwrap(), [false, true, true]);
+    assert_eq!(
+        store.renew_leases(&beats).await.unwrap(),
+        [Standing::Lost, Standing::Held, Standing::Held]
+    );
     let deadline = |task: &Task| task.lease.as_ref().map(|lease| lease.until);
     assert_eq!(deadline(&current(&store, &live).await), Some(at(200)));
     assert_eq!(current(&store, &lost).await, taken_away);
 
-    assert_eq!(store.renew_leases(&[beat(&live, 100)]).await.unwrap(), [true]);
+    assert_eq!(
+        store.renew_leases(&[beat(&live, 100)]).await.unwrap(),
+        [Standing::Held]
+    );
     assert_eq!(
         deadline(&current(&store, &live).await),
         Some(at(200)),
@@ -190,9 +194,9 @@ async fn heartbeats_move_the_deadline_of_live_leases_only(store: Store) {
             .renew_leases(&[beat(&lost, 400), beat(&again, 400)])
             .await
             .unwrap(),
-        [false, true]
+        [Standing::Lost, Standing::Held]
     );
-    assert_eq!(store.renew_leases(&[]).await.unwrap(), Vec::<bool>::new());
+    assert_eq!(store.renew_leases(&[]).await.unwrap(), []);
 }
 
 async fn an_interrupted_worker_is_fenced_off(store: Store) {
@@ -211,22 +215,13 @@ async fn a_rerun_fences_the_running_worker_off(store: Store) {
     let (job, tasks) = job_with(&store, &["I1"]).await;
     let detected = run_stage(&store, &job, &tasks[0], Event::Succeeded).await;
     let reading = applied(&store, lease(&detected, &job, "w")).await;
-    let rewound = applied(
-        &store,
-        change(
-            &reading,
-            Event::Rerun {
-                stage: stage("detect"),
-            },
-        ),
-    )
-    .await;
+    let rewound = applied(&store, change(&reading, rerun_from("detect"))).await;
     assert_eq!(rewound.position, Position::Pending);
     fenced(&store, change(&reading, Event::Succeeded)).await;
     let detected = run_stage(&store, &job, &rewound, Event::Succeeded).await;
     let done = run_stage(&store, &job, &detected, Event::Succeeded).await;
     assert_eq!(done.position, Position::Done);
-    let again = applied(&store, change(&done, Event::Rerun { stage: stage("read") })).await;
+    let again = applied(&store, change(&done, rerun_from("read"))).await;
     assert_eq!(
         (again.position, again.status),
         (Position::At(stage("detect")), TaskStatus::Done)

@@ -7,6 +7,7 @@
 )]
 
 mod backlog;
+mod control;
 mod history;
 mod jobs;
 mod leases;
@@ -26,6 +27,7 @@ type Store = Arc<dyn StateStore>;
 /// Runs every case, each on a fresh store from `make`; panics at the first breach.
 pub async fn suite(make: impl AsyncFn() -> Arc<dyn StateStore>) {
     jobs::suite(&make).await;
+    control::suite(&make).await;
     leases::suite(&make).await;
     backlog::suite(&make).await;
     history::suite(&make).await;
@@ -51,8 +53,10 @@ fn new_job(key: &str, names: &[&str]) -> NewJob {
         key: Some(JobKey::new(key).unwrap()),
         operation: "ocr".to_owned(),
         pipeline: Pipeline::new(vec![stage("detect"), stage("read")]).unwrap(),
-        config: JobConfig::default(),
-        max_attempts: 2,
+        config: JobConfig {
+            max_attempts: 2,
+            ..JobConfig::default()
+        },
         volumes: volumes(names),
     }
 }
@@ -91,6 +95,13 @@ fn failure(category: ErrorCategory) -> Event {
     Event::Failed {
         error: StageError::new("detect", category, "went wrong").at_item("p0001"),
         not_before: Some(at(30)),
+    }
+}
+
+fn rerun_from(name: &str) -> Event {
+    Event::Rerun {
+        stage: stage(name),
+        force: false,
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use chrono::{DateTime, Utc};
 
-use crate::domain::{JobId, Position, Task, TaskId, TaskStatus, WorkerId};
+use crate::domain::{JobId, Position, StageName, Task, TaskId, TaskStatus, WorkerId};
 use crate::policy::placement::Held;
 
 type Place = (Position, TaskStatus);
@@ -20,6 +20,7 @@ pub(super) struct Index {
 struct LeaseEntry {
     task: TaskId,
     job: JobId,
+    stage: StageName,
     until: DateTime<Utc>,
 }
 
@@ -33,10 +34,11 @@ impl Index {
             let places = self.open.entry(after.job_id).or_default();
             places.entry(place).or_default().insert(after.id);
         }
-        if let Some(lease) = &after.lease {
+        if let (Some(lease), Position::At(stage)) = (&after.lease, &after.position) {
             let entry = LeaseEntry {
                 task: after.id,
                 job: after.job_id,
+                stage: stage.clone(),
                 until: lease.until,
             };
             self.leases.entry(lease.worker.clone()).or_default().push(entry);
@@ -89,6 +91,15 @@ impl Index {
         entries.map(|entry| entry.task).collect()
     }
 
+    /// Tasks of the job that are leased, in task order.
+    pub(super) fn leased(&self, job: JobId) -> Vec<TaskId> {
+        let places = self.open.get(&job).into_iter().flatten();
+        let running = places.filter(|((_, status), _)| *status == TaskStatus::Running);
+        let mut ids: Vec<TaskId> = running.flat_map(|(_, tasks)| tasks).copied().collect();
+        ids.sort_unstable();
+        ids
+    }
+
     /// Leases in force at `now`, and the tasks whose lease has run out.
     pub(super) fn leases(&self, now: DateTime<Utc>) -> (Vec<Held>, Vec<TaskId>) {
         let (mut held, mut expired) = (Vec::with_capacity(self.leases.len()), Vec::new());
@@ -101,12 +112,13 @@ impl Index {
                 }
                 match held[first..]
                     .iter_mut()
-                    .find(|held: &&mut Held| held.job == entry.job)
+                    .find(|held: &&mut Held| held.job == entry.job && held.stage == entry.stage)
                 {
                     Some(held) => held.leases += 1,
                     None => held.push(Held {
                         worker: worker.clone(),
                         job: entry.job,
+                        stage: entry.stage.clone(),
                         leases: 1,
                     }),
                 }

@@ -2,25 +2,26 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use sqlx::Row;
 use sqlx::postgres::PgPool;
+use sqlx::{FromRow, Row};
 
-use super::rows::{JobRow, TaskRow, job_columns, task_columns};
+use super::rows::{JobRow, TaskRow, job_columns, stage_name, task_columns};
 use crate::domain::{Job, JobId, Position, StageName, Task, TaskStatus, WorkerId};
 use crate::policy::placement::Held;
 use crate::state::backlog::waiting_for;
 use crate::state::{Leases, Ready, StateError};
 
 /// These two and [`LEASED_TO`] go by the partial index `tasks_leased`.
-pub(super) const HELD: &str = "select t.worker_id, t.job_id, count(*) as leases from tasks t \
-     where t.status = 'running' and t.lease_until > $1 group by t.worker_id, t.job_id \
+pub(super) const HELD: &str = "select t.worker_id, t.job_id, t.current_stage, count(*) as leases from tasks t \
+     where t.status = 'running' and t.lease_until > $1 group by t.worker_id, t.job_id, t.current_stage \
      order by t.worker_id, t.job_id";
 
-pub(super) const EXPIRED: &str = concat!(
+pub(super) const TO_END: &str = concat!(
     "select ",
     task_columns!(),
-    " from tasks t join volumes v on v.id = t.volume_id \
-     where t.status = 'running' and t.lease_until <= $1 order by t.id"
+    ", j.status = 'cancelled' as unwanted \
+     from tasks t join volumes v on v.id = t.volume_id join jobs j on j.id = t.job_id \
+     where t.status = 'running' and (t.lease_until <= $1 or j.status = 'cancelled') order by t.id"
 );
 
 const LEASED_TO: &str = concat!(
@@ -59,15 +60,23 @@ pub(super) async fn leases(pool: &PgPool, now: DateTime<Utc>) -> Result<Leases, 
             Ok(Held {
                 worker: WorkerId(row.try_get("worker_id")?),
                 job: JobId(row.try_get("job_id")?),
+                stage: stage_name(row, "current_stage")?,
                 leases: usize::try_from(row.try_get::<i64, _>("leases")?).unwrap_or(0),
             })
         })
         .collect();
-    let expired: Vec<TaskRow> = sqlx::query_as(EXPIRED).bind(now).fetch_all(pool).await?;
-    Ok(Leases {
+    let mut leases = Leases {
         held: held?,
-        expired: expired.into_iter().map(|row| row.0).collect(),
-    })
+        ..Leases::default()
+    };
+    for row in sqlx::query(TO_END).bind(now).fetch_all(pool).await? {
+        let TaskRow(task) = TaskRow::from_row(&row)?;
+        match row.try_get("unwanted")? {
+            true => leases.unwanted.push(task),
+            false => leases.expired.push(task),
+        }
+    }
+    Ok(leases)
 }
 
 pub(super) async fn leased_to(pool: &PgPool, worker: &WorkerId) -> Result<Vec<Task>, StateError> {
@@ -92,7 +101,7 @@ pub(super) async fn ready_tasks(
     let jobs: Vec<JobRow> = sqlx::query_as(concat!(
         "select ",
         job_columns!(),
-        " from jobs j where j.status = 'running'"
+        " from jobs j where j.status = 'running' and j.finished_at is null"
     ))
     .fetch_all(pool)
     .await?;

@@ -32,7 +32,7 @@ impl Batch {
     }
 }
 
-/// One transaction: lock the rows, decide in Rust, write everything in three statements.
+/// All changes in one transaction.
 pub(super) async fn commit(
     pool: &PgPool,
     epoch: Option<Epoch>,
@@ -43,8 +43,19 @@ pub(super) async fn commit(
         return Ok(Vec::new());
     }
     let mut transaction = leadership::begin(pool, epoch).await?;
-    let mut tasks = lock_tasks(&mut transaction, changes).await?;
-    let jobs = jobs_of(&mut transaction, tasks.values()).await?;
+    let outcomes = apply_all(&mut transaction, changes, now).await?;
+    transaction.commit().await?;
+    Ok(outcomes)
+}
+
+/// Locks the rows, decides in Rust, writes everything in three statements.
+pub(super) async fn apply_all(
+    connection: &mut PgConnection,
+    changes: &[Change],
+    now: DateTime<Utc>,
+) -> Result<Vec<Outcome>, StateError> {
+    let mut tasks = lock_tasks(connection, changes).await?;
+    let jobs = jobs_of(connection, tasks.values()).await?;
 
     let mut batch = Batch::default();
     let mut outcomes = Vec::with_capacity(changes.len());
@@ -77,11 +88,10 @@ pub(super) async fn commit(
     }
 
     if !batch.moved.is_empty() {
-        write_tasks(&mut transaction, &batch.moved).await?;
-        write_stage_runs(&mut transaction, &batch.runs).await?;
-        write_results(&mut transaction, &batch.results).await?;
+        write_tasks(connection, &batch.moved).await?;
+        write_stage_runs(connection, &batch.runs).await?;
+        write_results(connection, &batch.results).await?;
     }
-    transaction.commit().await?;
     Ok(outcomes)
 }
 
@@ -102,7 +112,7 @@ async fn lock_tasks(
 }
 
 /// The jobs are not locked: what a transition needs of them never changes but for the status, and a pause that comes
-/// while a lease is being written may as well have come after it.
+/// while a lease is being written may as well have come after it. What a cancellation misses so, the next pass finds.
 async fn jobs_of(
     connection: &mut PgConnection,
     tasks: impl Iterator<Item = &Task>,
@@ -145,16 +155,17 @@ async fn write_tasks(
              max_attempts = n.max_attempts, stage_attempts = n.stage_attempts, generation = n.generation,
              interruptions = n.interruptions, terminal = n.terminal, not_before = n.not_before,
              worker_id = n.worker_id, lease_until = n.lease_until, last_error = n.last_error,
-             started_at = n.started_at, done_at = n.done_at
+             started_at = n.started_at, done_at = n.done_at, forced = n.forced
          from unnest(
              $1::bigint[], $2::text[], $3::text[], $4::int[], $5::bigint[],
              $6::text[], $7::text[], $8::int[], $9::int[], $10::int[], $11::bigint[], $12::int[], $13::bool[],
              $14::timestamptz[], $15::text[], $16::timestamptz[], $17::jsonb[], $18::timestamptz[],
-             $19::timestamptz[]
+             $19::timestamptz[], $20::bool[]
          ) as n (
              id, was_stage, was_status, was_attempts, was_generation,
              current_stage, status, attempts, max_attempts, stage_attempts, generation, interruptions, terminal,
-             not_before, worker_id, lease_until, last_error, started_at, done_at
+             not_before, worker_id, lease_until, last_error, started_at, done_at,
+             forced
          )
          where t.id = n.id and t.current_stage = n.was_stage and t.status = n.was_status::task_status
              and t.attempts = n.was_attempts and t.generation = n.was_generation",
@@ -180,6 +191,7 @@ async fn write_tasks(
     .bind(column(moved, |_, after| after.last_error.as_ref().map(storable)))
     .bind(column(moved, |_, after| after.started_at))
     .bind(column(moved, |_, after| after.done_at))
+    .bind(column(moved, |_, after| after.forced))
     .execute(connection)
     .await?
     .rows_affected();

@@ -4,9 +4,24 @@ use chrono::{DateTime, Utc};
 use sqlx::postgres::{PgConnection, PgPool};
 use sqlx::types::Json;
 
-use super::rows::{JobRow, job_columns};
-use crate::domain::{Job, JobId, JobKey, JobStatus, NewJob, VolumeId};
-use crate::state::StateError;
+use super::commit;
+use super::rows::{JobRow, TaskRow, job_columns, task_columns};
+use crate::domain::{Adjustment, Job, JobId, JobKey, JobStatus, NewJob, Task, VolumeId};
+use crate::policy::job_action::{self, JobAction};
+use crate::policy::rerun::Rerun;
+use crate::state::change::rerun_changes;
+use crate::state::{Outcome, Rewound, StateError};
+
+/// Whether nothing of the job `j` is left to do, or to be taken back, and nobody has said so yet.
+macro_rules! is_settled {
+    () => {
+        "j.finished_at is null and not exists (
+             select from tasks t
+             where t.job_id = j.id and t.current_stage <> 'done' and not t.terminal
+                 and (j.status = 'running' or t.status = 'running')
+         ) and j.status in ('running', 'cancelled')"
+    };
+}
 
 /// Rows per statement; larger batches were no faster.
 const BATCH: usize = 10_000;
@@ -33,25 +48,34 @@ pub(super) async fn create(pool: &PgPool, new: &NewJob, now: DateTime<Utc>) -> R
 pub(super) async fn reopen(pool: &PgPool, new: &NewJob) -> Result<Job, StateError> {
     let stages: Vec<&str> = new.pipeline.stages().iter().map(|stage| stage.as_str()).collect();
     let mut transaction = pool.begin().await?;
-    let job: Option<JobRow> = sqlx::query_as(concat!(
-        "update jobs j
-         set operation = $2, pipeline = $3, config = $4, max_attempts = $5, status = 'running', finished_at = null
-         where j.job_key = $1
-         returning ",
-        job_columns!()
+    let known: Option<JobRow> = sqlx::query_as(concat!(
+        "select ",
+        job_columns!(),
+        " from jobs j where j.job_key = $1 for no key update"
     ))
     .bind(new.key.as_ref().map(JobKey::as_str))
-    .bind(&new.operation)
-    .bind(stages)
-    .bind(Json(&new.config))
-    .bind(new.max_attempts)
     .fetch_optional(&mut *transaction)
     .await?;
     let unknown = || StateError::NoSuchJob(new.key.as_ref().map(ToString::to_string).unwrap_or_default());
-    let job = job.ok_or_else(unknown)?.0;
-    insert_tasks(&mut transaction, job.id.0, &new.volumes).await?;
+    let known = known.ok_or_else(unknown)?.0;
+    let status = job_action::after(known.status, JobAction::Reopen)?;
+    let job: JobRow = sqlx::query_as(concat!(
+        "update jobs j
+         set operation = $2, pipeline = $3, config = $4, status = $5::job_status, finished_at = null
+         where j.id = $1
+         returning ",
+        job_columns!()
+    ))
+    .bind(known.id.0)
+    .bind(&new.operation)
+    .bind(stages)
+    .bind(Json(&new.config))
+    .bind(status.as_str())
+    .fetch_one(&mut *transaction)
+    .await?;
+    insert_tasks(&mut transaction, known.id.0, &new.volumes).await?;
     transaction.commit().await?;
-    Ok(job)
+    Ok(job.0)
 }
 
 /// The id of the job, or `None` if its key is taken.
@@ -62,8 +86,8 @@ async fn insert(
 ) -> Result<Option<i64>, StateError> {
     let stages: Vec<&str> = new.pipeline.stages().iter().map(|stage| stage.as_str()).collect();
     let id = sqlx::query_scalar(
-        "insert into jobs (id, job_key, operation, pipeline, config, max_attempts, status, created_at)
-         select id, coalesce($1, 'J' || id), $2, $3, $4, $5, 'running', $6
+        "insert into jobs (id, job_key, operation, pipeline, config, status, created_at)
+         select id, coalesce($1, 'J' || id), $2, $3, $4, 'running', $5
          from (select nextval(pg_get_serial_sequence('jobs', 'id')) as id offset 0) as next
          on conflict (job_key) do nothing
          returning id",
@@ -72,7 +96,6 @@ async fn insert(
     .bind(&new.operation)
     .bind(stages)
     .bind(Json(&new.config))
-    .bind(new.max_attempts)
     .bind(now)
     .fetch_optional(connection)
     .await?;
@@ -145,57 +168,132 @@ pub(super) async fn by_id(pool: &PgPool, id: JobId) -> Result<Option<Job>, State
     Ok(row.map(|row| row.0))
 }
 
+pub(super) async fn all(pool: &PgPool) -> Result<Vec<Job>, StateError> {
+    let rows: Vec<JobRow> = sqlx::query_as(concat!("select ", job_columns!(), " from jobs j order by j.id"))
+        .fetch_all(pool)
+        .await?;
+    Ok(rows.into_iter().map(|row| row.0).collect())
+}
+
 /// Locks the job, so that it is not settled between the look at its tasks and their growth.
 pub(super) async fn add_volumes(pool: &PgPool, id: JobId, volumes: &[VolumeId]) -> Result<u64, StateError> {
     let mut transaction = pool.begin().await?;
-    let known: Option<i64> = sqlx::query_scalar("select id from jobs where id = $1 for no key update")
-        .bind(id.0)
-        .fetch_optional(&mut *transaction)
-        .await?;
-    if known.is_none() {
-        return Err(StateError::NoSuchJob(id.to_string()));
-    }
+    lock(&mut transaction, id).await?;
     let added = insert_tasks(&mut transaction, id.0, volumes).await?;
     transaction.commit().await?;
     Ok(added)
 }
 
+/// The job, which nobody else changes until the end of the transaction.
+pub(super) async fn lock(connection: &mut PgConnection, id: JobId) -> Result<Job, StateError> {
+    let row: Option<JobRow> = sqlx::query_as(concat!(
+        "select ",
+        job_columns!(),
+        " from jobs j where j.id = $1 for no key update"
+    ))
+    .bind(id.0)
+    .fetch_optional(connection)
+    .await?;
+    Ok(row.ok_or_else(|| StateError::NoSuchJob(id.to_string()))?.0)
+}
+
+pub(super) async fn act(pool: &PgPool, id: JobId, action: JobAction) -> Result<Job, StateError> {
+    let mut transaction = pool.begin().await?;
+    let job = lock(&mut transaction, id).await?;
+    let status = job_action::after(job.status, action)?;
+    let job = set_status(&mut transaction, job, status).await?;
+    transaction.commit().await?;
+    Ok(job)
+}
+
+/// Writes the status also where it is the same, as the orchestrator then looks at the job's tasks again.
 pub(super) async fn set_status(
+    connection: &mut PgConnection,
+    job: Job,
+    status: JobStatus,
+) -> Result<Job, StateError> {
+    let finished_at = job.finished_at.filter(|_| job.status == status);
+    sqlx::query("update jobs set status = $2::job_status, finished_at = $3 where id = $1")
+        .bind(job.id.0)
+        .bind(status.as_str())
+        .bind(finished_at)
+        .execute(connection)
+        .await?;
+    Ok(Job {
+        status,
+        finished_at,
+        ..job
+    })
+}
+
+/// The rule for the tries of a task is that of [`tries`](crate::state::change::tries).
+pub(super) async fn adjust(pool: &PgPool, id: JobId, adjustment: &Adjustment) -> Result<Job, StateError> {
+    let mut transaction = pool.begin().await?;
+    let before = lock(&mut transaction, id).await?;
+    let config = adjustment.apply(before.config.clone())?;
+    sqlx::query("update jobs set config = $2 where id = $1")
+        .bind(id.0)
+        .bind(Json(&config))
+        .execute(&mut *transaction)
+        .await?;
+    if config.max_attempts != before.config.max_attempts {
+        sqlx::query(
+            "with held as materialized (
+                 select id from tasks where job_id = $1 and not terminal order by id for update
+             )
+             update tasks t
+             set max_attempts = greatest(t.max_attempts - t.allowance + $2, t.attempts + 1),
+                 allowance = greatest($2, t.stage_attempts + 1)
+             from held
+             where t.id = held.id",
+        )
+        .bind(id.0)
+        .bind(config.max_attempts)
+        .execute(&mut *transaction)
+        .await?;
+    }
+    transaction.commit().await?;
+    Ok(Job { config, ..before })
+}
+
+/// Locks the job before its tasks, so that it is not settled meanwhile.
+pub(super) async fn rerun(
     pool: &PgPool,
     id: JobId,
-    status: JobStatus,
+    rerun: &Rerun,
     now: DateTime<Utc>,
-) -> Result<(), StateError> {
-    let touched = sqlx::query(
-        "update jobs
-         set status = $2::job_status, finished_at = case when status::text = $2 then finished_at else $3 end
-         where id = $1",
-    )
+) -> Result<Rewound, StateError> {
+    let mut transaction = pool.begin().await?;
+    let job = lock(&mut transaction, id).await?;
+    let status = job_action::after(job.status, JobAction::Rerun)?;
+    let rows: Vec<TaskRow> = sqlx::query_as(concat!(
+        "select ",
+        task_columns!(),
+        " from tasks t join volumes v on v.id = t.volume_id where t.job_id = $1 order by t.id for update of t"
+    ))
     .bind(id.0)
-    .bind(status.as_str())
-    .bind(status.is_final().then_some(now))
-    .execute(pool)
-    .await?
-    .rows_affected();
-    if touched == 0 {
-        return Err(StateError::NoSuchJob(id.to_string()));
+    .fetch_all(&mut *transaction)
+    .await?;
+    let tasks: Vec<Task> = rows.into_iter().map(|row| row.0).collect();
+    let (changes, not_reached) = rerun_changes(&job, rerun, &tasks);
+    let outcomes = commit::apply_all(&mut transaction, &changes, now).await?;
+    let tasks: Vec<Task> = outcomes.into_iter().filter_map(Outcome::applied).collect();
+    if !tasks.is_empty() {
+        set_status(&mut transaction, job, status).await?;
     }
-    Ok(())
+    transaction.commit().await?;
+    Ok(Rewound { tasks, not_reached })
 }
 
 /// In two statements: the second looks at the tasks again once the jobs are locked, as tasks may have been added while
 /// the first waited.
 pub(super) async fn settle(pool: &PgPool, now: DateTime<Utc>) -> Result<Vec<Job>, StateError> {
     let mut transaction = pool.begin().await?;
-    let candidates: Vec<i64> = sqlx::query_scalar(
-        "select j.id
-         from jobs j
-         where j.status = 'running' and not exists (
-             select from tasks t where t.job_id = j.id and t.current_stage <> 'done' and not t.terminal
-         )
-         order by j.id
-         for no key update",
-    )
+    let candidates: Vec<i64> = sqlx::query_scalar(concat!(
+        "select j.id from jobs j where ",
+        is_settled!(),
+        " order by j.id for no key update"
+    ))
     .fetch_all(&mut *transaction)
     .await?;
     if candidates.is_empty() {
@@ -204,13 +302,13 @@ pub(super) async fn settle(pool: &PgPool, now: DateTime<Utc>) -> Result<Vec<Job>
     let mut settled: Vec<JobRow> = sqlx::query_as(concat!(
         "update jobs j
          set finished_at = $2, status = case
-             when exists (select from tasks t where t.job_id = j.id and t.terminal) then 'failed'::job_status
+             when j.status = 'cancelled' then j.status
+             when exists (select from tasks t where t.job_id = j.id and t.terminal) then 'failed'
              else 'completed'
          end
-         where j.id = any($1) and j.status = 'running' and not exists (
-             select from tasks t where t.job_id = j.id and t.current_stage <> 'done' and not t.terminal
-         )
-         returning ",
+         where j.id = any($1) and ",
+        is_settled!(),
+        " returning ",
         job_columns!()
     ))
     .bind(candidates)

@@ -29,11 +29,16 @@ pub use changes::JobChanges;
 pub(super) use database::create_database;
 pub use leadership::{Leadership, LeadershipTimings};
 
-use super::{Change, Heartbeat, Leases, Outcome, Ready, StateError, StateStore, TaskCount};
-use crate::domain::{
-    Epoch, Job, JobId, JobKey, JobStatus, NewJob, StageName, StageRun, Task, TaskId, VolumeId, VolumeResults,
-    WorkerId,
+use super::{
+    Change, Heartbeat, JobTaskCount, Leases, Outcome, Ready, Rewound, Standing, StateError, StateStore,
+    TaskCount,
 };
+use crate::domain::{
+    Adjustment, Epoch, Job, JobId, JobKey, NewJob, StageName, StageRun, Task, TaskId, VolumeId,
+    VolumeResults, WorkerId,
+};
+use crate::policy::job_action::JobAction;
+use crate::policy::rerun::Rerun;
 
 static MIGRATIONS: Migrator = sqlx::migrate!("../migrations");
 
@@ -153,13 +158,24 @@ impl StateStore for PostgresStore {
         jobs::add_volumes(&self.pool, id, volumes).await
     }
 
-    async fn set_job_status(
-        &self,
-        id: JobId,
-        status: JobStatus,
-        now: DateTime<Utc>,
-    ) -> Result<(), StateError> {
-        jobs::set_status(&self.pool, id, status, now).await
+    async fn jobs(&self) -> Result<Vec<Job>, StateError> {
+        jobs::all(&self.pool).await
+    }
+
+    async fn job_task_counts(&self, job: Option<JobId>) -> Result<Vec<JobTaskCount>, StateError> {
+        tasks::counts(&self.pool, job).await
+    }
+
+    async fn act_on_job(&self, id: JobId, action: JobAction) -> Result<Job, StateError> {
+        jobs::act(&self.pool, id, action).await
+    }
+
+    async fn adjust_job(&self, id: JobId, adjustment: &Adjustment) -> Result<Job, StateError> {
+        jobs::adjust(&self.pool, id, adjustment).await
+    }
+
+    async fn rerun(&self, id: JobId, rerun: &Rerun, now: DateTime<Utc>) -> Result<Rewound, StateError> {
+        jobs::rerun(&self.pool, id, rerun, now).await
     }
 
     async fn tasks(&self, job: JobId) -> Result<Vec<Task>, StateError> {
@@ -194,7 +210,7 @@ impl StateStore for PostgresStore {
         commit::commit(&self.pool, self.epoch, changes, now).await
     }
 
-    async fn renew_leases(&self, beats: &[Heartbeat]) -> Result<Vec<bool>, StateError> {
+    async fn renew_leases(&self, beats: &[Heartbeat]) -> Result<Vec<Standing>, StateError> {
         tasks::renew(&self.pool, beats).await
     }
 

@@ -8,6 +8,7 @@ use crate::domain::{
     Attempt, Fence, Generation, Job, JobId, JobKey, JobStatus, Lease, Pipeline, Position, StageName,
     StageRun, StageRunStatus, Task, TaskId, TaskStatus, VolumeId, VolumeResults, WorkerId,
 };
+use crate::state::JobTaskCount;
 
 /// Select list for [`JobRow`], from `jobs j`.
 macro_rules! job_columns {
@@ -21,7 +22,7 @@ macro_rules! task_columns {
     () => {
         "t.id, t.job_id, v.bdrc_w_id, v.bdrc_i_id, t.current_stage, t.status::text as status, t.attempts, \
          t.max_attempts, t.allowance, t.stage_attempts, t.generation, t.interruptions, t.not_before, t.worker_id, \
-         t.lease_until, t.last_error, t.started_at, t.done_at"
+         t.lease_until, t.last_error, t.started_at, t.done_at, t.forced"
     };
 }
 
@@ -30,6 +31,8 @@ pub(super) use {job_columns, task_columns};
 pub(super) struct JobRow(pub(super) Job);
 
 pub(super) struct TaskRow(pub(super) Task);
+
+pub(super) struct JobTaskCountRow(pub(super) JobTaskCount);
 
 pub(super) struct StageRunRow(pub(super) StageRun);
 
@@ -87,6 +90,23 @@ impl FromRow<'_, PgRow> for TaskRow {
                 .map(|json| json.0),
             started_at: row.try_get("started_at")?,
             done_at: row.try_get("done_at")?,
+            forced: row.try_get("forced")?,
+        }))
+    }
+}
+
+impl FromRow<'_, PgRow> for JobTaskCountRow {
+    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        let tasks: i64 = row.try_get("tasks")?;
+        Ok(Self(JobTaskCount {
+            job: JobId(row.try_get("job_id")?),
+            position: row
+                .try_get::<&str, _>("current_stage")?
+                .parse::<Position>()
+                .map_err(|error| unreadable("current_stage", error))?,
+            status: word(row, &TaskStatus::ALL, TaskStatus::as_str)?,
+            terminal: row.try_get("terminal")?,
+            tasks: u64::try_from(tasks).map_err(|error| unreadable("tasks", error))?,
         }))
     }
 }
@@ -96,8 +116,7 @@ impl FromRow<'_, PgRow> for StageRunRow {
         Ok(Self(StageRun {
             fence: Fence {
                 task: TaskId(row.try_get("task_id")?),
-                stage: StageName::new(row.try_get::<String, _>("stage")?)
-                    .map_err(|error| unreadable("stage", error))?,
+                stage: stage_name(row, "stage")?,
                 attempt: Attempt(row.try_get("attempt")?),
                 generation: Generation(row.try_get("generation")?),
             },
@@ -127,6 +146,10 @@ impl FromRow<'_, PgRow> for VolumeResultsRow {
             confidence_p90: row.try_get("confidence_p90")?,
         }))
     }
+}
+
+pub(super) fn stage_name(row: &PgRow, column: &str) -> sqlx::Result<StageName> {
+    StageName::new(row.try_get::<String, _>(column)?).map_err(|error| unreadable(column, error))
 }
 
 /// The value of `all` that the `status` column spells.

@@ -1,11 +1,11 @@
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use sqlx::Row;
 use sqlx::postgres::PgPool;
 
-use super::rows::{StageRunRow, TaskRow, VolumeResultsRow, task_columns};
+use super::rows::{JobTaskCountRow, StageRunRow, TaskRow, VolumeResultsRow, task_columns};
 use crate::domain::{Attempt, Fence, Generation, JobId, StageName, StageRun, Task, TaskId, VolumeResults};
-use crate::state::{Heartbeat, StateError};
+use crate::state::{Heartbeat, JobTaskCount, Standing, StateError};
 
 pub(super) async fn tasks(pool: &PgPool, job: JobId) -> Result<Vec<Task>, StateError> {
     let rows: Vec<TaskRow> = sqlx::query_as(concat!(
@@ -31,8 +31,20 @@ pub(super) async fn task(pool: &PgPool, id: TaskId) -> Result<Option<Task>, Stat
     Ok(row.map(|row| row.0))
 }
 
+pub(super) async fn counts(pool: &PgPool, job: Option<JobId>) -> Result<Vec<JobTaskCount>, StateError> {
+    let rows: Vec<JobTaskCountRow> = sqlx::query_as(
+        "select job_id, current_stage, status::text as status, terminal, count(*) as tasks
+         from tasks where $1::bigint is null or job_id = $1
+         group by job_id, current_stage, status, terminal",
+    )
+    .bind(job.map(|job| job.0))
+    .fetch_all(pool)
+    .await?;
+    Ok(rows.into_iter().map(|row| row.0).collect())
+}
+
 /// Does not wait for the disk: a heartbeat lost in a crash of the server costs at most a lease.
-pub(super) async fn renew(pool: &PgPool, beats: &[Heartbeat]) -> Result<Vec<bool>, StateError> {
+pub(super) async fn renew(pool: &PgPool, beats: &[Heartbeat]) -> Result<Vec<Standing>, StateError> {
     if beats.is_empty() {
         return Ok(Vec::new());
     }
@@ -52,8 +64,9 @@ pub(super) async fn renew(pool: &PgPool, beats: &[Heartbeat]) -> Result<Vec<bool
                  as b (id, stage, attempt, generation, until)
              group by id, stage, attempt, generation
          ), held as materialized (
-             select t.id, b.until
+             select t.id, case when j.status <> 'cancelled' then b.until end as until
              from tasks t
+             join jobs j on j.id = t.job_id
              join beat b on t.id = b.id and t.current_stage = b.stage and t.attempts + 1 = b.attempt
                  and t.generation = b.generation
              where t.status = 'running'
@@ -64,7 +77,7 @@ pub(super) async fn renew(pool: &PgPool, beats: &[Heartbeat]) -> Result<Vec<bool
          set lease_until = greatest(t.lease_until, held.until)
          from held
          where t.id = held.id
-         returning t.id, t.current_stage, t.attempts + 1 as attempt, t.generation",
+         returning t.id, t.current_stage, t.attempts + 1 as attempt, t.generation, held.until is not null as renewed",
     )
     .bind(ids)
     .bind(stages)
@@ -75,17 +88,26 @@ pub(super) async fn renew(pool: &PgPool, beats: &[Heartbeat]) -> Result<Vec<bool
     .await?;
     transaction.commit().await?;
 
-    let mut renewed = HashSet::with_capacity(rows.len());
+    let mut standings = HashMap::with_capacity(rows.len());
     for row in &rows {
-        renewed.insert(Fence {
+        let fence = Fence {
             task: TaskId(row.try_get("id")?),
             stage: StageName::new(row.try_get::<String, _>("current_stage")?)
                 .map_err(|error| StateError::Corrupt(error.to_string()))?,
             attempt: Attempt(row.try_get("attempt")?),
             generation: Generation(row.try_get("generation")?),
-        });
+        };
+        let standing = match row.try_get("renewed")? {
+            true => Standing::Held,
+            false => Standing::Unwanted,
+        };
+        standings.insert(fence, standing);
     }
-    Ok(beats.iter().map(|beat| renewed.contains(&beat.fence)).collect())
+    let standing = |beat: &Heartbeat| standings.get(&beat.fence).copied();
+    Ok(beats
+        .iter()
+        .map(|beat| standing(beat).unwrap_or(Standing::Lost))
+        .collect())
 }
 
 pub(super) async fn stage_runs(pool: &PgPool, task: TaskId) -> Result<Vec<StageRun>, StateError> {

@@ -5,7 +5,7 @@ use sqlx::{Row, raw_sql};
 
 use super::*;
 use crate::domain::{
-    ErrorCategory, JobConfig, Pipeline, Position, StageError, StageName, TaskStatus, WorkerId,
+    ErrorCategory, JobConfig, JobStatus, Pipeline, Position, StageError, StageName, TaskStatus, WorkerId,
 };
 use crate::policy::transition::{Event, runnable_stage};
 use crate::state::{EmbeddedPostgres, Expected};
@@ -34,7 +34,6 @@ fn new_job(volumes: usize) -> NewJob {
         operation: "ocr".to_owned(),
         pipeline: Pipeline::new(stages.map(|name| StageName::new(name).unwrap()).to_vec()).unwrap(),
         config: JobConfig::default(),
-        max_attempts: 3,
         volumes: (0..volumes)
             .rev()
             .map(|n| VolumeId::new("W1", format!("I{n}")).unwrap())
@@ -99,7 +98,7 @@ async fn a_pass_over_open_tasks_does_not_read_finished_ones() {
         (backlog::NEXT_DUE, "'{1}', '{ocr}', 'now'", "tasks_open"),
         (settle, "'{1}'", "tasks_open"),
         (backlog::HELD, "'now'", "tasks_leased"),
-        (backlog::EXPIRED, "'now'", "tasks_leased"),
+        (backlog::TO_END, "'now'", "tasks_leased"),
     ] {
         let plan = plan_of(&store, statement, parameters).await;
         assert!(plan.contains(index), "{plan}");

@@ -6,8 +6,8 @@ use crate::domain::{
     Attempt, Epoch, Fence, Generation, Hardware, JobKey, StageName, TaskId, VolumeId, WorkerId,
 };
 use crate::wire::{
-    Assign, AssignReply, Beat, BeatReply, Drain, DrainReply, Envelope, Fault, GateInfo, GateRole, Hello,
-    LeaseBeat, Message, Outcome, Peer, Progress, Report, ReportReply, StageOffer,
+    Assign, AssignReply, Beat, BeatReply, Cancel, CancelReply, Drain, DrainReply, Envelope, Fault, GateInfo,
+    GateRole, Hello, LeaseBeat, Message, Outcome, Peer, Progress, Report, ReportReply, StageOffer,
 };
 
 fn bytes<M: Message>(message: &M) -> String {
@@ -94,6 +94,11 @@ fn released_encodings_stay() {
         bytes(&ReportReply::Fenced),
         bytes(&Drain),
         bytes(&DrainReply),
+        bytes(&Cancel {
+            epoch: Epoch(3),
+            fences: vec![fence()],
+        }),
+        bytes(&CancelReply),
     ];
     let released: Vec<&str> = include_str!("released.hex").lines().collect();
     assert_eq!(encodings.join("\n"), released.join("\n"));

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use ractor::BytesConvertable;
 
 use super::strategies;
-use crate::wire::{Drain, DrainReply, Envelope, Fault, Kind, MAX_MESSAGE, Message, OpenError};
+use crate::wire::{CancelReply, Drain, DrainReply, Envelope, Fault, Kind, MAX_MESSAGE, Message, OpenError};
 
 /// Sends `message` as bytes and reads it at the other end.
 fn arrives<M: Message + PartialEq + Debug>(message: &M) -> Result<(), TestCaseError> {
@@ -34,13 +34,15 @@ round_trips!(
     beat,
     beat_reply,
     report,
-    report_reply
+    report_reply,
+    cancel
 );
 
 #[test]
 fn messages_without_content() {
     arrives(&Drain).unwrap();
     arrives(&DrainReply).unwrap();
+    arrives(&CancelReply).unwrap();
 }
 
 proptest! {
@@ -60,7 +62,7 @@ proptest! {
             let _ = open_as_anything(&Envelope::from_bytes(headed));
         }
         // Only a header of a known version and kind makes bytes a message.
-        if !matches!(bytes[..], [crate::wire::VERSION, 0..=10, ..]) {
+        if !matches!(bytes[..], [crate::wire::VERSION, 0..=12, ..]) {
             prop_assert!(envelope.kind().is_err());
             prop_assert!(open_as_anything(&envelope).is_err());
         }
@@ -93,6 +95,8 @@ fn open_as_anything(envelope: &Envelope) -> Result<(), OpenError> {
         Kind::ReportReply => envelope.open::<ReportReply>().map(drop),
         Kind::Drain => envelope.open::<Drain>().map(drop),
         Kind::DrainReply => envelope.open::<DrainReply>().map(drop),
+        Kind::Cancel => envelope.open::<Cancel>().map(drop),
+        Kind::CancelReply => envelope.open::<CancelReply>().map(drop),
     }
 }
 

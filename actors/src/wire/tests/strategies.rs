@@ -8,7 +8,7 @@ use crate::domain::{
     Attempt, Epoch, Fence, Generation, Hardware, JobKey, StageName, TaskId, VolumeId, WorkerId,
 };
 use crate::wire::{
-    Assign, AssignReply, Beat, BeatReply, Fault, GateInfo, GateRole, Hello, LeaseBeat, Outcome, Peer,
+    Assign, AssignReply, Beat, BeatReply, Cancel, Fault, GateInfo, GateRole, Hello, LeaseBeat, Outcome, Peer,
     Progress, Report, ReportReply, StageOffer,
 };
 
@@ -116,6 +116,13 @@ pub(super) fn beat_reply() -> impl Strategy<Value = BeatReply> {
         epoch: Epoch(epoch),
         lost,
         cancelled,
+    })
+}
+
+pub(super) fn cancel() -> impl Strategy<Value = Cancel> {
+    (any::<i64>(), vec(fence(), 0..20)).prop_map(|(epoch, fences)| Cancel {
+        epoch: Epoch(epoch),
+        fences,
     })
 }
 

@@ -1,0 +1,98 @@
+//! What an operator may do to a job, and what becomes of it.
+
+use std::fmt;
+
+use crate::domain::JobStatus;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum JobAction {
+    /// Nothing more is handed out; stages that run go on to their end.
+    Pause,
+    Resume,
+    /// As pause, and the leases in force are taken back. For good.
+    Cancel,
+    /// Finished tasks are to be done again.
+    Rerun,
+    /// The job is taken up again, whatever it was doing.
+    Reopen,
+}
+
+impl JobAction {
+    pub const ALL: [Self; 5] = [Self::Pause, Self::Resume, Self::Cancel, Self::Rerun, Self::Reopen];
+}
+
+impl fmt::Display for JobAction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Pause => "paused",
+            Self::Resume => "resumed",
+            Self::Cancel => "cancelled",
+            Self::Rerun => "rerun",
+            Self::Reopen => "taken up again",
+        })
+    }
+}
+
+/// The job's status forbids the action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a job that is {} cannot be {action}", .status.as_str())]
+pub struct Forbidden {
+    pub status: JobStatus,
+    pub action: JobAction,
+}
+
+/// The status after `action`. An action may be repeated: a job that is paused can be paused.
+pub fn after(status: JobStatus, action: JobAction) -> Result<JobStatus, Forbidden> {
+    use JobStatus::{Cancelled, Completed, Created, Failed, Paused, Running};
+    match (status, action) {
+        (Created | Running | Paused, JobAction::Pause) => Ok(Paused),
+        (Created | Running | Paused, JobAction::Resume) => Ok(Running),
+        (Created | Running | Paused | Cancelled, JobAction::Cancel) => Ok(Cancelled),
+        (Created | Running | Paused, JobAction::Rerun) => Ok(status),
+        (Completed | Failed, JobAction::Rerun) => Ok(Running),
+        (Created | Running | Paused | Completed | Failed, JobAction::Reopen) => Ok(Running),
+        (Completed | Failed, JobAction::Pause | JobAction::Resume | JobAction::Cancel)
+        | (Cancelled, JobAction::Pause | JobAction::Resume | JobAction::Rerun | JobAction::Reopen) => {
+            Err(Forbidden { status, action })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cancelled_is_final() {
+        for action in JobAction::ALL {
+            let end = after(JobStatus::Cancelled, action);
+            assert_eq!(end.is_ok(), action == JobAction::Cancel, "{action:?}");
+            assert!(end.is_err() || end == Ok(JobStatus::Cancelled));
+        }
+    }
+
+    #[test]
+    fn a_rerun_wakes_what_has_ended_and_leaves_a_pause_alone() {
+        let rerun = |status| after(status, JobAction::Rerun);
+        assert_eq!(rerun(JobStatus::Completed), Ok(JobStatus::Running));
+        assert_eq!(rerun(JobStatus::Failed), Ok(JobStatus::Running));
+        assert_eq!(rerun(JobStatus::Paused), Ok(JobStatus::Paused));
+    }
+
+    #[test]
+    fn an_action_can_be_repeated() {
+        for status in JobStatus::ALL {
+            for action in JobAction::ALL {
+                if let Ok(once) = after(status, action) {
+                    assert_eq!(after(once, action), Ok(once), "{status:?} {action:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_refusal_says_why() {
+        let refused = after(JobStatus::Failed, JobAction::Pause).unwrap_err();
+        assert_eq!(refused.to_string(), "a job that is failed cannot be paused");
+    }
+}

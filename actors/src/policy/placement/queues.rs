@@ -1,0 +1,110 @@
+//! What waits for each stage, and whose turn it is.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
+
+use super::{FreeSlots, Held, Placement};
+use crate::domain::{Job, JobId, StageName, TaskId};
+
+/// Leases in force by job, in all and at each stage.
+#[derive(Default)]
+pub(super) struct Shares<'a> {
+    in_all: HashMap<JobId, usize>,
+    at_stage: HashMap<(JobId, &'a StageName), usize>,
+}
+
+impl<'a> Shares<'a> {
+    pub(super) fn of(held: &'a [Held]) -> Self {
+        let mut shares = Self::default();
+        for held in held {
+            shares.grow(held.job, &held.stage, held.leases);
+        }
+        shares
+    }
+
+    fn grow(&mut self, job: JobId, stage: &'a StageName, leases: usize) {
+        *self.in_all.entry(job).or_default() += leases;
+        *self.at_stage.entry((job, stage)).or_default() += leases;
+    }
+
+    fn at(&self, job: JobId, stage: &'a StageName) -> usize {
+        self.at_stage.get(&(job, stage)).copied().unwrap_or(0)
+    }
+
+    /// Whether the job's limits leave it another lease at the stage. A limit of 0 is none.
+    fn may_grow(&self, job: &Job, stage: &'a StageName) -> bool {
+        let below = |limit: usize, leases: usize| limit == 0 || leases < limit;
+        let in_all = self.in_all.get(&job.id).copied().unwrap_or(0);
+        below(job.config.max_running, in_all)
+            && below(job.config.max_running_per_stage, self.at(job.id, stage))
+    }
+}
+
+/// The tasks that wait for each stage.
+#[derive(Default)]
+pub(super) struct Queues<'a>(HashMap<&'a StageName, StageQueue<'a>>);
+
+/// The tasks that wait for one stage, by job.
+pub(super) struct StageQueue<'a> {
+    stage: &'a StageName,
+    /// Stages that the tasks have before them, this one among them; the least where pipelines differ.
+    to_go: usize,
+    jobs: BTreeMap<JobId, (&'a Job, VecDeque<TaskId>)>,
+}
+
+impl<'a> Queues<'a> {
+    pub(super) fn push(&mut self, job: &'a Job, stage: &'a StageName, task: TaskId) {
+        let queue = self.0.entry(stage).or_insert_with(|| StageQueue {
+            stage,
+            to_go: usize::MAX,
+            jobs: BTreeMap::new(),
+        });
+        let (_, tasks) = queue.jobs.entry(job.id).or_insert_with(|| {
+            let stages = job.pipeline.stages();
+            let before = stages.iter().take_while(|other| *other != stage).count();
+            queue.to_go = queue.to_go.min(stages.len() - before);
+            (job, VecDeque::new())
+        });
+        tasks.push_back(task);
+    }
+
+    pub(super) fn nearest_to_the_end_first(self) -> Vec<StageQueue<'a>> {
+        let mut queues: Vec<StageQueue<'a>> = self.0.into_values().collect();
+        queues.sort_by_key(|queue| (queue.to_go, queue.stage));
+        queues
+    }
+}
+
+impl<'a> StageQueue<'a> {
+    /// Gives the stage's free slots to the jobs in turn.
+    pub(super) fn serve(
+        mut self,
+        free: &mut FreeSlots<'_>,
+        shares: &mut Shares<'a>,
+        placements: &mut Vec<Placement>,
+    ) {
+        let stage = self.stage;
+        let turn = |job: &Job, shares: &Shares<'a>| {
+            let fewest_leases = Reverse(shares.at(job.id, stage));
+            (job.config.priority, fewest_leases, Reverse(job.id))
+        };
+        let mut turns: BinaryHeap<_> = self.jobs.values().map(|(job, _)| turn(job, shares)).collect();
+        while let Some((.., Reverse(id))) = turns.pop() {
+            let Some((job, tasks)) = self.jobs.get_mut(&id) else {
+                continue;
+            };
+            if !shares.may_grow(job, stage) {
+                continue;
+            }
+            let Some(task) = tasks.pop_front() else { continue };
+            let Some(worker) = free.take(stage) else { break };
+            shares.grow(id, stage, 1);
+            placements.push(Placement {
+                task,
+                stage: stage.clone(),
+                worker: worker.clone(),
+            });
+            turns.push(turn(job, shares));
+        }
+    }
+}

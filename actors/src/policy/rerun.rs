@@ -1,0 +1,82 @@
+//! Which tasks an operator means, and which of them can be done again from a stage.
+
+use glob::Pattern;
+
+use crate::domain::{ErrorCategory, Job, Position, StageName, Task, TaskStatus, VolumeId};
+use crate::policy::transition::{self, Event};
+
+/// Some tasks of a job: those for which all that is given holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TaskFilter {
+    /// Names of volumes (`W-I`), where `*` stands for any text and `?` for any letter. None is every volume.
+    pub volumes: Vec<Pattern>,
+    pub status: Option<TaskStatus>,
+    /// The stage at which a task stands.
+    pub stage: Option<StageName>,
+    /// Category of the error with which its last try failed.
+    pub error: Option<ErrorCategory>,
+}
+
+impl TaskFilter {
+    pub fn admits(&self, task: &Task) -> bool {
+        let category = task.last_error.as_ref().map(|error| error.category);
+        self.status.is_none_or(|status| task.status == status)
+            && self
+                .stage
+                .as_ref()
+                .is_none_or(|stage| matches!(&task.position, Position::At(at) if at == stage))
+            && self.error.is_none_or(|wanted| category == Some(wanted))
+            && self.admits_volume(&task.volume)
+    }
+
+    fn admits_volume(&self, volume: &VolumeId) -> bool {
+        if self.volumes.is_empty() {
+            return true;
+        }
+        let name = volume.to_string();
+        self.volumes.iter().any(|pattern| pattern.matches(&name))
+    }
+}
+
+/// A stage, and everything after it, to be done again for some tasks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rerun {
+    pub tasks: TaskFilter,
+    pub from: StageName,
+    /// Recompute what still stands, instead of making only what is missing or out of date.
+    pub force: bool,
+}
+
+impl Rerun {
+    pub fn event(&self) -> Event {
+        Event::Rerun {
+            stage: self.from.clone(),
+            force: self.force,
+        }
+    }
+
+    /// The tasks meant, told apart by whether they have come as far as the stage. Those that have not will run it anyway.
+    pub fn split<'a>(&self, job: &Job, tasks: impl IntoIterator<Item = &'a Task>) -> Split<'a> {
+        let mut split = Split::default();
+        for task in tasks.into_iter().filter(|task| self.tasks.admits(task)) {
+            // The time of a rerun is written nowhere.
+            let now = job.created_at;
+            let scope = job.config.retry_scope;
+            match transition::next(task, &job.pipeline, scope, &self.event(), now) {
+                Ok(_) => split.reached.push(task),
+                Err(_) => split.not_reached.push(task),
+            }
+        }
+        split
+    }
+}
+
+/// See [`Rerun::split`].
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Split<'a> {
+    pub reached: Vec<&'a Task>,
+    pub not_reached: Vec<&'a Task>,
+}
+
+#[cfg(test)]
+mod tests;

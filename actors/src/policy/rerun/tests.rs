@@ -1,0 +1,103 @@
+use super::*;
+use crate::domain::{JobConfig, JobId, JobKey, JobStatus, Pipeline, StageError, TaskId};
+
+fn stage(name: &str) -> StageName {
+    StageName::new(name).unwrap()
+}
+
+fn job() -> Job {
+    Job {
+        id: JobId(1),
+        key: JobKey::new("job").unwrap(),
+        operation: "ocr".to_owned(),
+        pipeline: Pipeline::new(["detect", "read", "reduce"].map(stage).to_vec()).unwrap(),
+        config: JobConfig::default(),
+        status: JobStatus::Running,
+        created_at: chrono::DateTime::UNIX_EPOCH,
+        finished_at: None,
+    }
+}
+
+fn task(id: i64, volume: &str, position: Position, status: TaskStatus) -> Task {
+    let volume = volume.parse().unwrap();
+    Task {
+        position,
+        status,
+        ..Task::fresh(TaskId(id), JobId(1), volume, 3)
+    }
+}
+
+fn tasks() -> Vec<Task> {
+    let mut failed = task(3, "W2-I1", Position::At(stage("read")), TaskStatus::Failed);
+    failed.last_error = Some(StageError::new("read", ErrorCategory::Network, "reset"));
+    vec![
+        task(1, "W1-I1", Position::Pending, TaskStatus::Pending),
+        task(2, "W1-I2", Position::At(stage("detect")), TaskStatus::Done),
+        failed,
+        task(4, "W2-I2", Position::Done, TaskStatus::Done),
+    ]
+}
+
+fn admitted(filter: &TaskFilter) -> Vec<i64> {
+    let tasks = tasks();
+    let admitted = tasks.iter().filter(|task| filter.admits(task));
+    admitted.map(|task| task.id.0).collect()
+}
+
+fn volumes(patterns: &[&str]) -> TaskFilter {
+    TaskFilter {
+        volumes: patterns
+            .iter()
+            .map(|pattern| Pattern::new(pattern).unwrap())
+            .collect(),
+        ..TaskFilter::default()
+    }
+}
+
+#[test]
+fn a_filter_without_conditions_admits_every_task() {
+    assert_eq!(admitted(&TaskFilter::default()), [1, 2, 3, 4]);
+}
+
+#[test]
+fn volumes_are_named_or_described() {
+    assert_eq!(admitted(&volumes(&["W1-I2", "W2-I2"])), [2, 4]);
+    assert_eq!(admitted(&volumes(&["W2-*"])), [3, 4]);
+    assert_eq!(admitted(&volumes(&["W?-I1", "W1-I1"])), [1, 3]);
+    assert_eq!(admitted(&volumes(&["W1"])), [] as [i64; 0]);
+}
+
+#[test]
+fn every_condition_must_hold() {
+    let failed = TaskFilter {
+        status: Some(TaskStatus::Failed),
+        ..volumes(&["W2-*"])
+    };
+    assert_eq!(admitted(&failed), [3]);
+    let at = |name| TaskFilter {
+        stage: Some(stage(name)),
+        ..TaskFilter::default()
+    };
+    assert_eq!(admitted(&at("detect")), [2]);
+    assert_eq!(admitted(&at("reduce")), [] as [i64; 0]);
+    let with = |category| TaskFilter {
+        error: Some(category),
+        ..TaskFilter::default()
+    };
+    assert_eq!(admitted(&with(ErrorCategory::Network)), [3]);
+    assert_eq!(admitted(&with(ErrorCategory::Input)), [] as [i64; 0]);
+}
+
+#[test]
+fn tasks_that_have_not_come_so_far_are_left_alone() {
+    let rerun = Rerun {
+        tasks: TaskFilter::default(),
+        from: stage("read"),
+        force: false,
+    };
+    let tasks = tasks();
+    let split = rerun.split(&job(), &tasks);
+    let ids = |tasks: &[&Task]| -> Vec<i64> { tasks.iter().map(|task| task.id.0).collect() };
+    assert_eq!(ids(&split.reached), [2, 3, 4]);
+    assert_eq!(ids(&split.not_reached), [1]);
+}

@@ -1,0 +1,128 @@
+//! The rows of the memory store, and what a change does to them.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+
+use super::index::Index;
+use crate::domain::{Job, JobId, JobStatus, StageRun, Task, TaskId, VolumeId, VolumeResults};
+use crate::policy::transition::is_terminal;
+use crate::state::change::apply;
+use crate::state::{Change, JobTaskCount, Outcome, StateError};
+
+#[derive(Debug, Default)]
+pub(super) struct Tables {
+    pub last_job: i64,
+    last_task: i64,
+    pub jobs: BTreeMap<JobId, Arc<Job>>,
+    pub tasks: BTreeMap<TaskId, Task>,
+    pub stage_runs: HashMap<TaskId, Vec<StageRun>>,
+    pub volume_results: HashMap<TaskId, VolumeResults>,
+    pub index: Index,
+}
+
+impl Tables {
+    pub(super) fn has_key(&self, key: &str) -> bool {
+        self.jobs.values().any(|job| job.key.as_str() == key)
+    }
+
+    pub(super) fn job(&self, id: JobId) -> Result<&Arc<Job>, StateError> {
+        let unknown = || StateError::NoSuchJob(id.to_string());
+        self.jobs.get(&id).ok_or_else(unknown)
+    }
+
+    pub(super) fn job_mut(&mut self, id: JobId) -> Result<&mut Job, StateError> {
+        let unknown = || StateError::NoSuchJob(id.to_string());
+        self.jobs.get_mut(&id).map(Arc::make_mut).ok_or_else(unknown)
+    }
+
+    pub(super) fn set_status(&mut self, id: JobId, status: JobStatus) -> Result<Job, StateError> {
+        let job = self.job_mut(id)?;
+        if job.status != status {
+            job.status = status;
+            job.finished_at = None;
+        }
+        Ok(job.clone())
+    }
+
+    pub(super) fn job_tasks(&self, id: JobId) -> impl Iterator<Item = &Task> {
+        self.tasks.values().filter(move |task| task.job_id == id)
+    }
+
+    pub(super) fn add_tasks(&mut self, id: JobId, volumes: &[VolumeId], max_attempts: i32) -> u64 {
+        let mut known: HashSet<VolumeId> = self.job_tasks(id).map(|task| task.volume.clone()).collect();
+        let mut added = 0;
+        for volume in volumes {
+            if known.insert(volume.clone()) {
+                self.last_task += 1;
+                let task = Task::fresh(TaskId(self.last_task), id, volume.clone(), max_attempts);
+                self.put(task);
+                added += 1;
+            }
+        }
+        added
+    }
+
+    pub(super) fn counts(&self, job: Option<JobId>) -> Result<Vec<JobTaskCount>, StateError> {
+        let mut counts: HashMap<_, u64> = HashMap::new();
+        for task in self.tasks.values() {
+            if job.is_none_or(|job| task.job_id == job) {
+                let scope = self.job(task.job_id)?.config.retry_scope;
+                let kind = (task.job_id, &task.position, task.status, is_terminal(task, scope));
+                *counts.entry(kind).or_default() += 1;
+            }
+        }
+        let counts = counts
+            .into_iter()
+            .map(|((job, position, status, terminal), tasks)| JobTaskCount {
+                job,
+                position: position.clone(),
+                status,
+                terminal,
+                tasks,
+            });
+        Ok(counts.collect())
+    }
+
+    pub(super) fn commit(&mut self, changes: &[Change], now: DateTime<Utc>) -> Vec<Outcome> {
+        let mut outcomes = Vec::with_capacity(changes.len());
+        for change in changes {
+            let id = change.expected.task();
+            let row = self
+                .tasks
+                .get(&id)
+                .and_then(|task| Some((task, self.jobs.get(&task.job_id)?)));
+            let Some((task, job)) = row else {
+                outcomes.push(Outcome::Fenced(None));
+                continue;
+            };
+            let (outcome, run) = apply(task, job, change, now);
+            if let Outcome::Applied(after) = &outcome {
+                self.put(after.clone());
+                if let Some(results) = &change.results {
+                    self.volume_results.insert(id, results.clone());
+                }
+            }
+            if let Some(run) = run {
+                self.record(run);
+            }
+            outcomes.push(outcome);
+        }
+        outcomes
+    }
+
+    fn put(&mut self, task: Task) {
+        let before = self.tasks.remove(&task.id);
+        self.index.moved(before.as_ref(), &task);
+        self.tasks.insert(task.id, task);
+    }
+
+    fn record(&mut self, run: StageRun) {
+        let runs = self.stage_runs.entry(run.fence.task).or_default();
+        match runs.iter_mut().find(|known| known.fence == run.fence) {
+            Some(known) => *known = run,
+            None => runs.push(run),
+        }
+    }
+}
