@@ -8,6 +8,7 @@
 )]
 
 mod cluster;
+mod control;
 mod flaky_store;
 mod new_stage;
 mod remote;

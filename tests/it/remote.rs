@@ -13,6 +13,7 @@ use parkhang_actors::cluster::{
 };
 use parkhang_actors::domain::{Epoch, Hardware, Job, JobStatus, StageRunStatus, TaskStatus};
 use parkhang_actors::orchestrator::{JobEnd, OrchestratorConfig, OrchestratorHandle};
+use parkhang_actors::policy::job_action::JobAction;
 use parkhang_actors::stage::{StageLogic, StageRegistry};
 use parkhang_actors::state::{MemoryStore, StateStore};
 use parkhang_actors::supervisor::{NodeConfig, NodeSupervisor};
@@ -214,5 +215,39 @@ async fn the_work_of_a_node_that_died_is_given_to_others() {
         ]
     );
     assert_eq!(runs.load(Ordering::Relaxed), 2);
+    remote.stop().await;
+}
+
+#[tokio::test]
+async fn a_cancellation_reaches_other_nodes() {
+    let _alone = alone().await;
+    let running = Arc::new(Notify::new());
+    let (stage, _) = told("stage", Deed::UntilDrained(running.clone()));
+    let remote = Remote::start(vec![stage]).await;
+    running.notified().await;
+    remote
+        .store
+        .act_on_job(remote.job.id, JobAction::Cancel)
+        .await
+        .unwrap();
+    remote.orchestrator.wake();
+    remote.orchestrator.idle(remote.job.id).await.unwrap();
+    let tasks = remote.store.tasks(remote.job.id).await.unwrap();
+    assert!(
+        tasks
+            .iter()
+            .all(|task| (task.attempts, task.interruptions) == (0, 0))
+    );
+    let history = remote.store.stage_runs(tasks[0].id).await.unwrap();
+    assert_eq!(history[0].status, StageRunStatus::Cancelled);
+
+    // The slot is free once the stage has stopped.
+    let next = two_volumes(&[told("stage", Deed::Succeed).0]);
+    let next = remote.store.create_job(&next, Utc::now()).await.unwrap();
+    remote.orchestrator.wake();
+    running.notified().await;
+    remote.store.act_on_job(next.id, JobAction::Cancel).await.unwrap();
+    remote.orchestrator.wake();
+    remote.orchestrator.idle(next.id).await.unwrap();
     remote.stop().await;
 }

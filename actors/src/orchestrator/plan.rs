@@ -143,3 +143,6 @@ fn assignment_of(task: Task, job: &Job) -> Option<Assignment> {
         config: Arc::new(config),
     })
 }
+
+#[cfg(test)]
+mod tests;
