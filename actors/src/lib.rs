@@ -4,6 +4,7 @@
 pub mod artifact;
 pub mod cluster;
 pub mod domain;
+pub mod failpoint;
 pub mod inference;
 pub mod orchestrator;
 pub mod pages;

@@ -25,6 +25,8 @@ use clap::{CommandFactory, Parser};
 use crate::cli::{Cli, Command};
 
 fn main() -> ExitCode {
+    #[cfg(feature = "failpoints")]
+    let _armed = parkhang_actors::failpoint::arm();
     let cli = Cli::parse();
     // A node learns from its configuration how to log.
     if cli.command.is_some() {

@@ -6,6 +6,7 @@ use tracing::debug;
 use super::executor::{AssignReply, Executor};
 use super::mirror::{Mirror, MirrorGone};
 use crate::domain::{ErrorCategory, StageError};
+use crate::failpoint::Failpoint;
 use crate::policy::retry;
 use crate::policy::transition::Event;
 use crate::stage::Assignment;
@@ -51,7 +52,10 @@ pub(super) async fn deliver(
 ) -> Result<Delivery, MirrorGone> {
     let fence = assignment.fence.clone();
     let (delivery, event) = match executor.assign(assignment).await {
-        AssignReply::Accepted => return Ok(Delivery::Taken),
+        AssignReply::Accepted => {
+            Failpoint::AssignmentTaken.pass();
+            return Ok(Delivery::Taken);
+        }
         AssignReply::Deposed => return Ok(Delivery::Deposed),
         AssignReply::Busy => (Delivery::Returned, Event::Released),
         AssignReply::Draining => (Delivery::PoolDrains, Event::Released),

@@ -10,6 +10,7 @@ use super::executor::Executor;
 use super::mirror::{Mirror, MirrorGone};
 use super::plan::{PassLimits, Plan};
 use crate::domain::{Fence, Job, JobId, TaskStatus, WorkerId};
+use crate::failpoint::Failpoint;
 use crate::policy::placement::{self, Pool};
 use crate::stage::Assignment;
 use crate::state::{Change, Expected, Outcome, StateError, StateStore};
@@ -61,10 +62,15 @@ pub(super) async fn reconcile(
     let mut plan = Plan::make(store.as_ref(), &offers, limits, now).await?;
     let decided = Instant::now();
     let next_due = plan.next_due;
-    let outcomes = mirror.commit_all(std::mem::take(&mut plan.changes)).await?;
+    let changes = std::mem::take(&mut plan.changes);
+    if !changes.is_empty() {
+        Failpoint::PassDecided.pass();
+    }
+    let outcomes = mirror.commit_all(changes).await?;
     let granted = plan.granted(outcomes);
     let progressed = granted.ended > 0 || !granted.cancelled.is_empty() || !granted.assignments.is_empty();
     if !granted.assignments.is_empty() {
+        Failpoint::LeasesWritten.pass();
         let by_worker: HashMap<&WorkerId, &Arc<dyn Executor>> =
             pools.iter().map(|pool| (pool.worker(), pool)).collect();
         for (worker, assignment) in granted.assignments {
@@ -73,6 +79,7 @@ pub(super) async fn reconcile(
             }
         }
     }
+    Failpoint::JobsUnsettled.pass();
     let settled = store.settle_jobs(now).await?;
     for job in &settled {
         JobSettled(job).emit();

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
 use crate::artifact::{ArtifactRow, ErrorRow, Provenance, write_table};
 use crate::domain::{OnItemError, StageError};
+use crate::failpoint::Failpoint;
 use crate::runner::{ItemOutcome, ItemStatus, OutputSink, WorkItem};
 use crate::telemetry::PageOutcome;
 
@@ -77,10 +78,12 @@ impl<R: ArtifactRow> Checkpoints<R> {
             .sync(&run.layout.stage_folder(&run.stage))
             .await
             .map_err(|error| run.storage_error(&error))?;
+        Failpoint::PartImagesFlushed.pass_in(run.volume(), &run.stage);
         let part = run.layout.part(&run.stage, self.next_part);
         write_table(store, &part, rows, &provenance)
             .await
             .map_err(|error| run.artifact_error(&error))?;
+        Failpoint::PartWritten.pass_in(run.volume(), &run.stage);
         self.next_part += 1;
         self.unsaved.clear();
         Ok(())

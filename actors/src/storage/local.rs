@@ -12,6 +12,7 @@ use bytes::Bytes;
 
 use super::staging::Staging;
 use super::{ArtifactKey, ArtifactStore, ObjectMeta, PutOutcome, StorageError, clamp_range};
+use crate::failpoint::Failpoint;
 
 /// Concurrent flushes share one journal commit: 128 small files took 549 ms one by one and 63 ms on 16 threads (ext4).
 const SYNC_THREADS: usize = 16;
@@ -184,6 +185,9 @@ impl Folder {
 
     fn put(&self, key: &ArtifactKey, bytes: &[u8], durable: bool) -> Result<(), StorageError> {
         let fail = |source| writing(key, source);
+        if Failpoint::StoreWrite.is_full() {
+            return Err(fail(io::ErrorKind::StorageFull.into()));
+        }
         let staged = self
             .staging()
             .and_then(|staging| staging.write(&[bytes], durable));

@@ -8,6 +8,7 @@ use sqlx::postgres::{PgConnection, PgPool};
 use super::leadership;
 use super::rows::{JobRow, TaskRow, job_columns, task_columns};
 use crate::domain::{Epoch, Job, JobId, RetryScope, StageRun, Task, TaskId, VolumeResults};
+use crate::failpoint::Failpoint;
 use crate::policy::transition::is_terminal;
 use crate::state::change::apply;
 use crate::state::{Change, Outcome, StateError};
@@ -44,7 +45,9 @@ pub(super) async fn commit(
     }
     let mut transaction = leadership::begin(pool, epoch).await?;
     let outcomes = apply_all(&mut transaction, changes, now).await?;
+    Failpoint::ChangesWritten.pass();
     transaction.commit().await?;
+    Failpoint::ChangesCommitted.pass();
     Ok(outcomes)
 }
 
