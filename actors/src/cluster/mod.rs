@@ -13,6 +13,7 @@ mod gate_watch;
 mod listener;
 mod name;
 mod orchestrator_gate;
+mod reach;
 mod redial;
 mod remote_orchestrator;
 mod remote_pool;

@@ -1,6 +1,5 @@
 //! The orchestrator's side of the cluster: its gate, and the pools of other nodes as they come and go.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use super::gate::{Gate, STAGES, open_gate};
 use super::gate_watch::{GateEvent, GateWatch, GateWatchArguments};
 use super::name::NodeName;
 use super::orchestrator_gate::OrchestratorGate;
+use super::reach::{Absence, Loss, Reach};
 use super::remote_pool::RemotePool;
 use crate::domain::{Epoch, WorkerId};
 use crate::orchestrator::OrchestratorHandle;
@@ -74,13 +74,13 @@ impl RemotePools {
 enum PoolsMsg {
     Gate(GateEvent),
     /// The grace of a pool that had gone is over.
-    Expire(WorkerId),
+    Expire(WorkerId, Absence),
 }
 
 struct PoolsState {
     config: RemotePoolsConfig,
     watch: GateWatch,
-    workers: HashMap<ActorId, WorkerId>,
+    reach: Reach,
 }
 
 struct PoolsActor;
@@ -113,7 +113,7 @@ impl Actor for PoolsActor {
         Ok(PoolsState {
             watch: GateWatch::spawn(watch, myself.get_cell()).await?,
             config,
-            workers: HashMap::new(),
+            reach: Reach::default(),
         })
     }
 
@@ -131,15 +131,19 @@ impl Actor for PoolsActor {
                 warn!(gate = %id, "an orchestrator among the stages");
             }
             PoolsMsg::Gate(GateEvent::Gone(id)) => {
-                if let Some(worker) = state.gone(id) {
-                    info!(%worker, "pool out of touch");
-                    state.config.orchestrator.suspend(worker.clone());
-                    myself.send_after(state.config.grace, move || PoolsMsg::Expire(worker));
+                match state.reach.lost(id) {
+                    Loss::Nothing => {}
+                    // The orchestrator may know it by the gate that ended. It is found again, by this one.
+                    Loss::OneOfSeveral(left) => state.watch.doubt(left),
+                    Loss::OutOfTouch(worker, absence) => {
+                        info!(%worker, "pool out of touch");
+                        state.config.orchestrator.suspend(worker.clone());
+                        myself.send_after(state.config.grace, move || PoolsMsg::Expire(worker, absence));
+                    }
                 }
             }
-            PoolsMsg::Expire(worker) => {
-                let is_back = state.workers.values().any(|known| *known == worker);
-                if !is_back {
+            PoolsMsg::Expire(worker, absence) => {
+                if state.reach.give_up(&worker, absence) {
                     state.config.orchestrator.deregister(worker);
                 }
             }
@@ -161,22 +165,8 @@ impl Actor for PoolsActor {
 }
 
 impl PoolsState {
-    /// The pool that has no gate any more. A node that dialled again before its old session ended has two for a while; the
-    /// one that is left is found again, so that it is the one in use.
-    fn gone(&mut self, id: ActorId) -> Option<WorkerId> {
-        let worker = self.workers.remove(&id)?;
-        let left = self.workers.iter().find(|(_, known)| **known == worker);
-        match left {
-            Some((other, _)) => {
-                self.watch.doubt(*other);
-                None
-            }
-            None => Some(worker),
-        }
-    }
-
     fn found(&mut self, id: ActorId, gate: Gate, offer: StageOffer) {
-        self.workers.insert(id, offer.worker.clone());
+        self.reach.found(id, offer.worker.clone());
         self.config.orchestrator.register(Arc::new(RemotePool {
             id,
             gate,
