@@ -14,7 +14,7 @@ use parkhang_actors::orchestrator::{JobEnd, OrchestratorConfig, OrchestratorHand
 use parkhang_actors::stage::{StageContext, StageLogic, StageRegistry, StageReport, StageVerdict};
 use parkhang_actors::state::{MemoryStore, StateStore};
 use parkhang_actors::storage::MemoryStore as MemoryArtifacts;
-use parkhang_actors::supervisor::{NodeConfig, NodeSupervisor};
+use parkhang_actors::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
 use parkhang_actors::telemetry::ProgressBoard;
 use tokio::sync::{Notify, watch};
 
@@ -127,6 +127,7 @@ impl Cluster {
             progress: Arc::new(ProgressBoard::default()),
             control_plane: Arc::new(orchestrator.clone()),
             heartbeat: std::time::Duration::from_secs(5),
+            health: HealthPolicy::default(),
         })
         .await
         .unwrap();

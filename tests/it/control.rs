@@ -16,7 +16,7 @@ use parkhang_actors::policy::job_action::JobAction;
 use parkhang_actors::policy::rerun::{Rerun, TaskFilter};
 use parkhang_actors::stage::{StageContext, StageLogic, StageRegistry, StageReport, StageVerdict};
 use parkhang_actors::state::{MemoryStore, StateStore};
-use parkhang_actors::supervisor::{NodeConfig, NodeSupervisor};
+use parkhang_actors::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
 use parkhang_actors::telemetry::ProgressBoard;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -104,6 +104,7 @@ impl Desk {
             progress: Arc::new(ProgressBoard::default()),
             control_plane: Arc::new(orchestrator.clone()),
             heartbeat: Duration::from_secs(5),
+            health: HealthPolicy::default(),
         });
         Self {
             store,

@@ -12,4 +12,5 @@ mod control;
 mod flaky_store;
 mod new_stage;
 mod remote;
+mod supervision;
 mod tidy;

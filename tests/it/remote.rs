@@ -16,7 +16,7 @@ use parkhang_actors::orchestrator::{JobEnd, OrchestratorConfig, OrchestratorHand
 use parkhang_actors::policy::job_action::JobAction;
 use parkhang_actors::stage::{StageLogic, StageRegistry};
 use parkhang_actors::state::{MemoryStore, StateStore};
-use parkhang_actors::supervisor::{NodeConfig, NodeSupervisor};
+use parkhang_actors::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
 use parkhang_actors::telemetry::ProgressBoard;
 use tokio::sync::{Mutex, MutexGuard, Notify, watch};
 
@@ -79,6 +79,7 @@ impl Remote {
             progress: Arc::new(ProgressBoard::default()),
             control_plane: Arc::new(uplink.clone()),
             heartbeat: Duration::from_secs(5),
+            health: HealthPolicy::default(),
         });
         Self {
             store,
@@ -197,6 +198,7 @@ async fn the_work_of_a_node_that_died_is_given_to_others() {
         progress: Arc::new(ProgressBoard::default()),
         control_plane: Arc::new(remote.uplink.clone()),
         heartbeat: Duration::from_secs(5),
+        health: HealthPolicy::default(),
     });
     remote.node = node.await.unwrap();
     remote.completes().await;

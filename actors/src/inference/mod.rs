@@ -6,20 +6,21 @@ mod recognition;
 mod segmentation;
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use parkhang_models::inference::InferenceError;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::failpoint::Failpoint;
 use crate::telemetry::BatchInferred;
 
 pub use recognition::LineRecognition;
 pub use segmentation::PageSegmentation;
 
 /// A network seen as a batch job: which requests may share a forward pass, and the pass itself.
-pub trait BatchModel: Send + 'static {
+pub trait BatchModel: Send + Sync + 'static {
     type Input: Send + 'static;
     type Output: Send + 'static;
 
@@ -41,17 +42,21 @@ struct Request<M: BatchModel> {
 }
 
 /// A cheap handle on a device thread; the thread ends when the last handle is dropped.
-pub struct Inference<M: BatchModel> {
-    inbox: mpsc::Sender<Request<M>>,
+pub struct Inference<M: BatchModel>(Arc<Device<M>>);
+
+struct Device<M: BatchModel> {
+    name: String,
+    model: Arc<M>,
+    /// Requests that wait at most.
+    capacity: usize,
+    /// Leads to the thread in use.
+    inbox: Mutex<mpsc::Sender<Request<M>>>,
     passes: Arc<AtomicU64>,
 }
 
 impl<M: BatchModel> Clone for Inference<M> {
     fn clone(&self) -> Self {
-        Self {
-            inbox: self.inbox.clone(),
-            passes: self.passes.clone(),
-        }
+        Self(self.0.clone())
     }
 }
 
@@ -66,32 +71,54 @@ impl<M: BatchModel> fmt::Debug for Inference<M> {
 impl<M: BatchModel> Inference<M> {
     /// Starts the thread. `inbox` bounds the requests that wait; further callers wait to send.
     pub fn start(name: &str, model: M, inbox: usize) -> std::io::Result<Self> {
-        let (sender, receiver) = mpsc::channel(inbox.max(1));
-        let passes = Arc::new(AtomicU64::new(0));
-        let (counter, network) = (passes.clone(), name.to_owned());
-        std::thread::Builder::new()
-            .name(name.to_owned())
-            .spawn(move || serve(&network, &model, receiver, &counter))?;
-        Ok(Self {
-            inbox: sender,
+        let (model, capacity, passes) = (Arc::new(model), inbox.max(1), Arc::default());
+        Ok(Self(Arc::new(Device {
+            inbox: Mutex::new(spawn(name, &model, capacity, &passes)?),
+            name: name.to_owned(),
+            model,
+            capacity,
             passes,
-        })
+        })))
+    }
+
+    /// Leaves the thread to itself and starts another one, for a pass that hangs cannot be stopped. What waits for the old
+    /// thread is answered when it comes back, or never; if it does come back, it ends.
+    pub fn renew(&self) -> std::io::Result<()> {
+        let device = &*self.0;
+        *self.inbox() = spawn(&device.name, &device.model, device.capacity, &device.passes)?;
+        Ok(())
     }
 
     pub async fn infer(&self, input: M::Input) -> Result<M::Output, InferenceError> {
         let gone = || InferenceError::Failed("the device thread has ended".to_owned());
         let (reply, answer) = oneshot::channel();
-        self.inbox
-            .send(Request { input, reply })
-            .await
-            .map_err(|_| gone())?;
+        let inbox = self.inbox().clone();
+        inbox.send(Request { input, reply }).await.map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?
     }
 
     /// Forward passes so far: a device that makes progress counts up.
     pub fn passes(&self) -> u64 {
-        self.passes.load(Ordering::Relaxed)
+        self.0.passes.load(Ordering::Relaxed)
     }
+
+    fn inbox(&self) -> MutexGuard<'_, mpsc::Sender<Request<M>>> {
+        self.0.inbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn spawn<M: BatchModel>(
+    name: &str,
+    model: &Arc<M>,
+    capacity: usize,
+    passes: &Arc<AtomicU64>,
+) -> std::io::Result<mpsc::Sender<Request<M>>> {
+    let (inbox, requests) = mpsc::channel(capacity);
+    let (network, model, passes) = (name.to_owned(), model.clone(), passes.clone());
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(move || serve(&network, &*model, requests, &passes))?;
+    Ok(inbox)
 }
 
 fn serve<M: BatchModel>(network: &str, model: &M, mut inbox: mpsc::Receiver<Request<M>>, passes: &AtomicU64) {
@@ -111,6 +138,7 @@ fn serve<M: BatchModel>(network: &str, model: &M, mut inbox: mpsc::Receiver<Requ
             batch.push(next);
         }
         let (requests, began) = (batch.len(), Instant::now());
+        Failpoint::DevicePass.pass();
         answer(model, batch);
         let took = began.elapsed();
         BatchInferred {
@@ -158,6 +186,8 @@ fn run_halving<M: BatchModel>(model: &M, inputs: &[M::Input]) -> Vec<Result<M::O
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+
     use super::*;
 
     /// Doubles numbers; a pass of more than `memory` of them does not fit the device.
@@ -199,6 +229,67 @@ mod tests {
         let answers = futures::future::join_all((0..50).map(|n| inference.infer(n))).await;
         assert_eq!(answers, (0..50).map(|n| Ok(n * 2)).collect::<Vec<_>>());
         assert!(inference.passes() >= 7);
+    }
+
+    /// The first pass waits until it is let go.
+    struct Hanging {
+        hangs: AtomicBool,
+        entered: std::sync::mpsc::Sender<()>,
+        let_go: Mutex<std::sync::mpsc::Receiver<()>>,
+    }
+
+    impl BatchModel for Hanging {
+        type Input = u32;
+        type Output = u32;
+
+        fn weight(&self, _: &u32) -> usize {
+            1
+        }
+
+        fn capacity(&self) -> usize {
+            1
+        }
+
+        fn compatible(&self, _: &u32, _: &u32) -> bool {
+            true
+        }
+
+        fn run(&self, inputs: &[u32]) -> Result<Vec<u32>, InferenceError> {
+            if self.hangs.swap(false, Ordering::Relaxed) {
+                self.entered.send(()).unwrap();
+                self.let_go.lock().unwrap().recv().unwrap();
+            }
+            Ok(inputs.to_vec())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_thread_that_hangs_is_left_behind_and_ends_when_it_comes_back() {
+        let (entered, has_entered) = std::sync::mpsc::channel();
+        let (go, let_go) = std::sync::mpsc::channel();
+        let model = Hanging {
+            hangs: AtomicBool::new(true),
+            entered,
+            let_go: Mutex::new(let_go),
+        };
+        let inference = Inference::start("hanging", model, 4).unwrap();
+        let model = Arc::downgrade(&inference.0.model);
+        let hung = tokio::spawn({
+            let inference = inference.clone();
+            async move { inference.infer(1).await }
+        });
+        tokio::task::spawn_blocking(move || has_entered.recv().unwrap())
+            .await
+            .unwrap();
+        inference.renew().unwrap();
+        assert_eq!(inference.infer(2).await, Ok(2));
+        go.send(()).unwrap();
+        assert_eq!(hung.await.unwrap(), Ok(1));
+        drop(inference);
+        // Both threads let go of the model.
+        while model.strong_count() > 0 {
+            tokio::task::yield_now().await;
+        }
     }
 
     #[test]

@@ -127,6 +127,10 @@ impl PageStage for LineDetection {
         vec![self.model.clone()]
     }
 
+    fn renew(&self) -> std::io::Result<()> {
+        self.segmentation.renew()
+    }
+
     fn table(&self, layout: &VolumeLayout) -> ArtifactKey {
         layout.line_detection()
     }

@@ -90,6 +90,15 @@ pub trait StageLogic: Send + Sync + fmt::Debug {
         Vec::new()
     }
 
+    /// Leaves a thread that hangs to itself and goes on with a fresh one. What was asked of the old one stays unanswered.
+    ///
+    /// # Errors
+    ///
+    /// When the system gives no thread.
+    fn renew(&self) -> std::io::Result<()> {
+        Ok(())
+    }
+
     /// Runs the stage over one volume. Running it twice, or again after a kill, gives the same artifacts.
     async fn run(&self, context: StageContext) -> StageVerdict;
 }

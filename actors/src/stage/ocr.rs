@@ -126,6 +126,10 @@ impl PageStage for Ocr {
         vec![self.model.clone()]
     }
 
+    fn renew(&self) -> std::io::Result<()> {
+        self.recognition.renew()
+    }
+
     fn table(&self, layout: &VolumeLayout) -> ArtifactKey {
         layout.ocr_results()
     }

@@ -80,6 +80,11 @@ pub(crate) trait PageStage: Send + Sync + fmt::Debug + 'static {
 
     fn models(&self) -> Vec<ModelRef>;
 
+    /// As [`StageLogic::renew`](super::StageLogic::renew).
+    fn renew(&self) -> std::io::Result<()> {
+        Ok(())
+    }
+
     fn table(&self, layout: &VolumeLayout) -> ArtifactKey;
 
     /// The page that a row belongs to.

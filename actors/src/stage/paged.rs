@@ -16,6 +16,7 @@ use super::page_stage::{PageStage, PlannedPage, VolumeRun};
 use super::{StageContext, StageLogic, StageReport, StageVerdict};
 use crate::artifact::{Digest, Fingerprint, ModelRef, Provenance, cfg_hash, write_table};
 use crate::domain::{ErrorCategory, Hardware, StageError, StageName};
+use crate::failpoint::Failpoint;
 use crate::policy::budget;
 use crate::runner::{
     ItemWorker, ManifestSink, StageControls, StageOptions, StageOutcome, StagePlan, StagePolicy, WorkItem,
@@ -50,6 +51,10 @@ impl<S: PageStage> StageLogic for PagedStage<S> {
 
     fn models(&self) -> Vec<ModelRef> {
         self.stage.models()
+    }
+
+    fn renew(&self) -> std::io::Result<()> {
+        self.stage.renew()
     }
 
     async fn run(&self, context: StageContext) -> StageVerdict {
@@ -191,6 +196,7 @@ impl<S: PageStage> PagedStage<S> {
             .sync(&run.layout.stage_folder(&run.stage))
             .await
             .map_err(storage_error)?;
+        Failpoint::ImagesFlushed.pass_in(run.volume(), &run.stage);
         write_table(
             store,
             &run.layout.errors(&run.stage),
@@ -199,16 +205,22 @@ impl<S: PageStage> PagedStage<S> {
         )
         .await
         .map_err(artifact_error)?;
+        Failpoint::ErrorsWritten.pass_in(run.volume(), &run.stage);
         write_table(store, &self.stage.table(&run.layout), finished.rows, &provenance)
             .await
             .map_err(artifact_error)?;
+        Failpoint::TableWritten.pass_in(run.volume(), &run.stage);
         let parts = store
             .list(&run.layout.parts_folder(&run.stage))
             .await
             .map_err(storage_error)?;
         stream::iter(parts)
             .map(Ok)
-            .try_for_each_concurrent(DELETIONS, |(part, _)| async move { store.delete(&part).await })
+            .try_for_each_concurrent(DELETIONS, |(part, _)| async move {
+                store.delete(&part).await?;
+                Failpoint::PartDeleted.pass_in(run.volume(), &run.stage);
+                Ok(())
+            })
             .await
             .map_err(storage_error)
     }
@@ -284,7 +296,9 @@ impl<S: PageStage> ItemWorker for PageWorker<S> {
             Some(fetched) => fetched?,
             None => self.stage.fetch(&self.run, page).await?,
         };
-        self.stage.process(&self.run, page, fetched).await
+        let rows = self.stage.process(&self.run, page, fetched).await?;
+        Failpoint::PageDone.pass_in(self.run.volume(), &self.run.stage);
+        Ok(rows)
     }
 
     fn queued(&self, item: &WorkItem) {

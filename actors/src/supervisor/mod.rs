@@ -2,9 +2,14 @@
 //! knows nothing of placement or of the database; it runs what it is assigned and reports until it is heard.
 
 mod control_plane;
+mod health;
 mod node;
 mod pool;
+mod progress_watch;
+mod restarts;
+mod stage_worker;
 
 pub use control_plane::{ControlPlane, Pulse, Renewal};
+pub use health::HealthPolicy;
 pub use node::{NodeConfig, NodeSupervisor};
 pub use pool::PoolHandle;

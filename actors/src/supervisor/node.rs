@@ -2,7 +2,7 @@
 //! orchestrator, and replaces a pool that dies. A pool that keeps dying ends the node, so that whatever watches the
 //! process can see it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,15 +12,12 @@ use tokio::time::Instant;
 use tracing::{error, warn};
 
 use super::control_plane::ControlPlane;
+use super::health::HealthPolicy;
 use super::pool::{PoolArguments, PoolMsg, StagePool};
+use super::restarts::Restarts;
 use crate::domain::{Hardware, WorkerId};
 use crate::stage::{StageLogic, StageRegistry};
 use crate::telemetry::ProgressBoard;
-
-/// Restarts of a node's pools within [`RESTART_WINDOW`] after which the node gives up.
-const MAX_RESTARTS: usize = 10;
-const RESTART_WINDOW: Duration = Duration::from_secs(60);
-const FIRST_BACKOFF: Duration = Duration::from_millis(100);
 
 /// What a node offers.
 #[derive(Debug, Clone)]
@@ -34,6 +31,7 @@ pub struct NodeConfig {
     pub control_plane: Arc<dyn ControlPlane>,
     /// Time between the reports that renew the leases of what runs; well below the lease.
     pub heartbeat: Duration,
+    pub health: HealthPolicy,
 }
 
 /// Handle on a node's supervisor.
@@ -69,8 +67,10 @@ impl NodeSupervisor {
 }
 
 #[derive(RactorMessage)]
-enum NodeMsg {
+pub(super) enum NodeMsg {
     Start(Arc<dyn StageLogic>, usize),
+    /// The pool makes no progress. It gives its leases back and ends by itself.
+    Stalled(ActorId),
     Drain(RpcReplyPort<()>),
 }
 
@@ -84,7 +84,9 @@ struct Pool {
 struct NodeState {
     config: NodeConfig,
     pools: HashMap<ActorId, Pool>,
-    restarts: VecDeque<Instant>,
+    /// Pools that others have replaced and that still hold leases.
+    replaced: HashMap<ActorId, Pool>,
+    restarts: Restarts,
     incarnation: u64,
     draining: bool,
 }
@@ -114,7 +116,8 @@ impl Actor for NodeActor {
         Ok(NodeState {
             config,
             pools: HashMap::new(),
-            restarts: VecDeque::new(),
+            replaced: HashMap::new(),
+            restarts: Restarts::default(),
             incarnation: 0,
             draining: false,
         })
@@ -126,47 +129,23 @@ impl Actor for NodeActor {
         message: NodeMsg,
         state: &mut NodeState,
     ) -> Result<(), ActorProcessingErr> {
-        let (logic, slots) = match message {
-            NodeMsg::Start(..) if state.draining => return Ok(()),
-            NodeMsg::Start(logic, slots) => (logic, slots),
-            NodeMsg::Drain(reply) => {
-                state.draining = true;
-                let pools: Vec<_> = state.pools.values().map(|pool| pool.actor.clone()).collect();
-                tokio::spawn(async move {
-                    futures::future::join_all(pools.iter().map(empty)).await;
-                    // Whoever asked may have lost patience.
-                    let _ = reply.send(());
-                });
-                return Ok(());
-            }
-        };
-        state.incarnation += 1;
-        let worker = WorkerId(format!(
-            "{}/{}/{}",
-            state.config.name,
-            logic.name(),
-            state.incarnation
-        ));
-        let arguments = PoolArguments {
-            worker: worker.clone(),
-            logic: logic.clone(),
-            slots,
-            progress: state.config.progress.clone(),
-            control_plane: state.config.control_plane.clone(),
-            heartbeat: state.config.heartbeat,
-        };
-        let pool = StagePool::spawn(arguments, myself.get_cell()).await?;
-        state.pools.insert(
-            pool.actor.get_id(),
-            Pool {
-                actor: pool.actor.clone(),
-                worker,
-                logic,
-                slots,
+        match message {
+            NodeMsg::Start(..) if state.draining => Ok(()),
+            NodeMsg::Start(logic, slots) => state.start(logic, slots, &myself).await,
+            NodeMsg::Stalled(id) => match state.pools.remove(&id) {
+                Some(pool) => {
+                    let (logic, slots) = (pool.logic.clone(), pool.slots);
+                    state.replaced.insert(id, pool);
+                    logic.renew()?;
+                    state.restart(logic, slots, &myself)
+                }
+                None => Ok(()),
             },
-        );
-        state.config.control_plane.register(pool);
-        Ok(())
+            NodeMsg::Drain(reply) => {
+                state.drain(reply);
+                Ok(())
+            }
+        }
     }
 
     async fn handle_supervisor_evt(
@@ -175,35 +154,86 @@ impl Actor for NodeActor {
         event: SupervisionEvent,
         state: &mut NodeState,
     ) -> Result<(), ActorProcessingErr> {
-        let (SupervisionEvent::ActorFailed(pool, _) | SupervisionEvent::ActorTerminated(pool, ..)) = event
+        let (SupervisionEvent::ActorFailed(ended, _) | SupervisionEvent::ActorTerminated(ended, ..)) = event
         else {
             return Ok(());
         };
+        let id = ended.get_id();
+        if let Some(Pool { worker, .. }) = state.replaced.remove(&id) {
+            state.config.control_plane.deregister(worker);
+        }
         let Some(Pool {
             worker, logic, slots, ..
-        }) = state.pools.remove(&pool.get_id())
+        }) = state.pools.remove(&id)
         else {
             return Ok(());
         };
         state.config.control_plane.deregister(worker);
-        let now = Instant::now();
-        state.restarts.push_back(now);
-        while state
-            .restarts
-            .front()
-            .is_some_and(|then| now - *then > RESTART_WINDOW)
-        {
-            state.restarts.pop_front();
-        }
-        if state.restarts.len() > MAX_RESTARTS {
-            error!(restarts = state.restarts.len(), stage = %logic.name(), "pools keep dying; the node gives up");
-            return Err("restart intensity exceeded".into());
-        }
-        let exponent = u32::try_from(state.restarts.len()).unwrap_or(u32::MAX).min(8);
-        let delay = FIRST_BACKOFF * 2u32.pow(exponent);
-        warn!(stage = %logic.name(), ?delay, "pool died; it will be replaced");
-        myself.send_after(delay, move || NodeMsg::Start(logic, slots));
+        state.restart(logic, slots, &myself)
+    }
+}
+
+impl NodeState {
+    async fn start(
+        &mut self,
+        logic: Arc<dyn StageLogic>,
+        slots: usize,
+        myself: &ActorRef<NodeMsg>,
+    ) -> Result<(), ActorProcessingErr> {
+        self.incarnation += 1;
+        let name = format!("{}/{}/{}", self.config.name, logic.name(), self.incarnation);
+        let worker = WorkerId(name);
+        let handle = StagePool::spawn(PoolArguments {
+            worker: worker.clone(),
+            logic: logic.clone(),
+            slots,
+            progress: self.config.progress.clone(),
+            control_plane: self.config.control_plane.clone(),
+            heartbeat: self.config.heartbeat,
+            health: self.config.health,
+            supervisor: myself.clone(),
+        })
+        .await?;
+        let pool = Pool {
+            actor: handle.actor.clone(),
+            worker,
+            logic,
+            slots,
+        };
+        self.pools.insert(pool.actor.get_id(), pool);
+        self.config.control_plane.register(handle);
         Ok(())
+    }
+
+    fn restart(
+        &mut self,
+        logic: Arc<dyn StageLogic>,
+        slots: usize,
+        myself: &ActorRef<NodeMsg>,
+    ) -> Result<(), ActorProcessingErr> {
+        let stage = logic.name();
+        match self.restarts.next(Instant::now(), &self.config.health) {
+            Ok(delay) => {
+                warn!(%stage, ?delay, "pool lost; it will be replaced");
+                myself.send_after(delay, move || NodeMsg::Start(logic, slots));
+                Ok(())
+            }
+            Err(reason) => {
+                error!(%stage, %reason, "pools keep failing; the node gives up");
+                Err(reason.into())
+            }
+        }
+    }
+
+    fn drain(&mut self, reply: RpcReplyPort<()>) {
+        self.draining = true;
+        let pools = self.pools.values().chain(self.replaced.values());
+        let pools: Vec<_> = pools.map(|pool| pool.actor.clone()).collect();
+        tokio::spawn(async move {
+            futures::future::join_all(pools.iter().map(empty)).await;
+            // Whoever asked may have lost patience.
+            let _ = reply.send(());
+        });
     }
 }
 

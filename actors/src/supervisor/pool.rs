@@ -13,13 +13,20 @@ use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, Supervi
 use ractor_cluster::RactorMessage;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tracing::{Instrument, Span, info, warn};
+use tracing::{Span, error, info, warn};
 
 use super::control_plane::{ControlPlane, Pulse, Renewal};
+use super::health::HealthPolicy;
+use super::node::NodeMsg;
+use super::progress_watch::ProgressWatch;
+use super::stage_worker::{StageWorker, WorkerArguments, WorkerMsg};
 use crate::domain::{Fence, Hardware, StageName, VolumeId, WorkerId};
+use crate::failpoint::Failpoint;
 use crate::orchestrator::{AssignReply, Executor, Report};
 use crate::stage::{Assignment, StageContext, StageLogic, StageVerdict};
-use crate::telemetry::{ProgressBoard, StageEnded, StageStarted, assignment_span, slots_in_use};
+use crate::telemetry::{
+    ProgressBoard, StageEnded, StageProgress, StageStarted, assignment_span, slots_in_use,
+};
 
 const REPORT_RETRY: Duration = Duration::from_millis(500);
 
@@ -33,6 +40,8 @@ pub(super) struct PoolArguments {
     pub control_plane: Arc<dyn ControlPlane>,
     /// Time between the reports that renew the leases of what runs.
     pub heartbeat: Duration,
+    pub health: HealthPolicy,
+    pub supervisor: ActorRef<NodeMsg>,
 }
 
 /// Cheap handle on a pool of one stage.
@@ -124,7 +133,10 @@ pub(super) struct PoolState {
     arguments: PoolArguments,
     slots: HashMap<Fence, Slot>,
     in_use: Arc<AtomicUsize>,
+    watch: ProgressWatch,
     draining: bool,
+    /// Another pool has taken its place: it ends when its leases are given back.
+    replaced: bool,
     /// Who waits for the last lease to end.
     waiting: Vec<RpcReplyPort<()>>,
 }
@@ -132,11 +144,9 @@ pub(super) struct PoolState {
 pub(super) struct StagePool;
 
 impl StagePool {
-    pub(super) async fn spawn(
-        arguments: PoolArguments,
-        supervisor: ractor::ActorCell,
-    ) -> Result<PoolHandle, ractor::SpawnErr> {
+    pub(super) async fn spawn(arguments: PoolArguments) -> Result<PoolHandle, ractor::SpawnErr> {
         let logic = arguments.logic.clone();
+        let supervisor = arguments.supervisor.get_cell();
         let (worker, slots) = (arguments.worker.clone(), arguments.slots);
         let in_use = Arc::new(AtomicUsize::new(0));
         let (actor, _) = Actor::spawn_linked(None, Self, (arguments, in_use.clone()), supervisor).await?;
@@ -168,7 +178,9 @@ impl Actor for StagePool {
             arguments,
             slots: HashMap::new(),
             in_use,
+            watch: ProgressWatch::default(),
             draining: false,
+            replaced: false,
             waiting: Vec::new(),
         })
     }
@@ -186,7 +198,8 @@ impl Actor for StagePool {
                 let _ = reply.send(answer);
             }
             PoolMsg::Finished(fence, verdict) => {
-                if let Some(slot) = state.slots.get_mut(&fence) {
+                // What was taken from its worker has been reported.
+                if let Some(slot) = state.slots.get_mut(&fence).filter(|slot| !slot.reporting) {
                     slot.ended(&fence, Some(&verdict));
                     send_report(
                         &myself,
@@ -199,7 +212,9 @@ impl Actor for StagePool {
                 }
             }
             PoolMsg::Recorded(fence) => {
-                state.slots.remove(&fence);
+                if let Some(slot) = state.slots.remove(&fence) {
+                    Failpoint::ReportAnswered.pass_in(&slot.volume, &fence.stage);
+                }
             }
             PoolMsg::Unheard(report) => {
                 myself.send_after(REPORT_RETRY, move || PoolMsg::Send(report));
@@ -207,6 +222,7 @@ impl Actor for StagePool {
             PoolMsg::Send(report) => send_report(&myself, &state.arguments.control_plane, *report),
             PoolMsg::Beat => {
                 state.beat(&myself);
+                state.replace_if_stalled(&myself)?;
                 myself.send_after(state.arguments.heartbeat, || PoolMsg::Beat);
             }
             PoolMsg::Renewed(renewal) => state.obey(renewal),
@@ -222,6 +238,9 @@ impl Actor for StagePool {
                 // Whoever asked may have lost patience.
                 let _ = waiting.send(());
             }
+            if state.replaced {
+                myself.stop(None);
+            }
         }
         Ok(())
     }
@@ -234,6 +253,7 @@ impl Actor for StagePool {
     ) -> Result<(), ActorProcessingErr> {
         if let SupervisionEvent::ActorFailed(worker, error) = event
             && let Some((fence, slot)) = state.lease_of(worker.get_id())
+            && !slot.reporting
         {
             slot.span
                 .in_scope(|| warn!(%error, "stage actor died; ending its lease"));
@@ -298,12 +318,13 @@ impl PoolState {
             drain: drain.clone(),
             progress: self.arguments.progress.clone(),
         };
-        let arguments = (
-            self.arguments.logic.clone(),
+        let arguments = WorkerArguments {
+            logic: self.arguments.logic.clone(),
             context,
-            span.clone(),
-            myself.clone(),
-        );
+            fence: fence.clone(),
+            span: span.clone(),
+            pool: myself.clone(),
+        };
         let (worker, _) = Actor::spawn_linked(None, StageWorker, arguments, myself.get_cell()).await?;
         let slot = Slot {
             worker,
@@ -313,6 +334,7 @@ impl PoolState {
             drain,
             reporting: false,
         };
+        Failpoint::AssignAccepted.pass_in(&slot.volume, &fence.stage);
         self.slots.insert(fence, slot);
         Ok(AssignReply::Accepted)
     }
@@ -328,11 +350,10 @@ impl PoolState {
         if self.slots.is_empty() {
             return;
         }
-        let progress = &self.arguments.progress;
         let pulses = self.slots.iter().map(|(fence, slot)| Pulse {
             fence: fence.clone(),
             volume: slot.volume.clone(),
-            progress: progress.of(&slot.volume, &fence.stage),
+            progress: self.progress_of(fence, slot),
         });
         let pulses: Vec<Pulse> = pulses.collect();
         let worker = self.arguments.worker.clone();
@@ -342,6 +363,44 @@ impl PoolState {
             // A pool that stopped meanwhile has no worker left to stop.
             let _ = myself.cast(PoolMsg::Renewed(renewal));
         });
+    }
+
+    fn progress_of(&self, fence: &Fence, slot: &Slot) -> Option<StageProgress> {
+        self.arguments.progress.of(&slot.volume, &fence.stage)
+    }
+
+    /// A stage run that gets nowhere has hung whatever the pool's runs share. Its lease ends as that of a worker that
+    /// died; the others are handed back, as they did nothing wrong.
+    fn replace_if_stalled(&mut self, myself: &ActorRef<PoolMsg>) -> Result<(), ActorProcessingErr> {
+        let running = self.slots.iter().filter(|(_, slot)| !slot.reporting);
+        let running: Vec<_> = running
+            .map(|(fence, slot)| (fence.clone(), self.progress_of(fence, slot)))
+            .collect();
+        let window = self.arguments.health.progress_window;
+        let stalled = self.watch.stalled(running, window, Instant::now());
+        if stalled.is_empty() || self.replaced {
+            return Ok(());
+        }
+        (self.draining, self.replaced) = (true, true);
+        for (fence, slot) in self.slots.iter_mut().filter(|(_, slot)| !slot.reporting) {
+            let has_stalled = stalled.contains(fence);
+            if has_stalled {
+                slot.span
+                    .in_scope(|| error!(?window, "no progress; its pool is replaced"));
+            }
+            slot.worker.kill();
+            let verdict = (!has_stalled).then_some(StageVerdict::Interrupted);
+            slot.ended(fence, verdict.as_ref());
+            let report = Report {
+                fence: fence.clone(),
+                verdict,
+            };
+            send_report(myself, &self.arguments.control_plane, report);
+        }
+        self.arguments
+            .supervisor
+            .cast(NodeMsg::Stalled(myself.get_id()))?;
+        Ok(())
     }
 
     fn obey(&mut self, renewal: Renewal) {
@@ -371,44 +430,4 @@ fn send_report(pool: &ActorRef<PoolMsg>, control_plane: &Arc<dyn ControlPlane>, 
         // A pool that stopped meanwhile needs no answer: its lease runs out.
         let _ = pool.cast(answer);
     });
-}
-
-#[derive(RactorMessage)]
-enum WorkerMsg {
-    Run,
-}
-
-/// Runs one stage once. It is an actor so that a panic is an event and a kill takes effect at the next await.
-struct StageWorker;
-
-type WorkerArguments = (Arc<dyn StageLogic>, StageContext, Span, ActorRef<PoolMsg>);
-
-impl Actor for StageWorker {
-    type Msg = WorkerMsg;
-    type State = Option<WorkerArguments>;
-    type Arguments = WorkerArguments;
-
-    async fn pre_start(
-        &self,
-        myself: ActorRef<WorkerMsg>,
-        arguments: WorkerArguments,
-    ) -> Result<Self::State, ActorProcessingErr> {
-        myself.cast(WorkerMsg::Run)?;
-        Ok(Some(arguments))
-    }
-
-    async fn handle(
-        &self,
-        myself: ActorRef<WorkerMsg>,
-        WorkerMsg::Run: WorkerMsg,
-        state: &mut Self::State,
-    ) -> Result<(), ActorProcessingErr> {
-        if let Some((logic, context, span, pool)) = state.take() {
-            let fence = context.assignment.fence.clone();
-            let verdict = logic.run(context).instrument(span).await;
-            pool.cast(PoolMsg::Finished(fence, verdict))?;
-        }
-        myself.stop(None);
-        Ok(())
-    }
 }

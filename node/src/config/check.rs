@@ -220,6 +220,8 @@ fn durations(config: &ClusterConfig, findings: &mut Findings) {
         ),
         ("orchestrator.leadership.standby_retry", leadership.standby_retry),
         ("health.progress_window", config.health.progress_window),
+        ("health.restart_window", config.health.restart_window),
+        ("health.restart_backoff", config.health.restart_backoff),
     ];
     for (key, value) in positive {
         findings.require(

@@ -236,4 +236,10 @@ pub struct Health {
     /// A stage pool with work in hand and no progress for so long is replaced.
     #[serde(with = "duration")]
     pub progress_window: Duration,
+    /// Pools replaced within `restart_window` before the node gives up.
+    pub max_restarts: usize,
+    #[serde(with = "duration")]
+    pub restart_window: Duration,
+    #[serde(with = "duration")]
+    pub restart_backoff: Duration,
 }

@@ -19,7 +19,7 @@ use parkhang_actors::runner::CpuPool;
 use parkhang_actors::stage::{ModelSet, StageRegistry, StageServices};
 use parkhang_actors::state::{Change, Expected, Outcome};
 use parkhang_actors::storage::{ArtifactStore, LocalStore};
-use parkhang_actors::supervisor::{NodeConfig, NodeSupervisor};
+use parkhang_actors::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
 use parkhang_actors::telemetry::ProgressBoard;
 use tokio_util::sync::CancellationToken;
 
@@ -117,6 +117,7 @@ impl Session {
             progress: progress.clone(),
             control_plane: Arc::new(orchestrator.clone()),
             heartbeat: Duration::from_secs(5),
+            health: HealthPolicy::default(),
         })
         .await?;
         let shown = CancellationToken::new();

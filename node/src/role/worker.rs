@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use parkhang_actors::cluster::RemoteOrchestrator;
 use parkhang_actors::domain::Hardware;
-use parkhang_actors::supervisor::{NodeConfig, NodeSupervisor};
+use parkhang_actors::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
 use parkhang_actors::telemetry::ProgressBoard;
 use tracing::{info, warn};
 
@@ -30,6 +30,7 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
         progress: Arc::new(ProgressBoard::default()),
         control_plane: Arc::new(orchestrator.clone()),
         heartbeat: loaded.config.cluster.heartbeat,
+        health: health(loaded),
     })
     .await?;
     let roles = super::roles(loaded);
@@ -57,6 +58,16 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
     orchestrator.stop().await;
     cluster.leave().await;
     Ok(ExitCode::SUCCESS)
+}
+
+fn health(loaded: &Loaded) -> HealthPolicy {
+    let health = &loaded.config.health;
+    HealthPolicy {
+        progress_window: health.progress_window,
+        max_restarts: health.max_restarts,
+        restart_window: health.restart_window,
+        restart_backoff: health.restart_backoff,
+    }
 }
 
 fn slots(loaded: &Loaded) -> HashMap<Hardware, usize> {

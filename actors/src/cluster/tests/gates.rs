@@ -21,7 +21,7 @@ use crate::domain::{
 use crate::orchestrator::{OrchestratorConfig, OrchestratorHandle};
 use crate::stage::{Assignment, StageContext, StageLogic, StageRegistry, StageVerdict};
 use crate::state::MemoryStore;
-use crate::supervisor::{NodeConfig, NodeSupervisor};
+use crate::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
 use crate::telemetry::{ProgressBoard, StageProgress};
 use crate::wire::{
     Assign, AssignReply, Beat, Drain, DrainReply, Envelope, Fault, GateRole, Hello, Kind, LeaseBeat,
@@ -160,6 +160,7 @@ async fn a_stage_gate_answers_whatever_it_is_sent() {
         progress: Arc::new(ProgressBoard::default()),
         control_plane: Arc::new(uplink.clone()),
         heartbeat: Duration::from_secs(5),
+        health: HealthPolicy::default(),
     });
     let node = node.await.unwrap();
     let gate = remote_gate(scope, STAGES).await;

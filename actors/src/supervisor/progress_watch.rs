@@ -1,0 +1,131 @@
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::domain::Fence;
+use crate::telemetry::StageProgress;
+
+/// How long each stage run of a pool has been without progress.
+#[derive(Debug, Default)]
+pub(super) struct ProgressWatch {
+    last_look: Option<Instant>,
+    runs: HashMap<Fence, Standstill>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Standstill {
+    progress: Option<StageProgress>,
+    lasts: Duration,
+}
+
+impl ProgressWatch {
+    /// Takes note of how far all that runs has come; returns those that finished nothing for longer than `window`. The time
+    /// between two looks counts for half a window at most: in a process that was stopped nothing could come further.
+    pub(super) fn stalled(
+        &mut self,
+        running: impl IntoIterator<Item = (Fence, Option<StageProgress>)>,
+        window: Duration,
+        now: Instant,
+    ) -> HashSet<Fence> {
+        let elapsed = self.last_look.map_or(Duration::ZERO, |last| now - last);
+        self.last_look = Some(now);
+        let known = std::mem::take(&mut self.runs);
+        let mut stalled = HashSet::new();
+        for (fence, progress) in running {
+            let before = known.get(&fence).filter(|run| run.progress == progress);
+            let lasts = before.map_or(Duration::ZERO, |run| run.lasts + elapsed.min(window / 2));
+            if lasts > window {
+                stalled.insert(fence.clone());
+            }
+            self.runs.insert(fence, Standstill { progress, lasts });
+        }
+        stalled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{Attempt, Generation, StageName, TaskId};
+
+    const WINDOW: Duration = Duration::from_secs(10);
+
+    fn fence(task: i64) -> Fence {
+        Fence {
+            task: TaskId(task),
+            stage: StageName::new("ocr").unwrap(),
+            attempt: Attempt(1),
+            generation: Generation(0),
+        }
+    }
+
+    fn pages(succeeded: u64) -> Option<StageProgress> {
+        Some(StageProgress {
+            pages: 100,
+            succeeded,
+            ..StageProgress::default()
+        })
+    }
+
+    #[test]
+    fn only_finished_items_are_progress() {
+        let (mut watch, start) = (ProgressWatch::default(), Instant::now());
+        for seconds in 0..60 {
+            let now = start + Duration::from_secs(seconds);
+            // The first finishes a page every 7 s, the second none after its first.
+            let running = [(fence(1), pages(seconds / 7)), (fence(2), pages(1))];
+            let stalled = watch.stalled(running, WINDOW, now);
+            assert_eq!(stalled.contains(&fence(2)), seconds > 10, "{seconds} s");
+            assert!(!stalled.contains(&fence(1)), "{seconds} s");
+        }
+    }
+
+    #[test]
+    fn a_run_that_has_not_begun_is_watched_from_its_assignment() {
+        let (mut watch, start) = (ProgressWatch::default(), Instant::now());
+        let mut look =
+            |seconds| watch.stalled([(fence(1), None)], WINDOW, start + Duration::from_secs(seconds));
+        assert!(look(0).is_empty());
+        assert!(look(5).is_empty());
+        assert!(look(10).is_empty());
+        assert_eq!(look(11), HashSet::from([fence(1)]));
+    }
+
+    #[test]
+    fn a_process_that_was_stopped_is_not_stuck() {
+        let (mut watch, start) = (ProgressWatch::default(), Instant::now());
+        let mut look = |seconds| {
+            watch.stalled(
+                [(fence(1), pages(1))],
+                WINDOW,
+                start + Duration::from_secs(seconds),
+            )
+        };
+        assert!(look(0).is_empty());
+        assert!(look(3_600).is_empty());
+        assert!(look(3_605).is_empty());
+        assert_eq!(look(3_606), HashSet::from([fence(1)]));
+    }
+
+    #[test]
+    fn a_run_that_ended_is_forgotten() {
+        let (mut watch, start) = (ProgressWatch::default(), Instant::now());
+        for seconds in [0, 4, 8] {
+            let running = (seconds != 8).then(|| (fence(1), pages(1)));
+            assert!(
+                watch
+                    .stalled(running, WINDOW, start + Duration::from_secs(seconds))
+                    .is_empty()
+            );
+        }
+        for seconds in [12, 16, 20] {
+            let running = [(fence(1), pages(1))];
+            assert!(
+                watch
+                    .stalled(running, WINDOW, start + Duration::from_secs(seconds))
+                    .is_empty()
+            );
+        }
+    }
+}

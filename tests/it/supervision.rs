@@ -1,0 +1,151 @@
+//! What a node does about stages that hang. Time is paused: it passes when nobody has anything to do.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use chrono::Utc;
+use parkhang_actors::domain::{
+    ErrorCategory, Hardware, JobConfig, JobStatus, StageName, TaskStatus, VolumeId,
+};
+use parkhang_actors::orchestrator::{JobEnd, OrchestratorConfig, OrchestratorHandle};
+use parkhang_actors::stage::{StageContext, StageLogic, StageRegistry, StageReport, StageVerdict};
+use parkhang_actors::state::{MemoryStore, StateStore};
+use parkhang_actors::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
+use parkhang_actors::telemetry::{PageOutcome, ProgressBoard};
+
+use crate::cluster::two_volumes;
+
+const HEALTH: HealthPolicy = HealthPolicy {
+    progress_window: Duration::from_secs(10),
+    max_restarts: 2,
+    restart_window: Duration::from_secs(600),
+    restart_backoff: Duration::from_millis(200),
+};
+
+/// A stage whose device hangs under one volume and, until it is renewed, holds up the other.
+#[derive(Debug)]
+struct Hanging {
+    poison: VolumeId,
+    hung: AtomicBool,
+    renewals: AtomicUsize,
+}
+
+#[async_trait]
+impl StageLogic for Hanging {
+    fn name(&self) -> StageName {
+        StageName::new("hanging").unwrap()
+    }
+
+    fn hardware(&self) -> Hardware {
+        Hardware::Gpu
+    }
+
+    fn renew(&self) -> std::io::Result<()> {
+        self.renewals.fetch_add(1, Ordering::Relaxed);
+        self.hung.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+
+    async fn run(&self, context: StageContext) -> StageVerdict {
+        let volume = &context.assignment.volume;
+        context.progress.stage_started(volume, &self.name(), 100);
+        if *volume == self.poison {
+            self.hung.store(true, Ordering::Relaxed);
+            return std::future::pending().await;
+        }
+        // It comes further all the time; when the device hangs it only never ends.
+        let mut pages = tokio::time::interval(Duration::from_secs(1));
+        for page in 0.. {
+            pages.tick().await;
+            context
+                .progress
+                .page_finished(volume, &self.name(), PageOutcome::Succeeded);
+            if page > 3 && !self.hung.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+        StageVerdict::Succeeded(StageReport::default())
+    }
+}
+
+async fn node(stage: Arc<Hanging>, slots: usize, orchestrator: &OrchestratorHandle) -> NodeSupervisor {
+    NodeSupervisor::start(NodeConfig {
+        name: "test".to_owned(),
+        slots: HashMap::from([(Hardware::Gpu, slots)]),
+        registry: Arc::new(StageRegistry::of(vec![stage])),
+        progress: Arc::new(ProgressBoard::default()),
+        control_plane: Arc::new(orchestrator.clone()),
+        heartbeat: Duration::from_secs(1),
+        health: HEALTH,
+    })
+    .await
+    .unwrap()
+}
+
+fn hanging() -> Arc<Hanging> {
+    Arc::new(Hanging {
+        poison: "W1-I1".parse().unwrap(),
+        hung: AtomicBool::new(false),
+        renewals: AtomicUsize::new(0),
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pool_that_hangs_is_replaced_and_blames_only_who_hung() {
+    let store = Arc::new(MemoryStore::new());
+    let stage = hanging();
+    let job = two_volumes(&[stage.clone() as Arc<dyn StageLogic>]);
+    let job = store.create_job(&job, Utc::now()).await.unwrap();
+    let mut config = OrchestratorConfig::new(store.clone());
+    config.max_interruptions = 1;
+    let orchestrator = OrchestratorHandle::start(config).await.unwrap();
+    let node = node(stage.clone(), 2, &orchestrator).await;
+
+    let end = orchestrator.job_end(job.id).await.unwrap();
+    assert_eq!(end, JobEnd::Settled(JobStatus::Failed));
+    let [poison, innocent] = &store.tasks(job.id).await.unwrap()[..] else {
+        panic!("two tasks");
+    };
+    assert_eq!(poison.status, TaskStatus::Failed);
+    assert_eq!(
+        poison.last_error.as_ref().unwrap().category,
+        ErrorCategory::Poison
+    );
+    assert_eq!((innocent.status, innocent.attempts), (TaskStatus::Done, 0));
+    let history = store.stage_runs(innocent.id).await.unwrap();
+    let mut workers: Vec<&str> = history.iter().map(|run| run.worker.0.as_str()).collect();
+    // It may be offered to the pool that ends, which hands it back once more.
+    workers.dedup();
+    assert_eq!(workers, ["test/hanging/1", "test/hanging/2"]);
+    assert_eq!(stage.renewals.load(Ordering::Relaxed), 1);
+    // The pool that was replaced has let go of all it held.
+    node.drain().await;
+    node.stop().await;
+    orchestrator.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_pools_keep_hanging_gives_up() {
+    let store = Arc::new(MemoryStore::new());
+    let stage = hanging();
+    let mut job = two_volumes(&[stage.clone() as Arc<dyn StageLogic>]);
+    job.volumes.truncate(1);
+    job.config = JobConfig::default();
+    let job = store.create_job(&job, Utc::now()).await.unwrap();
+    let mut config = OrchestratorConfig::new(store.clone());
+    config.max_interruptions = 100;
+    let orchestrator = OrchestratorHandle::start(config).await.unwrap();
+    let node = node(stage.clone(), 1, &orchestrator).await;
+    node.ended().await;
+    assert_eq!(stage.renewals.load(Ordering::Relaxed), HEALTH.max_restarts + 1);
+    let task = &store.tasks(job.id).await.unwrap()[0];
+    assert_ne!(
+        task.status,
+        TaskStatus::Failed,
+        "the volume has tries left, elsewhere"
+    );
+    orchestrator.stop().await;
+}
