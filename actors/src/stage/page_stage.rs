@@ -2,7 +2,7 @@
 //! that come of it. Checkpoints, resume, retries and budgets are [`super::paged`]'s.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use serde_json::Value;
@@ -32,6 +32,8 @@ pub(crate) struct VolumeRun {
     pub layout: VolumeLayout,
     pub store: Arc<dyn ArtifactStore>,
     pub stage: StageName,
+    /// Set when the artifact store failed for a reason that is none of a page's.
+    pub store_failure: OnceLock<StageError>,
 }
 
 impl VolumeRun {
@@ -52,7 +54,12 @@ impl VolumeRun {
     }
 
     pub(crate) fn storage_error(&self, error: &StorageError) -> StageError {
-        self.error(error.category(), error)
+        let failure = self.error(error.category(), error);
+        if error.category() != ErrorCategory::Input {
+            // The first one tells enough.
+            let _ = self.store_failure.set(failure.clone());
+        }
+        failure
     }
 
     pub(crate) fn artifact_error(&self, error: &ArtifactError) -> StageError {

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -82,6 +82,7 @@ impl<S: PageStage> PagedStage<S> {
             layout,
             store: self.store.clone(),
             stage: self.name(),
+            store_failure: OnceLock::new(),
         });
         let planned = self.stage.plan(&run).await?;
         run.context
@@ -160,6 +161,13 @@ impl<S: PageStage> PagedStage<S> {
                 Some(error) => Ok(StageVerdict::Failed(error.clone())),
                 None => Ok(StageVerdict::Interrupted),
             };
+        }
+        // A page whose images could not be written is not a broken page: it must not be missing from the results for ever.
+        if outcome.failed > 0
+            && let Some(failure) = run.store_failure.get()
+        {
+            checkpoints.save_part().await?;
+            return Ok(StageVerdict::Failed(failure.clone()));
         }
         if budget::fails_stage(
             run.config().on_item_error,
