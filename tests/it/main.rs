@@ -13,4 +13,5 @@ mod flaky_store;
 mod new_stage;
 mod remote;
 mod supervision;
+mod takeover;
 mod tidy;

@@ -17,6 +17,7 @@ use super::plan::PassLimits;
 use super::reconcile::{Pass, PassError, reconcile};
 use super::verdict::change_for;
 use crate::domain::{Fence, Position, Task, WorkerId};
+use crate::failpoint::Failpoint;
 use crate::policy::placement::lost_lease;
 use crate::stage::{Assignment, StageVerdict};
 use crate::state::{Change, Expected, Heartbeat, Outcome, Standing};
@@ -42,6 +43,7 @@ pub(super) enum OrchestratorMsg {
 
 pub(super) struct OrchestratorState {
     config: OrchestratorConfig,
+    started: Instant,
     mirror: Mirror,
     members: Members,
     /// A pass is under way.
@@ -65,10 +67,11 @@ impl Actor for Orchestrator {
         myself: ActorRef<OrchestratorMsg>,
         (config, changes): Self::Arguments,
     ) -> Result<OrchestratorState, ActorProcessingErr> {
-        let mirror = Mirror::spawn(config.store.clone()).await?;
+        let mirror = Mirror::spawn(config.store.clone(), myself.get_cell()).await?;
         myself.cast(OrchestratorMsg::FullPass)?;
         Ok(OrchestratorState {
             config,
+            started: Instant::now(),
             mirror,
             members: Members::default(),
             passing: false,
@@ -89,7 +92,7 @@ impl Actor for Orchestrator {
             OrchestratorMsg::Wake => state.wake(&myself),
             OrchestratorMsg::FullPass => {
                 state.wake(&myself);
-                myself.send_after(state.config.full_pass, || OrchestratorMsg::FullPass);
+                myself.send_after(state.full_pass(), || OrchestratorMsg::FullPass);
             }
             OrchestratorMsg::Register(pool) => {
                 let joined = PoolJoined {
@@ -152,6 +155,7 @@ impl OrchestratorState {
         let limits = PassLimits {
             lease: chrono::Duration::from_std(self.config.lease).unwrap_or(chrono::Duration::seconds(60)),
             max_interruptions: self.config.max_interruptions,
+            ends_leases: self.has_been_here(),
         };
         let (store, mirror) = (self.config.store.clone(), self.mirror.clone());
         let pools = self.members.accepting(Instant::now());
@@ -177,6 +181,18 @@ impl OrchestratorState {
             // Fails only when the orchestrator has stopped.
             let _ = myself.cast(OrchestratorMsg::PassEnded(result));
         });
+    }
+
+    /// Whether the nodes had the time to find this orchestrator. While nobody led, no lease could be renewed, so none is ended
+    /// before.
+    fn has_been_here(&self) -> bool {
+        self.started.elapsed() >= self.config.lease / 2
+    }
+
+    /// Between two passes that nobody asks for. No message tells that a lease runs out, so it is looked for four times a
+    /// lease at least.
+    fn full_pass(&self) -> Duration {
+        self.config.full_pass.min(self.config.lease / 4)
     }
 
     fn pass_ended(&mut self, result: Result<Pass, PassError>, myself: &ActorRef<OrchestratorMsg>) {
@@ -237,6 +253,7 @@ impl OrchestratorState {
         let (fence, verdict) = (report.fence.clone(), verdict_name(report.verdict.as_ref()));
         let span = fence_span(&fence);
         let recorded = async move {
+            Failpoint::ReportReceived.pass();
             if verdict == "done" {
                 advances.reported(fence.task);
             }
@@ -270,6 +287,7 @@ impl OrchestratorState {
             };
             answered.emit();
             if let Some(answer) = answer {
+                Failpoint::ReportCommitted.pass();
                 // The pool or the orchestrator may have stopped; what is written stands.
                 let _ = reply.send(answer);
                 let _ = myself.cast(OrchestratorMsg::Recorded);

@@ -168,6 +168,12 @@ impl OrchestratorHandle {
         }
     }
 
+    /// Waits for its end, which before [`OrchestratorHandle::stop`] is a failure or the beginning of another's epoch.
+    pub async fn ended(&self) {
+        // Ended already is as good.
+        let _ = self.actor.get_cell().wait(None).await;
+    }
+
     pub async fn stop(self) {
         // Already stopped is as good.
         let _ = self.actor.stop_and_wait(None, None).await;

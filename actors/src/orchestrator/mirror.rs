@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::Utc;
-use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
+use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, RpcReplyPort};
 use ractor_cluster::RactorMessage;
 use tokio::time::Instant;
 use tracing::warn;
@@ -29,8 +29,9 @@ pub struct MirrorGone;
 pub struct Mirror(ActorRef<MirrorMsg>);
 
 impl Mirror {
-    pub async fn spawn(store: Arc<dyn StateStore>) -> Result<Self, ractor::SpawnErr> {
-        let (mirror, _) = Actor::spawn(None, MirrorActor, store).await?;
+    /// Its end is the end of `owner`, which could write nothing without it.
+    pub async fn spawn(store: Arc<dyn StateStore>, owner: ActorCell) -> Result<Self, ractor::SpawnErr> {
+        let (mirror, _) = Actor::spawn_linked(None, MirrorActor, store, owner).await?;
         Ok(Self(mirror))
     }
 

@@ -18,6 +18,8 @@ use crate::telemetry::LeaseLost;
 pub(crate) struct PassLimits {
     pub lease: Duration,
     pub max_interruptions: i32,
+    /// Whether leases that ran out are ended.
+    pub ends_leases: bool,
 }
 
 /// The changes of a pass, to be committed together.
@@ -60,7 +62,12 @@ impl Plan {
         limits: PassLimits,
         now: DateTime<Utc>,
     ) -> Result<Self, StateError> {
-        let leases = store.leases(now).await?;
+        let in_force_at = if limits.ends_leases {
+            now
+        } else {
+            DateTime::UNIX_EPOCH
+        };
+        let leases = store.leases(in_force_at).await?;
         let mut plan = Self::default();
         for task in &leases.expired {
             let event = placement::lost_lease(task, limits.max_interruptions);

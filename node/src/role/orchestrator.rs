@@ -1,12 +1,13 @@
 //! The role orchestrator: waits until it leads, leads until it is succeeded, and waits again.
 
+use std::convert::Infallible;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use parkhang_actors::cluster::{NodeName, RemotePools, RemotePoolsConfig};
 use parkhang_actors::orchestrator::{OrchestratorConfig, OrchestratorHandle};
-use parkhang_actors::state::{JobChanges, Leadership, LeadershipTimings, PostgresStore};
+use parkhang_actors::state::{Leadership, LeadershipTimings, PostgresStore, StateError};
 use tokio::sync::watch;
 use tracing::{info, warn};
 
@@ -43,11 +44,9 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
                     leads.send_replace(None);
                     end?;
                 }
-                Err(error) => {
-                    warn!(%error, "cannot stand for the leadership now");
-                    tokio::time::sleep(loaded.config.orchestrator.leadership.standby_retry).await;
-                }
+                Err(error) => warn!(%error, "cannot stand for the leadership now"),
             }
+            tokio::time::sleep(loaded.config.orchestrator.leadership.standby_retry).await;
         }
     };
     tokio::select! {
@@ -79,11 +78,11 @@ async fn reign(
         leadership.epoch(),
     ))
     .await?;
-    let changes = store.job_changes().await.context("cannot hear of new jobs")?;
     tokio::select! {
         () = leadership.lost() => warn!("another orchestrator leads; standing by"),
+        () = orchestrator.ended() => warn!("the orchestrator ended; standing again"),
         () = pools.ended() => bail!("the pools of other nodes are out of reach"),
-        () = wake_on_changes(changes, &orchestrator) => {}
+        () = wake_on_changes(store, &orchestrator) => {}
         () = count_tasks(store) => {}
     }
     pools.stop().await;
@@ -92,14 +91,15 @@ async fn reign(
 }
 
 /// Ends when the database cannot be listened to any more; the leadership is lost with it.
-async fn wake_on_changes(mut changes: JobChanges, orchestrator: &OrchestratorHandle) {
-    loop {
-        match changes.next().await {
-            Ok(()) => orchestrator.wake(),
-            Err(error) => {
-                warn!(%error, "cannot hear of new jobs");
-                return;
-            }
+async fn wake_on_changes(store: &PostgresStore, orchestrator: &OrchestratorHandle) {
+    let listen = async {
+        let mut changes = store.job_changes().await?;
+        loop {
+            // First of all, of what came before anybody listened.
+            orchestrator.wake();
+            changes.next().await?;
         }
-    }
+    };
+    let Err::<Infallible, StateError>(error) = listen.await;
+    warn!(%error, "cannot hear of new jobs; standing again");
 }

@@ -10,10 +10,13 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::{info, warn};
 
 use crate::domain::Epoch;
+use crate::failpoint::Failpoint;
 use crate::state::StateError;
 
 /// The advisory lock that the leader of a database holds: `parkhang` in ASCII.
 const LOCK: i64 = 0x7061_726b_6861_6e67;
+
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
 /// How soon a silent leader is replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,17 +72,23 @@ pub(super) async fn lead(
         .clone()
         .application_name("parkhang leader")
         .options(session);
-    let mut connection = options.connect().await?;
+    // A server out of sight may take the connection and say nothing for ever.
+    let connect = tokio::time::timeout(CONNECT_LIMIT, options.connect());
+    let mut connection = connect.await.map_err(|_| {
+        StateError::Unavailable(format!("the database did not answer within {CONNECT_LIMIT:?}"))
+    })??;
     sqlx::query("select pg_advisory_lock($1)")
         .bind(LOCK)
         .execute(&mut connection)
         .await?;
+    Failpoint::LeadershipTaken.pass();
     let epoch: i64 = sqlx::query_scalar(
         "update leadership set epoch = epoch + 1, holder = $1, since = now() where only_row returning epoch",
     )
     .bind(holder)
     .fetch_one(&mut connection)
     .await?;
+    Failpoint::EpochBegun.pass();
     info!(epoch, holder, "this process leads");
 
     let (lost, resign) = (CancellationToken::new(), CancellationToken::new());

@@ -20,6 +20,7 @@ pub(super) const JOBS: usize = 3;
 pub(super) const VOLUMES: usize = 3;
 pub(super) const STAGES: [&str; 2] = ["detect", "read"];
 const LIMITS: PassLimits = PassLimits {
+    ends_leases: true,
     lease: Duration::seconds(30),
     max_interruptions: 4,
 };
