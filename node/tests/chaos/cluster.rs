@@ -1,0 +1,362 @@
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use parkhang_actors::domain::{Job, JobKey, Task, TaskId, VolumeResults};
+use parkhang_actors::state::{EmbeddedPostgres, PostgresStore, StateStore};
+use tokio::sync::{Mutex, MutexGuard, watch};
+
+use crate::journal::Journal;
+use crate::library::Library;
+use crate::link::{Link, Upstream};
+use crate::process::Process;
+use crate::support::{finish, node};
+
+/// Longest that anything may take.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// Between two looks at the database while nobody says anything.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What a cluster is made of, beside its two orchestrators.
+pub(crate) struct Plan {
+    pub(crate) library: Library,
+    /// Name and roles of each node.
+    pub(crate) workers: Vec<(&'static str, &'static str)>,
+    pub(crate) settings: Vec<(&'static str, &'static str)>,
+    /// What FAILPOINTS is set to for the first process of each node,
+    pub(crate) failpoints: String,
+    /// and for those that come after one that died.
+    pub(crate) failpoints_of_successors: String,
+}
+
+impl Plan {
+    /// Two gpu nodes and two cpu nodes.
+    pub(crate) fn full(library: Library) -> Self {
+        Self {
+            library,
+            workers: vec![
+                ("gpu-a", "gpu"),
+                ("gpu-b", "gpu"),
+                ("cpu-a", "cpu"),
+                ("cpu-b", "cpu"),
+            ],
+            settings: Vec::new(),
+            failpoints: String::new(),
+            failpoints_of_successors: String::new(),
+        }
+    }
+
+    /// One node that does everything.
+    pub(crate) fn small(library: Library) -> Self {
+        Self {
+            workers: vec![("both", "cpu,gpu")],
+            ..Self::full(library)
+        }
+    }
+
+    pub(crate) fn with(mut self, settings: &[(&'static str, &'static str)]) -> Self {
+        self.settings.extend_from_slice(settings);
+        self
+    }
+}
+
+/// An orchestrator's place: its process may die and another one take the place.
+pub(crate) struct Orchestrator {
+    name: String,
+    listens: watch::Sender<Option<SocketAddr>>,
+    pub(crate) database: Link,
+    pub(crate) process: Option<Process>,
+}
+
+/// As [`Orchestrator`], for a node that works.
+pub(crate) struct Worker {
+    name: &'static str,
+    roles: &'static str,
+    /// To each of the orchestrators.
+    pub(crate) links: Vec<Link>,
+    pub(crate) process: Option<Process>,
+}
+
+/// A running cluster, its database and its folders; gone with the test.
+pub(crate) struct Cluster {
+    pub(crate) journal: Journal,
+    pub(crate) store: PostgresStore,
+    pub(crate) orchestrators: Vec<Orchestrator>,
+    pub(crate) workers: Vec<Worker>,
+    pub(crate) plan: Plan,
+    pub(crate) jobs: Vec<Job>,
+    server: Option<EmbeddedPostgres>,
+    folder: tempfile::TempDir,
+    _turn: MutexGuard<'static, ()>,
+}
+
+static TURN: Mutex<()> = Mutex::const_new(());
+
+impl Cluster {
+    /// Database, folders and certificates; no process yet.
+    pub(crate) async fn prepare(plan: Plan) -> Self {
+        let turn = TURN.lock().await;
+        plan.library.shelve();
+        let folder = tempfile::tempdir().unwrap();
+        // Postgres may run as another user, who must come through here.
+        std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
+        let tls = folder.path().join("tls");
+        let tls = tls.to_str().unwrap();
+        finish(node(["tls", "init", tls])).exits(0);
+        finish(node(["tls", "issue", tls, "all", "--host", "127.0.0.1"])).exits(0);
+        let server = open_postgres(folder.path().join("pg")).await;
+        let options = server.create_database("parkhang").await.unwrap();
+        let socket = server.folder().join("sockets/.s.PGSQL.5432");
+        let mut orchestrators = Vec::new();
+        for name in ["orchestrator-a", "orchestrator-b"] {
+            orchestrators.push(Orchestrator {
+                name: name.to_owned(),
+                listens: watch::Sender::new(None),
+                database: Link::to(Upstream::Socket(socket.clone())).await,
+                process: None,
+            });
+        }
+        let mut workers = Vec::new();
+        for &(name, roles) in &plan.workers {
+            let mut links = Vec::new();
+            for orchestrator in &orchestrators {
+                let upstream = Upstream::Process(orchestrator.listens.subscribe());
+                links.push(Link::to(upstream).await);
+            }
+            workers.push(Worker {
+                name,
+                roles,
+                links,
+                process: None,
+            });
+        }
+        Self {
+            journal: Journal::new(),
+            store: PostgresStore::connect_with(options).await.unwrap(),
+            orchestrators,
+            workers,
+            plan,
+            jobs: Vec::new(),
+            server: Some(server),
+            folder,
+            _turn: turn,
+        }
+    }
+
+    /// With all processes: the first orchestrator leads.
+    pub(crate) async fn start(plan: Plan) -> Self {
+        let mut cluster = Self::prepare(plan).await;
+        cluster.start_orchestrator(0, "").await;
+        let leads = "this process leads";
+        cluster
+            .until("the first orchestrator leads", async |cluster| {
+                cluster.journal.find_of("orchestrator-a", 0, leads).is_some()
+            })
+            .await;
+        cluster.start_orchestrator(1, "").await;
+        for worker in 0..cluster.workers.len() {
+            let failpoints = cluster.plan.failpoints.clone();
+            cluster.start_worker(worker, &failpoints).await;
+        }
+        cluster
+    }
+
+    pub(crate) fn artifacts(&self) -> PathBuf {
+        self.folder.path().join("artifacts")
+    }
+
+    pub(crate) fn postgres_folder(&self) -> PathBuf {
+        self.folder.path().join("pg")
+    }
+
+    /// Joins the server anew, and starts it if it is not running.
+    pub(crate) async fn reopen_postgres(&mut self) {
+        self.server = Some(open_postgres(self.postgres_folder()).await);
+    }
+
+    fn command<const N: usize>(&self, arguments: [&str; N], database: SocketAddr) -> Command {
+        let shown = |name: &str| self.folder.path().join(name).to_str().unwrap().to_owned();
+        let mut command = node(arguments);
+        command.current_dir(self.folder.path());
+        command.env("PARKHANG_LOG", "info,ractor_cluster=warn");
+        let url = format!("postgres://postgres@{database}/parkhang?sslmode=disable");
+        command.env("DATABASE_URL", url);
+        let scans = self.plan.library.scans();
+        let settings = [
+            ("cluster.listen", "127.0.0.1:0".to_owned()),
+            ("cluster.cookie_file", shown("tls/cookie")),
+            ("cluster.tls.ca_file", shown("tls/ca.pem")),
+            ("cluster.tls.certificate_file", shown("tls/all.pem")),
+            ("cluster.tls.key_file", shown("tls/all.key")),
+            ("node.state_dir", shown("state")),
+            ("pages.folder", scans.to_str().unwrap().to_owned()),
+            ("storage.folder", shown("artifacts")),
+            ("job.checkpoint_pages", "1".to_owned()),
+            ("cluster.heartbeat", "1s".to_owned()),
+            ("cluster.lease", "20s".to_owned()),
+            ("cluster.redial_max", "1s".to_owned()),
+        ];
+        let special = self.plan.settings.iter();
+        let special = special.map(|(key, value)| (*key, (*value).to_owned()));
+        for (key, value) in settings.into_iter().chain(special) {
+            command.arg("--set").arg(format!("{key}={value}"));
+        }
+        command
+    }
+
+    /// `failpoints` is what FAILPOINTS is set to.
+    pub(crate) async fn start_orchestrator(&mut self, place: usize, failpoints: &str) {
+        let orchestrator = &self.orchestrators[place];
+        let mut command = self.command(["--role", "orchestrator"], orchestrator.database.address());
+        command
+            .arg("--set")
+            .arg(format!("node.name={}", orchestrator.name))
+            .env("FAILPOINTS", failpoints);
+        let process = Process::start(&orchestrator.name, command, &self.journal).await;
+        let orchestrator = &mut self.orchestrators[place];
+        orchestrator.listens.send_replace(Some(process.listens()));
+        orchestrator.process = Some(process);
+    }
+
+    pub(crate) async fn start_worker(&mut self, place: usize, failpoints: &str) {
+        let worker = &self.workers[place];
+        let database = self.orchestrators[0].database.address();
+        let mut command = self.command(["--role", worker.roles], database);
+        let orchestrators = worker.links.iter().map(|link| link.address().to_string());
+        command
+            .env_remove("DATABASE_URL")
+            .arg("--set")
+            .arg(format!(
+                "cluster.orchestrators={}",
+                orchestrators.collect::<Vec<_>>().join(",")
+            ))
+            .arg("--set")
+            .arg(format!("node.name={}", worker.name))
+            .env("FAILPOINTS", failpoints);
+        let process = Process::start(worker.name, command, &self.journal).await;
+        self.workers[place].process = Some(process);
+    }
+
+    /// Makes a job over all volumes, as an operator does.
+    pub(crate) async fn create_job(&mut self, name: &str) {
+        let database = self.orchestrators[0].database.address();
+        let command = self.command(["job", "create", name], database);
+        // The links are tasks of this thread's runtime.
+        let finished = tokio::task::spawn_blocking(move || finish(command))
+            .await
+            .unwrap();
+        finished.exits(0);
+        let job = self.store.job(&JobKey::new(name).unwrap()).await.unwrap();
+        self.jobs.push(job.unwrap());
+    }
+
+    pub(crate) fn orchestrator(&self, place: usize) -> &Process {
+        self.orchestrators[place].process.as_ref().unwrap()
+    }
+
+    pub(crate) fn worker(&self, place: usize) -> &Process {
+        self.workers[place].process.as_ref().unwrap()
+    }
+
+    pub(crate) async fn kill_orchestrator(&mut self, place: usize) {
+        self.orchestrators[place].process.take().unwrap().kill().await;
+    }
+
+    pub(crate) async fn kill_worker(&mut self, place: usize) {
+        self.workers[place].process.take().unwrap().kill().await;
+    }
+
+    /// All tasks, or none while the database is away.
+    pub(crate) async fn tasks(&self) -> Vec<Task> {
+        let mut tasks = Vec::new();
+        for job in &self.jobs {
+            match self.store.tasks(job.id).await {
+                Ok(of_job) => tasks.extend(of_job),
+                Err(_) => return Vec::new(),
+            }
+        }
+        tasks
+    }
+
+    /// A task that a node holds the lease of.
+    pub(crate) async fn task_at(&self, worker: usize) -> Option<Task> {
+        let prefix = format!("{}/", self.worker(worker).node());
+        let holds = |task: &Task| {
+            let lease = task.lease.as_ref();
+            lease.is_some_and(|lease| lease.worker.0.starts_with(&prefix))
+        };
+        self.tasks().await.into_iter().find(holds)
+    }
+
+    pub(crate) async fn results(&self, task: TaskId) -> VolumeResults {
+        self.store.volume_results(task).await.unwrap().unwrap()
+    }
+
+    pub(crate) async fn until_busy(&self, worker: usize) {
+        let what = format!("{} works", self.workers[worker].name);
+        self.until(&what, async |cluster| cluster.task_at(worker).await.is_some())
+            .await;
+    }
+
+    /// Waits for a line of any process from `start` on.
+    pub(crate) async fn until_said(&self, start: usize, part: &str) {
+        self.until(part, async |cluster| cluster.journal.find(start, part).is_some())
+            .await;
+    }
+
+    /// Looks whenever a process says something, and ten times a second.
+    pub(crate) async fn until(&self, what: &str, condition: impl AsyncFn(&Self) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let end = self.journal.end();
+            if condition(self).await {
+                return;
+            }
+            if Instant::now() > deadline {
+                self.fail(&format!("waited too long until {what}")).await;
+            }
+            self.until_news(end).await;
+        }
+    }
+
+    /// Returns when somebody says something after `end`, or soon: silence is as good a reason to look again.
+    pub(crate) async fn until_news(&self, end: usize) {
+        let _ = tokio::time::timeout(LOOK, self.journal.changed(end)).await;
+    }
+
+    /// Fails the test with everything that is known.
+    pub(crate) async fn fail(&self, why: &str) -> ! {
+        let mut known = String::new();
+        for task in self.tasks().await {
+            known.push_str(&format!("{task:?}\n"));
+            for run in self.store.stage_runs(task.id).await.unwrap_or_default() {
+                known.push_str(&format!("    {run:?}\n"));
+            }
+        }
+        panic!("{why}\n{known}{}", self.journal);
+    }
+
+    /// Everybody leaves in order: a node that does not get rid of its work holds a slot that leaked.
+    pub(crate) async fn leave(mut self) {
+        let workers = self.workers.iter_mut().map(|worker| &mut worker.process);
+        let orchestrators = self.orchestrators.iter_mut().map(|place| &mut place.process);
+        for process in workers.chain(orchestrators).filter_map(Option::as_mut) {
+            process.signal(Signal::SIGTERM);
+            let status = process.end().await;
+            assert!(
+                status.success(),
+                "{} left with {status}\n{}",
+                process.node(),
+                self.journal
+            );
+        }
+    }
+}
+
+async fn open_postgres(folder: PathBuf) -> EmbeddedPostgres {
+    let opened = tokio::task::spawn_blocking(move || EmbeddedPostgres::open(Some(folder)));
+    opened.await.unwrap().unwrap()
+}

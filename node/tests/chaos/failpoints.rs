@@ -1,0 +1,115 @@
+//! The process dies between any two side effects, and nothing is lost or done twice.
+
+use std::os::unix::process::ExitStatusExt;
+
+use nix::sys::signal::Signal;
+use parkhang_actors::failpoint::Failpoint;
+
+use crate::cluster::{Cluster, Plan};
+use crate::library::Library;
+
+/// Who passes a failpoint.
+#[derive(Debug, PartialEq, Eq)]
+enum Passer {
+    Leader,
+    /// A node, in these stages.
+    Node(&'static [&'static str]),
+    /// Not a place to die at.
+    Nobody,
+}
+
+const PAGED: &[&str] = &["line_detection", "line_extraction", "ocr"];
+const ALL: &[&str] = &["line_detection", "line_extraction", "ocr", "reduce"];
+
+fn passer(point: Failpoint) -> Passer {
+    match point {
+        Failpoint::LeadershipTaken
+        | Failpoint::EpochBegun
+        | Failpoint::PassDecided
+        | Failpoint::LeasesWritten
+        | Failpoint::JobsUnsettled
+        | Failpoint::AssignmentTaken
+        | Failpoint::ReportReceived
+        | Failpoint::ChangesWritten
+        | Failpoint::ChangesCommitted
+        | Failpoint::ReportCommitted => Passer::Leader,
+        Failpoint::AssignAccepted
+        | Failpoint::StageStarted
+        | Failpoint::StageEnded
+        | Failpoint::ReportAnswered => Passer::Node(ALL),
+        Failpoint::PageDone
+        | Failpoint::PartImagesFlushed
+        | Failpoint::PartWritten
+        | Failpoint::ImagesFlushed
+        | Failpoint::ErrorsWritten
+        | Failpoint::TableWritten
+        | Failpoint::PartDeleted => Passer::Node(PAGED),
+        Failpoint::DevicePass | Failpoint::StoreWrite => Passer::Nobody,
+    }
+}
+
+/// Each volume has a failpoint of its own, in one of the stages. Whatever node comes by dies there, once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_dies_at_every_failpoint() {
+    let mut armed = Vec::new();
+    for point in Failpoint::ALL {
+        if let Passer::Node(stages) = passer(*point) {
+            let number = armed.len();
+            let (volume, stage) = (Library::volume(number), stages[number % stages.len()]);
+            armed.push(format!("{point}@{volume}/{stage}"));
+        }
+    }
+    let library = Library {
+        volumes: armed.len(),
+        pages: 2,
+    };
+    let plan = Plan::small(library).with(&[("orchestrator.max_interruptions", "100")]);
+    let mut cluster = Cluster::prepare(plan).await;
+    cluster.start_orchestrator(0, "").await;
+    cluster.create_job("kangyur").await;
+    while !armed.is_empty() {
+        let orders: Vec<String> = armed.iter().map(|name| format!("{name}=return(abort)")).collect();
+        let begin = cluster.journal.end();
+        cluster.start_worker(0, &orders.join(";")).await;
+        let mut process = cluster.workers[0].process.take().unwrap();
+        let place = process.said(begin, "failpoint ").await;
+        let status = process.end().await;
+        assert_eq!(status.signal(), Some(Signal::SIGABRT as i32), "{place}");
+        let before = armed.len();
+        armed.retain(|name| *name != place);
+        assert_eq!(armed.len() + 1, before, "{place} was passed twice");
+    }
+    cluster.all_is_well().await;
+}
+
+/// One leader after the other dies, each at another failpoint, while a node goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_dies_at_every_failpoint() {
+    let library = Library {
+        volumes: 11,
+        pages: 2,
+    };
+    let plan = Plan::small(library).with(&[
+        ("cluster.idle_timeout", "6s"),
+        ("cluster.lease", "8s"),
+        ("orchestrator.max_interruptions", "100"),
+    ]);
+    let mut cluster = Cluster::prepare(plan).await;
+    cluster.start_worker(0, "").await;
+    cluster.start_orchestrator(0, "").await;
+    cluster.create_job("kangyur").await;
+    for point in Failpoint::ALL {
+        if passer(*point) == Passer::Leader {
+            cluster.kill_orchestrator(0).await;
+            let begin = cluster.journal.end();
+            let orders = format!("{point}=return(abort)");
+            cluster.start_orchestrator(0, &orders).await;
+            let process = cluster.orchestrators[0].process.as_mut().unwrap();
+            assert_eq!(process.said(begin, "failpoint ").await, point.name());
+            let status = process.end().await;
+            assert_eq!(status.signal(), Some(Signal::SIGABRT as i32), "{point}");
+        }
+    }
+    cluster.start_orchestrator(0, "").await;
+    cluster.all_is_well().await;
+}

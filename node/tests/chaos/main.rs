@@ -1,0 +1,31 @@
+//! A cluster of real processes on one machine, and everything that can happen to one. Whatever happens, in the end every
+//! task is finished or set aside with its reason, every result is recorded once, and the artifacts are, byte by byte,
+//! those of a run that nothing happened to.
+//!
+//! One test at a time: each has a cluster of its own, and the bars of the standby are seconds. `scripts/chaos` runs them.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "test code fails by panicking"
+)]
+
+mod cluster;
+mod database;
+mod drain;
+mod failpoints;
+mod freezes;
+mod journal;
+mod kills;
+mod library;
+mod link;
+mod partitions;
+mod process;
+mod settled;
+mod stages;
+mod standby;
+mod storage;
+#[path = "../it/support.rs"]
+#[allow(dead_code, reason = "shared with the tests of single processes")]
+mod support;

@@ -1,0 +1,60 @@
+use parkhang_actors::domain::{ErrorCategory, TaskStatus};
+
+use crate::cluster::{Cluster, Plan};
+use crate::library::{Library, SHELF};
+use crate::support::assert_same_files;
+
+/// On every node the first stage that runs panics.
+#[tokio::test(flavor = "multi_thread")]
+async fn stages_panic() {
+    let mut plan = Plan::full(SHELF);
+    plan.failpoints = "stage.started=1*panic".to_owned();
+    let mut cluster = Cluster::start(plan).await;
+    cluster.create_jobs().await;
+    cluster.until_said(0, "stage actor died").await;
+    cluster.settle().await;
+    assert!(cluster.interruptions().await > 0);
+    cluster.all_is_well().await;
+}
+
+/// On every node with a device the first forward pass never returns.
+#[tokio::test(flavor = "multi_thread")]
+async fn device_threads_hang() {
+    let mut plan = Plan::full(SHELF).with(&[("health.progress_window", "10s")]);
+    plan.failpoints = "device.pass=1*pause".to_owned();
+    let mut cluster = Cluster::start(plan).await;
+    cluster.create_jobs().await;
+    cluster.until_said(0, "no progress; its pool is replaced").await;
+    cluster.settle().await;
+    assert!(cluster.interruptions().await > 0);
+    cluster.all_is_well().await;
+}
+
+/// Every node that begins one of the volumes dies of it. The volume is set aside with its reason; the others are done, and
+/// the nodes are well.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_volume_that_kills_its_nodes_is_set_aside() {
+    let poison = Library::volume(1);
+    let mut plan = Plan::full(SHELF).with(&[("orchestrator.max_interruptions", "3")]);
+    plan.failpoints = format!("stage.started@{poison}/line_detection=return(abort)");
+    plan.failpoints_of_successors = plan.failpoints.clone();
+    let mut cluster = Cluster::start(plan).await;
+    cluster.create_job("kangyur").await;
+    cluster.settle().await;
+    for task in cluster.tasks().await {
+        cluster.history_is_sound(&task).await;
+        let volume = task.volume.to_string();
+        if volume == poison {
+            assert_eq!(task.status, TaskStatus::Failed, "{task:?}");
+            let reason = task.last_error.unwrap();
+            assert_eq!(reason.category, ErrorCategory::Poison);
+            assert!(reason.message.contains("3 times in a row"), "{reason}");
+        } else {
+            assert_eq!((task.status, task.attempts), (TaskStatus::Done, 0), "{task:?}");
+            let folder = |job: &std::path::Path| job.join("volumes").join(&volume);
+            let made = cluster.artifacts().join("jobs/kangyur");
+            assert_same_files(&folder(&made), &folder(&SHELF.undisturbed("kangyur")));
+        }
+    }
+    cluster.leave().await;
+}
