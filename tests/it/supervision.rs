@@ -1,6 +1,6 @@
 //! What a node does about stages that hang. Time is paused: it passes when nobody has anything to do.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use parkhang_actors::state::{MemoryStore, StateStore};
 use parkhang_actors::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
 use parkhang_actors::telemetry::{PageOutcome, ProgressBoard};
 
-use crate::cluster::two_volumes;
+use crate::cluster::{Deed, told, two_volumes};
 
 const HEALTH: HealthPolicy = HealthPolicy {
     progress_window: Duration::from_secs(10),
@@ -72,9 +72,22 @@ impl StageLogic for Hanging {
 }
 
 async fn node(stage: Arc<Hanging>, slots: usize, orchestrator: &OrchestratorHandle) -> NodeSupervisor {
+    start("test", stage, slots, orchestrator).await
+}
+
+async fn serve(name: &str, stage: Arc<dyn StageLogic>, orchestrator: &OrchestratorHandle) -> NodeSupervisor {
+    start(name, stage, 1, orchestrator).await
+}
+
+async fn start(
+    name: &str,
+    stage: Arc<dyn StageLogic>,
+    slots: usize,
+    orchestrator: &OrchestratorHandle,
+) -> NodeSupervisor {
     NodeSupervisor::start(NodeConfig {
-        name: "test".to_owned(),
-        slots: HashMap::from([(Hardware::Gpu, slots)]),
+        name: name.to_owned(),
+        slots: HashMap::from([(Hardware::Gpu, slots), (Hardware::Cpu, slots)]),
         registry: Arc::new(StageRegistry::of(vec![stage])),
         progress: Arc::new(ProgressBoard::default()),
         control_plane: Arc::new(orchestrator.clone()),
@@ -124,6 +137,29 @@ async fn a_pool_that_hangs_is_replaced_and_blames_only_who_hung() {
     // The pool that was replaced has let go of all it held.
     node.drain().await;
     node.stop().await;
+    orchestrator.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stage_that_no_node_runs_is_an_alarm_while_work_waits_for_it() {
+    let store = Arc::new(MemoryStore::new());
+    let [first, second] = ["line_detection", "line_extraction"].map(|name| told(name, Deed::Succeed).0);
+    let job = two_volumes(&[first.clone(), second.clone()]);
+    let job = store.create_job(&job, Utc::now()).await.unwrap();
+    let config = OrchestratorConfig::new(store);
+    let mut alarm = config.deserted.subscribe();
+    let orchestrator = OrchestratorHandle::start(config).await.unwrap();
+    let detects = serve("detects", first, &orchestrator).await;
+
+    let deserted = alarm.wait_for(|stages| !stages.is_empty()).await.unwrap().clone();
+    assert_eq!(deserted, [second.name()].into());
+    let extracts = serve("extracts", second, &orchestrator).await;
+    let end = orchestrator.job_end(job.id).await.unwrap();
+    assert_eq!(end, JobEnd::Settled(JobStatus::Completed));
+    alarm.wait_for(BTreeSet::is_empty).await.unwrap();
+    for node in [detects, extracts] {
+        node.stop().await;
+    }
     orchestrator.stop().await;
 }
 

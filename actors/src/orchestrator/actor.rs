@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use tokio::time::Instant;
 use tracing::{Instrument, Span, error, warn};
 
 use super::delivery::{Delivery, deliver};
+use super::deserted::{DesertedStages, deserted_stages};
 use super::executor::Executor;
 use super::handle::{OrchestratorConfig, Recording, Report};
 use super::members::Members;
@@ -16,7 +18,7 @@ use super::mirror::Mirror;
 use super::plan::PassLimits;
 use super::reconcile::{Pass, PassError, reconcile};
 use super::verdict::change_for;
-use crate::domain::{Fence, Position, Task, WorkerId};
+use crate::domain::{Fence, Position, StageName, Task, WorkerId};
 use crate::failpoint::Failpoint;
 use crate::policy::placement::lost_lease;
 use crate::stage::{Assignment, StageVerdict};
@@ -38,12 +40,14 @@ pub(super) enum OrchestratorMsg {
     Heartbeat(Vec<Fence>, RpcReplyPort<Vec<Standing>>),
     Recorded,
     PassEnded(Result<Pass, PassError>),
+    Deserted(BTreeSet<StageName>),
     Drain,
 }
 
 pub(super) struct OrchestratorState {
     config: OrchestratorConfig,
     started: Instant,
+    deserted: DesertedStages,
     mirror: Mirror,
     members: Members,
     /// A pass is under way.
@@ -70,6 +74,7 @@ impl Actor for Orchestrator {
         let mirror = Mirror::spawn(config.store.clone(), myself.get_cell()).await?;
         myself.cast(OrchestratorMsg::FullPass)?;
         Ok(OrchestratorState {
+            deserted: DesertedStages::new(config.deserted.clone()),
             config,
             started: Instant::now(),
             mirror,
@@ -92,6 +97,7 @@ impl Actor for Orchestrator {
             OrchestratorMsg::Wake => state.wake(&myself),
             OrchestratorMsg::FullPass => {
                 state.wake(&myself);
+                state.look_for_deserted_stages(&myself);
                 myself.send_after(state.full_pass(), || OrchestratorMsg::FullPass);
             }
             OrchestratorMsg::Register(pool) => {
@@ -106,6 +112,7 @@ impl Actor for Orchestrator {
                 }
                 state.members.join(pool);
                 state.wake(&myself);
+                state.look_for_deserted_stages(&myself);
             }
             OrchestratorMsg::Suspend(worker) => drop(state.members.suspend(&worker)),
             OrchestratorMsg::Deregister(worker) => {
@@ -122,6 +129,7 @@ impl Actor for Orchestrator {
                 state.announce();
                 state.wake(&myself);
             }
+            OrchestratorMsg::Deserted(stages) => state.deserted.found(stages),
             OrchestratorMsg::PassEnded(result) => state.pass_ended(result, &myself),
             OrchestratorMsg::Drain => {
                 state.draining = true;
@@ -193,6 +201,21 @@ impl OrchestratorState {
     /// lease at least.
     fn full_pass(&self) -> Duration {
         self.config.full_pass.min(self.config.lease / 4)
+    }
+
+    /// After a takeover every stage is deserted until its nodes have found this orchestrator.
+    fn look_for_deserted_stages(&self, myself: &ActorRef<OrchestratorMsg>) {
+        if !self.has_been_here() {
+            return;
+        }
+        let (store, served, myself) = (self.config.store.clone(), self.members.stages(), myself.clone());
+        tokio::spawn(async move {
+            match deserted_stages(&*store, &served, Utc::now()).await {
+                // Fails only when the orchestrator has stopped.
+                Ok(stages) => drop(myself.cast(OrchestratorMsg::Deserted(stages))),
+                Err(error) => warn!(%error, "cannot see which stages are deserted"),
+            }
+        });
     }
 
     fn pass_ended(&mut self, result: Result<Pass, PassError>, myself: &ActorRef<OrchestratorMsg>) {

@@ -1,5 +1,6 @@
 //! What other rooms hold of the orchestrator: how to start it, ask it and wait for it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,12 +9,13 @@ use tokio::sync::watch;
 
 use super::actor::{Orchestrator, OrchestratorMsg};
 use super::executor::Executor;
-use crate::domain::{Fence, JobId, JobStatus, WorkerId};
+use crate::domain::{Fence, JobId, JobStatus, StageName, WorkerId};
 use crate::stage::StageVerdict;
 use crate::state::{Standing, StateError, StateStore};
 
 /// Leases lost in a row after which a volume is set aside, unless the configuration says otherwise.
 pub const MAX_INTERRUPTIONS: i32 = 5;
+
 /// How the orchestrator behaves.
 #[derive(Debug, Clone)]
 pub struct OrchestratorConfig {
@@ -24,6 +26,8 @@ pub struct OrchestratorConfig {
     pub full_pass: Duration,
     /// Leases lost in a row after which a volume is set aside.
     pub max_interruptions: i32,
+    /// Told of the stages that tasks wait for while no pool is there.
+    pub deserted: watch::Sender<BTreeSet<StageName>>,
 }
 
 impl OrchestratorConfig {
@@ -33,6 +37,7 @@ impl OrchestratorConfig {
             lease: Duration::from_secs(60),
             full_pass: Duration::from_secs(30),
             max_interruptions: MAX_INTERRUPTIONS,
+            deserted: watch::Sender::default(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The pools that have joined.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,6 +63,12 @@ impl Members {
         let rested = |member: &&Member| member.rests_until.is_none_or(|until| until <= now);
         let accepting = self.0.iter().filter(|member| member.accepting).filter(rested);
         accepting.map(|member| member.pool.clone()).collect()
+    }
+
+    /// The stages that may be given work.
+    pub(super) fn stages(&self) -> BTreeSet<StageName> {
+        let accepting = self.0.iter().filter(|member| member.accepting);
+        accepting.map(|member| member.pool.stage().clone()).collect()
     }
 
     fn tell(&self, gone: Option<&StageName>) {

@@ -4,6 +4,7 @@
 
 mod actor;
 mod delivery;
+mod deserted;
 mod executor;
 mod handle;
 mod members;

@@ -27,6 +27,11 @@ pub(super) const POOL_SLOTS: Gauge<1> = Gauge::new(
     &["stage"],
     "Slots of the pools that have joined",
 );
+pub(super) const STAGES_DESERTED: Gauge<1> = Gauge::new(
+    "parkhang_stages_deserted",
+    &["stage"],
+    "1 while tasks wait for a stage that no pool runs: an alarm",
+);
 pub(super) const PASS_SECONDS: Histogram<1> = Histogram::new(
     "parkhang_pass_seconds",
     FAST_SECONDS,
@@ -182,6 +187,7 @@ pub fn definitions() -> impl Iterator<Item = Definition> {
         LEASES.definition(),
         POOLS.definition(),
         POOL_SLOTS.definition(),
+        STAGES_DESERTED.definition(),
         PASS_SECONDS.definition(),
         ASSIGNMENTS.definition(),
         ASSIGN_SECONDS.definition(),

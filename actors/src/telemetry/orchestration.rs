@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tracing::{debug, info, warn};
+use tracing::{debug, error, info, warn};
 
 use super::catalogue::{
     ADVANCE_SECONDS, ASSIGN_SECONDS, ASSIGNMENTS, JOBS_SETTLED, LEASES, LEASES_LOST, MIRROR_BATCH,
-    MIRROR_REFUSED, MIRROR_SECONDS, PASS_SECONDS, POOL_SLOTS, POOLS, REPORTS, TASKS,
+    MIRROR_REFUSED, MIRROR_SECONDS, PASS_SECONDS, POOL_SLOTS, POOLS, REPORTS, STAGES_DESERTED, TASKS,
 };
 use crate::domain::{Job, StageName, Task, TaskId, TaskStatus, WorkerId};
 use crate::state::TaskCount;
@@ -171,6 +171,30 @@ pub(crate) struct PoolLeft<'a> {
 impl PoolLeft<'_> {
     pub(crate) fn emit(self) {
         warn!(worker = %self.worker, "pool left; ending its leases");
+    }
+}
+
+/// Tasks wait for a stage, and no pool is there to run it.
+pub(crate) struct StageDeserted<'a> {
+    pub stage: &'a StageName,
+}
+
+impl StageDeserted<'_> {
+    pub(crate) fn emit(self) {
+        STAGES_DESERTED.set(1, [self.stage.as_str()]);
+        error!(stage = %self.stage, "work waits for a stage that no node runs");
+    }
+}
+
+/// A stage is deserted no more, or nothing waits for it.
+pub(crate) struct StageServed<'a> {
+    pub stage: &'a StageName,
+}
+
+impl StageServed<'_> {
+    pub(crate) fn emit(self) {
+        STAGES_DESERTED.set(0, [self.stage.as_str()]);
+        info!(stage = %self.stage, "no work waits for a stage that no node runs any more");
     }
 }
 

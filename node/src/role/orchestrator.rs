@@ -1,11 +1,13 @@
 //! The role orchestrator: waits until it leads, leads until it is succeeded, and waits again.
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use parkhang_actors::cluster::{NodeName, RemotePools, RemotePoolsConfig};
+use parkhang_actors::domain::StageName;
 use parkhang_actors::orchestrator::{OrchestratorConfig, OrchestratorHandle};
 use parkhang_actors::state::{Leadership, LeadershipTimings, PostgresStore, StateError};
 use tokio::sync::watch;
@@ -25,9 +27,11 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
     let cluster = join::join(loaded, &node, true).await?;
     let listens = cluster.local_addr().context("the orchestrator does not listen")?;
     let (leads, led) = watch::channel(None);
+    let deserted = watch::Sender::default();
     standing.window.probe(Arc::new(OrchestratorProbe {
         store: database.store.clone(),
         leads: led,
+        deserted: deserted.subscribe(),
     }));
     standing.ready(&format!("orchestrator listening on {listens}"))?;
     let reigns = async {
@@ -40,7 +44,7 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
             match database.store.lead(node.as_str(), timings).await {
                 Ok(leadership) => {
                     leads.send_replace(Some(leadership.epoch()));
-                    let end = reign(loaded, &node, &database.store, leadership).await;
+                    let end = reign(loaded, &node, &database.store, leadership, &deserted).await;
                     leads.send_replace(None);
                     end?;
                 }
@@ -65,11 +69,13 @@ async fn reign(
     node: &NodeName,
     store: &PostgresStore,
     leadership: Leadership,
+    deserted: &watch::Sender<BTreeSet<StageName>>,
 ) -> Result<()> {
     let section = &loaded.config.orchestrator;
     let mut config = OrchestratorConfig::new(Arc::new(store.led_by(&leadership)));
     config.lease = loaded.config.cluster.lease;
     config.full_pass = section.full_pass;
+    config.deserted = deserted.clone();
     config.max_interruptions = i32::try_from(section.max_interruptions).unwrap_or(i32::MAX);
     let orchestrator = OrchestratorHandle::start(config).await?;
     let pools = RemotePools::start(RemotePoolsConfig::new(

@@ -1,10 +1,11 @@
 //! Whether a node can do its part.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use parkhang_actors::cluster::RemoteOrchestrator;
-use parkhang_actors::domain::Epoch;
+use parkhang_actors::domain::{Epoch, StageName};
 use parkhang_actors::state::PostgresStore;
 use serde_json::json;
 use tokio::sync::watch;
@@ -20,6 +21,8 @@ pub struct OrchestratorProbe {
     pub store: PostgresStore,
     /// The epoch that this process leads in.
     pub leads: watch::Receiver<Option<Epoch>>,
+    /// Stages that work waits for while no node runs them.
+    pub deserted: watch::Receiver<BTreeSet<StageName>>,
 }
 
 #[async_trait]
@@ -37,6 +40,7 @@ impl Probe for OrchestratorProbe {
                 "role": "orchestrator",
                 "leads": epoch.is_some(),
                 "epoch": epoch,
+                "deserted_stages": *self.deserted.borrow(),
                 "reason": reason,
             }),
         }

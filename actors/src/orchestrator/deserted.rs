@@ -1,0 +1,60 @@
+//! Stages that have work and nobody to do it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use chrono::{DateTime, Utc};
+use tokio::sync::watch;
+
+use crate::domain::{JobStatus, StageName};
+use crate::policy::transition::runnable_stage;
+use crate::state::{StateError, StateStore};
+use crate::telemetry::{StageDeserted, StageServed};
+
+/// The stages for which tasks wait and no pool is there, as they were last found.
+#[derive(Debug)]
+pub(super) struct DesertedStages(watch::Sender<BTreeSet<StageName>>);
+
+impl DesertedStages {
+    pub(super) fn new(told: watch::Sender<BTreeSet<StageName>>) -> Self {
+        Self(told)
+    }
+
+    /// Raises an alarm for each stage that is deserted now and was not, and calls it off for the others.
+    pub(super) fn found(&self, deserted: BTreeSet<StageName>) {
+        let before = self.0.send_replace(deserted.clone());
+        for stage in deserted.difference(&before) {
+            StageDeserted { stage }.emit();
+        }
+        for stage in before.difference(&deserted) {
+            StageServed { stage }.emit();
+        }
+    }
+}
+
+impl Drop for DesertedStages {
+    /// Whoever leads now raises alarms.
+    fn drop(&mut self) {
+        self.found(BTreeSet::new());
+    }
+}
+
+/// The stages that a task could begin at `now`, none of which is among those `served`.
+pub(super) async fn deserted_stages(
+    store: &dyn StateStore,
+    served: &BTreeSet<StageName>,
+    now: DateTime<Utc>,
+) -> Result<BTreeSet<StageName>, StateError> {
+    let jobs = store.jobs().await?;
+    let running = jobs.iter().filter(|job| job.status == JobStatus::Running);
+    let needed = running.flat_map(|job| job.pipeline.stages());
+    let unserved = needed.filter(|stage| !served.contains(*stage));
+    let one_each: BTreeMap<StageName, usize> = unserved.map(|stage| (stage.clone(), 1)).collect();
+    if one_each.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let ready = store.ready_tasks(&one_each, now).await?;
+    let waiting = ready.tasks.iter();
+    let stages =
+        waiting.filter_map(|(task, job)| runnable_stage(task, &job.pipeline, job.config.retry_scope));
+    Ok(stages.filter(|stage| !served.contains(stage)).cloned().collect())
+}
