@@ -8,6 +8,7 @@ use clap_complete::Shell;
 use crate::config::command::ConfigCommand;
 use crate::config::{BucketArgs, ConfigArgs};
 use crate::job::JobCommand;
+use crate::nodes::NodesCommand;
 use crate::tls::command::TlsCommand;
 
 /// Reads libraries of page scans.
@@ -54,6 +55,9 @@ pub enum Command {
     /// Make jobs for a cluster, look at them, and steer them while they run.
     #[command(subcommand)]
     Job(JobCommand),
+    /// Look at the nodes of a cluster.
+    #[command(subcommand)]
+    Nodes(NodesCommand),
     /// Check or show the configuration of a cluster's node.
     #[command(subcommand)]
     Config(ConfigCommand),

@@ -8,12 +8,15 @@ use anyhow::{Context, Result};
 use serde_json::{Map, Value};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
-use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::{JsonFields, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
+use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
 
-use crate::config::LogFormat;
+use crate::config::{LogFormat, Telemetry};
+use crate::traces::{Collector, VolumeTraces};
 
 /// Variable with directives that win over those of the configuration.
 const VARIABLE: &str = "PARKHANG_LOG";
@@ -30,29 +33,40 @@ pub fn to_terminal() {
         .init();
 }
 
-/// For a node, whose lines name it.
-pub fn of_node(node: &str, directives: &str, format: LogFormat) -> Result<()> {
+/// For a node, whose lines name it. Returns where its traces go, if anywhere.
+pub fn of_node(node: &str, telemetry: &Telemetry) -> Result<Option<Collector>> {
     let filter = match EnvFilter::try_from_env(VARIABLE) {
         Ok(filter) => filter,
-        Err(_) => EnvFilter::try_new(directives).context("telemetry.log")?,
+        Err(_) => EnvFilter::try_new(&telemetry.log).context("telemetry.log")?,
     };
-    let lines = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let collector = telemetry
+        .otlp_endpoint
+        .as_ref()
+        .map(|endpoint| Collector::at(endpoint, node))
+        .transpose()
+        .context("telemetry.otlp_endpoint")?;
+    let traces = collector.clone().map(VolumeTraces::new);
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal());
-    match format {
-        LogFormat::Text => lines.init(),
+    let lines = match telemetry.format {
+        LogFormat::Text => lines.boxed(),
         LogFormat::Json => lines
             .fmt_fields(JsonFields::new())
             .event_format(JsonLines {
                 node: node.to_owned(),
             })
-            .init(),
-    }
-    Ok(())
+            .boxed(),
+    };
+    tracing_subscriber::registry()
+        .with(filter)
+        .with(lines)
+        .with(traces)
+        .init();
+    Ok(collector)
 }
 
-/// One flat object a line: a field of the event, of an inner span, of an outer span, the first that has it.
+/// One flat object a line: the node, the fields of the event, those of its spans, inner ones first.
 struct JsonLines {
     node: String,
 }
@@ -74,7 +88,6 @@ where
         line.insert("timestamp".to_owned(), now.into());
         line.insert("level".to_owned(), metadata.level().as_str().into());
         line.insert("target".to_owned(), metadata.target().into());
-        line.insert("node".to_owned(), self.node.as_str().into());
         let spans = context
             .event_scope()
             .into_iter()
@@ -88,6 +101,7 @@ where
             }
         }
         event.record(&mut Fields(&mut line));
+        line.insert("node".to_owned(), self.node.as_str().into());
         writeln!(writer, "{}", Value::Object(line))
     }
 }

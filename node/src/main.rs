@@ -13,10 +13,12 @@ mod http;
 mod job;
 mod log;
 mod networks;
+mod nodes;
 mod ocr;
 mod role;
 mod storage;
 mod tls;
+mod traces;
 
 use std::process::ExitCode;
 
@@ -54,6 +56,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Some(Command::Export(arguments)) => export::run(arguments).await,
             Some(Command::Eval(arguments)) => eval::run(arguments).await,
             Some(Command::Job(command)) => job::run(command).await,
+            Some(Command::Nodes(command)) => nodes::run(command).await,
             Some(Command::Config(command)) => config::command::run(command),
             Some(Command::Tls(command)) => tls::command::run(command).map(|()| ExitCode::SUCCESS),
             Some(Command::Completions { .. }) => Ok(ExitCode::SUCCESS),

@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use parkhang_actors::domain::{
-    Adjustment, Job, JobId, JobKey, NewJob, StageName, StageRun, Task, TaskId, VolumeId, VolumeResults,
-    WorkerId,
+    Adjustment, Job, JobId, JobKey, NewJob, NodeRecord, StageName, StageRun, Task, TaskId, VolumeId,
+    VolumeResults, WorkerId,
 };
 use parkhang_actors::policy::job_action::JobAction;
 use parkhang_actors::policy::rerun::Rerun;
 use parkhang_actors::state::{
-    Change, Heartbeat, JobTaskCount, Leases, MemoryStore, Outcome, Ready, Rewound, Standing, StateError,
-    StateStore, TaskCount,
+    Census, Change, Heartbeat, JobTaskCount, Leases, MemoryStore, Outcome, Ready, Rewound, StageStatistics,
+    Standing, StateError, StateStore, TaskCount,
 };
 
 #[derive(Debug)]
@@ -133,5 +133,17 @@ impl StateStore for FlakyStore {
 
     async fn volume_results(&self, task: TaskId) -> Result<Option<VolumeResults>, StateError> {
         self.inner.volume_results(task).await
+    }
+
+    async fn stage_statistics(&self, job: JobId) -> Result<Vec<StageStatistics>, StateError> {
+        self.inner.stage_statistics(job).await
+    }
+
+    async fn record_nodes(&self, census: &Census) -> Result<(), StateError> {
+        self.inner.record_nodes(census).await
+    }
+
+    async fn nodes(&self) -> Result<Vec<NodeRecord>, StateError> {
+        self.inner.nodes().await
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use chrono::Utc;
 use parkhang_actors::cluster::{
     Cluster, ClusterConfig, Cookie, NodeName, RedialPolicy, RemoteOrchestrator, RemotePools,
-    RemotePoolsConfig, Security,
+    RemotePoolsConfig, Security, UplinkConfig,
 };
 use parkhang_actors::domain::{Epoch, Hardware, Job, JobStatus, StageRunStatus, TaskStatus};
 use parkhang_actors::orchestrator::{JobEnd, OrchestratorConfig, OrchestratorHandle};
@@ -69,7 +69,7 @@ impl Remote {
         let pools = pools.await.unwrap();
 
         let at_node = dial(&at_orchestrator).await;
-        let uplink = RemoteOrchestrator::start(at_node.node().clone(), "parkhang")
+        let uplink = RemoteOrchestrator::start(UplinkConfig::new(at_node.node().clone(), "parkhang"))
             .await
             .unwrap();
         let node = NodeSupervisor::start(NodeConfig {
@@ -188,7 +188,7 @@ async fn the_work_of_a_node_that_died_is_given_to_others() {
     remote.uplink.clone().stop().await;
 
     let (stage, runs) = told("stage", Deed::Succeed);
-    remote.uplink = RemoteOrchestrator::start(remote.at_node.node().clone(), "parkhang")
+    remote.uplink = RemoteOrchestrator::start(UplinkConfig::new(remote.at_node.node().clone(), "parkhang"))
         .await
         .unwrap();
     let node = NodeSupervisor::start(NodeConfig {

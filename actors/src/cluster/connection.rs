@@ -124,7 +124,10 @@ impl Connector {
         phase: Phase,
         step: impl Future<Output = io::Result<T>>,
     ) -> Result<T, LinkError> {
-        let limit = self.timings.handshake;
+        let limit = match phase {
+            Phase::Resolving | Phase::Connecting => self.timings.dial,
+            _ => self.timings.handshake,
+        };
         match timeout(limit, step).await {
             Ok(result) => result.map_err(|source| LinkError::Io { phase, source }),
             Err(_) => Err(LinkError::Slow { phase, limit }),

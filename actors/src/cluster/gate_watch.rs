@@ -13,7 +13,6 @@ use super::gate::{AskError, Gate, ask, compatible, introduction};
 use super::name::NodeName;
 use crate::wire::{GateInfo, GateRole, Hello};
 
-const GREETING_LIMIT: Duration = Duration::from_secs(2);
 const GREETING_PAUSE: Duration = Duration::from_secs(1);
 
 /// What happened to a gate.
@@ -27,6 +26,8 @@ pub(super) struct GateWatchArguments {
     pub node: NodeName,
     pub scope: String,
     pub group: &'static str,
+    /// For the answer to a greeting.
+    pub call_timeout: Duration,
     /// Called for each event; must not block.
     pub tell: Box<dyn Fn(GateEvent) + Send + Sync>,
 }
@@ -155,12 +156,12 @@ impl WatchState {
             return;
         };
         known.greeting = true;
-        let (gate, myself) = (known.gate.clone(), myself.clone());
+        let (gate, myself, limit) = (known.gate.clone(), myself.clone(), self.arguments.call_timeout);
         let hello = Hello {
             peer: introduction(&self.arguments.node),
         };
         tokio::spawn(async move {
-            let answer = ask(&gate, &hello, GREETING_LIMIT).await;
+            let answer = ask(&gate, &hello, limit).await;
             // Fails only when the watch has stopped.
             let _ = myself.cast(WatchMsg::Greeted(id, answer));
         });

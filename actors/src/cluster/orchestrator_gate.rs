@@ -1,14 +1,19 @@
 use std::sync::Arc;
 
+use chrono::Utc;
 use tracing::{info, warn};
 
 use super::gate::{Answer, ORCHESTRATORS, introduction, request, seal, unexpected};
 use super::name::NodeName;
+use super::roster::Roster;
 use crate::domain::Epoch;
 use crate::orchestrator::OrchestratorHandle;
 use crate::supervisor::{ControlPlane, Pulse};
 use crate::telemetry::ProgressBoard;
-use crate::wire::{Beat, BeatReply, Envelope, Fault, GateInfo, GateRole, Hello, Kind, Report, ReportReply};
+use crate::wire::{
+    Beat, BeatReply, Envelope, Fault, GateInfo, GateRole, Hello, Kind, NodeNotice, NodePhase, Notice,
+    NoticeReply, Report, ReportReply, Unusable,
+};
 
 /// Lets the pools of other nodes reach the orchestrator of this node, while it leads.
 #[derive(Clone)]
@@ -17,6 +22,7 @@ pub(super) struct OrchestratorGate {
     pub orchestrator: OrchestratorHandle,
     pub epoch: Epoch,
     pub progress: Arc<ProgressBoard>,
+    pub roster: Roster,
 }
 
 impl Answer for OrchestratorGate {
@@ -37,12 +43,27 @@ impl Answer for OrchestratorGate {
                 let report = request::<Report>(envelope)?;
                 seal(&self.report(report).await?)
             }
+            Kind::NodeNotice => {
+                self.note(request(envelope)?)?;
+                seal(&NoticeReply)
+            }
             kind => Err(unexpected(kind)),
         }
     }
 }
 
 impl OrchestratorGate {
+    fn note(&self, notice: NodeNotice) -> Result<(), Fault> {
+        let notice = Notice::try_from(notice).map_err(|unusable| malformed(Kind::NodeNotice, &unusable))?;
+        if notice.phase != NodePhase::Working {
+            for pool in &notice.about.pools {
+                self.orchestrator.suspend(pool.worker.clone());
+            }
+        }
+        self.roster.told(notice, Utc::now());
+        Ok(())
+    }
+
     async fn beat(&self, beat: Beat) -> BeatReply {
         let pulses: Vec<Pulse> = beat.leases.into_iter().map(Pulse::from).collect();
         for pulse in &pulses {
@@ -50,6 +71,7 @@ impl OrchestratorGate {
                 self.progress.observe(&pulse.volume, &pulse.fence.stage, progress);
             }
         }
+        self.roster.beat(&beat.worker, &pulses, Utc::now());
         let renewal = ControlPlane::heartbeat(&self.orchestrator, &beat.worker, pulses).await;
         BeatReply {
             epoch: self.epoch,
@@ -60,10 +82,9 @@ impl OrchestratorGate {
 
     /// A report that was read and makes no sense is the sender's fault, as one that could not be read.
     async fn report(&self, report: Report) -> Result<ReportReply, Fault> {
-        let report = report.into_report().map_err(|unusable| Fault::Malformed {
-            kind: Kind::Report.number(),
-            reason: unusable.to_string(),
-        })?;
+        let report = report
+            .into_report()
+            .map_err(|unusable| malformed(Kind::Report, &unusable))?;
         Ok(match self.orchestrator.report(report).await {
             Ok(recording) => recording.into(),
             Err(unrecorded) => {
@@ -71,5 +92,12 @@ impl OrchestratorGate {
                 ReportReply::Unrecorded
             }
         })
+    }
+}
+
+fn malformed(kind: Kind, unusable: &Unusable) -> Fault {
+    Fault::Malformed {
+        kind: kind.number(),
+        reason: unusable.to_string(),
     }
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SpawnErr, SupervisionEvent};
+use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SpawnErr, SupervisionEvent};
 use ractor_cluster::RactorMessage;
 use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
-use super::gate::{AskError, Gate, LEASES_PER_MESSAGE, ORCHESTRATORS, ask, open_gate};
+use super::gate::{AskError, Gate, LEASES_PER_MESSAGE, ORCHESTRATORS, ask, introduction, open_gate};
 use super::gate_watch::{GateEvent, GateWatch, GateWatchArguments};
 use super::name::NodeName;
 use super::stage_gate::{LatestEpoch, StageGate};
@@ -19,11 +19,40 @@ use crate::orchestrator::{self, Recording, Unrecorded};
 use crate::stage::StageVerdict;
 use crate::supervisor::{ControlPlane, PoolHandle, Pulse, Renewal};
 use crate::telemetry::{HeartbeatAnswered, HeartbeatUnanswered};
-use crate::wire::{Beat, GateRole, LeaseBeat, Report, ReportReply};
+use crate::wire::{
+    Beat, GateRole, LeaseBeat, NodeAbout, NodeNotice, NodePhase, Notice, PoolAbout, Report, ReportReply,
+};
 
-/// A report waits for a commit, and for as long as the database is away.
-const REPORT_LIMIT: Duration = Duration::from_secs(10);
-const BEAT_LIMIT: Duration = Duration::from_secs(4);
+/// A report waits for a commit, and for as long as the database is away: so many answers' time.
+const CALLS_PER_REPORT: u32 = 5;
+/// A heartbeat waits for a statement.
+const CALLS_PER_BEAT: u32 = 2;
+
+/// How a node takes part in the work.
+#[derive(Debug, Clone)]
+pub struct UplinkConfig {
+    pub node: NodeName,
+    /// Name of the cluster: gates of another one are not seen.
+    pub scope: String,
+    /// What the node tells of itself, its pools aside.
+    pub about: NodeAbout,
+    /// How often it does.
+    pub heartbeat: Duration,
+    /// For the answer to a call that waits for nothing.
+    pub call_timeout: Duration,
+}
+
+impl UplinkConfig {
+    pub fn new(node: NodeName, scope: &str) -> Self {
+        Self {
+            node,
+            scope: scope.to_owned(),
+            about: NodeAbout::default(),
+            heartbeat: Duration::from_secs(5),
+            call_timeout: Duration::from_secs(2),
+        }
+    }
+}
 
 /// The orchestrator that leads.
 #[derive(Debug, Clone)]
@@ -39,16 +68,16 @@ pub struct RemoteOrchestrator {
     actor: ActorRef<UplinkMsg>,
     leader: watch::Receiver<Option<Leader>>,
     latest: Arc<LatestEpoch>,
+    call_timeout: Duration,
 }
 
 impl RemoteOrchestrator {
-    /// Looks for orchestrators in the cluster named `scope` from now on.
-    pub async fn start(node: NodeName, scope: &str) -> Result<Self, SpawnErr> {
+    /// Looks for orchestrators of the cluster from now on.
+    pub async fn start(config: UplinkConfig) -> Result<Self, SpawnErr> {
         let (sender, leader) = watch::channel(None);
-        let latest = Arc::new(LatestEpoch::default());
+        let (latest, call_timeout) = (Arc::new(LatestEpoch::default()), config.call_timeout);
         let arguments = UplinkArguments {
-            node,
-            scope: scope.to_owned(),
+            config,
             leader: sender,
             latest: latest.clone(),
         };
@@ -57,6 +86,7 @@ impl RemoteOrchestrator {
             actor,
             leader,
             latest,
+            call_timeout,
         })
     }
 
@@ -69,6 +99,16 @@ impl RemoteOrchestrator {
     /// Whether an orchestrator that leads is in touch.
     pub fn has_leader(&self) -> bool {
         self.leader.borrow().is_some()
+    }
+
+    /// Tells the leader that this node takes no more work, or that it has handed back all that it had. Returns when it has
+    /// heard, or does not answer in time.
+    pub async fn announce(&self, phase: NodePhase) {
+        let (sender, receiver) = ractor::concurrency::oneshot();
+        if self.actor.cast(UplinkMsg::Announce(phase, sender.into())).is_ok() {
+            // An uplink that stopped meanwhile has nobody to tell.
+            let _ = receiver.await;
+        }
     }
 
     /// Waits for its end, which before [`RemoteOrchestrator::stop`] is a failure.
@@ -89,7 +129,7 @@ impl RemoteOrchestrator {
 
     async fn send(&self, report: &Report) -> Result<ReportReply, AskError> {
         let leader = self.leader().ok_or(AskError::NoAnswer)?;
-        let answer = ask(&leader.gate, report, REPORT_LIMIT).await;
+        let answer = ask(&leader.gate, report, CALLS_PER_REPORT * self.call_timeout).await;
         if matches!(answer, Err(AskError::NoAnswer)) {
             // Fails only when this side is stopping.
             let _ = self.actor.cast(UplinkMsg::Doubt(leader.id));
@@ -140,7 +180,7 @@ impl ControlPlane for RemoteOrchestrator {
                 worker: worker.clone(),
                 leases: leases.to_vec(),
             };
-            match ask(&leader.gate, &beat, BEAT_LIMIT).await {
+            match ask(&leader.gate, &beat, CALLS_PER_BEAT * self.call_timeout).await {
                 // An orchestrator that has been succeeded does not know what its successor renewed.
                 Ok(reply) if self.latest.admit(reply.epoch).is_ok() => {
                     HeartbeatAnswered.emit();
@@ -181,11 +221,13 @@ enum UplinkMsg {
     Close(WorkerId),
     Gate(GateEvent),
     Doubt(ActorId),
+    /// Time to tell of this node again.
+    Tell,
+    Announce(NodePhase, RpcReplyPort<()>),
 }
 
 struct UplinkArguments {
-    node: NodeName,
-    scope: String,
+    config: UplinkConfig,
     leader: watch::Sender<Option<Leader>>,
     latest: Arc<LatestEpoch>,
 }
@@ -193,7 +235,8 @@ struct UplinkArguments {
 struct UplinkState {
     arguments: UplinkArguments,
     watch: GateWatch,
-    gates: HashMap<WorkerId, Gate>,
+    gates: HashMap<WorkerId, (Gate, PoolHandle)>,
+    phase: NodePhase,
     leaders: HashMap<ActorId, Leader>,
 }
 
@@ -211,16 +254,19 @@ impl Actor for Uplink {
     ) -> Result<UplinkState, ActorProcessingErr> {
         let heard = myself.clone();
         let watch = GateWatchArguments {
-            node: arguments.node.clone(),
-            scope: arguments.scope.clone(),
+            node: arguments.config.node.clone(),
+            scope: arguments.config.scope.clone(),
             group: ORCHESTRATORS,
+            call_timeout: arguments.config.call_timeout,
             // Fails only when this actor has stopped.
             tell: Box::new(move |event| drop(heard.cast(UplinkMsg::Gate(event)))),
         };
+        myself.send_after(arguments.config.heartbeat, || UplinkMsg::Tell);
         Ok(UplinkState {
             watch: GateWatch::spawn(watch, myself.get_cell()).await?,
             arguments,
             gates: HashMap::new(),
+            phase: NodePhase::Working,
             leaders: HashMap::new(),
         })
     }
@@ -235,15 +281,15 @@ impl Actor for Uplink {
             UplinkMsg::Open(pool) => {
                 let worker = pool.worker.clone();
                 let gate = StageGate {
-                    node: state.arguments.node.clone(),
-                    pool,
+                    node: state.arguments.config.node.clone(),
+                    pool: pool.clone(),
                     latest: state.arguments.latest.clone(),
                 };
-                let gate = open_gate(gate, &state.arguments.scope, myself.get_cell()).await?;
-                state.gates.insert(worker, gate);
+                let gate = open_gate(gate, &state.arguments.config.scope, myself.get_cell()).await?;
+                state.gates.insert(worker, (gate, pool));
             }
             UplinkMsg::Close(worker) => {
-                if let Some(gate) = state.gates.remove(&worker) {
+                if let Some((gate, _)) = state.gates.remove(&worker) {
                     gate.stop(None);
                 }
             }
@@ -251,6 +297,7 @@ impl Actor for Uplink {
                 info!(%epoch, "found an orchestrator");
                 state.leaders.insert(id, Leader { id, gate, epoch });
                 state.follow();
+                state.tell(None);
             }
             UplinkMsg::Gate(GateEvent::Found(id, _, GateRole::Stage(_))) => {
                 warn!(gate = %id, "a stage among the orchestrators");
@@ -262,6 +309,14 @@ impl Actor for Uplink {
                 }
             }
             UplinkMsg::Doubt(id) => state.watch.doubt(id),
+            UplinkMsg::Tell => {
+                state.tell(None);
+                myself.send_after(state.arguments.config.heartbeat, || UplinkMsg::Tell);
+            }
+            UplinkMsg::Announce(phase, reply) => {
+                state.phase = phase;
+                state.tell(Some(reply));
+            }
         }
         Ok(())
     }
@@ -280,6 +335,39 @@ impl Actor for Uplink {
 }
 
 impl UplinkState {
+    /// Tells the leader of this node; `reply` hears when that is over. A leader of an earlier build does not understand it,
+    /// and needs not to.
+    fn tell(&self, reply: Option<RpcReplyPort<()>>) {
+        let config = &self.arguments.config;
+        let count = |number| u32::try_from(number).unwrap_or(u32::MAX);
+        let pools = self.gates.values().map(|(_, pool)| PoolAbout {
+            worker: pool.worker.clone(),
+            stage: pool.stage.clone(),
+            slots: count(pool.slots),
+            in_use: count(pool.in_use()),
+        });
+        let notice = Notice {
+            peer: introduction(&config.node),
+            phase: self.phase,
+            about: NodeAbout {
+                pools: pools.collect(),
+                ..config.about.clone()
+            },
+        };
+        let (leader, limit) = (self.arguments.leader.borrow().clone(), config.call_timeout);
+        tokio::spawn(async move {
+            if let (Some(leader), Ok(notice)) = (leader, NodeNotice::try_from(&notice))
+                && let Err(error) = ask(&leader.gate, &notice, limit).await
+            {
+                debug!(%error, "the leader did not take note of this node");
+            }
+            // Whoever waits may have lost patience.
+            if let Some(reply) = reply {
+                let _ = reply.send(());
+            }
+        });
+    }
+
     /// Of those in touch the latest leads; if even that one has been succeeded, nobody does.
     fn follow(&self) {
         let last = self.leaders.values().max_by_key(|leader| leader.epoch);

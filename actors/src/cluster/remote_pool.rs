@@ -11,11 +11,6 @@ use crate::orchestrator::{AssignReply, Executor};
 use crate::stage::Assignment;
 use crate::wire::{self, Assign, Cancel, Drain, StageOffer};
 
-/// A healthy node answers in milliseconds.
-const ASSIGN_LIMIT: Duration = Duration::from_secs(2);
-const DRAIN_LIMIT: Duration = Duration::from_secs(5);
-const CANCEL_LIMIT: Duration = Duration::from_secs(2);
-
 /// A pool of another node.
 #[derive(Debug)]
 pub(super) struct RemotePool {
@@ -24,6 +19,8 @@ pub(super) struct RemotePool {
     pub offer: StageOffer,
     /// Leadership under which this orchestrator assigns.
     pub epoch: Epoch,
+    /// For an answer; a healthy node answers in milliseconds.
+    pub call_timeout: Duration,
     pub watch: GateWatch,
 }
 
@@ -46,7 +43,7 @@ impl Executor for RemotePool {
             Ok(assign) => assign,
             Err(unusable) => return AssignReply::Refused(unusable.to_string()),
         };
-        match ask(&self.gate, &assign, ASSIGN_LIMIT).await {
+        match ask(&self.gate, &assign, self.call_timeout).await {
             Ok(wire::AssignReply::Accepted) => AssignReply::Accepted,
             Ok(wire::AssignReply::Busy) => AssignReply::Busy,
             Ok(wire::AssignReply::Draining) => AssignReply::Draining,
@@ -69,13 +66,14 @@ impl Executor for RemotePool {
 
     fn cancel(&self, fences: Vec<Fence>) {
         let (gate, worker, epoch) = (self.gate.clone(), self.worker().clone(), self.epoch);
+        let limit = self.call_timeout;
         tokio::spawn(async move {
             for fences in fences.chunks(LEASES_PER_MESSAGE) {
                 let cancel = Cancel {
                     epoch,
                     fences: fences.to_vec(),
                 };
-                if let Err(error) = ask(&gate, &cancel, CANCEL_LIMIT).await {
+                if let Err(error) = ask(&gate, &cancel, limit).await {
                     warn!(%worker, %error, "a node did not hear of a cancellation; its next heartbeat tells");
                 }
             }
@@ -83,9 +81,9 @@ impl Executor for RemotePool {
     }
 
     fn drain(&self) {
-        let (gate, worker) = (self.gate.clone(), self.worker().clone());
+        let (gate, worker, limit) = (self.gate.clone(), self.worker().clone(), self.call_timeout);
         tokio::spawn(async move {
-            if let Err(error) = ask(&gate, &Drain, DRAIN_LIMIT).await {
+            if let Err(error) = ask(&gate, &Drain, limit).await {
                 warn!(%worker, %error, "a node did not hear of the drain");
             }
         });

@@ -13,6 +13,7 @@ use super::name::NodeName;
 use super::orchestrator_gate::OrchestratorGate;
 use super::reach::{Absence, Loss, Reach};
 use super::remote_pool::RemotePool;
+use super::roster::Roster;
 use crate::domain::{Epoch, WorkerId};
 use crate::orchestrator::OrchestratorHandle;
 use crate::telemetry::ProgressBoard;
@@ -29,6 +30,10 @@ pub struct RemotePoolsConfig {
     pub epoch: Epoch,
     /// Receives how far other nodes have come.
     pub progress: Arc<ProgressBoard>,
+    /// Receives what other nodes tell of themselves.
+    pub roster: Roster,
+    /// For the answer to a call that waits for nothing.
+    pub call_timeout: Duration,
     /// How long a node may be out of touch before its leases end. A node that was only cut off dials again at once.
     pub grace: Duration,
 }
@@ -41,6 +46,8 @@ impl RemotePoolsConfig {
             orchestrator,
             epoch,
             progress: Arc::default(),
+            roster: Roster::default(),
+            call_timeout: Duration::from_secs(2),
             grace: Duration::from_secs(3),
         }
     }
@@ -100,6 +107,7 @@ impl Actor for PoolsActor {
             orchestrator: config.orchestrator.clone(),
             epoch: config.epoch,
             progress: config.progress.clone(),
+            roster: config.roster.clone(),
         };
         open_gate(gate, &config.scope, myself.get_cell()).await?;
         let heard = myself.clone();
@@ -107,6 +115,7 @@ impl Actor for PoolsActor {
             node: config.node.clone(),
             scope: config.scope.clone(),
             group: STAGES,
+            call_timeout: config.call_timeout,
             // Fails only when this actor has stopped.
             tell: Box::new(move |event| drop(heard.cast(PoolsMsg::Gate(event)))),
         };
@@ -144,6 +153,7 @@ impl Actor for PoolsActor {
             }
             PoolsMsg::Expire(worker, absence) => {
                 if state.reach.give_up(&worker, absence) {
+                    state.config.roster.lost(&worker);
                     state.config.orchestrator.deregister(worker);
                 }
             }
@@ -172,6 +182,7 @@ impl PoolsState {
             gate,
             offer,
             epoch: self.config.epoch,
+            call_timeout: self.config.call_timeout,
             watch: self.watch.clone(),
         }));
     }

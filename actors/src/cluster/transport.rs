@@ -23,7 +23,8 @@ use super::security::Security;
 use super::sessions::Sessions;
 use crate::telemetry::{Connected, Disconnected};
 
-/// Bytes of one frame: messages are far smaller, and the list of a node's gates is all that is larger.
+/// Bytes of one frame, unless the configuration says otherwise: messages are far smaller, and the list of a node's gates is
+/// all that is larger.
 const MAX_FRAME: u64 = 1 << 20;
 
 /// A peer to dial, `host:port`. The host is also the name that its certificate must bear.
@@ -68,7 +69,9 @@ impl fmt::Display for PeerAddress {
 /// Deadlines of the transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timings {
-    /// For each step until a session is ready.
+    /// For a connection to stand.
+    pub dial: Duration,
+    /// For each further step until a session is ready.
     pub handshake: Duration,
     /// A peer that sends nothing for so long is dead. Below 12 s, two late pings would end a healthy session.
     pub idle: Duration,
@@ -80,6 +83,7 @@ pub struct Timings {
 impl Default for Timings {
     fn default() -> Self {
         Self {
+            dial: Duration::from_secs(5),
             handshake: Duration::from_secs(5),
             idle: Duration::from_secs(12),
             unacknowledged: Duration::from_secs(10),
@@ -100,6 +104,8 @@ pub struct ClusterConfig {
     pub timings: Timings,
     /// Connections at once that are not authenticated yet.
     pub max_strangers: usize,
+    /// Largest frame that is taken from a peer, in bytes.
+    pub max_frame: u64,
 }
 
 impl ClusterConfig {
@@ -111,6 +117,7 @@ impl ClusterConfig {
             security,
             timings: Timings::default(),
             max_strangers: 64,
+            max_frame: MAX_FRAME,
         }
     }
 }
@@ -146,7 +153,7 @@ impl Cluster {
             Some(NodeConnectionMode::Isolated),
         )
         .with_listen_addr(IpAddr::V4(Ipv4Addr::LOCALHOST))
-        .with_max_inbound_frame_size(MAX_FRAME);
+        .with_max_inbound_frame_size(config.max_frame);
         let (server, end) = Actor::spawn(None, node_server, ())
             .await
             .map_err(|error| ClusterError::NodeServer(error.to_string()))?;

@@ -40,6 +40,11 @@ impl WorkerId {
     pub fn node(&self) -> &str {
         self.0.split_once('/').map_or(self.0.as_str(), |(node, _)| node)
     }
+
+    /// How many pools the node has started with this one: what stands behind the last slash.
+    pub fn incarnation(&self) -> Option<u64> {
+        self.0.rsplit_once('/')?.1.parse().ok()
+    }
 }
 
 /// Public name of a job, safe as a path segment of artifact keys. The default for a job without a name is `J{id}`.

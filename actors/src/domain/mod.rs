@@ -6,6 +6,7 @@ mod error;
 mod ids;
 mod job;
 mod job_config;
+mod node;
 mod pipeline;
 mod task;
 mod volume;
@@ -17,6 +18,7 @@ pub use job::{Job, JobStatus, NewJob};
 pub use job_config::{
     ConfigError, Decoder, ItemOrder, JobConfig, LayoutName, LineMode, OnItemError, RetryScope, TextEncoding,
 };
+pub use node::{NodeRecord, NodeState, WorkerRecord};
 pub use pipeline::{Hardware, InvalidPipeline, Pipeline, Position, StageName};
 pub use task::{Fence, Lease, StageRun, StageRunStatus, Task, TaskStatus, VolumeResults};
 pub use volume::{InvalidName, VolumeId};

@@ -13,6 +13,7 @@ use super::delivery::{Delivery, deliver};
 use super::deserted::{DesertedStages, deserted_stages};
 use super::executor::Executor;
 use super::handle::{OrchestratorConfig, Recording, Report};
+use super::job_names::JobNames;
 use super::members::Members;
 use super::mirror::Mirror;
 use super::plan::PassLimits;
@@ -25,7 +26,7 @@ use crate::stage::{Assignment, StageVerdict};
 use crate::state::{Change, Expected, Heartbeat, Outcome, Standing};
 use crate::telemetry::{
     AdvanceClock, AssignmentAnswered, LeaseLost, PassEnded, PoolJoined, PoolLeft, ReportAnswered,
-    assignment_span, fence_span,
+    assign_span, report_span,
 };
 
 #[derive(RactorMessage)]
@@ -57,6 +58,7 @@ pub(super) struct OrchestratorState {
     draining: bool,
     changes: watch::Sender<u64>,
     advances: AdvanceClock,
+    names: JobNames,
 }
 
 pub(super) struct Orchestrator;
@@ -84,6 +86,7 @@ impl Actor for Orchestrator {
             draining: false,
             changes,
             advances: AdvanceClock::default(),
+            names: JobNames::default(),
         })
     }
 
@@ -273,8 +276,9 @@ impl OrchestratorState {
         let (store, mirror, myself) = (self.config.store.clone(), self.mirror.clone(), myself.clone());
         let (max_interruptions, advances) = (self.config.max_interruptions, self.advances.clone());
         let jitter = rand::random_range(-1.0..=1.0);
+        let names = self.names.clone();
         let (fence, verdict) = (report.fence.clone(), verdict_name(report.verdict.as_ref()));
-        let span = fence_span(&fence);
+        let span = report_span(&fence);
         let recorded = async move {
             Failpoint::ReportReceived.pass();
             if verdict == "done" {
@@ -289,7 +293,11 @@ impl OrchestratorState {
             };
             let (recording, answer) = match &outcome {
                 Some(Outcome::Applied(task)) => {
-                    Span::current().record("volume", tracing::field::display(&task.volume));
+                    let span = Span::current();
+                    span.record("volume", tracing::field::display(&task.volume));
+                    if let Some(job) = names.of(task.job_id, &*store).await {
+                        span.record("job", tracing::field::display(job));
+                    }
                     ("recorded", Some(Recording::Recorded))
                 }
                 Some(Outcome::Fenced(_)) => ("fenced", Some(Recording::Fenced)),
@@ -377,7 +385,7 @@ struct Handover {
 impl Handover {
     /// Hands a lease to its pool; the orchestrator hears how that went.
     async fn assign(self, assignment: Assignment) {
-        let span = assignment_span(&assignment, self.pool.worker());
+        let span = assign_span(&assignment, self.pool.worker());
         let (task, stage) = (assignment.fence.task, assignment.fence.stage.clone());
         let assigned = async move {
             // Without a mirror the orchestrator is stopping, and the lease runs out.

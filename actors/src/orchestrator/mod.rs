@@ -7,6 +7,7 @@ mod delivery;
 mod deserted;
 mod executor;
 mod handle;
+mod job_names;
 mod members;
 mod mirror;
 mod plan;

@@ -1,4 +1,5 @@
 mod index;
+mod nodes;
 mod tables;
 
 use std::collections::{BTreeMap, HashMap};
@@ -11,12 +12,12 @@ use self::tables::Tables;
 use super::backlog::waiting_for;
 use super::change::{rerun_changes, tries};
 use super::{
-    Change, Heartbeat, JobTaskCount, Leases, Outcome, Ready, Rewound, Standing, StateError, StateStore,
-    TaskCount,
+    Census, Change, Heartbeat, JobTaskCount, Leases, Outcome, Ready, Rewound, StageStatistics, Standing,
+    StateError, StateStore, TaskCount,
 };
 use crate::domain::{
-    Adjustment, Job, JobId, JobKey, JobStatus, NewJob, Position, StageName, StageRun, Task, TaskId,
-    TaskStatus, VolumeId, VolumeResults, WorkerId,
+    Adjustment, Job, JobId, JobKey, JobStatus, NewJob, NodeRecord, Position, StageName, StageRun, Task,
+    TaskId, TaskStatus, VolumeId, VolumeResults, WorkerId,
 };
 use crate::policy::job_action::{self, JobAction};
 use crate::policy::rerun::Rerun;
@@ -312,6 +313,29 @@ impl StateStore for MemoryStore {
 
     async fn volume_results(&self, task: TaskId) -> Result<Option<VolumeResults>, StateError> {
         Ok(self.tables().volume_results.get(&task).cloned())
+    }
+
+    async fn stage_statistics(&self, job: JobId) -> Result<Vec<StageStatistics>, StateError> {
+        let tables = self.tables();
+        let mut by_stage: BTreeMap<&str, Vec<&StageRun>> = BTreeMap::new();
+        for task in tables.job_tasks(job) {
+            for run in tables.stage_runs.get(&task.id).into_iter().flatten() {
+                by_stage.entry(run.fence.stage.as_str()).or_default().push(run);
+            }
+        }
+        Ok(by_stage
+            .values()
+            .filter_map(|runs| StageStatistics::of(runs))
+            .collect())
+    }
+
+    async fn record_nodes(&self, census: &Census) -> Result<(), StateError> {
+        self.tables().nodes.record(census);
+        Ok(())
+    }
+
+    async fn nodes(&self) -> Result<Vec<NodeRecord>, StateError> {
+        Ok(self.tables().nodes.all())
     }
 }
 

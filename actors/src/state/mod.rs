@@ -8,6 +8,7 @@ pub mod conformance;
 mod embedded;
 mod memory;
 mod postgres;
+mod statistics;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,8 +17,8 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
 use crate::domain::{
-    Adjustment, ConfigError, Epoch, Fence, Generation, Job, JobId, JobKey, NewJob, Position, StageName,
-    StageRun, Task, TaskId, TaskStatus, VolumeResults, WorkerId,
+    Adjustment, ConfigError, Epoch, Fence, Generation, Job, JobId, JobKey, NewJob, NodeRecord, Position,
+    StageName, StageRun, Task, TaskId, TaskStatus, VolumeResults, WorkerId,
 };
 use crate::policy::job_action::{Forbidden, JobAction};
 use crate::policy::rerun::Rerun;
@@ -27,6 +28,7 @@ pub use backlog::{Leases, Ready};
 pub use embedded::{EmbeddedError, EmbeddedPostgres, data_folder};
 pub use memory::MemoryStore;
 pub use postgres::{JobChanges, Leadership, LeadershipTimings, PostgresStore};
+pub use statistics::StageStatistics;
 
 /// Why the store could not answer.
 #[derive(Debug, thiserror::Error)]
@@ -179,6 +181,17 @@ pub struct TaskCount {
     pub tasks: u64,
 }
 
+/// Who takes part in the cluster, as far as one orchestrator can say.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Census {
+    /// Each replaces what is known of the node of its name.
+    pub nodes: Vec<NodeRecord>,
+    /// Other nodes that were not seen since then are lost.
+    pub lost_before: Option<DateTime<Utc>>,
+    /// Nodes that are gone and were not seen since then are forgotten.
+    pub forgotten_before: Option<DateTime<Utc>>,
+}
+
 /// Jobs, tasks, leases and their history. Every method is safe to repeat.
 #[async_trait]
 pub trait StateStore: Send + Sync + fmt::Debug {
@@ -248,4 +261,13 @@ pub trait StateStore: Send + Sync + fmt::Debug {
     async fn stage_runs(&self, task: TaskId) -> Result<Vec<StageRun>, StateError>;
 
     async fn volume_results(&self, task: TaskId) -> Result<Option<VolumeResults>, StateError>;
+
+    /// The runs of a job summed up by stage, in the order of the stages' names.
+    async fn stage_statistics(&self, job: JobId) -> Result<Vec<StageStatistics>, StateError>;
+
+    /// Writes down who takes part in the cluster.
+    async fn record_nodes(&self, census: &Census) -> Result<(), StateError>;
+
+    /// The nodes that are not forgotten, by name.
+    async fn nodes(&self) -> Result<Vec<NodeRecord>, StateError>;
 }

@@ -24,9 +24,7 @@ use crate::domain::{Fence, Hardware, StageName, VolumeId, WorkerId};
 use crate::failpoint::Failpoint;
 use crate::orchestrator::{AssignReply, Executor, Report};
 use crate::stage::{Assignment, StageContext, StageLogic, StageVerdict};
-use crate::telemetry::{
-    ProgressBoard, StageEnded, StageProgress, StageStarted, assignment_span, slots_in_use,
-};
+use crate::telemetry::{ProgressBoard, StageEnded, StageProgress, StageStarted, slots_in_use, stage_span};
 
 const REPORT_RETRY: Duration = Duration::from_millis(500);
 
@@ -310,7 +308,7 @@ impl PoolState {
         if ran_out || running >= self.arguments.slots {
             return Ok(AssignReply::Busy);
         }
-        let span = assignment_span(&assignment, &self.arguments.worker);
+        let span = stage_span(&assignment, &self.arguments.worker);
         span.in_scope(|| StageStarted { stage: &fence.stage }.emit());
         let drain = CancellationToken::new();
         let context = StageContext {

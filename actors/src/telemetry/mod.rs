@@ -22,7 +22,7 @@ pub(crate) use orchestration::{
 };
 pub(crate) use pages::PageEvents;
 pub use progress::{PageOutcome, ProgressBoard, StageProgress, StageState};
-pub(crate) use span::{assignment_span, fence_span};
+pub(crate) use span::{assign_span, report_span, stage_span};
 pub(crate) use work::{
     BatchInferred, Connected, Disconnected, HeartbeatAnswered, HeartbeatUnanswered, StageEnded, StageStarted,
     StorageAnswered, slots_in_use,

@@ -1,4 +1,5 @@
-//! What every line about work tells, as fields of the span that the work runs in.
+//! What every line about work tells, as fields of the span that the work runs in. Spans have the level of errors, so that no
+//! filter takes the fields away from the lines that it lets through.
 
 use tracing::Span;
 use tracing::field::Empty;
@@ -6,25 +7,37 @@ use tracing::field::Empty;
 use crate::domain::{Fence, WorkerId};
 use crate::stage::Assignment;
 
-/// Entered once where a stage run begins, here or in the orchestrator that hands it out.
-pub(crate) fn assignment_span(assignment: &Assignment, worker: &WorkerId) -> Span {
-    let Fence {
-        task,
-        stage,
-        attempt,
-        generation,
-    } = &assignment.fence;
-    let (job, volume, node) = (&assignment.job, &assignment.volume, worker.node());
-    tracing::info_span!("stage", %job, %task, %volume, %stage, %attempt, %generation, node)
+macro_rules! work_span {
+    ($name:literal, $assignment:expr, $($who:tt)+) => {{
+        let Fence {
+            task,
+            stage,
+            attempt,
+            generation,
+        } = &$assignment.fence;
+        let (job, volume) = (&$assignment.job, &$assignment.volume);
+        tracing::error_span!($name, %job, %task, %volume, %stage, %attempt, %generation, $($who)+)
+    }};
 }
 
-/// Entered where the orchestrator handles what a pool says of a lease. Job and volume are recorded once they are known.
-pub(crate) fn fence_span(fence: &Fence) -> Span {
+/// The orchestrator hands a lease to a pool.
+pub(crate) fn assign_span(assignment: &Assignment, worker: &WorkerId) -> Span {
+    work_span!("assign", assignment, %worker)
+}
+
+/// A pool runs a stage, and reports on it.
+pub(crate) fn stage_span(assignment: &Assignment, worker: &WorkerId) -> Span {
+    let node = worker.node();
+    work_span!("stage", assignment, node)
+}
+
+/// The orchestrator handles what a pool says of a lease. Job and volume are recorded once they are known.
+pub(crate) fn report_span(fence: &Fence) -> Span {
     let Fence {
         task,
         stage,
         attempt,
         generation,
     } = fence;
-    tracing::info_span!("report", job = Empty, %task, volume = Empty, %stage, %attempt, %generation, node = Empty)
+    tracing::error_span!("report", job = Empty, %task, volume = Empty, %stage, %attempt, %generation)
 }

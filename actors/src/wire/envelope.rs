@@ -3,8 +3,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::message::{
-    Assign, AssignReply, Beat, BeatReply, Cancel, CancelReply, Drain, DrainReply, GateInfo, Hello, Report,
-    ReportReply,
+    Assign, AssignReply, Beat, BeatReply, Cancel, CancelReply, Drain, DrainReply, GateInfo, Hello,
+    NodeNotice, NoticeReply, Report, ReportReply,
 };
 use super::{MAX_MESSAGE, codec};
 
@@ -98,6 +98,8 @@ kinds! {
     DrainReply = 10,
     Cancel = 11,
     CancelReply = 12,
+    NodeNotice = 13,
+    NoticeReply = 14,
 }
 
 impl Request for Hello {
@@ -114,6 +116,10 @@ impl Request for Beat {
 
 impl Request for Report {
     type Reply = ReportReply;
+}
+
+impl Request for NodeNotice {
+    type Reply = NoticeReply;
 }
 
 impl Request for Drain {

@@ -169,3 +169,25 @@ pub struct CancelReply;
 /// The drain has begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DrainReply;
+
+/// What a node tells of itself, to whoever leads, at every heartbeat and when its phase changes. Answered with [`NoticeReply`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeNotice {
+    pub peer: Peer,
+    pub phase: NodePhase,
+    /// [`NodeAbout`](super::NodeAbout) as JSON.
+    pub about: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NodePhase {
+    Working,
+    /// Takes no more work and hands back what it has.
+    Draining,
+    /// All is handed back; the process ends.
+    Leaving,
+}
+
+/// The notice has been taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NoticeReply;

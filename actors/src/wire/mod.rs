@@ -8,13 +8,15 @@
 mod codec;
 mod envelope;
 mod message;
+mod notice;
 mod translate;
 
 pub use envelope::{Envelope, Fault, Kind, Message, OpenError, Request, VERSION};
 pub use message::{
     Assign, AssignReply, Beat, BeatReply, Cancel, CancelReply, Drain, DrainReply, GateInfo, GateRole, Hello,
-    LeaseBeat, Outcome, Peer, Progress, Report, ReportReply, StageOffer,
+    LeaseBeat, NodeNotice, NodePhase, NoticeReply, Outcome, Peer, Progress, Report, ReportReply, StageOffer,
 };
+pub use notice::{NodeAbout, Notice, PoolAbout};
 pub use translate::Unusable;
 
 /// Bytes of one message, header included. A larger one is a bug of its sender and is refused on both sides.

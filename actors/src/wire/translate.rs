@@ -23,7 +23,7 @@ pub struct Unusable {
 }
 
 impl Unusable {
-    fn new(what: &'static str, reason: impl ToString) -> Self {
+    pub(super) fn new(what: &'static str, reason: impl ToString) -> Self {
         Self {
             what,
             reason: reason.to_string(),

@@ -12,6 +12,7 @@ use super::secrets::Secrets;
 use super::sections::{ClusterConfig, PagesKind, S3, StorageKind, Tls};
 use super::values::Role;
 use crate::networks::parse_device;
+use crate::traces::Collector;
 
 /// Shorter cookies could be guessed.
 const COOKIE_BYTES: usize = 16;
@@ -22,6 +23,8 @@ const PING_INTERVAL: Duration = Duration::from_secs(5);
 #[derive(Debug, PartialEq, Eq)]
 pub struct Finding {
     pub key: &'static str,
+    /// Keys that the value does not go with. Where the value is the built-in one, somebody said one of these.
+    pub because: &'static [&'static str],
     pub message: String,
 }
 
@@ -30,9 +33,24 @@ struct Findings(Vec<Finding>);
 
 impl Findings {
     fn require(&mut self, holds: bool, key: &'static str, message: impl Into<String>) {
+        self.require_beside(holds, key, &[], message);
+    }
+
+    /// As [`Findings::require`], where it depends on other keys.
+    fn require_beside(
+        &mut self,
+        holds: bool,
+        key: &'static str,
+        because: &'static [&'static str],
+        message: impl Into<String>,
+    ) {
         if !holds {
             let message = message.into();
-            self.0.push(Finding { key, message });
+            self.0.push(Finding {
+                key,
+                because,
+                message,
+            });
         }
     }
 }
@@ -58,14 +76,16 @@ fn node(config: &ClusterConfig, findings: &mut Findings) {
         "a node needs a role: orchestrator, cpu or gpu",
     );
     let has_slots = |role, slots| !node.roles.contains(&role) || slots > 0;
-    findings.require(
+    findings.require_beside(
         has_slots(Role::Cpu, node.slots.cpu),
         "node.slots.cpu",
+        &["node.roles"],
         "a node with the role cpu needs a slot",
     );
-    findings.require(
+    findings.require_beside(
         has_slots(Role::Gpu, node.slots.gpu),
         "node.slots.gpu",
+        &["node.roles"],
         "a node with the role gpu needs a slot",
     );
     if let Err(error) = parse_device(&node.device, NonZeroUsize::MIN) {
@@ -73,6 +93,11 @@ fn node(config: &ClusterConfig, findings: &mut Findings) {
     }
     if let Err(error) = EnvFilter::try_new(&config.telemetry.log) {
         findings.require(false, "telemetry.log", error.to_string());
+    }
+    if let Some(endpoint) = &config.telemetry.otlp_endpoint
+        && let Err(error) = Collector::authority(endpoint)
+    {
+        findings.require(false, "telemetry.otlp_endpoint", error.to_string());
     }
     let frame = config.cluster.max_frame.as_u64();
     findings.require(
@@ -90,18 +115,20 @@ fn node(config: &ClusterConfig, findings: &mut Findings) {
 fn addresses(config: &ClusterConfig, findings: &mut Findings) {
     let cluster = &config.cluster;
     if is_orchestrator(config) {
-        findings.require(
+        findings.require_beside(
             !cluster.listen.ip().is_unspecified() || cluster.advertise.is_some(),
             "cluster.advertise",
+            &["cluster.listen"],
             format!(
                 "needed, as nobody can dial {}; give the HOST:PORT that nodes reach",
                 cluster.listen
             ),
         );
     } else {
-        findings.require(
+        findings.require_beside(
             !cluster.orchestrators.is_empty(),
             "cluster.orchestrators",
+            &["node.roles"],
             "needed by a node that is no orchestrator itself",
         );
     }
@@ -128,7 +155,12 @@ fn addresses(config: &ClusterConfig, findings: &mut Findings) {
             .iter()
             .find(|(_, other)| other.port() != 0 && other == address);
         if let Some((other, _)) = same {
-            findings.require(false, key, format!("{address} is taken by {other}"));
+            findings.require_beside(
+                false,
+                key,
+                &["cluster.listen"],
+                format!("{address} is taken by {other}"),
+            );
         }
     }
 }
@@ -159,7 +191,16 @@ fn exposure(config: &ClusterConfig, secrets: &Secrets, findings: &mut Findings) 
     ];
     let some = files.iter().any(|(_, file)| file.is_some());
     for (key, file) in files {
-        findings.require(file.is_some() || !some, key, "TLS needs all three files");
+        findings.require_beside(
+            file.is_some() || !some,
+            key,
+            &[
+                "cluster.tls.certificate_file",
+                "cluster.tls.key_file",
+                "cluster.tls.ca_file",
+            ],
+            "TLS needs all three files",
+        );
     }
     if let Some(listen) = config.health.listen {
         findings.require(
@@ -171,8 +212,8 @@ fn exposure(config: &ClusterConfig, secrets: &Secrets, findings: &mut Findings) 
     if let Some(cookie) = &secrets.cookie {
         findings.require(
             cookie.text.expose_secret().len() >= COOKIE_BYTES,
-            "cluster.cookie_file",
-            format!("the cookie is shorter than {COOKIE_BYTES} bytes"),
+            "cluster.cookie",
+            format!("is shorter than {COOKIE_BYTES} bytes"),
         );
     }
     let mut missing = Vec::new();
@@ -230,26 +271,29 @@ fn durations(config: &ClusterConfig, findings: &mut Findings) {
             "must be a millisecond or more",
         );
     }
-    let mut shorter = |key, value: Duration, limit: Duration, what: &str| {
+    let mut shorter = |key, value: Duration, limit: Duration, because, what: &str| {
         let message = format!("must be less than {what}, {}", humantime::format_duration(limit));
-        findings.require(value < limit, key, message);
+        findings.require_beside(value < limit, key, because, message);
     };
     shorter(
         "cluster.heartbeat",
         cluster.heartbeat,
         cluster.lease / 2,
+        &["cluster.lease"],
         "half of cluster.lease",
     );
     shorter(
         "cluster.idle_timeout",
         cluster.idle_timeout,
         cluster.lease,
+        &["cluster.lease"],
         "cluster.lease",
     );
     shorter(
         "orchestrator.leadership.renew",
         leadership.renew,
         leadership.idle_session / 2,
+        &["orchestrator.leadership.idle_session"],
         "half of orchestrator.leadership.idle_session",
     );
     findings.require(
@@ -260,14 +304,16 @@ fn durations(config: &ClusterConfig, findings: &mut Findings) {
             humantime::format_duration(PING_INTERVAL)
         ),
     );
-    findings.require(
+    findings.require_beside(
         cluster.redial_first <= cluster.redial_max,
         "cluster.redial_max",
+        &["cluster.redial_first"],
         "must not be less than cluster.redial_first",
     );
-    findings.require(
+    findings.require_beside(
         leadership.idle_in_transaction <= leadership.idle_session,
         "orchestrator.leadership.idle_in_transaction",
+        &["orchestrator.leadership.idle_session"],
         "must not be more than orchestrator.leadership.idle_session: a frozen leader would block its successor",
     );
 }
@@ -278,13 +324,14 @@ fn state(config: &ClusterConfig, secrets: &Secrets, findings: &mut Findings) {
             let url = url.text.expose_secret();
             findings.require(
                 url.starts_with("postgres://") || url.starts_with("postgresql://"),
-                "state.database_url_file",
-                "the database URL must begin with postgres:// or postgresql://",
+                "state.database_url",
+                "must begin with postgres:// or postgresql://",
             );
         }
-        None => findings.require(
+        None => findings.require_beside(
             config.state.embedded || !is_orchestrator(config),
             "state.embedded",
+            &["node.roles"],
             "an orchestrator without the private Postgres needs DATABASE_URL or state.database_url_file",
         ),
     }
@@ -293,9 +340,10 @@ fn state(config: &ClusterConfig, secrets: &Secrets, findings: &mut Findings) {
 fn storage(config: &ClusterConfig, findings: &mut Findings) {
     let s3 = &config.storage.s3;
     if config.storage.kind == StorageKind::S3 {
-        findings.require(
+        findings.require_beside(
             s3.bucket.is_some(),
             "storage.s3.bucket",
+            &["storage.kind"],
             "needed for storage in S3",
         );
     } else {

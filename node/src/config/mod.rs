@@ -30,12 +30,13 @@ use parkhang_actors::domain::JobConfig;
 use parkhang_actors::state::data_folder;
 use rustls::pki_types::UnixTime;
 
+use self::check::Finding;
 use self::layers::{Layers, Setting};
-use self::problem::{Problem, Problems};
+use self::problem::{Origin, Problem, Problems};
 use self::secrets::Secrets;
 use self::sections::ClusterConfig;
 
-pub use self::sections::{LogFormat, Pages, PagesKind, S3, StorageKind};
+pub use self::sections::{LogFormat, Pages, PagesKind, S3, StorageKind, Telemetry};
 pub use self::shortcuts::BucketArgs;
 pub use self::values::Role;
 
@@ -121,6 +122,18 @@ impl Loaded {
         })
     }
 
+    /// Who said what is wrong: whoever set the key, else whoever set one that it does not go with.
+    fn origin_of(&self, finding: &Finding) -> Option<Origin> {
+        let said = |key: &str| {
+            let setting = self.settings.get(key).map(|setting| &setting.origin);
+            let secret = || self.secrets.given().find(|(given, _)| *given == key);
+            setting.or_else(|| secret().map(|(_, secret)| &secret.origin))
+        };
+        let mut keys = std::iter::once(&finding.key).chain(finding.because);
+        let by_somebody = keys.find_map(|key| said(key).filter(|origin| **origin != Origin::BuiltIn));
+        by_somebody.or_else(|| said(finding.key)).cloned()
+    }
+
     /// The folder of what this node keeps for itself.
     pub fn state_dir(&self) -> Result<PathBuf> {
         match &self.config.node.state_dir {
@@ -136,7 +149,7 @@ impl Loaded {
             .chain(on_disk::findings(&self.config, UnixTime::now()));
         let found = found.filter_map(|finding| {
             Some(Problem::Value {
-                origin: self.settings.get(finding.key)?.origin.clone(),
+                origin: self.origin_of(&finding)?,
                 key: finding.key.to_owned(),
                 message: finding.message,
             })

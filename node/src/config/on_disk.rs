@@ -30,7 +30,11 @@ fn folders(config: &ClusterConfig) -> Vec<Finding> {
         .into_iter()
         .filter_map(|(key, path)| {
             let message = folder_problem(path.as_deref()?)?;
-            Some(Finding { key, message })
+            Some(Finding {
+                key,
+                because: &[],
+                message,
+            })
         })
         .collect()
 }
@@ -53,7 +57,11 @@ fn intro_pages(config: &ClusterConfig) -> Option<Finding> {
         Err(error) => error.to_string(),
     };
     let (key, message) = ("pages.intro_pages_file", format!("{}: {problem}", path.display()));
-    Some(Finding { key, message })
+    Some(Finding {
+        key,
+        because: &[],
+        message,
+    })
 }
 
 /// Whether the node's TLS files fit each other, the names it is dialled by, and the day.
@@ -66,9 +74,19 @@ fn tls(config: &ClusterConfig, now: UnixTime) -> Option<Finding> {
     else {
         return None;
     };
-    let finding = |key, message| Some(Finding { key, message });
+    let finding = |key, because, message| {
+        Some(Finding {
+            key,
+            because,
+            message,
+        })
+    };
     if let Err(message) = check_private(key) {
-        return finding("cluster.tls.key_file", format!("{}: {message}", key.display()));
+        return finding(
+            "cluster.tls.key_file",
+            &[],
+            format!("{}: {message}", key.display()),
+        );
     }
     let cluster = &config.cluster;
     let dialled = cluster.advertise.as_ref().map(|address| address.host.clone());
@@ -87,5 +105,5 @@ fn tls(config: &ClusterConfig, now: UnixTime) -> Option<Finding> {
         TlsError::Refused { path, .. } | TlsError::Pem { path, .. } if path == key => "cluster.tls.key_file",
         _ => "cluster.tls.certificate_file",
     };
-    finding(wrong, error.to_string())
+    finding(wrong, &["cluster.advertise", "cluster.listen"], error.to_string())
 }

@@ -144,6 +144,7 @@ fn parse_list(text: &str) -> Result<Value, String> {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::path::Path;
 
     use parkhang_actors::domain::JobConfig;
 
@@ -159,6 +160,44 @@ mod tests {
         let named: BTreeSet<&String> = schema.values().keys().collect();
         let known = flatten(&Table::try_from(built_in()).unwrap());
         assert_eq!(named, known.keys().collect());
+    }
+
+    /// Keys whose only readers are the checks of the configuration itself.
+    const CHECKED_ONLY: [&str; 2] = ["cluster.advertise", "health.public"];
+
+    /// A file reads a key where it takes a field of its name and speaks of its section.
+    #[test]
+    fn every_key_is_read_by_some_part_of_the_node() {
+        let mut sources = Vec::new();
+        gather(
+            Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src")),
+            &mut sources,
+        );
+        let words = |text: &str, word: &str| {
+            let is_part = |c: char| c.is_alphanumeric() || c == '_';
+            text.match_indices(word)
+                .any(|(at, _)| !text[at + word.len()..].starts_with(is_part))
+        };
+        let schema = Schema::built_in().unwrap();
+        for key in schema.values().keys().filter(|key| !key.starts_with("job.")) {
+            let (section, name) = split(key);
+            let section = section.rsplit('.').next().unwrap();
+            let reads = |text: &String| words(text, &format!(".{name}")) && words(text, section);
+            let is_read = sources.iter().any(reads);
+            assert_eq!(is_read, !CHECKED_ONLY.contains(&key.as_str()), "{key}");
+        }
+    }
+
+    /// Sources of the node, the configuration's own aside.
+    fn gather(folder: &Path, sources: &mut Vec<String>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() && !path.ends_with("src/config") {
+                gather(&path, sources);
+            } else if path.is_file() && path.extension().is_some_and(|extension| extension == "rs") {
+                sources.push(std::fs::read_to_string(&path).unwrap());
+            }
+        }
     }
 
     #[test]

@@ -223,6 +223,9 @@ pub struct Telemetry {
     /// Directives of `tracing_subscriber::EnvFilter`.
     pub log: String,
     pub format: LogFormat,
+    /// Where traces go, by OTLP over HTTP; `None` is nowhere.
+    #[serde(with = "optional")]
+    pub otlp_endpoint: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

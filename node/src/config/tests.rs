@@ -195,7 +195,11 @@ fn an_address_for_everybody_needs_one_to_dial() {
 
 #[test]
 fn what_cannot_work_together_is_refused() {
-    let cases: [(&[&str], &str); 19] = [
+    let cases: [(&[&str], &str); 20] = [
+        (
+            &["telemetry.otlp_endpoint=collector:4318"],
+            "telemetry.otlp_endpoint: must be a URL such as",
+        ),
         (
             &["cluster.heartbeat=30s"],
             "cluster.heartbeat: must be less than half of cluster.lease, 30s",
@@ -314,6 +318,30 @@ fn flags_for_buckets_are_short_for_keys() {
 }
 
 #[test]
+fn a_value_that_nobody_set_is_blamed_on_what_it_does_not_go_with() {
+    let cases = [
+        ("cluster.lease=8s", "--set: cluster.heartbeat: "),
+        ("cluster.redial_first=1m", "--set: cluster.redial_max: "),
+        (
+            "orchestrator.leadership.idle_session=2s",
+            "--set: orchestrator.leadership.renew: ",
+        ),
+        ("storage.kind=s3", "--set: storage.s3.bucket: "),
+    ];
+    for (flag, expected) in cases {
+        let found = problems(None, &[], &[flag]);
+        assert!(
+            found.iter().any(|problem| problem.starts_with(expected)),
+            "{found:?}"
+        );
+        assert!(
+            !found.iter().any(|problem| problem.contains("built in")),
+            "{found:?}"
+        );
+    }
+}
+
+#[test]
 fn a_file_where_a_folder_belongs_is_refused() {
     let desk = Desk::new();
     let file = desk.write("file", 0o644, "");
@@ -383,7 +411,9 @@ fn a_short_cookie_or_another_database_is_refused() {
     ];
     let found = problems(None, &variables, &[]);
     assert!(
-        found.len() == 2 && found[0].contains("16 bytes") && found[1].contains("postgres://"),
+        found.len() == 2
+            && found[0].contains("PARKHANG_CLUSTER__COOKIE: cluster.cookie: is shorter than 16 bytes")
+            && found[1].contains("DATABASE_URL: state.database_url: must begin with postgres://"),
         "{found:?}"
     );
 }

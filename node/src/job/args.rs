@@ -3,6 +3,7 @@ use glob::Pattern;
 use parkhang_actors::domain::{ErrorCategory, JobKey, StageName, TaskStatus, VolumeId};
 use parkhang_actors::policy::rerun::{Rerun, TaskFilter};
 
+use super::stats::StatsArgs;
 use crate::config::ConfigArgs;
 
 #[derive(Debug, Subcommand)]
@@ -13,6 +14,8 @@ pub enum JobCommand {
     List(ListArgs),
     /// Say how far a job is; exit status 1 if it failed or was cancelled.
     Status(StatusArgs),
+    /// Say how long the stages of a job took, and how fast they were.
+    Stats(StatsArgs),
     /// Begin no further stage of the job. Stages that run go on to their end.
     Pause(JobArgs),
     /// Let a paused job go on where it stood.

@@ -3,6 +3,7 @@
 mod args;
 mod commands;
 mod print;
+mod stats;
 
 use std::process::ExitCode;
 
@@ -32,6 +33,7 @@ pub async fn run(command: JobCommand) -> Result<ExitCode> {
         JobCommand::Priority(arguments) => priority(arguments).await,
         JobCommand::Limits(arguments) => limits(arguments).await,
         JobCommand::Rerun(arguments) => rerun(arguments).await,
+        JobCommand::Stats(arguments) => stats::run(arguments).await,
     }
 }
 

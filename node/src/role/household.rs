@@ -86,7 +86,7 @@ pub async fn run(
                 if parts[1].process.is_none() && ready[1].is_none() {
                     parts[1].start(1, &said)?;
                 } else if let ([Some(leads), Some(_)], false) = (&ready, all_were) {
-                    standing.ready(&format!("{},{leads}", others.join(",")))?;
+                    standing.ready(&leads.replacen("orchestrator", &super::roles(loaded), 1))?;
                 }
             }
             Word::Ended(status) => {

@@ -14,12 +14,15 @@ use crate::config::Loaded;
 pub fn node_name(loaded: &Loaded) -> Result<NodeName> {
     let name = match &loaded.config.node.name {
         Some(name) => name.clone(),
-        None => nix::unistd::gethostname()
-            .context("the host has no name; set node.name")?
-            .to_string_lossy()
-            .into_owned(),
+        None => host().context("the host has no name; set node.name")?,
     };
     NodeName::unique(&name).context("node.name")
+}
+
+/// What this machine is called.
+pub fn host() -> Option<String> {
+    let host = nix::unistd::gethostname().ok()?;
+    Some(host.to_string_lossy().into_owned())
 }
 
 /// Joins as an orchestrator, which listens, or as a node that dials all orchestrators.
@@ -35,6 +38,7 @@ pub async fn join(loaded: &Loaded, node: &NodeName, listens: bool) -> Result<Clu
             .collect::<Result<_, _>>()?;
     }
     config.timings = Timings {
+        dial: section.dial_timeout,
         handshake: section.handshake_timeout,
         idle: section.idle_timeout,
         unacknowledged: section.unacknowledged_timeout,
@@ -44,6 +48,7 @@ pub async fn join(loaded: &Loaded, node: &NodeName, listens: bool) -> Result<Clu
             ..RedialPolicy::default()
         },
     };
+    config.max_frame = section.max_frame.as_u64();
     Cluster::start(config).await.context("cannot join the cluster")
 }
 

@@ -31,17 +31,20 @@ pub async fn run(arguments: RoleArgs) -> Result<ExitCode> {
         stop::when_gone(parent)?;
     }
     let node = join::node_name(&loaded)?;
-    let telemetry = &loaded.config.telemetry;
-    log::of_node(node.as_str(), &telemetry.log, telemetry.format)?;
+    let traces = log::of_node(node.as_str(), &loaded.config.telemetry)?;
     let roles = &loaded.config.node.roles;
     let leads = roles.contains(&Role::Orchestrator);
     let works = roles.iter().any(|role| *role != Role::Orchestrator);
-    match (leads, works) {
+    let end = match (leads, works) {
         (true, true) => household::run(&loaded, &arguments, node, ready_fd).await,
         (true, false) => orchestrator::run(&loaded, Standing::open(&loaded, node, ready_fd).await?).await,
         (false, true) => worker::run(&loaded, Standing::open(&loaded, node, ready_fd).await?).await,
         (false, false) => bail!("this node has no role: give --role, or set node.roles"),
+    };
+    if let Some(traces) = traces {
+        traces.flush().await;
     }
+    end
 }
 
 /// `--role` is a short way to set `node.roles`, `--log-format` one to set `telemetry.format`.

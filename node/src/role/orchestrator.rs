@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use parkhang_actors::cluster::{NodeName, RemotePools, RemotePoolsConfig};
+use parkhang_actors::cluster::{NodeName, RemotePools, RemotePoolsConfig, Roster};
 use parkhang_actors::domain::StageName;
 use parkhang_actors::orchestrator::{OrchestratorConfig, OrchestratorHandle};
 use parkhang_actors::state::{Leadership, LeadershipTimings, PostgresStore, StateError};
@@ -16,7 +16,7 @@ use tracing::{info, warn};
 use super::probes::OrchestratorProbe;
 use super::standing::Standing;
 use super::stop::StopOrders;
-use super::watch::count_tasks;
+use super::watch::{Presence, count_tasks, record_nodes};
 use super::{join, services};
 use crate::config::Loaded;
 
@@ -34,6 +34,7 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
         deserted: deserted.subscribe(),
     }));
     standing.ready(&format!("orchestrator listening on {listens}"))?;
+    let presence = Presence::of_orchestrator(&standing);
     let reigns = async {
         loop {
             let timings = &loaded.config.orchestrator.leadership;
@@ -56,9 +57,11 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
     tokio::select! {
         () = stop.next() => info!("stopping; running work goes on under the next leader"),
         end = reigns => return end,
+        () = presence.keep(&database.store, loaded.config.cluster.heartbeat) => {}
         () = cluster.ended() => bail!("the cluster transport ended"),
     }
     standing.stopping();
+    presence.end(&database.store).await;
     cluster.leave().await;
     Ok(ExitCode::SUCCESS)
 }
@@ -72,17 +75,20 @@ async fn reign(
     deserted: &watch::Sender<BTreeSet<StageName>>,
 ) -> Result<()> {
     let section = &loaded.config.orchestrator;
-    let mut config = OrchestratorConfig::new(Arc::new(store.led_by(&leadership)));
+    let led = store.led_by(&leadership);
+    let roster = Roster::default();
+    let mut config = OrchestratorConfig::new(Arc::new(led.clone()));
     config.lease = loaded.config.cluster.lease;
     config.full_pass = section.full_pass;
     config.deserted = deserted.clone();
     config.max_interruptions = i32::try_from(section.max_interruptions).unwrap_or(i32::MAX);
     let orchestrator = OrchestratorHandle::start(config).await?;
-    let pools = RemotePools::start(RemotePoolsConfig::new(
-        node.clone(),
-        orchestrator.clone(),
-        leadership.epoch(),
-    ))
+    let cluster = &loaded.config.cluster;
+    let pools = RemotePools::start(RemotePoolsConfig {
+        roster: roster.clone(),
+        call_timeout: cluster.call_timeout,
+        ..RemotePoolsConfig::new(node.clone(), orchestrator.clone(), leadership.epoch())
+    })
     .await?;
     tokio::select! {
         () = leadership.lost() => warn!("another orchestrator leads; standing by"),
@@ -90,6 +96,7 @@ async fn reign(
         () = pools.ended() => bail!("the pools of other nodes are out of reach"),
         () = wake_on_changes(store, &orchestrator) => {}
         () = count_tasks(store) => {}
+        () = record_nodes(&led, &roster, cluster.heartbeat) => {}
     }
     pools.stop().await;
     orchestrator.stop().await;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use parkhang_actors::runner::CpuPool;
 use parkhang_actors::stage::{StageRegistry, StageServices};
 use parkhang_actors::state::{EmbeddedPostgres, PostgresStore};
@@ -24,11 +24,18 @@ pub struct Database {
 }
 
 pub async fn database(loaded: &Loaded) -> Result<Database> {
+    let idle = loaded.config.orchestrator.leadership.idle_in_transaction;
     if let Some(url) = &loaded.secrets.database_url {
-        let store = PostgresStore::connect(url.text.expose_secret())
+        let options = PostgresStore::options_of(url.text.expose_secret())?;
+        let store = PostgresStore::connect_within(options, idle)
             .await
             .context("cannot use the database")?;
         return Ok(Database { store, _server: None });
+    }
+    if !loaded.config.state.embedded {
+        bail!(
+            "there is no database: set DATABASE_URL or state.database_url_file, or allow a private one by state.embedded"
+        );
     }
     let folder = loaded.state_dir()?.join("pg");
     let server = tokio::task::spawn_blocking(move || EmbeddedPostgres::open(Some(folder)))
@@ -37,7 +44,7 @@ pub async fn database(loaded: &Loaded) -> Result<Database> {
         .context("cannot start a private PostgreSQL; with a server of your own, name it in state.database_url_file")?;
     let options = server.create_database(DATABASE).await?;
     Ok(Database {
-        store: PostgresStore::connect_with(options).await?,
+        store: PostgresStore::connect_within(options, idle).await?,
         _server: Some(server),
     })
 }

@@ -5,10 +5,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use parkhang_actors::cluster::RemoteOrchestrator;
+use chrono::Utc;
+use parkhang_actors::cluster::{RemoteOrchestrator, UplinkConfig};
 use parkhang_actors::domain::Hardware;
 use parkhang_actors::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
 use parkhang_actors::telemetry::ProgressBoard;
+use parkhang_actors::wire::{NodeAbout, NodePhase};
 use tracing::{info, warn};
 
 use super::probes::WorkerProbe;
@@ -22,7 +24,20 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
     let node = standing.node.clone();
     let registry = Arc::new(services::stages(loaded).await?);
     let cluster = join::join(loaded, &node, false).await?;
-    let orchestrator = RemoteOrchestrator::start(node.clone(), super::SCOPE).await?;
+    let roles = super::roles(loaded);
+    let orchestrator = RemoteOrchestrator::start(UplinkConfig {
+        about: NodeAbout {
+            roles: roles.split(',').map(str::to_owned).collect(),
+            host: join::host(),
+            started_at: Some(Utc::now().timestamp_micros()),
+            health: standing.window.address().map(|address| address.to_string()),
+            pools: Vec::new(),
+        },
+        heartbeat: loaded.config.cluster.heartbeat,
+        call_timeout: loaded.config.cluster.call_timeout,
+        ..UplinkConfig::new(node.clone(), super::SCOPE)
+    })
+    .await?;
     let supervisor = NodeSupervisor::start(NodeConfig {
         name: node.to_string(),
         slots: slots(loaded),
@@ -33,7 +48,6 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
         health: health(loaded),
     })
     .await?;
-    let roles = super::roles(loaded);
     standing.window.probe(Arc::new(WorkerProbe {
         roles: roles.clone(),
         orchestrator: orchestrator.clone(),
@@ -49,12 +63,14 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
     standing.stopping();
     let deadline = loaded.config.node.drain_deadline;
     info!(?deadline, "stopping at the next checkpoints");
+    orchestrator.announce(NodePhase::Draining).await;
     tokio::select! {
         () = supervisor.drain() => info!("all work is handed back"),
         () = tokio::time::sleep(deadline) => warn!("work is left to its leases: the time to drain is over"),
         () = stop.next() => warn!("work is left to its leases: stopped at once"),
     }
     supervisor.stop().await;
+    orchestrator.announce(NodePhase::Leaving).await;
     orchestrator.stop().await;
     cluster.leave().await;
     Ok(ExitCode::SUCCESS)

@@ -6,6 +6,7 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
 };
+use rustls::pki_types::ServerName;
 
 use super::folder::{Folder, refuse_existing, write_private, write_public};
 use super::identity::read_details;
@@ -48,6 +49,12 @@ pub fn issue(
     if node == "ca" || node.is_empty() || node.starts_with(['.', '-']) || !node.bytes().all(allowed) {
         return Err(TlsError::NodeName(node.to_owned()));
     }
+    if let Some(wrong) = hosts
+        .iter()
+        .find(|host| ServerName::try_from(host.as_str()).is_err())
+    {
+        return Err(TlsError::Host(wrong.clone()));
+    }
     refuse_existing(&[folder.certificate(node), folder.key(node)])?;
     let authority = read_details(&folder.ca_certificate())?;
     let seconds = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -79,8 +86,7 @@ pub fn issue(
 fn params(names: Vec<String>, days: u32, now: SystemTime) -> Result<CertificateParams, TlsError> {
     let mut params = CertificateParams::default();
     for host in names {
-        let parsed = CertificateParams::new([host.clone()]);
-        let parsed = parsed.map_err(|source| TlsError::Host { host, source })?;
+        let parsed = CertificateParams::new([host])?;
         params.subject_alt_names.extend(parsed.subject_alt_names);
     }
     params.distinguished_name = rcgen::DistinguishedName::new();

@@ -25,8 +25,8 @@ pub enum TlsError {
     Exists(PathBuf),
     #[error("{0:?} cannot name a node: use letters, digits, dots and hyphens, and not the name ca")]
     NodeName(String),
-    #[error("{host:?} cannot stand in a certificate: {source}")]
-    Host { host: String, source: rcgen::Error },
+    #[error("{0:?} is neither a DNS name nor an IP address")]
+    Host(String),
     #[error("the authority is valid for {left} more days, which is less than the {asked} asked for")]
     OutlastsAuthority { left: i64, asked: u32 },
     #[error("{}: {source}", .path.display())]

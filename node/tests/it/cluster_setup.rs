@@ -51,6 +51,19 @@ fn two_commands_make_a_secure_cluster() {
 }
 
 #[test]
+fn a_host_that_is_none_is_refused_and_nothing_is_issued() {
+    let folder = tempfile::tempdir().unwrap();
+    let pki = folder.path().join("pki");
+    tls(&["init"], &pki).exits(0);
+    for host in ["orch 1", "", "orch_1:7400", "*"] {
+        let refused = tls(&["issue", "orch-1", "--host", "127.0.0.1", "--host", host], &pki).exits(1);
+        let told = format!("error: {host:?} is neither a DNS name nor an IP address\n");
+        assert_eq!(refused.stderr, told);
+        assert!(!pki.join("orch-1.pem").exists());
+    }
+}
+
+#[test]
 fn a_foreign_authority_or_key_is_found_before_the_node_starts() {
     let folder = tempfile::tempdir().unwrap();
     let (ours, theirs) = (folder.path().join("ours"), folder.path().join("theirs"));
@@ -131,9 +144,9 @@ fn all_mistakes_are_told_at_once() {
     .exits(1);
     for part in [
         "cluster.toml:2: cluster.hartbeat: there is no such key; did you mean cluster.heartbeat?",
-        "built in: cluster.heartbeat: must be less than half of cluster.lease, 500ms",
+        "cluster.toml:3: cluster.heartbeat: must be less than half of cluster.lease, 500ms",
         "--set: node.roles: unknown variant `king`",
-        "built in: storage.s3.bucket: needed",
+        "--set: storage.s3.bucket: needed",
     ] {
         assert!(told.stderr.contains(part), "{part}\n{}", told.stderr);
     }

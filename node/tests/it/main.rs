@@ -11,6 +11,7 @@ mod bad_input;
 mod cluster_setup;
 mod commands;
 mod deploy;
+mod household;
 mod interrupted;
 mod nodes;
 mod repeated;

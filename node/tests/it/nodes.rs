@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 
 use crate::support::{assert_same_files, finish, node, small_page};
@@ -70,7 +72,7 @@ impl Site {
         self.path(name).to_str().unwrap().to_owned()
     }
 
-    fn status(&self) -> Value {
+    pub(crate) fn status(&self) -> Value {
         finish(self.command(["job", "status", JOB, "--json"])).json()
     }
 }
@@ -125,6 +127,17 @@ impl Node {
         self.ready.split(' ').nth(1).unwrap()
     }
 
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// SIGTERM; waits for its end.
+    pub(crate) fn stop(mut self) -> Option<i32> {
+        let id = i32::try_from(self.child.id()).unwrap();
+        kill(Pid::from_raw(id), Signal::SIGTERM).unwrap();
+        self.child.wait().unwrap().code()
+    }
+
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -147,7 +160,7 @@ pub(crate) fn wait_until(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-fn undisturbed(site: &Site) -> PathBuf {
+pub(crate) fn undisturbed(site: &Site) -> PathBuf {
     let out = site.path("undisturbed");
     let mut command = node([
         "ocr",
@@ -169,7 +182,7 @@ fn runs_at(status: &Value, worker: &str) -> bool {
     workers.into_iter().any(|name| name.starts_with(worker))
 }
 
-fn assert_finished(site: &Site, result: &Path) {
+pub(crate) fn assert_finished(site: &Site, result: &Path) {
     let status = finish(site.command(["job", "status", JOB, "--wait", "--json"]))
         .exits(0)
         .json();

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixDatagram;
-use std::process::Stdio;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 
 use serde_json::Value;
 
@@ -66,7 +68,8 @@ impl Scrape {
 #[test]
 fn the_counters_of_a_cluster_add_up_to_what_its_job_did() {
     let site = Site::with_volumes(2, 3);
-    let orchestrator = Node::start(&site, "orchestrator", &["127.0.0.1:1"]);
+    let led = site.path("lead.log");
+    let orchestrator = Node::start_with(&site, "orchestrator", &["127.0.0.1:1"], logging_to(&led));
     assert_eq!(get(orchestrator.health(), "/healthz"), (200, "ok\n".to_owned()));
     let ready = |node: &Node| {
         let (status, body) = get(node.health(), "/readyz");
@@ -78,11 +81,7 @@ fn the_counters_of_a_cluster_add_up_to_what_its_job_did() {
     assert_eq!(ready(&orchestrator).0, 200);
 
     let log = site.path("work.log");
-    let worker = Node::start_with(&site, "cpu,gpu", &[orchestrator.address()], |command| {
-        command
-            .args(["--log-format", "json"])
-            .stderr(File::create(&log).unwrap());
-    });
+    let worker = Node::start_with(&site, "cpu,gpu", &[orchestrator.address()], logging_to(&log));
     wait_until("the node has joined", || ready(&worker).0 == 200);
     finish(site.command(["job", "create", JOB])).exits(0);
     finish(site.command(["job", "status", JOB, "--wait"])).exits(0);
@@ -134,19 +133,29 @@ fn the_counters_of_a_cluster_add_up_to_what_its_job_did() {
     assert!(done.value("process_resident_memory_bytes") > 1e6);
     assert_eq!(done.value("parkhang_connections_total"), 1.0);
 
+    let leader = orchestrator.name().to_owned();
     orchestrator.kill();
     wait_until("the node misses its orchestrator", || ready(&worker).0 == 503);
-    assert_lines_name_their_work(&std::fs::read_to_string(&log).unwrap(), worker.name());
+    assert_lines_name_their_work(&log, worker.name(), &["stage starts", "stage ended"]);
+    assert_lines_name_their_work(&led, &leader, &["report recorded"]);
 }
 
-fn assert_lines_name_their_work(log: &str, node: &str) {
+fn logging_to(path: &Path) -> impl FnOnce(&mut Command) {
+    let log = File::create(path).unwrap();
+    move |command| {
+        command.args(["--log-format", "json"]).stderr(log);
+    }
+}
+
+fn assert_lines_name_their_work(log: &Path, node: &str, messages: &[&str]) {
+    let log = std::fs::read_to_string(log).unwrap();
     let lines: Vec<Value> = log
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
     assert!(lines.iter().all(|line| line["node"] == node), "{log}");
-    for message in ["stage starts", "stage ended"] {
-        let told: Vec<&Value> = lines.iter().filter(|line| line["message"] == message).collect();
+    for message in messages {
+        let told: Vec<&Value> = lines.iter().filter(|line| line["message"] == *message).collect();
         assert_eq!(told.len(), 8, "{message}: {log}");
         for line in told {
             assert_eq!(line["job"], JOB);
@@ -166,7 +175,7 @@ fn whoever_waits_is_told_that_a_node_is_ready() {
     let ready = site.path("ready");
     // A shell opens the file descriptor that the node is told of.
     let node = site.command(["--role", "orchestrator", "--ready-fd", "7"]);
-    let mut shell = std::process::Command::new("sh");
+    let mut shell = Command::new("sh");
     shell
         .current_dir(site.path(""))
         .args(["-c", "exec \"$@\" 7>ready", "sh"])
@@ -180,6 +189,7 @@ fn whoever_waits_is_told_that_a_node_is_ready() {
     BufReader::new(child.stdout.take().unwrap())
         .read_line(&mut line)
         .unwrap();
+    assert!(line.starts_with("READY "), "{line:?}");
     let mut message = [0; 256];
     let length = manager.recv(&mut message).unwrap();
     child.kill().unwrap();
@@ -193,4 +203,101 @@ fn whoever_waits_is_told_that_a_node_is_ready() {
     assert_eq!(std::fs::read_to_string(ready).unwrap(), line);
     let message = std::str::from_utf8(&message[..length]).unwrap();
     assert!(message.lines().any(|line| line == "READY=1"), "{message}");
+}
+
+/// Takes spans as a collector does. Returns its endpoint.
+fn collector() -> (String, Receiver<Value>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let (sender, spans) = channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut request = BufReader::new(stream.unwrap());
+            let mut length = 0;
+            let mut line = String::new();
+            while request.read_line(&mut line).unwrap() > 2 {
+                if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                    length = value.trim().parse().unwrap();
+                }
+                line.clear();
+            }
+            let mut body = vec![0; length];
+            request.read_exact(&mut body).unwrap();
+            request
+                .get_mut()
+                .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+                .unwrap();
+            if sender.send(serde_json::from_slice(&body).unwrap()).is_err() {
+                return;
+            }
+        }
+    });
+    (endpoint, spans)
+}
+
+fn text<'a>(attributes: &'a Value, key: &str) -> &'a str {
+    let mut attributes = attributes.as_array().unwrap().iter();
+    let attribute = attributes.find(|attribute| attribute["key"] == key).unwrap();
+    attribute["value"]["stringValue"].as_str().unwrap()
+}
+
+#[test]
+fn the_work_on_a_volume_is_one_trace_across_nodes() {
+    let (endpoint, requests) = collector();
+    let traced = || {
+        let setting = format!("telemetry.otlp_endpoint={endpoint}");
+        move |command: &mut Command| {
+            command.args(["--set", &setting]);
+        }
+    };
+    let site = Site::with_volumes(2, 1);
+    let orchestrator = Node::start_with(&site, "orchestrator", &["127.0.0.1:1"], traced());
+    let worker = Node::start_with(&site, "cpu,gpu", &[orchestrator.address()], traced());
+    finish(site.command(["job", "create", JOB])).exits(0);
+    finish(site.command(["job", "status", JOB, "--wait"])).exits(0);
+    let (leader, workshop) = (orchestrator.name().to_owned(), worker.name().to_owned());
+    for node in [worker, orchestrator] {
+        assert_eq!(node.stop(), Some(0));
+    }
+
+    let mut traces: BTreeMap<String, Vec<(String, Value)>> = BTreeMap::new();
+    for request in requests.try_iter() {
+        let resource = &request["resourceSpans"][0];
+        let node = text(&resource["resource"]["attributes"], "service.instance.id").to_owned();
+        for span in resource["scopeSpans"][0]["spans"].as_array().unwrap() {
+            let trace = span["traceId"].as_str().unwrap().to_owned();
+            assert_eq!(trace.len(), 32);
+            traces
+                .entry(trace)
+                .or_default()
+                .push((node.clone(), span.clone()));
+        }
+    }
+    assert_eq!(traces.len(), 2, "{traces:#?}");
+    for spans in traces.values() {
+        let of_node = |wanted: &str, name: &str| {
+            let spans = spans
+                .iter()
+                .filter(|(node, span)| node == wanted && span["name"].as_str().unwrap().starts_with(name));
+            spans.map(|(_, span)| span).collect::<Vec<_>>()
+        };
+        let (assigned, run) = (of_node(&leader, "assign "), of_node(&workshop, "run "));
+        assert_eq!(run.len(), 4, "{spans:#?}");
+        for span in &run {
+            let parent = assigned
+                .iter()
+                .find(|assign| assign["spanId"] == span["parentSpanId"]);
+            let stage = |span: &Value| text(&span["attributes"], "parkhang.stage").to_owned();
+            assert_eq!(stage(parent.unwrap()), stage(span));
+            let took = |edge: &str| span[edge].as_str().unwrap().parse::<u64>().unwrap();
+            assert!(took("startTimeUnixNano") < took("endTimeUnixNano"));
+        }
+        let stages: Vec<&str> = run
+            .iter()
+            .map(|span| text(&span["attributes"], "parkhang.stage"))
+            .collect();
+        for stage in STAGES {
+            assert!(stages.contains(&stage), "{stages:?}");
+        }
+    }
 }

@@ -14,9 +14,10 @@ use super::{PATIENCE, address, alone, config, connected, cookie, listening};
 use crate::cluster::gate::{AskError, Gate, GateMsg, ORCHESTRATORS, STAGES, ask, introduction};
 use crate::cluster::{
     Cluster, ClusterConfig, NodeName, RemoteOrchestrator, RemotePools, RemotePoolsConfig, Security,
+    UplinkConfig,
 };
 use crate::domain::{
-    Attempt, Epoch, Fence, Generation, Hardware, JobConfig, JobKey, StageName, TaskId, WorkerId,
+    Attempt, Epoch, Fence, Generation, Hardware, JobConfig, JobKey, NodeState, StageName, TaskId, WorkerId,
 };
 use crate::orchestrator::{OrchestratorConfig, OrchestratorHandle};
 use crate::stage::{Assignment, StageContext, StageLogic, StageRegistry, StageVerdict};
@@ -25,7 +26,7 @@ use crate::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
 use crate::telemetry::{ProgressBoard, StageProgress};
 use crate::wire::{
     Assign, AssignReply, Beat, Drain, DrainReply, Envelope, Fault, GateRole, Hello, Kind, LeaseBeat,
-    OpenError, Outcome, Progress, Report, ReportReply,
+    NodeNotice, NodePhase, NoticeReply, OpenError, Outcome, Progress, Report, ReportReply,
 };
 
 const LIMIT: Duration = Duration::from_secs(10);
@@ -152,7 +153,9 @@ async fn a_stage_gate_answers_whatever_it_is_sent() {
     let _alone = alone().await;
     let (scope, name) = ("stage-gate", NodeName::unique("node").unwrap());
     let pair = Pair::start().await;
-    let uplink = RemoteOrchestrator::start(name.clone(), scope).await.unwrap();
+    let uplink = RemoteOrchestrator::start(UplinkConfig::new(name.clone(), scope))
+        .await
+        .unwrap();
     let node = NodeSupervisor::start(NodeConfig {
         name: name.to_string(),
         slots: HashMap::from([(Hardware::Cpu, 1)]),
@@ -242,7 +245,7 @@ async fn an_orchestrator_gate_answers_whatever_it_is_sent() {
         scope: scope.to_owned(),
         ..RemotePoolsConfig::new(name.clone(), orchestrator.clone(), Epoch(7))
     };
-    let progress = config.progress.clone();
+    let (progress, roster) = (config.progress.clone(), config.roster.clone());
     let pools = RemotePools::start(config).await.unwrap();
     let gate = remote_gate(scope, ORCHESTRATORS).await;
 
@@ -283,6 +286,34 @@ async fn an_orchestrator_gate_answers_whatever_it_is_sent() {
             failed: 2,
             ..StageProgress::default()
         }
+    );
+
+    let notice = |about: &str| NodeNotice {
+        peer: introduction(&name),
+        phase: NodePhase::Draining,
+        about: about.to_owned(),
+    };
+    assert_eq!(
+        ask(&gate, &notice("{\"roles\": [\"cpu\"]}"), LIMIT)
+            .await
+            .unwrap(),
+        NoticeReply
+    );
+    let nodes = roster.census();
+    assert_eq!(
+        (nodes[0].name.as_str(), nodes[0].state),
+        (name.as_str(), NodeState::Draining)
+    );
+    assert_eq!(nodes[0].roles, ["cpu"]);
+    let refused = ask(&gate, &notice("no json"), LIMIT).await;
+    assert!(
+        matches!(
+            &refused,
+            Err(AskError::Misunderstood(OpenError::Refused(
+                Fault::Malformed { .. }
+            )))
+        ),
+        "{refused:?}"
     );
 
     let report = |outcome| Report {

@@ -3,12 +3,14 @@ use serde_json::json;
 use super::*;
 use crate::domain::{StageRunStatus, VolumeResults};
 use crate::policy::job_action::JobAction;
+use crate::state::StageStatistics;
 
 pub(super) async fn suite(make: &impl AsyncFn() -> Store) {
     every_lease_has_its_row(make().await).await;
     quarantine_of_a_waiting_task_ends_no_run(make().await).await;
     results_come_with_the_success(make().await).await;
     tasks_are_counted_where_they_stand(make().await).await;
+    runs_are_summed_up_by_stage(make().await).await;
 }
 
 async fn every_lease_has_its_row(store: Store) {
@@ -126,4 +128,39 @@ async fn tasks_are_counted_where_they_stand(store: Store) {
     assert_eq!(counted().await.len(), 2, "a paused job is not over");
     store.act_on_job(job.id, JobAction::Cancel).await.unwrap();
     assert_eq!(counted().await, Vec::<String>::new());
+}
+
+async fn runs_are_summed_up_by_stage(store: Store) {
+    let names = ["I1", "I2", "I3", "I4"];
+    let (job, tasks) = job_with(&store, &names).await;
+    assert_eq!(store.stage_statistics(job.id).await.unwrap(), []);
+    // Begun at second 1; they take 1, 2 and 4 seconds.
+    for (task, end) in tasks.iter().zip([2, 3, 5]) {
+        let running = applied(&store, lease(task, &job, "w")).await;
+        let success = Change {
+            metrics: Some(json!({"pages": 12, "read": 9, "skipped": 2, "failed": 1})),
+            ..change(&running, Event::Succeeded)
+        };
+        store.commit(&[success], at(end)).await.unwrap();
+    }
+    let failed = run_stage(&store, &job, &tasks[3], failure(ErrorCategory::Network)).await;
+    let interrupted = run_stage(&store, &job, &failed, Event::Interrupted).await;
+    applied(&store, lease(&interrupted, &job, "w")).await;
+    let next = current(&store, &tasks[0]).await;
+    applied(&store, lease(&next, &job, "w")).await;
+
+    let found = store.stage_statistics(job.id).await.unwrap();
+    let [detect, read] = &found[..] else {
+        panic!("two stages: {found:?}");
+    };
+    let counts = |stage: &StageStatistics| [stage.running, stage.done, stage.failed, stage.interrupted];
+    assert_eq!(detect.stage, stage("detect"));
+    assert_eq!(counts(detect), [1, 3, 1, 1]);
+    assert_eq!((detect.p50_s, detect.p95_s), (Some(2.0), Some(4.0)));
+    assert_eq!((detect.seconds, detect.pages), (7.0, 30));
+    assert_eq!(counts(read), [1, 0, 0, 0]);
+    assert_eq!(
+        (read.p50_s, read.pages, read.pages_per_slot_second()),
+        (None, 0, None)
+    );
 }

@@ -11,6 +11,7 @@ mod control;
 mod history;
 mod jobs;
 mod leases;
+mod nodes;
 
 use std::sync::Arc;
 
@@ -31,6 +32,7 @@ pub async fn suite(make: impl AsyncFn() -> Arc<dyn StateStore>) {
     leases::suite(&make).await;
     backlog::suite(&make).await;
     history::suite(&make).await;
+    nodes::suite(&make).await;
 }
 
 fn stage(name: &str) -> StageName {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use super::index::Index;
+use super::nodes::Nodes;
 use crate::domain::{Job, JobId, JobStatus, StageRun, Task, TaskId, VolumeId, VolumeResults};
 use crate::policy::transition::is_terminal;
 use crate::state::change::apply;
@@ -19,6 +20,7 @@ pub(super) struct Tables {
     pub tasks: BTreeMap<TaskId, Task>,
     pub stage_runs: HashMap<TaskId, Vec<StageRun>>,
     pub volume_results: HashMap<TaskId, VolumeResults>,
+    pub nodes: Nodes,
     pub index: Index,
 }
 

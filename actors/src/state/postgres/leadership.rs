@@ -169,3 +169,9 @@ pub(super) async fn begin(
     }
     Ok(transaction)
 }
+
+pub(super) async fn holder(pool: &PgPool) -> Result<Option<String>, StateError> {
+    Ok(sqlx::query_scalar("select holder from leadership")
+        .fetch_one(pool)
+        .await?)
+}

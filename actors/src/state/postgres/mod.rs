@@ -10,6 +10,7 @@ mod database;
 mod error;
 mod jobs;
 mod leadership;
+mod nodes;
 mod rows;
 mod statistics;
 mod tasks;
@@ -30,11 +31,11 @@ pub(super) use database::create_database;
 pub use leadership::{Leadership, LeadershipTimings};
 
 use super::{
-    Change, Heartbeat, JobTaskCount, Leases, Outcome, Ready, Rewound, Standing, StateError, StateStore,
-    TaskCount,
+    Census, Change, Heartbeat, JobTaskCount, Leases, Outcome, Ready, Rewound, StageStatistics, Standing,
+    StateError, StateStore, TaskCount,
 };
 use crate::domain::{
-    Adjustment, Epoch, Job, JobId, JobKey, NewJob, StageName, StageRun, Task, TaskId, VolumeId,
+    Adjustment, Epoch, Job, JobId, JobKey, NewJob, NodeRecord, StageName, StageRun, Task, TaskId, VolumeId,
     VolumeResults, WorkerId,
 };
 use crate::policy::job_action::JobAction;
@@ -46,12 +47,11 @@ const MAX_CONNECTIONS: u32 = 8;
 
 /// What every session asks of the server: a stuck statement or a transaction left open ends by itself, as either would
 /// keep locks and dead rows alive.
-const SESSION: [(&str, &str); 3] = [
-    ("statement_timeout", "60s"),
-    ("lock_timeout", "30s"),
-    // A leader that freezes in a transaction must not hold up its successor for longer.
-    ("idle_in_transaction_session_timeout", "5s"),
-];
+const SESSION: [(&str, &str); 2] = [("statement_timeout", "60s"), ("lock_timeout", "30s")];
+
+/// What is left inside a transaction for so long is ended by the server, unless the configuration says otherwise: a leader that
+/// freezes there must not hold up its successor.
+const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(5);
 
 /// A [`StateStore`] on Postgres 15 or later. Clones share its connections.
 #[derive(Clone)]
@@ -74,21 +74,36 @@ impl fmt::Debug for PostgresStore {
 impl PostgresStore {
     /// Connects to a `postgres://` URL and brings its schema up to date.
     pub async fn connect(url: &str) -> Result<Self, StateError> {
-        let options = PgConnectOptions::from_str(url).map_err(|_| {
-            // The parser's message may quote the URL, and with it the password.
-            StateError::Unavailable("the database URL is not a valid postgres:// URL".to_owned())
-        })?;
-        Self::connect_with(options).await
+        Self::connect_with(Self::options_of(url)?).await
     }
 
     /// As [`PostgresStore::connect`], with options.
     pub async fn connect_with(options: PgConnectOptions) -> Result<Self, StateError> {
+        Self::connect_within(options, IDLE_IN_TRANSACTION).await
+    }
+
+    /// What a `postgres://` URL says.
+    pub fn options_of(url: &str) -> Result<PgConnectOptions, StateError> {
+        PgConnectOptions::from_str(url).map_err(|_| {
+            // The parser's message may quote the URL, and with it the password.
+            StateError::Unavailable("the database URL is not a valid postgres:// URL".to_owned())
+        })
+    }
+
+    /// As [`PostgresStore::connect_with`]; the server ends what this process leaves inside a transaction for so long.
+    pub async fn connect_within(
+        options: PgConnectOptions,
+        idle_in_transaction: Duration,
+    ) -> Result<Self, StateError> {
         let options = options.application_name("parkhang");
         migrate(&options).await?;
         let pool = PgPoolOptions::new()
             .max_connections(MAX_CONNECTIONS)
             .acquire_timeout(Duration::from_secs(10))
-            .connect_with(options.clone().options(SESSION))
+            .connect_with(options.clone().options(SESSION).options([(
+                "idle_in_transaction_session_timeout",
+                idle_in_transaction.as_millis().to_string(),
+            )]))
             .await?;
         Ok(Self {
             pool,
@@ -114,6 +129,11 @@ impl PostgresStore {
             options: self.options.clone(),
             epoch: Some(leadership.epoch()),
         }
+    }
+
+    /// Name of the process that leads, or led last.
+    pub async fn leader(&self) -> Result<Option<String>, StateError> {
+        leadership::holder(&self.pool).await
     }
 
     /// Whether the database answers.
@@ -224,6 +244,18 @@ impl StateStore for PostgresStore {
 
     async fn volume_results(&self, task: TaskId) -> Result<Option<VolumeResults>, StateError> {
         tasks::volume_results(&self.pool, task).await
+    }
+
+    async fn stage_statistics(&self, job: JobId) -> Result<Vec<StageStatistics>, StateError> {
+        statistics::stage_statistics(&self.pool, job).await
+    }
+
+    async fn record_nodes(&self, census: &Census) -> Result<(), StateError> {
+        nodes::record(&self.pool, self.epoch, census).await
+    }
+
+    async fn nodes(&self) -> Result<Vec<NodeRecord>, StateError> {
+        nodes::nodes(&self.pool).await
     }
 }
 

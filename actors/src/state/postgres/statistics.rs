@@ -4,8 +4,8 @@ use sqlx::Row;
 use sqlx::postgres::PgPool;
 
 use super::rows::word;
-use crate::domain::{Position, TaskStatus};
-use crate::state::{StateError, TaskCount};
+use crate::domain::{JobId, Position, StageName, TaskStatus};
+use crate::state::{StageStatistics, StateError, TaskCount};
 
 pub(super) async fn ping(pool: &PgPool) -> Result<(), StateError> {
     sqlx::query("select 1").execute(pool).await?;
@@ -30,6 +30,50 @@ pub(super) async fn count_tasks(pool: &PgPool) -> Result<Vec<TaskCount>, StateEr
                     .map_err(|error| StateError::Corrupt(error.to_string()))?,
                 status: word(row, &TaskStatus::ALL, TaskStatus::as_str)?,
                 tasks: u64::try_from(row.try_get::<i64, _>("tasks")?).unwrap_or_default(),
+            })
+        })
+        .collect()
+}
+
+/// Pages are those that a run made, not those it found made.
+pub(super) async fn stage_statistics(pool: &PgPool, job: JobId) -> Result<Vec<StageStatistics>, StateError> {
+    let rows = sqlx::query(
+        "with run as (
+             select r.stage, r.status, extract(epoch from r.done_at - r.started_at)::float8 as seconds,
+                 coalesce((r.metrics ->> 'read')::bigint, 0) + coalesce((r.metrics ->> 'failed')::bigint, 0) as pages
+             from stage_runs r join tasks t on t.id = r.task_id
+             where t.job_id = $1
+         )
+         select stage,
+             count(*) filter (where status = 'running') as running,
+             count(*) filter (where status = 'done') as done,
+             count(*) filter (where status = 'failed') as failed,
+             count(*) filter (where status = 'interrupted') as interrupted,
+             percentile_disc(0.5) within group (order by seconds) filter (where status = 'done') as p50,
+             percentile_disc(0.95) within group (order by seconds) filter (where status = 'done') as p95,
+             coalesce(sum(seconds) filter (where status = 'done'), 0) as seconds,
+             coalesce(sum(pages) filter (where status = 'done'), 0)::bigint as pages
+         from run group by stage order by stage collate \"C\"",
+    )
+    .bind(job.0)
+    .fetch_all(pool)
+    .await?;
+    rows.iter()
+        .map(|row| {
+            let count = |column: &str| -> Result<u64, StateError> {
+                Ok(u64::try_from(row.try_get::<i64, _>(column)?).unwrap_or_default())
+            };
+            Ok(StageStatistics {
+                stage: StageName::new(row.try_get::<String, _>("stage")?)
+                    .map_err(|error| StateError::Corrupt(error.to_string()))?,
+                running: count("running")?,
+                done: count("done")?,
+                failed: count("failed")?,
+                interrupted: count("interrupted")?,
+                p50_s: row.try_get("p50")?,
+                p95_s: row.try_get("p95")?,
+                seconds: row.try_get("seconds")?,
+                pages: count("pages")?,
             })
         })
         .collect()

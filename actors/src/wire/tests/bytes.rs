@@ -7,7 +7,8 @@ use crate::domain::{
 };
 use crate::wire::{
     Assign, AssignReply, Beat, BeatReply, Cancel, CancelReply, Drain, DrainReply, Envelope, Fault, GateInfo,
-    GateRole, Hello, LeaseBeat, Message, Outcome, Peer, Progress, Report, ReportReply, StageOffer,
+    GateRole, Hello, LeaseBeat, Message, NodeNotice, NodePhase, NoticeReply, Outcome, Peer, Progress, Report,
+    ReportReply, StageOffer,
 };
 
 fn bytes<M: Message>(message: &M) -> String {
@@ -99,6 +100,12 @@ fn released_encodings_stay() {
             fences: vec![fence()],
         }),
         bytes(&CancelReply),
+        bytes(&NodeNotice {
+            peer: peer(),
+            phase: NodePhase::Draining,
+            about: "{}".to_owned(),
+        }),
+        bytes(&NoticeReply),
     ];
     let released: Vec<&str> = include_str!("released.hex").lines().collect();
     assert_eq!(encodings.join("\n"), released.join("\n"));

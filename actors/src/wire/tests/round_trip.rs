@@ -4,7 +4,9 @@ use proptest::prelude::*;
 use ractor::BytesConvertable;
 
 use super::strategies;
-use crate::wire::{CancelReply, Drain, DrainReply, Envelope, Fault, Kind, MAX_MESSAGE, Message, OpenError};
+use crate::wire::{
+    CancelReply, Drain, DrainReply, Envelope, Fault, Kind, MAX_MESSAGE, Message, NoticeReply, OpenError,
+};
 
 /// Sends `message` as bytes and reads it at the other end.
 fn arrives<M: Message + PartialEq + Debug>(message: &M) -> Result<(), TestCaseError> {
@@ -35,7 +37,8 @@ round_trips!(
     beat_reply,
     report,
     report_reply,
-    cancel
+    cancel,
+    node_notice
 );
 
 #[test]
@@ -43,6 +46,7 @@ fn messages_without_content() {
     arrives(&Drain).unwrap();
     arrives(&DrainReply).unwrap();
     arrives(&CancelReply).unwrap();
+    arrives(&NoticeReply).unwrap();
 }
 
 proptest! {
@@ -62,7 +66,7 @@ proptest! {
             let _ = open_as_anything(&Envelope::from_bytes(headed));
         }
         // Only a header of a known version and kind makes bytes a message.
-        if !matches!(bytes[..], [crate::wire::VERSION, 0..=12, ..]) {
+        if !matches!(bytes[..], [crate::wire::VERSION, 0..=14, ..]) {
             prop_assert!(envelope.kind().is_err());
             prop_assert!(open_as_anything(&envelope).is_err());
         }
@@ -97,6 +101,8 @@ fn open_as_anything(envelope: &Envelope) -> Result<(), OpenError> {
         Kind::DrainReply => envelope.open::<DrainReply>().map(drop),
         Kind::Cancel => envelope.open::<Cancel>().map(drop),
         Kind::CancelReply => envelope.open::<CancelReply>().map(drop),
+        Kind::NodeNotice => envelope.open::<NodeNotice>().map(drop),
+        Kind::NoticeReply => envelope.open::<NoticeReply>().map(drop),
     }
 }
 

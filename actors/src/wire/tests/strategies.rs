@@ -8,8 +8,8 @@ use crate::domain::{
     Attempt, Epoch, Fence, Generation, Hardware, JobKey, StageName, TaskId, VolumeId, WorkerId,
 };
 use crate::wire::{
-    Assign, AssignReply, Beat, BeatReply, Cancel, Fault, GateInfo, GateRole, Hello, LeaseBeat, Outcome, Peer,
-    Progress, Report, ReportReply, StageOffer,
+    Assign, AssignReply, Beat, BeatReply, Cancel, Fault, GateInfo, GateRole, Hello, LeaseBeat, NodeNotice,
+    NodePhase, Outcome, Peer, Progress, Report, ReportReply, StageOffer,
 };
 
 fn stage() -> impl Strategy<Value = StageName> {
@@ -175,4 +175,13 @@ pub(super) fn fault() -> impl Strategy<Value = Fault> {
         any::<u64>().prop_map(|bytes| Fault::TooLarge { bytes }),
         Just(Fault::NoHeader),
     ]
+}
+
+pub(super) fn node_notice() -> impl Strategy<Value = NodeNotice> {
+    let phase = prop_oneof![
+        Just(NodePhase::Working),
+        Just(NodePhase::Draining),
+        Just(NodePhase::Leaving),
+    ];
+    (peer(), phase, ".{0,500}").prop_map(|(peer, phase, about)| NodeNotice { peer, phase, about })
 }

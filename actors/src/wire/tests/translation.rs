@@ -5,11 +5,13 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::strategies;
-use crate::domain::{Epoch, ErrorCategory, JobConfig, StageError, VolumeResults};
+use crate::domain::{Epoch, ErrorCategory, JobConfig, StageError, StageName, VolumeResults, WorkerId};
 use crate::orchestrator::Report as LocalReport;
 use crate::stage::{Assignment, StageReport, StageVerdict};
 use crate::supervisor::Pulse;
-use crate::wire::{Assign, Envelope, LeaseBeat, Outcome, Report};
+use crate::wire::{
+    Assign, Envelope, LeaseBeat, NodeAbout, NodeNotice, NodePhase, Notice, Outcome, Peer, PoolAbout, Report,
+};
 
 fn assignment() -> impl Strategy<Value = Assignment> {
     (
@@ -51,7 +53,7 @@ proptest! {
 fn returned(verdict: Option<StageVerdict>) -> Option<StageVerdict> {
     let fence = crate::domain::Fence {
         task: crate::domain::TaskId(1),
-        stage: crate::domain::StageName::new("ocr").unwrap(),
+        stage: StageName::new("ocr").unwrap(),
         attempt: crate::domain::Attempt(1),
         generation: crate::domain::Generation(0),
     };
@@ -122,7 +124,7 @@ fn a_configuration_that_this_build_does_not_understand_is_refused() {
     let good = Assignment {
         fence: crate::domain::Fence {
             task: crate::domain::TaskId(1),
-            stage: crate::domain::StageName::new("ocr").unwrap(),
+            stage: StageName::new("ocr").unwrap(),
             attempt: crate::domain::Attempt(1),
             generation: crate::domain::Generation(0),
         },
@@ -158,4 +160,43 @@ fn a_configuration_that_this_build_does_not_understand_is_refused() {
             .to_string()
             .contains("lease")
     );
+}
+
+#[test]
+fn what_a_node_of_another_build_tells_of_itself_is_read_as_far_as_it_is_known() {
+    let notice = Notice {
+        peer: introduction(),
+        phase: NodePhase::Working,
+        about: NodeAbout {
+            roles: vec!["gpu".to_owned()],
+            host: Some("host".to_owned()),
+            started_at: Some(7),
+            health: None,
+            pools: vec![PoolAbout {
+                worker: WorkerId("gpu-1/ocr/1".to_owned()),
+                stage: StageName::new("ocr").unwrap(),
+                slots: 2,
+                in_use: 1,
+            }],
+        },
+    };
+    let message = NodeNotice::try_from(&notice).unwrap();
+    let received: NodeNotice = Envelope::seal(&message).unwrap().open().unwrap();
+    assert_eq!(Notice::try_from(received).unwrap(), notice);
+
+    let told = |about: &str| NodeNotice {
+        about: about.to_owned(),
+        ..message.clone()
+    };
+    let other = Notice::try_from(told("{\"host\": \"host\", \"colour\": \"red\"}")).unwrap();
+    assert_eq!(other.about.host.as_deref(), Some("host"));
+    assert!(Notice::try_from(told("no json")).is_err());
+}
+
+fn introduction() -> Peer {
+    Peer {
+        protocol: 1,
+        build: "0.1.0".to_owned(),
+        node: "gpu-1.0badcafe".to_owned(),
+    }
 }

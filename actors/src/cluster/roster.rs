@@ -1,0 +1,189 @@
+//! The nodes that work, as they tell the leader of themselves. It decides nothing; it is written down for those who watch, and
+//! forms anew under each leader within a heartbeat.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use chrono::{DateTime, Utc};
+
+use crate::domain::{NodeRecord, NodeState, WorkerId, WorkerRecord};
+use crate::supervisor::Pulse;
+use crate::wire::{NodePhase, Notice};
+
+#[derive(Debug, Clone, Default)]
+pub struct Roster(Arc<Mutex<BTreeMap<String, NodeRecord>>>);
+
+impl Roster {
+    /// A node tells of itself.
+    pub(super) fn told(&self, notice: Notice, now: DateTime<Utc>) {
+        let Notice { peer, phase, about } = notice;
+        let mut nodes = self.nodes();
+        let known = nodes
+            .remove(&peer.node)
+            .map(|node| node.workers)
+            .unwrap_or_default();
+        let workers = about.pools.into_iter().map(|pool| {
+            let known = known.iter().find(|known| known.worker == pool.worker);
+            WorkerRecord {
+                generation: pool.worker.incarnation().unwrap_or_default(),
+                worker: pool.worker,
+                stage: pool.stage,
+                slots: pool.slots,
+                in_use: pool.in_use,
+                last_heartbeat: known.and_then(|known| known.last_heartbeat),
+                // Of work that is over there is no progress.
+                pages: known.and_then(|known| known.pages).filter(|_| pool.in_use > 0),
+                pages_finished: known
+                    .and_then(|known| known.pages_finished)
+                    .filter(|_| pool.in_use > 0),
+            }
+        });
+        let node = NodeRecord {
+            name: peer.node.clone(),
+            roles: about.roles,
+            host: about.host,
+            build: peer.build,
+            protocol: peer.protocol,
+            health: about.health,
+            started_at: about.started_at.and_then(DateTime::from_timestamp_micros),
+            last_seen: now,
+            state: match phase {
+                NodePhase::Working => NodeState::Joined,
+                NodePhase::Draining => NodeState::Draining,
+                NodePhase::Leaving => NodeState::Left,
+            },
+            workers: workers.collect(),
+        };
+        nodes.insert(peer.node, node);
+    }
+
+    /// A pool has renewed its leases.
+    pub(super) fn beat(&self, worker: &WorkerId, pulses: &[Pulse], now: DateTime<Utc>) {
+        let mut nodes = self.nodes();
+        let Some(node) = nodes.get_mut(worker.node()) else {
+            return;
+        };
+        node.last_seen = now;
+        if let Some(known) = node.workers.iter_mut().find(|known| known.worker == *worker) {
+            let progress = || pulses.iter().filter_map(|pulse| pulse.progress);
+            known.last_heartbeat = Some(now);
+            known.pages = Some(progress().map(|progress| progress.pages).sum());
+            known.pages_finished = Some(progress().map(|progress| progress.finished()).sum());
+        }
+    }
+
+    /// A pool is out of touch for good, and its node with it.
+    pub(super) fn lost(&self, worker: &WorkerId) {
+        if let Some(node) = self.nodes().get_mut(worker.node())
+            && node.state.is_there()
+        {
+            node.state = NodeState::Lost;
+        }
+    }
+
+    /// The nodes as they are now. Those that are gone are named once.
+    pub fn census(&self) -> Vec<NodeRecord> {
+        let mut nodes = self.nodes();
+        let census = nodes.values().cloned().collect();
+        nodes.retain(|_, node| node.state.is_there());
+        census
+    }
+
+    /// Every change is whole before anything can fail.
+    fn nodes(&self) -> MutexGuard<'_, BTreeMap<String, NodeRecord>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{Attempt, Fence, Generation, StageName, TaskId};
+    use crate::telemetry::StageProgress;
+    use crate::wire::{NodeAbout, Peer, PoolAbout};
+
+    fn notice(phase: NodePhase, in_use: u32) -> Notice {
+        Notice {
+            peer: Peer {
+                protocol: 1,
+                build: "0.1.0".to_owned(),
+                node: "cpu-1.0badcafe".to_owned(),
+            },
+            phase,
+            about: NodeAbout {
+                roles: vec!["cpu".to_owned()],
+                host: Some("host".to_owned()),
+                started_at: Some(1_700_000_000_000_000),
+                health: None,
+                pools: vec![PoolAbout {
+                    worker: WorkerId("cpu-1.0badcafe/reduce/2".to_owned()),
+                    stage: StageName::new("reduce").unwrap(),
+                    slots: 2,
+                    in_use,
+                }],
+            },
+        }
+    }
+
+    fn pulse(pages: u64, succeeded: u64) -> Pulse {
+        Pulse {
+            fence: Fence {
+                task: TaskId(1),
+                stage: StageName::new("reduce").unwrap(),
+                attempt: Attempt(1),
+                generation: Generation(0),
+            },
+            volume: "W1-I1".parse().unwrap(),
+            progress: Some(StageProgress {
+                pages,
+                succeeded,
+                ..StageProgress::default()
+            }),
+        }
+    }
+
+    fn at(second: i64) -> DateTime<Utc> {
+        DateTime::from_timestamp(1_700_000_100 + second, 0).unwrap()
+    }
+
+    #[test]
+    fn what_pools_have_done_stays_with_them_while_they_work() {
+        let roster = Roster::default();
+        let worker = WorkerId("cpu-1.0badcafe/reduce/2".to_owned());
+        roster.beat(&worker, &[pulse(1, 1)], at(0));
+        assert_eq!(
+            roster.census(),
+            [],
+            "a node that has not told of itself is not known"
+        );
+        roster.told(notice(NodePhase::Working, 2), at(1));
+        roster.beat(&worker, &[pulse(400, 10), pulse(100, 0)], at(2));
+        roster.told(notice(NodePhase::Working, 2), at(3));
+        let node = roster.census().remove(0);
+        assert_eq!((node.last_seen, node.state), (at(3), NodeState::Joined));
+        assert_eq!(node.workers[0].generation, 2);
+        assert_eq!(node.workers[0].last_heartbeat, Some(at(2)));
+        assert_eq!(
+            (node.workers[0].pages, node.workers[0].pages_finished),
+            (Some(500), Some(10))
+        );
+        roster.told(notice(NodePhase::Draining, 0), at(4));
+        let node = roster.census().remove(0);
+        assert_eq!((node.state, node.workers[0].pages), (NodeState::Draining, None));
+    }
+
+    #[test]
+    fn a_node_that_is_gone_is_named_once_and_one_that_left_is_not_lost() {
+        let worker = WorkerId("cpu-1.0badcafe/reduce/2".to_owned());
+        for (phase, end) in [
+            (NodePhase::Working, NodeState::Lost),
+            (NodePhase::Leaving, NodeState::Left),
+        ] {
+            let roster = Roster::default();
+            roster.told(notice(phase, 0), at(0));
+            roster.lost(&worker);
+            assert_eq!(roster.census()[0].state, end);
+            assert_eq!(roster.census(), []);
+        }
+    }
+}

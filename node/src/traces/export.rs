@@ -1,0 +1,166 @@
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use axum::body::{Body, Bytes};
+use axum::http::header::{CONTENT_TYPE, HOST};
+use axum::http::{Request, Uri};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, timeout, timeout_at};
+use tracing::warn;
+
+/// Spans that wait for the collector; more are dropped, as work does not wait for those who watch it.
+const WAITING: usize = 4096;
+/// Spans in one request.
+const BATCH: usize = 512;
+const BATCH_TIME: Duration = Duration::from_secs(1);
+const REQUEST_LIMIT: Duration = Duration::from_secs(5);
+/// Where a collector takes traces, below its endpoint.
+const PATH: &str = "/v1/traces";
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("must be a URL such as http://127.0.0.1:4318")]
+pub struct InvalidEndpoint;
+
+/// Where spans go.
+#[derive(Debug, Clone)]
+pub struct Collector(mpsc::Sender<Item>);
+
+enum Item {
+    Span(Value),
+    /// What was taken before is to be sent now.
+    Flush(oneshot::Sender<()>),
+}
+
+impl Collector {
+    /// `HOST:PORT` of an endpoint.
+    pub fn authority(endpoint: &str) -> Result<String, InvalidEndpoint> {
+        let uri: Uri = endpoint.parse().map_err(|_| InvalidEndpoint)?;
+        let host = uri.host().filter(|_| uri.scheme_str() == Some("http"));
+        let bare = matches!(uri.path(), "" | "/") && uri.query().is_none();
+        match (host, bare) {
+            (Some(host), true) => Ok(format!("{host}:{}", uri.port_u16().unwrap_or(4318))),
+            _ => Err(InvalidEndpoint),
+        }
+    }
+
+    /// Sends to the collector at `endpoint` from now on, in the name of `node`.
+    pub fn at(endpoint: &str, node: &str) -> Result<Self, InvalidEndpoint> {
+        let authority = Self::authority(endpoint)?;
+        let (sender, items) = mpsc::channel(WAITING);
+        tokio::spawn(export(authority, node.to_owned(), items));
+        Ok(Self(sender))
+    }
+
+    pub(super) fn take(&self, span: Value) {
+        // Full, or the process is ending.
+        let _ = self.0.try_send(Item::Span(span));
+    }
+
+    /// Returns when what was taken so far has been sent, or cannot be.
+    pub async fn flush(&self) {
+        let (sender, sent) = oneshot::channel();
+        if self.0.send(Item::Flush(sender)).await.is_ok() {
+            // Whatever happened, there is nothing more to wait for.
+            let _ = sent.await;
+        }
+    }
+}
+
+async fn export(authority: String, node: String, mut items: mpsc::Receiver<Item>) {
+    loop {
+        let (mut spans, mut flushed) = (Vec::new(), Vec::new());
+        let mut next = items.recv().await;
+        let deadline = Instant::now() + BATCH_TIME;
+        loop {
+            match next {
+                Some(Item::Span(span)) => spans.push(span),
+                Some(Item::Flush(sent)) => flushed.push(sent),
+                None if spans.is_empty() => return,
+                None => break,
+            }
+            if spans.len() >= BATCH || !flushed.is_empty() {
+                break;
+            }
+            match timeout_at(deadline, items.recv()).await {
+                Ok(item) => next = item,
+                Err(_) => break,
+            }
+        }
+        if !spans.is_empty() {
+            let count = spans.len();
+            let sent = timeout(REQUEST_LIMIT, post(&authority, payload(&node, spans))).await;
+            if let Err(error) = sent.context("no answer").flatten() {
+                warn!(
+                    spans = count,
+                    collector = authority,
+                    error = format!("{error:#}"),
+                    "traces are lost"
+                );
+            }
+        }
+        for sent in flushed {
+            let _ = sent.send(());
+        }
+    }
+}
+
+fn payload(node: &str, spans: Vec<Value>) -> Value {
+    let text = |key: &str, value: &str| json!({ "key": key, "value": { "stringValue": value } });
+    let resource = [
+        text("service.name", "parkhang"),
+        text("service.version", env!("CARGO_PKG_VERSION")),
+        text("service.instance.id", node),
+    ];
+    json!({ "resourceSpans": [{
+        "resource": { "attributes": resource },
+        "scopeSpans": [{ "scope": { "name": "parkhang" }, "spans": spans }],
+    }] })
+}
+
+async fn post(authority: &str, payload: Value) -> Result<()> {
+    let stream = TcpStream::connect(authority).await?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    let request = Request::post(PATH)
+        .header(HOST, authority)
+        .header(CONTENT_TYPE, "application/json")
+        .body(Body::from(Bytes::from(payload.to_string())))?;
+    let answer = async move {
+        let answer = sender.send_request(request).await?;
+        match answer.status() {
+            status if status.is_success() => Ok(()),
+            status => bail!("the collector answers {status}"),
+        }
+    };
+    // The connection ends with its sender.
+    let (answer, _) = tokio::join!(answer, connection);
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_is_a_bare_address() {
+        let authority = |endpoint| Collector::authority(endpoint).ok();
+        assert_eq!(
+            authority("http://127.0.0.1:9999").as_deref(),
+            Some("127.0.0.1:9999")
+        );
+        assert_eq!(authority("http://collector/").as_deref(), Some("collector:4318"));
+        assert_eq!(authority("http://[::1]:1").as_deref(), Some("[::1]:1"));
+        for wrong in [
+            "",
+            "collector:4318",
+            "https://collector",
+            "http://collector/v1/traces",
+            "grpc://x",
+        ] {
+            assert_eq!(authority(wrong), None, "{wrong}");
+        }
+    }
+}
