@@ -70,7 +70,7 @@ pub enum Command {
 
 #[derive(Debug, Args)]
 pub struct OcrArgs {
-    /// Folders of page images, or folders of such folders; with --input-bucket, volumes in it (W-I).
+    /// Folders of page images, or folders of such folders; with --input-bucket or --input-folder, volumes there (W-I).
     #[arg(required = true, value_name = "PAGES")]
     pub pages: Vec<PathBuf>,
     /// Folder for artifacts (unless --output-bucket takes them), text and viewer; made if it does not exist.

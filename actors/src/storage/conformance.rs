@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use parkhang_test_s3::{Endpoint, Fault};
 
 use super::s3::tests as s3;
-use super::s3::tests::endpoint::Endpoint;
 use super::{
     ArtifactKey, ArtifactStore, CachedStore, LocalStore, MemoryStore, MeteredStore, PutOutcome, StorageError,
 };
@@ -26,6 +26,28 @@ async fn local_folder() {
 async fn bucket() {
     let endpoint = Endpoint::start().await;
     suite_of_a_bucket(Arc::new(s3::store_at(&endpoint).await)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn bucket_of_a_server_that_keeps_failing() {
+    let endpoint = Endpoint::start().await;
+    let faults = [
+        Fault::Refuse(503, "SlowDown"),
+        Fault::LoseAnswer,
+        Fault::Refuse(500, "InternalError"),
+        Fault::CutBody(3),
+        Fault::Refuse(409, "ConditionalRequestConflict"),
+    ];
+    endpoint.faults.come_round(5, faults.to_vec());
+    suite_of_a_bucket(Arc::new(s3::stubborn_store_at(&endpoint).await)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn cached_bucket() {
+    let (endpoint, copies) = (Endpoint::start().await, tempfile::tempdir().unwrap());
+    let bucket = s3::store_at(&endpoint).await;
+    let cached = CachedStore::open(bucket, copies.path(), 1 << 20).await.unwrap();
+    suite_of_a_bucket(Arc::new(cached)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -17,6 +17,9 @@ pub struct BucketArgs {
     /// Bucket with the scans, NAME or NAME/PREFIX: pages.s3.bucket and pages.s3.prefix.
     #[arg(long, value_name = "BUCKET")]
     pub input_bucket: Option<String>,
+    /// Folder with the scans, such as a copy of BDRC's archive: pages.folder.
+    #[arg(long, value_name = "DIR", conflicts_with = "input_bucket")]
+    pub input_folder: Option<String>,
     /// How the scans lie, "folder" (a folder of images for each volume, named W-I) or "bdrc" (BDRC's archive): pages.kind.
     #[arg(long, value_name = "KIND")]
     pub input_kind: Option<String>,
@@ -46,6 +49,10 @@ impl BucketArgs {
             set("--input-bucket", "pages.s3.bucket", bucket);
             set("--input-bucket", "pages.s3.prefix", prefix);
             set("--input-bucket", "pages.folder", "");
+        }
+        if let Some(folder) = &self.input_folder {
+            set("--input-folder", "pages.folder", folder);
+            set("--input-folder", "pages.s3.bucket", "");
         }
         if let Some(kind) = &self.input_kind {
             set("--input-kind", "pages.kind", kind);

@@ -280,6 +280,7 @@ fn flags_for_buckets_are_short_for_keys() {
     let file = desk.file("[pages]\nfolder = 'scans'\n[storage.s3]\nregion = 'eu-1'\n");
     let buckets = BucketArgs {
         input_bucket: Some("s3://archive/scans".to_owned()),
+        input_folder: None,
         input_kind: Some("bdrc".to_owned()),
         output_bucket: Some("results".to_owned()),
         endpoint: Some("http://127.0.0.1:9000".to_owned()),

@@ -28,23 +28,23 @@ pub struct InputVolume {
 pub struct Input {
     pub volumes: Vec<InputVolume>,
     pub source: Arc<dyn PageSource>,
-    /// The bucket with the scans, unless they are in folders.
-    pub bucket: Option<Pages>,
+    /// Where all of it was asked for by the names of volumes, and not by their folders.
+    pub library: Option<Pages>,
 }
 
 impl Input {
-    /// The folders that the command line names, or the volumes where it names a bucket.
+    /// The folders that the command line names, or volumes of the bucket or folder that it names as a whole.
     pub async fn of(arguments: &OcrArgs, pages: &Pages) -> Result<Self> {
-        if pages.s3.bucket.is_some() {
+        if pages.s3.bucket.is_some() || pages.folder.is_some() {
             ensure!(
                 arguments.w_id.is_none() && arguments.i_id.is_none(),
-                "--w-id and --i-id name folders; what is in a bucket has its ids there"
+                "--w-id and --i-id are for folders that PAGES names; with --input-bucket or --input-folder it names volumes"
             );
-            return Self::in_bucket(pages, &arguments.pages).await;
+            return Self::in_library(pages, &arguments.pages).await;
         }
         ensure!(
             pages.kind == PagesKind::Folder,
-            "--input-kind says how a bucket is laid out: name it with --input-bucket"
+            "--input-kind is about --input-bucket or --input-folder: name one of them"
         );
         let (w_id, i_id) = (arguments.w_id.as_deref(), arguments.i_id.as_deref());
         let volumes = discover_volumes(&arguments.pages, w_id, i_id)?;
@@ -66,11 +66,11 @@ impl Input {
         Self {
             volumes: volumes.collect(),
             source,
-            bucket: None,
+            library: None,
         }
     }
 
-    async fn in_bucket(pages: &Pages, names: &[PathBuf]) -> Result<Self> {
+    async fn in_library(pages: &Pages, names: &[PathBuf]) -> Result<Self> {
         let named: Result<Vec<VolumeId>> = names.iter().map(|name| volume_named(name)).collect();
         let volumes = storage::volumes(pages, &named?).await?;
         let volumes = volumes.into_iter().map(|volume| InputVolume {
@@ -80,7 +80,7 @@ impl Input {
         Ok(Self {
             volumes: volumes.collect(),
             source: storage::page_source(pages).await?,
-            bucket: Some(pages.clone()),
+            library: Some(pages.clone()),
         })
     }
 
@@ -99,7 +99,9 @@ impl Input {
 fn volume_named(name: &Path) -> Result<VolumeId> {
     let text = name.to_string_lossy();
     let volume = text.parse::<VolumeId>();
-    volume.with_context(|| format!("with --input-bucket, PAGES are volumes named W-I, not {text:?}"))
+    volume.with_context(|| {
+        format!("with --input-bucket or --input-folder, PAGES are volumes named W-I, not {text:?}")
+    })
 }
 
 fn address(pages: &Pages, volume: &VolumeId) -> PathBuf {
@@ -107,6 +109,9 @@ fn address(pages: &Pages, volume: &VolumeId) -> PathBuf {
         PagesKind::Folder => volume.to_string(),
         PagesKind::Bdrc => BdrcArchive::folder(volume),
     };
+    if let Some(root) = &pages.folder {
+        return root.join(folder);
+    }
     let top = [
         pages.s3.bucket.as_deref(),
         pages.s3.prefix.as_deref(),

@@ -27,7 +27,7 @@ pub struct Note {
     pub bucket: Option<S3>,
     /// Folder of the scans of each volume, or its address in a bucket.
     pub sources: BTreeMap<VolumeId, PathBuf>,
-    /// The bucket that scans were read from, if any were.
+    /// The bucket or library that scans were read from, if any were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pages: Option<Pages>,
 }

@@ -83,7 +83,7 @@ impl Session {
             sources: volumes
                 .map(|input| (input.volume.clone(), input.place.clone()))
                 .collect(),
-            pages: input.bucket.clone(),
+            pages: input.library.clone(),
         })?;
         Ok(Self {
             options,

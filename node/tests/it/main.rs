@@ -8,6 +8,7 @@
 )]
 
 mod bad_input;
+mod buckets;
 mod cluster_setup;
 mod commands;
 mod deploy;

@@ -18,6 +18,9 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// Scans, certificates and state of a cluster; gone with the test.
 pub(crate) struct Site {
     folder: tempfile::TempDir,
+    /// What its processes are told besides.
+    pub(crate) settings: Vec<(&'static str, String)>,
+    pub(crate) variables: Vec<(&'static str, String)>,
 }
 
 impl Site {
@@ -34,7 +37,11 @@ impl Site {
                 std::fs::write(scans.join(format!("page{number:02}.tif")), page).unwrap();
             }
         }
-        let site = Self { folder };
+        let site = Self {
+            folder,
+            settings: Vec::new(),
+            variables: Vec::new(),
+        };
         let tls = site.path("tls");
         let tls = tls.to_str().unwrap();
         finish(node(["tls", "init", tls])).exits(0);
@@ -65,6 +72,10 @@ impl Site {
         ] {
             command.arg("--set").arg(format!("{key}={value}"));
         }
+        for (key, value) in &self.settings {
+            command.arg("--set").arg(format!("{key}={value}"));
+        }
+        command.envs(self.variables.iter().cloned());
         command
     }
 

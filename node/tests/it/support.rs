@@ -261,10 +261,14 @@ pub(crate) fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 /// Fails naming the files that differ, not their bytes.
 #[track_caller]
 pub(crate) fn assert_same_files(one: &Path, other: &Path) {
-    let (one, other) = (files(one), files(other));
+    assert_same(&files(one), &files(other));
+}
+
+#[track_caller]
+pub(crate) fn assert_same(one: &BTreeMap<PathBuf, Vec<u8>>, other: &BTreeMap<PathBuf, Vec<u8>>) {
     assert!(!one.is_empty());
     assert_eq!(one.keys().collect::<Vec<_>>(), other.keys().collect::<Vec<_>>());
-    for (name, bytes) in &one {
+    for (name, bytes) in one {
         assert!(other[name] == *bytes, "{} differs", name.display());
     }
 }

@@ -2,8 +2,9 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use parkhang_test_s3::{Endpoint, Fault, Method};
+
 use super::super::MemoryStore;
-use super::super::s3::tests::endpoint::{Endpoint, Fault};
 use super::super::s3::tests::store_at;
 use super::*;
 
@@ -60,7 +61,7 @@ async fn a_second_read_moves_no_bytes_and_a_rewritten_object_is_read_anew() {
     ));
     let overload = Fault::Refuse(503, "SlowDown");
     endpoint.objects.insert("page", "second");
-    endpoint.faults.plan(hyper::Method::GET, "page", 2, overload);
+    endpoint.faults.plan(Method::GET, "page", 2, overload);
     assert_eq!(store.get(&page).await.unwrap(), "second");
 }
 

@@ -4,7 +4,7 @@ use aws_sdk_s3::Client;
 use aws_sdk_s3::config::retry::RetryConfig;
 use aws_sdk_s3::config::timeout::TimeoutConfig;
 use aws_sdk_s3::config::{
-    Builder, ProvideCredentials, RequestChecksumCalculation, SharedCredentialsProvider,
+    Builder, Credentials, ProvideCredentials, RequestChecksumCalculation, SharedCredentialsProvider,
     StalledStreamProtectionConfig,
 };
 use aws_sdk_s3::types::ChecksumAlgorithm;
@@ -19,6 +19,10 @@ const FALLBACK_REGION: &str = "us-east-1";
 pub(super) struct Connection {
     pub(super) client: Client,
     pub(super) part_checksum: Option<ChecksumAlgorithm>,
+}
+
+pub(super) fn keys(access_key: &str, secret_key: &str) -> SharedCredentialsProvider {
+    SharedCredentialsProvider::new(Credentials::new(access_key, secret_key, None, None, "given"))
 }
 
 /// A client for the bucket of `options`. `credentials` stand in for the SDK's chain.

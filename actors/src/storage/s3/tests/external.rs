@@ -1,3 +1,8 @@
+//! The store against S3 servers of other people, each a process of its own.
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,36 +12,60 @@ use super::super::client;
 use super::{S3Options, S3Store, key, noise};
 use crate::storage::{ArtifactStore, PutOutcome, conformance};
 
-const ENDPOINT: &str = "PARKHANG_TEST_S3_ENDPOINT";
 const BUCKET: &str = "parkhang-test";
 
-/// A folder of its own on the server that the environment names, with the credentials of the SDK's chain.
-async fn store() -> Option<S3Store> {
-    let Ok(url) = std::env::var(ENDPOINT) else {
-        eprintln!("skipped: {ENDPOINT} names no S3 server to test against");
-        return None;
-    };
-    let folder = format!("run-{}", Uuid::new_v4().simple());
-    let mut options = S3Options::new(BUCKET)
-        .with_endpoint(url)
-        .with_prefix(key(&folder));
-    options.backoff = Duration::from_millis(50);
-    options.part_bytes = 5 << 20;
-    let connection = client::connect(&options, None).await.unwrap();
-    // It may be there from an earlier run.
-    let _ = connection.client.create_bucket().bucket(BUCKET).send().await;
-    Some(S3Store::new(options, connection))
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[ignore = "needs moto_server beside $PYTHON: tests/python/requirements.txt"]
+async fn moto_conforms() {
+    let mut moto = beside_python("moto_server");
+    moto.args(["-H", "127.0.0.1", "-p", "0"]);
+    let server = Server::start(moto);
+    conforms(&server.url).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[ignore = "needs ministack beside $PYTHON: tests/python/requirements.txt"]
+async fn ministack_conforms() {
+    let mut ministack = beside_python("ministack");
+    ministack
+        .env("BIND_HOST", "127.0.0.1")
+        .env("GATEWAY_PORT", "0")
+        .env("SERVICES", "s3")
+        .env("IOT_MTLS_ENABLED", "0");
+    let server = Server::start(ministack);
+    conforms(&server.url).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn another_server_conforms() {
-    let Some(store) = store().await else { return };
-    conformance::suite_of_a_bucket(Arc::new(store)).await;
+    match std::env::var("PARKHANG_TEST_S3_ENDPOINT") {
+        Ok(url) => conforms(&url).await,
+        Err(_) => eprintln!("skipped: PARKHANG_TEST_S3_ENDPOINT names no S3 server to test against"),
+    }
 }
 
-#[tokio::test]
-async fn another_server_takes_parts_and_creates_once() {
-    let Some(store) = store().await else { return };
+async fn conforms(url: &str) {
+    let folder = format!("run-{}", Uuid::new_v4().simple());
+    let mut options = S3Options::new(BUCKET)
+        .with_endpoint(url)
+        .with_prefix(key(&folder));
+    options.region = Some("us-east-1".to_owned());
+    options.backoff = Duration::from_millis(50);
+    options.part_bytes = 5 << 20;
+    let keys = match std::env::var_os("AWS_ACCESS_KEY_ID") {
+        Some(_) => None,
+        None => Some(client::keys("test", "test")),
+    };
+    let connection = client::connect(&options, keys).await.unwrap();
+    // It may be there from an earlier run.
+    let _ = connection.client.create_bucket().bucket(BUCKET).send().await;
+    let store = S3Store::new(options, connection);
+    conformance::suite_of_a_bucket(Arc::new(store.clone())).await;
+    takes_parts_and_creates_once(&store).await;
+    takes_names_of_any_script(&store).await;
+}
+
+async fn takes_parts_and_creates_once(store: &S3Store) {
     let bytes = noise((11 << 20) + 1);
     for expected in [PutOutcome::Created, PutOutcome::Exists] {
         let outcome = store.put_if_absent(&key("long"), bytes.clone()).await;
@@ -47,12 +76,58 @@ async fn another_server_takes_parts_and_creates_once() {
     assert!(store.get(&key("long")).await.unwrap() == bytes.slice(1..));
 }
 
-#[tokio::test]
-async fn another_server_takes_names_of_any_script() {
-    let Some(store) = store().await else { return };
+async fn takes_names_of_any_script(store: &S3Store) {
     for name in ["scans/བོད་/a b+c&d=%41.jpg", "scans/ü~(1)'#?.jpg"] {
         store.put(&key(name), name.into()).await.unwrap();
         assert_eq!(store.get(&key(name)).await.unwrap(), name);
     }
     assert_eq!(store.list(&key("scans")).await.unwrap().len(), 2);
+}
+
+/// A program of the Python environment that the tests use.
+fn beside_python(program: &str) -> Command {
+    let python = std::env::var_os("PYTHON").map(PathBuf::from);
+    let folder = python.and_then(|python| Some(python.parent()?.to_owned()));
+    Command::new(folder.unwrap_or_default().join(program))
+}
+
+/// A server that says where it listens; killed with this value.
+struct Server {
+    child: Child,
+    url: String,
+}
+
+impl Server {
+    fn start(mut command: Command) -> Self {
+        let (said, says) = std::io::pipe().unwrap();
+        command
+            .stdin(std::process::Stdio::null())
+            .stdout(says.try_clone().unwrap())
+            .stderr(says);
+        let mut child = command
+            .spawn()
+            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        // Its end of the pipe must be the only one.
+        drop(command);
+        let mut lines = BufReader::new(said).lines().map_while(Result::ok);
+        let url = lines.find_map(|line| {
+            let start = line.find("http://127.0.0.1:")?;
+            line[start..].split_whitespace().next().map(str::to_owned)
+        });
+        let Some(url) = url else {
+            let _ = child.kill();
+            panic!("the server ended before it listened: {:?}", child.wait());
+        };
+        // A full pipe would stop it.
+        std::thread::spawn(move || lines.for_each(drop));
+        Self { child, url }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }

@@ -1,6 +1,5 @@
-use hyper::Method;
+use parkhang_test_s3::{Endpoint, Fault, Method, SECRET_KEY};
 
-use super::endpoint::{Endpoint, Fault, SECRET_KEY};
 use super::{code_of, connect, impatient, key, noise, store_at};
 use crate::domain::ErrorCategory;
 use crate::storage::{ArtifactStore, PutOutcome, StorageError};

@@ -1,6 +1,5 @@
 //! The store against a server in this process and, where the environment names one, against another.
 
-pub(in crate::storage) mod endpoint;
 mod external;
 mod faults;
 mod reading;
@@ -8,12 +7,11 @@ mod writing;
 
 use std::time::Duration;
 
-use aws_sdk_s3::config::{Credentials, SharedCredentialsProvider};
 use bytes::Bytes;
+use parkhang_test_s3::{ACCESS_KEY, BUCKET, Endpoint, SECRET_KEY};
 
-use self::endpoint::{ACCESS_KEY, BUCKET, Endpoint, SECRET_KEY};
 use super::super::{ArtifactKey, StorageError};
-use super::{S3Options, S3Store, client};
+use super::{S3Options, S3Store};
 
 /// Patient enough for a busy machine, and quick to try again.
 fn options(endpoint: &Endpoint) -> S3Options {
@@ -34,14 +32,22 @@ fn impatient(endpoint: &Endpoint) -> S3Options {
 }
 
 async fn connect(options: S3Options, secret: &str) -> S3Store {
-    let credentials = Credentials::new(ACCESS_KEY, secret, None, None, "test");
-    let credentials = SharedCredentialsProvider::new(credentials);
-    let connection = client::connect(&options, Some(credentials)).await.unwrap();
-    S3Store::new(options, connection)
+    S3Store::open_with_keys(options, ACCESS_KEY, secret)
+        .await
+        .unwrap()
 }
 
 pub(in crate::storage) async fn store_at(endpoint: &Endpoint) -> S3Store {
     connect(options(endpoint), SECRET_KEY).await
+}
+
+/// For servers of which a request may meet fault upon fault.
+pub(in crate::storage) async fn stubborn_store_at(endpoint: &Endpoint) -> S3Store {
+    let options = S3Options {
+        attempts: 16,
+        ..options(endpoint)
+    };
+    connect(options, SECRET_KEY).await
 }
 
 fn key(text: &str) -> ArtifactKey {

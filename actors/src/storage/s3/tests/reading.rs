@@ -1,6 +1,5 @@
-use hyper::Method;
+use parkhang_test_s3::{BUCKET, Endpoint, Fault, Method, SECRET_KEY};
 
-use super::endpoint::{BUCKET, Endpoint, Fault, SECRET_KEY};
 use super::{S3Options, code_of, connect, key, options, store_at};
 use crate::domain::ErrorCategory;
 use crate::storage::{ArtifactStore, StorageError};

@@ -1,6 +1,5 @@
-use hyper::Method;
+use parkhang_test_s3::{Endpoint, Fault, Method};
 
-use super::endpoint::{Endpoint, Fault};
 use super::{code_of, key, noise, store_at};
 use crate::domain::ErrorCategory;
 use crate::storage::{ArtifactStore, PutOutcome};

@@ -13,31 +13,31 @@ use s3s::dto::{
 use s3s::{S3, S3Request, S3Response, S3Result, s3_error};
 use tokio::sync::Notify;
 
-use super::BUCKET;
 use super::multipart::Uploads;
+use crate::BUCKET;
 
 /// Objects per page of a list, few so that tests see several.
 const PAGE: usize = 7;
 
-#[derive(Clone)]
-pub(super) struct Stored {
-    pub(super) bytes: Bytes,
-    pub(super) etag: String,
-    pub(super) metadata: Option<Metadata>,
+#[derive(Debug, Clone)]
+pub(crate) struct Stored {
+    pub(crate) bytes: Bytes,
+    pub(crate) etag: String,
+    pub(crate) metadata: Option<Metadata>,
 }
 
 /// The one bucket of the server, shared by the clones. Each request takes effect at one instant.
-#[derive(Clone)]
-pub(crate) struct Objects {
+#[derive(Debug, Clone)]
+pub struct Objects {
     conditions: bool,
     stored: Arc<Mutex<BTreeMap<String, Stored>>>,
-    pub(super) uploads: Arc<Mutex<Uploads>>,
+    pub(crate) uploads: Arc<Mutex<Uploads>>,
     /// Told of each upload that ends, completed or aborted.
-    pub(crate) upload_ended: Arc<Notify>,
+    pub upload_ended: Arc<Notify>,
 }
 
 impl Objects {
-    pub(super) fn new(conditions: bool) -> Self {
+    pub(crate) fn new(conditions: bool) -> Self {
         Self {
             conditions,
             stored: Arc::default(),
@@ -50,12 +50,23 @@ impl Objects {
         self.stored.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn bytes(&self, name: &str) -> Option<Bytes> {
+    pub fn bytes(&self, name: &str) -> Option<Bytes> {
         self.stored().get(name).map(|stored| stored.bytes.clone())
     }
 
+    /// The objects below a folder, by their names there.
+    pub fn below(&self, folder: &str) -> BTreeMap<String, Bytes> {
+        let stored = self.stored();
+        let named = stored
+            .iter()
+            .filter_map(|(name, object)| Some((name.strip_prefix(folder)?, object)));
+        named
+            .map(|(name, object)| (name.trim_start_matches('/').to_owned(), object.bytes.clone()))
+            .collect()
+    }
+
     /// Writes an object past the protocol.
-    pub(crate) fn insert(&self, name: &str, bytes: impl Into<Bytes>) {
+    pub fn insert(&self, name: &str, bytes: impl Into<Bytes>) {
         let bytes = bytes.into();
         let etag = hex::encode(Md5::digest(&bytes));
         let stored = Stored {
@@ -66,7 +77,7 @@ impl Objects {
         self.stored().insert(name.to_owned(), stored);
     }
 
-    pub(super) fn store(&self, name: &str, object: Stored, condition: Option<&IfNoneMatch>) -> S3Result<()> {
+    pub(crate) fn store(&self, name: &str, object: Stored, condition: Option<&IfNoneMatch>) -> S3Result<()> {
         let mut stored = self.stored();
         let must_be_absent = self.conditions && condition.is_some_and(IfNoneMatch::is_any);
         if must_be_absent && stored.contains_key(name) {
@@ -85,14 +96,14 @@ impl Objects {
     }
 }
 
-pub(super) fn check_bucket(bucket: &str) -> S3Result<()> {
+pub(crate) fn check_bucket(bucket: &str) -> S3Result<()> {
     match bucket == BUCKET {
         true => Ok(()),
         false => Err(s3_error!(NoSuchBucket)),
     }
 }
 
-pub(super) async fn collect(body: Option<StreamingBlob>) -> S3Result<Bytes> {
+pub(crate) async fn collect(body: Option<StreamingBlob>) -> S3Result<Bytes> {
     let Some(body) = body else {
         return Ok(Bytes::new());
     };

@@ -10,16 +10,17 @@ use s3s::dto::{
 };
 use s3s::{S3Response, S3Result, s3_error};
 
-use super::objects::{Objects, Stored, check_bucket, collect};
+use crate::objects::{Objects, Stored, check_bucket, collect};
 
 const MIN_PART_BYTES: usize = 5 << 20;
 
-#[derive(Default)]
-pub(super) struct Uploads {
+#[derive(Debug, Default)]
+pub(crate) struct Uploads {
     begun: u64,
     pending: BTreeMap<String, Pending>,
 }
 
+#[derive(Debug)]
 struct Pending {
     key: String,
     metadata: Option<Metadata>,
@@ -32,11 +33,11 @@ impl Objects {
     }
 
     /// Uploads that are neither completed nor aborted.
-    pub(crate) fn pending_uploads(&self) -> usize {
+    pub fn pending_uploads(&self) -> usize {
         self.uploads().pending.len()
     }
 
-    pub(super) fn begin_upload(
+    pub(crate) fn begin_upload(
         &self,
         input: CreateMultipartUploadInput,
     ) -> S3Result<S3Response<CreateMultipartUploadOutput>> {
@@ -56,7 +57,7 @@ impl Objects {
         }))
     }
 
-    pub(super) async fn take_part(&self, input: UploadPartInput) -> S3Result<S3Response<UploadPartOutput>> {
+    pub(crate) async fn take_part(&self, input: UploadPartInput) -> S3Result<S3Response<UploadPartOutput>> {
         let bytes = collect(input.body).await?;
         let etag = hex::encode(Md5::digest(&bytes));
         let mut uploads = self.uploads();
@@ -69,7 +70,7 @@ impl Objects {
         }))
     }
 
-    pub(super) fn complete_upload(
+    pub(crate) fn complete_upload(
         &self,
         input: CompleteMultipartUploadInput,
     ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
@@ -115,7 +116,7 @@ impl Objects {
         }))
     }
 
-    pub(super) fn abort_upload(
+    pub(crate) fn abort_upload(
         &self,
         input: &AbortMultipartUploadInput,
     ) -> S3Result<S3Response<AbortMultipartUploadOutput>> {

@@ -1,5 +1,7 @@
 //! An S3 server in the test process: objects in memory, conditional writes that hold, signatures that are checked, and
-//! faults on request. The protocol is `s3s`'s; what the bucket does is ours.
+//! faults and delays on request. The protocol is `s3s`'s; what the bucket does is ours. It knows nothing of Parkhang.
+
+#![allow(clippy::unwrap_used, reason = "test code fails by panicking")]
 
 mod faults;
 mod multipart;
@@ -22,33 +24,35 @@ use s3s::auth::SimpleAuth;
 use s3s::service::{S3Service, S3ServiceBuilder};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
-pub(crate) use faults::Fault;
-use faults::Faults;
-use objects::Objects;
+pub use faults::{Fault, Faults};
+pub use hyper::Method;
+pub use objects::Objects;
 
-pub(crate) const BUCKET: &str = "pages";
-pub(crate) const ACCESS_KEY: &str = "reader";
-pub(crate) const SECRET_KEY: &str = "a-secret-that-no-log-shows";
+pub const BUCKET: &str = "pages";
+pub const ACCESS_KEY: &str = "reader";
+pub const SECRET_KEY: &str = "a-secret-that-no-log-shows";
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type Body = UnsyncBoxBody<Bytes, BoxError>;
 
 /// A server with one bucket; it ends with this value.
-pub(crate) struct Endpoint {
-    pub(crate) url: String,
-    pub(crate) objects: Objects,
-    pub(crate) faults: Arc<Faults>,
+#[derive(Debug)]
+pub struct Endpoint {
+    pub url: String,
+    pub objects: Objects,
+    pub faults: Arc<Faults>,
     _server: JoinSet<()>,
 }
 
 impl Endpoint {
-    pub(crate) async fn start() -> Self {
+    pub async fn start() -> Self {
         Self::serve(Objects::new(true)).await
     }
 
     /// As old servers are: conditions on writes are ignored.
-    pub(crate) async fn without_conditions() -> Self {
+    pub async fn without_conditions() -> Self {
         Self::serve(Objects::new(false)).await
     }
 
@@ -90,6 +94,9 @@ async fn answer(
     request: Request<Incoming>,
 ) -> Result<Response<Body>, BoxError> {
     let fault = faults.strike(request.method(), &request.uri().to_string());
+    if let Some(latency) = faults.latency(request.method()) {
+        tokio::time::sleep_until(Instant::now() + latency).await;
+    }
     match fault {
         Some(Fault::Refuse(status, code)) => {
             request.into_body().collect().await?;
