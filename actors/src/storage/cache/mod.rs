@@ -1,4 +1,4 @@
-//! A store whose reads leave copies on the local disk.
+//! A store whose reads and writes leave copies on the local disk.
 
 mod disk;
 mod entry;
@@ -12,11 +12,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use md5::{Digest, Md5};
 
 use super::{ArtifactKey, ArtifactStore, ObjectMeta, PutOutcome, StorageError, VersionedObject, clamp_range};
 use disk::DiskCache;
 
-/// Reads of `S`, each object fetched once while its copy lasts.
+/// Objects of `S`, each fetched once while its copy lasts, and not at all where it was written here.
 ///
 /// A copy is used only after the store has said that the object is still the same, which costs a request without a body;
 /// so a rewritten object is never read as it was. The copies of all stores that were opened on one folder, in any number
@@ -97,6 +98,16 @@ impl<S: ArtifactStore> CachedStore<S> {
         self.on_disk(key, move |disk, key| disk.fill(key, &copy)).await;
         Ok(fetched)
     }
+
+    /// Keeps what was written: the next stage of the volume may well run here. Its version is taken to be its hash; where
+    /// the store has another, the first read fetches the object once more.
+    async fn keep(&self, key: &ArtifactKey, bytes: Bytes) {
+        let fill = move |disk: &DiskCache, key: &ArtifactKey| {
+            let version = hex::encode(Md5::digest(&bytes));
+            disk.fill(key, &VersionedObject { bytes, version });
+        };
+        self.on_disk(key, fill).await;
+    }
 }
 
 #[async_trait]
@@ -132,11 +143,15 @@ impl<S: ArtifactStore> ArtifactStore for CachedStore<S> {
     }
 
     async fn put(&self, key: &ArtifactKey, bytes: Bytes) -> Result<(), StorageError> {
-        self.store.put(key, bytes).await
+        self.store.put(key, bytes.clone()).await?;
+        self.keep(key, bytes).await;
+        Ok(())
     }
 
     async fn put_unsynced(&self, key: &ArtifactKey, bytes: Bytes) -> Result<(), StorageError> {
-        self.store.put_unsynced(key, bytes).await
+        self.store.put_unsynced(key, bytes.clone()).await?;
+        self.keep(key, bytes).await;
+        Ok(())
     }
 
     async fn sync(&self, prefix: &ArtifactKey) -> Result<(), StorageError> {
@@ -144,7 +159,11 @@ impl<S: ArtifactStore> ArtifactStore for CachedStore<S> {
     }
 
     async fn put_if_absent(&self, key: &ArtifactKey, bytes: Bytes) -> Result<PutOutcome, StorageError> {
-        self.store.put_if_absent(key, bytes).await
+        let outcome = self.store.put_if_absent(key, bytes.clone()).await?;
+        if outcome == PutOutcome::Created {
+            self.keep(key, bytes).await;
+        }
+        Ok(outcome)
     }
 
     async fn delete(&self, key: &ArtifactKey) -> Result<(), StorageError> {

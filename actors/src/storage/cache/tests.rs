@@ -40,7 +40,7 @@ async fn a_second_read_moves_no_bytes_and_a_rewritten_object_is_read_anew() {
         .await
         .unwrap();
     let page = key("page");
-    store.put(&page, "first".into()).await.unwrap();
+    endpoint.objects.insert("page", "first");
     for _ in 0..3 {
         assert_eq!(store.get(&page).await.unwrap(), "first");
     }
@@ -63,6 +63,25 @@ async fn a_second_read_moves_no_bytes_and_a_rewritten_object_is_read_anew() {
     endpoint.objects.insert("page", "second");
     endpoint.faults.plan(Method::GET, "page", 2, overload);
     assert_eq!(store.get(&page).await.unwrap(), "second");
+}
+
+#[tokio::test]
+async fn what_was_written_here_is_not_fetched() {
+    let endpoint = Endpoint::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let store = CachedStore::open(store_at(&endpoint).await, folder.path(), ROOMY)
+        .await
+        .unwrap();
+    let (line, part, claim) = (key("line"), key("part"), key("claim"));
+    store.put_unsynced(&line, "line".into()).await.unwrap();
+    store.put(&part, "part".into()).await.unwrap();
+    for text in ["claim", "too late"] {
+        store.put_if_absent(&claim, text.into()).await.unwrap();
+    }
+    for name in [&line, &part, &claim] {
+        assert_eq!(store.get(name).await.unwrap(), name.as_str());
+    }
+    assert_eq!(store.stats(), stats(3, 0));
 }
 
 #[tokio::test]
