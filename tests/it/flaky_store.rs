@@ -1,6 +1,7 @@
 //! A state store that refuses some commits after its first, as a database does that is being restarted.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
@@ -12,8 +13,8 @@ use parkhang_actors::domain::{
 use parkhang_actors::policy::job_action::JobAction;
 use parkhang_actors::policy::rerun::Rerun;
 use parkhang_actors::state::{
-    Census, Change, Heartbeat, JobTaskCount, Leases, MemoryStore, Outcome, Ready, Rewound, StageStatistics,
-    Standing, StateError, StateStore, TaskCount,
+    Census, Change, ClaimRequest, Heartbeat, JobTaskCount, Leases, MemoryStore, Outcome, Ready, Rewound,
+    StageStatistics, Standing, StateError, StateStore, TaskCount,
 };
 
 #[derive(Debug)]
@@ -49,6 +50,14 @@ impl StateStore for FlakyStore {
             return Err(StateError::Unavailable("restarting".to_owned()));
         }
         self.inner.commit(changes, now).await
+    }
+
+    async fn claim(
+        &self,
+        request: &ClaimRequest,
+        now: DateTime<Utc>,
+    ) -> Result<Vec<(Task, Arc<Job>)>, StateError> {
+        self.inner.claim(request, now).await
     }
 
     async fn create_job(&self, job: &NewJob, now: DateTime<Utc>) -> Result<Job, StateError> {

@@ -2,6 +2,7 @@
 //! arguments.
 
 pub mod budget;
+pub mod claim;
 pub mod job_action;
 pub mod order;
 pub mod placement;

@@ -6,7 +6,8 @@ mod slots;
 
 use chrono::{DateTime, Utc};
 
-use self::queues::{Queues, Shares};
+use self::queues::Queues;
+pub use self::queues::Shares;
 pub use self::slots::FreeSlots;
 use crate::domain::{ErrorCategory, Job, JobId, StageError, StageName, Task, TaskId, WorkerId};
 use crate::policy::transition::{Event, runnable_stage};

@@ -12,8 +12,8 @@ use self::tables::Tables;
 use super::backlog::waiting_for;
 use super::change::{rerun_changes, tries};
 use super::{
-    Census, Change, Heartbeat, JobTaskCount, Leases, Outcome, Ready, Rewound, StageStatistics, Standing,
-    StateError, StateStore, TaskCount,
+    Census, Change, ClaimRequest, Heartbeat, JobTaskCount, Leases, Outcome, Ready, Rewound, StageStatistics,
+    Standing, StateError, StateStore, TaskCount,
 };
 use crate::domain::{
     Adjustment, Job, JobId, JobKey, JobStatus, NewJob, NodeRecord, Position, StageName, StageRun, Task,
@@ -254,6 +254,14 @@ impl StateStore for MemoryStore {
 
     async fn commit(&self, changes: &[Change], now: DateTime<Utc>) -> Result<Vec<Outcome>, StateError> {
         Ok(self.tables().commit(changes, now))
+    }
+
+    async fn claim(
+        &self,
+        request: &ClaimRequest,
+        now: DateTime<Utc>,
+    ) -> Result<Vec<(Task, Arc<Job>)>, StateError> {
+        super::claim::claim(self, request, now).await
     }
 
     async fn renew_leases(&self, beats: &[Heartbeat]) -> Result<Vec<Standing>, StateError> {

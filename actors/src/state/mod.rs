@@ -4,6 +4,7 @@
 
 mod backlog;
 mod change;
+mod claim;
 pub mod conformance;
 mod embedded;
 mod memory;
@@ -12,6 +13,7 @@ mod statistics;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -25,6 +27,7 @@ use crate::policy::rerun::Rerun;
 use crate::policy::transition::Event;
 
 pub use backlog::{Leases, Ready};
+pub use claim::ClaimRequest;
 pub use embedded::{EmbeddedError, EmbeddedPostgres, data_folder};
 pub use memory::MemoryStore;
 pub use postgres::{JobChanges, Leadership, LeadershipTimings, PostgresStore};
@@ -250,6 +253,20 @@ pub trait StateStore: Send + Sync + fmt::Debug {
 
     /// Applies the changes in one transaction, each fenced by itself; outcomes in the order of the changes.
     async fn commit(&self, changes: &[Change], now: DateTime<Utc>) -> Result<Vec<Outcome>, StateError>;
+
+    /// Leases what the offers have room for, for workers that take work themselves; returns the tasks as leased. Leases that
+    /// ran out, or that nobody wants any more, are ended first, whatever their stage. No two callers get the same task; a
+    /// caller may get less than there is while others look at it.
+    async fn claim(
+        &self,
+        request: &ClaimRequest,
+        now: DateTime<Utc>,
+    ) -> Result<Vec<(Task, Arc<Job>)>, StateError>;
+
+    /// Tells those that wait for work that some may have come. A hint, which may get lost.
+    async fn announce_work(&self) -> Result<(), StateError> {
+        Ok(())
+    }
 
     /// Moves the deadlines of the leases that are still in force and wanted; says of each beat what became of its lease.
     async fn renew_leases(&self, beats: &[Heartbeat]) -> Result<Vec<Standing>, StateError>;

@@ -6,15 +6,17 @@ use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 use super::{FreeSlots, Held, Placement};
 use crate::domain::{Job, JobId, StageName, TaskId};
 
+type Turn = (i32, Reverse<usize>, Reverse<JobId>);
+
 /// Leases in force by job, in all and at each stage.
-#[derive(Default)]
-pub(super) struct Shares<'a> {
+#[derive(Debug, Default)]
+pub struct Shares<'a> {
     in_all: HashMap<JobId, usize>,
     at_stage: HashMap<(JobId, &'a StageName), usize>,
 }
 
 impl<'a> Shares<'a> {
-    pub(super) fn of(held: &'a [Held]) -> Self {
+    pub fn of(held: &'a [Held]) -> Self {
         let mut shares = Self::default();
         for held in held {
             shares.grow(held.job, &held.stage, held.leases);
@@ -22,7 +24,21 @@ impl<'a> Shares<'a> {
         shares
     }
 
-    fn grow(&mut self, job: JobId, stage: &'a StageName, leases: usize) {
+    /// The jobs whose limits leave them another lease at the stage, in the order in which they are served.
+    pub fn turns<'j>(&self, jobs: impl IntoIterator<Item = &'j Job>, stage: &'a StageName) -> Vec<&'j Job> {
+        let mut turns: Vec<&Job> = jobs.into_iter().filter(|job| self.may_grow(job, stage)).collect();
+        turns.sort_by_key(|job| Reverse(self.turn(job, stage)));
+        turns
+    }
+
+    /// Greater for the job that is served first: by priority, then by how few leases it holds at the stage, then by age.
+    fn turn(&self, job: &Job, stage: &'a StageName) -> Turn {
+        let fewest_leases = Reverse(self.at(job.id, stage));
+        (job.config.priority, fewest_leases, Reverse(job.id))
+    }
+
+    /// Adds leases of a job at a stage.
+    pub fn grow(&mut self, job: JobId, stage: &'a StageName, leases: usize) {
         *self.in_all.entry(job).or_default() += leases;
         *self.at_stage.entry((job, stage)).or_default() += leases;
     }
@@ -84,11 +100,8 @@ impl<'a> StageQueue<'a> {
         placements: &mut Vec<Placement>,
     ) {
         let stage = self.stage;
-        let turn = |job: &Job, shares: &Shares<'a>| {
-            let fewest_leases = Reverse(shares.at(job.id, stage));
-            (job.config.priority, fewest_leases, Reverse(job.id))
-        };
-        let mut turns: BinaryHeap<_> = self.jobs.values().map(|(job, _)| turn(job, shares)).collect();
+        let jobs = self.jobs.values();
+        let mut turns: BinaryHeap<_> = jobs.map(|(job, _)| shares.turn(job, stage)).collect();
         while let Some((.., Reverse(id))) = turns.pop() {
             let Some((job, tasks)) = self.jobs.get_mut(&id) else {
                 continue;
@@ -104,7 +117,7 @@ impl<'a> StageQueue<'a> {
                 stage: stage.clone(),
                 worker: worker.clone(),
             });
-            turns.push(turn(job, shares));
+            turns.push(shares.turn(job, stage));
         }
     }
 }

@@ -7,6 +7,7 @@
 )]
 
 mod backlog;
+mod claims;
 mod control;
 mod history;
 mod jobs;
@@ -30,6 +31,7 @@ pub async fn suite(make: impl AsyncFn() -> Arc<dyn StateStore>) {
     jobs::suite(&make).await;
     control::suite(&make).await;
     leases::suite(&make).await;
+    claims::suite(&make).await;
     backlog::suite(&make).await;
     history::suite(&make).await;
     nodes::suite(&make).await;

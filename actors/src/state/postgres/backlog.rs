@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use sqlx::postgres::PgPool;
-use sqlx::{FromRow, Row};
+use sqlx::{FromRow, PgExecutor, Row};
 
 use super::rows::{JobRow, TaskRow, job_columns, stage_name, task_columns};
 use crate::domain::{Job, JobId, Position, StageName, Task, TaskStatus, WorkerId};
@@ -52,8 +52,12 @@ pub(super) const NEXT_DUE: &str = "select min(t.not_before) \
          and t.current_stage <> 'done' and not t.terminal \
      where t.not_before > $3";
 
-pub(super) async fn leases(pool: &PgPool, now: DateTime<Utc>) -> Result<Leases, StateError> {
-    let rows = sqlx::query(HELD).bind(now).fetch_all(pool).await?;
+/// Leases in force.
+pub(super) async fn held<'e>(
+    executor: impl PgExecutor<'e>,
+    now: DateTime<Utc>,
+) -> Result<Vec<Held>, StateError> {
+    let rows = sqlx::query(HELD).bind(now).fetch_all(executor).await?;
     let held: Result<Vec<Held>, sqlx::Error> = rows
         .iter()
         .map(|row| {
@@ -65,8 +69,12 @@ pub(super) async fn leases(pool: &PgPool, now: DateTime<Utc>) -> Result<Leases, 
             })
         })
         .collect();
+    Ok(held?)
+}
+
+pub(super) async fn leases(pool: &PgPool, now: DateTime<Utc>) -> Result<Leases, StateError> {
     let mut leases = Leases {
-        held: held?,
+        held: held(pool, now).await?,
         ..Leases::default()
     };
     for row in sqlx::query(TO_END).bind(now).fetch_all(pool).await? {

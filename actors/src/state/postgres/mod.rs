@@ -5,6 +5,7 @@
 
 mod backlog;
 mod changes;
+mod claims;
 mod commit;
 mod database;
 mod error;
@@ -18,6 +19,7 @@ mod tasks;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -31,8 +33,8 @@ pub(super) use database::create_database;
 pub use leadership::{Leadership, LeadershipTimings};
 
 use super::{
-    Census, Change, Heartbeat, JobTaskCount, Leases, Outcome, Ready, Rewound, StageStatistics, Standing,
-    StateError, StateStore, TaskCount,
+    Census, Change, ClaimRequest, Heartbeat, JobTaskCount, Leases, Outcome, Ready, Rewound, StageStatistics,
+    Standing, StateError, StateStore, TaskCount,
 };
 use crate::domain::{
     Adjustment, Epoch, Job, JobId, JobKey, NewJob, NodeRecord, StageName, StageRun, Task, TaskId, VolumeId,
@@ -114,7 +116,12 @@ impl PostgresStore {
 
     /// Hears of jobs that other processes create or change, from now on.
     pub async fn job_changes(&self) -> Result<JobChanges, StateError> {
-        JobChanges::listen(&self.pool).await
+        JobChanges::listen(&self.pool, &[changes::JOBS]).await
+    }
+
+    /// As [`PostgresStore::job_changes`], and hears also that other workers have made tasks runnable.
+    pub async fn work_changes(&self) -> Result<JobChanges, StateError> {
+        JobChanges::listen(&self.pool, &[changes::JOBS, changes::WORK]).await
     }
 
     /// Waits until this process leads among all that call this on the database. `holder` names it for operators.
@@ -228,6 +235,18 @@ impl StateStore for PostgresStore {
 
     async fn commit(&self, changes: &[Change], now: DateTime<Utc>) -> Result<Vec<Outcome>, StateError> {
         commit::commit(&self.pool, self.epoch, changes, now).await
+    }
+
+    async fn claim(
+        &self,
+        request: &ClaimRequest,
+        now: DateTime<Utc>,
+    ) -> Result<Vec<(Task, Arc<Job>)>, StateError> {
+        claims::claim(&self.pool, request, now).await
+    }
+
+    async fn announce_work(&self) -> Result<(), StateError> {
+        changes::announce_work(&self.pool).await
     }
 
     async fn renew_leases(&self, beats: &[Heartbeat]) -> Result<Vec<Standing>, StateError> {

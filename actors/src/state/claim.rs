@@ -1,0 +1,76 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+
+use super::{Change, Expected, StateError, StateStore};
+use crate::domain::{Job, StageName, Task, TaskId, WorkerId};
+use crate::policy::claim::{Offer, choose, run_out};
+use crate::policy::transition::Event;
+
+/// What workers ask for that take work themselves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimRequest {
+    pub offers: Vec<Offer>,
+    /// When the new leases run out unless they are renewed.
+    pub until: DateTime<Utc>,
+    /// Leases lost in a row after which a volume is set aside.
+    pub max_interruptions: i32,
+}
+
+impl ClaimRequest {
+    /// The end of a lease that has run out.
+    pub(super) fn end_of(&self, task: &Task, now: DateTime<Utc>) -> Option<Change> {
+        let event = run_out(task, now, self.max_interruptions)?;
+        Some(Change::new(Expected::of(task), event))
+    }
+
+    pub(super) fn lease(&self, task: &Task, stage: StageName, worker: WorkerId) -> Change {
+        let until = self.until;
+        Change::new(Expected::of(task), Event::Leased { stage, worker, until })
+    }
+}
+
+/// The end of a lease that nobody wants any more.
+pub(super) fn cancellation(task: &Task) -> Change {
+    Change::new(Expected::of(task), Event::Cancelled)
+}
+
+/// [`StateStore::claim`] for a store in which callers seldom meet: what another was faster to take is not taken.
+pub(super) async fn claim(
+    store: &dyn StateStore,
+    request: &ClaimRequest,
+    now: DateTime<Utc>,
+) -> Result<Vec<(Task, Arc<Job>)>, StateError> {
+    let leases = store.leases(now).await?;
+    let expired = leases.expired.iter();
+    let ends = expired.filter_map(|task| request.end_of(task, now));
+    let ends: Vec<Change> = ends.chain(leases.unwanted.iter().map(cancellation)).collect();
+    store.commit(&ends, now).await?;
+    let mut room: BTreeMap<StageName, usize> = BTreeMap::new();
+    for offer in request.offers.iter().filter(|offer| offer.free > 0) {
+        *room.entry(offer.stage.clone()).or_default() += offer.free;
+    }
+    let ready: BTreeMap<TaskId, (Task, Arc<Job>)> = store
+        .ready_tasks(&room, now)
+        .await?
+        .tasks
+        .into_iter()
+        .map(|entry| (entry.0.id, entry))
+        .collect();
+    let tasks = ready.values().map(|(task, job)| (task, &**job));
+    let new: Vec<Change> = choose(now, tasks, &request.offers, &leases.held)
+        .into_iter()
+        .filter_map(|placement| {
+            let (task, _) = ready.get(&placement.task)?;
+            Some(request.lease(task, placement.stage, placement.worker))
+        })
+        .collect();
+    let outcomes = store.commit(&new, now).await?;
+    let claimed = outcomes.into_iter().filter_map(|outcome| {
+        let task = outcome.applied()?;
+        let job = Arc::clone(&ready.get(&task.id)?.1);
+        Some((task, job))
+    });
+    Ok(claimed.collect())
+}

@@ -1,0 +1,178 @@
+//! Tasks for workers that take work themselves. Rows that another worker is about to take are passed over, not waited for.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use sqlx::postgres::{PgConnection, PgPool};
+
+use super::backlog::held;
+use super::commit::apply_all;
+use super::rows::{JobRow, TaskRow, job_columns, task_columns};
+use crate::domain::{Job, Position, Task, TaskStatus};
+use crate::policy::claim::Offer;
+use crate::policy::placement::Shares;
+use crate::state::backlog::waiting_for;
+use crate::state::claim::cancellation;
+use crate::state::{Change, ClaimRequest, StateError};
+
+/// Leases that one claim ends at most; the next one ends more.
+const MAX_ENDED: i64 = 100;
+
+/// Locks up to `$5` tasks of the lanes that are due, the lanes in their order. The inner limits keep each lane's search within
+/// the index `tasks_open`; the outer one stops the loop over the lanes, so that hardly a row is locked that is not taken.
+pub(super) const LOCK_READY: &str = "select ready.id \
+     from unnest($1::bigint[], $2::text[], $3::text[]) as lane (job_id, stage, status) \
+     cross join lateral ( \
+         select t.id from tasks t \
+         where t.job_id = lane.job_id and t.current_stage = lane.stage and t.status = lane.status::task_status \
+             and t.current_stage <> 'done' and not t.terminal and (t.not_before is null or t.not_before <= $4) \
+         order by t.id limit $5 for update skip locked \
+     ) ready \
+     limit $5";
+
+const LOCK_EXPIRED: &str = "select t.id from tasks t \
+     where t.status = 'running' and t.lease_until <= $1 order by t.id limit $2 for update skip locked";
+
+const LOCK_UNWANTED: &str = "select t.id from tasks t join jobs j on j.id = t.job_id \
+     where t.status = 'running' and t.lease_until > $1 and j.status = 'cancelled' and j.finished_at is null \
+     order by t.id limit $2 for update of t skip locked";
+
+/// One transaction, which waits for the disk: a lease that a crash of the server could undo might be handed out twice with the
+/// same fence.
+pub(super) async fn claim(
+    pool: &PgPool,
+    request: &ClaimRequest,
+    now: DateTime<Utc>,
+) -> Result<Vec<(Task, Arc<Job>)>, StateError> {
+    let mut transaction = pool.begin().await?;
+    let connection = &mut *transaction;
+    let jobs = running_jobs(connection).await?;
+    let lost = lock_leased(connection, LOCK_EXPIRED, now).await?;
+    let unwanted = lock_leased(connection, LOCK_UNWANTED, now).await?;
+    let ends = lost.iter().filter_map(|task| request.end_of(task, now));
+    let ends: Vec<Change> = ends.chain(unwanted.iter().map(cancellation)).collect();
+    if !ends.is_empty() {
+        apply_all(connection, &ends, now).await?;
+    }
+    let held = held(&mut *connection, now).await?;
+    let mut shares = Shares::of(&held);
+    let mut claimed = Vec::new();
+    for offer in &request.offers {
+        let mut free = offer.free;
+        while free > 0 {
+            let turns = shares.turns(jobs.iter().map(|job| &**job), &offer.stage);
+            // The next turn may be another job's, and a limit may be reached.
+            let sole = matches!(turns[..], [job] if !is_limited(job));
+            let ready = lock_ready(connection, &turns, offer, if sole { free } else { 1 }, now).await?;
+            let leases: Vec<Change> = ready
+                .iter()
+                .map(|task| request.lease(task, offer.stage.clone(), offer.worker.clone()))
+                .collect();
+            if leases.is_empty() {
+                break;
+            }
+            let leased = apply_all(connection, &leases, now).await?;
+            for task in leased.into_iter().filter_map(|outcome| outcome.applied()) {
+                if let Some(job) = jobs.iter().find(|job| job.id == task.job_id) {
+                    shares.grow(job.id, &offer.stage, 1);
+                    claimed.push((task, Arc::clone(job)));
+                }
+            }
+            free = free.saturating_sub(leases.len());
+        }
+    }
+    transaction.commit().await?;
+    Ok(claimed)
+}
+
+fn is_limited(job: &Job) -> bool {
+    job.config.max_running > 0 || job.config.max_running_per_stage > 0
+}
+
+/// Tasks of the jobs, in their turn, for which the offer has room; locked.
+async fn lock_ready(
+    connection: &mut PgConnection,
+    turns: &[&Job],
+    offer: &Offer,
+    limit: usize,
+    now: DateTime<Utc>,
+) -> Result<Vec<Task>, StateError> {
+    let lanes: Vec<(i64, Position, TaskStatus)> = turns
+        .iter()
+        .flat_map(|job| {
+            let places = waiting_for(&job.pipeline, &offer.stage).into_iter();
+            places.map(|(position, status)| (job.id.0, position, status))
+        })
+        .collect();
+    let ids: Vec<i64> = sqlx::query_scalar(LOCK_READY)
+        .bind(lanes.iter().map(|(job, ..)| *job).collect::<Vec<_>>())
+        .bind(
+            lanes
+                .iter()
+                .map(|(_, position, _)| position.as_str())
+                .collect::<Vec<_>>(),
+        )
+        .bind(
+            lanes
+                .iter()
+                .map(|(.., status)| status.as_str())
+                .collect::<Vec<_>>(),
+        )
+        .bind(now)
+        .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+        .fetch_all(&mut *connection)
+        .await?;
+    tasks_of(connection, &ids).await
+}
+
+async fn lock_leased(
+    connection: &mut PgConnection,
+    statement: &'static str,
+    now: DateTime<Utc>,
+) -> Result<Vec<Task>, StateError> {
+    let ids: Vec<i64> = sqlx::query_scalar(statement)
+        .bind(now)
+        .bind(MAX_ENDED)
+        .fetch_all(&mut *connection)
+        .await?;
+    tasks_of(connection, &ids).await
+}
+
+async fn tasks_of(connection: &mut PgConnection, ids: &[i64]) -> Result<Vec<Task>, StateError> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rows: Vec<TaskRow> = sqlx::query_as(concat!(
+        "select ",
+        task_columns!(),
+        " from tasks t join volumes v on v.id = t.volume_id where t.id = any($1) order by t.id"
+    ))
+    .bind(ids)
+    .fetch_all(connection)
+    .await?;
+    Ok(rows.into_iter().map(|row| row.0).collect())
+}
+
+/// The jobs that run. Those with a limit are locked, so that of two workers the second counts what the first has taken.
+async fn running_jobs(connection: &mut PgConnection) -> Result<Vec<Arc<Job>>, StateError> {
+    let rows: Vec<JobRow> = sqlx::query_as(concat!(
+        "select ",
+        job_columns!(),
+        " from jobs j where j.status = 'running' and j.finished_at is null order by j.id"
+    ))
+    .fetch_all(&mut *connection)
+    .await?;
+    let jobs: Vec<Arc<Job>> = rows.into_iter().map(|row| Arc::new(row.0)).collect();
+    let limited: Vec<i64> = jobs
+        .iter()
+        .filter(|job| is_limited(job))
+        .map(|job| job.id.0)
+        .collect();
+    if !limited.is_empty() {
+        sqlx::query("select from jobs where id = any($1) order by id for no key update")
+            .bind(limited)
+            .execute(connection)
+            .await?;
+    }
+    Ok(jobs)
+}
