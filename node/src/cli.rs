@@ -9,6 +9,7 @@ use crate::config::command::ConfigCommand;
 use crate::config::{BucketArgs, ConfigArgs};
 use crate::job::JobCommand;
 use crate::nodes::NodesCommand;
+use crate::shards::ShardsCommand;
 use crate::tls::command::TlsCommand;
 
 /// Reads libraries of page scans.
@@ -37,6 +38,12 @@ pub struct RoleArgs {
     /// Stop when the process that started this one is gone.
     #[arg(long, hide = true, value_name = "PID")]
     pub with_parent: Option<i32>,
+    /// How the roles cpu and gpu come by their work: direct, postgres or shards; the default is source.kind of the configuration.
+    #[arg(long, value_name = "SOURCE")]
+    pub source: Option<String>,
+    /// A job to take from shards, by its name; may be repeated. The default is source.jobs of the configuration.
+    #[arg(long, value_name = "NAME")]
+    pub job: Vec<String>,
     #[command(flatten)]
     pub config: ConfigArgs,
 }
@@ -58,6 +65,9 @@ pub enum Command {
     /// Look at the nodes of a cluster.
     #[command(subcommand)]
     Nodes(NodesCommand),
+    /// Make a job that lives in the storage alone, or look at one.
+    #[command(subcommand)]
+    Shards(ShardsCommand),
     /// Check or show the configuration of a cluster's node.
     #[command(subcommand)]
     Config(ConfigCommand),

@@ -16,6 +16,7 @@ mod networks;
 mod nodes;
 mod ocr;
 mod role;
+mod shards;
 mod storage;
 mod tls;
 mod traces;
@@ -57,6 +58,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Some(Command::Eval(arguments)) => eval::run(arguments).await,
             Some(Command::Job(command)) => job::run(command).await,
             Some(Command::Nodes(command)) => nodes::run(command).await,
+            Some(Command::Shards(command)) => shards::run(command).await,
             Some(Command::Config(command)) => config::command::run(command),
             Some(Command::Tls(command)) => tls::command::run(command).map(|()| ExitCode::SUCCESS),
             Some(Command::Completions { .. }) => Ok(ExitCode::SUCCESS),

@@ -12,6 +12,7 @@ mod control;
 mod flaky_store;
 mod new_stage;
 mod remote;
+mod sources;
 mod supervision;
 mod takeover;
 mod tidy;

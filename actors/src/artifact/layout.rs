@@ -1,8 +1,12 @@
 //! The only place that builds artifact keys.
 
+mod shards;
+
 use super::ImageName;
 use crate::domain::{JobKey, LayoutName, StageName, VolumeId};
 use crate::storage::ArtifactKey;
+
+pub use shards::ShardLayout;
 
 const LINE_DETECTION: &str = "line_detection";
 const LINE_EXTRACTION: &str = "line_extraction";

@@ -23,7 +23,7 @@ pub use error::{ArtifactError, InvalidImageName};
 pub use errors::ErrorRow;
 pub use fingerprint::{Digest, Fingerprint, InvalidDigest, cfg_hash};
 pub use image_name::{ImageName, image_names};
-pub use layout::{ArtifactLayout, Markers, VolumeLayout};
+pub use layout::{ArtifactLayout, Markers, ShardLayout, VolumeLayout};
 pub use line_detection::LineDetectionRow;
 pub use line_images::LineImageRow;
 pub use nested::{Contour, TpsPoint};

@@ -68,7 +68,8 @@ pub enum Hardware {
 }
 
 /// Where a task stands: before its first stage, at a stage, or past its last one.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub enum Position {
     Pending,
     At(StageName),
@@ -95,6 +96,20 @@ impl FromStr for Position {
             "done" => Ok(Self::Done),
             stage => StageName::new(stage).map(Self::At),
         }
+    }
+}
+
+impl TryFrom<String> for Position {
+    type Error = InvalidName;
+
+    fn try_from(text: String) -> Result<Self, InvalidName> {
+        text.parse()
+    }
+}
+
+impl From<Position> for String {
+    fn from(position: Position) -> Self {
+        position.as_str().to_owned()
     }
 }
 

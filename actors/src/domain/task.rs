@@ -26,14 +26,14 @@ impl TaskStatus {
 }
 
 /// The right to run one stage of one task until a deadline.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
     pub worker: WorkerId,
     pub until: DateTime<Utc>,
 }
 
 /// One volume within a job.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Task {
     pub id: TaskId,
     pub job_id: JobId,

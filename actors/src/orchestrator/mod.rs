@@ -19,4 +19,6 @@ pub use handle::{
     JobEnd, MAX_INTERRUPTIONS, OrchestratorConfig, OrchestratorHandle, Recording, Report, Unrecorded,
 };
 pub use mirror::{Mirror, MirrorGone};
+pub(crate) use plan::assignment_of;
 pub use reconcile::release_abandoned_leases;
+pub(crate) use verdict::{Known, change_for, change_of};

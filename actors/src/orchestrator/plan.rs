@@ -139,7 +139,7 @@ impl Plan {
 }
 
 /// What the pool must know of a task that has just been leased.
-fn assignment_of(task: Task, job: &Job) -> Option<Assignment> {
+pub(crate) fn assignment_of(task: Task, job: &Job) -> Option<Assignment> {
     let mut config = job.config.clone();
     config.force |= task.forced;
     Some(Assignment {

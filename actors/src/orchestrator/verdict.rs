@@ -5,15 +5,28 @@ use std::collections::HashMap;
 use chrono::{DateTime, Utc};
 
 use super::handle::Report;
-use crate::domain::{Fence, StageName, StageRun, StageRunStatus};
+use crate::domain::{Fence, StageName, StageRun, StageRunStatus, Task};
 use crate::policy::placement::lost_lease;
 use crate::policy::retry;
 use crate::policy::transition::Event;
 use crate::stage::StageVerdict;
 use crate::state::{Change, Expected, StateError, StateStore};
 
-/// The change that a verdict means. A failure that will be retried carries the time before which it must not be; `jitter`
-/// of -1 to 1 shifts that.
+/// What decides what a report means, beside the report itself.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    /// The task as it is now.
+    pub task: Option<Task>,
+    /// Delay before the first retry, as the job has it.
+    pub retry_backoff_s: Option<f64>,
+    /// Time that the stages of the task took, up to the report.
+    pub processing_ms: f32,
+    pub max_interruptions: i32,
+    /// Shifts the delay of a retry, by -1 to 1.
+    pub jitter: f64,
+}
+
+/// The change that a report means, by what the store knows.
 pub(crate) async fn change_for(
     store: &dyn StateStore,
     report: Report,
@@ -21,13 +34,37 @@ pub(crate) async fn change_for(
     jitter: f64,
     now: DateTime<Utc>,
 ) -> Result<Change, StateError> {
+    let fence = &report.fence;
+    let mut known = Known {
+        max_interruptions,
+        jitter,
+        ..Known::default()
+    };
+    match &report.verdict {
+        Some(StageVerdict::Succeeded(success)) if success.results.is_some() => {
+            let runs = store.stage_runs(fence.task).await?;
+            known.processing_ms = processing_ms(&runs, fence, now);
+        }
+        None => known.task = store.task(fence.task).await?,
+        Some(StageVerdict::Failed(_)) => {
+            if let Some(task) = store.task(fence.task).await? {
+                let job = store.job_by_id(task.job_id).await?;
+                known.retry_backoff_s = job.map(|job| job.config.retry_backoff_s);
+            }
+        }
+        Some(StageVerdict::Succeeded(_) | StageVerdict::Interrupted) => {}
+    }
+    Ok(change_of(report, known, now))
+}
+
+/// The change that a report means. A failure that will be retried carries the time before which it must not be.
+pub(crate) fn change_of(report: Report, known: Known, now: DateTime<Utc>) -> Change {
     let Report { fence, verdict } = report;
-    Ok(match verdict {
+    match verdict {
         Some(StageVerdict::Succeeded(success)) => {
             let mut results = success.results;
             if let Some(results) = &mut results {
-                let runs = store.stage_runs(fence.task).await?;
-                results.processing_duration_ms = processing_ms(&runs, &fence, now);
+                results.processing_duration_ms = known.processing_ms;
             }
             Change {
                 expected: Expected::Lease(fence),
@@ -38,27 +75,21 @@ pub(crate) async fn change_for(
             }
         }
         None => {
-            let task = store.task(fence.task).await?;
-            let held = task.filter(|task| task.fence().as_ref() == Some(&fence));
+            let held = known.task.filter(|task| task.fence().as_ref() == Some(&fence));
             // A lease that is over is fenced off by the store, whatever the event.
-            let event = held.map_or(Event::Interrupted, |task| lost_lease(&task, max_interruptions));
+            let event = held.map_or(Event::Interrupted, |task| {
+                lost_lease(&task, known.max_interruptions)
+            });
             Change::new(Expected::Lease(fence), event)
         }
         Some(StageVerdict::Interrupted) => Change::new(Expected::Lease(fence), Event::Released),
         Some(StageVerdict::Failed(error)) => {
-            let base = match store.task(fence.task).await? {
-                Some(task) => store
-                    .job_by_id(task.job_id)
-                    .await?
-                    .map(|job| job.config.retry_backoff_s),
-                None => None,
-            };
             let attempt = u32::try_from(fence.attempt.0).unwrap_or(1);
-            let delay = retry::backoff(base.unwrap_or(1.0), attempt, jitter);
+            let delay = retry::backoff(known.retry_backoff_s.unwrap_or(1.0), attempt, known.jitter);
             let not_before = chrono::Duration::from_std(delay).ok().map(|delay| now + delay);
             Change::new(Expected::Lease(fence), Event::Failed { error, not_before })
         }
-    })
+    }
 }
 
 /// Time that the stages of a task took: the last completed run of each, and the run of `current` up to `now`.

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
 
 use crate::domain::{
     ErrorCategory, Generation, Lease, Pipeline, Position, RetryScope, StageError, StageName, Task,
@@ -10,7 +11,8 @@ use crate::domain::{
 };
 
 /// What can happen to a task. Nothing else changes a task's position or status.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Event {
     /// The task is handed to a worker to run `stage`.
     Leased {

@@ -10,7 +10,7 @@ use crate::policy::rerun::Rerun;
 use crate::policy::transition::{self, Event};
 
 /// The outcome of `change` on the row `task` of `job`, and the history row that an applied change begins or ends.
-pub(super) fn apply(
+pub(crate) fn apply(
     task: &Task,
     job: &Job,
     change: &Change,

@@ -27,6 +27,7 @@ use crate::policy::rerun::Rerun;
 use crate::policy::transition::Event;
 
 pub use backlog::{Leases, Ready};
+pub(crate) use change::apply;
 pub use claim::ClaimRequest;
 pub use embedded::{EmbeddedError, EmbeddedPostgres, data_folder};
 pub use memory::MemoryStore;

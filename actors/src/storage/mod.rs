@@ -10,7 +10,7 @@ mod key;
 mod local;
 mod memory;
 mod metered;
-mod s3;
+pub(crate) mod s3;
 mod staging;
 
 use std::fmt::Debug;

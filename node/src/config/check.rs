@@ -9,7 +9,7 @@ use secrecy::ExposeSecret;
 use tracing_subscriber::EnvFilter;
 
 use super::secrets::Secrets;
-use super::sections::{ClusterConfig, PagesKind, S3, StorageKind, Tls};
+use super::sections::{ClusterConfig, PagesKind, S3, SourceKind, StorageKind, Tls};
 use super::values::Role;
 use crate::networks::parse_device;
 use crate::traces::Collector;
@@ -65,6 +65,7 @@ pub fn findings(config: &ClusterConfig, secrets: &Secrets) -> Vec<Finding> {
     state(config, secrets, &mut findings);
     pages(config, &mut findings);
     storage(config, &mut findings);
+    source(config, &mut findings);
     findings.0
 }
 
@@ -254,6 +255,7 @@ fn durations(config: &ClusterConfig, findings: &mut Findings) {
         ("cluster.call_timeout", cluster.call_timeout),
         ("cluster.heartbeat", cluster.heartbeat),
         ("orchestrator.full_pass", config.orchestrator.full_pass),
+        ("source.poll", config.source.poll),
         ("orchestrator.leadership.renew", leadership.renew),
         (
             "orchestrator.leadership.idle_in_transaction",
@@ -329,10 +331,11 @@ fn state(config: &ClusterConfig, secrets: &Secrets, findings: &mut Findings) {
             );
         }
         None => findings.require_beside(
-            config.state.embedded || !is_orchestrator(config),
+            config.state.embedded || !uses_database(config),
             "state.embedded",
             &["node.roles"],
-            "an orchestrator without the private Postgres needs DATABASE_URL or state.database_url_file",
+            "an orchestrator, or a node that takes work from the database, needs DATABASE_URL or state.database_url_file where it \
+             has no private Postgres",
         ),
     }
 }
@@ -392,6 +395,27 @@ fn bucket(s3: &S3, [bucket, prefix, endpoint]: [&'static str; 3], findings: &mut
         endpoint,
         "must begin with http:// or https://",
     );
+}
+
+fn source(config: &ClusterConfig, findings: &mut Findings) {
+    let (shards, named) = (
+        config.source.kind == SourceKind::Shards,
+        !config.source.jobs.is_empty(),
+    );
+    findings.require(
+        named || !shards,
+        "source.jobs",
+        "shards are taken of the jobs named here",
+    );
+    findings.require(
+        shards || !named,
+        "source.jobs",
+        "has no effect unless source.kind is \"shards\"",
+    );
+}
+
+fn uses_database(config: &ClusterConfig) -> bool {
+    is_orchestrator(config) || config.source.kind == SourceKind::Postgres
 }
 
 fn is_orchestrator(config: &ClusterConfig) -> bool {

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bytesize::ByteSize;
-use parkhang_actors::domain::JobConfig;
+use parkhang_actors::domain::{JobConfig, JobKey};
 use serde::{Deserialize, Serialize};
 
 use super::values::{HostPort, Role, duration, optional};
@@ -20,6 +20,7 @@ pub struct ClusterConfig {
     pub node: Node,
     pub cluster: Cluster,
     pub orchestrator: Orchestrator,
+    pub source: Source,
     pub state: State,
     pub pages: Pages,
     pub storage: Storage,
@@ -129,6 +130,29 @@ pub struct Leadership {
     /// A standby tries to take the lock this often.
     #[serde(with = "duration")]
     pub standby_retry: Duration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SourceKind {
+    /// An orchestrator gives it.
+    Direct,
+    /// The node leases it in the database for itself.
+    Postgres,
+    /// The node takes it from manifests in the storage.
+    Shards,
+}
+
+/// How a node with the role cpu or gpu comes by its work.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Source {
+    pub kind: SourceKind,
+    /// A node that takes work itself and has room asks at least this often.
+    #[serde(with = "duration")]
+    pub poll: Duration,
+    /// Names of the jobs that shards are taken of.
+    pub jobs: Vec<JobKey>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -6,6 +6,7 @@ mod household;
 mod join;
 mod orchestrator;
 mod probes;
+mod pull;
 mod services;
 mod standing;
 mod stop;
@@ -18,7 +19,7 @@ use anyhow::{Result, bail};
 
 use self::standing::Standing;
 use crate::cli::RoleArgs;
-use crate::config::{ConfigArgs, Loaded, Role};
+use crate::config::{ConfigArgs, Loaded, Role, SourceKind};
 use crate::log;
 
 pub use services::{Database, database};
@@ -38,7 +39,13 @@ pub async fn run(arguments: RoleArgs) -> Result<ExitCode> {
     let end = match (leads, works) {
         (true, true) => household::run(&loaded, &arguments, node, ready_fd).await,
         (true, false) => orchestrator::run(&loaded, Standing::open(&loaded, node, ready_fd).await?).await,
-        (false, true) => worker::run(&loaded, Standing::open(&loaded, node, ready_fd).await?).await,
+        (false, true) => {
+            let standing = Standing::open(&loaded, node, ready_fd).await?;
+            match loaded.config.source.kind {
+                SourceKind::Direct => worker::run(&loaded, standing).await,
+                SourceKind::Postgres | SourceKind::Shards => pull::run(&loaded, standing).await,
+            }
+        }
         (false, false) => bail!("this node has no role: give --role, or set node.roles"),
     };
     if let Some(traces) = traces {
@@ -47,7 +54,8 @@ pub async fn run(arguments: RoleArgs) -> Result<ExitCode> {
     end
 }
 
-/// `--role` is a short way to set `node.roles`, `--log-format` one to set `telemetry.format`.
+/// `--role` is a short way to set `node.roles`, `--source` one to set `source.kind`, `--job` `source.jobs`, and `--log-format`
+/// `telemetry.format`.
 fn settings(arguments: RoleArgs) -> ConfigArgs {
     let mut config = arguments.config;
     if !arguments.role.is_empty() {
@@ -55,6 +63,15 @@ fn settings(arguments: RoleArgs) -> ConfigArgs {
             .set
             .push(format!("node.roles={}", arguments.role.join(",")));
     }
+    if !arguments.job.is_empty() {
+        config
+            .set
+            .push(format!("source.jobs={}", arguments.job.join(",")));
+    }
+    let source = arguments.source;
+    config
+        .set
+        .extend(source.map(|source| format!("source.kind={source}")));
     let format = arguments.log_format;
     config
         .set

@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use parkhang_actors::cluster::RemoteOrchestrator;
 use parkhang_actors::domain::{Epoch, StageName};
+use parkhang_actors::source::Dispatcher;
 use parkhang_actors::state::PostgresStore;
 use serde_json::json;
 use tokio::sync::watch;
@@ -61,6 +62,24 @@ impl Probe for WorkerProbe {
         let reason = (!ready).then_some("no orchestrator that leads is in touch");
         Readiness {
             ready,
+            details: json!({ "role": self.roles, "reason": reason }),
+        }
+    }
+}
+
+/// Ready while the source of work answers.
+#[derive(Debug)]
+pub struct PullProbe {
+    pub roles: String,
+    pub dispatcher: Dispatcher,
+}
+
+#[async_trait]
+impl Probe for PullProbe {
+    async fn readiness(&self) -> Readiness {
+        let reason = self.dispatcher.trouble();
+        Readiness {
+            ready: reason.is_none(),
             details: json!({ "role": self.roles, "reason": reason }),
         }
     }

@@ -61,22 +61,27 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
         () = supervisor.ended() => bail!("the stages keep failing; the node gives up"),
     }
     standing.stopping();
-    let deadline = loaded.config.node.drain_deadline;
-    info!(?deadline, "stopping at the next checkpoints");
     orchestrator.announce(NodePhase::Draining).await;
-    tokio::select! {
-        () = supervisor.drain() => info!("all work is handed back"),
-        () = tokio::time::sleep(deadline) => warn!("work is left to its leases: the time to drain is over"),
-        () = stop.next() => warn!("work is left to its leases: stopped at once"),
-    }
-    supervisor.stop().await;
+    wind_down(loaded, supervisor, &mut stop).await;
     orchestrator.announce(NodePhase::Leaving).await;
     orchestrator.stop().await;
     cluster.leave().await;
     Ok(ExitCode::SUCCESS)
 }
 
-fn health(loaded: &Loaded) -> HealthPolicy {
+/// Stops a node's stages at their next checkpoints, or where they are when time or patience has run out.
+pub async fn wind_down(loaded: &Loaded, supervisor: NodeSupervisor, stop: &mut StopOrders) {
+    let deadline = loaded.config.node.drain_deadline;
+    info!(?deadline, "stopping at the next checkpoints");
+    tokio::select! {
+        () = supervisor.drain() => info!("all work is handed back"),
+        () = tokio::time::sleep(deadline) => warn!("work is left to its leases: the time to drain is over"),
+        () = stop.next() => warn!("work is left to its leases: stopped at once"),
+    }
+    supervisor.stop().await;
+}
+
+pub fn health(loaded: &Loaded) -> HealthPolicy {
     let health = &loaded.config.health;
     HealthPolicy {
         progress_window: health.progress_window,
@@ -86,7 +91,7 @@ fn health(loaded: &Loaded) -> HealthPolicy {
     }
 }
 
-fn slots(loaded: &Loaded) -> HashMap<Hardware, usize> {
+pub fn slots(loaded: &Loaded) -> HashMap<Hardware, usize> {
     let node = &loaded.config.node;
     let of_role = |role: &Role| match role {
         Role::Cpu => Some((Hardware::Cpu, node.slots.cpu)),

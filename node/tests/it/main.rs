@@ -17,5 +17,6 @@ mod interrupted;
 mod nodes;
 mod repeated;
 mod sample;
+mod sources;
 mod support;
 mod watched;

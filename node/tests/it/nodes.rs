@@ -187,7 +187,7 @@ pub(crate) fn undisturbed(site: &Site) -> PathBuf {
     out
 }
 
-fn runs_at(status: &Value, worker: &str) -> bool {
+pub(crate) fn runs_at(status: &Value, worker: &str) -> bool {
     let tasks = status["tasks"].as_array().unwrap();
     let workers = tasks.iter().filter_map(|task| task["worker"].as_str());
     workers.into_iter().any(|name| name.starts_with(worker))

@@ -10,7 +10,7 @@ mod parts;
 mod read;
 mod retry;
 #[cfg(test)]
-pub(super) mod tests;
+pub(crate) mod tests;
 mod write;
 
 use std::fmt;

@@ -37,7 +37,7 @@ async fn connect(options: S3Options, secret: &str) -> S3Store {
         .unwrap()
 }
 
-pub(in crate::storage) async fn store_at(endpoint: &Endpoint) -> S3Store {
+pub(crate) async fn store_at(endpoint: &Endpoint) -> S3Store {
     connect(options(endpoint), SECRET_KEY).await
 }
 

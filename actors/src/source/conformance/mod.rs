@@ -1,0 +1,170 @@
+//! What every source of work must do, run against each. A site is the place where sources of several processes meet.
+
+mod cases;
+mod chance;
+mod sites;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use chrono::{DateTime, TimeDelta, Utc};
+
+use self::sites::{ArtifactSite, StateSite};
+use super::{Claim, WorkSource};
+use crate::domain::{
+    ErrorCategory, JobConfig, JobKey, NewJob, Pipeline, StageError, StageName, Task, VolumeId, WorkerId,
+};
+use crate::orchestrator::{Recording, Report};
+use crate::policy::claim::Offer;
+use crate::stage::{StageReport, StageVerdict};
+use crate::state::{EmbeddedPostgres, MemoryStore, PostgresStore};
+use crate::storage::{LocalStore, MemoryStore as MemoryArtifacts};
+
+/// Seconds that a lease lasts, and losses in a row that set a volume aside.
+const LEASE: i64 = 60;
+const MAX_INTERRUPTIONS: i32 = 3;
+
+#[async_trait]
+trait Site: Send + Sync {
+    /// Makes the job `job`, of two stages.
+    async fn create(&self, job: NewJob);
+
+    /// The source as a process of its own sees it.
+    fn process(&self, name: &str) -> Arc<dyn WorkSource>;
+
+    /// All tasks as they are, in the order of their volumes.
+    async fn tasks(&self) -> Vec<Task>;
+}
+
+fn memory() -> Arc<dyn Site> {
+    Arc::new(StateSite::new(Arc::new(MemoryStore::new())))
+}
+
+fn artifacts_in_memory() -> Arc<dyn Site> {
+    Arc::new(ArtifactSite::new(Arc::new(MemoryArtifacts::new())))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn state_in_memory() {
+    cases::suite(async || memory()).await;
+    chance::suite(100, async || memory()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn postgres() {
+    let server = EmbeddedPostgres::temporary().unwrap();
+    let count = AtomicUsize::new(0);
+    let make = async || {
+        let number = count.fetch_add(1, Ordering::Relaxed);
+        let options = server.create_database(&format!("source_{number}")).await.unwrap();
+        let store = PostgresStore::connect_with(options).await.unwrap();
+        Arc::new(StateSite::new(Arc::new(store))) as Arc<dyn Site>
+    };
+    cases::suite(&make).await;
+    chance::suite(8, &make).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn shards_in_memory() {
+    cases::suite(async || artifacts_in_memory()).await;
+    chance::suite(100, async || artifacts_in_memory()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn shards_in_a_folder() {
+    let root = tempfile::tempdir().unwrap();
+    let count = AtomicUsize::new(0);
+    let make = async || {
+        let number = count.fetch_add(1, Ordering::Relaxed);
+        let folder = root.path().join(number.to_string());
+        let store = LocalStore::open(&folder).await.unwrap();
+        Arc::new(ArtifactSite::new(Arc::new(store))) as Arc<dyn Site>
+    };
+    cases::suite(&make).await;
+    chance::suite(8, &make).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn shards_in_a_bucket() {
+    let make = async || Arc::new(ArtifactSite::in_a_bucket().await) as Arc<dyn Site>;
+    cases::suite(&make).await;
+    chance::suite(8, &make).await;
+}
+
+fn at(seconds: i64) -> DateTime<Utc> {
+    DateTime::from_timestamp(1_700_000_000, 0).unwrap() + TimeDelta::seconds(seconds)
+}
+
+fn key() -> JobKey {
+    JobKey::new("job").unwrap()
+}
+
+/// A job over so many volumes, each of which goes through `detect` and `read`.
+fn job_of(volumes: usize) -> NewJob {
+    let stages = ["detect", "read"].map(|name| StageName::new(name).unwrap());
+    NewJob {
+        key: Some(key()),
+        operation: "ocr".to_owned(),
+        pipeline: Pipeline::new(stages.to_vec()).unwrap(),
+        config: JobConfig {
+            retry_backoff_s: 8.0,
+            max_attempts: 2,
+            ..JobConfig::default()
+        },
+        volumes: (0..volumes)
+            .map(|n| VolumeId::new("W1", format!("I{n:03}")).unwrap())
+            .collect(),
+    }
+}
+
+/// Room for so many tasks of a stage, in a pool of its own.
+fn room(stage: &str, free: usize) -> Offer {
+    Offer {
+        worker: WorkerId(format!("pool of {stage}")),
+        stage: StageName::new(stage).unwrap(),
+        free,
+    }
+}
+
+fn both(free: usize) -> Vec<Offer> {
+    vec![room("detect", free), room("read", free)]
+}
+
+fn success() -> Option<StageVerdict> {
+    Some(StageVerdict::Succeeded(StageReport::default()))
+}
+
+fn failure(category: ErrorCategory) -> Option<StageVerdict> {
+    Some(StageVerdict::Failed(StageError::new(
+        "stage",
+        category,
+        "went wrong",
+    )))
+}
+
+async fn settle(
+    source: &Arc<dyn WorkSource>,
+    claim: &Claim,
+    verdict: Option<StageVerdict>,
+    now: DateTime<Utc>,
+) -> Recording {
+    let fence = claim.assignment.fence.clone();
+    source.settle(Report { fence, verdict }, now).await.unwrap()
+}
+
+/// Volume and stage of each claim, as `I000 detect`.
+fn names(claims: &[Claim]) -> Vec<String> {
+    let mut names: Vec<String> = claims
+        .iter()
+        .map(|claim| {
+            format!(
+                "{} {}",
+                claim.assignment.volume.i_id(),
+                claim.assignment.fence.stage
+            )
+        })
+        .collect();
+    names.sort();
+    names
+}

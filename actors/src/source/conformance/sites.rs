@@ -1,0 +1,104 @@
+use std::num::NonZeroUsize;
+
+use parkhang_test_s3::Endpoint;
+
+use super::*;
+use crate::artifact::ShardLayout;
+use crate::source::shards::fresh_task;
+use crate::source::{JobManifest, ShardOptions, Shards, StateClaims, TaskRecord};
+use crate::state::StateStore;
+use crate::storage::s3::tests::store_at;
+use crate::storage::{ArtifactStore, StorageError};
+
+/// Sources that meet in a state store.
+pub(super) struct StateSite {
+    store: Arc<dyn StateStore>,
+}
+
+impl StateSite {
+    pub(super) fn new(store: Arc<dyn StateStore>) -> Self {
+        Self { store }
+    }
+}
+
+#[async_trait]
+impl Site for StateSite {
+    async fn create(&self, job: NewJob) {
+        self.store.create_job(&job, at(0)).await.unwrap();
+    }
+
+    fn process(&self, _: &str) -> Arc<dyn WorkSource> {
+        let lease = TimeDelta::seconds(LEASE);
+        Arc::new(StateClaims::new(self.store.clone(), lease, MAX_INTERRUPTIONS))
+    }
+
+    async fn tasks(&self) -> Vec<Task> {
+        let job = self.store.job(&key()).await.unwrap().unwrap();
+        self.store.tasks(job.id).await.unwrap()
+    }
+}
+
+/// Sources that meet in an artifact store, over shards of three volumes.
+pub(super) struct ArtifactSite {
+    store: Arc<dyn ArtifactStore>,
+    _endpoint: Option<Endpoint>,
+}
+
+impl ArtifactSite {
+    pub(super) fn new(store: Arc<dyn ArtifactStore>) -> Self {
+        Self {
+            store,
+            _endpoint: None,
+        }
+    }
+
+    pub(super) async fn in_a_bucket() -> Self {
+        let endpoint = Endpoint::start().await;
+        Self {
+            store: Arc::new(store_at(&endpoint).await),
+            _endpoint: Some(endpoint),
+        }
+    }
+}
+
+#[async_trait]
+impl Site for ArtifactSite {
+    async fn create(&self, job: NewJob) {
+        let size = NonZeroUsize::new(3).unwrap();
+        JobManifest::create(self.store.as_ref(), &job, size, at(0))
+            .await
+            .unwrap();
+    }
+
+    fn process(&self, name: &str) -> Arc<dyn WorkSource> {
+        let options = ShardOptions {
+            worker: name.to_owned(),
+            jobs: vec![key()],
+            lease: TimeDelta::seconds(LEASE),
+            max_interruptions: MAX_INTERRUPTIONS,
+        };
+        Arc::new(Shards::new(self.store.clone(), options))
+    }
+
+    /// Read object by object, without the code that is put to the test.
+    async fn tasks(&self) -> Vec<Task> {
+        let store = self.store.as_ref();
+        let layout = ShardLayout::new(&key());
+        let manifest = JobManifest::read(store, &key()).await.unwrap();
+        let mut tasks = Vec::new();
+        for shard in 0..manifest.shards {
+            for volume in manifest.volumes(store, shard).await.unwrap() {
+                let mut task = fresh_task(&manifest, volume.clone());
+                for step in 1.. {
+                    match store.get(&layout.record(shard, &volume, step)).await {
+                        Ok(bytes) => task = serde_json::from_slice::<TaskRecord>(&bytes).unwrap().task,
+                        Err(StorageError::NotFound { .. }) => break,
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+                tasks.push(task);
+            }
+        }
+        tasks
+    }
+}

@@ -1,0 +1,368 @@
+//! Keeps the pools of a node in work from a source. What the pools may still take follows from the leases in hand; nothing is
+//! counted up and down.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use chrono::Utc;
+use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
+use ractor_cluster::RactorMessage;
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+use super::{Claim, SourceError, WorkSource};
+use crate::domain::{Fence, WorkerId};
+use crate::orchestrator::{AssignReply, Executor, Recording, Report, Unrecorded};
+use crate::policy::claim::Offer;
+use crate::state::Standing;
+use crate::supervisor::{ControlPlane, PoolHandle, Pulse, Renewal};
+
+/// Share of the pause between two polls that chance adds or takes, so that nodes started together do not poll together.
+const POLL_JITTER: f64 = 0.25;
+
+/// Cheap handle on a node's dispatcher.
+#[derive(Debug, Clone)]
+pub struct Dispatcher {
+    actor: ActorRef<DispatcherMsg>,
+    source: Arc<dyn WorkSource>,
+    trouble: watch::Receiver<Option<String>>,
+}
+
+impl Dispatcher {
+    /// Asks the source at least every `poll` while a pool has room.
+    pub async fn start(source: Arc<dyn WorkSource>, poll: Duration) -> Result<Self, ractor::SpawnErr> {
+        let (sender, trouble) = watch::channel(None);
+        let (actor, _) = Actor::spawn(None, DispatcherActor, (source.clone(), poll, sender)).await?;
+        Ok(Self {
+            actor,
+            source,
+            trouble,
+        })
+    }
+
+    /// There may be work.
+    pub fn wake(&self) {
+        self.send(DispatcherMsg::Wake);
+    }
+
+    /// Why the source could not be asked for work the last time; `None` where it could.
+    pub fn trouble(&self) -> Option<String> {
+        self.trouble.borrow().clone()
+    }
+
+    /// Claims nothing more; returns when no claim is under way.
+    pub async fn drain(&self) {
+        let (sender, receiver) = ractor::concurrency::oneshot();
+        if self.actor.cast(DispatcherMsg::Drain(sender.into())).is_ok() {
+            // A dispatcher that stopped meanwhile claims nothing more either.
+            let _ = receiver.await;
+        }
+    }
+
+    /// Waits for its end, which before [`Dispatcher::stop`] is a failure.
+    pub async fn ended(&self) {
+        // Ended already is as good.
+        let _ = self.actor.get_cell().wait(None).await;
+    }
+
+    /// Lets go of the source. To be called when the pools have stopped.
+    pub async fn stop(self) {
+        // Already stopped is as good.
+        let _ = self.actor.stop_and_wait(None, None).await;
+        if let Err(error) = self.source.leave(Utc::now()).await {
+            warn!(%error, "what this node held is free only when its time runs out");
+        }
+    }
+
+    /// A cast fails only when the dispatcher has stopped; the leases then run out.
+    fn send(&self, message: DispatcherMsg) {
+        let _ = self.actor.cast(message);
+    }
+}
+
+#[async_trait]
+impl ControlPlane for Dispatcher {
+    fn register(&self, pool: PoolHandle) {
+        self.send(DispatcherMsg::Register(pool));
+    }
+
+    fn deregister(&self, worker: WorkerId) {
+        self.send(DispatcherMsg::Deregister(worker));
+    }
+
+    async fn report(&self, report: Report) -> Result<Recording, Unrecorded> {
+        let fence = report.fence.clone();
+        match self.source.settle(report, Utc::now()).await {
+            Ok(recording) => {
+                self.send(DispatcherMsg::Ended(vec![fence]));
+                Ok(recording)
+            }
+            Err(error) => {
+                warn!(task = %fence.task, stage = %fence.stage, %error, "cannot record a report now");
+                Err(Unrecorded)
+            }
+        }
+    }
+
+    async fn heartbeat(&self, worker: &WorkerId, pulses: Vec<Pulse>) -> Renewal {
+        let fences: Vec<Fence> = pulses.into_iter().map(|pulse| pulse.fence).collect();
+        let standings = match self.source.renew(&fences, Utc::now()).await {
+            Ok(standings) => standings,
+            Err(error) => {
+                warn!(%worker, %error, "cannot renew leases now");
+                return Renewal::default();
+            }
+        };
+        let mut renewal = Renewal::default();
+        for (fence, standing) in fences.into_iter().zip(standings) {
+            match standing {
+                Standing::Held => {}
+                Standing::Lost => renewal.lost.push(fence),
+                Standing::Unwanted => renewal.cancelled.push(fence),
+            }
+        }
+        if !renewal.lost.is_empty() {
+            self.send(DispatcherMsg::Ended(renewal.lost.clone()));
+        }
+        renewal
+    }
+}
+
+#[derive(RactorMessage)]
+enum DispatcherMsg {
+    Wake,
+    Poll,
+    Register(PoolHandle),
+    Deregister(WorkerId),
+    Claimed(Result<Vec<Claim>, SourceError>),
+    Answered(Fence, AssignReply),
+    /// These leases are over.
+    Ended(Vec<Fence>),
+    Drain(RpcReplyPort<()>),
+}
+
+struct Member {
+    pool: PoolHandle,
+    accepting: bool,
+}
+
+struct DispatcherState {
+    source: Arc<dyn WorkSource>,
+    poll: Duration,
+    trouble: watch::Sender<Option<String>>,
+    pools: HashMap<WorkerId, Member>,
+    /// From the claim until the end is recorded.
+    leases: HashMap<Fence, WorkerId>,
+    claiming: bool,
+    /// Something happened since the claim under way began.
+    woken: bool,
+    draining: Option<Vec<RpcReplyPort<()>>>,
+}
+
+struct DispatcherActor;
+
+impl Actor for DispatcherActor {
+    type Msg = DispatcherMsg;
+    type State = DispatcherState;
+    type Arguments = (Arc<dyn WorkSource>, Duration, watch::Sender<Option<String>>);
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<DispatcherMsg>,
+        (source, poll, trouble): Self::Arguments,
+    ) -> Result<DispatcherState, ActorProcessingErr> {
+        myself.cast(DispatcherMsg::Poll)?;
+        Ok(DispatcherState {
+            source,
+            poll,
+            trouble,
+            pools: HashMap::new(),
+            leases: HashMap::new(),
+            claiming: false,
+            woken: false,
+            draining: None,
+        })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<DispatcherMsg>,
+        message: DispatcherMsg,
+        state: &mut DispatcherState,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            DispatcherMsg::Wake => state.claim(&myself),
+            DispatcherMsg::Poll => {
+                state.claim(&myself);
+                let jitter = rand::random_range(1.0 - POLL_JITTER..=1.0 + POLL_JITTER);
+                myself.send_after(state.poll.mul_f64(jitter), || DispatcherMsg::Poll);
+            }
+            DispatcherMsg::Register(pool) => {
+                info!(worker = %pool.worker, stage = %pool.stage, slots = pool.slots, "pool takes work");
+                let worker = pool.worker.clone();
+                let member = Member {
+                    pool,
+                    accepting: true,
+                };
+                state.pools.insert(worker, member);
+                state.claim(&myself);
+            }
+            DispatcherMsg::Deregister(worker) => state.abandon(&worker, &myself),
+            DispatcherMsg::Claimed(claims) => state.claimed(claims, &myself),
+            DispatcherMsg::Answered(fence, reply) => state.answered(fence, &reply),
+            DispatcherMsg::Ended(fences) => {
+                for fence in fences {
+                    state.leases.remove(&fence);
+                }
+                state.claim(&myself);
+            }
+            DispatcherMsg::Drain(reply) => {
+                state.draining.get_or_insert_default().push(reply);
+                state.answer_drains();
+            }
+        }
+        Ok(())
+    }
+}
+
+impl DispatcherState {
+    fn offers(&self) -> Vec<Offer> {
+        let accepting = self.pools.values().filter(|member| member.accepting);
+        let mut offers: Vec<Offer> = accepting
+            .map(|Member { pool, .. }| {
+                let in_hand = self
+                    .leases
+                    .values()
+                    .filter(|worker| **worker == pool.worker)
+                    .count();
+                Offer {
+                    worker: pool.worker.clone(),
+                    stage: pool.stage.clone(),
+                    free: pool.slots.saturating_sub(in_hand),
+                }
+            })
+            .collect();
+        offers.sort_by(|a, b| a.worker.cmp(&b.worker));
+        offers
+    }
+
+    fn claim(&mut self, myself: &ActorRef<DispatcherMsg>) {
+        if self.claiming {
+            self.woken = true;
+            return;
+        }
+        let offers = self.offers();
+        if self.draining.is_some() || offers.iter().all(|offer| offer.free == 0) {
+            return;
+        }
+        self.claiming = true;
+        self.woken = false;
+        let (source, myself) = (self.source.clone(), myself.clone());
+        tokio::spawn(async move {
+            let claims = source.claim(&offers, Utc::now()).await;
+            // A dispatcher that stopped meanwhile leaves what was claimed to its deadline.
+            let _ = myself.cast(DispatcherMsg::Claimed(claims));
+        });
+    }
+
+    fn claimed(&mut self, claims: Result<Vec<Claim>, SourceError>, myself: &ActorRef<DispatcherMsg>) {
+        self.claiming = false;
+        self.answer_drains();
+        match claims {
+            Ok(claims) => {
+                self.trouble.send_replace(None);
+                let found = !claims.is_empty();
+                for claim in claims {
+                    self.assign(claim, myself);
+                }
+                // There may be more where this came from.
+                if found || self.woken {
+                    self.claim(myself);
+                }
+            }
+            Err(error) => {
+                warn!(%error, "cannot claim work now");
+                self.trouble.send_replace(Some(error.to_string()));
+            }
+        }
+    }
+
+    fn assign(&mut self, claim: Claim, myself: &ActorRef<DispatcherMsg>) {
+        let fence = claim.assignment.fence.clone();
+        let Some(member) = self.pools.get(&claim.worker) else {
+            self.give_back(fence);
+            return;
+        };
+        self.leases.insert(fence.clone(), claim.worker);
+        let (pool, myself) = (member.pool.clone(), myself.clone());
+        tokio::spawn(async move {
+            let reply = pool.assign(claim.assignment).await;
+            // A dispatcher that stopped meanwhile leaves the lease to its deadline, or to the pool's report.
+            let _ = myself.cast(DispatcherMsg::Answered(fence, reply));
+        });
+    }
+
+    fn answered(&mut self, fence: Fence, reply: &AssignReply) {
+        if *reply == AssignReply::Accepted {
+            return;
+        }
+        let Some(worker) = self.leases.remove(&fence) else {
+            return;
+        };
+        if *reply == AssignReply::Draining
+            && let Some(member) = self.pools.get_mut(&worker)
+        {
+            member.accepting = false;
+        }
+        // The next poll asks again: at once could run hot with a pool that disagrees about its room.
+        self.give_back(fence);
+    }
+
+    fn give_back(&self, fence: Fence) {
+        let source = self.source.clone();
+        tokio::spawn(async move {
+            let (task, stage) = (fence.task, fence.stage.clone());
+            if let Err(error) = source.give_back(fence, Utc::now()).await {
+                warn!(%task, %stage, %error, "a lease is left to its deadline");
+            }
+        });
+    }
+
+    /// The pool is dead: its leases are lost.
+    fn abandon(&mut self, worker: &WorkerId, myself: &ActorRef<DispatcherMsg>) {
+        self.pools.remove(worker);
+        let lost: Vec<Fence> = self
+            .leases
+            .extract_if(|_, holder| holder == worker)
+            .map(|(fence, _)| fence)
+            .collect();
+        if lost.is_empty() {
+            return;
+        }
+        warn!(%worker, leases = lost.len(), "pool left; ending its leases");
+        let (source, myself) = (self.source.clone(), myself.clone());
+        tokio::spawn(async move {
+            for fence in lost {
+                let (task, stage) = (fence.task, fence.stage.clone());
+                let report = Report { fence, verdict: None };
+                if let Err(error) = source.settle(report, Utc::now()).await {
+                    warn!(%task, %stage, %error, "a lost lease is left to its deadline");
+                }
+            }
+            // A dispatcher that stopped meanwhile claims nothing more.
+            let _ = myself.cast(DispatcherMsg::Wake);
+        });
+    }
+
+    fn answer_drains(&mut self) {
+        if self.claiming {
+            return;
+        }
+        for waiting in self.draining.iter_mut().flat_map(|waiting| waiting.drain(..)) {
+            // Whoever asked may have lost patience.
+            let _ = waiting.send(());
+        }
+    }
+}

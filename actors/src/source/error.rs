@@ -1,0 +1,11 @@
+use super::ShardError;
+use crate::state::StateError;
+
+/// Why a source of work could not do as it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    #[error(transparent)]
+    State(#[from] StateError),
+    #[error(transparent)]
+    Shards(#[from] ShardError),
+}

@@ -1,0 +1,72 @@
+//! How work arrives at a node that takes it itself. A [`WorkSource`] leases (task, stage) and records what became of it; a
+//! [`Dispatcher`] asks it for as much as the node's pools have room for, and is the pools'
+//! [`ControlPlane`](crate::supervisor::ControlPlane), as the orchestrator is where work is pushed. Every state change goes
+//! through the one transition table, fenced by the lease, whichever source it is.
+//!
+//! A source knows neither pools nor stages beyond their names.
+
+#[cfg(test)]
+mod conformance;
+mod dispatcher;
+mod error;
+mod shards;
+mod state_claims;
+
+use std::fmt;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+
+use crate::domain::{Fence, WorkerId};
+use crate::orchestrator::{Recording, Report};
+use crate::policy::claim::Offer;
+use crate::stage::{Assignment, StageVerdict};
+use crate::state::Standing;
+
+pub use dispatcher::Dispatcher;
+pub use error::SourceError;
+pub use shards::{
+    JobManifest, ShardDone, ShardError, ShardLease, ShardOptions, ShardState, ShardSurvey, Shards,
+    TaskRecord, VolumeDone, VolumeFailed,
+};
+pub use state_claims::StateClaims;
+
+/// A stage of a task, leased to the worker that offered to run it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Claim {
+    pub worker: WorkerId,
+    pub assignment: Assignment,
+}
+
+/// Where leases come from. The source remembers beside a lease's fence whatever it needs to renew or end it, such as the
+/// receipt of a message; a process that forgets it loses its leases by their deadlines.
+///
+/// A lease that is claimed or renewed lasts for at least three quarters of the source's lease time from then on.
+///
+/// A call that fails has changed nothing, or what may be repeated. Of any callers in any processes, no two hold leases of one
+/// stage of one task at a time, and no two leases ever share a fence.
+#[async_trait]
+pub trait WorkSource: Send + Sync + fmt::Debug {
+    /// Leases work for which the offers have room, and takes over what others have lost. The offers are those of all workers of
+    /// this process, the busy ones too: a source may keep hold of more than it hands out, and must know whether that still is
+    /// of use. An empty answer means that there is nothing now; a source may wait some seconds before it gives it.
+    async fn claim(&self, offers: &[Offer], now: DateTime<Utc>) -> Result<Vec<Claim>, SourceError>;
+
+    /// Renews leases, answering in the order of the fences.
+    async fn renew(&self, fences: &[Fence], now: DateTime<Utc>) -> Result<Vec<Standing>, SourceError>;
+
+    /// Writes down how a lease ended. Returns once that is durable, or known to come too late.
+    async fn settle(&self, report: Report, now: DateTime<Utc>) -> Result<Recording, SourceError>;
+
+    /// Ends a lease that was not made use of; nothing is charged to the task.
+    async fn give_back(&self, fence: Fence, now: DateTime<Utc>) -> Result<Recording, SourceError> {
+        let verdict = Some(StageVerdict::Interrupted);
+        self.settle(Report { fence, verdict }, now).await
+    }
+
+    /// Lets go of what this process holds beside its leases. Nothing is claimed afterwards.
+    async fn leave(&self, now: DateTime<Utc>) -> Result<(), SourceError> {
+        let _ = now;
+        Ok(())
+    }
+}

@@ -1,0 +1,112 @@
+//! What is left for people and other tools to read when a volume or a shard is finished. Nothing is decided by the markers of
+//! volumes, which only some layouts have; that of a shard spares others a look into it.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use super::ShardError;
+use super::manifest::json;
+use super::record::TaskRecord;
+use crate::artifact::{ArtifactLayout, Digest};
+use crate::domain::{
+    Job, JobKey, Position, StageError, StageName, Task, TaskStatus, VolumeId, VolumeResults,
+};
+use crate::storage::ArtifactKey;
+
+/// `_done.json` of a volume: all its stages are done.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct VolumeDone {
+    pub job: JobKey,
+    pub volume_id: VolumeId,
+    pub results: Option<VolumeResults>,
+    /// Milliseconds that each stage took.
+    pub took_ms: BTreeMap<StageName, f32>,
+    /// Failed tries on the way.
+    pub attempts: i32,
+    pub done_at: DateTime<Utc>,
+    /// Version of the program that wrote this.
+    pub build: String,
+    /// Of the names of the job's volumes.
+    pub volumes_sha256: Digest,
+}
+
+/// `_error.json` of a volume: it has failed and will not be tried again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct VolumeFailed {
+    pub job: JobKey,
+    pub volume_id: VolumeId,
+    pub error: Option<StageError>,
+    pub attempts: i32,
+    pub interruptions: i32,
+    pub failed_at: DateTime<Utc>,
+}
+
+/// The marker of a volume that `record` has finished; `None` in layouts without markers.
+pub(super) fn volume_marker(
+    job: &Job,
+    volumes_sha256: Digest,
+    record: &TaskRecord,
+) -> Result<Option<(ArtifactKey, Bytes)>, ShardError> {
+    let task = &record.task;
+    let layout = ArtifactLayout::new(job.config.layout, &job.key).volume(&task.volume);
+    let Some(markers) = layout.markers() else {
+        return Ok(None);
+    };
+    Ok(Some(match task.position {
+        Position::Done => {
+            let done = VolumeDone {
+                job: job.key.clone(),
+                volume_id: task.volume.clone(),
+                results: record.results.clone(),
+                took_ms: record.took_ms.clone(),
+                attempts: task.attempts,
+                done_at: record.at,
+                build: env!("CARGO_PKG_VERSION").to_owned(),
+                volumes_sha256,
+            };
+            (markers.done, json(&done)?)
+        }
+        Position::Pending | Position::At(_) => {
+            let failed = VolumeFailed {
+                job: job.key.clone(),
+                volume_id: task.volume.clone(),
+                error: task.last_error.clone(),
+                attempts: task.attempts,
+                interruptions: task.interruptions,
+                failed_at: record.at,
+            };
+            (markers.error, json(&failed)?)
+        }
+    }))
+}
+
+/// A finished shard: `shard_done/shard-00000.done.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ShardDone {
+    pub volumes: usize,
+    pub done: usize,
+    pub failed: BTreeMap<VolumeId, Option<StageError>>,
+    pub finished_at: DateTime<Utc>,
+    /// Who wrote this.
+    pub worker: String,
+}
+
+impl ShardDone {
+    pub(super) fn of(tasks: &[Task], worker: &str, now: DateTime<Utc>) -> Self {
+        let failed: BTreeMap<_, _> = tasks
+            .iter()
+            .filter(|task| task.status == TaskStatus::Failed)
+            .map(|task| (task.volume.clone(), task.last_error.clone()))
+            .collect();
+        Self {
+            volumes: tasks.len(),
+            done: tasks.len() - failed.len(),
+            failed,
+            finished_at: now,
+            worker: worker.to_owned(),
+        }
+    }
+}

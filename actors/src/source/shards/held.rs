@@ -1,0 +1,289 @@
+//! A shard that this process works in: the state of its volumes, read once, and the changes made to it since.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use chrono::{DateTime, TimeDelta, Utc};
+use futures::{StreamExt, TryStreamExt};
+use tokio::sync::Mutex as AsyncMutex;
+use tracing::debug;
+
+use super::done::{ShardDone, volume_marker};
+use super::lease::ShardLease;
+use super::manifest::{JobManifest, json};
+use super::record::{TaskRecord, VolumeLog};
+use super::{ShardError, ShardId, task_id};
+use crate::artifact::{Digest, ShardLayout};
+use crate::domain::{Fence, Job, StageName, Task, TaskId};
+use crate::policy::transition::{Event, is_finished, runnable_stage};
+use crate::state::{Change, Expected, Outcome, apply};
+use crate::storage::{ArtifactKey, ArtifactStore, PutOutcome, get_many};
+
+/// Objects read at once.
+const READS: usize = 16;
+
+#[derive(Debug)]
+pub(super) struct HeldShard {
+    pub id: ShardId,
+    pub job: Arc<Job>,
+    store: Arc<dyn ArtifactStore>,
+    layout: ShardLayout,
+    term: u32,
+    worker: String,
+    /// The deadline as last written; the lock is held while it is, so that it only moves forward.
+    until: AsyncMutex<DateTime<Utc>>,
+    logs: Mutex<Vec<VolumeLog>>,
+    volumes_sha256: Digest,
+    /// Finished volumes whose markers are written.
+    marked: Mutex<BTreeSet<TaskId>>,
+}
+
+impl HeldShard {
+    /// Takes the shard for a term; `None` if another was first.
+    pub(super) async fn take(
+        store: &Arc<dyn ArtifactStore>,
+        manifest: &JobManifest,
+        job: &Arc<Job>,
+        id: ShardId,
+        term: u32,
+        (worker, until): (&str, DateTime<Utc>),
+    ) -> Result<Option<Self>, ShardError> {
+        let layout = ShardLayout::new(&job.key);
+        let lease = ShardLease::Held {
+            worker: worker.to_owned(),
+            until,
+        };
+        let outcome = store
+            .put_if_absent(&layout.lease(id.shard, term), json(&lease)?)
+            .await?;
+        if outcome == PutOutcome::Exists {
+            return Ok(None);
+        }
+        let logs = read_logs(store.as_ref(), manifest, job, id).await?;
+        Ok(Some(Self {
+            id,
+            job: Arc::clone(job),
+            store: Arc::clone(store),
+            layout,
+            term,
+            worker: worker.to_owned(),
+            until: AsyncMutex::new(until),
+            logs: Mutex::new(logs),
+            volumes_sha256: manifest.volumes_sha256,
+            marked: Mutex::default(),
+        }))
+    }
+
+    fn logs(&self) -> MutexGuard<'_, Vec<VolumeLog>> {
+        self.logs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn tasks(&self) -> Vec<Task> {
+        self.logs().iter().map(|log| log.task.clone()).collect()
+    }
+
+    pub(super) fn log(&self, task: TaskId) -> Option<VolumeLog> {
+        self.logs().iter().find(|log| log.task.id == task).cloned()
+    }
+
+    /// Moves the deadline of the shard, if a quarter of its time is over, and says what it is now; `None` when the shard
+    /// belongs to another.
+    pub(super) async fn renew(
+        &self,
+        now: DateTime<Utc>,
+        length: TimeDelta,
+    ) -> Result<Option<DateTime<Utc>>, ShardError> {
+        let mut until = self.until.lock().await;
+        if *until - now >= length * 3 / 4 {
+            return Ok(Some(*until));
+        }
+        let lease = ShardLease::Held {
+            worker: self.worker.clone(),
+            until: now + length,
+        };
+        self.store
+            .put(&self.layout.lease(self.id.shard, self.term), json(&lease)?)
+            .await?;
+        *until = now + length;
+        let next = self.layout.lease(self.id.shard, self.term + 1);
+        let superseded = self.store.head(&next).await?.is_some();
+        Ok((!superseded).then_some(*until))
+    }
+
+    /// Gives a task's lease the deadline of the shard, which is what others look at; `false` when the lease is over.
+    pub(super) fn extend(&self, fence: &Fence, until: DateTime<Utc>) -> bool {
+        let mut logs = self.logs();
+        let held = logs
+            .iter_mut()
+            .find(|log| log.task.fence().as_ref() == Some(fence));
+        match held.and_then(|log| log.task.lease.as_mut()) {
+            Some(lease) => {
+                lease.until = lease.until.max(until);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Makes a change where the state is as expected, or says what it is instead.
+    pub(super) async fn commit(&self, change: &Change, now: DateTime<Utc>) -> Result<Outcome, ShardError> {
+        loop {
+            let Some(log) = self.log(change.expected.task()) else {
+                return Ok(Outcome::Fenced(None));
+            };
+            let (outcome, _) = apply(&log.task, &self.job, change, now);
+            let Outcome::Applied(after) = &outcome else {
+                return Ok(outcome);
+            };
+            let record = log.record(change, after, now);
+            let bytes = json(&record)?;
+            let key = self.layout.record(self.id.shard, &after.volume, log.step + 1);
+            let created = match self.store.put_if_absent(&key, bytes.clone()).await? {
+                PutOutcome::Created => true,
+                // What this process wrote before it lost the answer.
+                PutOutcome::Exists => self.store.get(&key).await? == bytes,
+            };
+            if created {
+                self.advance(log.ending(log.step + 1, record.clone()));
+                if is_finished(after, self.job.config.retry_scope)
+                    && let Err(error) = self.mark(after.id, &record).await
+                {
+                    debug!(volume = %after.volume, %error, "the marker is left to the end of the shard");
+                }
+                return Ok(outcome);
+            }
+            let latest = self.reread(&log).await?;
+            self.advance(latest);
+        }
+    }
+
+    async fn mark(&self, task: TaskId, record: &TaskRecord) -> Result<(), ShardError> {
+        if let Some((key, marker)) = volume_marker(&self.job, self.volumes_sha256, record)? {
+            self.store.put(&key, marker).await?;
+        }
+        self.marked().insert(task);
+        Ok(())
+    }
+
+    fn marked(&self) -> MutexGuard<'_, BTreeSet<TaskId>> {
+        self.marked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes the markers that are missing, or that this process does not know of, and that of the shard.
+    pub(super) async fn finish(&self, now: DateTime<Utc>) -> Result<ShardDone, ShardError> {
+        let tasks = self.tasks();
+        for task in &tasks {
+            let marked = self.marked().contains(&task.id);
+            if let Some(log) = self.log(task.id).filter(|log| !marked && log.step > 0) {
+                let key = self.layout.record(self.id.shard, &task.volume, log.step);
+                let record = read_record(&key, &self.store.get(&key).await?)?;
+                self.mark(task.id, &record).await?;
+            }
+        }
+        let done = ShardDone::of(&tasks, &self.worker, now);
+        self.store
+            .put_if_absent(&self.layout.done(self.id.shard), json(&done)?)
+            .await?;
+        Ok(done)
+    }
+
+    fn advance(&self, to: VolumeLog) {
+        let mut logs = self.logs();
+        let log = logs.iter_mut().find(|log| log.task.id == to.task.id);
+        if let Some(log) = log.filter(|log| log.step < to.step) {
+            *log = to;
+        }
+    }
+
+    /// The log as another has continued it.
+    async fn reread(&self, log: &VolumeLog) -> Result<VolumeLog, ShardError> {
+        let mut step = log.step + 1;
+        let key = |step| self.layout.record(self.id.shard, &log.task.volume, step);
+        while self.store.head(&key(step + 1)).await?.is_some() {
+            step += 1;
+        }
+        let bytes = self.store.get(&key(step)).await?;
+        Ok(log.ending(step, read_record(&key(step), &bytes)?))
+    }
+
+    /// Whether a stage runs here under a lease that this process may still be working on.
+    pub(super) fn is_busy(&self) -> bool {
+        self.logs().iter().any(|log| log.task.lease.is_some())
+    }
+
+    /// Whether nothing will be tried any more.
+    pub(super) fn is_finished(&self) -> bool {
+        let scope = self.job.config.retry_scope;
+        self.logs().iter().all(|log| is_finished(&log.task, scope))
+    }
+
+    /// Lets go of the shard, saying what is left to do in it.
+    pub(super) async fn release(&self, now: DateTime<Utc>) -> Result<(), ShardError> {
+        let mut waiting: BTreeMap<StageName, DateTime<Utc>> = BTreeMap::new();
+        for task in self.tasks() {
+            if let Some(stage) = runnable_stage(&task, &self.job.pipeline, self.job.config.retry_scope) {
+                let due = task.not_before.unwrap_or(now).max(now);
+                let earliest = waiting.entry(stage.clone()).or_insert(due);
+                *earliest = due.min(*earliest);
+            }
+        }
+        let free = ShardLease::Free {
+            worker: self.worker.clone(),
+            waiting,
+        };
+        // Where the next term has begun, the shard was lost before.
+        self.store
+            .put_if_absent(&self.layout.lease(self.id.shard, self.term + 1), json(&free)?)
+            .await?;
+        Ok(())
+    }
+
+    /// What a change to `task` expects to find.
+    pub(super) fn change(task: &Task, event: Event) -> Change {
+        Change::new(Expected::of(task), event)
+    }
+}
+
+/// Every volume of a shard as its latest record says.
+pub(super) async fn read_logs(
+    store: &dyn ArtifactStore,
+    manifest: &JobManifest,
+    job: &Job,
+    id: ShardId,
+) -> Result<Vec<VolumeLog>, ShardError> {
+    let layout = ShardLayout::new(&job.key);
+    let volumes = manifest.volumes(store, id.shard).await?;
+    let mut steps = BTreeMap::new();
+    for (key, _) in store.list(&layout.records_folder(id.shard)).await? {
+        if let Some((volume, step)) = layout.step_of_record(id.shard, &key) {
+            let latest = steps.entry(volume).or_insert(step);
+            *latest = step.max(*latest);
+        }
+    }
+    let mut logs: Vec<VolumeLog> = (0u32..)
+        .zip(volumes)
+        .map(|(line, volume)| VolumeLog::new(task_id(id, line), job.id, volume, manifest.params.max_attempts))
+        .collect();
+    let begun: Vec<(usize, u32)> = logs
+        .iter()
+        .enumerate()
+        .filter_map(|(line, log)| Some((line, *steps.get(&log.task.volume)?)))
+        .collect();
+    let keys: Vec<_> = begun
+        .iter()
+        .map(|(line, step)| layout.record(id.shard, &logs[*line].task.volume, *step))
+        .collect();
+    let read: Vec<Bytes> = get_many(store, keys.clone(), READS)
+        .map(|(_, bytes)| bytes)
+        .try_collect()
+        .await?;
+    for (((line, step), key), bytes) in begun.into_iter().zip(&keys).zip(read) {
+        logs[line] = logs[line].ending(step, read_record(key, &bytes)?);
+    }
+    Ok(logs)
+}
+
+pub(super) fn read_record(key: &ArtifactKey, bytes: &Bytes) -> Result<TaskRecord, ShardError> {
+    serde_json::from_slice(bytes).map_err(|error| ShardError::damaged(key, error))
+}

@@ -1,0 +1,92 @@
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::domain::{JobId, Position, StageName, Task, TaskId, VolumeId, VolumeResults};
+use crate::policy::transition::Event;
+use crate::state::Change;
+
+/// What happened to a volume, and the state that it led to: one object of the store, which never changes. The objects of a
+/// volume are numbered, and each is made only if it is absent, so that of two writers who know the same state one is fenced
+/// off.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TaskRecord {
+    pub event: Event,
+    pub at: DateTime<Utc>,
+    /// The state after the event.
+    pub task: Task,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub results: Option<VolumeResults>,
+    /// Milliseconds that each stage took when it last succeeded.
+    pub took_ms: BTreeMap<StageName, f32>,
+}
+
+/// Where a volume stands.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct VolumeLog {
+    /// Changes so far.
+    pub step: u32,
+    pub task: Task,
+    pub took_ms: BTreeMap<StageName, f32>,
+}
+
+impl VolumeLog {
+    /// Before any change.
+    pub(super) fn new(id: TaskId, job: JobId, volume: VolumeId, max_attempts: i32) -> Self {
+        Self {
+            step: 0,
+            task: Task::fresh(id, job, volume, max_attempts),
+            took_ms: BTreeMap::new(),
+        }
+    }
+
+    /// The log that ends with `record`. Ids are those that this process gave.
+    pub(super) fn ending(&self, step: u32, record: TaskRecord) -> Self {
+        Self {
+            step,
+            task: Task {
+                id: self.task.id,
+                job_id: self.task.job_id,
+                ..record.task
+            },
+            took_ms: record.took_ms,
+        }
+    }
+
+    /// The record of a change that leads to `after`.
+    pub(super) fn record(&self, change: &Change, after: &Task, now: DateTime<Utc>) -> TaskRecord {
+        let mut took_ms = self.took_ms.clone();
+        if let (Event::Succeeded, Position::At(stage)) = (&change.event, &self.task.position) {
+            took_ms.insert(stage.clone(), self.current_ms(now));
+        }
+        TaskRecord {
+            event: change.event.clone(),
+            at: now,
+            task: after.clone(),
+            metrics: change.metrics.clone(),
+            fingerprint: change.fingerprint.clone(),
+            results: change.results.clone(),
+            took_ms,
+        }
+    }
+
+    /// Time that all stages took, the one that runs up to `now`.
+    pub(super) fn processing_ms(&self, now: DateTime<Utc>) -> f32 {
+        let others = self
+            .took_ms
+            .iter()
+            .filter(|(stage, _)| stage.as_str() != self.task.position.as_str());
+        others.map(|(_, took)| took).sum::<f32>() + self.current_ms(now)
+    }
+
+    fn current_ms(&self, now: DateTime<Utc>) -> f32 {
+        let started = self.task.started_at.unwrap_or(now);
+        (now - started).num_microseconds().unwrap_or(i64::MAX) as f32 / 1000.0
+    }
+}

@@ -1,0 +1,121 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::{StreamExt, TryStreamExt, stream};
+
+use super::done::ShardDone;
+use super::held::read_logs;
+use super::manifest::JobManifest;
+use super::{ShardError, ShardId};
+use crate::artifact::ShardLayout;
+use crate::domain::{JobId, JobKey, StageError, Task, TaskStatus, VolumeId};
+use crate::storage::ArtifactStore;
+
+/// Shards read at once.
+const READS: usize = 8;
+
+/// How far a job is, by what lies in the store. Of a finished shard its marker is read, of others each volume's latest record.
+#[derive(Debug)]
+pub struct ShardSurvey {
+    pub manifest: JobManifest,
+    /// In their order.
+    pub shards: Vec<ShardState>,
+}
+
+#[derive(Debug)]
+pub enum ShardState {
+    Finished(ShardDone),
+    /// Its volumes as they are.
+    Open(Vec<Task>),
+}
+
+impl ShardSurvey {
+    pub async fn of(store: &dyn ArtifactStore, job: &JobKey) -> Result<Self, ShardError> {
+        let manifest = JobManifest::read(store, job).await?;
+        let layout = ShardLayout::new(job);
+        let done = store.list(&layout.done_folder()).await?;
+        let done: BTreeSet<u32> = done
+            .iter()
+            .filter_map(|(key, _)| layout.shard_of_done(key))
+            .collect();
+        let described = manifest.to_job(JobId(1));
+        let read = |shard: u32| {
+            let (layout, manifest, described) = (&layout, &manifest, &described);
+            let is_done = done.contains(&shard);
+            async move {
+                if is_done {
+                    let key = layout.done(shard);
+                    let bytes = store.get(&key).await?;
+                    let done =
+                        serde_json::from_slice(&bytes).map_err(|error| ShardError::damaged(&key, error))?;
+                    return Ok(ShardState::Finished(done));
+                }
+                let logs = read_logs(store, manifest, described, ShardId { job: 0, shard }).await?;
+                Ok::<_, ShardError>(ShardState::Open(logs.into_iter().map(|log| log.task).collect()))
+            }
+        };
+        let shards = stream::iter((0..manifest.shards).map(read))
+            .buffered(READS)
+            .try_collect()
+            .await?;
+        Ok(Self { manifest, shards })
+    }
+
+    pub fn is_finished(&self) -> bool {
+        self.shards
+            .iter()
+            .all(|shard| matches!(shard, ShardState::Finished(_)))
+    }
+
+    /// Volumes that went through all their stages.
+    pub fn done(&self) -> usize {
+        self.by_state().get("done").copied().unwrap_or(0)
+    }
+
+    /// Volumes in each state: `done`, `failed`, or stage and status, such as `ocr running`.
+    pub fn by_state(&self) -> BTreeMap<String, usize> {
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        let mut add = |state: String, volumes: usize| {
+            if volumes > 0 {
+                *counts.entry(state).or_default() += volumes;
+            }
+        };
+        for shard in &self.shards {
+            match shard {
+                ShardState::Finished(done) => {
+                    add("done".to_owned(), done.done);
+                    add("failed".to_owned(), done.failed.len());
+                }
+                ShardState::Open(tasks) => {
+                    for task in tasks {
+                        let (position, status) = (task.position.as_str(), task.status.as_str());
+                        add(
+                            if position == status {
+                                status.to_owned()
+                            } else {
+                                format!("{position} {status}")
+                            },
+                            1,
+                        );
+                    }
+                }
+            }
+        }
+        counts
+    }
+
+    /// Volumes whose last try failed, with the reason.
+    pub fn failed(&self) -> impl Iterator<Item = (&VolumeId, &Option<StageError>)> {
+        self.shards.iter().flat_map(|shard| {
+            let (done, open) = match shard {
+                ShardState::Finished(done) => (Some(done), None),
+                ShardState::Open(tasks) => (None, Some(tasks)),
+            };
+            let failed = open
+                .into_iter()
+                .flatten()
+                .filter(|task| task.status == TaskStatus::Failed);
+            let failed = failed.map(|task| (&task.volume, &task.last_error));
+            done.into_iter().flat_map(|done| &done.failed).chain(failed)
+        })
+    }
+}

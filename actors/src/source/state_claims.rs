@@ -1,0 +1,93 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use chrono::{DateTime, TimeDelta, Utc};
+use tracing::{debug, info, warn};
+
+use super::{Claim, SourceError, WorkSource};
+use crate::domain::Fence;
+use crate::orchestrator::{Recording, Report, assignment_of, change_for};
+use crate::policy::claim::Offer;
+use crate::policy::transition::is_finished;
+use crate::state::{ClaimRequest, Heartbeat, Outcome, Standing, StateStore};
+
+/// Work straight from the state store: workers lease tasks for themselves, no orchestrator need be there. One that is there
+/// does the same to the same rows, and each is fenced off where the other was first.
+#[derive(Debug)]
+pub struct StateClaims {
+    store: Arc<dyn StateStore>,
+    lease: TimeDelta,
+    max_interruptions: i32,
+}
+
+impl StateClaims {
+    /// Leases run for `lease` unless they are renewed; a volume that loses `max_interruptions` in a row is set aside.
+    pub fn new(store: Arc<dyn StateStore>, lease: TimeDelta, max_interruptions: i32) -> Self {
+        Self {
+            store,
+            lease,
+            max_interruptions,
+        }
+    }
+}
+
+#[async_trait]
+impl WorkSource for StateClaims {
+    async fn claim(&self, offers: &[Offer], now: DateTime<Utc>) -> Result<Vec<Claim>, SourceError> {
+        let request = ClaimRequest {
+            offers: offers.to_vec(),
+            until: now + self.lease,
+            max_interruptions: self.max_interruptions,
+        };
+        let claimed = self.store.claim(&request, now).await?;
+        if claimed.is_empty() {
+            // Whoever recorded a job's last task may have died before it settled the job.
+            self.store.settle_jobs(now).await?;
+        }
+        let claims = claimed.into_iter().filter_map(|(task, job)| {
+            let worker = task.lease.as_ref()?.worker.clone();
+            let assignment = assignment_of(task, &job)?;
+            Some(Claim { worker, assignment })
+        });
+        Ok(claims.collect())
+    }
+
+    async fn renew(&self, fences: &[Fence], now: DateTime<Utc>) -> Result<Vec<Standing>, SourceError> {
+        let until = now + self.lease;
+        let beats: Vec<Heartbeat> = fences
+            .iter()
+            .map(|fence| Heartbeat {
+                fence: fence.clone(),
+                until,
+            })
+            .collect();
+        Ok(self.store.renew_leases(&beats).await?)
+    }
+
+    async fn settle(&self, report: Report, now: DateTime<Utc>) -> Result<Recording, SourceError> {
+        let fence = report.fence.clone();
+        let jitter = rand::random_range(-1.0..=1.0);
+        let change = change_for(&*self.store, report, self.max_interruptions, jitter, now).await?;
+        let outcome = self.store.commit(&[change], now).await?.pop();
+        let task = match outcome {
+            Some(Outcome::Applied(task)) => task,
+            Some(Outcome::Illegal(reason)) => {
+                warn!(task = %fence.task, reason, "a report asked for an illegal transition");
+                return Ok(Recording::Fenced);
+            }
+            Some(Outcome::Fenced(_)) | None => {
+                info!(task = %fence.task, stage = %fence.stage, "a stale report changed nothing");
+                return Ok(Recording::Fenced);
+            }
+        };
+        let job = self.store.job_by_id(task.job_id).await?;
+        if job.is_some_and(|job| is_finished(&task, job.config.retry_scope)) {
+            for job in self.store.settle_jobs(now).await? {
+                info!(job = %job.key, status = job.status.as_str(), "job settled");
+            }
+        } else if let Err(error) = self.store.announce_work().await {
+            debug!(%error, "nobody hears that a task became runnable; they will find it");
+        }
+        Ok(Recording::Recorded)
+    }
+}

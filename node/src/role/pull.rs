@@ -1,0 +1,104 @@
+//! The roles cpu and gpu on a node that takes its work itself. It dials nobody: other nodes are met in the database, or in the
+//! storage, alone.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Result, bail};
+use chrono::TimeDelta;
+use parkhang_actors::source::{Dispatcher, ShardOptions, Shards, StateClaims, WorkSource};
+use parkhang_actors::state::PostgresStore;
+use parkhang_actors::supervisor::{NodeConfig, NodeSupervisor};
+use parkhang_actors::telemetry::ProgressBoard;
+use tracing::warn;
+
+use super::probes::PullProbe;
+use super::services::{self, Database};
+use super::standing::Standing;
+use super::stop::StopOrders;
+use super::worker::{health, slots, wind_down};
+use crate::config::{Loaded, SourceKind};
+use crate::storage;
+
+pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
+    let mut stop = StopOrders::listen()?;
+    let node = standing.node.clone();
+    let registry = Arc::new(services::stages(loaded).await?);
+    let database = match loaded.config.source.kind {
+        SourceKind::Shards => None,
+        SourceKind::Direct | SourceKind::Postgres => Some(services::database(loaded).await?),
+    };
+    let source = open(loaded, node.as_str(), database.as_ref()).await?;
+    let dispatcher = Dispatcher::start(source, loaded.config.source.poll).await?;
+    let supervisor = NodeSupervisor::start(NodeConfig {
+        name: node.to_string(),
+        slots: slots(loaded),
+        registry,
+        progress: Arc::new(ProgressBoard::default()),
+        control_plane: Arc::new(dispatcher.clone()),
+        heartbeat: loaded.config.cluster.heartbeat,
+        health: health(loaded),
+    })
+    .await?;
+    let roles = super::roles(loaded);
+    standing.window.probe(Arc::new(PullProbe {
+        roles: roles.clone(),
+        dispatcher: dispatcher.clone(),
+    }));
+    standing.ready(&roles)?;
+
+    tokio::select! {
+        () = stop.next() => {}
+        () = dispatcher.ended() => bail!("the node does not ask for work any more"),
+        () = supervisor.ended() => bail!("the stages keep failing; the node gives up"),
+        () = wake_on_changes(database.as_ref(), &dispatcher, loaded) => {}
+    }
+    standing.stopping();
+    dispatcher.drain().await;
+    wind_down(loaded, supervisor, &mut stop).await;
+    dispatcher.stop().await;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn open(loaded: &Loaded, node: &str, database: Option<&Database>) -> Result<Arc<dyn WorkSource>> {
+    let lease = TimeDelta::from_std(loaded.config.cluster.lease)?;
+    let max_interruptions = i32::try_from(loaded.config.orchestrator.max_interruptions)?;
+    Ok(match database {
+        Some(database) => Arc::new(StateClaims::new(
+            Arc::new(database.store.clone()),
+            lease,
+            max_interruptions,
+        )),
+        None => {
+            let options = ShardOptions {
+                worker: node.to_owned(),
+                jobs: loaded.config.source.jobs.clone(),
+                lease,
+                max_interruptions,
+            };
+            Arc::new(Shards::new(storage::artifacts(loaded).await?, options))
+        }
+    })
+}
+
+/// For ever. Where nothing can be heard, the dispatcher's polls find what there is.
+async fn wake_on_changes(database: Option<&Database>, dispatcher: &Dispatcher, loaded: &Loaded) {
+    let Some(database) = database else {
+        return std::future::pending().await;
+    };
+    loop {
+        hear(&database.store, dispatcher).await;
+        tokio::time::sleep(loaded.config.source.poll).await;
+    }
+}
+
+async fn hear(store: &PostgresStore, dispatcher: &Dispatcher) {
+    match store.work_changes().await {
+        Ok(mut changes) => {
+            while changes.next().await.is_ok() {
+                dispatcher.wake();
+            }
+        }
+        Err(error) => warn!(%error, "cannot hear of new work"),
+    }
+}

@@ -1,0 +1,67 @@
+//! Nodes that take their work themselves: processes that meet in the database alone, or in the storage alone.
+
+use crate::nodes::{JOB, Node, Site, assert_finished, runs_at, undisturbed, wait_until};
+use crate::support::{assert_same_files, files, finish};
+
+#[test]
+fn a_job_survives_the_death_of_a_node_without_an_orchestrator() {
+    let site = Site::with_volumes(2, 4);
+    let start = |role| {
+        Node::start_with(&site, role, &[], |command| {
+            command.args(["--source", "postgres", "--set", "source.poll=500ms"]);
+        })
+    };
+    let doomed = start("cpu,gpu");
+    let created = finish(site.command(["job", "create", JOB])).exits(0);
+    assert_eq!(created.stdout, "press: 2 volumes\n");
+    wait_until("a stage runs on the node that will die", || {
+        runs_at(&site.status(), doomed.name())
+    });
+    doomed.kill();
+    // Nodes of a single kind of hardware do together what the other did alone.
+    let survivors = ["gpu", "cpu"].map(start);
+    wait_until("a stage runs on a node that is left", || {
+        let status = site.status();
+        survivors.iter().any(|node| runs_at(&status, node.name()))
+    });
+    assert_finished(&site, &undisturbed(&site));
+}
+
+#[test]
+fn a_job_survives_the_death_of_a_node_without_a_database() {
+    let site = Site::with_volumes(2, 4);
+    let created = finish(site.command(["shards", "create", JOB, "--size", "1"])).exits(0);
+    assert_eq!(created.stdout, "press: 2 volumes in 2 shards\n");
+    finish(site.command(["shards", "create", JOB])).exits(1);
+
+    let start = || {
+        Node::start_with(&site, "cpu,gpu", &[], |command| {
+            command.args(["--source", "shards", "--job", JOB, "--set", "source.poll=500ms"]);
+        })
+    };
+    let doomed = start();
+    let manifests = site.path("artifacts/manifests/jobs").join(JOB);
+    let worked = |node: &str| {
+        let records = manifests.join("tasks");
+        let is_of = |text: &Vec<u8>| String::from_utf8_lossy(text).contains(node);
+        records.is_dir() && files(&records).values().any(is_of)
+    };
+    wait_until("a stage runs on the node that will die", || worked(doomed.name()));
+    doomed.kill();
+    let survivor = start();
+    wait_until("a stage runs on the node that is left", || {
+        worked(survivor.name())
+    });
+    wait_until("the job is finished", || {
+        manifests.join("shard_done/shard-00001.done.json").exists()
+            && manifests.join("shard_done/shard-00000.done.json").exists()
+    });
+
+    let status = finish(site.command(["shards", "status", JOB, "--json"]))
+        .exits(0)
+        .json();
+    assert_eq!(status["finished"], true, "{status:#}");
+    assert_eq!(status["volumes"]["done"], 2, "{status:#}");
+    assert_same_files(&site.path("artifacts/jobs"), &undisturbed(&site).join("jobs"));
+    assert!(!site.path("state/pg").exists(), "no database was started");
+}

@@ -1,0 +1,299 @@
+//! Nodes that take their work themselves, from a state store or from shards, over stages that do as they are told.
+
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use chrono::{TimeDelta, Utc};
+use parkhang_actors::artifact::ArtifactLayout;
+use parkhang_actors::domain::{
+    ErrorCategory, Hardware, Job, JobKey, JobStatus, LayoutName, NewJob, Task, TaskStatus,
+};
+use parkhang_actors::source::{
+    Dispatcher, JobManifest, ShardOptions, ShardSurvey, Shards, StateClaims, VolumeDone, VolumeFailed,
+    WorkSource,
+};
+use parkhang_actors::stage::{StageLogic, StageRegistry};
+use parkhang_actors::state::{MemoryStore, StateStore};
+use parkhang_actors::storage::{ArtifactStore, MemoryStore as MemoryArtifacts};
+use parkhang_actors::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
+use parkhang_actors::telemetry::ProgressBoard;
+use tokio::sync::Notify;
+
+use crate::cluster::{Deed, told, two_volumes};
+
+/// Short, as these tests have nobody to wake their nodes.
+const POLL: Duration = Duration::from_millis(20);
+
+struct Node {
+    dispatcher: Dispatcher,
+    supervisor: NodeSupervisor,
+}
+
+impl Node {
+    async fn start(source: Arc<dyn WorkSource>, name: &str, stages: Vec<Arc<dyn StageLogic>>) -> Self {
+        let dispatcher = Dispatcher::start(source, POLL).await.unwrap();
+        let supervisor = NodeSupervisor::start(NodeConfig {
+            name: name.to_owned(),
+            slots: HashMap::from([(Hardware::Cpu, 1)]),
+            registry: Arc::new(StageRegistry::of(stages)),
+            progress: Arc::new(ProgressBoard::default()),
+            control_plane: Arc::new(dispatcher.clone()),
+            heartbeat: Duration::from_secs(5),
+            health: HealthPolicy::default(),
+        });
+        Self {
+            dispatcher,
+            supervisor: supervisor.await.unwrap(),
+        }
+    }
+
+    async fn leave(self) {
+        self.dispatcher.drain().await;
+        self.supervisor.drain().await;
+        self.supervisor.stop().await;
+        self.dispatcher.stop().await;
+    }
+}
+
+/// A job in a state store that has no orchestrator.
+struct Unled {
+    store: Arc<dyn StateStore>,
+    job: Job,
+}
+
+impl Unled {
+    async fn of(stages: &[Arc<dyn StageLogic>]) -> Self {
+        let store: Arc<dyn StateStore> = Arc::new(MemoryStore::new());
+        let job = store.create_job(&two_volumes(stages), Utc::now()).await.unwrap();
+        Self { store, job }
+    }
+
+    fn source(&self) -> Arc<dyn WorkSource> {
+        Arc::new(StateClaims::new(self.store.clone(), TimeDelta::seconds(60), 2))
+    }
+
+    async fn ends(&self, status: JobStatus) -> Vec<Task> {
+        loop {
+            let job = self.store.job_by_id(self.job.id).await.unwrap().unwrap();
+            if job.status.is_final() {
+                assert_eq!(job.status, status);
+                return self.store.tasks(job.id).await.unwrap();
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// A job that lives in an artifact store, a volume to a shard.
+struct Sharded {
+    store: Arc<MemoryArtifacts>,
+    key: JobKey,
+}
+
+impl Sharded {
+    async fn of(stages: &[Arc<dyn StageLogic>]) -> Self {
+        Self::laid_out(stages, LayoutName::BdrcV2).await
+    }
+
+    async fn laid_out(stages: &[Arc<dyn StageLogic>], layout: LayoutName) -> Self {
+        let store = Arc::new(MemoryArtifacts::new());
+        let key = JobKey::new("job").unwrap();
+        let mut job = NewJob {
+            key: Some(key.clone()),
+            ..two_volumes(stages)
+        };
+        job.config.layout = layout;
+        JobManifest::create(store.as_ref(), &job, NonZeroUsize::MIN, Utc::now())
+            .await
+            .unwrap();
+        Self { store, key }
+    }
+
+    fn source(&self, worker: &str) -> Arc<dyn WorkSource> {
+        let options = ShardOptions {
+            worker: worker.to_owned(),
+            jobs: vec![self.key.clone()],
+            lease: TimeDelta::seconds(60),
+            max_interruptions: 2,
+        };
+        Arc::new(Shards::new(self.store.clone(), options))
+    }
+
+    async fn survey(&self) -> ShardSurvey {
+        ShardSurvey::of(self.store.as_ref(), &self.key).await.unwrap()
+    }
+
+    async fn ends(&self) -> ShardSurvey {
+        loop {
+            let survey = self.survey().await;
+            if survey.is_finished() {
+                return survey;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_job_runs_without_an_orchestrator() {
+    let (first, firsts) = told("first", Deed::Succeed);
+    let (second, seconds) = told("second", Deed::Succeed);
+    let stages = vec![first, second];
+    let unled = Unled::of(&stages).await;
+    let node = Node::start(unled.source(), "node", stages).await;
+    for task in unled.ends(JobStatus::Completed).await {
+        let runs = unled.store.stage_runs(task.id).await.unwrap();
+        let stages: Vec<&str> = runs.iter().map(|run| run.fence.stage.as_str()).collect();
+        assert_eq!(stages, ["first", "second"]);
+        assert!(runs.iter().all(|run| run.worker.0.starts_with("node/")));
+    }
+    assert_eq!(firsts.load(Ordering::Relaxed), 2);
+    assert_eq!(seconds.load(Ordering::Relaxed), 2);
+    node.leave().await;
+}
+
+#[tokio::test]
+async fn nodes_for_some_of_the_stages_share_a_job() {
+    let (first, firsts) = told("first", Deed::Succeed);
+    let (second, seconds) = told("second", Deed::Succeed);
+    let unled = Unled::of(&[first.clone(), second.clone()]).await;
+    let nodes = [
+        Node::start(unled.source(), "one", vec![first.clone()]).await,
+        Node::start(unled.source(), "other", vec![second.clone()]).await,
+    ];
+    unled.ends(JobStatus::Completed).await;
+    for node in nodes {
+        node.leave().await;
+    }
+
+    let sharded = Sharded::of(&[first.clone(), second.clone()]).await;
+    let nodes = [
+        Node::start(sharded.source("one"), "one", vec![first]).await,
+        Node::start(sharded.source("other"), "other", vec![second]).await,
+    ];
+    assert_eq!(sharded.ends().await.done(), 2);
+    for node in nodes {
+        node.leave().await;
+    }
+    assert_eq!(firsts.load(Ordering::Relaxed), 4);
+    assert_eq!(seconds.load(Ordering::Relaxed), 4);
+}
+
+#[tokio::test]
+async fn a_job_runs_from_shards_alone() {
+    let (first, firsts) = told("first", Deed::Succeed);
+    let (second, seconds) = told("second", Deed::Succeed);
+    let stages = vec![first, second];
+    let sharded = Sharded::of(&stages).await;
+    let nodes = [
+        Node::start(sharded.source("one"), "one", stages.clone()).await,
+        Node::start(sharded.source("other"), "other", stages).await,
+    ];
+    assert_eq!(sharded.ends().await.done(), 2);
+    assert_eq!(firsts.load(Ordering::Relaxed), 2);
+    assert_eq!(seconds.load(Ordering::Relaxed), 2);
+    for node in nodes {
+        node.leave().await;
+    }
+}
+
+#[tokio::test]
+async fn a_stage_that_panics_or_fails_is_tried_again_and_given_up() {
+    for (deed, tries, category) in [
+        (Deed::Panic, 4, ErrorCategory::Poison),
+        (Deed::Fail, 6, ErrorCategory::Network),
+    ] {
+        let (stage, runs) = told("stage", deed);
+        let unled = Unled::of(std::slice::from_ref(&stage)).await;
+        let node = Node::start(unled.source(), "node", vec![stage.clone()]).await;
+        for task in unled.ends(JobStatus::Failed).await {
+            assert_eq!(task.status, TaskStatus::Failed);
+            assert_eq!(task.last_error.unwrap().category, category);
+        }
+        node.leave().await;
+        assert_eq!(runs.swap(0, Ordering::Relaxed), tries);
+
+        let sharded = Sharded::of(std::slice::from_ref(&stage)).await;
+        let node = Node::start(sharded.source("node"), "node", vec![stage]).await;
+        let survey = sharded.ends().await;
+        assert_eq!(survey.failed().count(), 2);
+        assert!(
+            survey
+                .failed()
+                .all(|(_, error)| error.as_ref().unwrap().category == category)
+        );
+        node.leave().await;
+        assert_eq!(runs.load(Ordering::Relaxed), tries);
+    }
+}
+
+#[tokio::test]
+async fn finished_volumes_are_marked_where_their_layout_has_markers() {
+    let (succeeds, _) = told("stage", Deed::Succeed);
+    let (fails, _) = told("stage", Deed::Fail);
+    for (stage, is_done) in [(succeeds, true), (fails, false)] {
+        for layout in [LayoutName::BdrcV1, LayoutName::BdrcV2] {
+            let sharded = Sharded::laid_out(std::slice::from_ref(&stage), layout).await;
+            let node = Node::start(sharded.source("node"), "node", vec![stage.clone()]).await;
+            sharded.ends().await;
+            node.leave().await;
+            for volume in ["W1-I1", "W1-I2"].map(|volume| volume.parse().unwrap()) {
+                let keys = ArtifactLayout::new(layout, &sharded.key)
+                    .volume(&volume)
+                    .markers();
+                let Some(keys) = keys else { continue };
+                let done = sharded.store.head(&keys.done).await.unwrap().is_some();
+                let failed = sharded.store.head(&keys.error).await.unwrap().is_some();
+                assert_eq!((done, failed), (is_done, !is_done));
+                if is_done {
+                    let marker = sharded.store.get(&keys.done).await.unwrap();
+                    let marker: VolumeDone = serde_json::from_slice(&marker).unwrap();
+                    assert_eq!((&marker.job, &marker.volume_id), (&sharded.key, &volume));
+                    assert_eq!(marker.took_ms.len(), 1);
+                } else {
+                    let marker = sharded.store.get(&keys.error).await.unwrap();
+                    let marker: VolumeFailed = serde_json::from_slice(&marker).unwrap();
+                    assert_eq!(
+                        (marker.attempts, marker.error.unwrap().message.as_str()),
+                        (3, "as told")
+                    );
+                }
+            }
+            let marked = sharded
+                .store
+                .list(&"output".to_owned().try_into().unwrap())
+                .await
+                .unwrap();
+            assert_eq!(marked.is_empty(), layout == LayoutName::BdrcV2);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_leaves_gives_its_work_back() {
+    let running = Arc::new(Notify::new());
+    let (waits, _) = told("stage", Deed::UntilDrained(running.clone()));
+    let (succeeds, _) = told("stage", Deed::Succeed);
+
+    let unled = Unled::of(std::slice::from_ref(&waits)).await;
+    let node = Node::start(unled.source(), "leaves", vec![waits.clone()]).await;
+    running.notified().await;
+    node.leave().await;
+    for task in unled.store.tasks(unled.job.id).await.unwrap() {
+        assert_eq!((task.fence(), task.attempts, task.interruptions), (None, 0, 0));
+    }
+    let next = Node::start(unled.source(), "next", vec![succeeds.clone()]).await;
+    unled.ends(JobStatus::Completed).await;
+    next.leave().await;
+
+    let sharded = Sharded::of(std::slice::from_ref(&waits)).await;
+    let node = Node::start(sharded.source("leaves"), "leaves", vec![waits]).await;
+    running.notified().await;
+    node.leave().await;
+    let next = Node::start(sharded.source("next"), "next", vec![succeeds]).await;
+    assert_eq!(sharded.ends().await.done(), 2);
+    next.leave().await;
+}
