@@ -185,10 +185,11 @@ impl<S: PageStage> PagedStage<S> {
         if outcome.succeeded > 0 || outcome.failed > 0 || !unchanged {
             self.publish(&run, finished, &provenance).await?;
         }
+        self.drop_parts(&run).await?;
         Ok(StageVerdict::Succeeded(report(&outcome, &provenance)))
     }
 
-    /// Writes what is final: images and errors first, the table last, and only then are the parts dropped.
+    /// Writes what is final: images and errors first, the table last.
     async fn publish(
         &self,
         run: &VolumeRun,
@@ -218,6 +219,13 @@ impl<S: PageStage> PagedStage<S> {
             .await
             .map_err(artifact_error)?;
         Failpoint::TableWritten.pass_in(run.volume(), &run.stage);
+        Ok(())
+    }
+
+    /// To be called once the final table is there, also where an earlier run wrote it and came no further.
+    async fn drop_parts(&self, run: &VolumeRun) -> Result<(), StageError> {
+        let storage_error = |error| run.storage_error(&error);
+        let store = run.store.as_ref();
         let parts = store
             .list(&run.layout.parts_folder(&run.stage))
             .await
