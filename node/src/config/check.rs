@@ -125,12 +125,12 @@ fn addresses(config: &ClusterConfig, findings: &mut Findings) {
                 cluster.listen
             ),
         );
-    } else {
+    } else if config.source.kind == SourceKind::Direct {
         findings.require_beside(
             !cluster.orchestrators.is_empty(),
             "cluster.orchestrators",
             &["node.roles"],
-            "needed by a node that is no orchestrator itself",
+            "needed by a node that is no orchestrator itself and does not take its work from elsewhere (source.kind)",
         );
     }
     let undialable = |ip: std::net::IpAddr| ip.is_unspecified();

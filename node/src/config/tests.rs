@@ -255,7 +255,7 @@ fn what_cannot_work_together_is_refused() {
         ),
         (
             &["state.embedded=false"],
-            "state.embedded: an orchestrator without the private Postgres",
+            "state.embedded: an orchestrator, or a node that takes work from the database, needs DATABASE_URL",
         ),
         (&["node.roles="], "node.roles: a node needs a role"),
         (&["node.device=abacus"], "node.device: unknown device `abacus`"),
