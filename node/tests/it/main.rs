@@ -14,6 +14,7 @@ mod commands;
 mod deploy;
 mod household;
 mod interrupted;
+mod jobs;
 mod nodes;
 mod repeated;
 mod sample;

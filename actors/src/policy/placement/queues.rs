@@ -121,3 +121,6 @@ impl<'a> StageQueue<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

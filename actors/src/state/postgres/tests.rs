@@ -7,6 +7,7 @@ use super::*;
 use crate::domain::{
     ErrorCategory, JobConfig, JobStatus, Pipeline, Position, StageError, StageName, TaskStatus, WorkerId,
 };
+use crate::policy::rerun::TaskFilter;
 use crate::policy::transition::{Event, runnable_stage};
 use crate::state::{EmbeddedPostgres, Expected};
 
@@ -187,6 +188,32 @@ async fn a_session_gives_up_on_stuck_statements() {
             .unwrap();
         assert_eq!(actual, value, "{name}");
     }
+}
+
+#[tokio::test]
+async fn whatever_is_done_to_a_job_is_announced() {
+    let store = store().await;
+    let mut changes = store.job_changes().await.unwrap();
+    let mut announced = async |what: &str| {
+        let heard = tokio::time::timeout(Duration::from_secs(30), changes.next()).await;
+        heard
+            .unwrap_or_else(|_| panic!("{what} is not heard of"))
+            .unwrap();
+    };
+    let job = store.create_job(&new_job(1), now()).await.unwrap();
+    announced("a new job").await;
+    store.act_on_job(job.id, JobAction::Pause).await.unwrap();
+    announced("a pause").await;
+    let adjustment = Adjustment::new(["max_running=1"]).unwrap();
+    store.adjust_job(job.id, &adjustment).await.unwrap();
+    announced("a limit").await;
+    let rerun = Rerun {
+        tasks: TaskFilter::default(),
+        from: job.pipeline.first().clone(),
+        force: false,
+    };
+    store.rerun(job.id, &rerun, now()).await.unwrap();
+    announced("a rerun").await;
 }
 
 #[derive(Debug, PartialEq, sqlx::FromRow)]

@@ -1,0 +1,202 @@
+//! Jobs steered from the command line, with nodes there to run them and without.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+use parkhang_actors::artifact::ArtifactLayout;
+use serde_json::{Value, json};
+
+use crate::nodes::{Node, Site, wait_until};
+use crate::support::{Finished, finish, node, small_page};
+
+/// A database of its own, and scans of two volumes.
+struct Office {
+    folder: tempfile::TempDir,
+}
+
+impl Office {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        // The private Postgres may run as another user, who must come through here.
+        std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
+        for volume in ["W1-I1", "W1-I2"] {
+            let scans = folder.path().join("scans").join(volume);
+            std::fs::create_dir_all(&scans).unwrap();
+            std::fs::write(scans.join("page.tif"), small_page()).unwrap();
+        }
+        Self { folder }
+    }
+
+    fn job(&self, arguments: &[&str]) -> Finished {
+        let path = |name: &str| self.folder.path().join(name).display().to_string();
+        let mut command = node(["job"]);
+        command.current_dir(self.folder.path()).args(arguments);
+        command
+            .arg("--set")
+            .arg(format!("node.state_dir={}", path("state")));
+        command
+            .arg("--set")
+            .arg(format!("pages.folder={}", path("scans")));
+        finish(command)
+    }
+
+    #[track_caller]
+    fn refused(&self, arguments: &[&str], reason: &str) {
+        let refused = self.job(arguments).exits(1);
+        assert!(refused.stderr.contains(reason), "{}", refused.stderr);
+    }
+}
+
+fn fields(value: &Value, names: &[&str]) -> Value {
+    names.iter().map(|name| value[*name].clone()).collect()
+}
+
+#[test]
+fn a_job_is_steered_from_the_command_line() {
+    let office = Office::new();
+    let created = office
+        .job(&[
+            "create",
+            "press",
+            "--priority",
+            "-2",
+            "--max-running",
+            "3",
+            "--json",
+        ])
+        .exits(0)
+        .json();
+    let told = ["job", "status", "priority", "max_running", "volumes", "done"];
+    assert_eq!(fields(&created, &told), json!(["press", "running", -2, 3, 2, 0]));
+
+    let paused = office.job(&["pause", "press"]).exits(0);
+    assert_eq!(paused.stdout, "press: paused, priority -2\n");
+    let raised = office.job(&["priority", "press", "7", "--json"]).exits(0).json();
+    assert_eq!(fields(&raised, &told), json!(["press", "paused", 7, 3, 2, 0]));
+    let limits = office
+        .job(&["limits", "press", "retries=5", "max_running=0"])
+        .exits(0);
+    assert!(limits.stdout.contains("\nmax_running = 0\n"), "{}", limits.stdout);
+    let limits = office.job(&["limits", "press", "--json"]).exits(0).json();
+    assert_eq!(fields(&limits, &["retries", "priority"]), json!([5, 7]));
+    let listed = office.job(&["list", "--json"]).exits(0).json();
+    assert_eq!(fields(&listed[0], &told), json!(["press", "paused", 7, 0, 2, 0]));
+    assert_eq!(listed.as_array().unwrap().len(), 1);
+
+    let whole = office
+        .job(&[
+            "rerun",
+            "press",
+            "--from",
+            "line_detection",
+            "--volume",
+            "*-I2",
+            "--force",
+            "--json",
+        ])
+        .exits(0)
+        .json();
+    assert_eq!(
+        whole,
+        json!({
+            "job": "press",
+            "from": "line_detection",
+            "force": true,
+            "volumes": ["W1-I2"],
+            "not_reached": [],
+        })
+    );
+    let early = office
+        .job(&["rerun", "press", "--from", "ocr", "--dry-run"])
+        .exits(1);
+    assert_eq!(
+        early.stdout,
+        "0 volumes would go back to ocr\n2 have not come that far and will run it anyway\n"
+    );
+
+    let resumed = office.job(&["resume", "press", "--json"]).exits(0).json();
+    assert_eq!(resumed["status"], "running");
+    let cancelled = office.job(&["cancel", "press"]).exits(0);
+    assert_eq!(cancelled.stdout, "press: cancelled, priority 7\n");
+    let status = office.job(&["status", "press", "--json"]).exits(1).json();
+    assert_eq!(fields(&status, &told), json!(["press", "cancelled", 7, 0, 2, 0]));
+    assert_eq!(status["tasks"][1]["volume"], "W1-I2");
+}
+
+#[test]
+fn what_cannot_be_done_to_a_job_is_refused_with_the_reason() {
+    let office = Office::new();
+    office.job(&["create", "press"]).exits(0);
+    office.refused(&["create", "press"], "job press exists already");
+    office.refused(&["pause", "nobody"], "there is no job nobody");
+    office.refused(&["limits", "press", "k_factor=2"], "k_factor cannot be changed");
+    office.refused(
+        &["limits", "press", "max_attempts=0"],
+        "max_attempts must be 1 to 100",
+    );
+    office.refused(
+        &["rerun", "press", "--from", "proofs"],
+        "no stage proofs; its stages are line_detection",
+    );
+    let elsewhere = ["rerun", "press", "--from", "ocr", "--volume", "W9-*"];
+    office.refused(&elsewhere, "job press has no volume W9-*");
+    office.job(&["cancel", "press"]).exits(0);
+    office.refused(&["resume", "press"], "a job that is cancelled cannot be resumed");
+    let unknown = office
+        .job(&["rerun", "press", "--from", "ocr", "--error", "weather"])
+        .exits(2);
+    assert!(
+        unknown.stderr.contains("must be one of input, config"),
+        "{}",
+        unknown.stderr
+    );
+}
+
+/// Where a file lies on the disk, and what is in it.
+fn recognised(site: &Site, job: &str) -> (u64, Vec<u8>) {
+    let layout = ArtifactLayout::bdrc_v2(&job.parse().unwrap()).volume(&"W1-I0".parse().unwrap());
+    let table = site.path("artifacts").join(layout.ocr_results().as_str());
+    let inode = std::fs::metadata(&table).unwrap().ino();
+    (inode, std::fs::read(table).unwrap())
+}
+
+#[test]
+fn running_work_is_stopped_and_finished_work_done_again() {
+    let site = Site::with_volumes(2, 3);
+    let orchestrator = Node::start(&site, "orchestrator", &["127.0.0.1:1"]);
+    let _worker = Node::start(&site, "cpu,gpu", &[orchestrator.address()]);
+    let ask = |arguments: [&str; 4]| finish(site.command(arguments)).exits(0);
+    ask(["job", "create", "unwanted", "--json"]);
+    wait_until("a stage runs", || {
+        ask(["job", "status", "unwanted", "--json"]).json()["running"] != 0
+    });
+    let cancelled = finish(site.command(["job", "cancel", "unwanted", "--wait", "--json"]));
+    let cancelled = cancelled.exits(0).json();
+    assert_eq!(
+        fields(&cancelled, &["status", "running"]),
+        json!(["cancelled", 0])
+    );
+    assert!(cancelled["finished_at"].is_string(), "{cancelled:#}");
+
+    ask(["job", "create", "press", "--json"]);
+    ask(["job", "status", "press", "--wait"]);
+    let made = recognised(&site, "press");
+    let rerun = |force: &str| {
+        let again = [
+            "job",
+            "rerun",
+            "press",
+            "--from",
+            "line_extraction",
+            force,
+            "--json",
+        ];
+        let answer = finish(site.command(again)).exits(0).json();
+        assert_eq!(answer["volumes"], json!(["W1-I0", "W1-I1"]));
+        ask(["job", "status", "press", "--wait"]);
+        recognised(&site, "press")
+    };
+    assert_eq!(rerun("--volume=*"), made, "what stands is not touched");
+    let (inode, table) = rerun("--force");
+    assert_ne!(inode, made.0, "it was made again");
+    assert!(table == made.1, "and came out the same");
+}
