@@ -227,8 +227,8 @@ pub trait StateStore: Send + Sync + fmt::Debug {
     /// another try still gets that one.
     async fn adjust_job(&self, id: JobId, adjustment: &Adjustment) -> Result<Job, StateError>;
 
-    /// Sends tasks back to a stage, all in one transaction with the job's being open again. Workers that hold leases on
-    /// them are fenced off.
+    /// Sends tasks back to a stage, each in one transaction with its job's being open again; the tasks of a large job go in
+    /// several. Workers that hold leases on them are fenced off.
     async fn rerun(&self, id: JobId, rerun: &Rerun, now: DateTime<Utc>) -> Result<Rewound, StateError>;
 
     async fn tasks(&self, job: JobId) -> Result<Vec<Task>, StateError>;

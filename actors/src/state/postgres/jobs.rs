@@ -4,8 +4,8 @@ use chrono::{DateTime, Utc};
 use sqlx::postgres::{PgConnection, PgPool};
 use sqlx::types::Json;
 
-use super::commit;
-use super::rows::{JobRow, TaskRow, job_columns, task_columns};
+use super::rows::{JobRow, job_columns};
+use super::{commit, tasks};
 use crate::domain::{Adjustment, Job, JobId, JobKey, JobStatus, NewJob, Task, VolumeId};
 use crate::policy::job_action::{self, JobAction};
 use crate::policy::rerun::Rerun;
@@ -25,6 +25,8 @@ macro_rules! is_settled {
 
 /// Rows per statement; larger batches were no faster.
 const BATCH: usize = 10_000;
+/// Tasks that a rerun locks at once.
+const RERUN_BATCH: usize = 1_000;
 
 pub(super) async fn create(pool: &PgPool, new: &NewJob, now: DateTime<Utc>) -> Result<Job, StateError> {
     let mut transaction = pool.begin().await?;
@@ -256,33 +258,57 @@ pub(super) async fn adjust(pool: &PgPool, id: JobId, adjustment: &Adjustment) ->
     Ok(Job { config, ..before })
 }
 
-/// Locks the job before its tasks, so that it is not settled meanwhile.
+/// In transactions of moderate size: one over a large job would hold up the heartbeats of its tasks, and be ended by the
+/// server for its pauses.
 pub(super) async fn rerun(
     pool: &PgPool,
     id: JobId,
     rerun: &Rerun,
     now: DateTime<Utc>,
 ) -> Result<Rewound, StateError> {
+    let job = by_id(pool, id).await?;
+    let job = job.ok_or_else(|| StateError::NoSuchJob(id.to_string()))?;
+    job_action::after(job.status, JobAction::Rerun)?;
+    let mut meant = tasks::tasks(pool, id).await?;
+    meant.retain(|task| rerun.tasks.admits(task));
+    let mut rewound = Rewound::default();
+    for batch in meant.chunks(RERUN_BATCH) {
+        rerun_batch(pool, id, rerun, batch.to_vec(), now, &mut rewound).await?;
+    }
+    Ok(rewound)
+}
+
+/// Locks the job before its tasks, so that it is not settled meanwhile.
+async fn rerun_batch(
+    pool: &PgPool,
+    id: JobId,
+    rerun: &Rerun,
+    mut tasks: Vec<Task>,
+    now: DateTime<Utc>,
+    rewound: &mut Rewound,
+) -> Result<(), StateError> {
     let mut transaction = pool.begin().await?;
     let job = lock(&mut transaction, id).await?;
     let status = job_action::after(job.status, JobAction::Rerun)?;
-    let rows: Vec<TaskRow> = sqlx::query_as(concat!(
-        "select ",
-        task_columns!(),
-        " from tasks t join volumes v on v.id = t.volume_id where t.job_id = $1 order by t.id for update of t"
-    ))
-    .bind(id.0)
-    .fetch_all(&mut *transaction)
-    .await?;
-    let tasks: Vec<Task> = rows.into_iter().map(|row| row.0).collect();
-    let (changes, not_reached) = rerun_changes(&job, rerun, &tasks);
-    let outcomes = commit::apply_all(&mut transaction, &changes, now).await?;
-    let tasks: Vec<Task> = outcomes.into_iter().filter_map(Outcome::applied).collect();
-    if !tasks.is_empty() {
+    let before = rewound.tasks.len();
+    while !tasks.is_empty() {
+        let (changes, not_reached) = rerun_changes(&job, rerun, &tasks);
+        rewound.not_reached.extend(not_reached);
+        tasks.clear();
+        for outcome in commit::apply_all(&mut transaction, &changes, now).await? {
+            match outcome {
+                Outcome::Applied(task) => rewound.tasks.push(task),
+                // It moved after it was read. Now it is locked, and the next round finds it as it is.
+                Outcome::Fenced(Some(task)) => tasks.push(task),
+                Outcome::Fenced(None) | Outcome::Illegal(_) => {}
+            }
+        }
+    }
+    if rewound.tasks.len() > before {
         set_status(&mut transaction, job, status).await?;
     }
     transaction.commit().await?;
-    Ok(Rewound { tasks, not_reached })
+    Ok(())
 }
 
 /// In two statements: the second looks at the tasks again once the jobs are locked, as tasks may have been added while

@@ -216,6 +216,27 @@ async fn whatever_is_done_to_a_job_is_announced() {
     announced("a rerun").await;
 }
 
+#[tokio::test]
+async fn a_large_job_can_be_done_again() {
+    let store = store().await;
+    let job = store.create_job(&new_job(2_500), now()).await.unwrap();
+    raw_sql("update tasks set current_stage = 'done', status = 'done', done_at = now()")
+        .execute(&store.pool)
+        .await
+        .unwrap();
+    store.settle_jobs(now()).await.unwrap();
+    let rerun = Rerun {
+        tasks: TaskFilter::default(),
+        from: StageName::new("ocr").unwrap(),
+        force: false,
+    };
+    let rewound = store.rerun(job.id, &rerun, now()).await.unwrap();
+    let tasks = store.tasks(job.id).await.unwrap();
+    assert!(rewound.tasks == tasks && tasks.len() == 2_500);
+    assert!(tasks.iter().all(|task| task.generation.0 == 1));
+    assert_eq!(store.job_by_id(job.id).await.unwrap(), Some(job));
+}
+
 #[derive(Debug, PartialEq, sqlx::FromRow)]
 struct StageView {
     task_id: i64,
