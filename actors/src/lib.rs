@@ -10,6 +10,7 @@ pub mod orchestrator;
 pub mod pages;
 pub mod policy;
 pub mod runner;
+pub mod simulation;
 pub mod source;
 pub mod stage;
 pub mod state;

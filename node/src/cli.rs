@@ -10,6 +10,7 @@ use crate::config::{BucketArgs, ConfigArgs};
 use crate::job::JobCommand;
 use crate::nodes::NodesCommand;
 use crate::shards::ShardsCommand;
+use crate::simulate::SimulateArgs;
 use crate::tls::command::TlsCommand;
 
 /// Reads libraries of page scans.
@@ -68,6 +69,8 @@ pub enum Command {
     /// Make a job that lives in the storage alone, or look at one.
     #[command(subcommand)]
     Shards(ShardsCommand),
+    /// Say what a fleet would do with a library: a cluster in simulated time, with recorded stage times.
+    Simulate(Box<SimulateArgs>),
     /// Check or show the configuration of a cluster's node.
     #[command(subcommand)]
     Config(ConfigCommand),

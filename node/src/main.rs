@@ -17,6 +17,7 @@ mod nodes;
 mod ocr;
 mod role;
 mod shards;
+mod simulate;
 mod storage;
 mod tls;
 mod traces;
@@ -59,6 +60,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Some(Command::Job(command)) => job::run(command).await,
             Some(Command::Nodes(command)) => nodes::run(command).await,
             Some(Command::Shards(command)) => shards::run(command).await,
+            Some(Command::Simulate(arguments)) => simulate::run(*arguments).await,
             Some(Command::Config(command)) => config::command::run(command),
             Some(Command::Tls(command)) => tls::command::run(command).map(|()| ExitCode::SUCCESS),
             Some(Command::Completions { .. }) => Ok(ExitCode::SUCCESS),

@@ -15,7 +15,7 @@ use crate::state::{Change, Outcome, StateError, StateStore};
 use crate::telemetry::{BatchCommitted, BatchRefused};
 
 /// Changes in one transaction at most.
-const MAX_BATCH: usize = 1_000;
+pub(crate) const MAX_BATCH: usize = 1_000;
 const FIRST_RETRY: Duration = Duration::from_millis(100);
 const LAST_RETRY: Duration = Duration::from_secs(10);
 

@@ -18,7 +18,8 @@ pub use executor::{AssignReply, Executor};
 pub use handle::{
     JobEnd, MAX_INTERRUPTIONS, OrchestratorConfig, OrchestratorHandle, Recording, Report, Unrecorded,
 };
+pub(crate) use mirror::MAX_BATCH;
 pub use mirror::{Mirror, MirrorGone};
-pub(crate) use plan::assignment_of;
+pub(crate) use plan::{PassLimits, Plan, assignment_of};
 pub use reconcile::release_abandoned_leases;
 pub(crate) use verdict::{Known, change_for, change_of};

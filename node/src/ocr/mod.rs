@@ -4,7 +4,7 @@ mod input;
 mod output;
 mod progress;
 mod session;
-mod state;
+pub mod state;
 mod summary;
 
 use std::process::ExitCode;

@@ -1,3 +1,4 @@
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 use chrono::{DateTime, Utc};
@@ -7,7 +8,7 @@ use sqlx::postgres::{PgConnection, PgPool};
 
 use super::leadership;
 use super::rows::{JobRow, TaskRow, job_columns, task_columns};
-use crate::domain::{Epoch, Job, JobId, RetryScope, StageRun, Task, TaskId, VolumeResults};
+use crate::domain::{Epoch, Fence, Job, JobId, RetryScope, StageRun, Task, TaskId, VolumeResults};
 use crate::failpoint::Failpoint;
 use crate::policy::transition::is_terminal;
 use crate::state::change::apply;
@@ -20,15 +21,20 @@ struct Batch {
     moved: BTreeMap<TaskId, (Task, Task, RetryScope)>,
     /// In the order in which they began.
     runs: Vec<StageRun>,
+    /// Where in `runs` a lease is.
+    places: HashMap<Fence, usize>,
     results: BTreeMap<TaskId, VolumeResults>,
 }
 
 impl Batch {
     /// A lease that begins and ends in one batch is one row.
     fn record(&mut self, run: StageRun) {
-        match self.runs.iter_mut().find(|known| known.fence == run.fence) {
-            Some(known) => *known = run,
-            None => self.runs.push(run),
+        match self.places.entry(run.fence.clone()) {
+            Entry::Occupied(place) => self.runs[*place.get()] = run,
+            Entry::Vacant(place) => {
+                place.insert(self.runs.len());
+                self.runs.push(run);
+            }
         }
     }
 }

@@ -1,0 +1,238 @@
+//! `node simulate`: what a fleet would do, before there is one. The decisions are those of the orchestrator, the
+//! configuration is the cluster's, and the times are recorded ones.
+
+mod fleet;
+mod record;
+mod table;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, Subcommand};
+use parkhang_actors::simulation::{Faults, Profile, Report, Settings, Timings, simulate};
+use serde_json::json;
+
+use self::record::RecordArgs;
+use crate::config::{ConfigArgs, Loaded};
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct SimulateArgs {
+    #[command(subcommand)]
+    pub command: Option<SimulateCommand>,
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum SimulateCommand {
+    /// Write a profile from the history of a job that has ended.
+    Record(RecordArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    #[arg(long, default_value_t = 70_000, value_name = "N")]
+    pub volumes: usize,
+    /// Nodes of all kinds; each runs the stages of one kind of hardware, with the slots of node.slots.
+    #[arg(long, default_value_t = 200, value_name = "N")]
+    pub nodes: usize,
+    /// Share of the nodes that are gpu nodes; the default is what the profile's stages ask for.
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub gpu_share: Option<f64>,
+    /// How much faster a gpu node's slot is than the one of the profile.
+    #[arg(long, default_value_t = 1.0, value_name = "FACTOR", value_parser = factor)]
+    pub gpu_speed: f64,
+    /// The same for cpu nodes.
+    #[arg(long, default_value_t = 1.0, value_name = "FACTOR", value_parser = factor)]
+    pub cpu_speed: f64,
+    /// Mean time of a node between two ends; 0s is never.
+    #[arg(long, default_value = "24h", value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub mtbf: Duration,
+    /// Mean time until it is back.
+    #[arg(long, default_value = "10m", value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub mttr: Duration,
+    /// Share of the ends that are announced, as those of spot instances are.
+    #[arg(long, default_value_t = 0.7, value_name = "SHARE", value_parser = share)]
+    pub announced: f64,
+    /// Time from the announcement to the end.
+    #[arg(long, default_value = "2m", value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub notice: Duration,
+    /// Share of the stage runs that fail for a reason that may pass.
+    #[arg(long, default_value_t = 0.0005, value_name = "SHARE", value_parser = share)]
+    pub failing_runs: f64,
+    /// Share of the volumes that kill whatever reads them.
+    #[arg(long, default_value_t = 0.0001, value_name = "SHARE", value_parser = share)]
+    pub poison: f64,
+    /// Stage times and sizes of volumes; the default is the profile that comes with the program.
+    #[arg(long, value_name = "FILE")]
+    pub profile: Option<PathBuf>,
+    /// The same seed gives the same run.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub seed: u64,
+    /// Simulate several fleets, such as nodes=50,100,200,400.
+    #[arg(long, value_name = "nodes=N,N", value_parser = sweep)]
+    pub sweep: Option<Sweep>,
+    /// Give up what takes longer in simulated time.
+    #[arg(long, default_value = "365d", value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub horizon: Duration,
+    /// Print the results as JSON: an array with an object for each fleet.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub config: ConfigArgs,
+}
+
+/// Numbers of nodes to try.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sweep(Vec<usize>);
+
+fn sweep(text: &str) -> Result<Sweep, String> {
+    let numbers = text.strip_prefix("nodes=").ok_or("a sweep is nodes=N,N")?;
+    let numbers: Result<Vec<usize>, _> = numbers.split(',').map(|number| number.trim().parse()).collect();
+    numbers
+        .map(Sweep)
+        .map_err(|error| format!("a sweep is nodes=N,N: {error}"))
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let value: f64 = text.parse().map_err(|_| "not a number")?;
+    if (0.0..=1.0).contains(&value) {
+        Ok(value)
+    } else {
+        Err("a share is 0 to 1".to_owned())
+    }
+}
+
+fn factor(text: &str) -> Result<f64, String> {
+    let value: f64 = text.parse().map_err(|_| "not a number")?;
+    if value.is_finite() && value > 0.0 {
+        Ok(value)
+    } else {
+        Err("a factor is above 0".to_owned())
+    }
+}
+
+pub async fn run(arguments: SimulateArgs) -> Result<ExitCode> {
+    match arguments.command {
+        Some(SimulateCommand::Record(arguments)) => record::run(arguments).await,
+        None => simulate_fleets(arguments.run).await,
+    }
+}
+
+async fn simulate_fleets(arguments: RunArgs) -> Result<ExitCode> {
+    let loaded = Loaded::read(&arguments.config)?.validated()?;
+    let profile = match &arguments.profile {
+        Some(path) => {
+            let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+            Profile::parse(&text).with_context(|| path.display().to_string())?
+        }
+        None => Profile::built_in()?,
+    };
+    let sizes = arguments
+        .sweep
+        .as_ref()
+        .map_or_else(|| vec![arguments.nodes], |sweep| sweep.0.clone());
+    if sizes.iter().any(|nodes| *nodes < 2) {
+        bail!("a fleet has at least two nodes");
+    }
+    let mut reports = Vec::new();
+    for nodes in sizes {
+        let settings = settings(&arguments, &loaded, profile.clone(), nodes);
+        // A simulation computes and never waits: it would keep an async thread to itself.
+        let report = tokio::task::spawn_blocking(move || futures::executor::block_on(simulate(settings)));
+        reports.push((nodes, report.await??));
+    }
+    let memory = peak_memory();
+    if arguments.json {
+        let objects = reports
+            .iter()
+            .map(|(nodes, report)| as_json(*nodes, report, memory));
+        println!(
+            "{:#}",
+            serde_json::Value::Array(objects.collect::<Result<_, _>>()?)
+        );
+    } else {
+        println!("Stage times: {}\n", profile.about);
+        match &reports[..] {
+            [(_, report)] => print!("{}", table::one(report, memory)),
+            several => print!("{}", table::several(several)),
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn settings(arguments: &RunArgs, loaded: &Loaded, profile: Profile, nodes: usize) -> Settings {
+    let config = &loaded.config;
+    let kinds = fleet::Kinds {
+        slots: &config.node.slots,
+        gpu_speed: arguments.gpu_speed,
+        cpu_speed: arguments.cpu_speed,
+    };
+    Settings {
+        seed: arguments.seed,
+        volumes: arguments.volumes,
+        fleet: kinds.fleet(&profile, nodes, arguments.gpu_share),
+        profile,
+        faults: Faults {
+            between: arguments.mtbf,
+            repair: arguments.mttr,
+            announced: arguments.announced,
+            notice: arguments.notice,
+            failing_runs: arguments.failing_runs,
+            poison: arguments.poison,
+        },
+        timings: Timings {
+            lease: config.cluster.lease,
+            heartbeat: config.cluster.heartbeat,
+            full_pass: config.orchestrator.full_pass,
+            silence: config.cluster.idle_timeout,
+            call_timeout: config.cluster.call_timeout,
+            max_interruptions: i32::try_from(config.orchestrator.max_interruptions).unwrap_or(i32::MAX),
+            ..Timings::default()
+        },
+        config: config.job.clone(),
+        horizon: arguments.horizon,
+    }
+}
+
+fn as_json(nodes: usize, report: &Report, memory: Option<u64>) -> Result<serde_json::Value> {
+    let mut object = json!({ "nodes": nodes, "peak_memory_bytes": memory });
+    if let (Some(object), serde_json::Value::Object(report)) =
+        (object.as_object_mut(), serde_json::to_value(report)?)
+    {
+        object.extend(report);
+    }
+    Ok(object)
+}
+
+/// The most memory that this process had so far, in bytes, where the system says.
+fn peak_memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    let kilobytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sweep_is_a_list_of_numbers() {
+        assert_eq!(sweep("nodes=50, 100,200"), Ok(Sweep(vec![50, 100, 200])));
+        for wrong in ["50,100", "nodes=", "nodes=a", "slots=1"] {
+            assert!(sweep(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn shares_and_factors_are_checked() {
+        assert_eq!(share("0.5"), Ok(0.5));
+        assert!(share("1.1").is_err() && share("NaN").is_err() && share("half").is_err());
+        assert_eq!(factor("20"), Ok(20.0));
+        assert!(factor("0").is_err() && factor("inf").is_err());
+    }
+}

@@ -1,0 +1,185 @@
+//! What a simulation found, for people.
+
+use std::time::Duration;
+
+use bytesize::ByteSize;
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{Cell, CellAlignment, Table};
+use parkhang_actors::simulation::Report;
+
+/// Times beyond it are said in hours and minutes.
+const SHORT_S: f64 = 600.0;
+
+fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(UTF8_FULL_CONDENSED);
+    table.set_header(header.iter().copied());
+    table
+}
+
+fn row(table: &mut Table, name: impl Into<String>, values: impl IntoIterator<Item = String>) {
+    let mut cells = vec![Cell::new(name.into())];
+    cells.extend(
+        values
+            .into_iter()
+            .map(|value| Cell::new(value).set_alignment(CellAlignment::Right)),
+    );
+    table.add_row(cells);
+}
+
+fn time(seconds: f64) -> String {
+    if seconds < SHORT_S {
+        return format!("{seconds:.1} s");
+    }
+    let minutes = Duration::from_secs((seconds / 60.0).round() as u64 * 60);
+    humantime::format_duration(minutes).to_string()
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+/// For shares that are small when all is well.
+fn fine_percent(share: f64) -> String {
+    format!("{:.4} %", share * 100.0)
+}
+
+/// One fleet, in full.
+pub fn one(report: &Report, memory: Option<u64>) -> String {
+    let mut whole = table(&["", "simulated"]);
+    let ends = &report.ends;
+    let traffic = &report.traffic;
+    for (name, value) in [
+        ("volumes", report.volumes.to_string()),
+        ("pages", report.pages.to_string()),
+        ("makespan", time(report.makespan_s)),
+        ("finished", report.finished.to_string()),
+        ("quarantined", report.quarantined.to_string()),
+        ("failed", report.failed.to_string()),
+        (
+            "ends of nodes",
+            format!("{}, announced {}", report.node_ends, report.announced_ends),
+        ),
+        ("runs killed with their node", ends.killed.to_string()),
+        ("runs given back by a drain", ends.drained.to_string()),
+        ("runs whose worker died", ends.crashed.to_string()),
+        ("runs that failed", ends.failed.to_string()),
+        (
+            "pages repeated",
+            format!(
+                "{}, {}",
+                report.repeated_pages,
+                fine_percent(report.repeated_share)
+            ),
+        ),
+        ("slot time lost", fine_percent(report.lost_time_share)),
+        ("assignments undelivered", report.undelivered.to_string()),
+        ("passes of the reconciler", report.passes.to_string()),
+        ("changes of tasks", traffic.changes.to_string()),
+        (
+            "transactions on disk",
+            format!("{}, at most {} changes", traffic.commits, report.largest_group),
+        ),
+        ("statements to Postgres", traffic.statements.to_string()),
+        (
+            "  a second",
+            format!(
+                "{:.1}, at most {:.1}",
+                report.round_trips_per_s, report.peak_round_trips_per_s
+            ),
+        ),
+        ("rows read", traffic.rows_read.to_string()),
+        ("rows written", traffic.rows_written.to_string()),
+    ] {
+        row(&mut whole, name, [value]);
+    }
+    let mut classes = table(&["nodes", "number", "slots a stage", "up", "slots in use"]);
+    for class in &report.classes {
+        let used = class
+            .utilisation
+            .iter()
+            .map(|(stage, share)| format!("{stage} {}", percent(*share)));
+        let used: Vec<String> = used.collect();
+        row(
+            &mut classes,
+            class.hardware,
+            [
+                class.nodes.to_string(),
+                class.slots.to_string(),
+                percent(class.up),
+                used.join("\n"),
+            ],
+        );
+    }
+    let mut stages = table(&[
+        "stage", "hardware", "runs", "pages", "repeated", "wait p50", "wait p95",
+    ]);
+    for stage in &report.stages {
+        row(
+            &mut stages,
+            stage.stage.as_str(),
+            [
+                stage.hardware.to_owned(),
+                stage.succeeded.to_string(),
+                stage.pages.to_string(),
+                stage.repeated_pages.to_string(),
+                time(stage.wait_p50_s),
+                time(stage.wait_p95_s),
+            ],
+        );
+    }
+    let cost = &report.cost;
+    let mut real = table(&["on this machine", ""]);
+    row(
+        &mut real,
+        "the simulation took",
+        [format!("{:.1} s", cost.whole_s)],
+    );
+    row(&mut real, "in decisions", [format!("{:.1} s", cost.deciding_s)]);
+    let each = cost.deciding_s / report.passes.max(1) as f64 * 1e6;
+    row(&mut real, "  a pass", [format!("{each:.0} µs")]);
+    row(&mut real, "in the store", [format!("{:.1} s", cost.storing_s)]);
+    if let Some(memory) = memory {
+        row(
+            &mut real,
+            "memory at most, store and history included",
+            [ByteSize(memory).to_string()],
+        );
+    }
+    format!("{whole}\n{classes}\n{stages}\n{real}\n")
+}
+
+/// Several fleets, a line each.
+pub fn several(reports: &[(usize, Report)]) -> String {
+    let mut table = table(&[
+        "nodes",
+        "makespan",
+        "busiest stage in use",
+        "pages repeated",
+        "quarantined",
+        "round trips/s",
+        "at most",
+        "decisions",
+    ]);
+    for (nodes, report) in reports {
+        let shares = report.classes.iter().flat_map(|class| &class.utilisation);
+        let busiest = shares.max_by(|(_, one), (_, other)| one.total_cmp(other));
+        let busiest = busiest.map_or_else(String::new, |(stage, share)| {
+            format!("{stage} {}", percent(*share))
+        });
+        row(
+            &mut table,
+            nodes.to_string(),
+            [
+                time(report.makespan_s),
+                busiest,
+                fine_percent(report.repeated_share),
+                report.quarantined.to_string(),
+                format!("{:.1}", report.round_trips_per_s),
+                format!("{:.1}", report.peak_round_trips_per_s),
+                format!("{:.1} s", report.cost.deciding_s),
+            ],
+        );
+    }
+    format!("{table}\n")
+}
