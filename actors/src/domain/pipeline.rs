@@ -150,6 +150,11 @@ impl Pipeline {
         &self.0
     }
 
+    /// Stages from `stage` to the end, itself among them; 0 for one that is not in this pipeline.
+    pub fn to_go(&self, stage: &StageName) -> usize {
+        self.0.iter().skip_while(|other| *other != stage).count()
+    }
+
     pub fn first(&self) -> &StageName {
         &self.0[0]
     }

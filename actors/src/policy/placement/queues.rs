@@ -76,9 +76,7 @@ impl<'a> Queues<'a> {
             jobs: BTreeMap::new(),
         });
         let (_, tasks) = queue.jobs.entry(job.id).or_insert_with(|| {
-            let stages = job.pipeline.stages();
-            let before = stages.iter().take_while(|other| *other != stage).count();
-            queue.to_go = queue.to_go.min(stages.len() - before);
+            queue.to_go = queue.to_go.min(job.pipeline.to_go(stage));
             (job, VecDeque::new())
         });
         tasks.push_back(task);

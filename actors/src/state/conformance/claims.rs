@@ -12,6 +12,8 @@ pub(super) async fn suite(make: &impl AsyncFn() -> Store) {
     only_running_jobs_are_worked_on(make().await).await;
     priorities_and_limits_are_kept(make().await).await;
     jobs_share_what_room_there_is(make().await).await;
+    what_is_nearest_to_its_end_goes_first(make().await).await;
+    what_was_given_back_goes_before_what_is_fresh(make().await).await;
     a_lease_that_ran_out_is_taken_over(make().await).await;
     a_lease_that_is_renewed_is_left_alone(make().await).await;
     a_volume_that_keeps_losing_its_workers_is_set_aside(make().await).await;
@@ -164,6 +166,23 @@ async fn jobs_share_what_room_there_is(store: Store) {
     let mut claimed = claim(&store, vec![offer("detect", "w", 4)], at(1)).await;
     claimed.sort_by_key(|task| task.id);
     assert_eq!(names(&claimed), ["I1", "I2", "I4", "I5"]);
+}
+
+async fn what_is_nearest_to_its_end_goes_first(store: Store) {
+    let mut job = new_job("job", &["I1", "I2", "I3"]);
+    job.config.max_running = 1;
+    let job = store.create_job(&job, at(0)).await.unwrap();
+    let tasks = store.tasks(job.id).await.unwrap();
+    run_stage(&store, &job, &tasks[1], Event::Succeeded).await;
+    let offers = vec![offer("detect", "a", 2), offer("read", "b", 2)];
+    assert_eq!(names(&claim(&store, offers, at(2)).await), ["I2"]);
+}
+
+async fn what_was_given_back_goes_before_what_is_fresh(store: Store) {
+    let (job, tasks) = job_with(&store, &["I1", "I2", "I3"]).await;
+    run_stage(&store, &job, &tasks[0], Event::Released).await;
+    let claimed = claim(&store, vec![offer("detect", "w", 1)], at(2)).await;
+    assert_eq!(names(&claimed), ["I1"]);
 }
 
 async fn a_lease_that_ran_out_is_taken_over(store: Store) {

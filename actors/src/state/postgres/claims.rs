@@ -8,7 +8,7 @@ use sqlx::postgres::{PgConnection, PgPool};
 use super::backlog::held;
 use super::commit::apply_all;
 use super::rows::{JobRow, TaskRow, job_columns, task_columns};
-use crate::domain::{Job, Position, Task, TaskStatus};
+use crate::domain::{Job, Position, StageName, Task, TaskStatus};
 use crate::policy::claim::Offer;
 use crate::policy::placement::Shares;
 use crate::state::backlog::waiting_for;
@@ -57,7 +57,10 @@ pub(super) async fn claim(
     let held = held(&mut *connection, now).await?;
     let mut shares = Shares::of(&held);
     let mut claimed = Vec::new();
-    for offer in &request.offers {
+    // Volumes near their end finish first; those that have just begun a stage would pile up.
+    let mut offers: Vec<&Offer> = request.offers.iter().collect();
+    offers.sort_by_key(|offer| stages_to_go(&jobs, &offer.stage));
+    for offer in offers {
         let mut free = offer.free;
         while free > 0 {
             let turns = shares.turns(jobs.iter().map(|job| &**job), &offer.stage);
@@ -85,6 +88,12 @@ pub(super) async fn claim(
     Ok(claimed)
 }
 
+/// The least where pipelines differ.
+fn stages_to_go(jobs: &[Arc<Job>], stage: &StageName) -> usize {
+    let to_go = jobs.iter().map(|job| job.pipeline.to_go(stage));
+    to_go.filter(|to_go| *to_go > 0).min().unwrap_or(usize::MAX)
+}
+
 fn is_limited(job: &Job) -> bool {
     job.config.max_running > 0 || job.config.max_running_per_stage > 0
 }
@@ -100,7 +109,8 @@ async fn lock_ready(
     let lanes: Vec<(i64, Position, TaskStatus)> = turns
         .iter()
         .flat_map(|job| {
-            let places = waiting_for(&job.pipeline, &offer.stage).into_iter();
+            // What was given back or failed comes before what has not begun the stage: it is older.
+            let places = waiting_for(&job.pipeline, &offer.stage).into_iter().rev();
             places.map(|(position, status)| (job.id.0, position, status))
         })
         .collect();
