@@ -20,8 +20,10 @@ struct Standstill {
 }
 
 impl ProgressWatch {
-    /// Takes note of how far all that runs has come; returns those that finished nothing for longer than `window`. The time
-    /// between two looks counts for half a window at most: in a process that was stopped nothing could come further.
+    /// Takes note of how far all that runs has come; returns those that finished nothing for longer than `window`, while they
+    /// had pages to finish: planning a volume and publishing its table have none, and take as long as the storage takes,
+    /// which has deadlines of its own. The time between two looks counts for half a window at most: in a process that was
+    /// stopped nothing could come further.
     pub(super) fn stalled(
         &mut self,
         running: impl IntoIterator<Item = (Fence, Option<StageProgress>)>,
@@ -33,7 +35,10 @@ impl ProgressWatch {
         let known = std::mem::take(&mut self.runs);
         let mut stalled = HashSet::new();
         for (fence, progress) in running {
-            let before = known.get(&fence).filter(|run| run.progress == progress);
+            let has_pages = progress.is_some_and(|progress| progress.finished() < progress.pages);
+            let before = known
+                .get(&fence)
+                .filter(|run| has_pages && run.progress == progress);
             let lasts = before.map_or(Duration::ZERO, |run| run.lasts + elapsed.min(window / 2));
             if lasts > window {
                 stalled.insert(fence.clone());
@@ -82,14 +87,25 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_has_not_begun_is_watched_from_its_assignment() {
+    fn planning_and_publishing_take_their_time() {
         let (mut watch, start) = (ProgressWatch::default(), Instant::now());
-        let mut look =
-            |seconds| watch.stalled([(fence(1), None)], WINDOW, start + Duration::from_secs(seconds));
-        assert!(look(0).is_empty());
-        assert!(look(5).is_empty());
-        assert!(look(10).is_empty());
-        assert_eq!(look(11), HashSet::from([fence(1)]));
+        for seconds in 0..60 {
+            let running = [(fence(1), None), (fence(2), pages(100))];
+            let now = start + Duration::from_secs(seconds);
+            assert!(watch.stalled(running, WINDOW, now).is_empty(), "{seconds} s");
+        }
+        // The first page has a window of its own.
+        let mut look = |seconds| {
+            watch.stalled(
+                [(fence(1), pages(0))],
+                WINDOW,
+                start + Duration::from_secs(seconds),
+            )
+        };
+        for seconds in [60, 65, 70] {
+            assert!(look(seconds).is_empty(), "{seconds} s");
+        }
+        assert_eq!(look(71), HashSet::from([fence(1)]));
     }
 
     #[test]
