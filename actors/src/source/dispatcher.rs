@@ -10,6 +10,7 @@ use chrono::Utc;
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use ractor_cluster::RactorMessage;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tracing::{info, warn};
 
 use super::{Claim, SourceError, WorkSource};
@@ -159,6 +160,7 @@ struct DispatcherState {
     /// Something happened since the claim under way began.
     woken: bool,
     draining: Option<Vec<RpcReplyPort<()>>>,
+    give_backs: JoinSet<()>,
 }
 
 struct DispatcherActor;
@@ -183,6 +185,7 @@ impl Actor for DispatcherActor {
             claiming: false,
             woken: false,
             draining: None,
+            give_backs: JoinSet::new(),
         })
     }
 
@@ -223,6 +226,16 @@ impl Actor for DispatcherActor {
                 state.answer_drains();
             }
         }
+        Ok(())
+    }
+
+    async fn post_stop(
+        &self,
+        _: ActorRef<DispatcherMsg>,
+        state: &mut DispatcherState,
+    ) -> Result<(), ActorProcessingErr> {
+        // A lease that is being given back would otherwise last until its deadline.
+        while state.give_backs.join_next().await.is_some() {}
         Ok(())
     }
 }
@@ -269,8 +282,11 @@ impl DispatcherState {
 
     fn claimed(&mut self, claims: Result<Vec<Claim>, SourceError>, myself: &ActorRef<DispatcherMsg>) {
         self.claiming = false;
-        self.answer_drains();
         match claims {
+            Ok(claims) if self.draining.is_some() => {
+                let claims = claims.into_iter();
+                claims.for_each(|claim| self.give_back(claim.assignment.fence));
+            }
             Ok(claims) => {
                 self.trouble.send_replace(None);
                 let found = !claims.is_empty();
@@ -287,6 +303,7 @@ impl DispatcherState {
                 self.trouble.send_replace(Some(error.to_string()));
             }
         }
+        self.answer_drains();
     }
 
     fn assign(&mut self, claim: Claim, myself: &ActorRef<DispatcherMsg>) {
@@ -320,9 +337,10 @@ impl DispatcherState {
         self.give_back(fence);
     }
 
-    fn give_back(&self, fence: Fence) {
+    fn give_back(&mut self, fence: Fence) {
+        while self.give_backs.try_join_next().is_some() {}
         let source = self.source.clone();
-        tokio::spawn(async move {
+        self.give_backs.spawn(async move {
             let (task, stage) = (fence.task, fence.stage.clone());
             if let Err(error) = source.give_back(fence, Utc::now()).await {
                 warn!(%task, %stage, %error, "a lease is left to its deadline");

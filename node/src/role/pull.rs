@@ -54,9 +54,11 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
         () = wake_on_changes(database.as_ref(), &dispatcher, loaded) => {}
     }
     standing.stopping();
-    dispatcher.drain().await;
-    wind_down(loaded, supervisor, &mut stop).await;
-    dispatcher.stop().await;
+    wind_down(loaded, supervisor, dispatcher.drain(), &mut stop).await;
+    let leaving = tokio::time::timeout(loaded.config.cluster.call_timeout, dispatcher.stop());
+    if leaving.await.is_err() {
+        warn!("no answer: what this node held is free only when its time runs out");
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -62,19 +62,25 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
     }
     standing.stopping();
     orchestrator.announce(NodePhase::Draining).await;
-    wind_down(loaded, supervisor, &mut stop).await;
+    wind_down(loaded, supervisor, std::future::ready(()), &mut stop).await;
     orchestrator.announce(NodePhase::Leaving).await;
     orchestrator.stop().await;
     cluster.leave().await;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Stops a node's stages at their next checkpoints, or where they are when time or patience has run out.
-pub async fn wind_down(loaded: &Loaded, supervisor: NodeSupervisor, stop: &mut StopOrders) {
+/// Stops a node's stages at their next checkpoints, while `meanwhile` comes to its end, or where they are when time or
+/// patience has run out.
+pub async fn wind_down(
+    loaded: &Loaded,
+    supervisor: NodeSupervisor,
+    meanwhile: impl Future<Output = ()>,
+    stop: &mut StopOrders,
+) {
     let deadline = loaded.config.node.drain_deadline;
     info!(?deadline, "stopping at the next checkpoints");
     tokio::select! {
-        () = supervisor.drain() => info!("all work is handed back"),
+        _ = async { tokio::join!(supervisor.drain(), meanwhile) } => info!("all work is handed back"),
         () = tokio::time::sleep(deadline) => warn!("work is left to its leases: the time to drain is over"),
         () = stop.next() => warn!("work is left to its leases: stopped at once"),
     }

@@ -313,7 +313,10 @@ impl WorkSource for Shards {
             };
             renewed.insert(shard.id, until);
             if until.is_none() {
-                self.held().remove(&shard.id);
+                // Unless it was let go and taken anew meanwhile.
+                self.held()
+                    .extract_if(.., |_, held| Arc::ptr_eq(held, &shard))
+                    .for_each(drop);
             }
             standings.push(match until.is_some_and(|until| shard.extend(fence, until)) {
                 true => Standing::Held,
