@@ -157,7 +157,9 @@ impl Part {
             .args(&self.arguments)
             .env_remove("NOTIFY_SOCKET")
             .stdin(Stdio::null())
-            .stdout(Stdio::piped());
+            .stdout(Stdio::piped())
+            // Ctrl-C goes to the whole group of a terminal; the parts are told to stop one after the other.
+            .process_group(0);
         if let Some(file) = &self.config_file {
             command.arg("--config-file").arg(file);
         }
