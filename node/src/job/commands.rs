@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use parkhang_actors::domain::{
     ADJUSTABLE, Adjustment, Job, JobId, JobKey, JobStatus, NewJob, Position, StageName, Task, TaskStatus,
 };
-use parkhang_actors::policy::job_action::JobAction;
+use parkhang_actors::policy::job_action::{self, JobAction};
 use parkhang_actors::policy::rerun::Rerun;
 use parkhang_actors::state::{JobTaskCount, StateStore};
 use serde::Serialize;
@@ -143,6 +143,7 @@ pub async fn rerun_plan(store: &dyn StateStore, name: &JobKey, rerun: &Rerun) ->
 
 /// A stage or a volume that the job does not have was written wrongly.
 fn check(job: &Job, rerun: &Rerun, tasks: &[Task]) -> Result<()> {
+    job_action::after(job.status, JobAction::Rerun).with_context(|| format!("job {}", job.key))?;
     for stage in [Some(&rerun.from), rerun.tasks.stage.as_ref()]
         .into_iter()
         .flatten()

@@ -152,8 +152,5 @@ async fn rerun(arguments: RerunArgs) -> Result<ExitCode> {
     } else {
         print::rerun(&answer, arguments.dry_run);
     }
-    Ok(match answer.volumes.is_empty() {
-        true => ExitCode::FAILURE,
-        false => ExitCode::SUCCESS,
-    })
+    Ok(ExitCode::SUCCESS)
 }
