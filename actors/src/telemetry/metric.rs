@@ -43,6 +43,15 @@ macro_rules! metric_kind {
         }
 
         impl<const LABELS: usize> $kind<LABELS> {
+            const fn of(
+                kind: Kind,
+                name: &'static str,
+                labels: &'static [&'static str; LABELS],
+                help: &'static str,
+            ) -> Self {
+                Self { name, labels: *labels, definition: Definition { name, kind, labels, help } }
+            }
+
             pub(super) const fn definition(&self) -> Definition {
                 self.definition
             }
@@ -74,17 +83,7 @@ impl<const LABELS: usize> Counter<LABELS> {
         labels: &'static [&'static str; LABELS],
         help: &'static str,
     ) -> Self {
-        let kind = Kind::Counter;
-        Self {
-            name,
-            labels: *labels,
-            definition: Definition {
-                name,
-                kind,
-                labels,
-                help,
-            },
-        }
+        Self::of(Kind::Counter, name, labels, help)
     }
 
     pub(super) fn add(&self, count: u64, values: [&str; LABELS]) {
@@ -98,17 +97,7 @@ impl<const LABELS: usize> Gauge<LABELS> {
         labels: &'static [&'static str; LABELS],
         help: &'static str,
     ) -> Self {
-        let kind = Kind::Gauge;
-        Self {
-            name,
-            labels: *labels,
-            definition: Definition {
-                name,
-                kind,
-                labels,
-                help,
-            },
-        }
+        Self::of(Kind::Gauge, name, labels, help)
     }
 
     pub(super) fn set(&self, value: usize, values: [&str; LABELS]) {
@@ -123,17 +112,7 @@ impl<const LABELS: usize> Histogram<LABELS> {
         labels: &'static [&'static str; LABELS],
         help: &'static str,
     ) -> Self {
-        let kind = Kind::Histogram(buckets);
-        Self {
-            name,
-            labels: *labels,
-            definition: Definition {
-                name,
-                kind,
-                labels,
-                help,
-            },
-        }
+        Self::of(Kind::Histogram(buckets), name, labels, help)
     }
 
     pub(super) fn record(&self, value: f64, values: [&str; LABELS]) {
