@@ -17,7 +17,6 @@ use super::{Claim, SourceError, WorkSource};
 use crate::domain::{Fence, WorkerId};
 use crate::orchestrator::{AssignReply, Executor, Recording, Report, Unrecorded};
 use crate::policy::claim::Offer;
-use crate::state::Standing;
 use crate::supervisor::{ControlPlane, PoolHandle, Pulse, Renewal};
 
 /// Share of the pause between two polls that chance adds or takes, so that nodes started together do not poll together.
@@ -116,14 +115,7 @@ impl ControlPlane for Dispatcher {
                 return Renewal::default();
             }
         };
-        let mut renewal = Renewal::default();
-        for (fence, standing) in fences.into_iter().zip(standings) {
-            match standing {
-                Standing::Held => {}
-                Standing::Lost => renewal.lost.push(fence),
-                Standing::Unwanted => renewal.cancelled.push(fence),
-            }
-        }
+        let renewal = Renewal::of(fences, standings);
         if !renewal.lost.is_empty() {
             self.send(DispatcherMsg::Ended(renewal.lost.clone()));
         }

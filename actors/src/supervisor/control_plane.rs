@@ -43,6 +43,21 @@ pub struct Renewal {
     pub cancelled: Vec<Fence>,
 }
 
+impl Renewal {
+    /// What the standings mean, one of each fence in order.
+    pub fn of(fences: Vec<Fence>, standings: Vec<Standing>) -> Self {
+        let mut renewal = Self::default();
+        for (fence, standing) in fences.into_iter().zip(standings) {
+            match standing {
+                Standing::Held => {}
+                Standing::Lost => renewal.lost.push(fence),
+                Standing::Unwanted => renewal.cancelled.push(fence),
+            }
+        }
+        renewal
+    }
+}
+
 #[async_trait]
 impl ControlPlane for OrchestratorHandle {
     fn register(&self, pool: PoolHandle) {
@@ -60,14 +75,6 @@ impl ControlPlane for OrchestratorHandle {
     async fn heartbeat(&self, _: &WorkerId, pulses: Vec<Pulse>) -> Renewal {
         let fences: Vec<Fence> = pulses.into_iter().map(|pulse| pulse.fence).collect();
         let standings = Self::heartbeat(self, fences.clone()).await;
-        let mut renewal = Renewal::default();
-        for (fence, standing) in fences.into_iter().zip(standings) {
-            match standing {
-                Standing::Held => {}
-                Standing::Lost => renewal.lost.push(fence),
-                Standing::Unwanted => renewal.cancelled.push(fence),
-            }
-        }
-        renewal
+        Renewal::of(fences, standings)
     }
 }
