@@ -101,19 +101,25 @@ struct Lanes {
     rooms: Vec<i64>,
 }
 
+/// The jobs that hand out work, in the order they were made.
+pub(super) async fn running_jobs(executor: impl PgExecutor<'_>) -> Result<Vec<Arc<Job>>, StateError> {
+    let rows: Vec<JobRow> = sqlx::query_as(concat!(
+        "select ",
+        job_columns!(),
+        " from jobs j where j.status = 'running' and j.finished_at is null order by j.id"
+    ))
+    .fetch_all(executor)
+    .await?;
+    Ok(rows.into_iter().map(|row| Arc::new(row.0)).collect())
+}
+
 pub(super) async fn ready_tasks(
     pool: &PgPool,
     room: &BTreeMap<StageName, usize>,
     now: DateTime<Utc>,
 ) -> Result<Ready, StateError> {
-    let jobs: Vec<JobRow> = sqlx::query_as(concat!(
-        "select ",
-        job_columns!(),
-        " from jobs j where j.status = 'running' and j.finished_at is null"
-    ))
-    .fetch_all(pool)
-    .await?;
-    let jobs: HashMap<JobId, Arc<Job>> = jobs.into_iter().map(|row| (row.0.id, Arc::new(row.0))).collect();
+    let jobs = running_jobs(pool).await?;
+    let jobs: HashMap<JobId, Arc<Job>> = jobs.into_iter().map(|job| (job.id, job)).collect();
     let (mut lanes, mut failed) = (Lanes::default(), Lanes::default());
     for job in jobs.values() {
         for (stage, room) in room {

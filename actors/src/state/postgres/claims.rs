@@ -5,9 +5,9 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use sqlx::postgres::{PgConnection, PgPool};
 
-use super::backlog::held;
+use super::backlog::{held, running_jobs};
 use super::commit::apply_all;
-use super::rows::{JobRow, TaskRow, job_columns, task_columns};
+use super::rows::{TaskRow, task_columns};
 use crate::domain::{Job, Position, StageName, Task, TaskStatus};
 use crate::policy::claim::Offer;
 use crate::policy::placement::Shares;
@@ -46,7 +46,7 @@ pub(super) async fn claim(
 ) -> Result<Vec<(Task, Arc<Job>)>, StateError> {
     let mut transaction = pool.begin().await?;
     let connection = &mut *transaction;
-    let jobs = running_jobs(connection).await?;
+    let jobs = claimable_jobs(connection).await?;
     let lost = lock_leased(connection, LOCK_EXPIRED, now).await?;
     let unwanted = lock_leased(connection, LOCK_UNWANTED, now).await?;
     let ends = lost.iter().filter_map(|task| request.end_of(task, now));
@@ -164,15 +164,8 @@ async fn tasks_of(connection: &mut PgConnection, ids: &[i64]) -> Result<Vec<Task
 }
 
 /// The jobs that run. Those with a limit are locked, so that of two workers the second counts what the first has taken.
-async fn running_jobs(connection: &mut PgConnection) -> Result<Vec<Arc<Job>>, StateError> {
-    let rows: Vec<JobRow> = sqlx::query_as(concat!(
-        "select ",
-        job_columns!(),
-        " from jobs j where j.status = 'running' and j.finished_at is null order by j.id"
-    ))
-    .fetch_all(&mut *connection)
-    .await?;
-    let jobs: Vec<Arc<Job>> = rows.into_iter().map(|row| Arc::new(row.0)).collect();
+async fn claimable_jobs(connection: &mut PgConnection) -> Result<Vec<Arc<Job>>, StateError> {
+    let jobs = running_jobs(&mut *connection).await?;
     let limited: Vec<i64> = jobs
         .iter()
         .filter(|job| is_limited(job))

@@ -8,7 +8,8 @@ use sqlx::postgres::{PgPool, PgRow};
 use sqlx::{PgConnection, Row};
 
 use super::leadership;
-use crate::domain::{Epoch, NodeRecord, NodeState, StageName, WorkerId, WorkerRecord};
+use super::rows::stage_name;
+use crate::domain::{Epoch, NodeRecord, NodeState, WorkerId, WorkerRecord};
 use crate::state::{Census, StateError};
 
 pub(super) async fn record(pool: &PgPool, epoch: Option<Epoch>, census: &Census) -> Result<(), StateError> {
@@ -153,8 +154,7 @@ fn worker(row: &PgRow) -> Result<WorkerRecord, StateError> {
     };
     Ok(WorkerRecord {
         worker: WorkerId(row.try_get("worker_id")?),
-        stage: StageName::new(row.try_get::<String, _>("stage")?)
-            .map_err(|error| StateError::Corrupt(error.to_string()))?,
+        stage: stage_name(row, "stage")?,
         slots: count("slots")?,
         in_use: count("in_use")?,
         generation: number("generation")?.unwrap_or_default(),

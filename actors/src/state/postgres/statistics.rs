@@ -3,8 +3,8 @@
 use sqlx::Row;
 use sqlx::postgres::PgPool;
 
-use super::rows::word;
-use crate::domain::{JobId, Position, StageName, TaskStatus};
+use super::rows::{stage_name, word};
+use crate::domain::{JobId, Position, TaskStatus};
 use crate::state::{StageStatistics, StateError, TaskCount};
 
 pub(super) async fn ping(pool: &PgPool) -> Result<(), StateError> {
@@ -64,8 +64,7 @@ pub(super) async fn stage_statistics(pool: &PgPool, job: JobId) -> Result<Vec<St
                 Ok(u64::try_from(row.try_get::<i64, _>(column)?).unwrap_or_default())
             };
             Ok(StageStatistics {
-                stage: StageName::new(row.try_get::<String, _>("stage")?)
-                    .map_err(|error| StateError::Corrupt(error.to_string()))?,
+                stage: stage_name(row, "stage")?,
                 running: count("running")?,
                 done: count("done")?,
                 failed: count("failed")?,

@@ -3,8 +3,8 @@ use std::collections::HashMap;
 use sqlx::Row;
 use sqlx::postgres::PgPool;
 
-use super::rows::{JobTaskCountRow, StageRunRow, TaskRow, VolumeResultsRow, task_columns};
-use crate::domain::{Attempt, Fence, Generation, JobId, StageName, StageRun, Task, TaskId, VolumeResults};
+use super::rows::{JobTaskCountRow, StageRunRow, TaskRow, VolumeResultsRow, stage_name, task_columns};
+use crate::domain::{Attempt, Fence, Generation, JobId, StageRun, Task, TaskId, VolumeResults};
 use crate::state::{Heartbeat, JobTaskCount, Standing, StateError};
 
 pub(super) async fn tasks(pool: &PgPool, job: JobId) -> Result<Vec<Task>, StateError> {
@@ -92,8 +92,7 @@ pub(super) async fn renew(pool: &PgPool, beats: &[Heartbeat]) -> Result<Vec<Stan
     for row in &rows {
         let fence = Fence {
             task: TaskId(row.try_get("id")?),
-            stage: StageName::new(row.try_get::<String, _>("current_stage")?)
-                .map_err(|error| StateError::Corrupt(error.to_string()))?,
+            stage: stage_name(row, "current_stage")?,
             attempt: Attempt(row.try_get("attempt")?),
             generation: Generation(row.try_get("generation")?),
         };
