@@ -8,15 +8,13 @@ use anyhow::{Result, bail};
 use chrono::TimeDelta;
 use parkhang_actors::source::{Dispatcher, ShardOptions, Shards, StateClaims, WorkSource};
 use parkhang_actors::state::PostgresStore;
-use parkhang_actors::supervisor::{NodeConfig, NodeSupervisor};
-use parkhang_actors::telemetry::ProgressBoard;
 use tracing::warn;
 
 use super::probes::PullProbe;
 use super::services::{self, Database};
 use super::standing::Standing;
 use super::stop::StopOrders;
-use super::worker::{health, slots, wind_down};
+use super::worker::{supervise, wind_down};
 use crate::config::{Loaded, SourceKind};
 use crate::storage;
 
@@ -30,16 +28,7 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
     };
     let source = open(loaded, node.as_str(), database.as_ref()).await?;
     let dispatcher = Dispatcher::start(source, loaded.config.source.poll).await?;
-    let supervisor = NodeSupervisor::start(NodeConfig {
-        name: node.to_string(),
-        slots: slots(loaded),
-        registry,
-        progress: Arc::new(ProgressBoard::default()),
-        control_plane: Arc::new(dispatcher.clone()),
-        heartbeat: loaded.config.cluster.heartbeat,
-        health: health(loaded),
-    })
-    .await?;
+    let supervisor = supervise(loaded, &node, registry, Arc::new(dispatcher.clone())).await?;
     let roles = super::roles(loaded);
     standing.window.probe(Arc::new(PullProbe {
         roles: roles.clone(),

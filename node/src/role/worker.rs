@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use chrono::Utc;
-use parkhang_actors::cluster::{RemoteOrchestrator, UplinkConfig};
+use parkhang_actors::cluster::{NodeName, RemoteOrchestrator, UplinkConfig};
 use parkhang_actors::domain::Hardware;
-use parkhang_actors::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
+use parkhang_actors::stage::StageRegistry;
+use parkhang_actors::supervisor::{ControlPlane, HealthPolicy, NodeConfig, NodeSupervisor};
 use parkhang_actors::telemetry::ProgressBoard;
 use parkhang_actors::wire::{NodeAbout, NodePhase};
 use tracing::{info, warn};
@@ -38,16 +39,7 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
         ..UplinkConfig::new(node.clone(), super::SCOPE)
     })
     .await?;
-    let supervisor = NodeSupervisor::start(NodeConfig {
-        name: node.to_string(),
-        slots: slots(loaded),
-        registry,
-        progress: Arc::new(ProgressBoard::default()),
-        control_plane: Arc::new(orchestrator.clone()),
-        heartbeat: loaded.config.cluster.heartbeat,
-        health: health(loaded),
-    })
-    .await?;
+    let supervisor = supervise(loaded, &node, registry, Arc::new(orchestrator.clone())).await?;
     standing.window.probe(Arc::new(WorkerProbe {
         roles: roles.clone(),
         orchestrator: orchestrator.clone(),
@@ -69,6 +61,25 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Starts the pools of the node's stages, which get their work from `control_plane`.
+pub async fn supervise(
+    loaded: &Loaded,
+    node: &NodeName,
+    registry: Arc<StageRegistry>,
+    control_plane: Arc<dyn ControlPlane>,
+) -> Result<NodeSupervisor> {
+    let supervisor = NodeSupervisor::start(NodeConfig {
+        name: node.to_string(),
+        slots: slots(loaded),
+        registry,
+        progress: Arc::new(ProgressBoard::default()),
+        control_plane,
+        heartbeat: loaded.config.cluster.heartbeat,
+        health: health(loaded),
+    });
+    Ok(supervisor.await?)
+}
+
 /// Stops a node's stages at their next checkpoints, while `meanwhile` comes to its end, or where they are when time or
 /// patience has run out.
 pub async fn wind_down(
@@ -87,7 +98,7 @@ pub async fn wind_down(
     supervisor.stop().await;
 }
 
-pub fn health(loaded: &Loaded) -> HealthPolicy {
+fn health(loaded: &Loaded) -> HealthPolicy {
     let health = &loaded.config.health;
     HealthPolicy {
         progress_window: health.progress_window,
@@ -97,7 +108,7 @@ pub fn health(loaded: &Loaded) -> HealthPolicy {
     }
 }
 
-pub fn slots(loaded: &Loaded) -> HashMap<Hardware, usize> {
+fn slots(loaded: &Loaded) -> HashMap<Hardware, usize> {
     let node = &loaded.config.node;
     let of_role = |role: &Role| match role {
         Role::Cpu => Some((Hardware::Cpu, node.slots.cpu)),
