@@ -1,22 +1,24 @@
 //! Nodes that take their work themselves, from a state store or from shards, over stages that do as they are told.
 
 use std::collections::HashMap;
-use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use chrono::{TimeDelta, Utc};
+use async_trait::async_trait;
+use chrono::{DateTime, TimeDelta, Utc};
 use parkhang_actors::artifact::ArtifactLayout;
 use parkhang_actors::domain::{
-    ErrorCategory, Hardware, Job, JobKey, JobStatus, LayoutName, NewJob, Task, TaskStatus,
+    ErrorCategory, Fence, Hardware, Job, JobKey, JobStatus, LayoutName, NewJob, StageName, Task, TaskStatus,
 };
+use parkhang_actors::orchestrator::{Recording, Report};
+use parkhang_actors::policy::claim::Offer;
 use parkhang_actors::source::{
-    Dispatcher, JobManifest, ShardOptions, ShardSurvey, Shards, StateClaims, VolumeDone, VolumeFailed,
-    WorkSource,
+    Claim, Clock, Dispatcher, JobManifest, ShardOptions, ShardSize, ShardSurvey, Shards, SourceError,
+    SourceHealth, StateClaims, StoreClock, SystemClock, VolumeDone, VolumeFailed, WorkSource,
 };
 use parkhang_actors::stage::{StageLogic, StageRegistry};
-use parkhang_actors::state::{MemoryStore, StateStore};
+use parkhang_actors::state::{MemoryStore, Standing, StateError, StateStore};
 use parkhang_actors::storage::{ArtifactStore, MemoryStore as MemoryArtifacts};
 use parkhang_actors::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
 use parkhang_actors::telemetry::ProgressBoard;
@@ -34,7 +36,16 @@ struct Node {
 
 impl Node {
     async fn start(source: Arc<dyn WorkSource>, name: &str, stages: Vec<Arc<dyn StageLogic>>) -> Self {
-        let dispatcher = Dispatcher::start(source, POLL).await.unwrap();
+        Self::polling(POLL, source, name, stages).await
+    }
+
+    async fn polling(
+        poll: Duration,
+        source: Arc<dyn WorkSource>,
+        name: &str,
+        stages: Vec<Arc<dyn StageLogic>>,
+    ) -> Self {
+        let dispatcher = Dispatcher::start(source, poll).await.unwrap();
         let supervisor = NodeSupervisor::start(NodeConfig {
             name: name.to_owned(),
             slots: HashMap::from([(Hardware::Cpu, 1)]),
@@ -58,6 +69,43 @@ impl Node {
     }
 }
 
+/// A source that has nothing, or only trouble, and counts how often it is asked.
+#[derive(Debug, Default)]
+struct Barren {
+    fails: bool,
+    asked: AtomicUsize,
+}
+
+#[async_trait]
+impl WorkSource for Barren {
+    async fn claim(&self, _: &[Offer]) -> Result<Vec<Claim>, SourceError> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        match self.fails {
+            true => Err(SourceError::State(StateError::Unavailable("away".to_owned()))),
+            false => Ok(Vec::new()),
+        }
+    }
+
+    async fn renew(&self, fences: &[Fence]) -> Result<Vec<Standing>, SourceError> {
+        Ok(vec![Standing::Lost; fences.len()])
+    }
+
+    async fn settle(&self, _: Report) -> Result<Recording, SourceError> {
+        Ok(Recording::Fenced)
+    }
+}
+
+/// A clock that is not that of this machine.
+#[derive(Debug)]
+struct ClockOff(TimeDelta);
+
+#[async_trait]
+impl Clock for ClockOff {
+    async fn now(&self) -> Result<DateTime<Utc>, SourceError> {
+        Ok(Utc::now() + self.0)
+    }
+}
+
 /// A job in a state store that has no orchestrator.
 struct Unled {
     store: Arc<dyn StateStore>,
@@ -72,7 +120,16 @@ impl Unled {
     }
 
     fn source(&self) -> Arc<dyn WorkSource> {
-        Arc::new(StateClaims::new(self.store.clone(), TimeDelta::seconds(60), 2))
+        self.source_by(Arc::new(StoreClock(self.store.clone())))
+    }
+
+    fn source_by(&self, clock: Arc<dyn Clock>) -> Arc<dyn WorkSource> {
+        Arc::new(StateClaims::new(
+            self.store.clone(),
+            clock,
+            TimeDelta::seconds(60),
+            2,
+        ))
     }
 
     async fn ends(&self, status: JobStatus) -> Vec<Task> {
@@ -106,7 +163,7 @@ impl Sharded {
             ..two_volumes(stages)
         };
         job.config.layout = layout;
-        JobManifest::create(store.as_ref(), &job, NonZeroUsize::MIN, Utc::now())
+        JobManifest::create(store.as_ref(), &job, ShardSize::new(1).unwrap(), Utc::now())
             .await
             .unwrap();
         Self { store, key }
@@ -119,7 +176,7 @@ impl Sharded {
             lease: TimeDelta::seconds(60),
             max_interruptions: 2,
         };
-        Arc::new(Shards::new(self.store.clone(), options))
+        Arc::new(Shards::new(self.store.clone(), Arc::new(SystemClock), options))
     }
 
     async fn survey(&self) -> ShardSurvey {
@@ -281,6 +338,9 @@ async fn a_node_that_leaves_gives_its_work_back() {
     let unled = Unled::of(std::slice::from_ref(&waits)).await;
     let node = Node::start(unled.source(), "leaves", vec![waits.clone()]).await;
     running.notified().await;
+    let workers = node.dispatcher.workers(Utc::now()).await;
+    assert_eq!((workers[0].slots, workers[0].in_use), (1, 1), "{workers:?}");
+    assert!(workers[0].worker.0.starts_with("leaves/stage/") && workers.len() == 1);
     node.leave().await;
     for task in unled.store.tasks(unled.job.id).await.unwrap() {
         assert_eq!((task.fence(), task.attempts, task.interruptions), (None, 0, 0));
@@ -296,4 +356,71 @@ async fn a_node_that_leaves_gives_its_work_back() {
     let next = Node::start(sharded.source("next"), "next", vec![succeeds]).await;
     assert_eq!(sharded.ends().await.done(), 2);
     next.leave().await;
+}
+
+/// Of a node's own clock, or of the source's, minutes too fast or too slow.
+#[tokio::test]
+async fn a_node_works_whatever_its_clock_says() {
+    for minutes in [-5, 5] {
+        let (stage, runs) = told("stage", Deed::Succeed);
+        let unled = Unled::of(std::slice::from_ref(&stage)).await;
+        let source = unled.source_by(Arc::new(ClockOff(TimeDelta::minutes(minutes))));
+        let node = Node::start(source, "node", vec![stage]).await;
+        for task in unled.ends(JobStatus::Completed).await {
+            assert_eq!((task.attempts, task.interruptions), (0, 0));
+            assert_eq!(unled.store.stage_runs(task.id).await.unwrap().len(), 1);
+        }
+        node.leave().await;
+        assert_eq!(runs.load(Ordering::Relaxed), 2);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_many_nodes_hear_is_asked_for_once_and_less_often_where_it_is_in_vain() {
+    let (stage, _) = told("stage", Deed::Succeed);
+    let source = Arc::new(Barren::default());
+    let seldom = Duration::from_secs(3600);
+    let node = Node::polling(seldom, source.clone(), "node", vec![stage]).await;
+    let asked_after = async |pause| {
+        tokio::time::sleep(pause).await;
+        source.asked.load(Ordering::Relaxed)
+    };
+    let second = Duration::from_secs(1);
+    let asked = asked_after(second).await;
+    assert_eq!(node.dispatcher.health(), SourceHealth::Answers);
+
+    for _ in 0..1000 {
+        node.dispatcher.wake(Some(StageName::new("elsewhere").unwrap()));
+    }
+    assert_eq!(asked_after(second).await, asked, "nobody here runs that stage");
+    for _ in 0..1000 {
+        node.dispatcher.wake(Some(StageName::new("stage").unwrap()));
+        node.dispatcher.wake(None);
+    }
+    assert_eq!(asked_after(second).await, asked + 1);
+
+    let mut last = asked + 1;
+    for _ in 0..600 {
+        node.dispatcher.wake(None);
+        last = asked_after(second / 10).await;
+    }
+    assert!(last > asked + 1, "it is still asked");
+    assert!(last < asked + 30, "{} times in a minute", last - asked);
+    node.leave().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_is_not_taken_to_answer_before_it_has() {
+    let (stage, _) = told("stage", Deed::Succeed);
+    let source = Arc::new(Barren {
+        fails: true,
+        ..Barren::default()
+    });
+    let dispatcher = Dispatcher::start(source.clone(), POLL).await.unwrap();
+    assert_eq!(dispatcher.health(), SourceHealth::Unknown);
+    dispatcher.stop().await;
+    let node = Node::start(source, "node", vec![stage]).await;
+    tokio::time::sleep(POLL * 2).await;
+    assert_eq!(node.dispatcher.health(), SourceHealth::Fails);
+    node.leave().await;
 }

@@ -38,8 +38,8 @@ pub struct Placement {
     pub worker: WorkerId,
 }
 
-/// The stage that the task waits for, if its backoff is over.
-fn due_stage<'a>(task: &Task, job: &'a Job, now: DateTime<Utc>) -> Option<&'a StageName> {
+/// The stage that the task waits for, if its backoff is over. That its job runs is not looked at.
+pub fn due_stage<'a>(task: &Task, job: &'a Job, now: DateTime<Utc>) -> Option<&'a StageName> {
     let due = task.not_before.is_none_or(|due| due <= now);
     runnable_stage(task, &job.pipeline, job.config.retry_scope).filter(|_| due)
 }

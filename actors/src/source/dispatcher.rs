@@ -6,15 +6,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use chrono::Utc;
+use chrono::{DateTime, Utc};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use ractor_cluster::RactorMessage;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::{info, warn};
 
+use super::member::{Beat, Member};
+use super::wake::WakePause;
 use super::{Claim, SourceError, WorkSource};
-use crate::domain::{Fence, WorkerId};
+use crate::domain::{Fence, StageName, WorkerId, WorkerRecord};
 use crate::orchestrator::{AssignReply, Executor, Recording, Report, Unrecorded};
 use crate::policy::claim::Offer;
 use crate::supervisor::{ControlPlane, PoolHandle, Pulse, Renewal};
@@ -22,34 +24,53 @@ use crate::supervisor::{ControlPlane, PoolHandle, Pulse, Renewal};
 /// Share of the pause between two polls that chance adds or takes, so that nodes started together do not poll together.
 const POLL_JITTER: f64 = 0.25;
 
+/// What a node knows of its source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SourceHealth {
+    /// It has not been asked for work yet, or has not answered.
+    Unknown,
+    /// It answered the last time.
+    Answers,
+    /// It could not be asked the last time. The log says why.
+    Fails,
+}
+
 /// Cheap handle on a node's dispatcher.
 #[derive(Debug, Clone)]
 pub struct Dispatcher {
     actor: ActorRef<DispatcherMsg>,
     source: Arc<dyn WorkSource>,
-    trouble: watch::Receiver<Option<String>>,
+    health: watch::Receiver<SourceHealth>,
 }
 
 impl Dispatcher {
     /// Asks the source at least every `poll` while a pool has room.
     pub async fn start(source: Arc<dyn WorkSource>, poll: Duration) -> Result<Self, ractor::SpawnErr> {
-        let (sender, trouble) = watch::channel(None);
+        let (sender, health) = watch::channel(SourceHealth::Unknown);
         let (actor, _) = Actor::spawn(None, DispatcherActor, (source.clone(), poll, sender)).await?;
         Ok(Self {
             actor,
             source,
-            trouble,
+            health,
         })
     }
 
-    /// There may be work.
-    pub fn wake(&self) {
-        self.send(DispatcherMsg::Wake);
+    /// There may be work for a stage, or for any. Other nodes are told the same at this moment, so the source is asked a little
+    /// later, and once for all that is heard until then.
+    pub fn wake(&self, stage: Option<StageName>) {
+        self.send(DispatcherMsg::Wake(stage));
     }
 
-    /// Why the source could not be asked for work the last time; `None` where it could.
-    pub fn trouble(&self) -> Option<String> {
-        self.trouble.borrow().clone()
+    pub fn health(&self) -> SourceHealth {
+        *self.health.borrow()
+    }
+
+    /// The pools that get their work here, as they are at `now`, in the order of their names.
+    pub async fn workers(&self, now: DateTime<Utc>) -> Vec<WorkerRecord> {
+        let (sender, receiver) = ractor::concurrency::oneshot();
+        self.send(DispatcherMsg::Describe(now, sender.into()));
+        // A dispatcher that stopped has no pools.
+        receiver.await.unwrap_or_default()
     }
 
     /// Claims nothing more; returns when no claim is under way.
@@ -71,7 +92,7 @@ impl Dispatcher {
     pub async fn stop(self) {
         // Already stopped is as good.
         let _ = self.actor.stop_and_wait(None, None).await;
-        if let Err(error) = self.source.leave(Utc::now()).await {
+        if let Err(error) = self.source.leave().await {
             warn!(%error, "what this node held is free only when its time runs out");
         }
     }
@@ -94,7 +115,7 @@ impl ControlPlane for Dispatcher {
 
     async fn report(&self, report: Report) -> Result<Recording, Unrecorded> {
         let fence = report.fence.clone();
-        match self.source.settle(report, Utc::now()).await {
+        match self.source.settle(report).await {
             Ok(recording) => {
                 self.send(DispatcherMsg::Ended(vec![fence]));
                 Ok(recording)
@@ -107,14 +128,16 @@ impl ControlPlane for Dispatcher {
     }
 
     async fn heartbeat(&self, worker: &WorkerId, pulses: Vec<Pulse>) -> Renewal {
+        let beat = Beat::of(&pulses);
         let fences: Vec<Fence> = pulses.into_iter().map(|pulse| pulse.fence).collect();
-        let standings = match self.source.renew(&fences, Utc::now()).await {
+        let standings = match self.source.renew(&fences).await {
             Ok(standings) => standings,
             Err(error) => {
                 warn!(%worker, %error, "cannot renew leases now");
                 return Renewal::default();
             }
         };
+        self.send(DispatcherMsg::Beat(worker.clone(), beat));
         let renewal = Renewal::of(fences, standings);
         if !renewal.lost.is_empty() {
             self.send(DispatcherMsg::Ended(renewal.lost.clone()));
@@ -125,32 +148,38 @@ impl ControlPlane for Dispatcher {
 
 #[derive(RactorMessage)]
 enum DispatcherMsg {
-    Wake,
+    Wake(Option<StageName>),
+    /// What was heard is to be acted on now.
+    Woken,
+    /// There is work, or room, of which no other node knows.
+    Claim,
     Poll,
     Register(PoolHandle),
     Deregister(WorkerId),
+    Beat(WorkerId, Beat),
     Claimed(Result<Vec<Claim>, SourceError>),
     Answered(Fence, AssignReply),
     /// These leases are over.
     Ended(Vec<Fence>),
+    Describe(DateTime<Utc>, RpcReplyPort<Vec<WorkerRecord>>),
     Drain(RpcReplyPort<()>),
-}
-
-struct Member {
-    pool: PoolHandle,
-    accepting: bool,
 }
 
 struct DispatcherState {
     source: Arc<dyn WorkSource>,
     poll: Duration,
-    trouble: watch::Sender<Option<String>>,
+    health: watch::Sender<SourceHealth>,
+    pause: WakePause,
+    /// What was heard is to be acted on soon.
+    waking: bool,
     pools: HashMap<WorkerId, Member>,
     /// From the claim until the end is recorded.
     leases: HashMap<Fence, WorkerId>,
     claiming: bool,
     /// Something happened since the claim under way began.
-    woken: bool,
+    again: bool,
+    /// The claim under way follows something heard.
+    heard: bool,
     draining: Option<Vec<RpcReplyPort<()>>>,
     give_backs: JoinSet<()>,
 }
@@ -160,22 +189,25 @@ struct DispatcherActor;
 impl Actor for DispatcherActor {
     type Msg = DispatcherMsg;
     type State = DispatcherState;
-    type Arguments = (Arc<dyn WorkSource>, Duration, watch::Sender<Option<String>>);
+    type Arguments = (Arc<dyn WorkSource>, Duration, watch::Sender<SourceHealth>);
 
     async fn pre_start(
         &self,
         myself: ActorRef<DispatcherMsg>,
-        (source, poll, trouble): Self::Arguments,
+        (source, poll, health): Self::Arguments,
     ) -> Result<DispatcherState, ActorProcessingErr> {
         myself.cast(DispatcherMsg::Poll)?;
         Ok(DispatcherState {
             source,
             poll,
-            trouble,
+            health,
+            pause: WakePause::up_to(poll),
+            waking: false,
             pools: HashMap::new(),
             leases: HashMap::new(),
             claiming: false,
-            woken: false,
+            again: false,
+            heard: false,
             draining: None,
             give_backs: JoinSet::new(),
         })
@@ -188,8 +220,14 @@ impl Actor for DispatcherActor {
         state: &mut DispatcherState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            DispatcherMsg::Wake => state.claim(&myself),
+            DispatcherMsg::Wake(stage) => state.heard_of(stage.as_ref(), &myself),
+            DispatcherMsg::Woken => {
+                (state.waking, state.heard) = (false, true);
+                state.claim(&myself);
+            }
+            DispatcherMsg::Claim => state.claim(&myself),
             DispatcherMsg::Poll => {
+                state.pause.relax();
                 state.claim(&myself);
                 let jitter = rand::random_range(1.0 - POLL_JITTER..=1.0 + POLL_JITTER);
                 myself.send_after(state.poll.mul_f64(jitter), || DispatcherMsg::Poll);
@@ -197,11 +235,7 @@ impl Actor for DispatcherActor {
             DispatcherMsg::Register(pool) => {
                 info!(worker = %pool.worker, stage = %pool.stage, slots = pool.slots, "pool takes work");
                 let worker = pool.worker.clone();
-                let member = Member {
-                    pool,
-                    accepting: true,
-                };
-                state.pools.insert(worker, member);
+                state.pools.insert(worker, Member::new(pool));
                 state.claim(&myself);
             }
             DispatcherMsg::Deregister(worker) => state.abandon(&worker, &myself),
@@ -212,6 +246,15 @@ impl Actor for DispatcherActor {
                     state.leases.remove(&fence);
                 }
                 state.claim(&myself);
+            }
+            DispatcherMsg::Beat(worker, beat) => {
+                if let Some(member) = state.pools.get_mut(&worker) {
+                    member.beat = Some(beat);
+                }
+            }
+            DispatcherMsg::Describe(now, reply) => {
+                // Whoever asked may have lost patience.
+                let _ = reply.send(state.describe(now));
             }
             DispatcherMsg::Drain(reply) => {
                 state.draining.get_or_insert_default().push(reply);
@@ -233,40 +276,63 @@ impl Actor for DispatcherActor {
 }
 
 impl DispatcherState {
+    fn in_hand(&self, worker: &WorkerId) -> usize {
+        self.leases.values().filter(|holder| *holder == worker).count()
+    }
+
+    fn describe(&self, now: DateTime<Utc>) -> Vec<WorkerRecord> {
+        let members = self.pools.iter();
+        let mut workers: Vec<WorkerRecord> = members
+            .map(|(worker, member)| member.describe(self.in_hand(worker), now))
+            .collect();
+        workers.sort_by(|a, b| a.worker.cmp(&b.worker));
+        workers
+    }
+
     fn offers(&self) -> Vec<Offer> {
         let accepting = self.pools.values().filter(|member| member.accepting);
         let mut offers: Vec<Offer> = accepting
-            .map(|Member { pool, .. }| {
-                let in_hand = self
-                    .leases
-                    .values()
-                    .filter(|worker| **worker == pool.worker)
-                    .count();
-                Offer {
-                    worker: pool.worker.clone(),
-                    stage: pool.stage.clone(),
-                    free: pool.slots.saturating_sub(in_hand),
-                }
+            .map(|Member { pool, .. }| Offer {
+                worker: pool.worker.clone(),
+                stage: pool.stage.clone(),
+                free: pool.slots.saturating_sub(self.in_hand(&pool.worker)),
             })
             .collect();
         offers.sort_by(|a, b| a.worker.cmp(&b.worker));
         offers
     }
 
+    /// There is work for the stage, or may be for any.
+    fn heard_of(&mut self, stage: Option<&StageName>, myself: &ActorRef<DispatcherMsg>) {
+        let suits = |offer: &Offer| offer.free > 0 && stage.is_none_or(|stage| *stage == offer.stage);
+        if self.waking || self.draining.is_some() || !self.offers().iter().any(suits) {
+            return;
+        }
+        self.waking = true;
+        let pause = self.pause.next(rand::random_range(0.0..=1.0));
+        myself.send_after(pause, || DispatcherMsg::Woken);
+    }
+
     fn claim(&mut self, myself: &ActorRef<DispatcherMsg>) {
         if self.claiming {
-            self.woken = true;
+            self.again = true;
             return;
         }
         let offers = self.offers();
         if self.draining.is_some() || offers.iter().all(|offer| offer.free == 0) {
+            self.heard = false;
             return;
         }
         self.claiming = true;
-        self.woken = false;
+        self.again = false;
         let (source, myself) = (self.source.clone(), myself.clone());
         tokio::spawn(async move {
-            let claims = source.claim(&offers, Utc::now()).await;
+            let asked = Utc::now();
+            let mut claims = source.claim(&offers).await;
+            for claim in claims.iter_mut().flatten() {
+                // From here on this machine's clock counts.
+                claim.assignment.lease_until = asked + claim.lasts;
+            }
             // A dispatcher that stopped meanwhile leaves what was claimed to its deadline.
             let _ = myself.cast(DispatcherMsg::Claimed(claims));
         });
@@ -274,25 +340,31 @@ impl DispatcherState {
 
     fn claimed(&mut self, claims: Result<Vec<Claim>, SourceError>, myself: &ActorRef<DispatcherMsg>) {
         self.claiming = false;
+        let heard = std::mem::take(&mut self.heard);
         match claims {
             Ok(claims) if self.draining.is_some() => {
                 let claims = claims.into_iter();
                 claims.for_each(|claim| self.give_back(claim.assignment.fence));
             }
             Ok(claims) => {
-                self.trouble.send_replace(None);
+                self.health.send_replace(SourceHealth::Answers);
                 let found = !claims.is_empty();
+                match found {
+                    true => self.pause.found(),
+                    false if heard => self.pause.in_vain(),
+                    false => {}
+                }
                 for claim in claims {
                     self.assign(claim, myself);
                 }
                 // There may be more where this came from.
-                if found || self.woken {
+                if found || self.again {
                     self.claim(myself);
                 }
             }
             Err(error) => {
                 warn!(%error, "cannot claim work now");
-                self.trouble.send_replace(Some(error.to_string()));
+                self.health.send_replace(SourceHealth::Fails);
             }
         }
         self.answer_drains();
@@ -334,7 +406,7 @@ impl DispatcherState {
         let source = self.source.clone();
         self.give_backs.spawn(async move {
             let (task, stage) = (fence.task, fence.stage.clone());
-            if let Err(error) = source.give_back(fence, Utc::now()).await {
+            if let Err(error) = source.give_back(fence).await {
                 warn!(%task, %stage, %error, "a lease is left to its deadline");
             }
         });
@@ -357,12 +429,12 @@ impl DispatcherState {
             for fence in lost {
                 let (task, stage) = (fence.task, fence.stage.clone());
                 let report = Report { fence, verdict: None };
-                if let Err(error) = source.settle(report, Utc::now()).await {
+                if let Err(error) = source.settle(report).await {
                     warn!(%task, %stage, %error, "a lost lease is left to its deadline");
                 }
             }
             // A dispatcher that stopped meanwhile claims nothing more.
-            let _ = myself.cast(DispatcherMsg::Wake);
+            let _ = myself.cast(DispatcherMsg::Claim);
         });
     }
 

@@ -5,17 +5,20 @@
 //!
 //! A source knows neither pools nor stages beyond their names.
 
+mod clock;
 #[cfg(test)]
 mod conformance;
 mod dispatcher;
 mod error;
+mod member;
 mod shards;
 mod state_claims;
+mod wake;
 
 use std::fmt;
 
 use async_trait::async_trait;
-use chrono::{DateTime, Utc};
+use chrono::TimeDelta;
 
 use crate::domain::{Fence, WorkerId};
 use crate::orchestrator::{Recording, Report};
@@ -23,11 +26,12 @@ use crate::policy::claim::Offer;
 use crate::stage::{Assignment, StageVerdict};
 use crate::state::Standing;
 
-pub use dispatcher::Dispatcher;
+pub use clock::{Clock, StoreClock, SystemClock};
+pub use dispatcher::{Dispatcher, SourceHealth};
 pub use error::SourceError;
 pub use shards::{
-    JobManifest, ShardDone, ShardError, ShardLease, ShardOptions, ShardState, ShardSurvey, Shards,
-    TaskRecord, VolumeDone, VolumeFailed,
+    InvalidShardSize, JobManifest, ShardDone, ShardError, ShardLease, ShardOptions, ShardOrder, ShardSize,
+    ShardState, ShardSurvey, Shards, TaskRecord, VolumeDone, VolumeFailed,
 };
 pub use state_claims::StateClaims;
 
@@ -35,13 +39,17 @@ pub use state_claims::StateClaims;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claim {
     pub worker: WorkerId,
+    /// Its deadline is one of the source's clock, which this machine's need not agree with.
     pub assignment: Assignment,
+    /// Time from the beginning of the call until the lease runs out unless it is renewed.
+    pub lasts: TimeDelta,
 }
 
 /// Where leases come from. The source remembers beside a lease's fence whatever it needs to renew or end it, such as the
 /// receipt of a message; a process that forgets it loses its leases by their deadlines.
 ///
-/// A lease that is claimed or renewed lasts for at least three quarters of the source's lease time from then on.
+/// A lease that is claimed or renewed lasts for at least three quarters of the source's lease time from then on, by the
+/// [`Clock`] of the source.
 ///
 /// A call that fails has changed nothing, or what may be repeated. Of any callers in any processes, no two hold leases of one
 /// stage of one task at a time, and no two leases ever share a fence.
@@ -49,24 +57,24 @@ pub struct Claim {
 pub trait WorkSource: Send + Sync + fmt::Debug {
     /// Leases work for which the offers have room, and takes over what others have lost. The offers are those of all workers of
     /// this process, the busy ones too: a source may keep hold of more than it hands out, and must know whether that still is
-    /// of use. An empty answer means that there is nothing now; a source may wait some seconds before it gives it.
-    async fn claim(&self, offers: &[Offer], now: DateTime<Utc>) -> Result<Vec<Claim>, SourceError>;
+    /// of use. An empty answer means that nothing was found; a source may look for some seconds before it gives it, and go on
+    /// from there the next time. Work that is found is handed out soon, though there may be more.
+    async fn claim(&self, offers: &[Offer]) -> Result<Vec<Claim>, SourceError>;
 
     /// Renews leases, answering in the order of the fences.
-    async fn renew(&self, fences: &[Fence], now: DateTime<Utc>) -> Result<Vec<Standing>, SourceError>;
+    async fn renew(&self, fences: &[Fence]) -> Result<Vec<Standing>, SourceError>;
 
     /// Writes down how a lease ended. Returns once that is durable, or known to come too late.
-    async fn settle(&self, report: Report, now: DateTime<Utc>) -> Result<Recording, SourceError>;
+    async fn settle(&self, report: Report) -> Result<Recording, SourceError>;
 
     /// Ends a lease that was not made use of; nothing is charged to the task.
-    async fn give_back(&self, fence: Fence, now: DateTime<Utc>) -> Result<Recording, SourceError> {
+    async fn give_back(&self, fence: Fence) -> Result<Recording, SourceError> {
         let verdict = Some(StageVerdict::Interrupted);
-        self.settle(Report { fence, verdict }, now).await
+        self.settle(Report { fence, verdict }).await
     }
 
     /// Lets go of what this process holds beside its leases. Nothing is claimed afterwards.
-    async fn leave(&self, now: DateTime<Utc>) -> Result<(), SourceError> {
-        let _ = now;
+    async fn leave(&self) -> Result<(), SourceError> {
         Ok(())
     }
 }

@@ -1,13 +1,14 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::TimeDelta;
 use tracing::{debug, info, warn};
 
-use super::{Claim, SourceError, WorkSource};
-use crate::domain::Fence;
+use super::{Claim, Clock, SourceError, WorkSource};
+use crate::domain::{Fence, JobStatus};
 use crate::orchestrator::{Recording, Report, assignment_of, change_for};
 use crate::policy::claim::Offer;
+use crate::policy::placement::due_stage;
 use crate::policy::transition::is_finished;
 use crate::state::{ClaimRequest, Heartbeat, Outcome, Standing, StateStore};
 
@@ -16,15 +17,23 @@ use crate::state::{ClaimRequest, Heartbeat, Outcome, Standing, StateStore};
 #[derive(Debug)]
 pub struct StateClaims {
     store: Arc<dyn StateStore>,
+    clock: Arc<dyn Clock>,
     lease: TimeDelta,
     max_interruptions: i32,
 }
 
 impl StateClaims {
-    /// Leases run for `lease` unless they are renewed; a volume that loses `max_interruptions` in a row is set aside.
-    pub fn new(store: Arc<dyn StateStore>, lease: TimeDelta, max_interruptions: i32) -> Self {
+    /// Leases run for `lease` by `clock` unless they are renewed; a volume that loses `max_interruptions` in a row is set aside.
+    /// The clock is to be the same for all that lease from the store: [`StoreClock`](super::StoreClock).
+    pub fn new(
+        store: Arc<dyn StateStore>,
+        clock: Arc<dyn Clock>,
+        lease: TimeDelta,
+        max_interruptions: i32,
+    ) -> Self {
         Self {
             store,
+            clock,
             lease,
             max_interruptions,
         }
@@ -33,7 +42,8 @@ impl StateClaims {
 
 #[async_trait]
 impl WorkSource for StateClaims {
-    async fn claim(&self, offers: &[Offer], now: DateTime<Utc>) -> Result<Vec<Claim>, SourceError> {
+    async fn claim(&self, offers: &[Offer]) -> Result<Vec<Claim>, SourceError> {
+        let now = self.clock.now().await?;
         let request = ClaimRequest {
             offers: offers.to_vec(),
             until: now + self.lease,
@@ -47,13 +57,17 @@ impl WorkSource for StateClaims {
         let claims = claimed.into_iter().filter_map(|(task, job)| {
             let worker = task.lease.as_ref()?.worker.clone();
             let assignment = assignment_of(task, &job)?;
-            Some(Claim { worker, assignment })
+            Some(Claim {
+                worker,
+                assignment,
+                lasts: self.lease,
+            })
         });
         Ok(claims.collect())
     }
 
-    async fn renew(&self, fences: &[Fence], now: DateTime<Utc>) -> Result<Vec<Standing>, SourceError> {
-        let until = now + self.lease;
+    async fn renew(&self, fences: &[Fence]) -> Result<Vec<Standing>, SourceError> {
+        let until = self.clock.now().await? + self.lease;
         let beats: Vec<Heartbeat> = fences
             .iter()
             .map(|fence| Heartbeat {
@@ -64,7 +78,8 @@ impl WorkSource for StateClaims {
         Ok(self.store.renew_leases(&beats).await?)
     }
 
-    async fn settle(&self, report: Report, now: DateTime<Utc>) -> Result<Recording, SourceError> {
+    async fn settle(&self, report: Report) -> Result<Recording, SourceError> {
+        let now = self.clock.now().await?;
         let fence = report.fence.clone();
         let jitter = rand::random_range(-1.0..=1.0);
         let change = change_for(&*self.store, report, self.max_interruptions, jitter, now).await?;
@@ -80,12 +95,17 @@ impl WorkSource for StateClaims {
                 return Ok(Recording::Fenced);
             }
         };
-        let job = self.store.job_by_id(task.job_id).await?;
-        if job.is_some_and(|job| is_finished(&task, job.config.retry_scope)) {
+        let Some(job) = self.store.job_by_id(task.job_id).await? else {
+            return Ok(Recording::Recorded);
+        };
+        if is_finished(&task, job.config.retry_scope) {
             for job in self.store.settle_jobs(now).await? {
                 info!(job = %job.key, status = job.status.as_str(), "job settled");
             }
-        } else if let Err(error) = self.store.announce_work().await {
+        } else if job.status == JobStatus::Running
+            && let Some(stage) = due_stage(&task, &job, now)
+            && let Err(error) = self.store.announce_work(stage).await
+        {
             debug!(%error, "nobody hears that a task became runnable; they will find it");
         }
         Ok(Recording::Recorded)

@@ -31,7 +31,9 @@ pub(crate) use change::apply;
 pub use claim::ClaimRequest;
 pub use embedded::{EmbeddedError, EmbeddedPostgres, data_folder};
 pub use memory::MemoryStore;
-pub use postgres::{JobChanges, Leadership, LeadershipTimings, PostgresStore};
+#[cfg(test)]
+pub(crate) use postgres::testing::with_clock_ahead;
+pub use postgres::{JobChanges, Leadership, LeadershipTimings, PostgresStore, WorkChanges};
 pub use statistics::StageStatistics;
 
 /// Why the store could not answer.
@@ -199,6 +201,11 @@ pub struct Census {
 /// Jobs, tasks, leases and their history. Every method is safe to repeat.
 #[async_trait]
 pub trait StateStore: Send + Sync + fmt::Debug {
+    /// The time by the one clock that all users of the store share.
+    async fn now(&self) -> Result<DateTime<Utc>, StateError> {
+        Ok(Utc::now())
+    }
+
     /// Writes the job (running), its volumes and one pending task each, all or nothing.
     async fn create_job(&self, job: &NewJob, now: DateTime<Utc>) -> Result<Job, StateError>;
 
@@ -264,8 +271,9 @@ pub trait StateStore: Send + Sync + fmt::Debug {
         now: DateTime<Utc>,
     ) -> Result<Vec<(Task, Arc<Job>)>, StateError>;
 
-    /// Tells those that wait for work that some may have come. A hint, which may get lost.
-    async fn announce_work(&self) -> Result<(), StateError> {
+    /// Tells those that wait for work that there is some for this stage. A hint, which may get lost.
+    async fn announce_work(&self, stage: &StageName) -> Result<(), StateError> {
+        let _ = stage;
         Ok(())
     }
 

@@ -150,6 +150,11 @@ pub(super) const HEARTBEATS_MISSED: Counter<0> = Counter::new(
     &[],
     "Heartbeats that nobody could be sent or nobody answered",
 );
+pub(super) const SOURCE_OBJECTS_UNREADABLE: Counter<0> = Counter::new(
+    "parkhang_source_objects_unreadable_total",
+    &[],
+    "Times that a part of a job in the storage was passed over because an object could not be read",
+);
 
 // Every node.
 
@@ -210,6 +215,7 @@ pub fn definitions() -> impl Iterator<Item = Definition> {
         SLOTS_IN_USE.definition(),
         HEARTBEATS.definition(),
         HEARTBEATS_MISSED.definition(),
+        SOURCE_OBJECTS_UNREADABLE.definition(),
         CONNECTIONS.definition(),
         CONNECTIONS_LOST.definition(),
         STORAGE_REQUESTS.definition(),

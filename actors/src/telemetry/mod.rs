@@ -24,6 +24,6 @@ pub(crate) use pages::PageEvents;
 pub use progress::{PageOutcome, ProgressBoard, StageProgress, StageState};
 pub(crate) use span::{assign_span, report_span, stage_span};
 pub(crate) use work::{
-    BatchInferred, Connected, Disconnected, HeartbeatAnswered, HeartbeatUnanswered, StageEnded, StageStarted,
-    StorageAnswered, slots_in_use,
+    BatchInferred, Connected, Disconnected, HeartbeatAnswered, HeartbeatUnanswered, ObjectUnreadable,
+    StageEnded, StageStarted, StorageAnswered, slots_in_use,
 };

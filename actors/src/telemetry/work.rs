@@ -6,8 +6,8 @@ use tracing::{debug, info, warn};
 
 use super::catalogue::{
     CONNECTIONS, CONNECTIONS_LOST, HEARTBEATS, HEARTBEATS_MISSED, INFERENCE_REQUESTS, INFERENCE_SECONDS,
-    SLOTS, SLOTS_IN_USE, STAGE_RUN_SECONDS, STAGE_RUNS, STAGE_RUNS_STARTED, STORAGE_BYTES, STORAGE_REQUESTS,
-    STORAGE_SECONDS,
+    SLOTS, SLOTS_IN_USE, SOURCE_OBJECTS_UNREADABLE, STAGE_RUN_SECONDS, STAGE_RUNS, STAGE_RUNS_STARTED,
+    STORAGE_BYTES, STORAGE_REQUESTS, STORAGE_SECONDS,
 };
 use crate::domain::{StageName, WorkerId};
 use crate::stage::StageVerdict;
@@ -57,6 +57,23 @@ impl StageEnded<'_> {
 pub(crate) fn slots_in_use(stage: &StageName, in_use: usize, slots: usize) {
     SLOTS.set(slots, [stage.as_str()]);
     SLOTS_IN_USE.set(in_use, [stage.as_str()]);
+}
+
+/// A part of a job in the storage was passed over.
+pub(crate) struct ObjectUnreadable<'a> {
+    pub error: &'a dyn std::fmt::Display,
+    /// Whether it has been told of before.
+    pub known: bool,
+}
+
+impl ObjectUnreadable<'_> {
+    pub(crate) fn emit(self) {
+        SOURCE_OBJECTS_UNREADABLE.add(1, []);
+        match self.known {
+            false => warn!(error = %self.error, "a part of a job is passed over until its object is mended"),
+            true => debug!(error = %self.error, "a part of a job is passed over again"),
+        }
+    }
 }
 
 /// The orchestrator has renewed what could be renewed.

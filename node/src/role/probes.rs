@@ -6,10 +6,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use parkhang_actors::cluster::RemoteOrchestrator;
 use parkhang_actors::domain::{Epoch, StageName};
-use parkhang_actors::source::Dispatcher;
+use parkhang_actors::source::{Dispatcher, SourceHealth};
 use parkhang_actors::state::PostgresStore;
 use serde_json::json;
 use tokio::sync::watch;
+use tracing::debug;
 
 use crate::http::{Probe, Readiness};
 
@@ -30,11 +31,12 @@ pub struct OrchestratorProbe {
 impl Probe for OrchestratorProbe {
     async fn readiness(&self) -> Readiness {
         let epoch = self.leads.borrow().map(|epoch| epoch.0);
-        let reason = match tokio::time::timeout(PING_LIMIT, self.store.ping()).await {
-            Ok(Ok(())) => None,
-            Ok(Err(error)) => Some(error.to_string()),
-            Err(_) => Some("the database does not answer".to_owned()),
-        };
+        let answer = tokio::time::timeout(PING_LIMIT, self.store.ping()).await;
+        if let Ok(Err(error)) = &answer {
+            // It may tell of users and hosts, and who asks over HTTP may be anybody.
+            debug!(%error, "the database does not answer");
+        }
+        let reason = (!matches!(answer, Ok(Ok(())))).then_some("the database does not answer");
         Readiness {
             ready: reason.is_none(),
             details: json!({
@@ -67,7 +69,8 @@ impl Probe for WorkerProbe {
     }
 }
 
-/// Ready while the source of work answers.
+/// Ready once the source of work has answered, and while it does. Why it does not is for the log: it may tell of hosts and users,
+/// and who asks over HTTP may be anybody.
 #[derive(Debug)]
 pub struct PullProbe {
     pub roles: String,
@@ -77,7 +80,11 @@ pub struct PullProbe {
 #[async_trait]
 impl Probe for PullProbe {
     async fn readiness(&self) -> Readiness {
-        let reason = self.dispatcher.trouble();
+        let reason = match self.dispatcher.health() {
+            SourceHealth::Unknown => Some("the source of work has not answered yet"),
+            SourceHealth::Fails => Some("the source of work does not answer; the log says why"),
+            SourceHealth::Answers => None,
+        };
         Readiness {
             ready: reason.is_none(),
             details: json!({ "role": self.roles, "reason": reason }),

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use chrono::TimeDelta;
-use parkhang_actors::source::{Dispatcher, ShardOptions, Shards, StateClaims, WorkSource};
+use parkhang_actors::source::{
+    Dispatcher, ShardOptions, Shards, StateClaims, StoreClock, SystemClock, WorkSource,
+};
 use parkhang_actors::state::PostgresStore;
 use tracing::warn;
 
@@ -55,11 +57,11 @@ async fn open(loaded: &Loaded, node: &str, database: Option<&Database>) -> Resul
     let lease = TimeDelta::from_std(loaded.config.cluster.lease)?;
     let max_interruptions = i32::try_from(loaded.config.orchestrator.max_interruptions)?;
     Ok(match database {
-        Some(database) => Arc::new(StateClaims::new(
-            Arc::new(database.store.clone()),
-            lease,
-            max_interruptions,
-        )),
+        Some(database) => {
+            let store = Arc::new(database.store.clone());
+            let clock = Arc::new(StoreClock(store.clone()));
+            Arc::new(StateClaims::new(store, clock, lease, max_interruptions))
+        }
         None => {
             let options = ShardOptions {
                 worker: node.to_owned(),
@@ -67,7 +69,11 @@ async fn open(loaded: &Loaded, node: &str, database: Option<&Database>) -> Resul
                 lease,
                 max_interruptions,
             };
-            Arc::new(Shards::new(storage::artifacts(loaded).await?, options))
+            Arc::new(Shards::new(
+                storage::artifacts(loaded).await?,
+                Arc::new(SystemClock),
+                options,
+            ))
         }
     })
 }
@@ -86,8 +92,8 @@ async fn wake_on_changes(database: Option<&Database>, dispatcher: &Dispatcher, l
 async fn hear(store: &PostgresStore, dispatcher: &Dispatcher) {
     match store.work_changes().await {
         Ok(mut changes) => {
-            while changes.next().await.is_ok() {
-                dispatcher.wake();
+            while let Ok(stage) = changes.next().await {
+                dispatcher.wake(stage);
             }
         }
         Err(error) => warn!(%error, "cannot hear of new work"),

@@ -1,13 +1,12 @@
 //! `node shards`: jobs that live in the artifact store, without a database.
 
-use std::num::NonZeroUsize;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use chrono::Utc;
 use clap::{Args, Subcommand};
 use parkhang_actors::domain::{JobKey, NewJob, VolumeId};
-use parkhang_actors::source::{JobManifest, ShardState, ShardSurvey};
+use parkhang_actors::source::{JobManifest, ShardSize, ShardState, ShardSurvey};
 use parkhang_actors::stage::ocr_pipeline;
 use serde_json::json;
 
@@ -30,7 +29,7 @@ pub struct CreateArgs {
     pub name: String,
     /// Volumes in a shard: what one node takes upon itself at a time.
     #[arg(long, value_name = "N", default_value = "100")]
-    pub size: NonZeroUsize,
+    pub size: ShardSize,
     /// Only this volume (W-I); may be repeated.
     #[arg(long, value_name = "VOLUME")]
     pub volume: Vec<VolumeId>,

@@ -62,6 +62,20 @@ impl ShardLayout {
         Some((number(shard)?, term.parse().ok()?))
     }
 
+    pub fn control_folder(&self) -> ArtifactKey {
+        below(&self.folder, "control")
+    }
+
+    /// There while the job is paused.
+    pub fn paused(&self) -> ArtifactKey {
+        below(&self.control_folder(), "paused.json")
+    }
+
+    /// There once the job is cancelled.
+    pub fn cancelled(&self) -> ArtifactKey {
+        below(&self.control_folder(), "cancelled.json")
+    }
+
     /// Everything that has happened to the volumes of a shard.
     pub fn records_folder(&self, shard: u32) -> ArtifactKey {
         below(&self.folder, &format!("tasks/{}", name(shard)))
@@ -106,6 +120,8 @@ mod tests {
             (layout.shard(0), "shards/shard-00000.jsonl"),
             (layout.done(12), "shard_done/shard-00012.done.json"),
             (layout.lease(12, 3), "shard_lease/shard-00012.00000003.json"),
+            (layout.paused(), "control/paused.json"),
+            (layout.cancelled(), "control/cancelled.json"),
             (
                 layout.record(12, &volume, 7),
                 "tasks/shard-00012/W1-I1-a/00000007.json",

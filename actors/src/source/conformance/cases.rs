@@ -1,8 +1,7 @@
 use std::collections::HashSet;
 
 use super::*;
-use crate::domain::{Fence, Generation, Position, TaskStatus};
-use crate::state::Standing;
+use crate::domain::{Generation, Position, TaskStatus};
 
 /// Runs every case, each on a site of its own.
 pub(super) async fn suite(make: impl AsyncFn() -> Arc<dyn Site>) {
@@ -16,6 +15,8 @@ pub(super) async fn suite(make: impl AsyncFn() -> Arc<dyn Site>) {
     a_poison_volume_is_set_aside(make().await).await;
     a_report_may_be_repeated(make().await).await;
     who_leaves_holds_nothing_back(make().await).await;
+    a_paused_job_hands_out_nothing(make().await).await;
+    what_is_cancelled_is_given_back(make().await).await;
     many_processes_share_the_work(make().await).await;
 }
 
@@ -35,6 +36,7 @@ async fn volumes_go_through_their_stages(site: Arc<dyn Site>) {
             );
             assert_eq!(claim.assignment.job, key());
             assert!(claim.assignment.lease_until >= at(round + LEASE * 3 / 4));
+            assert_eq!(at(round) + claim.lasts, claim.assignment.lease_until);
             assert_eq!(
                 settle(&process, claim, success(), at(round)).await,
                 Recording::Recorded
@@ -278,6 +280,58 @@ async fn who_leaves_holds_nothing_back(site: Arc<dyn Site>) {
     first.leave(at(2)).await.unwrap();
     let taken = second.claim(&both(9), at(3)).await.unwrap();
     assert_eq!(taken.len(), 3, "{:?}", names(&taken));
+}
+
+/// Orders are obeyed within this many seconds.
+const OBEYED: i64 = LEASE / 4;
+
+async fn a_paused_job_hands_out_nothing(site: Arc<dyn Site>) {
+    site.create(job_of(4)).await;
+    let (process, other) = (site.process("p"), site.process("q"));
+    let claim = process.claim(&both(1), at(0)).await.unwrap().remove(0);
+    site.act(JobAction::Pause).await;
+    for process in [&process, &other] {
+        assert!(process.claim(&both(9), at(OBEYED)).await.unwrap().is_empty());
+    }
+    let fence = [claim.assignment.fence.clone()];
+    assert_eq!(process.renew(&fence, at(OBEYED)).await.unwrap(), [Standing::Held]);
+    assert_eq!(
+        settle(&process, &claim, success(), at(OBEYED + 1)).await,
+        Recording::Recorded,
+        "what runs goes on to its end"
+    );
+    assert!(process.claim(&both(9), at(OBEYED + 1)).await.unwrap().is_empty());
+    site.act(JobAction::Resume).await;
+    let mut rest = process.claim(&both(9), at(2 * OBEYED + 1)).await.unwrap();
+    rest.extend(other.claim(&both(9), at(2 * OBEYED + 1)).await.unwrap());
+    assert_eq!(rest.len(), 4, "{:?}", names(&rest));
+}
+
+async fn what_is_cancelled_is_given_back(site: Arc<dyn Site>) {
+    site.create(job_of(4)).await;
+    let (process, other) = (site.process("p"), site.process("q"));
+    let claim = process.claim(&both(1), at(0)).await.unwrap().remove(0);
+    let fence = claim.assignment.fence.clone();
+    assert_eq!(
+        process.renew(std::slice::from_ref(&fence), at(1)).await.unwrap(),
+        [Standing::Held]
+    );
+    site.act(JobAction::Cancel).await;
+    assert_eq!(
+        process
+            .renew(std::slice::from_ref(&fence), at(OBEYED))
+            .await
+            .unwrap(),
+        [Standing::Unwanted]
+    );
+    process.give_back(fence, at(OBEYED + 1)).await.unwrap();
+    for process in [&process, &other] {
+        assert!(process.claim(&both(9), at(2 * OBEYED)).await.unwrap().is_empty());
+        assert!(process.claim(&both(9), at(10 * LEASE)).await.unwrap().is_empty());
+    }
+    for task in site.tasks().await {
+        assert_eq!((task.lease, task.attempts, task.interruptions), (None, 0, 0));
+    }
 }
 
 async fn many_processes_share_the_work(site: Arc<dyn Site>) {

@@ -7,8 +7,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
 use super::*;
-use crate::domain::{Fence, Position, TaskStatus};
-use crate::state::Standing;
+use crate::domain::{Position, TaskStatus};
 
 const PROCESSES: usize = 3;
 const VOLUMES: usize = 7;
@@ -76,7 +75,7 @@ struct Model {
     site: Arc<dyn Site>,
     now: i64,
     started: usize,
-    processes: Vec<(Arc<dyn WorkSource>, Vec<Lease>)>,
+    processes: Vec<(Process, Vec<Lease>)>,
     fences: HashSet<Fence>,
     /// Volume and stage of each success that was recorded.
     successes: HashMap<(VolumeId, StageName), usize>,
@@ -103,7 +102,7 @@ impl Model {
         model
     }
 
-    fn start(&mut self) -> Arc<dyn WorkSource> {
+    fn start(&mut self) -> Process {
         self.started += 1;
         self.site.process(&format!("p{}", self.started))
     }

@@ -2,23 +2,26 @@
 
 mod cases;
 mod chance;
+mod server;
 mod sites;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use self::sites::{ArtifactSite, StateSite};
-use super::{Claim, WorkSource};
+use super::{Claim, Clock, SourceError, WorkSource};
 use crate::domain::{
-    ErrorCategory, JobConfig, JobKey, NewJob, Pipeline, StageError, StageName, Task, VolumeId, WorkerId,
+    ErrorCategory, Fence, JobConfig, JobKey, NewJob, Pipeline, StageError, StageName, Task, VolumeId,
+    WorkerId,
 };
 use crate::orchestrator::{Recording, Report};
 use crate::policy::claim::Offer;
+use crate::policy::job_action::JobAction;
 use crate::stage::{StageReport, StageVerdict};
-use crate::state::{EmbeddedPostgres, MemoryStore, PostgresStore};
+use crate::state::{EmbeddedPostgres, MemoryStore, PostgresStore, Standing};
 use crate::storage::{LocalStore, MemoryStore as MemoryArtifacts};
 
 /// Seconds that a lease lasts, and losses in a row that set a volume aside.
@@ -31,10 +34,69 @@ trait Site: Send + Sync {
     async fn create(&self, job: NewJob);
 
     /// The source as a process of its own sees it.
-    fn process(&self, name: &str) -> Arc<dyn WorkSource>;
+    fn open(&self, name: &str, clock: Arc<dyn Clock>) -> Arc<dyn WorkSource>;
+
+    /// Pauses, resumes or cancels the job.
+    async fn act(&self, action: JobAction);
 
     /// All tasks as they are, in the order of their volumes.
     async fn tasks(&self) -> Vec<Task>;
+}
+
+impl dyn Site {
+    fn process(&self, name: &str) -> Process {
+        let clock = Arc::new(ManualClock(Mutex::new(at(0))));
+        Process {
+            source: self.open(name, clock.clone()),
+            clock,
+        }
+    }
+}
+
+/// A clock that stands still until it is set.
+#[derive(Debug)]
+pub(super) struct ManualClock(Mutex<DateTime<Utc>>);
+
+impl ManualClock {
+    fn set(&self, now: DateTime<Utc>) {
+        *self.0.lock().unwrap() = now;
+    }
+}
+
+#[async_trait]
+impl Clock for ManualClock {
+    async fn now(&self) -> Result<DateTime<Utc>, SourceError> {
+        Ok(*self.0.lock().unwrap())
+    }
+}
+
+/// A source that does each thing at a given time.
+#[derive(Clone)]
+struct Process {
+    source: Arc<dyn WorkSource>,
+    clock: Arc<ManualClock>,
+}
+
+impl Process {
+    async fn claim(&self, offers: &[Offer], now: DateTime<Utc>) -> Result<Vec<Claim>, SourceError> {
+        self.clock.set(now);
+        self.source.claim(offers).await
+    }
+
+    async fn renew(&self, fences: &[Fence], now: DateTime<Utc>) -> Result<Vec<Standing>, SourceError> {
+        self.clock.set(now);
+        self.source.renew(fences).await
+    }
+
+    async fn give_back(&self, fence: Fence, now: DateTime<Utc>) -> Result<Recording, SourceError> {
+        self.clock.set(now);
+        self.source.give_back(fence).await
+    }
+
+    async fn leave(&self, now: DateTime<Utc>) -> Result<(), SourceError> {
+        self.clock.set(now);
+        self.source.leave().await
+    }
 }
 
 fn memory() -> Arc<dyn Site> {
@@ -144,13 +206,14 @@ fn failure(category: ErrorCategory) -> Option<StageVerdict> {
 }
 
 async fn settle(
-    source: &Arc<dyn WorkSource>,
+    process: &Process,
     claim: &Claim,
     verdict: Option<StageVerdict>,
     now: DateTime<Utc>,
 ) -> Recording {
     let fence = claim.assignment.fence.clone();
-    source.settle(Report { fence, verdict }, now).await.unwrap()
+    process.clock.set(now);
+    process.source.settle(Report { fence, verdict }).await.unwrap()
 }
 
 /// Volume and stage of each claim, as `I000 detect`.

@@ -1,11 +1,9 @@
-use std::num::NonZeroUsize;
-
 use parkhang_test_s3::Endpoint;
 
 use super::*;
 use crate::artifact::ShardLayout;
 use crate::source::shards::fresh_task;
-use crate::source::{JobManifest, ShardOptions, Shards, StateClaims, TaskRecord};
+use crate::source::{JobManifest, ShardOptions, ShardOrder, ShardSize, Shards, StateClaims, TaskRecord};
 use crate::state::StateStore;
 use crate::storage::s3::tests::store_at;
 use crate::storage::{ArtifactStore, StorageError};
@@ -27,9 +25,19 @@ impl Site for StateSite {
         self.store.create_job(&job, at(0)).await.unwrap();
     }
 
-    fn process(&self, _: &str) -> Arc<dyn WorkSource> {
+    fn open(&self, _: &str, clock: Arc<dyn Clock>) -> Arc<dyn WorkSource> {
         let lease = TimeDelta::seconds(LEASE);
-        Arc::new(StateClaims::new(self.store.clone(), lease, MAX_INTERRUPTIONS))
+        Arc::new(StateClaims::new(
+            self.store.clone(),
+            clock,
+            lease,
+            MAX_INTERRUPTIONS,
+        ))
+    }
+
+    async fn act(&self, action: JobAction) {
+        let job = self.store.job(&key()).await.unwrap().unwrap();
+        self.store.act_on_job(job.id, action).await.unwrap();
     }
 
     async fn tasks(&self) -> Vec<Task> {
@@ -64,20 +72,31 @@ impl ArtifactSite {
 #[async_trait]
 impl Site for ArtifactSite {
     async fn create(&self, job: NewJob) {
-        let size = NonZeroUsize::new(3).unwrap();
+        let size = ShardSize::new(3).unwrap();
         JobManifest::create(self.store.as_ref(), &job, size, at(0))
             .await
             .unwrap();
     }
 
-    fn process(&self, name: &str) -> Arc<dyn WorkSource> {
+    fn open(&self, name: &str, clock: Arc<dyn Clock>) -> Arc<dyn WorkSource> {
         let options = ShardOptions {
             worker: name.to_owned(),
             jobs: vec![key()],
             lease: TimeDelta::seconds(LEASE),
             max_interruptions: MAX_INTERRUPTIONS,
         };
-        Arc::new(Shards::new(self.store.clone(), options))
+        Arc::new(Shards::new(self.store.clone(), clock, options))
+    }
+
+    async fn act(&self, action: JobAction) {
+        let order = match action {
+            JobAction::Pause => ShardOrder::Pause,
+            JobAction::Resume => ShardOrder::Resume,
+            JobAction::Cancel => ShardOrder::Cancel,
+            JobAction::Rerun | JobAction::Reopen => panic!("not an order to shards"),
+        };
+        let manifest = JobManifest::read(self.store.as_ref(), &key()).await.unwrap();
+        manifest.order(self.store.as_ref(), order, at(0)).await.unwrap();
     }
 
     /// Read object by object, without the code that is put to the test.

@@ -1,6 +1,8 @@
 use std::fmt;
 
-use crate::domain::JobKey;
+use super::place::MAX_SHARDS;
+use crate::domain::{ErrorCategory, JobKey};
+use crate::policy::job_action::Forbidden;
 use crate::storage::{ArtifactKey, StorageError};
 
 /// Why a job that lives in the artifact store cannot be worked on, or made.
@@ -18,9 +20,10 @@ pub enum ShardError {
     Exists(JobKey),
     #[error("a job with manifests needs a name")]
     Unnamed,
-    /// The state store has the volume in a state that its history in the manifests does not lead through.
-    #[error("{volume} of job {job} has a history of its own in the state store")]
-    Diverged { job: JobKey, volume: String },
+    #[error("a job has at most {MAX_SHARDS} shards, not {0}: make them larger")]
+    TooManyShards(usize),
+    #[error(transparent)]
+    Forbidden(#[from] Forbidden),
 }
 
 impl ShardError {
@@ -28,6 +31,29 @@ impl ShardError {
         Self::Damaged {
             key: key.clone(),
             message: message.to_string(),
+        }
+    }
+
+    /// The one object that cannot be read, where others may be sound. `None` where the store does not answer, or the trouble is
+    /// no object's.
+    pub(super) fn unreadable(&self) -> Option<&ArtifactKey> {
+        match self {
+            Self::Damaged { key, .. } | Self::Storage(StorageError::NotFound { key }) => Some(key),
+            Self::Storage(
+                error @ (StorageError::Io {
+                    action: "read", key, ..
+                }
+                | StorageError::Remote {
+                    action: "read", key, ..
+                }),
+            ) => matches!(error.category(), ErrorCategory::Input | ErrorCategory::Config).then_some(key),
+            Self::Storage(_)
+            | Self::Unwritable(_)
+            | Self::NoSuchJob(_)
+            | Self::Exists(_)
+            | Self::Unnamed
+            | Self::TooManyShards(_)
+            | Self::Forbidden(_) => None,
         }
     }
 }

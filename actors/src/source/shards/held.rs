@@ -5,23 +5,27 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use chrono::{DateTime, TimeDelta, Utc};
-use futures::{StreamExt, TryStreamExt};
+use futures::{StreamExt, TryStreamExt, stream};
 use tokio::sync::Mutex as AsyncMutex;
 use tracing::debug;
 
+use super::ShardError;
 use super::done::{ShardDone, volume_marker};
 use super::lease::ShardLease;
 use super::manifest::{JobManifest, json};
+use super::place::{ShardId, task_id};
 use super::record::{TaskRecord, VolumeLog};
-use super::{ShardError, ShardId, task_id};
+use super::work::OpenJob;
 use crate::artifact::{Digest, ShardLayout};
-use crate::domain::{Fence, Job, StageName, Task, TaskId};
+use crate::domain::{Fence, Job, StageName, Task, TaskId, VolumeId};
 use crate::policy::transition::{Event, is_finished, runnable_stage};
 use crate::state::{Change, Expected, Outcome, apply};
-use crate::storage::{ArtifactKey, ArtifactStore, PutOutcome, get_many};
+use crate::storage::{ArtifactKey, ArtifactStore, PutOutcome, StorageError, get_many};
 
-/// Objects read at once.
-const READS: usize = 16;
+/// Objects read or removed at once.
+const REQUESTS: usize = 16;
+/// Until a shard with a volume whose state cannot be read is looked at again.
+const REPAIR_TIME: TimeDelta = TimeDelta::minutes(10);
 
 #[derive(Debug)]
 pub(super) struct HeldShard {
@@ -34,18 +38,19 @@ pub(super) struct HeldShard {
     /// The deadline as last written; the lock is held while it is, so that it only moves forward.
     until: AsyncMutex<DateTime<Utc>>,
     logs: Mutex<Vec<VolumeLog>>,
+    /// Why some of its volumes are not among the logs. They are left alone.
+    pub unreadable: Vec<ShardError>,
     volumes_sha256: Digest,
     /// Finished volumes whose markers are written.
     marked: Mutex<BTreeSet<TaskId>>,
 }
 
 impl HeldShard {
-    /// Takes the shard for a term; `None` if another was first.
+    /// Takes the shard of these volumes for a term; `None` if another was first.
     pub(super) async fn take(
         store: &Arc<dyn ArtifactStore>,
-        manifest: &JobManifest,
-        job: &Arc<Job>,
-        id: ShardId,
+        (manifest, job): &OpenJob,
+        (id, volumes): (ShardId, Vec<VolumeId>),
         term: u32,
         (worker, until): (&str, DateTime<Utc>),
     ) -> Result<Option<Self>, ShardError> {
@@ -60,7 +65,7 @@ impl HeldShard {
         if outcome == PutOutcome::Exists {
             return Ok(None);
         }
-        let logs = read_logs(store.as_ref(), manifest, job, id).await?;
+        let Logs { logs, unreadable } = read_logs(store.as_ref(), manifest, job, id, volumes).await?;
         Ok(Some(Self {
             id,
             job: Arc::clone(job),
@@ -70,6 +75,7 @@ impl HeldShard {
             worker: worker.to_owned(),
             until: AsyncMutex::new(until),
             logs: Mutex::new(logs),
+            unreadable,
             volumes_sha256: manifest.volumes_sha256,
             marked: Mutex::default(),
         }))
@@ -87,15 +93,16 @@ impl HeldShard {
         self.logs().iter().find(|log| log.task.id == task).cloned()
     }
 
-    /// Moves the deadline of the shard, if a quarter of its time is over, and says what it is now; `None` when the shard
-    /// belongs to another.
+    /// Moves the deadline of the shard to `length` from now, if less than `enough` is left, and says what it is then; `None`
+    /// when the shard belongs to another, or is finished.
     pub(super) async fn renew(
         &self,
         now: DateTime<Utc>,
         length: TimeDelta,
+        enough: TimeDelta,
     ) -> Result<Option<DateTime<Utc>>, ShardError> {
         let mut until = self.until.lock().await;
-        if *until - now >= length * 3 / 4 {
+        if *until - now >= enough {
             return Ok(Some(*until));
         }
         let lease = ShardLease::Held {
@@ -107,8 +114,10 @@ impl HeldShard {
             .await?;
         *until = now + length;
         let next = self.layout.lease(self.id.shard, self.term + 1);
-        let superseded = self.store.head(&next).await?.is_some();
-        Ok((!superseded).then_some(*until))
+        let done = self.layout.done(self.id.shard);
+        // The terms of a finished shard are removed.
+        let is_over = self.store.head(&next).await?.is_some() || self.store.head(&done).await?.is_some();
+        Ok((!is_over).then_some(*until))
     }
 
     /// Gives a task's lease the deadline of the shard, which is what others look at; `false` when the lease is over.
@@ -215,12 +224,17 @@ impl HeldShard {
     /// Whether nothing will be tried any more.
     pub(super) fn is_finished(&self) -> bool {
         let scope = self.job.config.retry_scope;
-        self.logs().iter().all(|log| is_finished(&log.task, scope))
+        self.unreadable.is_empty() && self.logs().iter().all(|log| is_finished(&log.task, scope))
     }
 
     /// Lets go of the shard, saying what is left to do in it.
     pub(super) async fn release(&self, now: DateTime<Utc>) -> Result<(), ShardError> {
         let mut waiting: BTreeMap<StageName, DateTime<Utc>> = BTreeMap::new();
+        if !self.unreadable.is_empty() {
+            // What its volumes wait for is not known until somebody has mended the objects.
+            let stages = self.job.pipeline.stages().iter().cloned();
+            waiting.extend(stages.map(|stage| (stage, now + REPAIR_TIME)));
+        }
         for task in self.tasks() {
             if let Some(stage) = runnable_stage(&task, &self.job.pipeline, self.job.config.retry_scope) {
                 let due = task.not_before.unwrap_or(now).max(now);
@@ -239,21 +253,39 @@ impl HeldShard {
         Ok(())
     }
 
+    /// Removes the leases of the terms before this one, which have been superseded. To be called once the shard is finished:
+    /// from its marker a holder that wakes up from one of them learns that there is nothing left to hold.
+    pub(super) async fn forget_terms(&self) -> Result<(), ShardError> {
+        let terms = (1..self.term).map(|term| self.layout.lease(self.id.shard, term));
+        stream::iter(terms.map(Ok::<_, StorageError>))
+            .try_for_each_concurrent(REQUESTS, async |key| self.store.delete(&key).await)
+            .await?;
+        Ok(())
+    }
+
     /// What a change to `task` expects to find.
     pub(super) fn change(task: &Task, event: Event) -> Change {
         Change::new(Expected::of(task), event)
     }
 }
 
-/// Every volume of a shard as its latest record says.
+/// What could be read of the volumes of a shard.
+#[derive(Debug)]
+pub(super) struct Logs {
+    pub logs: Vec<VolumeLog>,
+    /// Why the others could not.
+    pub unreadable: Vec<ShardError>,
+}
+
+/// Each of the volumes of a shard as its latest record says.
 pub(super) async fn read_logs(
     store: &dyn ArtifactStore,
     manifest: &JobManifest,
     job: &Job,
     id: ShardId,
-) -> Result<Vec<VolumeLog>, ShardError> {
+    volumes: Vec<VolumeId>,
+) -> Result<Logs, ShardError> {
     let layout = ShardLayout::new(&job.key);
-    let volumes = manifest.volumes(store, id.shard).await?;
     let mut steps = BTreeMap::new();
     for (key, _) in store.list(&layout.records_folder(id.shard)).await? {
         if let Some((volume, step)) = layout.step_of_record(id.shard, &key) {
@@ -261,27 +293,33 @@ pub(super) async fn read_logs(
             *latest = step.max(*latest);
         }
     }
-    let mut logs: Vec<VolumeLog> = (0u32..)
-        .zip(volumes)
-        .map(|(line, volume)| VolumeLog::new(task_id(id, line), job.id, volume, manifest.params.max_attempts))
-        .collect();
-    let begun: Vec<(usize, u32)> = logs
-        .iter()
-        .enumerate()
-        .filter_map(|(line, log)| Some((line, *steps.get(&log.task.volume)?)))
-        .collect();
+    let (mut logs, mut begun) = (Vec::with_capacity(volumes.len()), Vec::new());
+    for (line, volume) in (0u32..).zip(volumes) {
+        let step = steps.get(&volume).copied();
+        let fresh = VolumeLog::new(task_id(id, line), job.id, volume, manifest.params.max_attempts);
+        match step {
+            Some(step) => begun.push((fresh, step)),
+            None => logs.push(fresh),
+        }
+    }
     let keys: Vec<_> = begun
         .iter()
-        .map(|(line, step)| layout.record(id.shard, &logs[*line].task.volume, *step))
+        .map(|(log, step)| layout.record(id.shard, &log.task.volume, *step))
         .collect();
-    let read: Vec<Bytes> = get_many(store, keys.clone(), READS)
-        .map(|(_, bytes)| bytes)
-        .try_collect()
-        .await?;
-    for (((line, step), key), bytes) in begun.into_iter().zip(&keys).zip(read) {
-        logs[line] = logs[line].ending(step, read_record(key, &bytes)?);
+    let read: Vec<_> = get_many(store, keys, REQUESTS).collect().await;
+    let mut unreadable = Vec::new();
+    for ((log, step), (key, bytes)) in begun.into_iter().zip(read) {
+        let record = bytes
+            .map_err(ShardError::from)
+            .and_then(|bytes| read_record(&key, &bytes));
+        match record {
+            Ok(record) => logs.push(log.ending(step, record)),
+            Err(error) if error.unreadable().is_some() => unreadable.push(error),
+            Err(error) => return Err(error),
+        }
     }
-    Ok(logs)
+    logs.sort_by_key(|log| log.task.id);
+    Ok(Logs { logs, unreadable })
 }
 
 pub(super) fn read_record(key: &ArtifactKey, bytes: &Bytes) -> Result<TaskRecord, ShardError> {

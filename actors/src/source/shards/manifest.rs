@@ -1,13 +1,13 @@
 //! What a job is, and how it is divided: written once, by whoever makes the job.
 
 use std::collections::HashSet;
-use std::num::NonZeroUsize;
 
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use super::ShardError;
+use super::place::MAX_SHARDS;
+use super::{InvalidShardSize, ShardError, ShardSize};
 use crate::artifact::{Digest, ShardLayout};
 use crate::domain::{Job, JobConfig, JobId, JobKey, JobStatus, NewJob, Pipeline, VolumeId};
 use crate::storage::{ArtifactStore, PutOutcome};
@@ -38,7 +38,7 @@ impl JobManifest {
     pub async fn create(
         store: &dyn ArtifactStore,
         job: &NewJob,
-        shard_size: NonZeroUsize,
+        size: ShardSize,
         now: DateTime<Utc>,
     ) -> Result<Self, ShardError> {
         let key = job.key.clone().ok_or(ShardError::Unnamed)?;
@@ -48,8 +48,12 @@ impl JobManifest {
         }
         let mut seen = HashSet::new();
         let volumes: Vec<&VolumeId> = job.volumes.iter().filter(|volume| seen.insert(*volume)).collect();
+        let shards = volumes.len().div_ceil(size.get());
+        if shards > MAX_SHARDS as usize {
+            return Err(ShardError::TooManyShards(shards));
+        }
         let mut shards = 0;
-        for volumes in volumes.chunks(shard_size.get()) {
+        for volumes in volumes.chunks(size.get()) {
             let shard = layout.shard(shards);
             let mut text = Vec::new();
             for volume in volumes {
@@ -85,7 +89,13 @@ impl JobManifest {
             return Err(ShardError::NoSuchJob(job.clone()));
         }
         let bytes = store.get(&key).await?;
-        serde_json::from_slice(&bytes).map_err(|error| ShardError::damaged(&key, error))
+        let manifest: Self =
+            serde_json::from_slice(&bytes).map_err(|error| ShardError::damaged(&key, error))?;
+        if manifest.shards > MAX_SHARDS {
+            let too_many = ShardError::TooManyShards(manifest.shards as usize);
+            return Err(ShardError::damaged(&key, too_many));
+        }
+        Ok(manifest)
     }
 
     /// The volumes of a shard, in its order.
@@ -93,16 +103,17 @@ impl JobManifest {
         let key = ShardLayout::new(&self.job).shard(shard);
         let bytes = store.get(&key).await?;
         let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        lines
-            .map(|line| {
-                let line: ShardLine =
-                    serde_json::from_slice(line).map_err(|error| ShardError::damaged(&key, error))?;
-                Ok(line.volume_id)
-            })
-            .collect()
+        let volumes: Vec<VolumeId> = lines
+            .map(|line| serde_json::from_slice(line).map(|line: ShardLine| line.volume_id))
+            .collect::<Result<_, _>>()
+            .map_err(|error| ShardError::damaged(&key, error))?;
+        if volumes.len() > ShardSize::MAX as usize {
+            return Err(ShardError::damaged(&key, InvalidShardSize::of(volumes.len())));
+        }
+        Ok(volumes)
     }
 
-    /// The job as the policies know jobs. It runs as long as there is a manifest.
+    /// The job as the policies know jobs. Whether it runs is not part of the manifest.
     pub(super) fn to_job(&self, id: JobId) -> Job {
         Job {
             id,

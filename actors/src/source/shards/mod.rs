@@ -6,56 +6,36 @@
 //! change, so that whoever acts on a state that is no longer the latest cannot write. The first saves work, the second is the
 //! fence.
 
+mod control;
 mod done;
 mod error;
 mod held;
 mod lease;
 mod manifest;
+mod place;
 mod record;
+mod search;
 mod survey;
 mod work;
 
+#[cfg(test)]
+mod tests;
+
+pub use control::ShardOrder;
 pub use done::{ShardDone, VolumeDone, VolumeFailed};
 pub use error::ShardError;
 pub use lease::ShardLease;
 pub use manifest::JobManifest;
+pub use place::{InvalidShardSize, ShardSize};
 pub use record::TaskRecord;
 pub use survey::{ShardState, ShardSurvey};
 pub use work::{ShardOptions, Shards};
 
-use crate::domain::TaskId;
 #[cfg(test)]
-use crate::domain::{JobId, Task, VolumeId};
-
-/// A shard of one of the jobs that a process works on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct ShardId {
-    /// Place of the job among them.
-    job: usize,
-    shard: u32,
-}
-
-/// Bits of a task's id for its line; shards have a million, and jobs what is left.
-const LINE_BITS: u32 = 20;
-const SHARD_BITS: u32 = 20;
-
-/// A task's id says where its volume stands. It means something within this process only: records name volumes.
-fn task_id(id: ShardId, line: u32) -> TaskId {
-    let job = id.job as i64 + 1;
-    TaskId((((job << SHARD_BITS) | i64::from(id.shard)) << LINE_BITS) | i64::from(line))
-}
+use crate::domain::{JobId, Task, TaskId, VolumeId};
 
 /// A volume to which nothing has happened.
 #[cfg(test)]
 pub(in crate::source) fn fresh_task(manifest: &JobManifest, volume: VolumeId) -> Task {
     record::VolumeLog::new(TaskId(0), JobId(0), volume, manifest.params.max_attempts).task
-}
-
-/// The shard of a task.
-fn shard_of(task: TaskId) -> Option<ShardId> {
-    let place = task.0 >> LINE_BITS;
-    Some(ShardId {
-        job: usize::try_from((place >> SHARD_BITS) - 1).ok()?,
-        shard: u32::try_from(place & ((1 << SHARD_BITS) - 1)).ok()?,
-    })
 }

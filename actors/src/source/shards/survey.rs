@@ -1,13 +1,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, stream};
 
+use super::ShardError;
+use super::control::ordered;
 use super::done::ShardDone;
-use super::held::read_logs;
+use super::held::{Logs, read_logs};
 use super::manifest::JobManifest;
-use super::{ShardError, ShardId};
+use super::place::ShardId;
 use crate::artifact::ShardLayout;
-use crate::domain::{JobId, JobKey, StageError, Task, TaskStatus, VolumeId};
+use crate::domain::{JobId, JobKey, JobStatus, StageError, Task, TaskStatus, VolumeId};
 use crate::storage::ArtifactStore;
 
 /// Shards read at once.
@@ -17,14 +19,18 @@ const READS: usize = 8;
 #[derive(Debug)]
 pub struct ShardSurvey {
     pub manifest: JobManifest,
+    /// Running, paused or cancelled, as was ordered.
+    pub ordered: JobStatus,
     /// In their order.
     pub shards: Vec<ShardState>,
+    /// Why some shards, or volumes of them, are in no state here.
+    pub unreadable: Vec<ShardError>,
 }
 
 #[derive(Debug)]
 pub enum ShardState {
     Finished(ShardDone),
-    /// Its volumes as they are.
+    /// Its volumes as they are, as far as they can be read.
     Open(Vec<Task>),
 }
 
@@ -47,17 +53,37 @@ impl ShardSurvey {
                     let bytes = store.get(&key).await?;
                     let done =
                         serde_json::from_slice(&bytes).map_err(|error| ShardError::damaged(&key, error))?;
-                    return Ok(ShardState::Finished(done));
+                    return Ok((ShardState::Finished(done), Vec::new()));
                 }
-                let logs = read_logs(store, manifest, described, ShardId { job: 0, shard }).await?;
-                Ok::<_, ShardError>(ShardState::Open(logs.into_iter().map(|log| log.task).collect()))
+                let volumes = manifest.volumes(store, shard).await?;
+                let id = ShardId { job: 0, shard };
+                let Logs { logs, unreadable } = read_logs(store, manifest, described, id, volumes).await?;
+                let tasks = logs.into_iter().map(|log| log.task).collect();
+                Ok::<_, ShardError>((ShardState::Open(tasks), unreadable))
             }
         };
-        let shards = stream::iter((0..manifest.shards).map(read))
-            .buffered(READS)
-            .try_collect()
-            .await?;
-        Ok(Self { manifest, shards })
+        let (mut shards, mut unreadable) = (Vec::new(), Vec::new());
+        let mut states = stream::iter((0..manifest.shards).map(read)).buffered(READS);
+        while let Some(state) = states.next().await {
+            match state {
+                Ok((state, errors)) => {
+                    shards.push(state);
+                    unreadable.extend(errors);
+                }
+                Err(error) if error.unreadable().is_some() => {
+                    shards.push(ShardState::Open(Vec::new()));
+                    unreadable.push(error);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        drop(states);
+        Ok(Self {
+            ordered: ordered(store, job).await?,
+            manifest,
+            shards,
+            unreadable,
+        })
     }
 
     pub fn is_finished(&self) -> bool {

@@ -1,26 +1,25 @@
-use std::collections::hash_map::DefaultHasher;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::hash::{Hash, Hasher};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use tokio::sync::Mutex as AsyncMutex;
-use tracing::{info, warn};
+use tracing::{debug, warn};
 
+use super::ShardError;
+use super::control::ordered;
 use super::held::HeldShard;
 use super::lease::ShardLease;
 use super::manifest::JobManifest;
-use super::{ShardError, ShardId, shard_of};
-use crate::artifact::ShardLayout;
-use crate::domain::{Fence, Job, JobId, JobKey, StageName};
-use crate::orchestrator::{Known, Recording, Report, assignment_of, change_of};
-use crate::policy::claim::{Offer, choose, run_out};
-use crate::policy::placement::lost_lease;
-use crate::policy::transition::Event;
-use crate::source::{Claim, SourceError, WorkSource};
+use super::place::{ShardId, shard_of};
+use super::search::Search;
+use crate::domain::{Fence, Job, JobId, JobKey, JobStatus};
+use crate::orchestrator::{Known, Recording, Report, change_of};
+use crate::policy::claim::Offer;
+use crate::source::{Claim, Clock, SourceError, WorkSource};
 use crate::state::{Outcome, Standing};
-use crate::storage::ArtifactStore;
+use crate::storage::{ArtifactKey, ArtifactStore};
+use crate::telemetry::ObjectUnreadable;
 
 /// How a process works on jobs with manifests.
 #[derive(Debug, Clone)]
@@ -38,47 +37,50 @@ pub struct ShardOptions {
 /// Work from the shards of jobs.
 #[derive(Debug)]
 pub struct Shards {
-    store: Arc<dyn ArtifactStore>,
-    options: ShardOptions,
-    /// What has been found of the jobs.
-    jobs: Mutex<HashMap<usize, OpenJob>>,
+    pub(super) store: Arc<dyn ArtifactStore>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) options: ShardOptions,
+    found: Mutex<Found>,
     held: Mutex<BTreeMap<ShardId, Arc<HeldShard>>>,
-    /// Leases of others as they were last seen.
-    seen: Mutex<HashMap<(ShardId, u32), ShardLease>>,
     /// Looking for work happens once at a time.
     turn: AsyncMutex<()>,
 }
 
-type OpenJob = (Arc<JobManifest>, Arc<Job>);
-
-/// Room that is left, and what has been found for it.
-struct Search {
-    offers: Vec<Offer>,
-    claims: Vec<Claim>,
-    now: DateTime<Utc>,
+/// What this process remembers of what it has read.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// The jobs that exist.
+    jobs: HashMap<usize, OpenJob>,
+    /// What was last ordered of each, and when that was looked up.
+    orders: HashMap<usize, (DateTime<Utc>, JobStatus)>,
+    /// Leases of others as they were last seen.
+    pub leases: HashMap<(ShardId, u32), ShardLease>,
+    /// Where the next search in a job begins.
+    pub starts: HashMap<usize, u32>,
+    /// Objects that could not be read.
+    unreadable: HashSet<ArtifactKey>,
 }
 
-impl Search {
-    /// Stages that have room.
-    fn stages(&self) -> BTreeSet<&StageName> {
-        let roomy = self.offers.iter().filter(|offer| offer.free > 0);
-        roomy.map(|offer| &offer.stage).collect()
-    }
-}
+pub(super) type OpenJob = (Arc<JobManifest>, Arc<Job>);
 
 impl Shards {
-    pub fn new(store: Arc<dyn ArtifactStore>, options: ShardOptions) -> Self {
+    pub fn new(store: Arc<dyn ArtifactStore>, clock: Arc<dyn Clock>, options: ShardOptions) -> Self {
         Self {
             store,
+            clock,
             options,
-            jobs: Mutex::default(),
+            found: Mutex::default(),
             held: Mutex::default(),
-            seen: Mutex::default(),
             turn: AsyncMutex::new(()),
         }
     }
 
-    fn held(&self) -> MutexGuard<'_, BTreeMap<ShardId, Arc<HeldShard>>> {
+    /// Every change is whole before anything can fail.
+    pub(super) fn found(&self) -> MutexGuard<'_, Found> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn held(&self) -> MutexGuard<'_, BTreeMap<ShardId, Arc<HeldShard>>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -86,13 +88,18 @@ impl Shards {
         self.held().get(&shard_of(fence.task)?).cloned()
     }
 
-    async fn job(&self, index: usize, key: &JobKey) -> Result<Option<OpenJob>, ShardError> {
-        let known = |jobs: &Mutex<HashMap<usize, OpenJob>>| {
-            let jobs = jobs.lock().unwrap_or_else(PoisonError::into_inner);
-            jobs.get(&index).cloned()
-        };
-        if let Some(job) = known(&self.jobs) {
-            return Ok(Some(job));
+    /// Another process has the shard. What this one may have taken anew meanwhile stays.
+    pub(super) fn lose(&self, shard: &Arc<HeldShard>) {
+        warn!(job = %shard.job.key, shard = shard.id.shard, "the shard is in other hands, or finished");
+        self.held()
+            .extract_if(.., |_, held| Arc::ptr_eq(held, shard))
+            .for_each(drop);
+    }
+
+    pub(super) async fn job(&self, index: usize, key: &JobKey) -> Result<Option<OpenJob>, ShardError> {
+        let known = self.found().jobs.get(&index).cloned();
+        if known.is_some() {
+            return Ok(known);
         }
         let manifest = match JobManifest::read(self.store.as_ref(), key).await {
             Ok(manifest) => Arc::new(manifest),
@@ -101,196 +108,60 @@ impl Shards {
         };
         let id = JobId(i64::try_from(index).unwrap_or(i64::MAX).saturating_add(1));
         let job = Arc::new(manifest.to_job(id));
-        let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
-        jobs.insert(index, (manifest.clone(), job.clone()));
-        Ok(Some((manifest, job)))
+        let open = (manifest, job);
+        self.found().jobs.insert(index, open.clone());
+        Ok(Some(open))
     }
 
-    async fn search(&self, search: &mut Search) -> Result<(), ShardError> {
-        let held: Vec<Arc<HeldShard>> = self.held().values().cloned().collect();
-        for shard in held {
-            self.work_in(&shard, search).await?;
-        }
-        for (index, key) in self.options.jobs.iter().enumerate() {
-            if search.stages().is_empty() {
-                break;
-            }
-            if let Some((manifest, job)) = self.job(index, key).await? {
-                self.look_for_shards(index, &manifest, &job, search).await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Takes from a shard what there is room for. A shard in which nothing of this process runs then is let go.
-    async fn work_in(&self, shard: &Arc<HeldShard>, search: &mut Search) -> Result<(), ShardError> {
-        let now = search.now;
-        let Some(until) = shard.renew(now, self.options.lease).await? else {
-            warn!(job = %shard.job.key, shard = shard.id.shard, "another process has the shard");
-            self.held().remove(&shard.id);
-            return Ok(());
+    /// What was ordered of a job, as of a twelfth of a lease ago at most where the store answers.
+    pub(super) async fn ordered(&self, index: usize, now: DateTime<Utc>) -> Result<JobStatus, ShardError> {
+        let Some(key) = self.options.jobs.get(index) else {
+            return Ok(JobStatus::Running);
         };
-        for task in shard.tasks() {
-            if let Some(event) = run_out(&task, now, self.options.max_interruptions) {
-                shard.commit(&HeldShard::change(&task, event), now).await?;
+        let known = self.found().orders.get(&index).copied();
+        match known {
+            Some((at, status)) if now - at < self.options.lease / 12 => return Ok(status),
+            _ => {}
+        }
+        match (ordered(self.store.as_ref(), key).await, known) {
+            (Ok(status), _) => {
+                self.found().orders.insert(index, (now, status));
+                Ok(status)
             }
-        }
-        let tasks = shard.tasks();
-        let choices = choose(
-            now,
-            tasks.iter().map(|task| (task, &*shard.job)),
-            &search.offers,
-            &[],
-        );
-        for choice in choices {
-            let Some(task) = tasks.iter().find(|task| task.id == choice.task) else {
-                continue;
-            };
-            let event = Event::Leased {
-                stage: choice.stage,
-                worker: choice.worker.clone(),
-                until,
-            };
-            let Outcome::Applied(leased) = shard.commit(&HeldShard::change(task, event), now).await? else {
-                continue;
-            };
-            if let Some(assignment) = assignment_of(leased, &shard.job) {
-                let offer = search
-                    .offers
-                    .iter_mut()
-                    .find(|offer| offer.worker == choice.worker);
-                if let Some(offer) = offer {
-                    offer.free = offer.free.saturating_sub(1);
-                }
-                search.claims.push(Claim {
-                    worker: choice.worker,
-                    assignment,
-                });
+            (Err(error), Some((_, status))) => {
+                debug!(job = %key, %error, "orders cannot be read now");
+                Ok(status)
             }
+            (Err(error), None) => Err(error),
         }
-        if !shard.is_busy() {
-            self.let_go(shard, now).await?;
-        }
-        Ok(())
     }
 
-    async fn let_go(&self, shard: &Arc<HeldShard>, now: DateTime<Utc>) -> Result<(), ShardError> {
-        if shard.is_finished() {
-            let done = shard.finish(now).await?;
-            info!(job = %shard.job.key, shard = shard.id.shard, done = done.done, failed = done.failed.len(),
-                "shard finished");
-        }
-        shard.release(now).await?;
-        self.held().remove(&shard.id);
-        Ok(())
-    }
-
-    async fn look_for_shards(
-        &self,
-        index: usize,
-        manifest: &JobManifest,
-        job: &Arc<Job>,
-        search: &mut Search,
-    ) -> Result<(), ShardError> {
-        let layout = ShardLayout::new(&job.key);
-        let done = self.store.list(&layout.done_folder()).await?;
-        let done: BTreeSet<u32> = done
-            .iter()
-            .filter_map(|(key, _)| layout.shard_of_done(key))
-            .collect();
-        let mut terms: BTreeMap<u32, u32> = BTreeMap::new();
-        for (key, _) in self.store.list(&layout.lease_folder()).await? {
-            if let Some((shard, term)) = layout.term_of_lease(&key) {
-                let latest = terms.entry(shard).or_insert(term);
-                *latest = term.max(*latest);
-            }
-        }
-        // Processes begin at different shards, so that they seldom want the same one.
-        let mut hasher = DefaultHasher::new();
-        self.options.worker.hash(&mut hasher);
-        let start = u32::try_from(hasher.finish() % u64::from(manifest.shards.max(1))).unwrap_or(0);
-        for shard in (start..manifest.shards).chain(0..start) {
-            if search.stages().is_empty() {
-                break;
-            }
-            let id = ShardId { job: index, shard };
-            let term = terms.get(&shard).copied();
-            if done.contains(&shard)
-                || self.held().contains_key(&id)
-                || !self.is_inviting(id, &layout, job, term, search).await?
-            {
-                continue;
-            }
-            let term = term.map_or(1, |term| term + 1);
-            let until = search.now + self.options.lease;
-            let holder = (self.options.worker.as_str(), until);
-            let Some(held) = HeldShard::take(&self.store, manifest, job, id, term, holder).await? else {
-                continue;
-            };
-            let held = Arc::new(held);
-            self.held().insert(id, held.clone());
-            // Whoever ran these held the shard before, and holds it no more.
-            for task in held.tasks().into_iter().filter(|task| task.lease.is_some()) {
-                let event = lost_lease(&task, self.options.max_interruptions);
-                held.commit(&HeldShard::change(&task, event), search.now).await?;
-            }
-            self.work_in(&held, search).await?;
-        }
-        Ok(())
-    }
-
-    /// Whether there may be something in the shard for the stages that have room.
-    async fn is_inviting(
-        &self,
-        id: ShardId,
-        layout: &ShardLayout,
-        job: &Job,
-        term: Option<u32>,
-        search: &Search,
-    ) -> Result<bool, ShardError> {
-        let stages = search.stages();
-        let Some(term) = term else {
-            return Ok(stages.contains(job.pipeline.first()));
+    /// Says whether the error is that of one object, and tells of it then.
+    pub(super) fn tell_unreadable(&self, error: &ShardError) -> bool {
+        let Some(key) = error.unreadable() else {
+            return false;
         };
-        let known = {
-            let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-            seen.get(&(id, term)).cloned()
-        };
-        let lease = match known {
-            Some(lease) if !lease.may_have_changed(search.now) => lease,
-            _ => self.read_lease(id, layout, term).await?,
-        };
-        Ok(lease.invites(&stages, search.now))
+        let known = !self.found().unreadable.insert(key.clone());
+        ObjectUnreadable { error, known }.emit();
+        true
     }
 
-    async fn read_lease(
-        &self,
-        id: ShardId,
-        layout: &ShardLayout,
-        term: u32,
-    ) -> Result<ShardLease, ShardError> {
-        let key = layout.lease(id.shard, term);
-        let bytes = self.store.get(&key).await?;
-        let lease: ShardLease =
-            serde_json::from_slice(&bytes).map_err(|error| ShardError::damaged(&key, error))?;
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.retain(|(other, other_term), _| *other != id || *other_term >= term);
-        seen.insert((id, term), lease.clone());
-        Ok(lease)
+    /// Where one object cannot be read, work goes on beside it. Anything else stays an error.
+    pub(super) fn pass_over(&self, error: SourceError) -> Result<(), SourceError> {
+        match &error {
+            SourceError::Shards(unreadable) if self.tell_unreadable(unreadable) => Ok(()),
+            _ => Err(error),
+        }
     }
 }
 
 #[async_trait]
 impl WorkSource for Shards {
-    async fn claim(&self, offers: &[Offer], now: DateTime<Utc>) -> Result<Vec<Claim>, SourceError> {
+    async fn claim(&self, offers: &[Offer]) -> Result<Vec<Claim>, SourceError> {
         let _turn = self.turn.lock().await;
-        let mut search = Search {
-            offers: offers.to_vec(),
-            claims: Vec::new(),
-            now,
-        };
+        let mut search = Search::begin(offers, &*self.clock, self.options.lease).await?;
         match self.search(&mut search).await {
-            Err(error) if search.claims.is_empty() => Err(error.into()),
+            Err(error) if search.claims.is_empty() => Err(error),
             Err(error) => {
                 warn!(%error, "the search for work was cut short");
                 Ok(search.claims)
@@ -299,8 +170,11 @@ impl WorkSource for Shards {
         }
     }
 
-    async fn renew(&self, fences: &[Fence], now: DateTime<Utc>) -> Result<Vec<Standing>, SourceError> {
+    async fn renew(&self, fences: &[Fence]) -> Result<Vec<Standing>, SourceError> {
+        let now = self.clock.now().await?;
+        let lease = self.options.lease;
         let mut renewed: BTreeMap<ShardId, Option<DateTime<Utc>>> = BTreeMap::new();
+        let mut cancelled: BTreeSet<ShardId> = BTreeSet::new();
         let mut standings = Vec::with_capacity(fences.len());
         for fence in fences {
             let Some(shard) = self.holder(fence) else {
@@ -309,16 +183,21 @@ impl WorkSource for Shards {
             };
             let until = match renewed.get(&shard.id) {
                 Some(until) => *until,
-                None => shard.renew(now, self.options.lease).await?,
+                None => {
+                    let until = shard.renew(now, lease, lease * 3 / 4).await?;
+                    // Where the store does not say, work goes on.
+                    if matches!(self.ordered(shard.id.job, now).await, Ok(JobStatus::Cancelled)) {
+                        cancelled.insert(shard.id);
+                    }
+                    until
+                }
             };
             renewed.insert(shard.id, until);
             if until.is_none() {
-                // Unless it was let go and taken anew meanwhile.
-                self.held()
-                    .extract_if(.., |_, held| Arc::ptr_eq(held, &shard))
-                    .for_each(drop);
+                self.lose(&shard);
             }
             standings.push(match until.is_some_and(|until| shard.extend(fence, until)) {
+                true if cancelled.contains(&shard.id) => Standing::Unwanted,
                 true => Standing::Held,
                 false => Standing::Lost,
             });
@@ -326,7 +205,8 @@ impl WorkSource for Shards {
         Ok(standings)
     }
 
-    async fn settle(&self, report: Report, now: DateTime<Utc>) -> Result<Recording, SourceError> {
+    async fn settle(&self, report: Report) -> Result<Recording, SourceError> {
+        let now = self.clock.now().await?;
         let fence = report.fence.clone();
         let found = self
             .holder(&fence)
@@ -351,12 +231,14 @@ impl WorkSource for Shards {
         }
     }
 
-    async fn leave(&self, now: DateTime<Utc>) -> Result<(), SourceError> {
+    async fn leave(&self) -> Result<(), SourceError> {
         let _turn = self.turn.lock().await;
         let held: Vec<Arc<HeldShard>> = self.held().values().cloned().collect();
+        let mut end = Ok(());
         for shard in held.iter().filter(|shard| !shard.is_busy()) {
-            self.let_go(shard, now).await?;
+            let left = self.let_go(shard).await.or_else(|error| self.pass_over(error));
+            end = end.and(left);
         }
-        Ok(())
+        end
     }
 }

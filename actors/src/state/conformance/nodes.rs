@@ -3,6 +3,7 @@ use crate::domain::{NodeRecord, NodeState, WorkerRecord};
 use crate::state::Census;
 
 pub(super) async fn suite(make: &impl AsyncFn() -> Store) {
+    time_goes_on(make().await).await;
     a_node_is_as_it_was_last_told(make().await).await;
     nodes_that_are_not_heard_of_are_lost_and_forgotten(make().await).await;
 }
@@ -33,6 +34,11 @@ fn worker(name: &str, in_use: u32) -> WorkerRecord {
         pages: Some(400),
         pages_finished: None,
     }
+}
+
+async fn time_goes_on(store: Store) {
+    let (before, after) = (store.now().await.unwrap(), store.now().await.unwrap());
+    assert!(before <= after, "{before}, then {after}");
 }
 
 async fn told(store: &Store, nodes: &[NodeRecord]) {

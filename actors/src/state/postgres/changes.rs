@@ -1,18 +1,20 @@
 use sqlx::postgres::{PgListener, PgPool};
 
+use crate::domain::StageName;
 use crate::state::StateError;
 
 /// Channel on which the database tells that there is a new job, or one with more volumes or another status.
-pub(super) const JOBS: &str = "parkhang_jobs";
+const JOBS: &str = "parkhang_jobs";
 
-/// Channel on which workers that take work themselves tell each other that a task has become runnable.
-pub(super) const WORK: &str = "parkhang_work";
+/// Channel on which workers that take work themselves tell each other for which stage a task has become runnable.
+const WORK: &str = "parkhang_work";
 
 /// A transaction of its own, which writes nothing and so waits for no disk: notifications within the one that made the task
 /// runnable would make all such transactions commit one after the other.
-pub(super) async fn announce_work(pool: &PgPool) -> Result<(), StateError> {
-    sqlx::query("select pg_notify($1, '')")
+pub(super) async fn announce_work(pool: &PgPool, stage: &StageName) -> Result<(), StateError> {
+    sqlx::query("select pg_notify($1, $2)")
         .bind(WORK)
+        .bind(stage.as_str())
         .execute(pool)
         .await?;
     Ok(())
@@ -23,9 +25,9 @@ pub(super) async fn announce_work(pool: &PgPool) -> Result<(), StateError> {
 pub struct JobChanges(PgListener);
 
 impl JobChanges {
-    pub(super) async fn listen(pool: &PgPool, channels: &[&str]) -> Result<Self, StateError> {
+    pub(super) async fn listen(pool: &PgPool) -> Result<Self, StateError> {
         let mut listener = PgListener::connect_with(pool).await?;
-        listener.listen_all(channels.iter().copied()).await?;
+        listener.listen(JOBS).await?;
         Ok(Self(listener))
     }
 
@@ -33,5 +35,25 @@ impl JobChanges {
     pub async fn next(&mut self) -> Result<(), StateError> {
         self.0.try_recv().await?;
         Ok(())
+    }
+}
+
+/// Hears of work that other processes make runnable.
+#[derive(Debug)]
+pub struct WorkChanges(PgListener);
+
+impl WorkChanges {
+    pub(super) async fn listen(pool: &PgPool) -> Result<Self, StateError> {
+        let mut listener = PgListener::connect_with(pool).await?;
+        listener.listen_all([JOBS, WORK]).await?;
+        Ok(Self(listener))
+    }
+
+    /// Returns when there may be work since the last call, and for which stage; `None` when it may be for any, as after a lost
+    /// connection.
+    pub async fn next(&mut self) -> Result<Option<StageName>, StateError> {
+        let notification = self.0.try_recv().await?;
+        let stage = notification.map(|notification| StageName::new(notification.payload()));
+        Ok(stage.and_then(Result::ok))
     }
 }

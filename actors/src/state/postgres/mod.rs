@@ -28,7 +28,7 @@ use sqlx::migrate::Migrator;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection};
 
-pub use changes::JobChanges;
+pub use changes::{JobChanges, WorkChanges};
 pub(super) use database::create_database;
 pub use leadership::{Leadership, LeadershipTimings};
 
@@ -116,12 +116,12 @@ impl PostgresStore {
 
     /// Hears of jobs that other processes create or change, from now on.
     pub async fn job_changes(&self) -> Result<JobChanges, StateError> {
-        JobChanges::listen(&self.pool, &[changes::JOBS]).await
+        JobChanges::listen(&self.pool).await
     }
 
-    /// As [`PostgresStore::job_changes`], and hears also that other workers have made tasks runnable.
-    pub async fn work_changes(&self) -> Result<JobChanges, StateError> {
-        JobChanges::listen(&self.pool, &[changes::JOBS, changes::WORK]).await
+    /// Hears from now on that there may be work, for workers that take it themselves.
+    pub async fn work_changes(&self) -> Result<WorkChanges, StateError> {
+        WorkChanges::listen(&self.pool).await
     }
 
     /// Waits until this process leads among all that call this on the database. `holder` names it for operators.
@@ -165,6 +165,10 @@ async fn migrate(options: &PgConnectOptions) -> Result<(), StateError> {
 
 #[async_trait]
 impl StateStore for PostgresStore {
+    async fn now(&self) -> Result<DateTime<Utc>, StateError> {
+        statistics::now(&self.pool).await
+    }
+
     async fn create_job(&self, job: &NewJob, now: DateTime<Utc>) -> Result<Job, StateError> {
         jobs::create(&self.pool, job, now).await
     }
@@ -245,8 +249,8 @@ impl StateStore for PostgresStore {
         claims::claim(&self.pool, request, now).await
     }
 
-    async fn announce_work(&self) -> Result<(), StateError> {
-        changes::announce_work(&self.pool).await
+    async fn announce_work(&self, stage: &StageName) -> Result<(), StateError> {
+        changes::announce_work(&self.pool, stage).await
     }
 
     async fn renew_leases(&self, beats: &[Heartbeat]) -> Result<Vec<Standing>, StateError> {
@@ -278,5 +282,7 @@ impl StateStore for PostgresStore {
     }
 }
 
+#[cfg(test)]
+pub(super) mod testing;
 #[cfg(test)]
 mod tests;

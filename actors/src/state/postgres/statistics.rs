@@ -1,5 +1,6 @@
 //! Questions about many tasks at once, for those who watch.
 
+use chrono::{DateTime, Utc};
 use sqlx::Row;
 use sqlx::postgres::PgPool;
 
@@ -76,4 +77,11 @@ pub(super) async fn stage_statistics(pool: &PgPool, job: JobId) -> Result<Vec<St
             })
         })
         .collect()
+}
+
+/// The server's clock, which goes on within a transaction too.
+pub(super) async fn now(pool: &PgPool) -> Result<DateTime<Utc>, StateError> {
+    Ok(sqlx::query_scalar("select clock_timestamp()")
+        .fetch_one(pool)
+        .await?)
 }
