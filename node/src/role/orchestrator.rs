@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use parkhang_actors::cluster::{NodeName, RemotePools, RemotePoolsConfig, Roster};
-use parkhang_actors::domain::StageName;
+use parkhang_actors::domain::{NodeState, StageName};
 use parkhang_actors::orchestrator::{OrchestratorConfig, OrchestratorHandle};
 use parkhang_actors::state::{Leadership, LeadershipTimings, PostgresStore, StateError};
 use tokio::sync::watch;
@@ -34,7 +34,7 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
         deserted: deserted.subscribe(),
     }));
     standing.ready(&format!("orchestrator listening on {listens}"))?;
-    let presence = Presence::of_orchestrator(&standing);
+    let presence = Presence::of(&standing, "orchestrator");
     let reigns = async {
         loop {
             let timings = &loaded.config.orchestrator.leadership;
@@ -57,7 +57,7 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
     tokio::select! {
         () = stop.next() => info!("stopping; running work goes on under the next leader"),
         end = reigns => return end,
-        () = presence.keep(&database.store, loaded.config.cluster.heartbeat) => {}
+        () = presence.keep(&database.store, loaded.config.cluster.heartbeat, NodeState::Joined, async |_| Vec::new()) => {}
         () = cluster.ended() => bail!("the cluster transport ended"),
     }
     standing.stopping();

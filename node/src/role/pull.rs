@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use chrono::TimeDelta;
+use parkhang_actors::domain::NodeState;
 use parkhang_actors::source::{
     Dispatcher, ShardOptions, Shards, StateClaims, StoreClock, SystemClock, WorkSource,
 };
@@ -16,6 +17,7 @@ use super::probes::PullProbe;
 use super::services::{self, Database};
 use super::standing::Standing;
 use super::stop::StopOrders;
+use super::watch::{Presence, lose_silent_nodes};
 use super::worker::{supervise, wind_down};
 use crate::config::{Loaded, SourceKind};
 use crate::storage;
@@ -37,20 +39,50 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
         dispatcher: dispatcher.clone(),
     }));
     standing.ready(&roles)?;
+    let presence = Presence::of(&standing, &roles);
 
     tokio::select! {
         () = stop.next() => {}
+        () = be_seen(database.as_ref(), &presence, &dispatcher, NodeState::Joined, loaded) => {}
         () = dispatcher.ended() => bail!("the node does not ask for work any more"),
         () = supervisor.ended() => bail!("the stages keep failing; the node gives up"),
         () = wake_on_changes(database.as_ref(), &dispatcher, loaded) => {}
     }
     standing.stopping();
-    wind_down(loaded, supervisor, dispatcher.drain(), &mut stop).await;
-    let leaving = tokio::time::timeout(loaded.config.cluster.call_timeout, dispatcher.stop());
+    tokio::select! {
+        () = wind_down(loaded, supervisor, dispatcher.drain(), &mut stop) => {}
+        () = be_seen(database.as_ref(), &presence, &dispatcher, NodeState::Draining, loaded) => {}
+    }
+    let leaving = tokio::time::timeout(loaded.config.cluster.call_timeout, async {
+        dispatcher.stop().await;
+        if let Some(database) = &database {
+            presence.end(&database.store).await;
+        }
+    });
     if leaving.await.is_err() {
         warn!("no answer: what this node held is free only when its time runs out");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// For ever: writes down this node and its pools, and, as there need not be an orchestrator, who is not heard of any more.
+async fn be_seen(
+    database: Option<&Database>,
+    presence: &Presence,
+    dispatcher: &Dispatcher,
+    state: NodeState,
+    loaded: &Loaded,
+) {
+    let Some(database) = database else {
+        return std::future::pending().await;
+    };
+    let heartbeat = loaded.config.cluster.heartbeat;
+    tokio::join!(
+        presence.keep(&database.store, heartbeat, state, async |now| dispatcher
+            .workers(now)
+            .await),
+        lose_silent_nodes(&database.store, heartbeat),
+    );
 }
 
 async fn open(loaded: &Loaded, node: &str, database: Option<&Database>) -> Result<Arc<dyn WorkSource>> {

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use chrono::{TimeDelta, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use parkhang_actors::cluster::Roster;
-use parkhang_actors::domain::{NodeRecord, NodeState};
+use parkhang_actors::domain::{NodeRecord, NodeState, WorkerRecord};
 use parkhang_actors::state::{Census, PostgresStore, StateStore};
 use parkhang_actors::telemetry::TaskLevels;
 use parkhang_actors::wire::PROTOCOL;
@@ -15,7 +15,7 @@ use super::standing::Standing;
 
 const COUNT_INTERVAL: Duration = Duration::from_secs(10);
 /// Heartbeats of a node that may be missed before it counts as lost.
-const MISSED_HEARTBEATS: i32 = 4;
+const MISSED_HEARTBEATS: u32 = 4;
 /// How long nodes that are gone are remembered.
 const MEMORY: TimeDelta = TimeDelta::days(7);
 
@@ -36,12 +36,9 @@ pub async fn count_tasks(store: &PostgresStore) {
 pub async fn record_nodes(store: &PostgresStore, roster: &Roster, heartbeat: Duration) {
     loop {
         tokio::time::sleep(heartbeat).await;
-        let now = Utc::now();
-        let patience = TimeDelta::from_std(heartbeat).unwrap_or(TimeDelta::zero()) * MISSED_HEARTBEATS;
         let census = Census {
             nodes: roster.census(),
-            lost_before: Some(now - patience),
-            forgotten_before: Some(now - MEMORY),
+            ..silent_nodes(store.now().await.unwrap_or_else(|_| Utc::now()), heartbeat)
         };
         if let Err(error) = store.record_nodes(&census).await {
             debug!(%error, "cannot write down the nodes now");
@@ -49,16 +46,40 @@ pub async fn record_nodes(store: &PostgresStore, roster: &Roster, heartbeat: Dur
     }
 }
 
-/// An orchestrator writes its own row, for a standby has nobody to tell.
+/// Writes down which nodes are not heard of any more, again and again, by the clock of the database.
+pub async fn lose_silent_nodes(store: &PostgresStore, heartbeat: Duration) {
+    loop {
+        tokio::time::sleep(heartbeat * MISSED_HEARTBEATS).await;
+        let lost = async {
+            let now = store.now().await?;
+            store.record_nodes(&silent_nodes(now, heartbeat)).await
+        };
+        if let Err(error) = lost.await {
+            debug!(%error, "cannot write down which nodes are lost");
+        }
+    }
+}
+
+fn silent_nodes(now: DateTime<Utc>, heartbeat: Duration) -> Census {
+    let patience = TimeDelta::from_std(heartbeat * MISSED_HEARTBEATS).unwrap_or(TimeDelta::zero());
+    Census {
+        nodes: Vec::new(),
+        lost_before: Some(now - patience),
+        forgotten_before: Some(now - MEMORY),
+    }
+}
+
+/// A node that writes its own row, by the clock of the database: nobody else hears of it.
 #[derive(Debug)]
 pub struct Presence(NodeRecord);
 
 impl Presence {
-    pub fn of_orchestrator(standing: &Standing) -> Self {
+    /// Of a node with these roles, separated by commas.
+    pub fn of(standing: &Standing, roles: &str) -> Self {
         let now = Utc::now();
         Self(NodeRecord {
             name: standing.node.to_string(),
-            roles: vec!["orchestrator".to_owned()],
+            roles: roles.split(',').map(str::to_owned).collect(),
             host: join::host(),
             build: env!("CARGO_PKG_VERSION").to_owned(),
             protocol: PROTOCOL,
@@ -70,29 +91,46 @@ impl Presence {
         })
     }
 
-    /// Again and again.
-    pub async fn keep(&self, store: &PostgresStore, heartbeat: Duration) {
+    /// Again and again. `workers` are the node's pools at a given time.
+    pub async fn keep(
+        &self,
+        store: &PostgresStore,
+        heartbeat: Duration,
+        state: NodeState,
+        workers: impl AsyncFn(DateTime<Utc>) -> Vec<WorkerRecord>,
+    ) {
         loop {
-            self.write(store, NodeState::Joined).await;
+            self.write(store, state, &workers).await;
             tokio::time::sleep(heartbeat).await;
         }
     }
 
+    /// The node leaves in order.
     pub async fn end(&self, store: &PostgresStore) {
-        self.write(store, NodeState::Left).await;
+        self.write(store, NodeState::Left, &async |_| Vec::new()).await;
     }
 
-    async fn write(&self, store: &PostgresStore, state: NodeState) {
-        let node = NodeRecord {
-            last_seen: Utc::now(),
-            state,
-            ..self.0.clone()
+    async fn write(
+        &self,
+        store: &PostgresStore,
+        state: NodeState,
+        workers: &impl AsyncFn(DateTime<Utc>) -> Vec<WorkerRecord>,
+    ) {
+        let written = async {
+            let now = store.now().await?;
+            let node = NodeRecord {
+                last_seen: now,
+                state,
+                workers: workers(now).await,
+                ..self.0.clone()
+            };
+            let census = Census {
+                nodes: vec![node],
+                ..Census::default()
+            };
+            store.record_nodes(&census).await
         };
-        let census = Census {
-            nodes: vec![node],
-            ..Census::default()
-        };
-        if let Err(error) = store.record_nodes(&census).await {
+        if let Err(error) = written.await {
             debug!(%error, "cannot write down this node now");
         }
     }

@@ -1,5 +1,7 @@
 //! Nodes that take their work themselves: processes that meet in the database alone, or in the storage alone.
 
+use serde_json::json;
+
 use crate::nodes::{JOB, Node, Site, assert_finished, runs_at, undisturbed, wait_until};
 use crate::support::{assert_same_files, files, finish};
 
@@ -17,6 +19,7 @@ fn a_job_survives_the_death_of_a_node_without_an_orchestrator() {
     wait_until("a stage runs on the node that will die", || {
         runs_at(&site.status(), doomed.name())
     });
+    let doomed_name = doomed.name().to_owned();
     doomed.kill();
     // Nodes of a single kind of hardware do together what the other did alone.
     let survivors = ["gpu", "cpu"].map(start);
@@ -24,7 +27,25 @@ fn a_job_survives_the_death_of_a_node_without_an_orchestrator() {
         let status = site.status();
         survivors.iter().any(|node| runs_at(&status, node.name()))
     });
+    let nodes = || {
+        let listed = finish(site.command(["nodes", "list", "--json"])).exits(0).json();
+        listed.as_array().unwrap().clone()
+    };
+    for (node, role) in survivors.iter().zip(["gpu", "cpu"]) {
+        let nodes = nodes();
+        let listed = nodes.iter().find(|listed| listed["name"] == node.name()).unwrap();
+        assert_eq!(
+            (&listed["state"], &listed["roles"]),
+            (&json!("joined"), &json!([role]))
+        );
+        assert!(!listed["workers"].as_array().unwrap().is_empty(), "{listed:#}");
+    }
     assert_finished(&site, &undisturbed(&site));
+    wait_until("the dead node is listed as lost", || {
+        nodes()
+            .iter()
+            .any(|listed| listed["name"] == doomed_name && listed["state"] == "lost")
+    });
 }
 
 #[test]
