@@ -405,7 +405,7 @@ fn source(config: &ClusterConfig, findings: &mut Findings) {
     findings.require(
         named || !shards,
         "source.jobs",
-        "shards are taken of the jobs named here",
+        "a node that takes shards must be told of which jobs: --job NAME, or source.jobs; `node shards create NAME` makes one",
     );
     findings.require(
         shards || !named,

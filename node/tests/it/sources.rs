@@ -49,6 +49,50 @@ fn a_job_survives_the_death_of_a_node_without_an_orchestrator() {
 }
 
 #[test]
+fn jobs_of_shards_are_made_and_ordered_about() {
+    let site = Site::with_volumes(1, 1);
+    let refused = finish(site.command(["shards", "create", JOB, "--size", "1048577"])).exits(2);
+    assert!(
+        refused.stderr.contains("from 1 to 1048576 volumes"),
+        "{}",
+        refused.stderr
+    );
+    let created = finish(site.command(["shards", "create", JOB])).exits(0);
+    assert_eq!(created.stdout, "press: 1 volume in 1 shard\n");
+    let created = finish(site.command(["shards", "create", "other", "--json"])).exits(0);
+    assert_eq!(
+        created.json(),
+        json!({ "job": "other", "volumes": 1, "shards": 1 })
+    );
+
+    let paused = finish(site.command(["shards", "pause", JOB])).exits(0);
+    assert_eq!(paused.stdout, "press: paused\n");
+    let status = finish(site.command(["shards", "status", JOB])).exits(0);
+    assert!(
+        status
+            .stdout
+            .starts_with("job press (paused): 0 of 1 shard finished\n"),
+        "{}",
+        status.stdout
+    );
+    let resumed = finish(site.command(["shards", "resume", JOB, "--json"])).exits(0);
+    assert_eq!(resumed.json(), json!({ "job": JOB, "status": "running" }));
+    finish(site.command(["shards", "cancel", JOB])).exits(0);
+    let refused = finish(site.command(["shards", "resume", JOB])).exits(1);
+    assert!(
+        refused
+            .stderr
+            .contains("a job that is cancelled cannot be resumed"),
+        "{}",
+        refused.stderr
+    );
+    finish(site.command(["shards", "cancel", "nowhere"])).exits(1);
+
+    let nameless = finish(site.command(["--role", "cpu", "--source", "shards"])).exits(1);
+    assert!(nameless.stderr.contains("--job NAME"), "{}", nameless.stderr);
+}
+
+#[test]
 fn a_job_survives_the_death_of_a_node_without_a_database() {
     let site = Site::with_volumes(2, 4);
     let created = finish(site.command(["shards", "create", JOB, "--size", "1"])).exits(0);
