@@ -91,3 +91,39 @@ impl Probe for PullProbe {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use chrono::TimeDelta;
+    use parkhang_actors::source::{ShardOptions, Shards, SystemClock};
+    use parkhang_actors::storage::MemoryStore;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_node_is_not_ready_before_its_source_has_answered() {
+        let options = ShardOptions {
+            worker: "node".to_owned(),
+            jobs: Vec::new(),
+            lease: TimeDelta::seconds(60),
+            max_interruptions: 5,
+        };
+        let source = Shards::new(Arc::new(MemoryStore::new()), Arc::new(SystemClock), options);
+        // Without a pool there is nothing to ask for.
+        let dispatcher = Dispatcher::start(Arc::new(source), Duration::from_millis(1))
+            .await
+            .unwrap();
+        let probe = PullProbe {
+            roles: "cpu".to_owned(),
+            dispatcher,
+        };
+        let readiness = probe.readiness().await;
+        assert!(!readiness.ready, "{readiness:?}");
+        assert_eq!(
+            readiness.details["reason"],
+            "the source of work has not answered yet"
+        );
+    }
+}
