@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use parkhang_actors::domain::{JobKey, VolumeId};
 
 use crate::config::command::ConfigCommand;
 use crate::config::{BucketArgs, ConfigArgs};
@@ -56,8 +57,8 @@ pub enum Command {
     /// PAGES is a folder of images (one volume), a folder of such folders, or several of either. A second run over the
     /// same OUT goes on where the first one stopped and repeats nothing that still stands.
     Ocr(Box<OcrArgs>),
-    /// Write the results in OUT as text, PageXML, JSON lines or a viewer.
-    Export(ExportArgs),
+    /// Write the results in OUT, or of a cluster's job, as text, PageXML, JSON lines or a viewer.
+    Export(Box<ExportArgs>),
     /// Score readings against truth: character and word error rates, line recall and precision.
     Eval(EvalArgs),
     /// Make jobs for a cluster, look at them, and steer them while they run.
@@ -150,16 +151,25 @@ pub enum Format {
 #[derive(Debug, Args)]
 pub struct ExportArgs {
     /// Output folder of `node ocr`.
-    #[arg(value_name = "OUT")]
-    pub out: PathBuf,
-    #[arg(long, value_enum, value_delimiter = ',', required = true)]
+    #[arg(value_name = "OUT", required_unless_present = "job")]
+    pub out: Option<PathBuf>,
+    /// A job of the cluster of this configuration, instead of OUT: what it has written to the storage so far.
+    #[arg(long, value_name = "NAME", conflicts_with = "out", requires = "to")]
+    pub job: Option<JobKey>,
+    /// The job was made by `node shards create`: the storage alone knows it.
+    #[arg(long, requires = "job")]
+    pub shards: bool,
+    /// Formats, separated by commas.
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Format::Text, Format::Html])]
     pub format: Vec<Format>,
     /// Folder to write to; the default is OUT/export.
     #[arg(long, value_name = "DIR")]
     pub to: Option<PathBuf>,
     /// Only this volume (W-I); may be repeated.
     #[arg(long, value_name = "VOLUME")]
-    pub volume: Vec<String>,
+    pub volume: Vec<VolumeId>,
+    #[command(flatten)]
+    pub config: ConfigArgs,
 }
 
 #[derive(Debug, Args)]

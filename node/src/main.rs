@@ -21,6 +21,7 @@ mod simulate;
 mod storage;
 mod tls;
 mod traces;
+mod words;
 
 use std::process::ExitCode;
 
@@ -55,7 +56,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         match cli.command {
             None => role::run(cli.node).await,
             Some(Command::Ocr(arguments)) => ocr::run(*arguments).await,
-            Some(Command::Export(arguments)) => export::run(arguments).await,
+            Some(Command::Export(arguments)) => export::run(*arguments).await,
             Some(Command::Eval(arguments)) => eval::run(arguments).await,
             Some(Command::Job(command)) => job::run(command).await,
             Some(Command::Nodes(command)) => nodes::run(command).await,

@@ -16,7 +16,7 @@ use parkhang_actors::stage::ocr_pipeline;
 use crate::cli::EvalArgs;
 use crate::config::job_defaults;
 use crate::export::document::PageDocument;
-use crate::export::{Results, load_volume, require_text};
+use crate::export::{Results, load_volume};
 use crate::ocr::{Input, Session, SessionOptions};
 use matching::match_lines;
 use report::{PageScore, Report};
@@ -85,12 +85,12 @@ fn stage_pages(folder: &Path, truth: &[TruePage], staged: &Path) -> Result<Vec<V
 }
 
 async fn score_folder(out: &Path, truth: &[TruePage]) -> Result<Report> {
-    let results = Results::open(out).await?;
+    let results = Results::of_folder(out).await?;
     let mut pages: HashMap<String, PageDocument> = HashMap::new();
-    let volumes = results.volumes(&[]).await?;
-    require_text(&volumes, out)?;
-    for volume in volumes {
+    let mut volumes_with_text = 0;
+    for volume in results.volumes(&[])? {
         if let Some(document) = load_volume(results.store(), &volume).await? {
+            volumes_with_text += 1;
             pages.extend(
                 document
                     .pages
@@ -99,6 +99,7 @@ async fn score_folder(out: &Path, truth: &[TruePage]) -> Result<Report> {
             );
         }
     }
+    results.require_text(volumes_with_text)?;
     Ok(Report::new(
         truth
             .iter()

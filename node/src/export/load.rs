@@ -1,120 +1,20 @@
 //! From the Parquet files of a volume to its document.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use parkhang_actors::artifact::{
-    ArtifactLayout, ErrorRow, LineDetectionRow, LineImageRow, OcrResultRow, VolumeLayout, read_table,
+    ErrorRow, LineDetectionRow, LineImageRow, OcrResultRow, VolumeLayout, read_table,
 };
-use parkhang_actors::domain::{JobKey, StageName, TextEncoding, VolumeId};
-use parkhang_actors::pages::{FolderSource, PageSource, VolumeFolder};
+use parkhang_actors::domain::{StageName, TextEncoding};
 use parkhang_actors::stage::ocr_pipeline;
-use parkhang_actors::storage::{ArtifactStore, LocalStore};
+use parkhang_actors::storage::ArtifactStore;
 use parkhang_models::line_detection::{ControlPoint, Dewarp, PageGeometry};
 use parkhang_models::line_extraction::line_outline;
 use parkhang_models::page::geometry::Point;
-use tracing::warn;
 
 use super::document::{LineDocument, PageDocument, SegmentDocument, VolumeDocument};
-use crate::ocr::{Note, read_note};
-use crate::storage::{bucket, page_source};
-
-/// The results of an output folder's runs, and where their scans are.
-#[derive(Debug)]
-pub struct Results {
-    out: PathBuf,
-    note: Note,
-    store: Arc<dyn ArtifactStore>,
-    scans: Option<Arc<dyn PageSource>>,
-}
-
-/// A volume in an output folder.
-#[derive(Debug, Clone)]
-pub struct StoredVolume {
-    pub volume: VolumeId,
-    pub layout: VolumeLayout,
-    /// Where its scans are, if they are still to be had.
-    pub scans: Option<Arc<dyn PageSource>>,
-}
-
-impl Results {
-    pub async fn open(out: &Path) -> Result<Self> {
-        let note = read_note(out)?
-            .with_context(|| format!("{} is no output folder of `node ocr`", out.display()))?;
-        let store: Arc<dyn ArtifactStore> = match &note.bucket {
-            Some(section) => Arc::new(bucket(section).await?),
-            None => {
-                let store = LocalStore::open(out).await;
-                Arc::new(store.with_context(|| format!("cannot read {}", out.display()))?)
-            }
-        };
-        let scans = match &note.pages {
-            Some(pages) => page_source(pages)
-                .await
-                .inspect_err(|error| warn!(%error, "the bucket with the scans is out of reach"))
-                .ok(),
-            None => None,
-        };
-        Ok(Self {
-            out: out.to_owned(),
-            note,
-            store,
-            scans,
-        })
-    }
-
-    pub fn store(&self) -> &dyn ArtifactStore {
-        &*self.store
-    }
-
-    /// The volumes that have text, or those of them that are named.
-    pub async fn volumes(&self, only: &[String]) -> Result<Vec<StoredVolume>> {
-        let layout = ArtifactLayout::new(self.note.layout, &JobKey::new(self.note.job.as_str())?);
-        for name in only {
-            if !self.note.sources.keys().any(|volume| volume.to_string() == *name) {
-                bail!("{} has no volume {name}", self.out.display());
-            }
-        }
-        let mut volumes = Vec::new();
-        for (volume, place) in &self.note.sources {
-            if !only.is_empty() && !only.contains(&volume.to_string()) {
-                continue;
-            }
-            let layout = layout.volume(volume);
-            if self.store.head(&layout.ocr_results()).await?.is_some() {
-                volumes.push(StoredVolume {
-                    volume: volume.clone(),
-                    layout,
-                    scans: self.scans_of(volume, place),
-                });
-            }
-        }
-        Ok(volumes)
-    }
-
-    fn scans_of(&self, volume: &VolumeId, place: &Path) -> Option<Arc<dyn PageSource>> {
-        if !place.is_dir() {
-            return self.scans.clone();
-        }
-        let folder = VolumeFolder {
-            volume: volume.clone(),
-            folder: place.to_owned(),
-        };
-        Some(Arc::new(FolderSource::new([folder])))
-    }
-}
-
-/// Refuses an output folder without text, for commands that are about nothing else.
-pub fn require_text<T>(found: &[T], out: &Path) -> Result<()> {
-    anyhow::ensure!(
-        !found.is_empty(),
-        "{} holds no text yet: `node ocr` has not finished the ocr stage there",
-        out.display()
-    );
-    Ok(())
-}
+use super::results::StoredVolume;
 
 /// A volume's document; `None` when it has no results yet.
 pub async fn load_volume(store: &dyn ArtifactStore, stored: &StoredVolume) -> Result<Option<VolumeDocument>> {

@@ -1,60 +1,78 @@
-//! `node export`: what `node ocr` wrote, in the formats that people and programs read.
+//! `node export`: what `node ocr` or a cluster wrote, in the formats that people and programs read.
 
 pub mod document;
 mod html;
 mod lines;
 mod load;
 mod pagexml;
+mod results;
 mod scan;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use chrono::Utc;
+use parkhang_actors::domain::VolumeId;
 use parkhang_actors::storage::ArtifactStore;
 
 use crate::cli::{ExportArgs, Format};
+use crate::config::Loaded;
+use crate::words::counted;
 use document::VolumeDocument;
-pub use load::{Results, StoredVolume, failed_pages, load_volume, require_text};
+pub use load::{failed_pages, load_volume};
+pub use results::{Results, StoredVolume};
 
 pub async fn run(arguments: ExportArgs) -> Result<ExitCode> {
-    let written = export_all(
-        &arguments.out,
-        &arguments.format,
-        arguments.to.as_deref(),
-        &arguments.volume,
-    )
-    .await?;
-    require_text(&written, &arguments.out)?;
-    for path in written {
-        println!("{}", path.display());
+    let results = match (&arguments.job, &arguments.out) {
+        (Some(job), _) => {
+            let loaded = Loaded::read(&arguments.config)?.validated()?;
+            Results::of_job(&loaded, job, arguments.shards).await?
+        }
+        (None, Some(out)) => Results::of_folder(out).await?,
+        (None, None) => bail!("name an output folder of `node ocr`, or a job with --job"),
+    };
+    let beside = || arguments.out.as_ref().map(|out| out.join("export"));
+    let target = arguments.to.clone().or_else(beside).context("--to is missing")?;
+    let shown = |path: PathBuf| println!("{}", path.display());
+    let exported = export_all(&results, &arguments.format, &target, &arguments.volume, shown).await?;
+    results.require_text(exported.volumes)?;
+    if exported.without_text > 0 {
+        let left_out = counted(exported.without_text, "volume");
+        eprintln!("{left_out} left out: no text yet");
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes the volumes of an output folder in the given formats, below `to` or else `OUT/export`. Returns the folder or
-/// file made for each volume and format.
+/// What became of the volumes that were to be exported.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Exported {
+    pub volumes: usize,
+    /// Left out, as they have not come so far.
+    pub without_text: usize,
+}
+
+/// Writes volumes in the given formats below `target`, and tells of the folder or file made for each of them.
 pub async fn export_all(
-    out: &Path,
+    results: &Results,
     formats: &[Format],
-    to: Option<&Path>,
-    only: &[String],
-) -> Result<Vec<PathBuf>> {
-    let results = Results::open(out).await?;
-    let store = results.store();
-    let target = to.map_or_else(|| out.join("export"), Path::to_owned);
-    let volumes = results.volumes(only).await?;
-    let mut written = Vec::new();
-    for volume in &volumes {
-        let Some(document) = load_volume(store, volume).await? else {
+    target: &Path,
+    only: &[VolumeId],
+    mut written: impl FnMut(PathBuf),
+) -> Result<Exported> {
+    let mut exported = Exported::default();
+    for volume in &results.volumes(only)? {
+        let document = load_volume(results.store(), volume).await;
+        let Some(document) = document.with_context(|| volume.volume.to_string())? else {
+            exported.without_text += 1;
             continue;
         };
+        exported.volumes += 1;
         for format in formats {
-            written.push(write_volume(store, volume, &document, *format, &target).await?);
+            written(write_volume(results.store(), volume, &document, *format, target).await?);
         }
     }
-    Ok(written)
+    Ok(exported)
 }
 
 async fn write_volume(

@@ -14,7 +14,7 @@ use parkhang_models::page::decode::{DecodeLimits, decode_page};
 use parkhang_models::page::resize::resize_area;
 
 use super::document::{PageDocument, VolumeDocument};
-use super::load::StoredVolume;
+use super::results::StoredVolume;
 
 /// Longest side of a picture in pixels.
 const LONGEST_SIDE: u32 = 1600;

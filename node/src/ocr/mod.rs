@@ -7,6 +7,7 @@ mod session;
 pub mod state;
 mod summary;
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
@@ -14,12 +15,14 @@ use parkhang_actors::domain::{JobConfig, Pipeline, StageName};
 use parkhang_actors::stage::ocr_pipeline;
 use serde_json::json;
 
-use crate::cli::OcrArgs;
+use crate::cli::{Format, OcrArgs};
 use crate::config::{Loaded, StorageKind};
+use crate::export::{Results, export_all};
 use crate::storage;
+use crate::words::counted;
 
 pub use input::Input;
-pub use output::{Note, read_note};
+pub use output::read_note;
 pub use session::{Session, SessionOptions};
 
 pub async fn run(arguments: OcrArgs) -> Result<ExitCode> {
@@ -59,7 +62,7 @@ pub async fn run(arguments: OcrArgs) -> Result<ExitCode> {
     let session = Session::open(options, input).await?;
     let mut summary = session.run().await?;
     if !summary.interrupted {
-        summary.exported = crate::export::export_all(&summary.out, &arguments.export, None, &[]).await?;
+        summary.exported = exported(&summary.out, &arguments.export).await?;
     }
     if arguments.json {
         println!("{}", serde_json::to_string_pretty(&summary)?);
@@ -67,6 +70,17 @@ pub async fn run(arguments: OcrArgs) -> Result<ExitCode> {
         print!("{}", summary.table());
     }
     Ok(ExitCode::from(summary.exit_code()))
+}
+
+/// The folders and files made of all volumes that have text.
+async fn exported(out: &Path, formats: &[Format]) -> Result<Vec<PathBuf>> {
+    let results = Results::of_folder(out).await?;
+    let mut written = Vec::new();
+    export_all(&results, formats, &out.join("export"), &[], |path| {
+        written.push(path)
+    })
+    .await?;
+    Ok(written)
 }
 
 /// The stages `FIRST..LAST` of the pipeline; either end may be left out.
@@ -112,7 +126,12 @@ async fn dry_run(input: &Input, pipeline: &Pipeline, config: &JobConfig, json: b
         return Ok(ExitCode::SUCCESS);
     }
     for (found, pages) in &planned {
-        println!("{}\t{pages} pages\t{}", found.volume, found.place.display());
+        println!(
+            "{}\t{}\t{}",
+            found.volume,
+            counted(*pages, "page"),
+            found.place.display()
+        );
     }
     let total: usize = planned.iter().map(|(_, pages)| pages).sum();
     println!(

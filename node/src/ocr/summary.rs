@@ -7,6 +7,8 @@ use comfy_table::{Cell, CellAlignment, Table};
 use parkhang_actors::domain::{JobStatus, VolumeResults};
 use serde::Serialize;
 
+use crate::words::counted;
+
 /// A page that a stage gave up on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FailedPage {
@@ -125,10 +127,8 @@ impl Summary {
             }
             let unnamed = volume.failed_pages.len().saturating_sub(NAMED_FAILURES);
             if unnamed > 0 {
-                text += &format!(
-                    "{}: {unnamed} more pages failed, see errors.parquet\n",
-                    volume.volume
-                );
+                let unnamed = counted(unnamed, "more page");
+                text += &format!("{}: {unnamed} failed, see errors.parquet\n", volume.volume);
             }
         }
         let read: u64 = self.volumes.iter().map(|volume| volume.pages_read).sum();
@@ -139,13 +139,14 @@ impl Summary {
             0.0
         };
         text += &format!(
-            "job {} {}: {read} pages read, {skipped} skipped, {} failed; {:.1} s ({rate:.0} pages a minute), {:.1} CPU s\n",
+            "job {} {}: {} read, {skipped} skipped, {} failed; {:.1} s ({rate:.0} pages a minute), {:.1} CPU s\n",
             self.job,
             if self.interrupted {
                 "interrupted; run the same command again to go on"
             } else {
                 self.status.as_str()
             },
+            counted(read, "page"),
             self.failed(),
             self.wall_s,
             self.cpu_s,

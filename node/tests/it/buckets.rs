@@ -10,7 +10,7 @@ use parkhang_actors::pages::BdrcArchive;
 use parkhang_test_s3::{ACCESS_KEY, BUCKET, Endpoint, Method, SECRET_KEY};
 use tokio::runtime::Runtime;
 
-use crate::nodes::{JOB, Node, Site};
+use crate::nodes::{JOB, Node, Site, assert_exports};
 use crate::support::{Finished, assert_same, files, finish, node, small_page};
 
 const VOLUMES: [&str; 2] = ["W1-I1", "W22084-I0886"];
@@ -158,6 +158,7 @@ fn a_cluster_reads_an_archive_into_a_bucket_as_a_folder_is_read_into_a_folder() 
         &archive.written("results/jobs"),
         &files(&archive.path("local/jobs")),
     );
+    assert_exports(&site, &[], &archive.path("local"));
 }
 
 #[test]

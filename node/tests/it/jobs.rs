@@ -27,8 +27,12 @@ impl Office {
     }
 
     fn job(&self, arguments: &[&str]) -> Finished {
+        self.run("job", arguments)
+    }
+
+    fn run(&self, command: &str, arguments: &[&str]) -> Finished {
         let path = |name: &str| self.folder.path().join(name).display().to_string();
-        let mut command = node(["job"]);
+        let mut command = node([command]);
         command.current_dir(self.folder.path()).args(arguments);
         command
             .arg("--set")
@@ -41,7 +45,12 @@ impl Office {
 
     #[track_caller]
     fn refused(&self, arguments: &[&str], reason: &str) {
-        let refused = self.job(arguments).exits(1);
+        self.refused_run("job", arguments, reason);
+    }
+
+    #[track_caller]
+    fn refused_run(&self, command: &str, arguments: &[&str], reason: &str) {
+        let refused = self.run(command, arguments).exits(1);
         assert!(refused.stderr.contains(reason), "{}", refused.stderr);
     }
 }
@@ -149,6 +158,22 @@ fn what_cannot_be_done_to_a_job_is_refused_with_the_reason() {
         "{}",
         unknown.stderr
     );
+}
+
+#[test]
+fn what_a_job_does_not_have_is_not_exported() {
+    let office = Office::new();
+    office.job(&["create", "press"]).exits(0);
+    let refused = |arguments: &[&str], reason| {
+        let arguments = [&["--to", "exported"], arguments].concat();
+        office.refused_run("export", &arguments, reason);
+    };
+    refused(&["--job", "press"], "job press holds no text yet");
+    refused(&["--job", "press", "--volume", "W1-I9"], "job press has no volume W1-I9");
+    refused(&["--job", "nobody"], "there is no job nobody");
+    refused(&["--job", "press", "--shards"], "press");
+    let nowhere = office.run("export", &["--job", "press"]).exits(2);
+    assert!(nowhere.stderr.contains("--to <DIR>"), "{}", nowhere.stderr);
 }
 
 /// Where a file lies on the disk, and what is in it.

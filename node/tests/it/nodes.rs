@@ -173,15 +173,7 @@ pub(crate) fn wait_until(what: &str, condition: impl Fn() -> bool) {
 
 pub(crate) fn undisturbed(site: &Site) -> PathBuf {
     let out = site.path("undisturbed");
-    let mut command = node([
-        "ocr",
-        "--job",
-        JOB,
-        "--config",
-        "checkpoint_pages=2",
-        "--export",
-        "text",
-    ]);
+    let mut command = node(["ocr", "--job", JOB, "--config", "checkpoint_pages=2"]);
     command.arg(site.path("scans")).arg("--out").arg(&out);
     finish(command).exits(0);
     out
@@ -191,6 +183,15 @@ pub(crate) fn runs_at(status: &Value, worker: &str) -> bool {
     let tasks = status["tasks"].as_array().unwrap();
     let workers = tasks.iter().filter_map(|task| task["worker"].as_str());
     workers.into_iter().any(|name| name.starts_with(worker))
+}
+
+/// Exports the job from the storage, and compares with what `node ocr` exported.
+pub(crate) fn assert_exports(site: &Site, options: &[&str], result: &Path) {
+    let exported = site.path("exported");
+    let mut export = site.command(["export", "--job", JOB]);
+    export.arg("--to").arg(&exported).args(options);
+    finish(export).exits(0);
+    assert_same_files(&exported, &result.join("export"));
 }
 
 pub(crate) fn assert_finished(site: &Site, result: &Path) {
@@ -220,5 +221,7 @@ fn a_job_survives_the_death_of_a_node_and_of_the_orchestrator() {
     wait_until("a stage ran on the node that is left", || {
         runs_at(&site.status(), survivor.name())
     });
-    assert_finished(&site, &undisturbed(&site));
+    let result = undisturbed(&site);
+    assert_finished(&site, &result);
+    assert_exports(&site, &[], &result);
 }

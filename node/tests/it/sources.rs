@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::nodes::{JOB, Node, Site, assert_finished, runs_at, undisturbed, wait_until};
+use crate::nodes::{JOB, Node, Site, assert_exports, assert_finished, runs_at, undisturbed, wait_until};
 use crate::support::{assert_same_files, files, finish};
 
 #[test]
@@ -127,6 +127,8 @@ fn a_job_survives_the_death_of_a_node_without_a_database() {
         .json();
     assert_eq!(status["finished"], true, "{status:#}");
     assert_eq!(status["volumes"]["done"], 2, "{status:#}");
-    assert_same_files(&site.path("artifacts/jobs"), &undisturbed(&site).join("jobs"));
+    let result = undisturbed(&site);
+    assert_same_files(&site.path("artifacts/jobs"), &result.join("jobs"));
+    assert_exports(&site, &["--shards"], &result);
     assert!(!site.path("state/pg").exists(), "no database was started");
 }
