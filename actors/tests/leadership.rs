@@ -101,6 +101,34 @@ async fn the_next_in_line_leads_when_the_leader_resigns_or_is_cut_off() {
 }
 
 #[tokio::test]
+async fn a_leader_is_named_as_long_as_it_leads() {
+    let options = database().await;
+    let store = connect(&options).await;
+    assert_eq!(store.leader().await.unwrap(), None);
+    let _leadership = store.lead("first", TIMINGS).await.unwrap();
+    assert_eq!(store.leader().await.unwrap().as_deref(), Some("first"));
+
+    let mut administrator = options.connect().await.unwrap();
+    let lock: i64 = sqlx::query_scalar(
+        "select classid::bigint << 32 | objid::bigint from pg_locks
+         where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())",
+    )
+    .fetch_one(&mut administrator)
+    .await
+    .unwrap();
+    end_leader(&mut administrator).await;
+    // To have had the lock is to know that it was free.
+    for statement in ["select pg_advisory_lock($1)", "select pg_advisory_unlock($1)"] {
+        sqlx::query(statement)
+            .bind(lock)
+            .execute(&mut administrator)
+            .await
+            .unwrap();
+    }
+    assert_eq!(store.leader().await.unwrap(), None);
+}
+
+#[tokio::test]
 async fn a_deposed_leader_changes_nothing() {
     let options = database().await;
     let (first, second) = (connect(&options).await, connect(&options).await);

@@ -27,6 +27,8 @@ use crate::wire::{
 const CALLS_PER_REPORT: u32 = 5;
 /// A heartbeat waits for a statement.
 const CALLS_PER_BEAT: u32 = 2;
+/// Pools that open together are told of together.
+const GATHERING: Duration = Duration::from_millis(100);
 
 /// How a node takes part in the work.
 #[derive(Debug, Clone)]
@@ -223,6 +225,8 @@ enum UplinkMsg {
     Doubt(ActorId),
     /// Time to tell of this node again.
     Tell,
+    /// Its pools are others than it told of.
+    TellOfPools,
     Announce(NodePhase, RpcReplyPort<()>),
 }
 
@@ -236,6 +240,8 @@ struct UplinkState {
     arguments: UplinkArguments,
     watch: GateWatch,
     gates: HashMap<WorkerId, (Gate, PoolHandle)>,
+    /// Soon to be told of.
+    new_pools: bool,
     phase: NodePhase,
     leaders: HashMap<ActorId, Leader>,
 }
@@ -266,6 +272,7 @@ impl Actor for Uplink {
             watch: GateWatch::spawn(watch, myself.get_cell()).await?,
             arguments,
             gates: HashMap::new(),
+            new_pools: false,
             phase: NodePhase::Working,
             leaders: HashMap::new(),
         })
@@ -287,6 +294,9 @@ impl Actor for Uplink {
                 };
                 let gate = open_gate(gate, &state.arguments.config.scope, myself.get_cell()).await?;
                 state.gates.insert(worker, (gate, pool));
+                if !std::mem::replace(&mut state.new_pools, true) {
+                    myself.send_after(GATHERING, || UplinkMsg::TellOfPools);
+                }
             }
             UplinkMsg::Close(worker) => {
                 if let Some((gate, _)) = state.gates.remove(&worker) {
@@ -312,6 +322,10 @@ impl Actor for Uplink {
             UplinkMsg::Tell => {
                 state.tell(None);
                 myself.send_after(state.arguments.config.heartbeat, || UplinkMsg::Tell);
+            }
+            UplinkMsg::TellOfPools => {
+                state.new_pools = false;
+                state.tell(None);
             }
             UplinkMsg::Announce(phase, reply) => {
                 state.phase = phase;

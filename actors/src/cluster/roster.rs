@@ -5,23 +5,26 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use chrono::{DateTime, Utc};
+use tokio::sync::Notify;
 
 use crate::domain::{NodeRecord, NodeState, WorkerId, WorkerRecord};
 use crate::supervisor::Pulse;
 use crate::wire::{NodePhase, Notice};
 
 #[derive(Debug, Clone, Default)]
-pub struct Roster(Arc<Mutex<BTreeMap<String, NodeRecord>>>);
+pub struct Roster {
+    nodes: Arc<Mutex<BTreeMap<String, NodeRecord>>>,
+    news: Arc<Notify>,
+}
 
 impl Roster {
     /// A node tells of itself.
     pub(super) fn told(&self, notice: Notice, now: DateTime<Utc>) {
         let Notice { peer, phase, about } = notice;
         let mut nodes = self.nodes();
-        let known = nodes
-            .remove(&peer.node)
-            .map(|node| node.workers)
-            .unwrap_or_default();
+        let before = nodes.remove(&peer.node);
+        let shown = before.as_ref().map(|node| (node.state, node.workers.len()));
+        let known = before.map(|node| node.workers).unwrap_or_default();
         let workers = about.pools.into_iter().map(|pool| {
             let known = known.iter().find(|known| known.worker == pool.worker);
             WorkerRecord {
@@ -54,6 +57,9 @@ impl Roster {
             },
             workers: workers.collect(),
         };
+        if shown != Some((node.state, node.workers.len())) {
+            self.news.notify_one();
+        }
         nodes.insert(peer.node, node);
     }
 
@@ -78,7 +84,13 @@ impl Roster {
             && node.state.is_there()
         {
             node.state = NodeState::Lost;
+            self.news.notify_one();
         }
+    }
+
+    /// Waits until a node came, went, or runs other stages than before. For one that waits.
+    pub async fn news(&self) {
+        self.news.notified().await;
     }
 
     /// The nodes as they are now. Those that are gone are named once.
@@ -91,12 +103,14 @@ impl Roster {
 
     /// Every change is whole before anything can fail.
     fn nodes(&self) -> MutexGuard<'_, BTreeMap<String, NodeRecord>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt;
+
     use super::*;
     use crate::domain::{Attempt, Fence, Generation, StageName, TaskId};
     use crate::telemetry::StageProgress;
@@ -170,6 +184,20 @@ mod tests {
         roster.told(notice(NodePhase::Draining, 0), at(4));
         let node = roster.census().remove(0);
         assert_eq!((node.state, node.workers[0].pages), (NodeState::Draining, None));
+    }
+
+    #[tokio::test]
+    async fn who_comes_and_goes_is_news_and_who_stays_is_not() {
+        let roster = Roster::default();
+        let news = || roster.news().now_or_never().is_some();
+        roster.told(notice(NodePhase::Working, 0), at(0));
+        assert!(news());
+        roster.told(notice(NodePhase::Working, 2), at(1));
+        assert!(!news(), "the node is there as before");
+        roster.told(notice(NodePhase::Draining, 2), at(2));
+        assert!(news());
+        roster.lost(&WorkerId("cpu-1.0badcafe/reduce/2".to_owned()));
+        assert!(news());
     }
 
     #[test]

@@ -8,4 +8,5 @@ pub mod order;
 pub mod placement;
 pub mod rerun;
 pub mod retry;
+pub mod task_state;
 pub mod transition;

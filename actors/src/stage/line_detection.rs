@@ -24,6 +24,8 @@ use crate::pages::{PageRef, PageSource, read_ahead};
 use crate::runner::CpuPool;
 use crate::storage::ArtifactKey;
 
+pub(super) const HARDWARE: Hardware = Hardware::Gpu;
+
 /// Pages on their way from the source while a volume is planned: enough to hide the latency of a remote one.
 const READ_AHEAD: usize = 16;
 
@@ -116,7 +118,7 @@ impl PageStage for LineDetection {
     }
 
     fn hardware(&self) -> Hardware {
-        Hardware::Gpu
+        HARDWARE
     }
 
     fn relevant_config(&self, config: &JobConfig) -> Value {

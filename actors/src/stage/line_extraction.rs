@@ -18,6 +18,8 @@ use crate::domain::{ErrorCategory, Hardware, JobConfig, StageError, StageName};
 use crate::runner::CpuPool;
 use crate::storage::ArtifactKey;
 
+pub(super) const HARDWARE: Hardware = Hardware::Cpu;
+
 /// Namespace of line guids: the same line gets the same guid in every run.
 const LINE_NAMESPACE: Uuid = Uuid::from_u128(0x6e5d_32c8_8a9c_4d6a_9d5c_50a1_7e1b_6f0e);
 
@@ -63,7 +65,7 @@ impl PageStage for LineExtraction {
     }
 
     fn hardware(&self) -> Hardware {
-        Hardware::Cpu
+        HARDWARE
     }
 
     fn relevant_config(&self, config: &JobConfig) -> Value {

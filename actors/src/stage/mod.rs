@@ -30,7 +30,7 @@ use crate::runner::CpuPool;
 use crate::telemetry::ProgressBoard;
 
 pub use names::ocr_pipeline;
-pub use registry::{ModelSet, StageRegistry, StageServices};
+pub use registry::{ModelSet, StageRegistry, StageServices, hardware_of};
 
 /// One stage of one task, as handed to a worker.
 #[derive(Debug, Clone, PartialEq)]

@@ -23,6 +23,8 @@ use crate::inference::{Inference, LineRecognition};
 use crate::runner::CpuPool;
 use crate::storage::{ArtifactKey, get_many};
 
+pub(super) const HARDWARE: Hardware = Hardware::Gpu;
+
 /// Line images of a page that are on their way at once.
 const READS: usize = 16;
 
@@ -110,7 +112,7 @@ impl PageStage for Ocr {
     }
 
     fn hardware(&self) -> Hardware {
-        Hardware::Gpu
+        HARDWARE
     }
 
     fn relevant_config(&self, config: &JobConfig) -> Value {

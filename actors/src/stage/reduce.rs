@@ -12,6 +12,8 @@ use crate::runner::percentile;
 use crate::storage::ArtifactStore;
 use crate::telemetry::{PageOutcome, StageState};
 
+pub(super) const HARDWARE: Hardware = Hardware::Cpu;
+
 /// Sums a volume up.
 #[derive(Debug)]
 pub(crate) struct Reduce {
@@ -25,7 +27,7 @@ impl StageLogic for Reduce {
     }
 
     fn hardware(&self) -> Hardware {
-        Hardware::Cpu
+        HARDWARE
     }
 
     async fn run(&self, context: StageContext) -> StageVerdict {

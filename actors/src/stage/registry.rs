@@ -7,15 +7,15 @@ use parkhang_models::inference::{Recognizer, Segmenter};
 use parkhang_models::recognition::charset::Charset;
 use parkhang_models::recognition::line_image::Preprocessing;
 
-use super::StageLogic;
-use super::line_detection::LineDetection;
-use super::line_extraction::LineExtraction;
-use super::ocr::Ocr;
+use super::line_detection::{self, LineDetection};
+use super::line_extraction::{self, LineExtraction};
+use super::ocr::{self, Ocr};
 use super::page_stage::PageStage;
 use super::paged::PagedStage;
-use super::reduce::Reduce;
+use super::reduce::{self, Reduce};
+use super::{StageLogic, names};
 use crate::artifact::ModelRef;
-use crate::domain::StageName;
+use crate::domain::{Hardware, StageName};
 use crate::inference::{Inference, LineRecognition, PageSegmentation};
 use crate::pages::PageSource;
 use crate::runner::CpuPool;
@@ -65,6 +65,18 @@ impl StageServices {
             manifests: self.manifests.clone(),
         })
     }
+}
+
+/// What a stage of this program runs on; `None` for a stage that it does not have.
+pub fn hardware_of(stage: &StageName) -> Option<Hardware> {
+    let known = [
+        (names::line_detection(), line_detection::HARDWARE),
+        (names::line_extraction(), line_extraction::HARDWARE),
+        (names::ocr(), ocr::HARDWARE),
+        (names::reduce(), reduce::HARDWARE),
+    ];
+    let found = known.into_iter().find(|(name, _)| name == stage);
+    found.map(|(_, hardware)| hardware)
 }
 
 /// The stages that pipelines can name.

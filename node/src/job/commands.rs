@@ -3,15 +3,18 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail};
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use parkhang_actors::domain::{
     ADJUSTABLE, Adjustment, Job, JobId, JobKey, JobStatus, NewJob, Position, StageName, Task, TaskStatus,
 };
 use parkhang_actors::policy::job_action::{self, JobAction};
 use parkhang_actors::policy::rerun::Rerun;
-use parkhang_actors::state::{JobTaskCount, StateStore};
+use parkhang_actors::policy::task_state::TaskState;
+use parkhang_actors::state::{JobTaskCount, PostgresStore, StateStore};
 use serde::Serialize;
 use serde_json::Value;
+
+use super::obstacles::{Hands, Obstacle, obstacles};
 
 /// A job in one line.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -35,12 +38,15 @@ pub struct JobSummary {
 pub struct JobDetails {
     #[serde(flatten)]
     pub summary: JobSummary,
+    /// What keeps it from getting on.
+    pub obstacles: Vec<Obstacle>,
     pub tasks: Vec<TaskDetails>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TaskDetails {
     pub volume: String,
+    pub state: TaskState,
     /// A stage, or `pending` before the first and `done` after the last.
     pub stage: String,
     pub status: TaskStatus,
@@ -91,11 +97,18 @@ pub async fn summary(store: &dyn StateStore, name: &JobKey) -> Result<JobSummary
     summarised(store, job).await
 }
 
-pub async fn status(store: &dyn StateStore, name: &JobKey) -> Result<JobDetails> {
+/// `patience` is how long a node may be silent and still count as there.
+pub async fn status(store: &PostgresStore, name: &JobKey, patience: TimeDelta) -> Result<JobDetails> {
     let job = find(store, name).await?;
     let tasks = store.tasks(job.id).await?;
+    let hands = Hands {
+        led: store.leader().await?.is_some(),
+        nodes: &store.nodes().await?,
+        patience,
+    };
     Ok(JobDetails {
-        tasks: tasks.iter().map(TaskDetails::from).collect(),
+        obstacles: obstacles(&job, &tasks, hands, Utc::now()),
+        tasks: tasks.iter().map(|task| TaskDetails::new(task, &job)).collect(),
         summary: summarised(store, job).await?,
     })
 }
@@ -193,10 +206,11 @@ impl JobSummary {
     }
 }
 
-impl From<&Task> for TaskDetails {
-    fn from(task: &Task) -> Self {
+impl TaskDetails {
+    fn new(task: &Task, job: &Job) -> Self {
         Self {
             volume: task.volume.to_string(),
+            state: TaskState::of(task, job),
             stage: task.position.to_string(),
             status: task.status,
             attempts: task.attempts,

@@ -2,12 +2,15 @@
 
 mod args;
 mod commands;
+mod obstacles;
 mod print;
 mod stats;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Result;
+use chrono::TimeDelta;
 use parkhang_actors::domain::{JobKey, JobStatus, NewJob};
 use parkhang_actors::policy::job_action::JobAction;
 use parkhang_actors::stage::ocr_pipeline;
@@ -17,8 +20,9 @@ use self::args::{
     CancelArgs, CreateArgs, JobArgs, LimitsArgs, ListArgs, PriorityArgs, RerunArgs, StatusArgs,
 };
 use crate::config::{ConfigArgs, Loaded};
-use crate::role::{Database, database};
+use crate::role::{Database, database, patience};
 use crate::storage::volumes;
+use crate::words::counted;
 
 pub use self::args::JobCommand;
 
@@ -42,6 +46,11 @@ async fn open(config: &ConfigArgs) -> Result<Database> {
     database(&loaded).await
 }
 
+/// For a job that is waited for to get on, before a look at what may be in its way,
+const FIRST_LOOK: Duration = Duration::from_secs(5);
+/// and between two looks: each reads all tasks.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
+
 async fn create(arguments: CreateArgs) -> Result<ExitCode> {
     let loaded = Loaded::read(&arguments.settings())?.validated()?;
     let volumes = volumes(&loaded.config.pages, &arguments.volume).await?;
@@ -57,7 +66,7 @@ async fn create(arguments: CreateArgs) -> Result<ExitCode> {
     if arguments.json {
         return print::json(&created);
     }
-    println!("{}: {} volumes", created.job, created.volumes);
+    println!("{}: {}", created.job, counted(created.volumes, "volume"));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -72,11 +81,14 @@ async fn list(arguments: ListArgs) -> Result<ExitCode> {
 }
 
 async fn status(arguments: StatusArgs) -> Result<ExitCode> {
-    let database = open(&arguments.config).await?;
+    let loaded = Loaded::read(&arguments.config)?.validated()?;
+    let database = database(&loaded).await?;
+    let patience = patience(loaded.config.cluster.heartbeat);
+    let (store, name) = (&database.store, &arguments.name);
     if arguments.wait {
-        wait_for_end(&database.store, &arguments.name).await?;
+        wait_for_end(store, name, patience).await?;
     }
-    let details = commands::status(&database.store, &arguments.name).await?;
+    let details = commands::status(store, name, patience).await?;
     let status = details.summary.status;
     if arguments.json {
         print::json(&details)?;
@@ -89,11 +101,25 @@ async fn status(arguments: StatusArgs) -> Result<ExitCode> {
     })
 }
 
-/// Returns when the job has ended and holds no lease any more.
-async fn wait_for_end(store: &PostgresStore, name: &JobKey) -> Result<()> {
+/// Returns when the job has ended and holds no lease any more. Says meanwhile what is in its way, once each.
+async fn wait_for_end(store: &PostgresStore, name: &JobKey, patience: TimeDelta) -> Result<()> {
     let mut changes = store.job_changes().await?;
+    let (mut told, mut pause) = (Vec::new(), FIRST_LOOK);
     while commands::find(store, name).await?.finished_at.is_none() {
-        changes.next().await?;
+        let silence = async {
+            tokio::time::sleep(pause).await;
+            commands::status(store, name, patience).await
+        };
+        tokio::select! {
+            change = changes.next() => change?,
+            details = silence => {
+                let found = details?.obstacles;
+                for obstacle in found.iter().filter(|obstacle| !told.contains(*obstacle)) {
+                    eprintln!("{}", obstacle.advice(name));
+                }
+                (told, pause) = (found, LOOK_AGAIN);
+            }
+        }
     }
     Ok(())
 }
@@ -106,10 +132,12 @@ async fn act(arguments: JobArgs, action: JobAction) -> Result<ExitCode> {
 
 async fn cancel(arguments: CancelArgs) -> Result<ExitCode> {
     let JobArgs { name, config, json } = arguments.job;
-    let database = open(&config).await?;
+    let loaded = Loaded::read(&config)?.validated()?;
+    let database = database(&loaded).await?;
     let mut after = commands::act(&database.store, &name, JobAction::Cancel).await?;
     if arguments.wait {
-        wait_for_end(&database.store, &name).await?;
+        let patience = patience(loaded.config.cluster.heartbeat);
+        wait_for_end(&database.store, &name, patience).await?;
         after = commands::summary(&database.store, &name).await?;
     }
     print::outcome(&after, json)

@@ -5,9 +5,11 @@ use anyhow::Result;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
 use parkhang_actors::domain::TaskStatus;
+use parkhang_actors::policy::task_state::TaskState;
 use serde::Serialize;
 
 use super::commands::{JobDetails, JobSummary, RerunAnswer, TaskDetails};
+use crate::words::counted;
 
 pub(super) fn json(answer: &impl Serialize) -> Result<ExitCode> {
     println!("{}", serde_json::to_string_pretty(answer)?);
@@ -56,7 +58,8 @@ pub(super) fn table(jobs: &[JobSummary]) {
 }
 
 pub(super) fn details(details: &JobDetails) {
-    println!("job {}: {}", details.summary.job, details.summary.status.as_str());
+    let job = &details.summary.job;
+    println!("job {job}: {}", details.summary.status.as_str());
     for (state, count) in by_state(&details.tasks) {
         println!("{count:>8}  {state}");
     }
@@ -66,7 +69,14 @@ pub(super) fn details(details: &JobDetails) {
         .filter(|task| task.status == TaskStatus::Failed)
     {
         let reason = task.error.as_deref().unwrap_or("no reason recorded");
-        println!("{}: {reason}", task.volume);
+        let place = match task.state {
+            TaskState::Failed | TaskState::Quarantined => format!(" at {}", task.stage),
+            _ => String::new(),
+        };
+        println!("{}: {}{place}: {reason}", task.volume, task.state);
+    }
+    for obstacle in &details.obstacles {
+        println!("{}", obstacle.advice(job));
     }
 }
 
@@ -76,22 +86,25 @@ pub(super) fn rerun(answer: &RerunAnswer, dry_run: bool) {
             println!("{volume}");
         }
     }
-    let verb = if dry_run { "would go" } else { "go" };
-    println!("{} volumes {verb} back to {}", answer.volumes.len(), answer.from);
-    if !answer.not_reached.is_empty() {
-        println!(
-            "{} have not come that far and will run it anyway",
-            answer.not_reached.len()
-        );
+    let verb = match (dry_run, answer.volumes.len()) {
+        (true, _) => "would go",
+        (false, 1) => "goes",
+        (false, _) => "go",
+    };
+    let volumes = counted(answer.volumes.len(), "volume");
+    println!("{volumes} {verb} back to {}", answer.from);
+    match answer.not_reached.len() {
+        0 => {}
+        1 => println!("1 has not come that far and will run it anyway"),
+        many => println!("{many} have not come that far and will run it anyway"),
     }
 }
 
-/// How many tasks are in each state, such as `ocr running`.
-fn by_state(tasks: &[TaskDetails]) -> BTreeMap<String, usize> {
+/// How many tasks are in each state.
+fn by_state(tasks: &[TaskDetails]) -> BTreeMap<&TaskState, usize> {
     let mut counts = BTreeMap::new();
     for task in tasks {
-        let state = format!("{} {}", task.stage, task.status.as_str());
-        *counts.entry(state).or_default() += 1;
+        *counts.entry(&task.state).or_default() += 1;
     }
     counts
 }

@@ -14,6 +14,7 @@ use parkhang_actors::domain::{
 use parkhang_actors::orchestrator::{
     JobEnd, MAX_INTERRUPTIONS, OrchestratorConfig, OrchestratorHandle, release_abandoned_leases,
 };
+use parkhang_actors::policy::task_state::TaskState;
 use parkhang_actors::policy::transition::Event;
 use parkhang_actors::runner::CpuPool;
 use parkhang_actors::stage::{ModelSet, StageRegistry, StageServices};
@@ -214,10 +215,7 @@ impl Session {
             let failed = task.status == TaskStatus::Failed;
             volumes.push(VolumeSummary {
                 volume: task.volume.to_string(),
-                state: match &task.position {
-                    Position::Done => "done".to_owned(),
-                    position => format!("{position} {}", task.status.as_str()),
-                },
+                state: TaskState::of(&task, &job).to_string(),
                 pages_done: stages()
                     .map(|progress| progress.succeeded + progress.skipped)
                     .max()

@@ -21,7 +21,7 @@ pub struct FailedPage {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct VolumeSummary {
     pub volume: String,
-    /// Stage and status, `done` when all is done.
+    /// Where it stands, in words.
     pub state: String,
     /// Pages that have been through a stage, now or in an earlier run.
     pub pages_done: u64,

@@ -23,6 +23,7 @@ use crate::config::{ConfigArgs, Loaded, Role, SourceKind};
 use crate::log;
 
 pub use services::{Database, database};
+pub use watch::patience;
 
 pub async fn run(arguments: RoleArgs) -> Result<ExitCode> {
     let (ready_fd, with_parent) = (arguments.ready_fd, arguments.with_parent);

@@ -14,10 +14,17 @@ use super::join;
 use super::standing::Standing;
 
 const COUNT_INTERVAL: Duration = Duration::from_secs(10);
+/// Nodes that come together are written down together.
+const GATHERING: Duration = Duration::from_millis(200);
 /// Heartbeats of a node that may be missed before it counts as lost.
 const MISSED_HEARTBEATS: u32 = 4;
 /// How long nodes that are gone are remembered.
 const MEMORY: TimeDelta = TimeDelta::days(7);
+
+/// How long a node may be silent and still count as there.
+pub fn patience(heartbeat: Duration) -> TimeDelta {
+    TimeDelta::from_std(heartbeat * MISSED_HEARTBEATS).unwrap_or(TimeDelta::zero())
+}
 
 /// Tells how many tasks stand where, again and again.
 pub async fn count_tasks(store: &PostgresStore) {
@@ -31,11 +38,18 @@ pub async fn count_tasks(store: &PostgresStore) {
     }
 }
 
-/// Writes down the nodes that the leader hears of, again and again. `store` is that of the leader: once another leads,
+/// Writes down the nodes that the leader hears of, when one comes or goes and again and again. `store` is that of the leader: once another leads,
 /// what this one has heard is not written.
 pub async fn record_nodes(store: &PostgresStore, roster: &Roster, heartbeat: Duration) {
     loop {
-        tokio::time::sleep(heartbeat).await;
+        let news = async {
+            roster.news().await;
+            tokio::time::sleep(GATHERING).await;
+        };
+        tokio::select! {
+            () = tokio::time::sleep(heartbeat) => {}
+            () = news => {}
+        }
         let census = Census {
             nodes: roster.census(),
             ..silent_nodes(store.now().await.unwrap_or_else(|_| Utc::now()), heartbeat)
@@ -61,10 +75,9 @@ pub async fn lose_silent_nodes(store: &PostgresStore, heartbeat: Duration) {
 }
 
 fn silent_nodes(now: DateTime<Utc>, heartbeat: Duration) -> Census {
-    let patience = TimeDelta::from_std(heartbeat * MISSED_HEARTBEATS).unwrap_or(TimeDelta::zero());
     Census {
         nodes: Vec::new(),
-        lost_before: Some(now - patience),
+        lost_before: Some(now - patience(heartbeat)),
         forgotten_before: Some(now - MEMORY),
     }
 }

@@ -12,6 +12,7 @@ use serde_json::json;
 
 use crate::config::{ConfigArgs, Loaded};
 use crate::storage::{artifacts, volumes};
+use crate::words::counted;
 
 #[derive(Debug, Subcommand)]
 pub enum ShardsCommand {
@@ -87,15 +88,10 @@ async fn create(arguments: CreateArgs) -> Result<ExitCode> {
         false => println!(
             "{job}: {} in {}",
             counted(*volumes, "volume"),
-            counted(*shards as usize, "shard")
+            counted(*shards, "shard")
         ),
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn counted(count: usize, thing: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {thing}{plural}")
 }
 
 async fn order(arguments: JobArgs, order: ShardOrder) -> Result<ExitCode> {

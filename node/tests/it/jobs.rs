@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use parkhang_actors::artifact::ArtifactLayout;
 use serde_json::{Value, json};
 
-use crate::nodes::{Node, Site, wait_until};
+use crate::nodes::{JOB, Node, Site, wait_until};
 use crate::support::{Finished, finish, node, small_page};
 
 /// A database of its own, and scans of two volumes.
@@ -128,7 +128,10 @@ fn a_job_is_steered_from_the_command_line() {
     assert_eq!(cancelled.stdout, "press: cancelled, priority 7\n");
     let status = office.job(&["status", "press", "--json"]).exits(1).json();
     assert_eq!(fields(&status, &told), json!(["press", "cancelled", 7, 0, 2, 0]));
-    assert_eq!(status["tasks"][1]["volume"], "W1-I2");
+    assert_eq!(
+        fields(&status["tasks"][1], &["volume", "state"]),
+        json!(["W1-I2", "cancelled"])
+    );
 }
 
 #[test]
@@ -158,6 +161,27 @@ fn what_cannot_be_done_to_a_job_is_refused_with_the_reason() {
         "{}",
         unknown.stderr
     );
+}
+
+#[test]
+fn a_job_that_nobody_works_on_says_who_is_missing() {
+    let site = Site::with_volumes(1, 1);
+    finish(site.command(["job", "create", JOB])).exits(0);
+    let status = || finish(site.command(["job", "status", JOB])).exits(0).stdout;
+    let forlorn = status();
+    let waiting = "job press: running\n       1  waiting for line_detection\n";
+    assert!(forlorn.starts_with(waiting), "{forlorn}");
+    assert!(forlorn.contains("`node --role orchestrator` starts one"), "{forlorn}");
+
+    let orchestrator = Node::start(&site, "orchestrator", &["127.0.0.1:1"]);
+    let gpu = "no node is there that runs line_detection; `node --role gpu` starts one";
+    wait_until("a node with a device is missed", || status().contains(gpu));
+    let _gpu = Node::start(&site, "gpu", &[orchestrator.address()]);
+    let cpu = "no node is there that runs line_extraction; `node --role cpu` starts one";
+    wait_until("a node with processors is missed", || status().contains(cpu));
+    let _cpu = Node::start(&site, "cpu", &[orchestrator.address()]);
+    let done = finish(site.command(["job", "status", JOB, "--wait"])).exits(0);
+    assert_eq!(done.stdout, "job press: completed\n       1  done\n");
 }
 
 #[test]

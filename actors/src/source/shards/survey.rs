@@ -10,6 +10,7 @@ use super::manifest::JobManifest;
 use super::place::ShardId;
 use crate::artifact::ShardLayout;
 use crate::domain::{JobId, JobKey, JobStatus, StageError, Task, TaskStatus, VolumeId};
+use crate::policy::task_state::TaskState;
 use crate::storage::ArtifactStore;
 
 /// Shards read at once.
@@ -94,34 +95,29 @@ impl ShardSurvey {
 
     /// Volumes that went through all their stages.
     pub fn done(&self) -> usize {
-        self.by_state().get("done").copied().unwrap_or(0)
+        self.by_state().get(&TaskState::Done).copied().unwrap_or(0)
     }
 
-    /// Volumes in each state: `done`, `failed`, or stage and status, such as `ocr running`.
-    pub fn by_state(&self) -> BTreeMap<String, usize> {
-        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-        let mut add = |state: String, volumes: usize| {
+    /// Volumes in each state.
+    pub fn by_state(&self) -> BTreeMap<TaskState, usize> {
+        let mut counts: BTreeMap<TaskState, usize> = BTreeMap::new();
+        let mut add = |state: TaskState, volumes: usize| {
             if volumes > 0 {
                 *counts.entry(state).or_default() += volumes;
             }
         };
+        let job = self.manifest.to_job(JobId(1));
         for shard in &self.shards {
             match shard {
                 ShardState::Finished(done) => {
-                    add("done".to_owned(), done.done);
-                    add("failed".to_owned(), done.failed.len());
+                    add(TaskState::Done, done.done);
+                    for error in done.failed.values() {
+                        add(TaskState::of_failure(error.as_ref()), 1);
+                    }
                 }
                 ShardState::Open(tasks) => {
                     for task in tasks {
-                        let (position, status) = (task.position.as_str(), task.status.as_str());
-                        add(
-                            if position == status {
-                                status.to_owned()
-                            } else {
-                                format!("{position} {status}")
-                            },
-                            1,
-                        );
+                        add(TaskState::of(task, &job), 1);
                     }
                 }
             }

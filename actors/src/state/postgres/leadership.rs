@@ -170,8 +170,18 @@ pub(super) async fn begin(
     Ok(transaction)
 }
 
+/// Who holds the lock.
 pub(super) async fn holder(pool: &PgPool) -> Result<Option<String>, StateError> {
-    Ok(sqlx::query_scalar("select holder from leadership")
-        .fetch_one(pool)
-        .await?)
+    let holder: Option<Option<String>> = sqlx::query_scalar(
+        "select holder from leadership where exists (
+             select from pg_locks
+             where locktype = 'advisory' and granted and objsubid = 1
+                 and classid::bigint << 32 | objid::bigint = $1
+                 and database = (select oid from pg_database where datname = current_database())
+         )",
+    )
+    .bind(LOCK)
+    .fetch_optional(pool)
+    .await?;
+    Ok(holder.flatten())
 }

@@ -138,7 +138,7 @@ impl PostgresStore {
         }
     }
 
-    /// Name of the process that leads, or led last.
+    /// Name of the process that leads, if one does.
     pub async fn leader(&self) -> Result<Option<String>, StateError> {
         leadership::holder(&self.pool).await
     }
