@@ -28,9 +28,13 @@ impl Adjustment {
         let adjustment = Self(pairs.into_iter().map(Into::into).collect());
         for pair in &adjustment.0 {
             let key = pair.split('=').next().unwrap_or_default().trim();
-            if is_known(key) && !ADJUSTABLE.contains(&key) {
-                return Err(ConfigError::Fixed(key.to_owned()));
+            if ADJUSTABLE.contains(&key) {
+                continue;
             }
+            return Err(match is_known(key) {
+                true => ConfigError::Fixed(key.to_owned()),
+                false => ConfigError::NotALimit(key.to_owned()),
+            });
         }
         adjustment.apply(JobConfig::default())?;
         Ok(adjustment)
@@ -70,12 +74,14 @@ mod tests {
         let refused = |pair: &str| Adjustment::new([pair]).unwrap_err();
         assert_eq!(refused("k_factor=2"), ConfigError::Fixed("k_factor".to_owned()));
         assert_eq!(refused("limit=2"), ConfigError::Fixed("limit".to_owned()));
-        assert!(matches!(refused("k_facto=2"), ConfigError::Malformed(_)));
+        let unknown = refused("k_facto=2").to_string();
+        assert!(
+            unknown.starts_with("there is no limit k_facto; limits are priority, "),
+            "{unknown}"
+        );
+        assert!(!unknown.contains("k_factor"), "that one would be refused");
         assert!(matches!(refused("priority"), ConfigError::NotAPair(_)));
-        assert!(matches!(
-            refused("max_attempts=0"),
-            ConfigError::OutOfRange { .. }
-        ));
+        assert!(matches!(refused("max_attempts=0"), ConfigError::Unfit { .. }));
     }
 
     #[test]

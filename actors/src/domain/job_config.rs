@@ -1,19 +1,23 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::adjustment::ADJUSTABLE;
+
 /// Why a configuration cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     #[error("{0:?} is not key=value")]
     NotAPair(String),
-    #[error("{0}")]
-    Malformed(String),
-    #[error("config key {0} cannot be changed once a job has begun")]
+    #[error("there is no key {0}")]
+    Unknown(String),
+    #[error("{0} cannot be changed once a job has begun")]
     Fixed(String),
-    #[error("config key {key} must be {expected}, not {actual}")]
-    OutOfRange {
-        key: &'static str,
-        expected: &'static str,
+    #[error("there is no limit {key}; limits are {limits}", key = .0, limits = ADJUSTABLE.join(", "))]
+    NotALimit(String),
+    #[error("{key} must be {expected}, not {actual}")]
+    Unfit {
+        key: String,
+        expected: String,
         actual: String,
     },
 }
@@ -187,20 +191,35 @@ impl Default for JobConfig {
 impl JobConfig {
     /// Applies `key=value` pairs in order, the last one winning. A value is JSON where it parses as JSON, else a string.
     pub fn with_overrides<'a>(self, pairs: impl IntoIterator<Item = &'a str>) -> Result<Self, ConfigError> {
-        let mut object = match serde_json::to_value(&self) {
-            Ok(Value::Object(object)) => object,
-            _ => Map::new(),
-        };
+        let mut config = self;
         for pair in pairs {
             let (key, text) = pair
                 .split_once('=')
                 .ok_or_else(|| ConfigError::NotAPair(pair.to_owned()))?;
-            let value = serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
-            object.insert(key.trim().to_owned(), value);
+            config = config.with(key.trim(), text)?;
         }
-        let config: Self = serde_json::from_value(Value::Object(object))
-            .map_err(|error| ConfigError::Malformed(error.to_string()))?;
         config.validated()
+    }
+
+    fn with(self, key: &str, text: &str) -> Result<Self, ConfigError> {
+        let keys = match serde_json::to_value(&self) {
+            Ok(Value::Object(keys)) => keys,
+            _ => Map::new(),
+        };
+        let Some(before) = keys.get(key) else {
+            return Err(ConfigError::Unknown(key.to_owned()));
+        };
+        let taken = |value: Value| {
+            let mut keys = keys.clone();
+            keys.insert(key.to_owned(), value);
+            serde_json::from_value::<Self>(Value::Object(keys))
+        };
+        let value = serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
+        taken(value).map_err(|_| ConfigError::Unfit {
+            key: key.to_owned(),
+            expected: expected(before, taken),
+            actual: text.to_owned(),
+        })
     }
 
     pub fn validated(self) -> Result<Self, ConfigError> {
@@ -269,14 +288,32 @@ impl JobConfig {
         ];
         for (key, holds, expected, actual) in checks {
             if !holds {
-                return Err(ConfigError::OutOfRange {
-                    key,
-                    expected,
+                return Err(ConfigError::Unfit {
+                    key: key.to_owned(),
+                    expected: expected.to_owned(),
                     actual,
                 });
             }
         }
         Ok(self)
+    }
+}
+
+/// What a key takes, in words: `value` is one that it takes, and `taken` tries others.
+fn expected(value: &Value, taken: impl Fn(Value) -> serde_json::Result<JobConfig>) -> String {
+    match value {
+        Value::Bool(_) => "true or false".to_owned(),
+        Value::Number(number) if number.is_f64() => "a number".to_owned(),
+        Value::Number(_) if taken((-1).into()).is_ok() => "a whole number".to_owned(),
+        Value::Number(_) => "a whole number, 0 or more".to_owned(),
+        _ => {
+            // The names of the choices are known to whoever refuses what is none of them.
+            let refusal = taken("".into()).err().map(|error| error.to_string());
+            let choices = refusal.as_deref().and_then(|text| text.split_once("expected "));
+            choices.map_or("another value".to_owned(), |(_, choices)| {
+                choices.replace('`', "")
+            })
+        }
     }
 }
 
@@ -314,11 +351,38 @@ mod tests {
                 .unwrap_err()
                 .to_string()
         };
-        assert!(fail("k_facto=1").contains("k_facto"));
-        assert!(fail("k_factor").contains("key=value"));
-        assert!(fail("max_item_error_rate=7").contains("max_item_error_rate"));
-        assert!(fail("encoding=morse").contains("morse"));
-        assert!(fail("timeout_s=-1").contains("timeout_s"));
+        for (pair, told) in [
+            ("k_facto=1", "there is no key k_facto"),
+            ("k_factor", "\"k_factor\" is not key=value"),
+            (
+                "max_item_error_rate=7",
+                "max_item_error_rate must be 0 to 1, not 7",
+            ),
+            (
+                "max_running=many",
+                "max_running must be a whole number, 0 or more, not many",
+            ),
+            (
+                "max_running=-1",
+                "max_running must be a whole number, 0 or more, not -1",
+            ),
+            (
+                "max_running=1.5",
+                "max_running must be a whole number, 0 or more, not 1.5",
+            ),
+            ("priority=high", "priority must be a whole number, not high"),
+            ("timeout_s=soon", "timeout_s must be a number, not soon"),
+            (
+                "timeout_s=-1",
+                "timeout_s must be a number of seconds, 0 or more, not -1",
+            ),
+            ("force=yes", "force must be true or false, not yes"),
+            ("encoding=morse", "encoding must be unicode or wylie, not morse"),
+            ("encoding=1", "encoding must be unicode or wylie, not 1"),
+            ("order=best", "order must be one of fifo, sjf, lpt, not best"),
+        ] {
+            assert_eq!(fail(pair), told);
+        }
     }
 
     #[test]

@@ -24,9 +24,19 @@ pub struct SyntaxError {
 
 /// All values of a file, whatever their keys, in the order of lines.
 pub fn parse(text: &str) -> Result<Vec<Entry>, SyntaxError> {
-    let at = |error: toml::de::Error| SyntaxError {
-        line: line_of(text, error.span().map_or(0, |span| span.start)),
-        message: error.message().to_owned(),
+    let at = |error: toml::de::Error| {
+        let span = error.span().unwrap_or_default();
+        let named = text
+            .get(span.clone())
+            .map(str::trim)
+            .filter(|name| !name.is_empty());
+        SyntaxError {
+            line: line_of(text, span.start),
+            message: match (error.message(), named) {
+                ("duplicate key", Some(name)) => format!("{name} is there a second time"),
+                (message, _) => message.to_owned(),
+            },
+        }
     };
     let spans = DeTable::parse(text).map_err(at)?;
     let table: Table = toml::from_str(text).map_err(at)?;
@@ -84,6 +94,17 @@ mod tests {
     #[test]
     fn what_is_not_toml_is_named_by_line() {
         assert_eq!(parse("a = 1\nb = = 2\n").unwrap_err().line, 2);
-        assert_eq!(parse("a = 1\na = 2\n").unwrap_err().line, 2);
+        let twice = SyntaxError {
+            line: 4,
+            message: "listen is there a second time".to_owned(),
+        };
+        let text = "[cluster]\nlisten = '1'\nlease = '2'\nlisten = '3'\n";
+        assert_eq!(parse(text), Err(twice));
+        let section = parse("[cluster]\n[node]\n[cluster]\n").unwrap_err();
+        assert_eq!(
+            (section.line, section.message.contains("cluster")),
+            (3, true),
+            "{section:?}"
+        );
     }
 }

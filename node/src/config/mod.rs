@@ -142,12 +142,27 @@ impl Loaded {
         }
     }
 
-    /// Passes a configuration that a node can start with, or says everything that is wrong with it.
+    /// Passes a configuration that a command can work with, or says everything that is wrong with it.
     pub fn validated(self) -> Result<Self, Problems> {
-        let found = check::findings(&self.config, &self.secrets)
-            .into_iter()
-            .chain(on_disk::findings(&self.config, UnixTime::now()));
-        let found = found.filter_map(|finding| {
+        let found = self.findings();
+        self.without(found)
+    }
+
+    /// Passes a configuration that a node can start with here.
+    pub fn fit_to_start(self) -> Result<Self, Problems> {
+        let mut found = self.findings();
+        found.extend(on_disk::needed(&self.config));
+        self.without(found)
+    }
+
+    fn findings(&self) -> Vec<Finding> {
+        let mut found = check::findings(&self.config, &self.secrets);
+        found.extend(on_disk::findings(&self.config, UnixTime::now()));
+        found
+    }
+
+    fn without(self, found: Vec<Finding>) -> Result<Self, Problems> {
+        let found = found.into_iter().filter_map(|finding| {
             Some(Problem::Value {
                 origin: self.origin_of(&finding)?,
                 key: finding.key.to_owned(),

@@ -19,6 +19,18 @@ pub fn findings(config: &ClusterConfig, now: UnixTime) -> Vec<Finding> {
     findings
 }
 
+/// What a node of these roles must find where it starts, and other commands can do without.
+pub fn needed(config: &ClusterConfig) -> Option<Finding> {
+    let roles = &config.node.roles;
+    let folder = config.pages.folder.as_deref()?;
+    let reads_scans = roles.contains(&Role::Cpu) || roles.contains(&Role::Gpu);
+    (reads_scans && !folder.exists()).then(|| Finding {
+        key: "pages.folder",
+        because: &[],
+        message: format!("{} does not exist", folder.display()),
+    })
+}
+
 fn folders(config: &ClusterConfig) -> Vec<Finding> {
     let folders = [
         ("node.state_dir", &config.node.state_dir),
@@ -39,7 +51,7 @@ fn folders(config: &ClusterConfig) -> Vec<Finding> {
         .collect()
 }
 
-/// A folder that does not exist yet is made when the node starts.
+/// A folder that does not exist yet is made when the node starts, but for that of the scans: see [`needed`].
 fn folder_problem(path: &Path) -> Option<String> {
     match std::fs::metadata(path) {
         Ok(found) if !found.is_dir() => Some(format!("{} is not a folder", path.display())),

@@ -61,13 +61,29 @@ impl Schema {
     pub fn check(&self, key: &str, value: &Value) -> Result<(), String> {
         let mut table = self.defaults.clone();
         insert(&mut table, key, value.clone());
-        let config = resolve(table).map_err(|error| error.message().to_owned())?;
+        let config = resolve(table).map_err(|error| match self.kind(key, value) {
+            Some(kind) => format!("must be {kind}, not {value}"),
+            None => error.message().to_owned(),
+        })?;
         match config.job.validated() {
-            Err(ConfigError::OutOfRange { expected, actual, .. }) => {
+            Err(ConfigError::Unfit { expected, actual, .. }) => {
                 Err(format!("must be {expected}, not {actual}"))
             }
             Err(error) => Err(error.to_string()),
             Ok(_) => Ok(()),
+        }
+    }
+
+    /// What is to stand in the place of a value of another kind, or of a number out of range.
+    fn kind(&self, key: &str, value: &Value) -> Option<&'static str> {
+        match (self.values.get(key)?, value) {
+            (Value::Integer(_), Value::Integer(_)) => Some("a whole number, 0 or more"),
+            (Value::Integer(_), _) => Some("a whole number"),
+            (Value::Float(_), _) => Some("a number"),
+            (Value::Boolean(_), _) => Some("true or false"),
+            (Value::Array(_), value) if !value.is_array() => Some("a list"),
+            (Value::String(_), value) if !value.is_str() => Some("text in quotes"),
+            _ => None,
         }
     }
 
@@ -219,6 +235,27 @@ mod tests {
             assert_eq!(documented.insert(key, value), None);
         }
         assert_eq!(&documented, Schema::built_in().unwrap().values());
+    }
+
+    #[test]
+    fn a_value_of_another_kind_is_refused_in_plain_words() {
+        let schema = Schema::built_in().unwrap();
+        let told = |key, value: &str| schema.check(key, &value.parse().unwrap()).unwrap_err();
+        for (key, value, words) in [
+            (
+                "node.slots.cpu",
+                "-1",
+                "must be a whole number, 0 or more, not -1",
+            ),
+            ("node.slots.cpu", "'two'", "must be a whole number, not \"two\""),
+            ("job.k_factor", "'wide'", "must be a number, not \"wide\""),
+            ("state.embedded", "1", "must be true or false, not 1"),
+            ("node.roles", "'cpu'", "must be a list, not \"cpu\""),
+            ("pages.folder", "1", "must be text in quotes, not 1"),
+            ("cluster.lease", "60", "must be text in quotes, not 60"),
+        ] {
+            assert_eq!(told(key, value), words);
+        }
     }
 
     #[test]

@@ -65,6 +65,17 @@ fn the_built_in_configuration_is_sound() {
 }
 
 #[test]
+fn a_node_that_reads_scans_must_find_them_and_others_need_not() {
+    let fit = |flags: &[&str]| load(None, &[], flags).fit_to_start().map(drop);
+    let missing = "pages.folder=/nowhere/at/all";
+    let told = fit(&[missing]).unwrap_err().0[0].to_string();
+    assert_eq!(told, "--set: pages.folder: /nowhere/at/all does not exist");
+    fit(&[missing, "node.roles=orchestrator"]).unwrap();
+    load(None, &[], &[missing]).validated().unwrap();
+    fit(&["pages.folder=/"]).unwrap();
+}
+
+#[test]
 fn later_layers_win_and_each_value_knows_its_own() {
     let desk = Desk::new();
     let path = desk.file("[node]\nname = 'a'\ndevice = 'wgpu'\n[cluster]\nlease = '90s'\n");

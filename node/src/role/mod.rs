@@ -28,7 +28,7 @@ pub use watch::patience;
 pub async fn run(arguments: RoleArgs) -> Result<ExitCode> {
     let (ready_fd, with_parent) = (arguments.ready_fd, arguments.with_parent);
     let arguments = settings(arguments);
-    let loaded = Loaded::read(&arguments)?.validated()?;
+    let loaded = Loaded::read(&arguments)?.fit_to_start()?;
     if let Some(parent) = with_parent {
         stop::when_gone(parent)?;
     }

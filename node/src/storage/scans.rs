@@ -10,11 +10,14 @@ use parkhang_actors::storage::{ArtifactStore, LocalStore};
 
 use super::bucket;
 use crate::config::{Pages, PagesKind};
+use crate::words::counted;
 
 /// Volumes that are looked up at once.
 const LOOKUPS: usize = 32;
 /// Volumes that a message names.
 const NAMED: usize = 10;
+const NO_SCANS: &str = "no scans are configured: in cluster.toml set `folder` of [pages] to the folder that holds a folder of \
+                        images for each volume, named W-I (or `bucket` of [pages.s3])";
 
 /// Where the scans come from.
 pub async fn page_source(pages: &Pages) -> Result<Arc<dyn PageSource>> {
@@ -24,7 +27,7 @@ pub async fn page_source(pages: &Pages) -> Result<Arc<dyn PageSource>> {
             return Ok(Arc::new(LibraryFolder::new(folder.clone())));
         }
         (None, Some(folder)) => Arc::new(LocalStore::for_reading(folder)),
-        (None, None) => bail!("no scans: set pages.folder or pages.s3.bucket"),
+        (None, None) => bail!(NO_SCANS),
     };
     Ok(match pages.kind {
         PagesKind::Folder => Arc::new(BucketFolders::new(store)),
@@ -47,12 +50,14 @@ pub async fn page_source(pages: &Pages) -> Result<Arc<dyn PageSource>> {
 /// not listed: they hold millions of objects.
 pub async fn volumes(pages: &Pages, named: &[VolumeId]) -> Result<Vec<VolumeId>> {
     if named.is_empty() {
-        return match (&pages.folder, pages.kind) {
-            (Some(folder), PagesKind::Folder) => {
-                let found = discover_volumes(std::slice::from_ref(folder), None, None)?;
+        return match (&pages.folder, &pages.s3.bucket, pages.kind) {
+            (Some(folder), _, PagesKind::Folder) => {
+                let found = discover_volumes(std::slice::from_ref(folder), None, None);
+                let found = found.context("pages.folder")?;
                 Ok(found.into_iter().map(|found| found.volume).collect())
             }
-            _ => bail!("name the volumes: what is in a bucket or in an archive is not listed"),
+            (None, None, _) => bail!(NO_SCANS),
+            _ => bail!("name the volumes, with --volume W-I: what is in a bucket or in an archive is not listed"),
         };
     }
     let source = page_source(pages).await?;
@@ -68,9 +73,9 @@ pub async fn volumes(pages: &Pages, named: &[VolumeId]) -> Result<Vec<VolumeId>>
             lines.push(format!("and {} more", missing.len() - NAMED));
         }
         bail!(
-            "{} of {} volumes cannot be had:\n  {}",
+            "{} of {} cannot be had:\n  {}",
             missing.len(),
-            named.len(),
+            counted(named.len(), "volume"),
             lines.join("\n  ")
         );
     }

@@ -141,6 +141,15 @@ fn what_cannot_be_done_to_a_job_is_refused_with_the_reason() {
     office.refused(&["create", "press"], "job press exists already");
     office.refused(&["pause", "nobody"], "there is no job nobody");
     office.refused(&["limits", "press", "k_factor=2"], "k_factor cannot be changed");
+    office.refused(&["limits", "press", "k_facto=2"], "there is no limit k_facto; limits are priority");
+    office.refused(
+        &["limits", "press", "max_running=few"],
+        "max_running must be a whole number, 0 or more, not few",
+    );
+    office.refused(
+        &["create", "scanless", "--input-folder="],
+        "no scans are configured: in cluster.toml set `folder` of [pages]",
+    );
     office.refused(
         &["limits", "press", "max_attempts=0"],
         "max_attempts must be 1 to 100",
