@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use serde_json::{Map, Value};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
+use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::fmt::format::{JsonFields, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
 use tracing_subscriber::layer::SubscriberExt;
@@ -22,22 +23,34 @@ use crate::traces::{Collector, VolumeTraces};
 const VARIABLE: &str = "PARKHANG_LOG";
 /// Of commands, whose result is on standard output.
 const QUIET: &str = "warn";
+/// What the program is built on says only what went wrong, unless directives name it. Its spans have numbers for names.
+const LIBRARIES: &str = "ractor=error,sqlx=warn,aws=warn,hyper=warn,h2=warn,rustls=warn";
 
 /// For a command.
 pub fn to_terminal() {
-    let filter = EnvFilter::try_from_env(VARIABLE).unwrap_or_else(|_| EnvFilter::new(QUIET));
+    let filter = filter_of_variable().or_else(|| filter(QUIET).ok());
     tracing_subscriber::fmt()
-        .with_env_filter(filter)
+        .with_env_filter(filter.unwrap_or_default())
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
+        .without_time()
+        .with_target(false)
         .init();
+}
+
+fn filter(directives: &str) -> Result<EnvFilter, ParseError> {
+    EnvFilter::try_new(format!("{LIBRARIES},{directives}"))
+}
+
+fn filter_of_variable() -> Option<EnvFilter> {
+    filter(&std::env::var(VARIABLE).ok()?).ok()
 }
 
 /// For a node, whose lines name it. Returns where its traces go, if anywhere.
 pub fn of_node(node: &str, telemetry: &Telemetry) -> Result<Option<Collector>> {
-    let filter = match EnvFilter::try_from_env(VARIABLE) {
-        Ok(filter) => filter,
-        Err(_) => EnvFilter::try_new(&telemetry.log).context("telemetry.log")?,
+    let filter = match filter_of_variable() {
+        Some(filter) => filter,
+        None => filter(&telemetry.log).context("telemetry.log")?,
     };
     let collector = telemetry
         .otlp_endpoint
@@ -162,6 +175,39 @@ mod tests {
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
+    }
+
+    /// What is written of a line of each of some parts of the program.
+    fn shown(directives: &str) -> Vec<String> {
+        let page = Page::default();
+        let written = page.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_env_filter(filter(directives).unwrap())
+            .with_writer(move || page.clone())
+            .with_ansi(false)
+            .without_time()
+            .finish();
+        tracing::subscriber::with_default(subscriber, || {
+            let _actor = tracing::info_span!(target: "ractor::actor", "Actor", id = "0.7").entered();
+            tracing::info!(target: "parkhang_actors::cluster", "ours");
+            tracing::warn!(target: "ractor_cluster::node", "a session ended");
+            tracing::info!(target: "sqlx::postgres::notice", "it exists already");
+            tracing::info!(target: "aws_config::profile", "loaded");
+            tracing::error!(target: "ractor_cluster::node", "broken");
+        });
+        let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+        text.lines().map(|line| line.trim().to_owned()).collect()
+    }
+
+    #[test]
+    fn libraries_say_only_what_went_wrong_unless_they_are_named() {
+        let ours = "INFO parkhang_actors::cluster: ours";
+        let broken = "ERROR ractor_cluster::node: broken";
+        assert_eq!(shown("info"), [ours, broken]);
+        assert_eq!(shown("debug"), [ours, broken]);
+        assert_eq!(shown("warn"), [broken]);
+        let named = shown("info,sqlx=info,ractor_cluster=warn");
+        assert_eq!(named.len(), 4, "{named:?}");
     }
 
     #[test]

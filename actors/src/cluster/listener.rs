@@ -5,7 +5,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 
 use super::connection::Connector;
 
@@ -48,9 +48,10 @@ pub(super) async fn serve(
             drop(permit);
             match session {
                 Ok(mut session) => {
-                    info!(%from, "node connected");
+                    // Its name is known, and told, once it is greeted.
+                    debug!(%from, "node connected");
                     tokio::select! {
-                        () = session.closed() => info!(%from, "node disconnected"),
+                        () = session.closed() => debug!(%from, "node disconnected"),
                         () = leaving.cancelled() => {}
                     }
                 }

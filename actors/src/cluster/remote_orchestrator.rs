@@ -103,6 +103,21 @@ impl RemoteOrchestrator {
         self.leader.borrow().is_some()
     }
 
+    /// Waits until no orchestrator that leads has been in touch for so long.
+    pub async fn absent(&self, time: Duration) {
+        let mut leader = self.leader.clone();
+        loop {
+            // Without the sender nothing will be found any more.
+            if leader.wait_for(Option::is_none).await.is_err() {
+                return;
+            }
+            let found = tokio::time::timeout(time, leader.wait_for(Option::is_some)).await;
+            if !matches!(found, Ok(Ok(_))) {
+                return;
+            }
+        }
+    }
+
     /// Tells the leader that this node takes no more work, or that it has handed back all that it had. Returns when it has
     /// heard, or does not answer in time.
     pub async fn announce(&self, phase: NodePhase) {

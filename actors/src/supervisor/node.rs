@@ -13,7 +13,7 @@ use tracing::{error, warn};
 
 use super::control_plane::ControlPlane;
 use super::health::HealthPolicy;
-use super::pool::{PoolArguments, PoolMsg, StagePool};
+use super::pool::{Drained, PoolArguments, PoolMsg, StagePool};
 use super::restarts::Restarts;
 use crate::domain::{Hardware, WorkerId};
 use crate::stage::{StageLogic, StageRegistry};
@@ -46,8 +46,18 @@ impl NodeSupervisor {
 
     /// Takes no more work, lets what runs stop at its next checkpoint, and returns when every lease has been given back.
     pub async fn drain(&self) {
+        self.drain_until(Drained::HandedBack).await;
+    }
+
+    /// As [`NodeSupervisor::drain`], and returns as soon as no stage runs: their work is checkpointed, and leases whose end
+    /// nobody has recorded yet are still held.
+    pub async fn checkpoint(&self) {
+        self.drain_until(Drained::Checkpointed).await;
+    }
+
+    async fn drain_until(&self, drained: Drained) {
         let (sender, receiver) = ractor::concurrency::oneshot();
-        if self.0.cast(NodeMsg::Drain(sender.into())).is_ok() {
+        if self.0.cast(NodeMsg::Drain(drained, sender.into())).is_ok() {
             // A node that stopped meanwhile has nothing left to drain.
             let _ = receiver.await;
         }
@@ -71,7 +81,7 @@ pub(super) enum NodeMsg {
     Start(Arc<dyn StageLogic>, usize),
     /// The pool makes no progress. It gives its leases back and ends by itself.
     Stalled(ActorId),
-    Drain(RpcReplyPort<()>),
+    Drain(Drained, RpcReplyPort<()>),
 }
 
 struct Pool {
@@ -141,8 +151,8 @@ impl Actor for NodeActor {
                 }
                 None => Ok(()),
             },
-            NodeMsg::Drain(reply) => {
-                state.drain(reply);
+            NodeMsg::Drain(drained, reply) => {
+                state.drain(drained, reply);
                 Ok(())
             }
         }
@@ -225,22 +235,22 @@ impl NodeState {
         }
     }
 
-    fn drain(&mut self, reply: RpcReplyPort<()>) {
+    fn drain(&mut self, drained: Drained, reply: RpcReplyPort<()>) {
         self.draining = true;
         let pools = self.pools.values().chain(self.replaced.values());
         let pools: Vec<_> = pools.map(|pool| pool.actor.clone()).collect();
         tokio::spawn(async move {
-            futures::future::join_all(pools.iter().map(empty)).await;
+            futures::future::join_all(pools.iter().map(|pool| drain(pool, drained))).await;
             // Whoever asked may have lost patience.
             let _ = reply.send(());
         });
     }
 }
 
-/// Returns when the pool holds no lease any more, or is gone.
-async fn empty(pool: &ActorRef<PoolMsg>) {
+/// Returns when the pool's drain has come so far, or it is gone.
+async fn drain(pool: &ActorRef<PoolMsg>, drained: Drained) {
     let (sender, receiver) = ractor::concurrency::oneshot();
-    if pool.cast(PoolMsg::Empty(sender.into())).is_ok() {
+    if pool.cast(PoolMsg::DrainUntil(drained, sender.into())).is_ok() {
         let _ = receiver.await;
     }
 }

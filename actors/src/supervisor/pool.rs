@@ -112,8 +112,17 @@ pub(super) enum PoolMsg {
     Beat,
     Renewed(Renewal),
     Drain,
-    /// Drains, and answers when no lease is left.
-    Empty(RpcReplyPort<()>),
+    /// Drains, and answers when it has come so far.
+    DrainUntil(Drained, RpcReplyPort<()>),
+}
+
+/// How far a drain has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Drained {
+    /// No stage runs any more; reports of their ends may still be under way.
+    Checkpointed,
+    /// No lease is left.
+    HandedBack,
 }
 
 /// A lease that the pool holds: from its acceptance until its end is recorded.
@@ -135,8 +144,8 @@ pub(super) struct PoolState {
     draining: bool,
     /// Another pool has taken its place: it ends when its leases are given back.
     replaced: bool,
-    /// Who waits for the last lease to end.
-    waiting: Vec<RpcReplyPort<()>>,
+    /// Who waits for a drain to have come how far.
+    waiting: Vec<(Drained, RpcReplyPort<()>)>,
 }
 
 pub(super) struct StagePool;
@@ -225,20 +234,15 @@ impl Actor for StagePool {
             }
             PoolMsg::Renewed(renewal) => state.obey(renewal),
             PoolMsg::Drain => state.drain(),
-            PoolMsg::Empty(reply) => {
+            PoolMsg::DrainUntil(drained, reply) => {
                 state.drain();
-                state.waiting.push(reply);
+                state.waiting.push((drained, reply));
             }
         }
         state.tell_slots();
-        if state.slots.is_empty() {
-            for waiting in state.waiting.drain(..) {
-                // Whoever asked may have lost patience.
-                let _ = waiting.send(());
-            }
-            if state.replaced {
-                myself.stop(None);
-            }
+        state.tell_drained();
+        if state.slots.is_empty() && state.replaced {
+            myself.stop(None);
         }
         Ok(())
     }
@@ -280,6 +284,19 @@ impl PoolState {
         let in_use = self.slots.len();
         if self.in_use.swap(in_use, Ordering::Relaxed) != in_use {
             slots_in_use(&self.arguments.logic.name(), in_use, self.arguments.slots);
+        }
+    }
+
+    fn tell_drained(&mut self) {
+        let handed_back = self.slots.is_empty();
+        let checkpointed = self.slots.values().all(|slot| slot.reporting);
+        let has_come = |drained: Drained| match drained {
+            Drained::Checkpointed => checkpointed,
+            Drained::HandedBack => handed_back,
+        };
+        for (_, reply) in self.waiting.extract_if(.., |(drained, _)| has_come(*drained)) {
+            // Whoever asked may have lost patience.
+            let _ = reply.send(());
         }
     }
 

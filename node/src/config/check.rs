@@ -150,6 +150,14 @@ fn addresses(config: &ClusterConfig, findings: &mut Findings) {
             format!("nobody can dial {orchestrator}"),
         );
     }
+    if let (true, Some(listen)) = (is_household(config), config.health.listen) {
+        findings.require_beside(
+            beside(listen).is_some(),
+            "health.listen",
+            &["node.roles"],
+            format!("{listen} has no port after it, where the other process of these roles would answer"),
+        );
+    }
     let listeners = listeners(config);
     for (index, (key, address)) in listeners.iter().enumerate() {
         let same = listeners[..index]
@@ -169,9 +177,11 @@ fn addresses(config: &ClusterConfig, findings: &mut Findings) {
 /// Keys and addresses of all that this node listens on.
 fn listeners(config: &ClusterConfig) -> Vec<(&'static str, SocketAddr)> {
     let listen = is_orchestrator(config).then_some(config.cluster.listen);
+    let next = config.health.listen.and_then(beside);
     [
         ("cluster.listen", listen),
         ("health.listen", config.health.listen),
+        ("health.listen", next.filter(|_| is_household(config))),
     ]
     .into_iter()
     .filter_map(|(key, address)| Some((key, address?)))
@@ -412,6 +422,19 @@ fn source(config: &ClusterConfig, findings: &mut Findings) {
         "source.jobs",
         "has no effect unless source.kind is \"shards\"",
     );
+}
+
+/// Where the second process of a node that is an orchestrator and works answers: at the next port. `None` after the last one.
+pub fn beside(address: SocketAddr) -> Option<SocketAddr> {
+    let port = match address.port() {
+        0 => 0,
+        port => port.checked_add(1)?,
+    };
+    Some(SocketAddr::new(address.ip(), port))
+}
+
+fn is_household(config: &ClusterConfig) -> bool {
+    is_orchestrator(config) && config.node.roles.len() > 1
 }
 
 fn uses_database(config: &ClusterConfig) -> bool {

@@ -36,6 +36,7 @@ use self::problem::{Origin, Problem, Problems};
 use self::secrets::Secrets;
 use self::sections::ClusterConfig;
 
+pub use self::check::beside;
 pub use self::sections::{LogFormat, Pages, PagesKind, S3, Slots, SourceKind, StorageKind, Telemetry};
 pub use self::shortcuts::BucketArgs;
 pub use self::values::Role;

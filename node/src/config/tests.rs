@@ -76,6 +76,24 @@ fn a_node_that_reads_scans_must_find_them_and_others_need_not() {
 }
 
 #[test]
+fn the_second_process_of_a_node_has_a_port_of_its_own() {
+    let last = the_problem(&["health.listen=127.0.0.1:65535"]);
+    assert!(
+        last.contains("health.listen: 127.0.0.1:65535 has no port after it"),
+        "{last}"
+    );
+    let taken = the_problem(&["health.listen=127.0.0.1:7399"]);
+    assert!(
+        taken.contains("health.listen: 127.0.0.1:7400 is taken by cluster.listen"),
+        "{taken}"
+    );
+    for port in [65535, 7399] {
+        let listen = format!("health.listen=127.0.0.1:{port}");
+        assert_eq!(problems(None, &[], &[&listen, "node.roles=cpu,gpu"]), [""; 0]);
+    }
+}
+
+#[test]
 fn later_layers_win_and_each_value_knows_its_own() {
     let desk = Desk::new();
     let path = desk.file("[node]\nname = 'a'\ndevice = 'wgpu'\n[cluster]\nlease = '90s'\n");

@@ -19,12 +19,14 @@ use tracing::{error, info, warn};
 
 use super::standing::Standing;
 use super::stop::StopOrders;
-use crate::config::{ConfigArgs, Loaded, Role};
+use crate::config::{ConfigArgs, Loaded, Role, beside};
 
 /// Restarts of one part within [`RESTART_WINDOW`] after which everything stops, so that whatever watches can see it.
 const MAX_RESTARTS: usize = 5;
 const RESTART_WINDOW: Duration = Duration::from_secs(60);
 const RESTART_PAUSE: Duration = Duration::from_secs(1);
+/// For a part to end in, besides the time to drain.
+const GRACE: Duration = Duration::from_secs(8);
 
 /// What one part of the household says.
 enum Word {
@@ -59,18 +61,15 @@ pub async fn run(
         .filter(|role| **role != Role::Orchestrator)
         .map(|role| role.as_str())
         .collect();
-    // One address cannot be listened on twice.
-    let beside = loaded.config.health.listen.map(|mut address| {
-        address.set_port(if address.port() == 0 {
-            0
-        } else {
-            address.port() + 1
-        });
-        format!("health.listen={address}")
+    let health = loaded.config.health.listen.map(|address| {
+        let next = beside(address).context("health.listen has no port after it")?;
+        Ok::<_, anyhow::Error>(format!("health.listen={next}"))
     });
+    let health = health.transpose()?;
+    let drain = loaded.config.node.drain_deadline;
     let mut parts = [
         Part::new("orchestrator", "orchestrator", None, config),
-        Part::new("work", &others.join(","), beside, config),
+        Part::new("work", &others.join(","), health, config),
     ];
     let mut ready: [Option<String>; 2] = [None, None];
     parts[0].start(0, &said)?;
@@ -93,7 +92,7 @@ pub async fn run(
                 warn!(part = parts[index].name, ?status, "a part of this node ended");
                 if let Err(error) = parts[index].start_again(index, &said).await {
                     error!(%error, "giving up");
-                    stop_all(&mut parts, &mut words, &mut stop).await;
+                    stop_all(&mut parts, &mut words, &mut stop, drain).await;
                     return Ok(ExitCode::FAILURE);
                 }
             }
@@ -101,25 +100,35 @@ pub async fn run(
     }
     info!("stopping");
     standing.stopping();
-    match stop_all(&mut parts, &mut words, &mut stop).await {
+    match stop_all(&mut parts, &mut words, &mut stop, drain).await {
         true => Ok(ExitCode::SUCCESS),
         false => Ok(ExitCode::FAILURE),
     }
 }
 
-/// Those that work first: they hand their work back to the orchestrator. Says whether both ended in order.
+/// Those that work first: they hand their work back to the orchestrator. Says whether both ended in order; one that does not
+/// end in time is killed.
 async fn stop_all(
     parts: &mut [Part; 2],
     words: &mut mpsc::UnboundedReceiver<(usize, Word)>,
     stop: &mut StopOrders,
+    drain: Duration,
 ) -> bool {
     let mut in_order = true;
-    for index in [1, 0] {
-        parts[index].tell_to_stop();
+    for (index, patience) in [(1, drain + GRACE), (0, GRACE)] {
+        parts[index].tell(Signal::SIGTERM);
+        let deadline = tokio::time::sleep(patience);
+        tokio::pin!(deadline);
+        let mut killed = false;
         while parts[index].process.is_some() {
             tokio::select! {
                 // Haste: said again, as it was to this process.
-                () = stop.next() => parts[index].tell_to_stop(),
+                () = stop.next() => parts[index].tell(Signal::SIGTERM),
+                () = &mut deadline, if !killed => {
+                    error!(part = parts[index].name, ?patience, "a part of this node does not stop and is killed");
+                    parts[index].tell(Signal::SIGKILL);
+                    killed = true;
+                }
                 word = words.recv() => match word {
                     Some((ended, Word::Ended(status))) => {
                         parts[ended].process = None;
@@ -187,10 +196,10 @@ impl Part {
         self.start(index, said)
     }
 
-    fn tell_to_stop(&self) {
+    fn tell(&self, order: Signal) {
         if let Some(process) = self.process {
             // Gone already is as good.
-            let _ = kill(process, Signal::SIGTERM);
+            let _ = kill(process, order);
         }
     }
 }

@@ -50,7 +50,7 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
     }
     standing.stopping();
     tokio::select! {
-        () = wind_down(loaded, supervisor, dispatcher.drain(), &mut stop) => {}
+        () = wind_down(loaded, supervisor, dispatcher.drain(), std::future::pending(), &mut stop) => {}
         () = be_seen(database.as_ref(), &presence, &dispatcher, NodeState::Draining, loaded) => {}
     }
     let leaving = tokio::time::timeout(loaded.config.cluster.call_timeout, async {

@@ -54,7 +54,9 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
     }
     standing.stopping();
     orchestrator.announce(NodePhase::Draining).await;
-    wind_down(loaded, supervisor, std::future::ready(()), &mut stop).await;
+    // Another orchestrator takes over within this time, if there is one.
+    let absence = orchestrator.absent(loaded.config.cluster.call_timeout);
+    wind_down(loaded, supervisor, std::future::ready(()), absence, &mut stop).await;
     orchestrator.announce(NodePhase::Leaving).await;
     orchestrator.stop().await;
     cluster.leave().await;
@@ -81,17 +83,24 @@ pub async fn supervise(
 }
 
 /// Stops a node's stages at their next checkpoints, while `meanwhile` comes to its end, or where they are when time or
-/// patience has run out.
+/// patience has run out. Once they are checkpointed, `absence` says that nobody is there to hand them back to.
 pub async fn wind_down(
     loaded: &Loaded,
     supervisor: NodeSupervisor,
     meanwhile: impl Future<Output = ()>,
+    absence: impl Future<Output = ()>,
     stop: &mut StopOrders,
 ) {
     let deadline = loaded.config.node.drain_deadline;
     info!(?deadline, "stopping at the next checkpoints");
+    let forlorn = async {
+        supervisor.checkpoint().await;
+        absence.await;
+    };
     tokio::select! {
+        biased;
         _ = async { tokio::join!(supervisor.drain(), meanwhile) } => info!("all work is handed back"),
+        () = forlorn => warn!("work is left to its leases: nobody is there to take it back"),
         () = tokio::time::sleep(deadline) => warn!("work is left to its leases: the time to drain is over"),
         () = stop.next() => warn!("work is left to its leases: stopped at once"),
     }

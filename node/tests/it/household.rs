@@ -107,3 +107,15 @@ fn all_roles_are_two_processes_that_do_not_fall_together() {
         [leads, works].iter().all(|part| kill(*part, None).is_err())
     });
 }
+
+#[test]
+fn a_part_that_does_not_stop_is_killed() {
+    let site = Site::with_volumes(1, 1);
+    let node = Node::start_with(&site, "orchestrator,cpu,gpu", &["127.0.0.1:1"], |command| {
+        command.args(["--set", "node.drain_deadline=1s"]);
+    });
+    let works = child_with_role(&node, "cpu,gpu").unwrap();
+    kill(works, Signal::SIGSTOP).unwrap();
+    assert_eq!(node.stop(), Some(1));
+    assert!(kill(works, None).is_err(), "it is gone");
+}

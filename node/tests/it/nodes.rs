@@ -225,3 +225,26 @@ fn a_job_survives_the_death_of_a_node_and_of_the_orchestrator() {
     assert_finished(&site, &result);
     assert_exports(&site, &[], &result);
 }
+
+#[test]
+fn a_node_stops_without_its_orchestrator() {
+    let site = Site::with_volumes(1, 4);
+    let orchestrator = Node::start(&site, "orchestrator", &["127.0.0.1:1"]);
+    let worker = Node::start(&site, "cpu,gpu", &[orchestrator.address()]);
+    finish(site.command(["job", "create", JOB])).exits(0);
+    wait_until("a stage runs", || runs_at(&site.status(), worker.name()));
+    let mut second = site.command(["--role", "orchestrator"]);
+    second
+        .arg("--set")
+        .arg(format!("cluster.listen={}", orchestrator.address()));
+    let clash = finish(second).exits(1).stderr;
+    assert!(
+        clash.contains("an address of its own in cluster.listen"),
+        "{clash}"
+    );
+    orchestrator.kill();
+    let told = Instant::now();
+    assert_eq!(worker.stop(), Some(0));
+    let (took, deadline) = (told.elapsed(), Duration::from_secs(100));
+    assert!(took < deadline / 2, "{took:?} is about the time to drain");
+}
