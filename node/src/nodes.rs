@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use clap::{Args, Subcommand};
 use comfy_table::{Table, presets};
 use parkhang_actors::domain::NodeRecord;
@@ -13,14 +13,19 @@ use serde_json::{Value, json};
 use crate::config::{ConfigArgs, Loaded};
 use crate::role::database;
 
+const RECENTLY: TimeDelta = TimeDelta::hours(1);
+
 #[derive(Debug, Subcommand)]
 pub enum NodesCommand {
-    /// List the nodes that are there, those that left or were lost in the last days, and what each runs.
+    /// List the nodes that are there, those that left or were lost in the last hour, and what each runs.
     List(ListArgs),
 }
 
 #[derive(Debug, Args)]
 pub struct ListArgs {
+    /// Also nodes that have been gone for longer; they are remembered for seven days.
+    #[arg(long)]
+    pub all: bool,
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
@@ -31,7 +36,13 @@ pub async fn run(command: NodesCommand) -> Result<ExitCode> {
     let NodesCommand::List(arguments) = command;
     let loaded = Loaded::read(&arguments.config)?.validated()?;
     let database = database(&loaded).await?;
-    let nodes = database.store.nodes().await?;
+    let now = Utc::now();
+    let (nodes, gone): (Vec<NodeRecord>, Vec<NodeRecord>) = database
+        .store
+        .nodes()
+        .await?
+        .into_iter()
+        .partition(|node| arguments.all || is_current(node, now));
     let leader = database.store.leader().await?;
     let leads = |node: &NodeRecord| leader.as_deref() == Some(node.name.as_str());
     match arguments.json {
@@ -43,9 +54,19 @@ pub async fn run(command: NodesCommand) -> Result<ExitCode> {
             });
             println!("{:#}", nodes.collect::<Value>());
         }
-        false => println!("{}", table(&nodes, leads, Utc::now())),
+        false => {
+            println!("{}", table(&nodes, leads, now));
+            if !gone.is_empty() {
+                println!("and {} that went more than an hour ago (--all)", gone.len());
+            }
+        }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether the node is there, or went so recently that it is still of interest.
+fn is_current(node: &NodeRecord, now: DateTime<Utc>) -> bool {
+    node.state.is_there() || now - node.last_seen <= RECENTLY
 }
 
 fn table(nodes: &[NodeRecord], leads: impl Fn(&NodeRecord) -> bool, now: DateTime<Utc>) -> Table {
@@ -87,4 +108,38 @@ fn table(nodes: &[NodeRecord], leads: impl Fn(&NodeRecord) -> bool, now: DateTim
         ]);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use parkhang_actors::domain::NodeState;
+
+    use super::*;
+
+    #[test]
+    fn nodes_that_went_long_ago_are_left_out() {
+        let now = DateTime::from_timestamp(1_700_000_000, 0).unwrap();
+        let is_shown = |state, minutes| {
+            let node = NodeRecord {
+                name: "cpu-1.0badcafe".to_owned(),
+                roles: vec!["cpu".to_owned()],
+                host: None,
+                build: "0".to_owned(),
+                protocol: 1,
+                health: None,
+                started_at: None,
+                last_seen: now - TimeDelta::minutes(minutes),
+                state,
+                workers: Vec::new(),
+            };
+            is_current(&node, now)
+        };
+        assert!(
+            is_shown(NodeState::Joined, 90),
+            "it may be the database that has not heard of it"
+        );
+        for state in [NodeState::Lost, NodeState::Left] {
+            assert!(is_shown(state, 59) && !is_shown(state, 61), "{state:?}");
+        }
+    }
 }

@@ -62,6 +62,7 @@ pub struct ConfigArgs {
 pub struct Loaded {
     pub config: ClusterConfig,
     pub secrets: Secrets,
+    file: Option<PathBuf>,
     /// The value of each key and its origin.
     settings: BTreeMap<String, Setting>,
     /// What a layer says and cannot be taken; a layer below stays in force there.
@@ -118,6 +119,7 @@ impl Loaded {
         Ok(Self {
             config,
             secrets,
+            file: file.map(Path::to_owned),
             settings,
             problems,
         })
@@ -133,6 +135,24 @@ impl Loaded {
         let mut keys = std::iter::once(&finding.key).chain(finding.because);
         let by_somebody = keys.find_map(|key| said(key).filter(|origin| **origin != Origin::BuiltIn));
         by_somebody.or_else(|| said(finding.key)).cloned()
+    }
+
+    /// Which configuration this is, in words.
+    pub fn source(&self) -> String {
+        match &self.file {
+            Some(file) => {
+                let file = std::path::absolute(file).unwrap_or_else(|_| file.clone());
+                format!("using {}", file.display())
+            }
+            None => {
+                let here = std::env::current_dir().unwrap_or_default();
+                format!(
+                    "using built-in defaults: no {} in {}",
+                    USUAL_FILES[0],
+                    here.display()
+                )
+            }
+        }
     }
 
     /// The folder of what this node keeps for itself.

@@ -1,10 +1,11 @@
 //! From configuration to a place in the cluster.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use parkhang_actors::cluster::{
-    Cluster, ClusterConfig, Cookie, NodeName, RedialPolicy, Security, Timings, TlsIdentity,
+    Cluster, ClusterConfig, ClusterError, Cookie, NodeName, RedialPolicy, Security, Timings, TlsIdentity,
 };
 use secrecy::ExposeSecret;
 
@@ -49,7 +50,22 @@ pub async fn join(loaded: &Loaded, node: &NodeName, listens: bool) -> Result<Clu
         },
     };
     config.max_frame = section.max_frame.as_u64();
-    Cluster::start(config).await.context("cannot join the cluster")
+    Cluster::start(config).await.map_err(not_joined)
+}
+
+fn not_joined(error: ClusterError) -> anyhow::Error {
+    let taken = match &error {
+        ClusterError::Listen { address, source } if source.kind() == ErrorKind::AddrInUse => Some(*address),
+        _ => None,
+    };
+    let error = anyhow::Error::new(error);
+    match taken {
+        Some(address) => error.context(format!(
+            "another process listens at {address}: give this orchestrator an address of its own in cluster.listen, and name it in \
+             cluster.orchestrators beside the other"
+        )),
+        None => error.context("cannot join the cluster"),
+    }
 }
 
 fn security(loaded: &Loaded) -> Result<Security> {

@@ -8,6 +8,7 @@ use parkhang_actors::stage::{StageRegistry, StageServices};
 use parkhang_actors::state::{EmbeddedPostgres, PostgresStore};
 use parkhang_actors::storage::MeteredStore;
 use secrecy::ExposeSecret;
+use tracing::warn;
 
 use crate::config::Loaded;
 use crate::networks::{self, cores};
@@ -42,6 +43,10 @@ pub async fn database(loaded: &Loaded) -> Result<Database> {
         .await
         .context("starting the private PostgreSQL")?
         .context("cannot start a private PostgreSQL; with a server of your own, name it in state.database_url_file")?;
+    if server.is_new() {
+        let (source, folder) = (loaded.source(), server.folder().display());
+        warn!("{source}; new private database in {folder}");
+    }
     let options = server.create_database(DATABASE).await?;
     Ok(Database {
         store: PostgresStore::connect_within(options, idle).await?,

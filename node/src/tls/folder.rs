@@ -42,14 +42,19 @@ impl Folder {
         self.0.join(format!("{node}.key"))
     }
 
-    /// Makes the folder, closed to others, unless it is there.
+    /// Makes the folder, closed to others, unless it is there. One in which nothing else lies is kept out of git.
     pub fn create(&self) -> Result<(), TlsError> {
         let mut builder = fs::DirBuilder::new();
         builder
             .recursive(true)
             .mode(0o700)
             .create(&self.0)
-            .map_err(at(&self.0))
+            .map_err(at(&self.0))?;
+        let is_empty = fs::read_dir(&self.0).map_err(at(&self.0))?.next().is_none();
+        match is_empty {
+            true => write_public(&self.0.join(".gitignore"), "*\n"),
+            false => Ok(()),
+        }
     }
 
     /// Certificates in the folder, by name.

@@ -152,6 +152,17 @@ fn keys_and_the_cookie_are_for_their_owner_only() {
 }
 
 #[test]
+fn git_does_not_see_a_folder_of_keys_and_sees_what_was_there() {
+    let pki = Pki::new();
+    let ignored = std::fs::read_to_string(pki.folder.path().join(".gitignore"));
+    assert_eq!(ignored.unwrap(), "*\n");
+    let project = tempfile::tempdir().unwrap();
+    std::fs::write(project.path().join("cluster.toml"), "").unwrap();
+    authority::init(&Folder::new(project.path()), 3650, SystemTime::now()).unwrap();
+    assert!(!project.path().join(".gitignore").exists());
+}
+
+#[test]
 fn nothing_is_overwritten() {
     let pki = Pki::new();
     let before = std::fs::read(pki.folder.ca_key()).unwrap();

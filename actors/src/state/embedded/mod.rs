@@ -71,6 +71,7 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> EmbeddedError {
 pub struct EmbeddedPostgres {
     folder: PathBuf,
     sockets: PathBuf,
+    is_new: bool,
     /// Holds the shared lock.
     _users: File,
 }
@@ -115,8 +116,10 @@ impl EmbeddedPostgres {
         starting.lock().map_err(at(server.folder()))?;
         let users = server.open_lock("users.lock")?;
         users.lock_shared().map_err(at(server.folder()))?;
+        let is_new = server.is_new();
         server.ensure_running(&binaries)?;
         Ok(Self {
+            is_new,
             folder: server.folder().to_owned(),
             sockets: server.sockets(),
             _users: users,
@@ -125,6 +128,11 @@ impl EmbeddedPostgres {
 
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// Whether the folder held no data before this user came.
+    pub fn is_new(&self) -> bool {
+        self.is_new
     }
 
     /// How to connect to `database`.

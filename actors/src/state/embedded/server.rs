@@ -124,6 +124,11 @@ impl Server {
         Ok(file)
     }
 
+    /// Whether nothing has been kept here yet.
+    pub(super) fn is_new(&self) -> bool {
+        !self.data().join("PG_VERSION").exists()
+    }
+
     /// To be called with both locks held: nobody else starts the server, and nobody stops it.
     pub(super) fn ensure_running(&self, binaries: &Binaries) -> Result<(), EmbeddedError> {
         let deadline = Instant::now() + START_TIMEOUT;
@@ -202,10 +207,10 @@ impl Server {
     /// Under another name until it is complete and on disk, so that a crash leaves no half cluster behind. One sync of
     /// the file system is several times faster than initdb's own, which goes file by file.
     fn make_data(&self, binaries: &Binaries) -> Result<(), EmbeddedError> {
-        let data = self.data();
-        if data.join("PG_VERSION").exists() {
+        if !self.is_new() {
             return Ok(());
         }
+        let data = self.data();
         let unfinished = self.folder.join("data.new");
         match fs::remove_dir_all(&unfinished) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(at(&unfinished)(error)),
