@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
@@ -45,10 +45,11 @@ pub fn discover_volumes(
     i_id: Option<&str>,
 ) -> Result<Vec<VolumeFolder>, DiscoverError> {
     let mut found: Vec<VolumeFolder> = Vec::new();
+    let mut places: HashMap<VolumeId, usize> = HashMap::new();
     for root in roots {
         for folder in volume_folders(root)? {
             let volume = volume_id(&folder, w_id, i_id)?;
-            if let Some(first) = found.iter().find(|known| known.volume == volume) {
+            if let Some(first) = places.get(&volume).and_then(|place| found.get(*place)) {
                 if first.folder == folder {
                     continue;
                 }
@@ -58,6 +59,7 @@ pub fn discover_volumes(
                     second: folder,
                 });
             }
+            places.insert(volume.clone(), found.len());
             found.push(VolumeFolder { volume, folder });
         }
     }

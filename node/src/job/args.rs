@@ -1,10 +1,11 @@
 use clap::{Args, Subcommand};
 use glob::Pattern;
-use parkhang_actors::domain::{ErrorCategory, JobKey, StageName, TaskStatus, VolumeId};
+use parkhang_actors::domain::{ErrorCategory, JobKey, StageName, TaskStatus};
 use parkhang_actors::policy::rerun::{Rerun, TaskFilter};
 
 use super::stats::StatsArgs;
 use crate::config::ConfigArgs;
+use crate::storage::VolumeArgs;
 
 #[derive(Debug, Subcommand)]
 pub enum JobCommand {
@@ -50,9 +51,8 @@ pub struct CreateArgs {
     /// Name of the job, part of every artifact key.
     #[arg(value_name = "NAME")]
     pub name: JobKey,
-    /// Only this volume (W-I); may be repeated.
-    #[arg(long, value_name = "VOLUME")]
-    pub volume: Vec<VolumeId>,
+    #[command(flatten)]
+    pub volumes: VolumeArgs,
     /// Jobs of a higher priority go first; short for --set job.priority=N.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub priority: Option<i32>,

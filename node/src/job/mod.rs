@@ -53,7 +53,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
 async fn create(arguments: CreateArgs) -> Result<ExitCode> {
     let loaded = Loaded::read(&arguments.settings())?.validated()?;
-    let volumes = volumes(&loaded.config.pages, &arguments.volume).await?;
+    let volumes = volumes(&loaded.config.pages, arguments.volumes.named()?).await?;
     let new = NewJob {
         key: Some(arguments.name),
         operation: "ocr".to_owned(),

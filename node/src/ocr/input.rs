@@ -72,7 +72,7 @@ impl Input {
 
     async fn in_library(pages: &Pages, names: &[PathBuf]) -> Result<Self> {
         let named: Result<Vec<VolumeId>> = names.iter().map(|name| volume_named(name)).collect();
-        let volumes = storage::volumes(pages, &named?).await?;
+        let volumes = storage::volumes(pages, Some(named?)).await?;
         let volumes = volumes.into_iter().map(|volume| InputVolume {
             place: address(pages, &volume),
             volume,

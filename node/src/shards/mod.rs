@@ -5,13 +5,13 @@ use std::process::ExitCode;
 use anyhow::Result;
 use chrono::Utc;
 use clap::{Args, Subcommand};
-use parkhang_actors::domain::{JobKey, JobStatus, NewJob, VolumeId};
+use parkhang_actors::domain::{JobKey, JobStatus, NewJob};
 use parkhang_actors::source::{JobManifest, ShardOrder, ShardSize, ShardState, ShardSurvey};
 use parkhang_actors::stage::ocr_pipeline;
 use serde_json::json;
 
 use crate::config::{ConfigArgs, Loaded};
-use crate::storage::{artifacts, volumes};
+use crate::storage::{VolumeArgs, artifacts, volumes};
 use crate::words::counted;
 
 #[derive(Debug, Subcommand)]
@@ -37,9 +37,8 @@ pub struct CreateArgs {
     /// Volumes in a shard: what one node takes upon itself at a time, at most 1048576.
     #[arg(long, value_name = "N", default_value = "100")]
     pub size: ShardSize,
-    /// Only this volume (W-I); may be repeated.
-    #[arg(long, value_name = "VOLUME")]
-    pub volume: Vec<VolumeId>,
+    #[command(flatten)]
+    pub volumes: VolumeArgs,
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
@@ -73,7 +72,7 @@ async fn create(arguments: CreateArgs) -> Result<ExitCode> {
         operation: "ocr".to_owned(),
         pipeline: ocr_pipeline(),
         config: loaded.config.job.clone(),
-        volumes: volumes(&loaded.config.pages, &arguments.volume).await?,
+        volumes: volumes(&loaded.config.pages, arguments.volumes.named()?).await?,
     };
     let store = artifacts(&loaded).await?;
     let manifest = JobManifest::create(store.as_ref(), &job, arguments.size, Utc::now()).await?;

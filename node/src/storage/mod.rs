@@ -2,6 +2,7 @@
 //! whoever makes a job ask here, so that all of them see the same.
 
 mod scans;
+mod volume_list;
 
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use parkhang_actors::storage::{ArtifactKey, ArtifactStore, CachedStore, LocalSto
 use crate::config::{Loaded, S3, StorageKind};
 
 pub use scans::{page_source, volumes};
+pub use volume_list::VolumeArgs;
 
 /// The store of the cluster's artifacts. What is read from a bucket leaves copies on the local disk.
 pub async fn artifacts(loaded: &Loaded) -> Result<Arc<dyn ArtifactStore>> {

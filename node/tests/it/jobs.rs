@@ -137,11 +137,26 @@ fn a_job_is_steered_from_the_command_line() {
 #[test]
 fn what_cannot_be_done_to_a_job_is_refused_with_the_reason() {
     let office = Office::new();
-    office.job(&["create", "press"]).exits(0);
+    let first = office.job(&["create", "press"]).exits(0).stderr;
+    let (folder, told) = (
+        office.folder.path().display(),
+        "using built-in defaults: no cluster.toml in",
+    );
+    assert!(
+        first.contains(&format!(
+            "{told} {folder}; new private database in {folder}/state/pg\n"
+        )),
+        "{first}"
+    );
+    let second = office.job(&["list"]).exits(0).stderr;
+    assert_eq!(second, "", "the database is known");
     office.refused(&["create", "press"], "job press exists already");
     office.refused(&["pause", "nobody"], "there is no job nobody");
     office.refused(&["limits", "press", "k_factor=2"], "k_factor cannot be changed");
-    office.refused(&["limits", "press", "k_facto=2"], "there is no limit k_facto; limits are priority");
+    office.refused(
+        &["limits", "press", "k_facto=2"],
+        "there is no limit k_facto; limits are priority",
+    );
     office.refused(
         &["limits", "press", "max_running=few"],
         "max_running must be a whole number, 0 or more, not few",
@@ -173,6 +188,28 @@ fn what_cannot_be_done_to_a_job_is_refused_with_the_reason() {
 }
 
 #[test]
+fn the_volumes_of_a_job_are_read_from_a_list() {
+    let office = Office::new();
+    let list = office.folder.path().join("volumes.txt");
+    let list_of = |text: &str| std::fs::write(&list, text).unwrap();
+    let create = ["create", "press", "--volumes-from", "volumes.txt"];
+    list_of("# all\nW1-I1\nW1 I2\n");
+    office.refused(
+        &create,
+        "volumes.txt: lines that name no volume:\n  line 3: \"W1 I2\" is not",
+    );
+    list_of("W1-I1\nW1-I9\n");
+    office.refused(
+        &create,
+        "1 of 2 volumes cannot be had:\n  volume W1-I9 is not in this source",
+    );
+    list_of("W1-I2  # the second\n\n");
+    assert_eq!(office.job(&create).exits(0).stdout, "press: 1 volume\n");
+    let status = office.job(&["status", "press", "--json"]).exits(0).json();
+    assert_eq!(status["tasks"][0]["volume"], "W1-I2");
+}
+
+#[test]
 fn a_job_that_nobody_works_on_says_who_is_missing() {
     let site = Site::with_volumes(1, 1);
     finish(site.command(["job", "create", JOB])).exits(0);
@@ -180,7 +217,10 @@ fn a_job_that_nobody_works_on_says_who_is_missing() {
     let forlorn = status();
     let waiting = "job press: running\n       1  waiting for line_detection\n";
     assert!(forlorn.starts_with(waiting), "{forlorn}");
-    assert!(forlorn.contains("`node --role orchestrator` starts one"), "{forlorn}");
+    assert!(
+        forlorn.contains("`node --role orchestrator` starts one"),
+        "{forlorn}"
+    );
 
     let orchestrator = Node::start(&site, "orchestrator", &["127.0.0.1:1"]);
     let gpu = "no node is there that runs line_detection; `node --role gpu` starts one";
@@ -202,7 +242,10 @@ fn what_a_job_does_not_have_is_not_exported() {
         office.refused_run("export", &arguments, reason);
     };
     refused(&["--job", "press"], "job press holds no text yet");
-    refused(&["--job", "press", "--volume", "W1-I9"], "job press has no volume W1-I9");
+    refused(
+        &["--job", "press", "--volume", "W1-I9"],
+        "job press has no volume W1-I9",
+    );
     refused(&["--job", "nobody"], "there is no job nobody");
     refused(&["--job", "press", "--shards"], "press");
     let nowhere = office.run("export", &["--job", "press"]).exits(2);
