@@ -132,7 +132,7 @@ impl Actor for Orchestrator {
                 state.announce();
                 state.wake(&myself);
             }
-            OrchestratorMsg::Deserted(stages) => state.deserted.found(stages),
+            OrchestratorMsg::Deserted(stages) => state.deserted.found(stages, &state.members.stages()),
             OrchestratorMsg::PassEnded(result) => state.pass_ended(result, &myself),
             OrchestratorMsg::Drain => {
                 state.draining = true;

@@ -19,8 +19,10 @@ impl DesertedStages {
         Self(told)
     }
 
-    /// Raises an alarm for each stage that is deserted now and was not, and calls it off for the others.
-    pub(super) fn found(&self, deserted: BTreeSet<StageName>) {
+    /// Raises an alarm for each stage that is deserted now and was not, and calls it off for the others. A stage that is
+    /// `served` by now was joined while the store was asked.
+    pub(super) fn found(&self, mut deserted: BTreeSet<StageName>, served: &BTreeSet<StageName>) {
+        deserted.retain(|stage| !served.contains(stage));
         let before = self.0.send_replace(deserted.clone());
         for stage in deserted.difference(&before) {
             StageDeserted { stage }.emit();
@@ -34,7 +36,7 @@ impl DesertedStages {
 impl Drop for DesertedStages {
     /// Whoever leads now raises alarms.
     fn drop(&mut self) {
-        self.found(BTreeSet::new());
+        self.found(BTreeSet::new(), &BTreeSet::new());
     }
 }
 
@@ -57,4 +59,22 @@ pub(super) async fn deserted_stages(
     let stages =
         waiting.filter_map(|(task, job)| runnable_stage(task, &job.pipeline, job.config.retry_scope));
     Ok(stages.filter(|stage| !served.contains(stage)).cloned().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stage_that_was_joined_meanwhile_is_not_deserted() {
+        let stages = |names: &[&str]| -> BTreeSet<StageName> {
+            names.iter().map(|name| StageName::new(*name).unwrap()).collect()
+        };
+        let told = watch::Sender::default();
+        let deserted = DesertedStages::new(told.clone());
+        deserted.found(stages(&["ocr", "reduce"]), &stages(&["ocr"]));
+        assert_eq!(*told.borrow(), stages(&["reduce"]));
+        deserted.found(stages(&["reduce"]), &stages(&["ocr", "reduce"]));
+        assert_eq!(*told.borrow(), stages(&[]));
+    }
 }
