@@ -16,7 +16,7 @@ use crate::tls::command::TlsCommand;
 
 /// Reads libraries of page scans.
 #[derive(Debug, Parser)]
-#[command(name = "node", version, about, propagate_version = true)]
+#[command(name = "node", version, propagate_version = true)]
 #[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
 pub struct Cli {
     #[command(flatten)]
