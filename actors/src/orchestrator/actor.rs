@@ -21,7 +21,7 @@ use super::reconcile::{Pass, PassError, reconcile};
 use super::verdict::change_for;
 use crate::domain::{Fence, Position, StageName, Task, WorkerId};
 use crate::failpoint::Failpoint;
-use crate::policy::placement::lost_lease;
+use crate::policy::poison::{Loss, lost_lease};
 use crate::stage::{Assignment, StageVerdict};
 use crate::state::{Change, Expected, Heartbeat, Outcome, Standing};
 use crate::telemetry::{
@@ -355,7 +355,7 @@ impl OrchestratorState {
             };
             let changes = held
                 .iter()
-                .map(|task| Change::new(Expected::of(task), lost_lease(task, max_interruptions)))
+                .map(|task| Change::new(Expected::of(task), lost_lease(task, Loss::Node, max_interruptions)))
                 .collect();
             // Both fail only when the orchestrator has stopped.
             let outcomes = mirror.commit_all(changes).await.unwrap_or_default();

@@ -8,6 +8,7 @@ use tracing::{debug, info, warn};
 
 use crate::domain::{Fence, Job, Task, TaskId, WorkerId};
 use crate::policy::placement::{self, FreeSlots, Placement, Pool};
+use crate::policy::poison::{Loss, lost_lease};
 use crate::policy::transition::Event;
 use crate::stage::Assignment;
 use crate::state::{Change, Expected, Outcome, StateError, StateStore};
@@ -70,7 +71,7 @@ impl Plan {
         let leases = store.leases(in_force_at).await?;
         let mut plan = Self::default();
         for task in &leases.expired {
-            let event = placement::lost_lease(task, limits.max_interruptions);
+            let event = lost_lease(task, Loss::Node, limits.max_interruptions);
             plan.push(Change::new(Expected::of(task), event), Sequel::Lost);
         }
         for task in &leases.unwanted {

@@ -11,7 +11,8 @@ use super::mirror::{Mirror, MirrorGone};
 use super::plan::{PassLimits, Plan};
 use crate::domain::{Fence, Job, JobId, TaskStatus, WorkerId};
 use crate::failpoint::Failpoint;
-use crate::policy::placement::{self, Pool};
+use crate::policy::placement::Pool;
+use crate::policy::poison::{Loss, lost_lease};
 use crate::stage::Assignment;
 use crate::state::{Change, Expected, Outcome, StateError, StateStore};
 use crate::telemetry::JobSettled;
@@ -105,7 +106,10 @@ pub async fn release_abandoned_leases(
     let changes: Vec<Change> = tasks
         .iter()
         .filter(|task| task.status == TaskStatus::Running)
-        .map(|task| Change::new(Expected::of(task), placement::lost_lease(task, max_interruptions)))
+        .map(|task| {
+            let event = lost_lease(task, Loss::Node, max_interruptions);
+            Change::new(Expected::of(task), event)
+        })
         .collect();
     let outcomes = store.commit(&changes, now).await?;
     Ok(outcomes

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 
 use super::handle::Report;
 use crate::domain::{Fence, StageName, StageRun, StageRunStatus, Task};
-use crate::policy::placement::lost_lease;
+use crate::policy::poison::{Loss, lost_lease};
 use crate::policy::retry;
 use crate::policy::transition::Event;
 use crate::stage::StageVerdict;
@@ -78,7 +78,7 @@ pub(crate) fn change_of(report: Report, known: Known, now: DateTime<Utc>) -> Cha
             let held = known.task.filter(|task| task.fence().as_ref() == Some(&fence));
             // A lease that is over is fenced off by the store, whatever the event.
             let event = held.map_or(Event::Interrupted, |task| {
-                lost_lease(&task, known.max_interruptions)
+                lost_lease(&task, Loss::Worker, known.max_interruptions)
             });
             Change::new(Expected::Lease(fence), event)
         }

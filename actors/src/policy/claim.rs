@@ -2,7 +2,8 @@
 
 use chrono::{DateTime, Utc};
 
-use super::placement::{FreeSlots, Held, Placement, Pool, lost_lease, place};
+use super::placement::{FreeSlots, Held, Placement, Pool, place};
+use super::poison::{Loss, is_suspect, lost_lease};
 use super::transition::Event;
 use crate::domain::{Job, StageName, Task, WorkerId};
 
@@ -13,10 +14,33 @@ pub struct Offer {
     pub stage: StageName,
     /// Tasks that fit in now.
     pub free: usize,
+    /// Leases that the worker holds.
+    pub in_hand: usize,
+}
+
+/// Whether a process may run a suspect: none of its workers holds a lease.
+pub fn is_idle(offers: &[Offer]) -> bool {
+    offers.iter().all(|offer| offer.in_hand == 0)
+}
+
+/// The offers as they are once `worker` has been given `task`.
+pub fn give(offers: &mut [Offer], worker: &WorkerId, task: &Task) {
+    for offer in offers {
+        if offer.worker == *worker {
+            offer.free = offer.free.saturating_sub(1);
+            offer.in_hand += 1;
+        }
+        if is_suspect(task) {
+            offer.free = 0;
+        }
+    }
 }
 
 /// What the offers have room for of the tasks that are due, placed as an orchestrator would place it that knew these workers
 /// alone. `held` are the leases in force of all workers, by which jobs are weighed against each other.
+///
+/// A process that is idle takes a suspect, if one waits, and nothing else; one that is not, leaves suspects to others. It does
+/// not empty itself for one, as all its like would at the same time.
 pub fn choose<'a>(
     now: DateTime<Utc>,
     tasks: impl IntoIterator<Item = (&'a Task, &'a Job)>,
@@ -31,13 +55,21 @@ pub fn choose<'a>(
             slots: offer.free,
         })
         .collect();
-    place(now, tasks, FreeSlots::of(&pools, &[]), held)
+    let (suspects, others): (Vec<_>, Vec<_>) = tasks.into_iter().partition(|(task, _)| is_suspect(task));
+    if is_idle(offers) {
+        let mut alone = place(now, suspects, FreeSlots::of(&pools, &[]), held);
+        alone.truncate(1);
+        if !alone.is_empty() {
+            return alone;
+        }
+    }
+    place(now, others, FreeSlots::of(&pools, &[]), held)
 }
 
 /// What is to be done about a lease that has run out; `None` for a lease in force and for a task without one.
 pub fn run_out(task: &Task, now: DateTime<Utc>, max_interruptions: i32) -> Option<Event> {
     let lease = task.lease.as_ref()?;
-    (lease.until <= now).then(|| lost_lease(task, max_interruptions))
+    (lease.until <= now).then(|| lost_lease(task, Loss::Node, max_interruptions))
 }
 
 #[cfg(test)]
@@ -60,8 +92,13 @@ mod tests {
         };
         assert_eq!(run_out(&running, at(59), 5), None);
         assert_eq!(run_out(&running, at(60), 5), Some(Event::Interrupted));
+        assert_eq!(run_out(&running, at(60), 1), Some(Event::Interrupted));
+        let suspect = Task {
+            interruptions: 2,
+            ..running.clone()
+        };
         assert!(matches!(
-            run_out(&running, at(60), 1),
+            run_out(&suspect, at(60), 3),
             Some(Event::Quarantined { .. })
         ));
         assert_eq!(run_out(&fresh, at(60), 5), None);

@@ -6,6 +6,7 @@ pub mod claim;
 pub mod job_action;
 pub mod order;
 pub mod placement;
+pub mod poison;
 pub mod rerun;
 pub mod retry;
 pub mod task_state;

@@ -1,16 +1,19 @@
-//! What a reconciler pass decides: waiting tasks are matched with free slots, and a volume that keeps killing its workers
-//! is set aside.
+//! What a reconciler pass decides: waiting tasks are matched with free slots, and those that may kill their nodes with empty
+//! nodes.
 
+mod isolation;
 mod queues;
 mod slots;
 
 use chrono::{DateTime, Utc};
 
+use self::isolation::Suspects;
 use self::queues::Queues;
 pub use self::queues::Shares;
 pub use self::slots::FreeSlots;
-use crate::domain::{ErrorCategory, Job, JobId, StageError, StageName, Task, TaskId, WorkerId};
-use crate::policy::transition::{Event, runnable_stage};
+use crate::domain::{Job, JobId, StageName, Task, TaskId, WorkerId};
+use crate::policy::poison::is_suspect;
+use crate::policy::transition::runnable_stage;
 
 /// A stage pool as the router sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +31,8 @@ pub struct Held {
     pub job: JobId,
     pub stage: StageName,
     pub leases: usize,
+    /// How many of them are of [suspects](is_suspect).
+    pub suspects: usize,
 }
 
 /// A task that a pool shall run.
@@ -50,36 +55,30 @@ pub fn due_stage<'a>(task: &Task, job: &'a Job, now: DateTime<Utc>) -> Option<&'
 /// that stage, as long as its limits allow; within a job, to its oldest task. Stages near the end of their pipeline are
 /// served first, so that a job at its limit finishes volumes instead of piling them up half-done. Each task goes to the
 /// roomiest pool of its stage.
+///
+/// Before all of these, suspects get empty nodes, and a node that runs one gets nothing else. Where no node is empty, one is
+/// given nothing more until it is: the one that will be soonest, by the number of its leases.
 pub fn place<'a>(
     now: DateTime<Utc>,
     tasks: impl IntoIterator<Item = (&'a Task, &'a Job)>,
     mut free: FreeSlots<'_>,
     held: &'a [Held],
 ) -> Vec<Placement> {
-    let mut queues = Queues::default();
+    let (mut queues, mut suspects) = (Queues::default(), Suspects::default());
     for (task, job) in tasks {
-        if let Some(stage) = due_stage(task, job, now) {
-            queues.push(job, stage, task.id);
+        match due_stage(task, job, now) {
+            Some(stage) if is_suspect(task) => suspects.push(job, stage, task.id),
+            Some(stage) => queues.push(job, stage, task.id),
+            None => {}
         }
     }
     let mut shares = Shares::of(held);
     let mut placements = Vec::new();
+    suspects.isolate(&queues, &mut free, &mut shares, &mut placements);
     for queue in queues.nearest_to_the_end_first() {
         queue.serve(&mut free, &mut shares, &mut placements);
     }
     placements
-}
-
-/// What the loss of its worker means for a task: another try, or, after too many in a row, quarantine.
-pub fn lost_lease(task: &Task, max_interruptions: i32) -> Event {
-    let losses = task.interruptions + 1;
-    if losses < max_interruptions {
-        return Event::Interrupted;
-    }
-    let message = format!("lost its worker {losses} times in a row at {}", task.position);
-    Event::Quarantined {
-        error: StageError::new(task.position.as_str(), ErrorCategory::Poison, message),
-    }
 }
 
 #[cfg(test)]

@@ -9,10 +9,10 @@ use super::settings::{NodeClass, hardware_name, millis};
 use super::work::{Fate, Remains, Run, exponential};
 use crate::domain::{ErrorCategory, Fence, StageError, WorkerId};
 use crate::orchestrator::Report;
-use crate::policy::placement::{self, Pool};
-use crate::policy::transition::Event as Change;
+use crate::policy::placement::Pool;
+use crate::policy::poison::{Loss, lost_lease};
 use crate::stage::{Assignment, StageReport, StageVerdict};
-use crate::state::{Expected, Heartbeat, StateStore};
+use crate::state::{Change, Expected, Heartbeat, StateStore};
 
 /// A pool of a node's incarnation; outlives it in messages that are under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -352,9 +352,10 @@ impl Engine {
         for worker in workers {
             self.addresses.remove(&worker);
             for task in self.store.leased_to(&worker).await? {
-                let event: Change = placement::lost_lease(&task, self.settings.timings.max_interruptions);
+                let losses = self.settings.timings.max_interruptions;
+                let event = lost_lease(&task, Loss::Node, losses);
                 self.mirror.add(
-                    crate::state::Change::new(Expected::of(&task), event),
+                    Change::new(Expected::of(&task), event),
                     Origin::Orchestrator,
                 );
             }

@@ -165,6 +165,12 @@ enum DispatcherMsg {
     Drain(RpcReplyPort<()>),
 }
 
+struct InHand {
+    worker: WorkerId,
+    /// Nothing may run beside it.
+    alone: bool,
+}
+
 struct DispatcherState {
     source: Arc<dyn WorkSource>,
     poll: Duration,
@@ -174,7 +180,7 @@ struct DispatcherState {
     waking: bool,
     pools: HashMap<WorkerId, Member>,
     /// From the claim until the end is recorded.
-    leases: HashMap<Fence, WorkerId>,
+    leases: HashMap<Fence, InHand>,
     claiming: bool,
     /// Something happened since the claim under way began.
     again: bool,
@@ -277,7 +283,8 @@ impl Actor for DispatcherActor {
 
 impl DispatcherState {
     fn in_hand(&self, worker: &WorkerId) -> usize {
-        self.leases.values().filter(|holder| *holder == worker).count()
+        let leases = self.leases.values();
+        leases.filter(|lease| lease.worker == *worker).count()
     }
 
     fn describe(&self, now: DateTime<Utc>) -> Vec<WorkerRecord> {
@@ -291,11 +298,17 @@ impl DispatcherState {
 
     fn offers(&self) -> Vec<Offer> {
         let accepting = self.pools.values().filter(|member| member.accepting);
+        let runs_alone = self.leases.values().any(|lease| lease.alone);
         let mut offers: Vec<Offer> = accepting
-            .map(|Member { pool, .. }| Offer {
-                worker: pool.worker.clone(),
-                stage: pool.stage.clone(),
-                free: pool.slots.saturating_sub(self.in_hand(&pool.worker)),
+            .map(|Member { pool, .. }| {
+                let in_hand = self.in_hand(&pool.worker);
+                let free = pool.slots.saturating_sub(in_hand);
+                Offer {
+                    worker: pool.worker.clone(),
+                    stage: pool.stage.clone(),
+                    free: if runs_alone { 0 } else { free },
+                    in_hand,
+                }
             })
             .collect();
         offers.sort_by(|a, b| a.worker.cmp(&b.worker));
@@ -376,7 +389,11 @@ impl DispatcherState {
             self.give_back(fence);
             return;
         };
-        self.leases.insert(fence.clone(), claim.worker);
+        let in_hand = InHand {
+            worker: claim.worker,
+            alone: claim.alone,
+        };
+        self.leases.insert(fence.clone(), in_hand);
         let (pool, myself) = (member.pool.clone(), myself.clone());
         tokio::spawn(async move {
             let reply = pool.assign(claim.assignment).await;
@@ -389,7 +406,7 @@ impl DispatcherState {
         if *reply == AssignReply::Accepted {
             return;
         }
-        let Some(worker) = self.leases.remove(&fence) else {
+        let Some(InHand { worker, .. }) = self.leases.remove(&fence) else {
             return;
         };
         if *reply == AssignReply::Draining
@@ -417,7 +434,7 @@ impl DispatcherState {
         self.pools.remove(worker);
         let lost: Vec<Fence> = self
             .leases
-            .extract_if(|_, holder| holder == worker)
+            .extract_if(|_, lease| lease.worker == *worker)
             .map(|(fence, _)| fence)
             .collect();
         if lost.is_empty() {

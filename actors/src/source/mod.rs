@@ -43,6 +43,8 @@ pub struct Claim {
     pub assignment: Assignment,
     /// Time from the beginning of the call until the lease runs out unless it is renewed.
     pub lasts: TimeDelta,
+    /// The volume may kill the process, which is to run nothing beside it.
+    pub alone: bool,
 }
 
 /// Where leases come from. The source remembers beside a lease's fence whatever it needs to renew or end it, such as the

@@ -9,6 +9,7 @@ use crate::domain::{Fence, JobStatus};
 use crate::orchestrator::{Recording, Report, assignment_of, change_for};
 use crate::policy::claim::Offer;
 use crate::policy::placement::due_stage;
+use crate::policy::poison::is_suspect;
 use crate::policy::transition::is_finished;
 use crate::state::{ClaimRequest, Heartbeat, Outcome, Standing, StateStore};
 
@@ -56,11 +57,13 @@ impl WorkSource for StateClaims {
         }
         let claims = claimed.into_iter().filter_map(|(task, job)| {
             let worker = task.lease.as_ref()?.worker.clone();
+            let alone = is_suspect(&task);
             let assignment = assignment_of(task, &job)?;
             Some(Claim {
                 worker,
                 assignment,
                 lasts: self.lease,
+                alone,
             })
         });
         Ok(claims.collect())

@@ -20,6 +20,7 @@ enum Happening {
     Fail(usize, ErrorCategory),
     /// The actor that runs the stage dies.
     Die(usize),
+    NodeDies(usize),
     GiveBack(usize),
     /// The stage hears nothing and says nothing any more, but goes on.
     Freeze(usize),
@@ -48,6 +49,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         10 => place().prop_map(Happening::Succeed),
         3 => (place(), category).prop_map(|(run, category)| Happening::Fail(run, category)),
         2 => place().prop_map(Happening::Die),
+        2 => place().prop_map(Happening::NodeDies),
         2 => place().prop_map(Happening::GiveBack),
         2 => place().prop_map(Happening::Freeze),
         2 => place().prop_map(Happening::Thaw),
@@ -75,6 +77,7 @@ impl World {
             Happening::Succeed(run) => self.succeed(run).await,
             Happening::Fail(run, category) => self.fail(run, category).await,
             Happening::Die(run) => self.die(run).await,
+            Happening::NodeDies(node) => self.node_dies(node).await,
             Happening::GiveBack(run) => self.give_back(run).await,
             Happening::Freeze(run) => self.freeze(run),
             Happening::Thaw(run) => self.thaw(run).await,

@@ -48,7 +48,7 @@ impl<'a> Shares<'a> {
     }
 
     /// Whether the job's limits leave it another lease at the stage. A limit of 0 is none.
-    fn may_grow(&self, job: &Job, stage: &'a StageName) -> bool {
+    pub(super) fn may_grow(&self, job: &Job, stage: &'a StageName) -> bool {
         let below = |limit: usize, leases: usize| limit == 0 || leases < limit;
         let in_all = self.in_all.get(&job.id).copied().unwrap_or(0);
         below(job.config.max_running, in_all)
@@ -80,6 +80,13 @@ impl<'a> Queues<'a> {
             (job, VecDeque::new())
         });
         tasks.push_back(task);
+    }
+
+    /// Whether a job of higher priority than this one has tasks that could begin the stage.
+    pub(super) fn go_before(&self, job: &Job, stage: &'a StageName, shares: &Shares<'a>) -> bool {
+        let waiting = self.0.get(stage).into_iter().flat_map(|queue| queue.jobs.values());
+        let mut above = waiting.filter(|(other, _)| other.config.priority > job.config.priority);
+        above.any(|(other, _)| shares.may_grow(other, stage))
     }
 
     pub(super) fn nearest_to_the_end_first(self) -> Vec<StageQueue<'a>> {

@@ -73,6 +73,7 @@ fn held(worker: &str, leases: usize) -> Held {
         job: JobId(1),
         stage: stage("detect"),
         leases,
+        suspects: 0,
     }
 }
 
@@ -158,19 +159,6 @@ fn a_task_that_runs_is_not_placed() {
         place_all(&tasks, &[held("d", 1)], &pools),
         [placement(2, "detect", "d")]
     );
-}
-
-#[test]
-fn a_volume_that_keeps_losing_its_workers_is_set_aside_with_the_reason() {
-    let mut poison = leased(1, "read", "gone", now());
-    poison.interruptions = 3;
-    assert_eq!(lost_lease(&poison, 5), Event::Interrupted);
-    poison.interruptions = 4;
-    let Event::Quarantined { error } = lost_lease(&poison, 5) else {
-        panic!("not set aside");
-    };
-    assert_eq!(error.category, ErrorCategory::Poison);
-    assert_eq!(error.message, "lost its worker 5 times in a row at read");
 }
 
 #[test]

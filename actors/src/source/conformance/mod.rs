@@ -186,6 +186,7 @@ fn room(stage: &str, free: usize) -> Offer {
         worker: WorkerId(format!("pool of {stage}")),
         stage: StageName::new(stage).unwrap(),
         free,
+        in_hand: 0,
     }
 }
 

@@ -18,8 +18,9 @@ use super::work::{OpenJob, Shards};
 use crate::artifact::ShardLayout;
 use crate::domain::{Job, JobStatus, StageName};
 use crate::orchestrator::assignment_of;
-use crate::policy::claim::{Offer, choose, run_out};
-use crate::policy::placement::{Placement, lost_lease};
+use crate::policy::claim::{Offer, choose, give, run_out};
+use crate::policy::placement::Placement;
+use crate::policy::poison::{Loss, is_suspect, lost_lease};
 use crate::policy::transition::Event;
 use crate::source::{Claim, Clock, SourceError};
 use crate::state::Outcome;
@@ -67,13 +68,6 @@ impl<'a> Search<'a> {
         Ok(self.stages().is_empty() || self.is_late().await?)
     }
 
-    fn add(&mut self, claim: Claim) {
-        let offer = self.offers.iter_mut().find(|offer| offer.worker == claim.worker);
-        if let Some(offer) = offer {
-            offer.free = offer.free.saturating_sub(1);
-        }
-        self.claims.push(claim);
-    }
 }
 
 impl Shards {
@@ -165,11 +159,14 @@ impl Shards {
         let Outcome::Applied(leased) = shard.commit(&change, search.clock.now().await?).await? else {
             return Ok(());
         };
+        give(&mut search.offers, &choice.worker, &log.task);
+        let alone = is_suspect(&log.task);
         if let Some(assignment) = assignment_of(leased, &shard.job) {
-            search.add(Claim {
+            search.claims.push(Claim {
                 worker: choice.worker,
                 assignment,
                 lasts: until - search.began,
+                alone,
             });
         }
         Ok(())
@@ -277,7 +274,7 @@ impl Shards {
         }
         // Whoever ran these held the shard before, and holds it no more.
         for task in held.tasks().into_iter().filter(|task| task.lease.is_some()) {
-            let event = lost_lease(&task, self.options.max_interruptions);
+            let event = lost_lease(&task, Loss::Node, self.options.max_interruptions);
             let change = HeldShard::change(&task, event);
             held.commit(&change, search.clock.now().await?).await?;
         }

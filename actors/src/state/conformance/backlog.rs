@@ -38,6 +38,7 @@ fn held(worker: &str, job: &Job, leases: usize) -> Held {
         job: job.id,
         stage: stage("detect"),
         leases,
+        suspects: 0,
     }
 }
 

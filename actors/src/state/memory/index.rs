@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 
 use crate::domain::{JobId, Position, StageName, Task, TaskId, TaskStatus, WorkerId};
 use crate::policy::placement::Held;
+use crate::policy::poison::is_suspect;
 
 type Place = (Position, TaskStatus);
 
@@ -22,6 +23,7 @@ struct LeaseEntry {
     job: JobId,
     stage: StageName,
     until: DateTime<Utc>,
+    is_suspect: bool,
 }
 
 impl Index {
@@ -40,6 +42,7 @@ impl Index {
                 job: after.job_id,
                 stage: stage.clone(),
                 until: lease.until,
+                is_suspect: is_suspect(after),
             };
             self.leases.entry(lease.worker.clone()).or_default().push(entry);
         }
@@ -114,12 +117,16 @@ impl Index {
                     .iter_mut()
                     .find(|held: &&mut Held| held.job == entry.job && held.stage == entry.stage)
                 {
-                    Some(held) => held.leases += 1,
+                    Some(held) => {
+                        held.leases += 1;
+                        held.suspects += usize::from(entry.is_suspect);
+                    }
                     None => held.push(Held {
                         worker: worker.clone(),
                         job: entry.job,
                         stage: entry.stage.clone(),
                         leases: 1,
+                        suspects: usize::from(entry.is_suspect),
                     }),
                 }
             }

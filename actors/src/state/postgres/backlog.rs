@@ -8,12 +8,14 @@ use sqlx::{FromRow, PgExecutor, Row};
 use super::rows::{JobRow, TaskRow, job_columns, stage_name, task_columns};
 use crate::domain::{Job, JobId, Position, StageName, Task, TaskStatus, WorkerId};
 use crate::policy::placement::Held;
+use crate::policy::poison::SUSPECT_AFTER;
 use crate::state::backlog::waiting_for;
 use crate::state::{Leases, Ready, StateError};
 
 /// These two and [`LEASED_TO`] go by the partial index `tasks_leased`.
-pub(super) const HELD: &str = "select t.worker_id, t.job_id, t.current_stage, count(*) as leases from tasks t \
-     where t.status = 'running' and t.lease_until > $1 group by t.worker_id, t.job_id, t.current_stage \
+pub(super) const HELD: &str = "select t.worker_id, t.job_id, t.current_stage, count(*) as leases, \
+         count(*) filter (where t.interruptions >= $2) as suspects \
+     from tasks t where t.status = 'running' and t.lease_until > $1 group by t.worker_id, t.job_id, t.current_stage \
      order by t.worker_id, t.job_id";
 
 pub(super) const TO_END: &str = concat!(
@@ -57,15 +59,23 @@ pub(super) async fn held<'e>(
     executor: impl PgExecutor<'e>,
     now: DateTime<Utc>,
 ) -> Result<Vec<Held>, StateError> {
-    let rows = sqlx::query(HELD).bind(now).fetch_all(executor).await?;
+    let rows = sqlx::query(HELD)
+        .bind(now)
+        .bind(SUSPECT_AFTER)
+        .fetch_all(executor)
+        .await?;
     let held: Result<Vec<Held>, sqlx::Error> = rows
         .iter()
         .map(|row| {
+            let count = |column: &str| -> sqlx::Result<usize> {
+                Ok(usize::try_from(row.try_get::<i64, _>(column)?).unwrap_or(0))
+            };
             Ok(Held {
                 worker: WorkerId(row.try_get("worker_id")?),
                 job: JobId(row.try_get("job_id")?),
                 stage: stage_name(row, "current_stage")?,
-                leases: usize::try_from(row.try_get::<i64, _>("leases")?).unwrap_or(0),
+                leases: count("leases")?,
+                suspects: count("suspects")?,
             })
         })
         .collect();

@@ -9,8 +9,9 @@ use super::backlog::{held, running_jobs};
 use super::commit::apply_all;
 use super::rows::{TaskRow, task_columns};
 use crate::domain::{Job, Position, StageName, Task, TaskStatus};
-use crate::policy::claim::Offer;
+use crate::policy::claim::{Offer, is_idle};
 use crate::policy::placement::Shares;
+use crate::policy::poison::SUSPECT_AFTER;
 use crate::state::backlog::waiting_for;
 use crate::state::claim::cancellation;
 use crate::state::{Change, ClaimRequest, StateError};
@@ -19,13 +20,15 @@ use crate::state::{Change, ClaimRequest, StateError};
 const MAX_ENDED: i64 = 100;
 
 /// Locks up to `$5` tasks of the lanes that are due, the lanes in their order. The inner limits keep each lane's search within
-/// the index `tasks_open`; the outer one stops the loop over the lanes, so that hardly a row is locked that is not taken.
+/// the index `tasks_open`; the outer one stops the loop over the lanes, so that hardly a row is locked that is not taken. Of
+/// tasks that are suspects or of those that are not, as `$7` says.
 pub(super) const LOCK_READY: &str = "select ready.id \
      from unnest($1::bigint[], $2::text[], $3::text[]) as lane (job_id, stage, status) \
      cross join lateral ( \
          select t.id from tasks t \
          where t.job_id = lane.job_id and t.current_stage = lane.stage and t.status = lane.status::task_status \
              and t.current_stage <> 'done' and not t.terminal and (t.not_before is null or t.not_before <= $4) \
+             and (t.interruptions >= $6) = $7 \
          order by t.id limit $5 for update skip locked \
      ) ready \
      limit $5";
@@ -60,32 +63,65 @@ pub(super) async fn claim(
     // Volumes near their end finish first; those that have just begun a stage would pile up.
     let mut offers: Vec<&Offer> = request.offers.iter().collect();
     offers.sort_by_key(|offer| stages_to_go(&jobs, &offer.stage));
+    if is_idle(&request.offers) {
+        for offer in offers.iter().filter(|offer| offer.free > 0) {
+            let turns = shares.turns(jobs.iter().map(|job| &**job), &offer.stage);
+            let alone = lock_ready(connection, &turns, Wanted::Suspects, offer, 1, now).await?;
+            claimed = lease_all(connection, request, offer, &jobs, &alone, now).await?;
+            if !claimed.is_empty() {
+                transaction.commit().await?;
+                return Ok(claimed);
+            }
+        }
+    }
     for offer in offers {
         let mut free = offer.free;
         while free > 0 {
             let turns = shares.turns(jobs.iter().map(|job| &**job), &offer.stage);
             // The next turn may be another job's, and a limit may be reached.
             let sole = matches!(turns[..], [job] if !is_limited(job));
-            let ready = lock_ready(connection, &turns, offer, if sole { free } else { 1 }, now).await?;
-            let leases: Vec<Change> = ready
-                .iter()
-                .map(|task| request.lease(task, offer.stage.clone(), offer.worker.clone()))
-                .collect();
-            if leases.is_empty() {
+            let limit = if sole { free } else { 1 };
+            let ready = lock_ready(connection, &turns, Wanted::Others, offer, limit, now).await?;
+            if ready.is_empty() {
                 break;
             }
-            let leased = apply_all(connection, &leases, now).await?;
-            for task in leased.into_iter().filter_map(|outcome| outcome.applied()) {
-                if let Some(job) = jobs.iter().find(|job| job.id == task.job_id) {
-                    shares.grow(job.id, &offer.stage, 1);
-                    claimed.push((task, Arc::clone(job)));
-                }
+            for (task, job) in lease_all(connection, request, offer, &jobs, &ready, now).await? {
+                shares.grow(job.id, &offer.stage, 1);
+                claimed.push((task, job));
             }
-            free = free.saturating_sub(leases.len());
+            free = free.saturating_sub(ready.len());
         }
     }
     transaction.commit().await?;
     Ok(claimed)
+}
+
+async fn lease_all(
+    connection: &mut PgConnection,
+    request: &ClaimRequest,
+    offer: &Offer,
+    jobs: &[Arc<Job>],
+    ready: &[Task],
+    now: DateTime<Utc>,
+) -> Result<Vec<(Task, Arc<Job>)>, StateError> {
+    let leases: Vec<Change> = ready
+        .iter()
+        .map(|task| request.lease(task, offer.stage.clone(), offer.worker.clone()))
+        .collect();
+    let leased = apply_all(connection, &leases, now).await?;
+    let leased = leased.into_iter().filter_map(|outcome| {
+        let task = outcome.applied()?;
+        let job = jobs.iter().find(|job| job.id == task.job_id)?;
+        Some((task, Arc::clone(job)))
+    });
+    Ok(leased.collect())
+}
+
+/// Which tasks a claim looks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Suspects,
+    Others,
 }
 
 /// The least where pipelines differ.
@@ -102,6 +138,7 @@ fn is_limited(job: &Job) -> bool {
 async fn lock_ready(
     connection: &mut PgConnection,
     turns: &[&Job],
+    wanted: Wanted,
     offer: &Offer,
     limit: usize,
     now: DateTime<Utc>,
@@ -112,6 +149,11 @@ async fn lock_ready(
             // What was given back or failed comes before what has not begun the stage: it is older.
             let places = waiting_for(&job.pipeline, &offer.stage).into_iter().rev();
             places.map(|(position, status)| (job.id.0, position, status))
+        })
+        // Where a lease that was lost leaves its task; no other lane holds a suspect.
+        .filter(|(_, position, status)| {
+            wanted == Wanted::Others
+                || (*status == TaskStatus::Pending && *position == Position::At(offer.stage.clone()))
         })
         .collect();
     let ids: Vec<i64> = sqlx::query_scalar(LOCK_READY)
@@ -130,6 +172,8 @@ async fn lock_ready(
         )
         .bind(now)
         .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+        .bind(SUSPECT_AFTER)
+        .bind(wanted == Wanted::Suspects)
         .fetch_all(&mut *connection)
         .await?;
     tasks_of(connection, &ids).await

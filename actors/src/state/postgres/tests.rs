@@ -98,7 +98,7 @@ async fn a_pass_over_open_tasks_does_not_read_finished_ones() {
         ),
         (backlog::NEXT_DUE, "'{1}', '{ocr}', 'now'", "tasks_open"),
         (settle, "'{1}'", "tasks_open"),
-        (backlog::HELD, "'now'", "tasks_leased"),
+        (backlog::HELD, "'now', 2", "tasks_leased"),
         (backlog::TO_END, "'now'", "tasks_leased"),
     ] {
         let plan = plan_of(&store, statement, parameters).await;

@@ -11,7 +11,8 @@ use crate::domain::{
     StageRunStatus, Task, TaskId, TaskStatus, VolumeId, WorkerId,
 };
 use crate::policy::job_action::{self, JobAction};
-use crate::policy::placement::{Held, Pool, lost_lease};
+use crate::policy::placement::{Held, Pool};
+use crate::policy::poison::{Loss, lost_lease};
 use crate::policy::rerun::{Rerun, TaskFilter};
 use crate::policy::transition::{Event, Phase, is_finished, is_terminal};
 use crate::state::{Change, Expected, Heartbeat, MemoryStore, Outcome, Standing, StateError, StateStore};
@@ -154,6 +155,8 @@ impl World {
             let of_pool = held.iter().filter(|held| held.worker == pool.worker);
             let taken: usize = of_pool.map(|held| held.leases).sum();
             assert!(taken <= pool.slots, "{taken} leases in {} slots", pool.slots);
+            let mut of_pool = held.iter().filter(|held| held.worker == pool.worker);
+            assert!(taken == 1 || of_pool.all(|held| held.suspects == 0), "a suspect has neighbours");
         }
         let stages = STAGES.map(stage);
         for job in self.store.jobs().await.unwrap() {
@@ -237,8 +240,21 @@ impl World {
     pub(super) async fn die(&mut self, index: usize) {
         if let Some(run) = self.take(index, false) {
             let task = self.store.task(run.fence.task).await.unwrap().unwrap();
-            self.report(run, lost_lease(&task, LIMITS.max_interruptions))
-                .await;
+            let event = lost_lease(&task, Loss::Worker, LIMITS.max_interruptions);
+            self.report(run, event).await;
+        }
+    }
+
+    /// Every pool is a node of its own.
+    pub(super) async fn node_dies(&mut self, index: usize) {
+        let worker = self.pools[index % self.pools.len()].worker.clone();
+        self.runs.retain(|run| run.worker != worker);
+        let lost = self.store.leased_to(&worker).await.unwrap();
+        let event = |task: &Task| lost_lease(task, Loss::Node, LIMITS.max_interruptions);
+        let changes = lost.iter().map(|task| Change::new(Expected::of(task), event(task)));
+        let changes: Vec<Change> = changes.collect();
+        for outcome in self.store.commit(&changes, self.now).await.unwrap() {
+            assert!(matches!(outcome, Outcome::Applied(_)), "{outcome:?}");
         }
     }
 

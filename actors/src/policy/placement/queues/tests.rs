@@ -68,6 +68,7 @@ fn granted(claims: &[Claim], slots: usize) -> Vec<usize> {
             job: id(index),
             stage: stage(),
             leases: claim.held,
+            suspects: 0,
         })
         .collect();
     let pools = [Pool {
