@@ -27,6 +27,8 @@ pub(super) enum Deed {
     Succeed,
     Panic,
     Fail,
+    /// Finds the storage out of reach so many times, and succeeds then.
+    Outages(usize),
     /// Says that it runs, and runs until it is drained.
     UntilDrained(Arc<Notify>),
     /// Says that it runs, and succeeds when it is told to.
@@ -51,15 +53,21 @@ impl StageLogic for Told {
     }
 
     async fn run(&self, context: StageContext) -> StageVerdict {
-        self.runs.fetch_add(1, Ordering::Relaxed);
+        let run = self.runs.fetch_add(1, Ordering::Relaxed);
         match &self.deed {
             Deed::Succeed => StageVerdict::Succeeded(StageReport::default()),
             Deed::Panic => panic!("as told"),
             Deed::Fail => StageVerdict::Failed(StageError::new(
                 self.name.as_str(),
-                ErrorCategory::Network,
+                ErrorCategory::Transient,
                 "as told",
             )),
+            Deed::Outages(outages) if run < *outages => StageVerdict::Failed(StageError::new(
+                self.name.as_str(),
+                ErrorCategory::Network,
+                "no answer",
+            )),
+            Deed::Outages(_) => StageVerdict::Succeeded(StageReport::default()),
             Deed::UntilDrained(running) => {
                 running.notify_one();
                 context.drain.cancelled().await;
@@ -197,6 +205,27 @@ async fn a_stage_that_fails_backs_off_and_gives_up() {
         assert!(history.iter().all(|run| run.status == StageRunStatus::Failed));
     }
     assert_eq!(runs.load(Ordering::Relaxed), 6);
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn an_outage_of_the_storage_ends_no_volume() {
+    let store = Arc::new(MemoryStore::new());
+    let (stage, runs) = told("stage", Deed::Outages(9));
+    let cluster = Cluster::start(store.clone(), vec![stage]).await;
+    for task in cluster.ends(JobStatus::Completed).await {
+        assert_eq!((task.status, task.attempts), (TaskStatus::Done, 0));
+        let history = store.stage_runs(task.id).await.unwrap();
+        let (last, before) = history.split_last().unwrap();
+        assert_eq!((last.status, &last.error), (StageRunStatus::Done, &None));
+        for (outage, run) in (1..).zip(before) {
+            assert_eq!(run.status, StageRunStatus::Interrupted);
+            let message = &run.error.as_ref().unwrap().message;
+            let expected = format!("storage unavailable, tried {outage} times: no answer");
+            assert_eq!(*message, expected);
+        }
+    }
+    assert_eq!(runs.load(Ordering::Relaxed), 11);
     cluster.stop().await;
 }
 

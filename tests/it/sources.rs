@@ -261,7 +261,7 @@ async fn a_job_runs_from_shards_alone() {
 async fn a_stage_that_panics_or_fails_is_tried_again_and_given_up() {
     for (deed, tries, category) in [
         (Deed::Panic, 4, ErrorCategory::Poison),
-        (Deed::Fail, 6, ErrorCategory::Network),
+        (Deed::Fail, 6, ErrorCategory::Transient),
     ] {
         let (stage, runs) = told("stage", deed);
         let unled = Unled::of(std::slice::from_ref(&stage)).await;

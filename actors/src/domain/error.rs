@@ -13,7 +13,7 @@ pub enum ErrorCategory {
     /// The code or the device failed, out of memory included.
     Runtime,
     Timeout,
-    /// The store or a remote service failed or throttled.
+    /// The store or a remote service failed, throttled, or has no room.
     Network,
     /// A passing condition such as a lock held by a neighbour.
     Transient,
@@ -87,6 +87,11 @@ impl StageError {
     pub fn at_item(mut self, item_id: impl Into<String>) -> Self {
         self.item_id = Some(item_id.into());
         self
+    }
+
+    /// Whether the storage kept the stage from going on, and not an item of it: what would have met any volume.
+    pub fn is_outage(&self) -> bool {
+        self.item_id.is_none() && self.category == ErrorCategory::Network
     }
 
     fn item_suffix(&self) -> String {

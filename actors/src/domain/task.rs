@@ -51,6 +51,9 @@ pub struct Task {
     pub generation: Generation,
     /// Lost leases in a row without progress; a poison volume shows here.
     pub interruptions: i32,
+    /// Tries in a row that ended because the storage was out of reach; they are not charged.
+    #[serde(default)]
+    pub outages: i32,
     /// Not to be run before this time: the retry backoff.
     pub not_before: Option<DateTime<Utc>>,
     /// Set exactly while `status` is running.
@@ -77,6 +80,7 @@ impl Task {
             stage_attempts: 0,
             generation: Generation(0),
             interruptions: 0,
+            outages: 0,
             not_before: None,
             lease: None,
             last_error: None,

@@ -26,7 +26,7 @@ use crate::stage::{Assignment, StageVerdict};
 use crate::state::{Change, Expected, Heartbeat, Outcome, Standing};
 use crate::telemetry::{
     AdvanceClock, AssignmentAnswered, LeaseLost, PassEnded, PoolJoined, PoolLeft, ReportAnswered,
-    assign_span, report_span,
+    TaskReported, assign_span, report_span,
 };
 
 #[derive(RactorMessage)]
@@ -293,6 +293,7 @@ impl OrchestratorState {
             };
             let (recording, answer) = match &outcome {
                 Some(Outcome::Applied(task)) => {
+                    TaskReported(task).emit();
                     let span = Span::current();
                     span.record("volume", tracing::field::display(&task.volume));
                     if let Some(job) = names.of(task.job_id, &*store).await {
@@ -355,7 +356,12 @@ impl OrchestratorState {
             };
             let changes = held
                 .iter()
-                .map(|task| Change::new(Expected::of(task), lost_lease(task, Loss::Node, max_interruptions)))
+                .map(|task| {
+                    Change::new(
+                        Expected::of(task),
+                        lost_lease(task, Loss::Node, max_interruptions),
+                    )
+                })
                 .collect();
             // Both fail only when the orchestrator has stopped.
             let outcomes = mirror.commit_all(changes).await.unwrap_or_default();

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use chrono::{DateTime, Utc};
 
 use super::handle::Report;
-use crate::domain::{Fence, StageName, StageRun, StageRunStatus, Task};
+use crate::domain::{Fence, StageError, StageName, StageRun, StageRunStatus, Task};
 use crate::policy::poison::{Loss, lost_lease};
 use crate::policy::retry;
 use crate::policy::transition::Event;
@@ -50,6 +50,7 @@ pub(crate) async fn change_for(
             if let Some(task) = store.task(fence.task).await? {
                 let job = store.job_by_id(task.job_id).await?;
                 known.retry_backoff_s = job.map(|job| job.config.retry_backoff_s);
+                known.task = Some(task);
             }
         }
         Some(StageVerdict::Succeeded(_) | StageVerdict::Interrupted) => {}
@@ -83,13 +84,28 @@ pub(crate) fn change_of(report: Report, known: Known, now: DateTime<Utc>) -> Cha
             Change::new(Expected::Lease(fence), event)
         }
         Some(StageVerdict::Interrupted) => Change::new(Expected::Lease(fence), Event::Released),
+        Some(StageVerdict::Failed(error)) if error.is_outage() => {
+            let outages = known.task.map_or(0, |task| task.outages).saturating_add(1);
+            let count = u32::try_from(outages).unwrap_or(u32::MAX);
+            let delay = retry::outage_backoff(known.retry_backoff_s.unwrap_or(1.0), count, known.jitter);
+            let error = StageError {
+                message: format!("storage unavailable, tried {outages} times: {}", error.message),
+                ..error
+            };
+            let not_before = later(now, delay);
+            Change::new(Expected::Lease(fence), Event::Deferred { error, not_before })
+        }
         Some(StageVerdict::Failed(error)) => {
             let attempt = u32::try_from(fence.attempt.0).unwrap_or(1);
             let delay = retry::backoff(known.retry_backoff_s.unwrap_or(1.0), attempt, known.jitter);
-            let not_before = chrono::Duration::from_std(delay).ok().map(|delay| now + delay);
+            let not_before = later(now, delay);
             Change::new(Expected::Lease(fence), Event::Failed { error, not_before })
         }
     }
+}
+
+fn later(now: DateTime<Utc>, delay: std::time::Duration) -> Option<DateTime<Utc>> {
+    Some(now + chrono::Duration::from_std(delay).ok()?)
 }
 
 /// Time that the stages of a task took: the last completed run of each, and the run of `current` up to `now`.

@@ -31,8 +31,15 @@ pub fn lost_lease(task: &Task, loss: Loss, max_interruptions: i32) -> Event {
     if !is_evidence || losses < max_interruptions {
         return Event::Interrupted;
     }
-    let last = if ran_alone { ", the last time alone on its node" } else { "" };
-    let message = format!("lost its worker {losses} times in a row at {}{last}", task.position);
+    let last = if ran_alone {
+        ", the last time alone on its node"
+    } else {
+        ""
+    };
+    let message = format!(
+        "lost its worker {losses} times in a row at {}{last}",
+        task.position
+    );
     Event::Quarantined {
         error: StageError::new(task.position.as_str(), ErrorCategory::Poison, message),
     }

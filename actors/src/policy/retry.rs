@@ -9,6 +9,8 @@ use crate::domain::{ErrorCategory, StageError};
 const JITTER: f64 = 0.25;
 /// No delay is longer, however often it has doubled.
 const MAX_DELAY_S: f64 = 3600.0;
+/// No wait for the storage is longer: when it is back, work goes on soon.
+const MAX_OUTAGE_DELAY_S: f64 = 300.0;
 
 /// Retries within one attempt of a stage.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -46,11 +48,32 @@ pub fn backoff(base_s: f64, attempt: u32, jitter: f64) -> Duration {
     Duration::try_from_secs_f64(delay).unwrap_or_default()
 }
 
+/// Before a stage is begun again that the storage ended for the `outages`-th time in a row. As [`backoff`], but never longer
+/// than five minutes and a quarter of them.
+pub fn outage_backoff(base_s: f64, outages: u32, jitter: f64) -> Duration {
+    let delay = backoff(base_s, outages, 0.0).as_secs_f64();
+    backoff(delay.min(MAX_OUTAGE_DELAY_S), 1, jitter)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn waits_for_the_storage_double_up_to_five_minutes() {
+        let seconds = |outages, jitter| outage_backoff(1.0, outages, jitter).as_secs_f64();
+        assert_eq!(
+            [1, 2, 3, 9].map(|outages| seconds(outages, 0.0)),
+            [1.0, 2.0, 4.0, 256.0]
+        );
+        assert_eq!(
+            [10, 1000, u32::MAX].map(|outages| seconds(outages, 0.0)),
+            [300.0; 3]
+        );
+        assert_eq!([seconds(99, -1.0), seconds(99, 1.0)], [225.0, 375.0]);
+    }
 
     fn policy(retries: u32) -> RetryPolicy {
         RetryPolicy {

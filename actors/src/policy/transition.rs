@@ -31,6 +31,11 @@ pub enum Event {
     Interrupted,
     /// The worker gave its lease back (drain, spot notice, no room after all); nothing is charged.
     Released,
+    /// The storage is out of reach, whichever volume asks; nothing is charged. `not_before` is when to ask again.
+    Deferred {
+        error: StageError,
+        not_before: Option<DateTime<Utc>>,
+    },
     /// The job was cancelled while the stage ran; nothing is charged.
     Cancelled,
     /// The volume kept killing its workers: failed for good.
@@ -47,6 +52,7 @@ impl Event {
             Self::Failed { .. } => "failed",
             Self::Interrupted => "interrupted",
             Self::Released => "released",
+            Self::Deferred { .. } => "deferred",
             Self::Cancelled => "cancelled",
             Self::Quarantined { .. } => "quarantined",
             Self::Rerun { .. } => "rerun",
@@ -63,7 +69,7 @@ pub enum Phase {
     Running,
     /// A stage is done and another follows.
     StageDone,
-    /// A try was interrupted; the stage waits for another worker.
+    /// A try was interrupted or put off; the stage waits for another worker.
     Waiting,
     /// The stage failed and may be tried again.
     FailedRetryable,
@@ -200,6 +206,12 @@ pub fn next(
             ..released(task)
         }),
         (Phase::Running, Event::Released | Event::Cancelled) => Ok(released(task)),
+        (Phase::Running, Event::Deferred { error, not_before }) => Ok(Task {
+            outages: task.outages.saturating_add(1),
+            not_before: *not_before,
+            last_error: Some(error.clone()),
+            ..released(task)
+        }),
         (Phase::Running | Phase::Waiting, Event::Quarantined { error }) => Ok(quarantined(task, error)),
         (
             Phase::Fresh
@@ -219,7 +231,12 @@ pub fn next(
             | Phase::FailedRetryable
             | Phase::FailedTerminal
             | Phase::Finished,
-            Event::Succeeded | Event::Failed { .. } | Event::Interrupted | Event::Released | Event::Cancelled,
+            Event::Succeeded
+            | Event::Failed { .. }
+            | Event::Interrupted
+            | Event::Released
+            | Event::Deferred { .. }
+            | Event::Cancelled,
         )
         | (
             Phase::Fresh
@@ -257,6 +274,7 @@ fn succeeded(task: &Task, pipeline: &Pipeline, now: DateTime<Utc>) -> Task {
         status: TaskStatus::Done,
         stage_attempts: 0,
         interruptions: 0,
+        outages: 0,
         lease: None,
         last_error: None,
         done_at: is_last.then_some(now),
@@ -271,6 +289,7 @@ fn failed(task: &Task, scope: RetryScope, error: &StageError, not_before: Option
         attempts: task.attempts + 1,
         stage_attempts: task.stage_attempts + 1,
         interruptions: 0,
+        outages: 0,
         lease: None,
         last_error: Some(error.clone()),
         ..task.clone()
@@ -345,6 +364,7 @@ fn rerun(
         stage_attempts: 0,
         generation: after(task.generation),
         interruptions: 0,
+        outages: 0,
         not_before: None,
         lease: None,
         last_error: None,

@@ -354,10 +354,8 @@ impl Engine {
             for task in self.store.leased_to(&worker).await? {
                 let losses = self.settings.timings.max_interruptions;
                 let event = lost_lease(&task, Loss::Node, losses);
-                self.mirror.add(
-                    Change::new(Expected::of(&task), event),
-                    Origin::Orchestrator,
-                );
+                self.mirror
+                    .add(Change::new(Expected::of(&task), event), Origin::Orchestrator);
             }
         }
         self.write();

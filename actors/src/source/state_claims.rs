@@ -12,6 +12,7 @@ use crate::policy::placement::due_stage;
 use crate::policy::poison::is_suspect;
 use crate::policy::transition::is_finished;
 use crate::state::{ClaimRequest, Heartbeat, Outcome, Standing, StateStore};
+use crate::telemetry::TaskReported;
 
 /// Work straight from the state store: workers lease tasks for themselves, no orchestrator need be there. One that is there
 /// does the same to the same rows, and each is fenced off where the other was first.
@@ -98,6 +99,7 @@ impl WorkSource for StateClaims {
                 return Ok(Recording::Fenced);
             }
         };
+        TaskReported(&task).emit();
         let Some(job) = self.store.job_by_id(task.job_id).await? else {
             return Ok(Recording::Recorded);
         };

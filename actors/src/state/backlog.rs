@@ -46,6 +46,15 @@ pub(super) fn waiting_for(pipeline: &Pipeline, stage: &StageName) -> Vec<(Positi
     ]
 }
 
+/// Whether tasks at this place may have to wait for a time: those whose last try failed, or was cut short.
+pub(super) fn may_back_off(position: &Position, status: TaskStatus) -> bool {
+    match status {
+        TaskStatus::Failed => true,
+        TaskStatus::Pending => *position != Position::Pending,
+        TaskStatus::Running | TaskStatus::Done => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -78,7 +78,7 @@ fn stage_run(before: &Task, after: &Task, change: &Change, now: DateTime<Utc>) -
         Event::Leased { .. } => (after, StageRunStatus::Running, None),
         Event::Succeeded => (before, StageRunStatus::Done, Some(now)),
         Event::Failed { .. } | Event::Quarantined { .. } => (before, StageRunStatus::Failed, Some(now)),
-        Event::Interrupted | Event::Released | Event::Rerun { .. } => {
+        Event::Interrupted | Event::Released | Event::Deferred { .. } | Event::Rerun { .. } => {
             (before, StageRunStatus::Interrupted, Some(now))
         }
         Event::Cancelled => (before, StageRunStatus::Cancelled, Some(now)),
@@ -89,12 +89,16 @@ fn stage_run(before: &Task, after: &Task, change: &Change, now: DateTime<Utc>) -
         worker: leased.lease.as_ref()?.worker.clone(),
         started_at: leased.started_at?,
         ended_at,
-        error: match status {
-            StageRunStatus::Failed => after.last_error.clone(),
-            StageRunStatus::Running
-            | StageRunStatus::Done
-            | StageRunStatus::Interrupted
-            | StageRunStatus::Cancelled => None,
+        error: match &change.event {
+            Event::Failed { .. } | Event::Quarantined { .. } | Event::Deferred { .. } => {
+                after.last_error.clone()
+            }
+            Event::Leased { .. }
+            | Event::Succeeded
+            | Event::Interrupted
+            | Event::Released
+            | Event::Cancelled
+            | Event::Rerun { .. } => None,
         },
         metrics: change
             .metrics

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
 use self::tables::Tables;
-use super::backlog::waiting_for;
+use super::backlog::{may_back_off, waiting_for};
 use super::change::{rerun_changes, tries};
 use super::{
     Census, Change, ClaimRequest, Heartbeat, JobTaskCount, Leases, Outcome, Ready, Rewound, StageStatistics,
@@ -225,7 +225,7 @@ impl StateStore for MemoryStore {
                             ready.tasks.push((task.clone(), Arc::clone(job)));
                             found += 1;
                         }
-                        _ if place.1 != TaskStatus::Failed => break,
+                        _ if !may_back_off(&place.0, place.1) => break,
                         _ => {}
                     }
                 }

@@ -60,8 +60,6 @@ impl StorageError {
             Self::ShuttingDown { .. } => ErrorCategory::Transient,
             Self::Io { source, .. } => match source.kind() {
                 io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => ErrorCategory::Config,
-                // Somebody makes room, and the next try finds it.
-                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorCategory::Transient,
                 _ => ErrorCategory::Network,
             },
         }

@@ -65,6 +65,11 @@ pub(super) const LEASES_LOST: Counter<1> = Counter::new(
     &["stage"],
     "Leases that ran out, or whose pool was gone",
 );
+pub(super) const STORAGE_OUTAGES: Counter<1> = Counter::new(
+    "parkhang_storage_outages_total",
+    &["stage"],
+    "Stages that wait, uncharged, as the storage was out of reach: an alarm",
+);
 pub(super) const JOBS_SETTLED: Counter<1> = Counter::new(
     "parkhang_jobs_settled_total",
     &["status"],
@@ -199,6 +204,7 @@ pub fn definitions() -> impl Iterator<Item = Definition> {
         REPORTS.definition(),
         ADVANCE_SECONDS.definition(),
         LEASES_LOST.definition(),
+        STORAGE_OUTAGES.definition(),
         JOBS_SETTLED.definition(),
         MIRROR_BATCH.definition(),
         MIRROR_SECONDS.definition(),

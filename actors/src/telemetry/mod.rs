@@ -18,7 +18,7 @@ pub use metric::{Definition, Kind, describe};
 pub use orchestration::TaskLevels;
 pub(crate) use orchestration::{
     AdvanceClock, AssignmentAnswered, BatchCommitted, BatchRefused, JobSettled, LeaseLost, PassEnded,
-    PoolJoined, PoolLeft, ReportAnswered, StageDeserted, StageServed, pools_registered,
+    PoolJoined, PoolLeft, ReportAnswered, StageDeserted, StageServed, TaskReported, pools_registered,
 };
 pub(crate) use pages::PageEvents;
 pub use progress::{PageOutcome, ProgressBoard, StageProgress, StageState};

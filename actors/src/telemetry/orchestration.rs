@@ -9,7 +9,8 @@ use tracing::{debug, error, info, warn};
 
 use super::catalogue::{
     ADVANCE_SECONDS, ASSIGN_SECONDS, ASSIGNMENTS, JOBS_SETTLED, LEASES, LEASES_LOST, MIRROR_BATCH,
-    MIRROR_REFUSED, MIRROR_SECONDS, PASS_SECONDS, POOL_SLOTS, POOLS, REPORTS, STAGES_DESERTED, TASKS,
+    MIRROR_REFUSED, MIRROR_SECONDS, PASS_SECONDS, POOL_SLOTS, POOLS, REPORTS, STAGES_DESERTED,
+    STORAGE_OUTAGES, TASKS,
 };
 use crate::domain::{Job, StageName, Task, TaskId, TaskStatus, WorkerId};
 use crate::state::TaskCount;
@@ -108,6 +109,23 @@ impl LeaseLost<'_> {
         let task = self.0;
         LEASES_LOST.add(1, [task.position.as_str()]);
         warn!(task = %task.id, volume = %task.volume, stage = %task.position, status = task.status.as_str(), "lease lost");
+    }
+}
+
+/// A report has been recorded. Tells of the storage, where that ended the stage.
+pub(crate) struct TaskReported<'a>(
+    /// As it is now.
+    pub &'a Task,
+);
+
+impl TaskReported<'_> {
+    pub(crate) fn emit(self) {
+        let task = self.0;
+        if let Some(error) = task.last_error.as_ref().filter(|_| task.outages > 0) {
+            STORAGE_OUTAGES.add(1, [task.position.as_str()]);
+            error!(task = %task.id, volume = %task.volume, stage = %task.position, not_before = ?task.not_before, %error,
+                "the storage is out of reach; the volume waits");
+        }
     }
 }
 

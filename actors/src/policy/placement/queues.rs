@@ -84,7 +84,11 @@ impl<'a> Queues<'a> {
 
     /// Whether a job of higher priority than this one has tasks that could begin the stage.
     pub(super) fn go_before(&self, job: &Job, stage: &'a StageName, shares: &Shares<'a>) -> bool {
-        let waiting = self.0.get(stage).into_iter().flat_map(|queue| queue.jobs.values());
+        let waiting = self
+            .0
+            .get(stage)
+            .into_iter()
+            .flat_map(|queue| queue.jobs.values());
         let mut above = waiting.filter(|(other, _)| other.config.priority > job.config.priority);
         above.any(|(other, _)| shares.may_grow(other, stage))
     }

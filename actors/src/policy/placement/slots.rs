@@ -99,7 +99,11 @@ impl<'a> FreeSlots<'a> {
     }
 
     fn emptiest(&self, stage: &StageName, leases: &HashMap<&str, usize>) -> Option<(usize, &'a WorkerId)> {
-        let workers = self.by_stage.get(stage)?.iter().map(|(_, Reverse(worker))| *worker);
+        let workers = self
+            .by_stage
+            .get(stage)?
+            .iter()
+            .map(|(_, Reverse(worker))| *worker);
         let open = workers.filter(|worker| !self.closed.contains(worker.node()));
         open.map(|worker| (leases.get(worker.node()).copied().unwrap_or(0), worker))
             .min()

@@ -44,6 +44,13 @@ fn rerun_of(name: &str) -> Event {
     }
 }
 
+fn outage() -> Event {
+    Event::Deferred {
+        error: StageError::new("read", ErrorCategory::Network, "no answer"),
+        not_before: Some(at(30)),
+    }
+}
+
 fn quarantine() -> Event {
     Event::Quarantined {
         error: StageError::new("read", ErrorCategory::Network, "killed 3 workers"),
@@ -170,6 +177,29 @@ fn an_interruption_is_not_charged_but_fences_the_worker_off() {
 }
 
 #[test]
+fn an_outage_of_the_storage_is_waited_out_and_charged_to_nobody() {
+    let mut events = vec![lease("detect"), outage()];
+    let once = walk(RetryScope::Task, &events).unwrap();
+    assert_eq!((once.attempts, once.interruptions, once.outages), (0, 0, 1));
+    assert_eq!(
+        (once.status, once.not_before),
+        (TaskStatus::Pending, Some(at(30)))
+    );
+    assert_eq!(once.last_error.as_ref().unwrap().message, "no answer");
+    for _ in 0..9 {
+        events.extend([lease("detect"), outage()]);
+    }
+    let often = walk(RetryScope::Task, &events).unwrap();
+    assert_eq!(
+        (often.outages, is_terminal(&often, RetryScope::Task)),
+        (10, false)
+    );
+    events.extend([lease("detect"), Event::Succeeded]);
+    let over = walk(RetryScope::Task, &events).unwrap();
+    assert_eq!((over.outages, over.last_error), (0, None));
+}
+
+#[test]
 fn quarantine_is_poison_whatever_the_error_said() {
     let task = walk(
         RetryScope::Task,
@@ -278,6 +308,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         1 => Just(failure(ErrorCategory::Input)),
         2 => Just(Event::Interrupted),
         2 => Just(Event::Released),
+        1 => Just(outage()),
         1 => Just(Event::Cancelled),
         1 => Just(quarantine()),
         2 => stages().prop_map(rerun_of),
@@ -378,6 +409,7 @@ fn table() -> String {
             failure(ErrorCategory::Network),
             Event::Interrupted,
             Event::Released,
+            outage(),
             Event::Cancelled,
             quarantine(),
             rerun_of("detect"),
@@ -418,6 +450,9 @@ fn row(phase: Phase, event: &Event, before: &Task, after: &Task) -> String {
     }
     if after.lease.is_some() {
         other.push("lease begins");
+    }
+    if after.outages > before.outages {
+        other.push("outages +1");
     }
     if after.not_before.is_some() {
         other.push("backoff");

@@ -9,6 +9,7 @@ pub(super) async fn suite(make: impl AsyncFn() -> Arc<dyn Site>) {
     a_process_gets_what_it_has_room_for(make().await).await;
     two_kinds_of_hardware_take_turns(make().await).await;
     a_failure_backs_off_and_ends(make().await).await;
+    an_outage_of_the_storage_is_waited_out(make().await).await;
     what_is_given_back_is_free_and_uncharged(make().await).await;
     a_dead_process_is_succeeded(make().await).await;
     renewal_keeps_a_lease(make().await).await;
@@ -127,13 +128,13 @@ async fn a_failure_backs_off_and_ends(site: Arc<dyn Site>) {
     site.create(job_of(1)).await;
     let (process, other) = (site.process("p"), site.process("q"));
     let claim = process.claim(&both(1), at(0)).await.unwrap().remove(0);
-    settle(&process, &claim, failure(ErrorCategory::Network), at(1)).await;
+    settle(&process, &claim, failure(ErrorCategory::Transient), at(1)).await;
     for process in [&process, &other] {
         assert!(process.claim(&both(1), at(6)).await.unwrap().is_empty());
     }
     let again = other.claim(&both(1), at(12)).await.unwrap().remove(0);
     assert_eq!(again.assignment.fence.attempt.0, 2);
-    settle(&other, &again, failure(ErrorCategory::Network), at(13)).await;
+    settle(&other, &again, failure(ErrorCategory::Transient), at(13)).await;
     assert!(process.claim(&both(1), at(5000)).await.unwrap().is_empty());
     let task = site.tasks().await.remove(0);
     assert_eq!(
@@ -141,6 +142,40 @@ async fn a_failure_backs_off_and_ends(site: Arc<dyn Site>) {
         (TaskStatus::Failed, 2, 0)
     );
     assert_eq!(task.last_error.unwrap().message, "went wrong");
+}
+
+async fn an_outage_of_the_storage_is_waited_out(site: Arc<dyn Site>) {
+    site.create(job_of(1)).await;
+    let process = site.process("p");
+    let mut now = 0;
+    for outages in 1..=5 {
+        let claim = process.claim(&both(1), at(now)).await.unwrap().remove(0);
+        assert_eq!(claim.assignment.fence.attempt.0, 1);
+        settle(&process, &claim, failure(ErrorCategory::Network), at(now)).await;
+        let task = site.tasks().await.remove(0);
+        assert_eq!(
+            (task.attempts, task.outages, task.status),
+            (0, outages, TaskStatus::Pending)
+        );
+        assert!(
+            process.claim(&both(1), at(now + 5)).await.unwrap().is_empty(),
+            "too early"
+        );
+        let message = task.last_error.unwrap().message;
+        assert_eq!(
+            message,
+            format!("storage unavailable, tried {outages} times: went wrong")
+        );
+        // The longest delay, and a quarter of it.
+        now += 400;
+    }
+    let claim = process.claim(&both(1), at(now)).await.unwrap().remove(0);
+    settle(&process, &claim, success(), at(now)).await;
+    let task = site.tasks().await.remove(0);
+    assert_eq!(
+        (task.status, task.outages, task.last_error),
+        (TaskStatus::Done, 0, None)
+    );
 }
 
 async fn what_is_given_back_is_free_and_uncharged(site: Arc<dyn Site>) {

@@ -42,6 +42,7 @@ enum Deed {
 enum How {
     Succeeded,
     Failed,
+    Deferred,
     Lost,
     GivenBack,
 }
@@ -51,6 +52,7 @@ fn deeds() -> impl Strategy<Value = Vec<Deed>> {
     let how = prop_oneof![
         6 => Just(How::Succeeded),
         1 => Just(How::Failed),
+        1 => Just(How::Deferred),
         1 => Just(How::Lost),
         1 => Just(How::GivenBack),
     ];
@@ -142,7 +144,8 @@ impl Model {
         let Lease { claim, safe_until } = leases.swap_remove(lease % leases.len());
         let verdict = match how {
             How::Succeeded => success(),
-            How::Failed => failure(ErrorCategory::Network),
+            How::Failed => failure(ErrorCategory::Transient),
+            How::Deferred => failure(ErrorCategory::Network),
             How::Lost => None,
             How::GivenBack => Some(StageVerdict::Interrupted),
         };

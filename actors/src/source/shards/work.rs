@@ -19,7 +19,7 @@ use crate::policy::claim::Offer;
 use crate::source::{Claim, Clock, SourceError, WorkSource};
 use crate::state::{Outcome, Standing};
 use crate::storage::{ArtifactKey, ArtifactStore};
-use crate::telemetry::ObjectUnreadable;
+use crate::telemetry::{ObjectUnreadable, TaskReported};
 
 /// How a process works on jobs with manifests.
 #[derive(Debug, Clone)]
@@ -222,7 +222,10 @@ impl WorkSource for Shards {
             jitter: rand::random_range(-1.0..=1.0),
         };
         match shard.commit(&change_of(report, known, now), now).await? {
-            Outcome::Applied(_) => Ok(Recording::Recorded),
+            Outcome::Applied(task) => {
+                TaskReported(&task).emit();
+                Ok(Recording::Recorded)
+            }
             Outcome::Fenced(_) => Ok(Recording::Fenced),
             Outcome::Illegal(reason) => {
                 warn!(task = %fence.task, reason, "a report asked for an illegal transition");

@@ -11,7 +11,7 @@ pub(super) async fn suite(make: &impl AsyncFn() -> Store) {
     a_stage_without_room_gets_nothing(make().await).await;
     only_running_jobs_have_ready_tasks(make().await).await;
     finished_tasks_are_not_ready(make().await).await;
-    a_task_that_backs_off_is_announced_until_it_is_due(make().await).await;
+    a_task_that_backs_off_is_announced_until_it_is_due(make).await;
     every_job_gets_its_share_of_the_room(make().await).await;
     leases_are_counted_by_worker_until_they_run_out(make().await).await;
     leases_of_a_paused_job_count(make().await).await;
@@ -96,9 +96,15 @@ async fn finished_tasks_are_not_ready(store: Store) {
     assert_eq!(ready(&store, &[("detect", 9), ("read", 9)]).await, []);
 }
 
-async fn a_task_that_backs_off_is_announced_until_it_is_due(store: Store) {
+async fn a_task_that_backs_off_is_announced_until_it_is_due(make: &impl AsyncFn() -> Store) {
+    for backs_off in [failure(ErrorCategory::Network), outage()] {
+        waits_until_it_is_due(make().await, backs_off).await;
+    }
+}
+
+async fn waits_until_it_is_due(store: Store, backs_off: Event) {
     let (job, tasks) = job_with(&store, &["I1", "I2"]).await;
-    run_stage(&store, &job, &tasks[0], failure(ErrorCategory::Network)).await;
+    run_stage(&store, &job, &tasks[0], backs_off).await;
     let detect = room(&[("detect", 9)]);
     let early = store.ready_tasks(&detect, at(29)).await.unwrap();
     assert_eq!(early.next_due, Some(at(30)));

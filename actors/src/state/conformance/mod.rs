@@ -102,6 +102,13 @@ fn failure(category: ErrorCategory) -> Event {
     }
 }
 
+fn outage() -> Event {
+    Event::Deferred {
+        error: StageError::new("detect", ErrorCategory::Network, "no answer"),
+        not_before: Some(at(30)),
+    }
+}
+
 fn rerun_from(name: &str) -> Event {
     Event::Rerun {
         stage: stage(name),

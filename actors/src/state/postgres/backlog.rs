@@ -9,7 +9,7 @@ use super::rows::{JobRow, TaskRow, job_columns, stage_name, task_columns};
 use crate::domain::{Job, JobId, Position, StageName, Task, TaskStatus, WorkerId};
 use crate::policy::placement::Held;
 use crate::policy::poison::SUSPECT_AFTER;
-use crate::state::backlog::waiting_for;
+use crate::state::backlog::{may_back_off, waiting_for};
 use crate::state::{Leases, Ready, StateError};
 
 /// These two and [`LEASED_TO`] go by the partial index `tasks_leased`.
@@ -49,10 +49,10 @@ pub(super) const READY: &str = concat!(
 );
 
 pub(super) const NEXT_DUE: &str = "select min(t.not_before) \
-     from unnest($1::bigint[], $2::text[]) as lane (job_id, stage) \
-     join tasks t on t.job_id = lane.job_id and t.current_stage = lane.stage and t.status = 'failed' \
-         and t.current_stage <> 'done' and not t.terminal \
-     where t.not_before > $3";
+     from unnest($1::bigint[], $2::text[], $3::text[]) as lane (job_id, stage, status) \
+     join tasks t on t.job_id = lane.job_id and t.current_stage = lane.stage \
+         and t.status = lane.status::task_status and t.current_stage <> 'done' and not t.terminal \
+     where t.not_before > $4";
 
 /// Leases in force.
 pub(super) async fn held<'e>(
@@ -130,13 +130,13 @@ pub(super) async fn ready_tasks(
 ) -> Result<Ready, StateError> {
     let jobs = running_jobs(pool).await?;
     let jobs: HashMap<JobId, Arc<Job>> = jobs.into_iter().map(|job| (job.id, job)).collect();
-    let (mut lanes, mut failed) = (Lanes::default(), Lanes::default());
+    let (mut lanes, mut backing_off) = (Lanes::default(), Lanes::default());
     for job in jobs.values() {
         for (stage, room) in room {
             for (position, status) in waiting_for(&job.pipeline, stage) {
                 lanes.add(job.id, &position, status, *room);
-                if status == TaskStatus::Failed {
-                    failed.add(job.id, &position, status, *room);
+                if may_back_off(&position, status) {
+                    backing_off.add(job.id, &position, status, *room);
                 }
             }
         }
@@ -153,8 +153,9 @@ pub(super) async fn ready_tasks(
         .fetch_all(pool)
         .await?;
     let next_due: Option<DateTime<Utc>> = sqlx::query_scalar(NEXT_DUE)
-        .bind(failed.jobs)
-        .bind(failed.stages)
+        .bind(backing_off.jobs)
+        .bind(backing_off.stages)
+        .bind(backing_off.statuses)
         .bind(now)
         .fetch_one(pool)
         .await?;

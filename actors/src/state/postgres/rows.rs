@@ -21,7 +21,7 @@ macro_rules! job_columns {
 macro_rules! task_columns {
     () => {
         "t.id, t.job_id, v.bdrc_w_id, v.bdrc_i_id, t.current_stage, t.status::text as status, t.attempts, \
-         t.max_attempts, t.allowance, t.stage_attempts, t.generation, t.interruptions, t.not_before, t.worker_id, \
+         t.max_attempts, t.allowance, t.stage_attempts, t.generation, t.interruptions, t.outages, t.not_before, t.worker_id, \
          t.lease_until, t.last_error, t.started_at, t.done_at, t.forced"
     };
 }
@@ -80,6 +80,7 @@ impl FromRow<'_, PgRow> for TaskRow {
             stage_attempts: row.try_get("stage_attempts")?,
             generation: Generation(row.try_get("generation")?),
             interruptions: row.try_get("interruptions")?,
+            outages: row.try_get("outages")?,
             not_before: row.try_get("not_before")?,
             lease: worker.zip(until).map(|(worker, until)| Lease {
                 worker: WorkerId(worker),

@@ -156,7 +156,10 @@ impl World {
             let taken: usize = of_pool.map(|held| held.leases).sum();
             assert!(taken <= pool.slots, "{taken} leases in {} slots", pool.slots);
             let mut of_pool = held.iter().filter(|held| held.worker == pool.worker);
-            assert!(taken == 1 || of_pool.all(|held| held.suspects == 0), "a suspect has neighbours");
+            assert!(
+                taken == 1 || of_pool.all(|held| held.suspects == 0),
+                "a suspect has neighbours"
+            );
         }
         let stages = STAGES.map(stage);
         for job in self.store.jobs().await.unwrap() {
@@ -251,7 +254,9 @@ impl World {
         self.runs.retain(|run| run.worker != worker);
         let lost = self.store.leased_to(&worker).await.unwrap();
         let event = |task: &Task| lost_lease(task, Loss::Node, LIMITS.max_interruptions);
-        let changes = lost.iter().map(|task| Change::new(Expected::of(task), event(task)));
+        let changes = lost
+            .iter()
+            .map(|task| Change::new(Expected::of(task), event(task)));
         let changes: Vec<Change> = changes.collect();
         for outcome in self.store.commit(&changes, self.now).await.unwrap() {
             assert!(matches!(outcome, Outcome::Applied(_)), "{outcome:?}");

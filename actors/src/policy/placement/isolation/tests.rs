@@ -6,7 +6,8 @@ use proptest::prelude::*;
 use super::super::{Held, Pool, place};
 use super::*;
 use crate::domain::{
-    ErrorCategory, JobConfig, JobId, JobKey, JobStatus, Pipeline, Position, Task, TaskStatus, VolumeId, WorkerId,
+    ErrorCategory, JobConfig, JobId, JobKey, JobStatus, Pipeline, Position, Task, TaskStatus, VolumeId,
+    WorkerId,
 };
 use crate::policy::poison::{Loss, SUSPECT_AFTER, is_suspect, lost_lease};
 use crate::policy::transition::{Event, is_finished, next};
@@ -91,35 +92,66 @@ fn a_suspect_gets_an_empty_node_and_nothing_joins_it_there() {
     let job = job(1, JobConfig::default());
     let tasks = [(fresh(1, 1), &job), (suspect(1, 2), &job), (fresh(1, 3), &job)];
     let pools = [node("a", 2), node("b", 1)].concat();
-    assert_eq!(placed(&tasks, &pools, &[held("a", 1, 0)]), on(&[(2, "b"), (1, "a"), (3, "a")]));
+    assert_eq!(
+        placed(&tasks, &pools, &[held("a", 1, 0)]),
+        on(&[(2, "b"), (1, "a"), (3, "a")])
+    );
     assert_eq!(
         placed(&tasks[..1], &pools, &[held("a", 1, 1)]),
         on(&[(1, "b")]),
         "whatever stage the suspect runs there"
     );
-    assert!(!FreeSlots::of(&pools[..2], &[held("a", 1, 1)]).room().contains_key(&stage("detect")));
+    assert!(
+        !FreeSlots::of(&pools[..2], &[held("a", 1, 1)])
+            .room()
+            .contains_key(&stage("detect"))
+    );
 }
 
 #[test]
 fn one_node_at_a_time_is_emptied_for_suspects() {
     let job = job(1, JobConfig::default());
-    let tasks = [(suspect(1, 1), &job), (suspect(1, 2), &job), (fresh(1, 3), &job), (fresh(1, 4), &job)];
+    let tasks = [
+        (suspect(1, 1), &job),
+        (suspect(1, 2), &job),
+        (fresh(1, 3), &job),
+        (fresh(1, 4), &job),
+    ];
     let pools = [node("a", 2), node("b", 2), node("c", 2)].concat();
     let busy = [held("a", 2, 0), held("b", 1, 0), held("c", 2, 0)];
     assert_eq!(placed(&tasks, &pools, &busy), on(&[(3, "a"), (4, "c")]));
     let emptied = [held("a", 2, 0), held("c", 2, 0)];
-    assert_eq!(placed(&tasks, &pools, &emptied), on(&[(1, "b"), (3, "c"), (4, "c")]));
+    assert_eq!(
+        placed(&tasks, &pools, &emptied),
+        on(&[(1, "b"), (3, "c"), (4, "c")])
+    );
 }
 
 #[test]
 fn a_suspect_waits_for_jobs_before_its_own_and_for_its_limits() {
-    let high = job(1, JobConfig { priority: 1, ..JobConfig::default() });
+    let high = job(
+        1,
+        JobConfig {
+            priority: 1,
+            ..JobConfig::default()
+        },
+    );
     let low = job(2, JobConfig::default());
     let tasks = [(fresh(1, 1), &high), (suspect(2, 2), &low)];
     assert_eq!(placed(&tasks, &node("a", 2), &[]), on(&[(1, "a")]));
 
-    let limited = job(1, JobConfig { max_running: 2, ..JobConfig::default() });
-    let tasks = [(suspect(1, 1), &limited), (fresh(1, 2), &limited), (fresh(1, 3), &limited)];
+    let limited = job(
+        1,
+        JobConfig {
+            max_running: 2,
+            ..JobConfig::default()
+        },
+    );
+    let tasks = [
+        (suspect(1, 1), &limited),
+        (fresh(1, 2), &limited),
+        (fresh(1, 3), &limited),
+    ];
     let pools = [node("a", 4), node("b", 4)].concat();
     assert_eq!(placed(&tasks, &pools, &[held("a", 1, 0), held("b", 1, 0)]), []);
     // The place of the suspect that a node is emptied for is kept.
@@ -142,13 +174,15 @@ impl World {
             let (Some(lease), Position::At(stage)) = (&task.lease, &task.position) else {
                 continue;
             };
-            let entry = held.entry((lease.worker.clone(), stage.clone())).or_insert_with(|| Held {
-                worker: lease.worker.clone(),
-                job: self.job.id,
-                stage: stage.clone(),
-                leases: 0,
-                suspects: 0,
-            });
+            let entry = held
+                .entry((lease.worker.clone(), stage.clone()))
+                .or_insert_with(|| Held {
+                    worker: lease.worker.clone(),
+                    job: self.job.id,
+                    stage: stage.clone(),
+                    leases: 0,
+                    suspects: 0,
+                });
             entry.leases += 1;
             entry.suspects += usize::from(is_suspect(task));
         }
@@ -177,8 +211,14 @@ impl World {
     }
 
     fn running_on(&self, node: Option<&str>) -> Vec<usize> {
-        let on_node = |task: &Task| task.lease.as_ref().is_some_and(|lease| Some(lease.worker.node()) == node);
-        (0..self.tasks.len()).filter(|index| on_node(&self.tasks[*index])).collect()
+        let on_node = |task: &Task| {
+            task.lease
+                .as_ref()
+                .is_some_and(|lease| Some(lease.worker.node()) == node)
+        };
+        (0..self.tasks.len())
+            .filter(|index| on_node(&self.tasks[*index]))
+            .collect()
     }
 
     /// The poison kills its node, if it runs.
