@@ -74,6 +74,7 @@ impl StageLogic for Told {
                 StageVerdict::Interrupted
             }
             Deed::UntilTold(running, go) => {
+                context.progress.started(1);
                 running.notify_one();
                 match go.clone().wait_for(|go| *go).await {
                     Ok(_) => StageVerdict::Succeeded(StageReport::default()),
@@ -119,6 +120,7 @@ struct Cluster {
     store: Arc<dyn StateStore>,
     orchestrator: OrchestratorHandle,
     node: NodeSupervisor,
+    progress: Arc<ProgressBoard>,
     job: Job,
 }
 
@@ -128,11 +130,12 @@ impl Cluster {
         let mut config = OrchestratorConfig::new(store.clone());
         config.max_interruptions = 2;
         let orchestrator = OrchestratorHandle::start(config).await.unwrap();
+        let progress = Arc::new(ProgressBoard::default());
         let node = NodeSupervisor::start(NodeConfig {
             name: "test".to_owned(),
             slots: HashMap::from([(Hardware::Cpu, 1)]),
             registry: Arc::new(StageRegistry::of(stages)),
-            progress: Arc::new(ProgressBoard::default()),
+            progress: progress.clone(),
             control_plane: Arc::new(orchestrator.clone()),
             heartbeat: std::time::Duration::from_secs(5),
             health: HealthPolicy::default(),
@@ -143,6 +146,7 @@ impl Cluster {
             store,
             orchestrator,
             node,
+            progress,
             job,
         }
     }
@@ -205,6 +209,23 @@ async fn a_stage_that_fails_backs_off_and_gives_up() {
         assert!(history.iter().all(|run| run.status == StageRunStatus::Failed));
     }
     assert_eq!(runs.load(Ordering::Relaxed), 6);
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn the_board_shows_what_runs_and_forgets_it() {
+    let (go, told_to_go) = watch::channel(false);
+    let running = Arc::new(Notify::new());
+    let (stage, _) = told("stage", Deed::UntilTold(running.clone(), told_to_go));
+    let cluster = Cluster::start(Arc::new(MemoryStore::new()), vec![stage]).await;
+    running.notified().await;
+    let shown = cluster.progress.snapshot(&cluster.job.key);
+    assert_eq!(shown.len(), 1, "{shown:?}");
+    go.send_replace(true);
+    cluster.ends(JobStatus::Completed).await;
+    // Every lease has been given back.
+    cluster.node.drain().await;
+    assert!(cluster.progress.snapshot(&cluster.job.key).is_empty());
     cluster.stop().await;
 }
 

@@ -51,7 +51,7 @@ impl StageLogic for Hanging {
 
     async fn run(&self, context: StageContext) -> StageVerdict {
         let volume = &context.assignment.volume;
-        context.progress.stage_started(volume, &self.name(), 100);
+        context.progress.started(100);
         if *volume == self.poison {
             self.hung.store(true, Ordering::Relaxed);
             return std::future::pending().await;
@@ -60,9 +60,7 @@ impl StageLogic for Hanging {
         let mut pages = tokio::time::interval(Duration::from_secs(1));
         for page in 0.. {
             pages.tick().await;
-            context
-                .progress
-                .page_finished(volume, &self.name(), PageOutcome::Succeeded);
+            context.progress.page_finished(PageOutcome::Succeeded);
             if page > 3 && !self.hung.load(Ordering::Relaxed) {
                 break;
             }

@@ -1,5 +1,3 @@
-use std::sync::Arc;
-
 use chrono::Utc;
 use tracing::{info, warn};
 
@@ -9,7 +7,6 @@ use super::roster::Roster;
 use crate::domain::Epoch;
 use crate::orchestrator::OrchestratorHandle;
 use crate::supervisor::{ControlPlane, Pulse};
-use crate::telemetry::ProgressBoard;
 use crate::wire::{
     Beat, BeatReply, Envelope, Fault, GateInfo, GateRole, Hello, Kind, NodeNotice, NodePhase, Notice,
     NoticeReply, Report, ReportReply, Unusable,
@@ -21,7 +18,6 @@ pub(super) struct OrchestratorGate {
     pub node: NodeName,
     pub orchestrator: OrchestratorHandle,
     pub epoch: Epoch,
-    pub progress: Arc<ProgressBoard>,
     pub roster: Roster,
 }
 
@@ -66,11 +62,6 @@ impl OrchestratorGate {
 
     async fn beat(&self, beat: Beat) -> BeatReply {
         let pulses: Vec<Pulse> = beat.leases.into_iter().map(Pulse::from).collect();
-        for pulse in &pulses {
-            if let Some(progress) = pulse.progress {
-                self.progress.observe(&pulse.volume, &pulse.fence.stage, progress);
-            }
-        }
         self.roster.beat(&beat.worker, &pulses, Utc::now());
         let renewal = ControlPlane::heartbeat(&self.orchestrator, &beat.worker, pulses).await;
         BeatReply {

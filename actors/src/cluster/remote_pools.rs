@@ -16,7 +16,6 @@ use super::remote_pool::RemotePool;
 use super::roster::Roster;
 use crate::domain::{Epoch, WorkerId};
 use crate::orchestrator::OrchestratorHandle;
-use crate::telemetry::ProgressBoard;
 use crate::wire::{GateRole, StageOffer};
 
 /// What joins an orchestrator to the pools of other nodes.
@@ -28,8 +27,6 @@ pub struct RemotePoolsConfig {
     pub orchestrator: OrchestratorHandle,
     /// The leadership under which the orchestrator works. Pools that have seen a later one refuse it.
     pub epoch: Epoch,
-    /// Receives how far other nodes have come.
-    pub progress: Arc<ProgressBoard>,
     /// Receives what other nodes tell of themselves.
     pub roster: Roster,
     /// For the answer to a call that waits for nothing.
@@ -45,7 +42,6 @@ impl RemotePoolsConfig {
             scope: "parkhang".to_owned(),
             orchestrator,
             epoch,
-            progress: Arc::default(),
             roster: Roster::default(),
             call_timeout: Duration::from_secs(2),
             grace: Duration::from_secs(3),
@@ -106,7 +102,6 @@ impl Actor for PoolsActor {
             node: config.node.clone(),
             orchestrator: config.orchestrator.clone(),
             epoch: config.epoch,
-            progress: config.progress.clone(),
             roster: config.roster.clone(),
         };
         open_gate(gate, &config.scope, myself.get_cell()).await?;

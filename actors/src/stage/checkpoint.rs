@@ -138,10 +138,7 @@ impl<R: ArtifactRow + Sync> OutputSink<Vec<R>> for Checkpoints<R> {
             ItemStatus::Skip => PageOutcome::Skipped,
             ItemStatus::Failure => PageOutcome::Failed,
         };
-        self.run
-            .context
-            .progress
-            .page_finished(self.run.volume(), &self.run.stage, progress);
+        self.run.context.progress.page_finished(progress);
         if self.unsaved.len() >= self.run.config().checkpoint_pages {
             self.save_part().await?;
         }

@@ -27,7 +27,7 @@ use crate::domain::{
     ErrorCategory, Fence, Hardware, JobConfig, JobKey, StageError, StageName, VolumeId, VolumeResults,
 };
 use crate::runner::CpuPool;
-use crate::telemetry::ProgressBoard;
+use crate::telemetry::RunProgress;
 
 pub use names::ocr_pipeline;
 pub use registry::{ModelSet, StageRegistry, StageServices, hardware_of};
@@ -57,7 +57,7 @@ pub struct StageContext {
     pub assignment: Assignment,
     /// Set when the node drains: start no new page, checkpoint, return [`StageVerdict::Interrupted`].
     pub drain: CancellationToken,
-    pub progress: Arc<ProgressBoard>,
+    pub progress: RunProgress,
 }
 
 /// What a stage says of itself when it succeeded.

@@ -58,7 +58,6 @@ impl<S: PageStage> StageLogic for PagedStage<S> {
     }
 
     async fn run(&self, context: StageContext) -> StageVerdict {
-        let (volume, stage) = (context.assignment.volume.clone(), self.name());
         let progress = context.progress.clone();
         let verdict = self
             .run_volume(context)
@@ -69,7 +68,7 @@ impl<S: PageStage> StageLogic for PagedStage<S> {
             StageVerdict::Failed(_) => StageState::Failed,
             StageVerdict::Interrupted => StageState::Interrupted,
         };
-        progress.stage_ended(&volume, &stage, state);
+        progress.ended(state);
         verdict
     }
 }
@@ -85,9 +84,7 @@ impl<S: PageStage> PagedStage<S> {
             store_failure: OnceLock::new(),
         });
         let planned = self.stage.plan(&run).await?;
-        run.context
-            .progress
-            .stage_started(run.volume(), &run.stage, planned.len());
+        run.context.progress.started(planned.len());
 
         let config_hash = cfg_hash(&self.stage.relevant_config(run.config()))
             .map_err(|error| run.error(ErrorCategory::Config, error))?;

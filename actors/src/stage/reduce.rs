@@ -31,8 +31,8 @@ impl StageLogic for Reduce {
     }
 
     async fn run(&self, context: StageContext) -> StageVerdict {
-        let (volume, stage) = (&context.assignment.volume, self.name());
-        context.progress.stage_started(volume, &stage, 1);
+        let stage = self.name();
+        context.progress.started(1);
         let layout = context.assignment.layout();
         let verdict = match self.reduce(&layout).await {
             Ok(results) => StageVerdict::Succeeded(StageReport {
@@ -46,8 +46,8 @@ impl StageLogic for Reduce {
             StageVerdict::Succeeded(_) => (PageOutcome::Succeeded, StageState::Done),
             _ => (PageOutcome::Failed, StageState::Failed),
         };
-        context.progress.page_finished(volume, &stage, outcome);
-        context.progress.stage_ended(volume, &stage, state);
+        context.progress.page_finished(outcome);
+        context.progress.ended(state);
         verdict
     }
 }

@@ -24,7 +24,7 @@ use crate::domain::{Fence, Hardware, StageName, VolumeId, WorkerId};
 use crate::failpoint::Failpoint;
 use crate::orchestrator::{AssignReply, Executor, Report};
 use crate::stage::{Assignment, StageContext, StageLogic, StageVerdict};
-use crate::telemetry::{ProgressBoard, StageEnded, StageProgress, StageStarted, slots_in_use, stage_span};
+use crate::telemetry::{Followed, ProgressBoard, StageEnded, StageStarted, slots_in_use, stage_span};
 
 const REPORT_RETRY: Duration = Duration::from_millis(500);
 
@@ -129,6 +129,7 @@ pub(super) enum Drained {
 struct Slot {
     worker: ActorRef<WorkerMsg>,
     volume: VolumeId,
+    followed: Followed,
     span: Span,
     started: Instant,
     drain: CancellationToken,
@@ -328,10 +329,11 @@ impl PoolState {
         let span = stage_span(&assignment, &self.arguments.worker);
         span.in_scope(|| StageStarted { stage: &fence.stage }.emit());
         let drain = CancellationToken::new();
+        let followed = self.arguments.progress.follow(&assignment);
         let context = StageContext {
             assignment,
             drain: drain.clone(),
-            progress: self.arguments.progress.clone(),
+            progress: followed.progress().clone(),
         };
         let arguments = WorkerArguments {
             logic: self.arguments.logic.clone(),
@@ -344,6 +346,7 @@ impl PoolState {
         let slot = Slot {
             worker,
             volume,
+            followed,
             span,
             started: Instant::now(),
             drain,
@@ -368,7 +371,7 @@ impl PoolState {
         let pulses = self.slots.iter().map(|(fence, slot)| Pulse {
             fence: fence.clone(),
             volume: slot.volume.clone(),
-            progress: self.progress_of(fence, slot),
+            progress: slot.followed.progress().now(),
         });
         let pulses: Vec<Pulse> = pulses.collect();
         let worker = self.arguments.worker.clone();
@@ -380,16 +383,12 @@ impl PoolState {
         });
     }
 
-    fn progress_of(&self, fence: &Fence, slot: &Slot) -> Option<StageProgress> {
-        self.arguments.progress.of(&slot.volume, &fence.stage)
-    }
-
     /// A stage run that gets nowhere has hung whatever the pool's runs share. Its lease ends as that of a worker that
     /// died; the others are handed back, as they did nothing wrong.
     fn replace_if_stalled(&mut self, myself: &ActorRef<PoolMsg>) -> Result<(), ActorProcessingErr> {
         let running = self.slots.iter().filter(|(_, slot)| !slot.reporting);
         let running: Vec<_> = running
-            .map(|(fence, slot)| (fence.clone(), self.progress_of(fence, slot)))
+            .map(|(fence, slot)| (fence.clone(), slot.followed.progress().now()))
             .collect();
         let window = self.arguments.health.progress_window;
         let stalled = self.watch.stalled(running, window, Instant::now());

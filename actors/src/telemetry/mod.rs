@@ -21,7 +21,7 @@ pub(crate) use orchestration::{
     PoolJoined, PoolLeft, ReportAnswered, StageDeserted, StageServed, TaskReported, pools_registered,
 };
 pub(crate) use pages::PageEvents;
-pub use progress::{PageOutcome, ProgressBoard, StageProgress, StageState};
+pub use progress::{Followed, PageOutcome, ProgressBoard, RunProgress, StageProgress, StageState};
 pub(crate) use span::{assign_span, report_span, stage_span};
 pub(crate) use work::{
     BatchInferred, Connected, Disconnected, HeartbeatAnswered, HeartbeatUnanswered, ObjectUnreadable,

@@ -1,9 +1,10 @@
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 
-use crate::domain::{StageName, VolumeId};
+use crate::domain::{JobKey, StageName, VolumeId};
+use crate::stage::Assignment;
 
 /// How one page of a stage ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,58 +41,205 @@ impl StageProgress {
     }
 }
 
-/// Where every volume stands, as counters that writers never wait for and readers poll. It holds one small entry per
-/// volume and stage, so it is bounded by the job.
-#[derive(Debug, Default)]
-pub struct ProgressBoard {
-    entries: Mutex<BTreeMap<(VolumeId, StageName), StageProgress>>,
-}
+/// The counters of one stage run; clones share them. Whoever writes never waits for who reads for longer than it takes to copy
+/// them.
+#[derive(Debug, Clone, Default)]
+pub struct RunProgress(Arc<Mutex<Option<StageProgress>>>);
 
-impl ProgressBoard {
-    /// A stage of a volume begins (again): its counters start from zero.
-    pub fn stage_started(&self, volume: &VolumeId, stage: &StageName, pages: usize) {
-        let progress = StageProgress {
+impl RunProgress {
+    /// The stage knows its pages, and begins with the first of them.
+    pub fn started(&self, pages: usize) {
+        *self.lock() = Some(StageProgress {
             pages: pages as u64,
             ..StageProgress::default()
-        };
-        self.lock().insert((volume.clone(), stage.clone()), progress);
+        });
     }
 
-    pub fn page_finished(&self, volume: &VolumeId, stage: &StageName, outcome: PageOutcome) {
-        self.update(volume, stage, |progress| match outcome {
+    pub fn page_finished(&self, outcome: PageOutcome) {
+        self.update(|progress| match outcome {
             PageOutcome::Succeeded => progress.succeeded += 1,
             PageOutcome::Skipped => progress.skipped += 1,
             PageOutcome::Failed => progress.failed += 1,
         });
     }
 
-    pub fn stage_ended(&self, volume: &VolumeId, stage: &StageName, state: StageState) {
-        self.update(volume, stage, |progress| progress.state = state);
+    pub fn ended(&self, state: StageState) {
+        self.update(|progress| progress.state = state);
     }
 
-    /// Where one stage of a volume stands; `None` until it has begun.
-    pub fn of(&self, volume: &VolumeId, stage: &StageName) -> Option<StageProgress> {
-        self.lock().get(&(volume.clone(), stage.clone())).copied()
+    /// Where the run stands; `None` until it has begun with its pages.
+    pub fn now(&self) -> Option<StageProgress> {
+        *self.lock()
     }
 
-    /// Takes over counters that another process kept.
-    pub fn observe(&self, volume: &VolumeId, stage: &StageName, progress: StageProgress) {
-        self.lock().insert((volume.clone(), stage.clone()), progress);
-    }
-
-    /// Everything so far, by volume and stage.
-    pub fn snapshot(&self) -> BTreeMap<(VolumeId, StageName), StageProgress> {
-        self.lock().clone()
-    }
-
-    fn update(&self, volume: &VolumeId, stage: &StageName, change: impl FnOnce(&mut StageProgress)) {
-        if let Some(progress) = self.lock().get_mut(&(volume.clone(), stage.clone())) {
+    fn update(&self, change: impl FnOnce(&mut StageProgress)) {
+        if let Some(progress) = &mut *self.lock() {
             change(progress);
         }
     }
 
     /// Counters stay meaningful when a writer panicked between two of them.
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<(VolumeId, StageName), StageProgress>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Option<StageProgress>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+type Place = (JobKey, VolumeId, StageName);
+
+/// The stage runs of a process. A run is on the board for as long as it is [followed](Followed), so the board is as large as what
+/// runs; one that keeps what has ended is as large as its jobs.
+#[derive(Debug, Default)]
+pub struct ProgressBoard {
+    runs: Mutex<BTreeMap<Place, RunProgress>>,
+    keeps: bool,
+}
+
+impl ProgressBoard {
+    /// A board that still shows what has ended, for a process that does one job.
+    pub fn keeping() -> Self {
+        Self {
+            keeps: true,
+            ..Self::default()
+        }
+    }
+
+    /// Shows a run that begins, in place of an earlier one of its stage.
+    pub fn follow(self: &Arc<Self>, assignment: &Assignment) -> Followed {
+        let Assignment {
+            job, volume, fence, ..
+        } = assignment;
+        let place = (job.clone(), volume.clone(), fence.stage.clone());
+        let progress = RunProgress::default();
+        self.lock().insert(place.clone(), progress.clone());
+        Followed {
+            board: Arc::clone(self),
+            place,
+            progress,
+        }
+    }
+
+    /// The runs of a job that have begun with their pages.
+    pub fn snapshot(&self, job: &JobKey) -> BTreeMap<(VolumeId, StageName), StageProgress> {
+        let runs = self.lock();
+        let of_job = runs.iter().filter(|((of, ..), _)| of == job);
+        of_job
+            .filter_map(|((_, volume, stage), run)| Some(((volume.clone(), stage.clone()), run.now()?)))
+            .collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Place, RunProgress>> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Keeps a run on its board until it is dropped.
+#[derive(Debug)]
+pub struct Followed {
+    board: Arc<ProgressBoard>,
+    place: Place,
+    progress: RunProgress,
+}
+
+impl Followed {
+    pub fn progress(&self) -> &RunProgress {
+        &self.progress
+    }
+}
+
+impl Drop for Followed {
+    fn drop(&mut self) {
+        if self.board.keeps {
+            return;
+        }
+        let mut runs = self.board.lock();
+        // Another run may have taken its place.
+        if runs
+            .get(&self.place)
+            .is_some_and(|run| Arc::ptr_eq(&run.0, &self.progress.0))
+        {
+            runs.remove(&self.place);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::Utc;
+
+    use super::*;
+    use crate::domain::{Attempt, Fence, Generation, JobConfig, TaskId};
+
+    fn assignment(job: &str, volume: &str, attempt: i32) -> Assignment {
+        Assignment {
+            fence: Fence {
+                task: TaskId(1),
+                stage: StageName::new("ocr").unwrap(),
+                attempt: Attempt(attempt),
+                generation: Generation(0),
+            },
+            lease_until: Utc::now(),
+            volume: volume.parse().unwrap(),
+            job: JobKey::new(job).unwrap(),
+            config: Arc::new(JobConfig::default()),
+        }
+    }
+
+    fn pages(board: &ProgressBoard, job: &str) -> Vec<(String, u64)> {
+        let snapshot = board.snapshot(&JobKey::new(job).unwrap());
+        let pages = snapshot.into_iter();
+        pages
+            .map(|((volume, _), progress)| (volume.to_string(), progress.pages))
+            .collect()
+    }
+
+    fn shown(volume: &str, pages: u64) -> (String, u64) {
+        (volume.to_owned(), pages)
+    }
+
+    #[test]
+    fn a_run_is_shown_while_it_is_followed() {
+        let board = Arc::new(ProgressBoard::default());
+        for round in 0..1_000 {
+            let run = board.follow(&assignment("job", &format!("W1-I{round}"), 1));
+            assert_eq!(pages(&board, "job"), [], "it has not begun with its pages");
+            run.progress().started(3);
+            assert_eq!(pages(&board, "job"), [shown(&format!("W1-I{round}"), 3)]);
+        }
+        assert!(board.lock().is_empty());
+    }
+
+    #[test]
+    fn one_volume_in_two_jobs_is_two_runs() {
+        let board = Arc::new(ProgressBoard::default());
+        let runs = ["a", "b"].map(|job| board.follow(&assignment(job, "W1-I1", 1)));
+        runs[0].progress().started(3);
+        runs[1].progress().started(4);
+        runs[1].progress().page_finished(PageOutcome::Skipped);
+        runs[1].progress().ended(StageState::Done);
+        assert_eq!(pages(&board, "a"), [shown("W1-I1", 3)]);
+        assert_eq!(pages(&board, "b"), [shown("W1-I1", 4)]);
+        assert_eq!(runs[0].progress().now().unwrap().finished(), 0);
+        let ended = runs[1].progress().now().unwrap();
+        assert_eq!((ended.finished(), ended.state), (1, StageState::Done));
+    }
+
+    #[test]
+    fn a_run_that_lost_its_place_neither_writes_there_nor_takes_the_other_away() {
+        let board = Arc::new(ProgressBoard::default());
+        let first = board.follow(&assignment("job", "W1-I1", 1));
+        let second = board.follow(&assignment("job", "W1-I1", 2));
+        second.progress().started(5);
+        first.progress().started(9);
+        drop(first);
+        assert_eq!(pages(&board, "job"), [shown("W1-I1", 5)]);
+        drop(second);
+        assert!(board.lock().is_empty());
+    }
+
+    #[test]
+    fn a_board_that_keeps_shows_what_has_ended() {
+        let board = Arc::new(ProgressBoard::keeping());
+        board.follow(&assignment("job", "W1-I1", 1)).progress().started(2);
+        assert_eq!(pages(&board, "job"), [shown("W1-I1", 2)]);
     }
 }

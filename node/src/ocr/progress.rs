@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanDuration, MultiProgress, ProgressBar, ProgressStyle};
-use parkhang_actors::domain::{StageName, VolumeId};
+use parkhang_actors::domain::{JobKey, StageName, VolumeId};
 use parkhang_actors::telemetry::{ProgressBoard, StageProgress, StageState};
 use tokio_util::sync::CancellationToken;
 
@@ -24,6 +24,7 @@ pub struct StageTotals {
 #[derive(Debug)]
 pub struct ProgressDisplay {
     board: Arc<ProgressBoard>,
+    job: JobKey,
     /// In pipeline order.
     stages: Vec<StageName>,
     /// Pages of each volume.
@@ -35,12 +36,14 @@ pub struct ProgressDisplay {
 impl ProgressDisplay {
     pub fn new(
         board: Arc<ProgressBoard>,
+        job: JobKey,
         stages: Vec<StageName>,
         pages: BTreeMap<VolumeId, u64>,
         interval: Duration,
     ) -> Self {
         Self {
             board,
+            job,
             stages,
             pages,
             interval: interval.max(Duration::from_secs(1)),
@@ -73,7 +76,7 @@ impl ProgressDisplay {
                 _ = ticks.tick() => false,
                 () = done.cancelled() => true,
             };
-            let board = self.board.snapshot();
+            let board = self.board.snapshot(&self.job);
             let (totals, expected) = (totals(&board), expected(&self.stages, &self.pages, &board));
             for (stage, bar) in self.stages.iter().zip(&bars) {
                 let total = expected.get(stage).copied().unwrap_or(0);
@@ -108,7 +111,7 @@ impl ProgressDisplay {
             if report {
                 due = now + self.interval;
             }
-            let board = self.board.snapshot();
+            let board = self.board.snapshot(&self.job);
             let (totals, expected) = (totals(&board), expected(&self.stages, &self.pages, &board));
             for stage in &self.stages {
                 let Some(&counts) = totals.get(stage) else {

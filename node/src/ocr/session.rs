@@ -108,7 +108,7 @@ impl Session {
             workers: cores().get(),
             manifests: Some(self.output.path().join("manifests")),
         };
-        let progress = Arc::new(ProgressBoard::default());
+        let progress = Arc::new(ProgressBoard::keeping());
         let orchestrator =
             OrchestratorHandle::start(OrchestratorConfig::new(self.state.store.clone())).await?;
         let node = NodeSupervisor::start(NodeConfig {
@@ -122,7 +122,7 @@ impl Session {
         })
         .await?;
         let shown = CancellationToken::new();
-        let display = tokio::spawn(self.display(&progress).await?.run(shown.clone()));
+        let display = tokio::spawn(self.display(&job, &progress).await?.run(shown.clone()));
 
         let interrupted = wait_for_end(&orchestrator, &job).await?;
         shown.cancel();
@@ -173,7 +173,7 @@ impl Session {
         Ok(job)
     }
 
-    async fn display(&self, progress: &Arc<ProgressBoard>) -> Result<ProgressDisplay> {
+    async fn display(&self, job: &Job, progress: &Arc<ProgressBoard>) -> Result<ProgressDisplay> {
         let interval = Duration::from_secs_f64(self.options.config.diagnostics_interval_s.max(1.0));
         let stages = self.options.pipeline.stages().to_vec();
         let pages = self.input.pages(self.options.config.limit).await?;
@@ -181,7 +181,13 @@ impl Session {
             .into_iter()
             .map(|(input, pages)| (input.volume.clone(), pages as u64))
             .collect();
-        Ok(ProgressDisplay::new(progress.clone(), stages, pages, interval))
+        Ok(ProgressDisplay::new(
+            progress.clone(),
+            job.key.clone(),
+            stages,
+            pages,
+            interval,
+        ))
     }
 
     fn reads(&self, volume: &VolumeId) -> bool {
@@ -196,7 +202,7 @@ impl Session {
         wall_s: f64,
     ) -> Result<Summary> {
         let store = &self.state.store;
-        let board = progress.snapshot();
+        let board = progress.snapshot(&job.key);
         let status = store
             .job_by_id(job.id)
             .await?
