@@ -8,11 +8,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::Utc;
 use parkhang_actors::domain::{
-    ErrorCategory, Hardware, JobConfig, JobStatus, StageName, TaskStatus, VolumeId,
+    ErrorCategory, Hardware, JobConfig, JobStatus, NodeRecord, NodeState, StageName, TaskStatus, VolumeId,
+    WorkerId, WorkerRecord,
 };
 use parkhang_actors::orchestrator::{JobEnd, OrchestratorConfig, OrchestratorHandle};
+use parkhang_actors::policy::transition::Event;
 use parkhang_actors::stage::{StageContext, StageLogic, StageRegistry, StageReport, StageVerdict};
-use parkhang_actors::state::{MemoryStore, StateStore};
+use parkhang_actors::state::{Census, Change, Expected, MemoryStore, StateStore};
 use parkhang_actors::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
 use parkhang_actors::telemetry::{PageOutcome, ProgressBoard};
 
@@ -158,6 +160,71 @@ async fn a_stage_that_no_node_runs_is_an_alarm_while_work_waits_for_it() {
     for node in [detects, extracts] {
         node.stop().await;
     }
+    orchestrator.stop().await;
+}
+
+/// What a node tells of itself that takes its work from the database.
+fn pulling(stage: &StageName, state: NodeState) -> Census {
+    let node = NodeRecord {
+        name: "pulls".to_owned(),
+        roles: vec!["cpu".to_owned()],
+        host: None,
+        build: "0.1.0".to_owned(),
+        protocol: 1,
+        health: None,
+        started_at: None,
+        last_seen: Utc::now(),
+        state,
+        workers: vec![WorkerRecord {
+            worker: WorkerId("pulls/stage/1".to_owned()),
+            stage: stage.clone(),
+            slots: 1,
+            in_use: 0,
+            generation: 1,
+            last_heartbeat: None,
+            pages: None,
+            pages_finished: None,
+        }],
+    };
+    Census {
+        nodes: vec![node],
+        ..Census::default()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stage_that_nodes_take_for_themselves_is_not_deserted() {
+    let store = Arc::new(MemoryStore::new());
+    let (stage, _) = told("line_detection", Deed::Succeed);
+    let job = two_volumes(std::slice::from_ref(&stage));
+    let job = store.create_job(&job, Utc::now()).await.unwrap();
+    let told_of = async |state| store.record_nodes(&pulling(&stage.name(), state)).await.unwrap();
+    told_of(NodeState::Joined).await;
+    let config = OrchestratorConfig::new(store.clone());
+    let mut alarm = config.deserted.subscribe();
+    let orchestrator = OrchestratorHandle::start(config).await.unwrap();
+    {
+        let raised = alarm.wait_for(|stages| !stages.is_empty());
+        let raised = tokio::time::timeout(Duration::from_secs(120), raised).await;
+        assert!(raised.is_err(), "a node that told of itself serves the stage");
+    }
+
+    told_of(NodeState::Left).await;
+    alarm
+        .wait_for(|stages| stages.contains(&stage.name()))
+        .await
+        .unwrap();
+
+    let task = &store.tasks(job.id).await.unwrap()[0];
+    let leased = Event::Leased {
+        stage: stage.name(),
+        worker: WorkerId("of nobody known".to_owned()),
+        until: Utc::now() + chrono::TimeDelta::hours(1),
+    };
+    let taken = Change::new(Expected::of(task), leased);
+    store.commit(&[taken], Utc::now()).await.unwrap();
+    // One of the two volumes still waits.
+    alarm.wait_for(BTreeSet::is_empty).await.unwrap();
     orchestrator.stop().await;
 }
 

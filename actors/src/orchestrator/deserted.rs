@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::{DateTime, Utc};
 use tokio::sync::watch;
 
-use crate::domain::{JobStatus, StageName};
+use crate::domain::{NodeState, StageName};
 use crate::policy::transition::runnable_stage;
 use crate::state::{StateError, StateStore};
 use crate::telemetry::{StageDeserted, StageServed};
@@ -40,25 +40,47 @@ impl Drop for DesertedStages {
     }
 }
 
-/// The stages that a task could begin at `now`, none of which is among those `served`.
+/// The stages that a task could begin at `now`, which are neither among those `served` nor run by nodes that take their work
+/// themselves: the leader knows these by the leases they hold, and by what they tell of themselves.
 pub(super) async fn deserted_stages(
     store: &dyn StateStore,
     served: &BTreeSet<StageName>,
     now: DateTime<Utc>,
 ) -> Result<BTreeSet<StageName>, StateError> {
-    let jobs = store.jobs().await?;
-    let running = jobs.iter().filter(|job| job.status == JobStatus::Running);
-    let needed = running.flat_map(|job| job.pipeline.stages());
+    let jobs = store.running_jobs().await?;
+    let needed = jobs.iter().flat_map(|job| job.pipeline.stages());
     let unserved = needed.filter(|stage| !served.contains(*stage));
-    let one_each: BTreeMap<StageName, usize> = unserved.map(|stage| (stage.clone(), 1)).collect();
+    let mut one_each: BTreeMap<StageName, usize> = unserved.map(|stage| (stage.clone(), 1)).collect();
     if one_each.is_empty() {
         return Ok(BTreeSet::new());
+    }
+    for stage in served_by_others(store, now).await? {
+        one_each.remove(&stage);
     }
     let ready = store.ready_tasks(&one_each, now).await?;
     let waiting = ready.tasks.iter();
     let stages =
         waiting.filter_map(|(task, job)| runnable_stage(task, &job.pipeline, job.config.retry_scope));
-    Ok(stages.filter(|stage| !served.contains(stage)).cloned().collect())
+    Ok(stages
+        .filter(|stage| one_each.contains_key(stage))
+        .cloned()
+        .collect())
+}
+
+async fn served_by_others(
+    store: &dyn StateStore,
+    now: DateTime<Utc>,
+) -> Result<BTreeSet<StageName>, StateError> {
+    let leases = store.leases(now).await?;
+    let nodes = store.nodes().await?;
+    let there = nodes.into_iter().filter(|node| node.state == NodeState::Joined);
+    let pools = there.flat_map(|node| node.workers).map(|worker| worker.stage);
+    Ok(leases
+        .held
+        .into_iter()
+        .map(|held| held.stage)
+        .chain(pools)
+        .collect())
 }
 
 #[cfg(test)]

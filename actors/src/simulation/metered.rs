@@ -230,6 +230,10 @@ impl StateStore for MeteredStore {
         self.inner.jobs().await
     }
 
+    async fn running_jobs(&self) -> Result<Vec<Arc<Job>>, StateError> {
+        self.inner.running_jobs().await
+    }
+
     async fn job_task_counts(&self, job: Option<JobId>) -> Result<Vec<JobTaskCount>, StateError> {
         self.inner.job_task_counts(job).await
     }

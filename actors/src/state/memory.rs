@@ -114,6 +114,10 @@ impl StateStore for MemoryStore {
         Ok(self.tables().jobs.values().map(|job| (**job).clone()).collect())
     }
 
+    async fn running_jobs(&self) -> Result<Vec<Arc<Job>>, StateError> {
+        Ok(self.tables().running_jobs().cloned().collect())
+    }
+
     async fn job_task_counts(&self, job: Option<JobId>) -> Result<Vec<JobTaskCount>, StateError> {
         self.tables().counts(job)
     }
@@ -200,11 +204,7 @@ impl StateStore for MemoryStore {
     ) -> Result<Ready, StateError> {
         let tables = self.tables();
         let mut ready = Ready::default();
-        let running = tables
-            .jobs
-            .values()
-            .filter(|job| job.status == JobStatus::Running);
-        for job in running {
+        for job in tables.running_jobs() {
             let places = room.iter().flat_map(|(stage, room)| {
                 waiting_for(&job.pipeline, stage)
                     .into_iter()

@@ -223,6 +223,9 @@ pub trait StateStore: Send + Sync + fmt::Debug {
     /// All jobs, in the order of their ids.
     async fn jobs(&self) -> Result<Vec<Job>, StateError>;
 
+    /// The jobs that hand out work, in the order of their ids.
+    async fn running_jobs(&self) -> Result<Vec<Arc<Job>>, StateError>;
+
     /// The tasks of one job, or of each of all jobs, counted by position and status, in no order.
     async fn job_task_counts(&self, job: Option<JobId>) -> Result<Vec<JobTaskCount>, StateError>;
 

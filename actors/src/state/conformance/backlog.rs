@@ -76,11 +76,17 @@ async fn a_stage_without_room_gets_nothing(store: Store) {
 
 async fn only_running_jobs_have_ready_tasks(store: Store) {
     let (job, tasks) = job_with(&store, &["I1", "I2"]).await;
+    let running = async || {
+        let jobs = store.running_jobs().await.unwrap();
+        jobs.iter().map(|job| job.id).collect::<Vec<_>>()
+    };
+    assert_eq!(running().await, [job.id]);
     assert_eq!(
         ready(&store, &[("detect", 9)]).await,
         ids(&[&tasks[0], &tasks[1]])
     );
     store.act_on_job(job.id, JobAction::Pause).await.unwrap();
+    assert_eq!(running().await, []);
     assert_eq!(ready(&store, &[("detect", 9)]).await, []);
     store.act_on_job(job.id, JobAction::Resume).await.unwrap();
     assert_eq!(ready(&store, &[("detect", 9)]).await.len(), 2);

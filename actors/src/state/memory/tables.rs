@@ -48,6 +48,11 @@ impl Tables {
         Ok(job.clone())
     }
 
+    pub(super) fn running_jobs(&self) -> impl Iterator<Item = &Arc<Job>> {
+        let jobs = self.jobs.values();
+        jobs.filter(|job| job.status == JobStatus::Running)
+    }
+
     pub(super) fn job_tasks(&self, id: JobId) -> impl Iterator<Item = &Task> {
         self.tasks.values().filter(move |task| task.job_id == id)
     }

@@ -193,6 +193,10 @@ impl StateStore for PostgresStore {
         jobs::all(&self.pool).await
     }
 
+    async fn running_jobs(&self) -> Result<Vec<Arc<Job>>, StateError> {
+        backlog::running_jobs(&self.pool).await
+    }
+
     async fn job_task_counts(&self, job: Option<JobId>) -> Result<Vec<JobTaskCount>, StateError> {
         tasks::counts(&self.pool, job).await
     }
