@@ -93,12 +93,20 @@ impl Roster {
         self.news.notified().await;
     }
 
-    /// The nodes as they are now. Those that are gone are named once.
+    /// The nodes as they are now, those among them that are gone.
     pub fn census(&self) -> Vec<NodeRecord> {
+        self.nodes().values().cloned().collect()
+    }
+
+    /// The census has been written down: what it says of nodes that are gone need not be said again.
+    pub fn written(&self, census: &[NodeRecord]) {
         let mut nodes = self.nodes();
-        let census = nodes.values().cloned().collect();
-        nodes.retain(|_, node| node.state.is_there());
-        census
+        for node in census.iter().filter(|node| !node.state.is_there()) {
+            // It may have been heard of since.
+            if nodes.get(&node.name) == Some(node) {
+                nodes.remove(&node.name);
+            }
+        }
     }
 
     /// Every change is whole before anything can fail.
@@ -201,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_gone_is_named_once_and_one_that_left_is_not_lost() {
+    fn a_node_that_is_gone_is_named_until_that_is_written_and_one_that_left_is_not_lost() {
         let worker = WorkerId("cpu-1.0badcafe/reduce/2".to_owned());
         for (phase, end) in [
             (NodePhase::Working, NodeState::Lost),
@@ -210,8 +218,24 @@ mod tests {
             let roster = Roster::default();
             roster.told(notice(phase, 0), at(0));
             roster.lost(&worker);
-            assert_eq!(roster.census()[0].state, end);
+            let unwritten = roster.census();
+            assert_eq!(unwritten[0].state, end);
+            let census = roster.census();
+            assert_eq!(census, unwritten);
+            roster.written(&census);
             assert_eq!(roster.census(), []);
         }
+    }
+
+    #[test]
+    fn a_node_that_is_back_before_its_loss_is_written_stays() {
+        let roster = Roster::default();
+        roster.told(notice(NodePhase::Working, 0), at(0));
+        roster.written(&roster.census());
+        roster.lost(&WorkerId("cpu-1.0badcafe/reduce/2".to_owned()));
+        let census = roster.census();
+        roster.told(notice(NodePhase::Working, 0), at(1));
+        roster.written(&census);
+        assert_eq!(roster.census()[0].state, NodeState::Joined);
     }
 }

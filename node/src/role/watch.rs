@@ -54,8 +54,9 @@ pub async fn record_nodes(store: &PostgresStore, roster: &Roster, heartbeat: Dur
             nodes: roster.census(),
             ..silent_nodes(store.now().await.unwrap_or_else(|_| Utc::now()), heartbeat)
         };
-        if let Err(error) = store.record_nodes(&census).await {
-            debug!(%error, "cannot write down the nodes now");
+        match store.record_nodes(&census).await {
+            Ok(()) => roster.written(&census.nodes),
+            Err(error) => debug!(%error, "cannot write down the nodes now"),
         }
     }
 }
