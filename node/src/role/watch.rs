@@ -1,6 +1,6 @@
 //! What orchestrators write down and count for those who watch. Nothing is decided by it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use parkhang_actors::cluster::Roster;
@@ -14,6 +14,8 @@ use super::join;
 use super::standing::Standing;
 
 const COUNT_INTERVAL: Duration = Duration::from_secs(10);
+/// Pause after a count, as a multiple of the time it took: however many tasks there are, counting them costs the database no more.
+const COUNT_PAUSE: u32 = 50;
 /// Nodes that come together are written down together.
 const GATHERING: Duration = Duration::from_millis(200);
 /// Heartbeats of a node that may be missed before it counts as lost.
@@ -30,11 +32,12 @@ pub fn patience(heartbeat: Duration) -> TimeDelta {
 pub async fn count_tasks(store: &PostgresStore) {
     let mut levels = TaskLevels::default();
     loop {
+        let began = Instant::now();
         match store.count_tasks().await {
             Ok(counts) => levels.tell(&counts),
             Err(error) => debug!(%error, "cannot count tasks now"),
         }
-        tokio::time::sleep(COUNT_INTERVAL).await;
+        tokio::time::sleep(COUNT_INTERVAL.max(began.elapsed() * COUNT_PAUSE)).await;
     }
 }
 

@@ -124,8 +124,19 @@ async fn tasks_are_counted_where_they_stand(store: Store) {
     let (job, tasks) = job_with(&store, &["I1", "I2", "I3"]).await;
     applied(&store, lease(&tasks[0], &job, "w")).await;
     assert_eq!(counted().await, ["detect running 1", "pending pending 2"]);
+    let detected = run_stage(&store, &job, &tasks[1], Event::Succeeded).await;
+    run_stage(&store, &job, &detected, Event::Succeeded).await;
+    run_stage(&store, &job, &tasks[2], failure(ErrorCategory::Input)).await;
+    store.add_volumes(job.id, &volumes(&["I1", "I4"])).await.unwrap();
+    let places = [
+        "detect failed 1",
+        "detect running 1",
+        "done done 1",
+        "pending pending 1",
+    ];
+    assert_eq!(counted().await, places);
     store.act_on_job(job.id, JobAction::Pause).await.unwrap();
-    assert_eq!(counted().await.len(), 2, "a paused job is not over");
+    assert_eq!(counted().await.len(), 4, "a paused job is not over");
     store.act_on_job(job.id, JobAction::Cancel).await.unwrap();
     assert_eq!(counted().await, Vec::<String>::new());
 }

@@ -1,6 +1,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use chrono::{DateTime, Utc};
+use sqlx::PgExecutor;
 use sqlx::postgres::{PgConnection, PgPool};
 use sqlx::types::Json;
 
@@ -25,8 +26,9 @@ macro_rules! is_settled {
 
 /// Rows per statement; larger batches were no faster.
 const BATCH: usize = 10_000;
-/// Tasks that a rerun locks at once.
-const RERUN_BATCH: usize = 1_000;
+/// Tasks that are locked at once. One transaction over a large job would hold up the heartbeats of its tasks, and be ended by
+/// the server for its pauses.
+const LOCKED_AT_ONCE: usize = 1_000;
 
 pub(super) async fn create(pool: &PgPool, new: &NewJob, now: DateTime<Utc>) -> Result<Job, StateError> {
     let mut transaction = pool.begin().await?;
@@ -146,6 +148,11 @@ async fn insert_tasks(
         .await?
         .rows_affected();
     }
+    sqlx::query("update jobs set tasks = tasks + $2 where id = $1")
+        .bind(job)
+        .bind(i64::try_from(added).unwrap_or(i64::MAX))
+        .execute(connection)
+        .await?;
     Ok(added)
 }
 
@@ -228,8 +235,24 @@ pub(super) async fn set_status(
     })
 }
 
-/// The rule for the tries of a task is that of [`tries`](crate::state::change::tries).
+/// The tries of the tasks in transactions of moderate size, and the configuration last: an adjustment that was cut off is whole
+/// once it is repeated.
 pub(super) async fn adjust(pool: &PgPool, id: JobId, adjustment: &Adjustment) -> Result<Job, StateError> {
+    let job = by_id(pool, id).await?;
+    let job = job.ok_or_else(|| StateError::NoSuchJob(id.to_string()))?;
+    let max_attempts = adjustment.apply(job.config.clone())?.max_attempts;
+    let mut last = 0;
+    if max_attempts != job.config.max_attempts {
+        let tasks: Vec<i64> = sqlx::query_scalar(UNFINISHED)
+            .bind(id.0)
+            .bind(last)
+            .fetch_all(pool)
+            .await?;
+        for batch in tasks.chunks(LOCKED_AT_ONCE) {
+            set_tries(pool, batch, max_attempts).await?;
+        }
+        last = tasks.last().copied().unwrap_or(last);
+    }
     let mut transaction = pool.begin().await?;
     let before = lock(&mut transaction, id).await?;
     let config = adjustment.apply(before.config.clone())?;
@@ -238,28 +261,45 @@ pub(super) async fn adjust(pool: &PgPool, id: JobId, adjustment: &Adjustment) ->
         .bind(Json(&config))
         .execute(&mut *transaction)
         .await?;
-    if config.max_attempts != before.config.max_attempts {
-        sqlx::query(
-            "with held as materialized (
-                 select id from tasks where job_id = $1 and not terminal order by id for update
-             )
-             update tasks t
-             set max_attempts = greatest(t.max_attempts - t.allowance + $2, t.attempts + 1),
-                 allowance = greatest($2, t.stage_attempts + 1)
-             from held
-             where t.id = held.id",
-        )
-        .bind(id.0)
-        .bind(config.max_attempts)
-        .execute(&mut *transaction)
-        .await?;
+    if max_attempts != job.config.max_attempts {
+        // Those that were added meanwhile; with the job locked there are no more of them.
+        let added: Vec<i64> = sqlx::query_scalar(UNFINISHED)
+            .bind(id.0)
+            .bind(last)
+            .fetch_all(&mut *transaction)
+            .await?;
+        set_tries(&mut *transaction, &added, max_attempts).await?;
     }
     transaction.commit().await?;
     Ok(Job { config, ..before })
 }
 
-/// In transactions of moderate size: one over a large job would hold up the heartbeats of its tasks, and be ended by the
-/// server for its pauses.
+const UNFINISHED: &str = "select id from tasks where job_id = $1 and id > $2 and not terminal order by id";
+
+/// The rule for the tries of a task is that of [`tries`](crate::state::change::tries). Setting them twice is as good as once.
+async fn set_tries(
+    executor: impl PgExecutor<'_>,
+    tasks: &[i64],
+    max_attempts: i32,
+) -> Result<(), StateError> {
+    sqlx::query(
+        "with held as materialized (
+             select id from tasks where id = any($1) and not terminal order by id for update
+         )
+         update tasks t
+         set max_attempts = greatest(t.max_attempts - t.allowance + $2, t.attempts + 1),
+             allowance = greatest($2, t.stage_attempts + 1)
+         from held
+         where t.id = held.id",
+    )
+    .bind(tasks)
+    .bind(max_attempts)
+    .execute(executor)
+    .await?;
+    Ok(())
+}
+
+/// In transactions of moderate size.
 pub(super) async fn rerun(
     pool: &PgPool,
     id: JobId,
@@ -272,7 +312,7 @@ pub(super) async fn rerun(
     let mut meant = tasks::tasks(pool, id).await?;
     meant.retain(|task| rerun.tasks.admits(task));
     let mut rewound = Rewound::default();
-    for batch in meant.chunks(RERUN_BATCH) {
+    for batch in meant.chunks(LOCKED_AT_ONCE) {
         rerun_batch(pool, id, rerun, batch.to_vec(), now, &mut rewound).await?;
     }
     Ok(rewound)

@@ -1,7 +1,7 @@
 use std::sync::{LazyLock, atomic};
 
 use serde_json::json;
-use sqlx::{Row, raw_sql};
+use sqlx::{PgConnection, Row, raw_sql};
 
 use super::*;
 use crate::domain::{
@@ -114,6 +114,10 @@ async fn a_pass_over_open_tasks_does_not_read_finished_ones() {
 /// How the server would run a statement.
 async fn plan_of(store: &PostgresStore, statement: &str, parameters: &str) -> String {
     let mut connection = store.pool.acquire().await.unwrap();
+    plan_on(&mut connection, statement, parameters).await
+}
+
+async fn plan_on(connection: &mut PgConnection, statement: &str, parameters: &str) -> String {
     raw_sql(sqlx::AssertSqlSafe(format!("prepare looked_at as {statement}")))
         .execute(&mut *connection)
         .await
@@ -239,6 +243,66 @@ async fn a_large_job_can_be_done_again() {
     assert!(rewound.tasks == tasks && tasks.len() == 2_500);
     assert!(tasks.iter().all(|task| task.generation.0 == 1));
     assert_eq!(store.job_by_id(job.id).await.unwrap(), Some(job));
+}
+
+#[tokio::test]
+async fn the_tries_of_a_large_job_are_set_in_many_transactions() {
+    let store = store().await;
+    let job = store.create_job(&new_job(2_500), now()).await.unwrap();
+    let adjustment = Adjustment::new(["max_attempts=7"]).unwrap();
+    for _ in 0..2 {
+        let adjusted = store.adjust_job(job.id, &adjustment).await.unwrap();
+        assert_eq!(adjusted.config.max_attempts, 7);
+        let tasks = store.tasks(job.id).await.unwrap();
+        assert!(
+            tasks
+                .iter()
+                .all(|task| (task.max_attempts, task.allowance) == (7, 7))
+        );
+        let transactions: i64 = sqlx::query_scalar("select count(distinct xmin::text) from tasks")
+            .fetch_one(&store.pool)
+            .await
+            .unwrap();
+        assert_eq!(transactions, 3);
+    }
+    store
+        .add_volumes(job.id, &[VolumeId::new("W9", "I1").unwrap()])
+        .await
+        .unwrap();
+    assert_eq!(store.tasks(job.id).await.unwrap()[2_500].max_attempts, 7);
+}
+
+#[tokio::test]
+async fn a_count_of_a_large_job_reads_the_index_of_its_open_tasks() {
+    let store = store().await;
+    let job = store.create_job(&new_job(50_000), now()).await.unwrap();
+    raw_sql("update tasks set current_stage = 'done', status = 'done', done_at = now() where id % 10 = 0")
+        .execute(&store.pool)
+        .await
+        .unwrap();
+    raw_sql("vacuum analyze tasks")
+        .execute(&store.pool)
+        .await
+        .unwrap();
+    let mut transaction = store.pool.begin_with(statistics::BY_INDEX).await.unwrap();
+    let plan = plan_on(&mut transaction, statistics::COUNT_UNFINISHED, "'{1}'").await;
+    drop(transaction);
+    assert!(plan.contains("Index Only Scan using tasks_open"), "{plan}");
+    assert!(!plan.contains("Seq Scan on tasks"), "{plan}");
+    let count = |position, status, tasks| TaskCount {
+        position,
+        status,
+        tasks,
+    };
+    assert_eq!(
+        store.count_tasks().await.unwrap(),
+        [
+            count(Position::Pending, TaskStatus::Pending, 45_000),
+            count(Position::Done, TaskStatus::Done, 5_000),
+        ]
+    );
+    store.act_on_job(job.id, JobAction::Cancel).await.unwrap();
+    assert_eq!(store.count_tasks().await.unwrap(), []);
 }
 
 #[derive(Debug, PartialEq, sqlx::FromRow)]
