@@ -67,7 +67,6 @@ impl<'a> Search<'a> {
     async fn is_over(&self) -> Result<bool, SourceError> {
         Ok(self.stages().is_empty() || self.is_late().await?)
     }
-
 }
 
 impl Shards {

@@ -127,6 +127,7 @@ fn room(stage: &str, free: usize) -> Vec<Offer> {
         worker: WorkerId(format!("pool of {stage}")),
         stage: StageName::new(stage).unwrap(),
         free,
+        in_hand: 0,
     }]
 }
 
