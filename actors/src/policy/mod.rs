@@ -11,3 +11,4 @@ pub mod rerun;
 pub mod retry;
 pub mod task_state;
 pub mod transition;
+pub mod why;

@@ -1,0 +1,147 @@
+//! Why a task does not run: the first thing that stands in its way.
+
+use chrono::{DateTime, Utc};
+
+use super::placement::{FreeSlots, Held, Pool, place};
+use super::poison::is_suspect;
+use super::transition::runnable_stage;
+use crate::domain::{Job, JobStatus, Position, StageError, StageName, Task, TaskStatus, WorkerId};
+
+/// What keeps a task from running, or that nothing does. Of several, the one that would have to go first.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Blocker {
+    /// All stages are done.
+    Finished,
+    /// It failed for good.
+    Failed { error: Option<StageError> },
+    /// A worker holds its lease.
+    Running {
+        stage: StageName,
+        worker: WorkerId,
+        until: DateTime<Utc>,
+    },
+    /// Its lease ran out, and nobody has ended it yet.
+    Overdue {
+        stage: StageName,
+        worker: WorkerId,
+        since: DateTime<Utc>,
+    },
+    /// Its job is not to be worked on.
+    Job { status: JobStatus },
+    /// It failed and waits before it is tried again.
+    BackingOff {
+        stage: StageName,
+        until: DateTime<Utc>,
+        error: Option<StageError>,
+    },
+    /// No node that is there runs the stage.
+    NoPool { stage: StageName },
+    /// The job holds as many leases as it may, at all stages or at this one.
+    Limit {
+        stage: StageName,
+        key: &'static str,
+        limit: usize,
+        held: usize,
+    },
+    /// It lost its node several times in a row and has to run alone, and no node of the stage is empty.
+    Suspect { stage: StageName },
+    /// All slots of the stage are in use.
+    NoSlot { stage: StageName, slots: usize },
+    /// Nothing: the next pass gives it to a worker, or to another task whose turn it is.
+    Nothing { stage: StageName, free: usize },
+}
+
+/// Walks what has to hold for a task to run, in the order in which placement asks for it, and names the first thing that does
+/// not.
+///
+/// `pools` are those of the nodes that are there, `held` the leases in force.
+pub fn why(task: &Task, job: &Job, pools: &[Pool], held: &[Held], now: DateTime<Utc>) -> Blocker {
+    if task.position == Position::Done {
+        return Blocker::Finished;
+    }
+    if let (Position::At(stage), Some(lease)) = (&task.position, &task.lease) {
+        let (stage, worker) = (stage.clone(), lease.worker.clone());
+        return match lease.until > now {
+            true => Blocker::Running {
+                stage,
+                worker,
+                until: lease.until,
+            },
+            false => Blocker::Overdue {
+                stage,
+                worker,
+                since: lease.until,
+            },
+        };
+    }
+    let Some(stage) = runnable_stage(task, &job.pipeline, job.config.retry_scope) else {
+        return Blocker::Failed {
+            error: task.last_error.clone(),
+        };
+    };
+    if job.status != JobStatus::Running {
+        return Blocker::Job { status: job.status };
+    }
+    if let Some(until) = task.not_before.filter(|due| *due > now) {
+        let error = task
+            .last_error
+            .clone()
+            .filter(|_| task.status == TaskStatus::Failed);
+        return Blocker::BackingOff {
+            stage: stage.clone(),
+            until,
+            error,
+        };
+    }
+    let slots: usize = pools
+        .iter()
+        .filter(|pool| pool.stage == *stage)
+        .map(|pool| pool.slots)
+        .sum();
+    if slots == 0 {
+        return Blocker::NoPool { stage: stage.clone() };
+    }
+    if let Some(blocker) = limit_reached(job, stage, held) {
+        return blocker;
+    }
+    let free = FreeSlots::of(pools, held);
+    let number = free.room().get(stage).copied().unwrap_or(0);
+    let stage = stage.clone();
+    match place(now, [(task, job)], free, held).is_empty() {
+        false => Blocker::Nothing { stage, free: number },
+        true if is_suspect(task) => Blocker::Suspect { stage },
+        true => Blocker::NoSlot { stage, slots },
+    }
+}
+
+fn limit_reached(job: &Job, stage: &StageName, held: &[Held]) -> Option<Blocker> {
+    let in_all = leases(held, |lease| lease.job == job.id);
+    let at_stage = leases(held, |lease| lease.job == job.id && lease.stage == *stage);
+    let limits = [
+        ("max_running", job.config.max_running, in_all),
+        (
+            "max_running_per_stage",
+            job.config.max_running_per_stage,
+            at_stage,
+        ),
+    ];
+    let reached = limits
+        .into_iter()
+        .find(|(_, limit, held)| *limit > 0 && held >= limit);
+    reached.map(|(key, limit, held)| Blocker::Limit {
+        stage: stage.clone(),
+        key,
+        limit,
+        held,
+    })
+}
+
+fn leases(held: &[Held], wanted: impl Fn(&Held) -> bool) -> usize {
+    held.iter()
+        .filter(|held| wanted(held))
+        .map(|held| held.leases)
+        .sum()
+}
+
+#[cfg(test)]
+mod tests;
