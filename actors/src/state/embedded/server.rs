@@ -170,14 +170,14 @@ impl Server {
         }
     }
 
-    /// Process ids are used again, so what counts is that all processes of a server have its data as working folder.
+    /// Process ids are used again, so what counts is that all processes of a server have its data as working folder: the folder
+    /// itself, as the same path may be another folder in a container.
     fn is_server(&self, pid: u32) -> bool {
         let process = PathBuf::from(format!("/proc/{pid}"));
         let is_postgres =
             fs::read_to_string(process.join("comm")).is_ok_and(|name| name.trim() == "postgres");
         is_postgres
-            && fs::read_link(process.join("cwd"))
-                .is_ok_and(|folder| fs::canonicalize(self.data()).is_ok_and(|data| data == folder))
+            && identity(&process.join("cwd")).is_some_and(|folder| identity(&self.data()) == Some(folder))
     }
 
     fn has_server_process(&self) -> bool {
@@ -297,6 +297,12 @@ impl Server {
             tail: lines[lines.len().saturating_sub(5)..].join("; "),
         }
     }
+}
+
+/// Device and inode of what the path leads to.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let metadata = fs::metadata(path).ok()?;
+    Some((metadata.dev(), metadata.ino()))
 }
 
 /// Process id and status: the first and the eighth line. An unfinished file has no status.
