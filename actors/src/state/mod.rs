@@ -3,6 +3,7 @@
 //! rows that a fence matches, in one transaction.
 
 mod backlog;
+mod browse;
 mod change;
 mod claim;
 pub mod conformance;
@@ -27,6 +28,7 @@ use crate::policy::rerun::Rerun;
 use crate::policy::transition::Event;
 
 pub use backlog::{Leases, Ready};
+pub use browse::{AuditEntry, ErrorGroup, ListedPhase, Pace, TaskPage, TaskQuery};
 pub(crate) use change::apply;
 pub use claim::ClaimRequest;
 pub use embedded::{EmbeddedError, EmbeddedPostgres, data_folder};

@@ -4,6 +4,7 @@
 //! task ids. Lost connections and refused statements are [`StateError::Unavailable`]: every method can be repeated.
 
 mod backlog;
+mod browse;
 mod changes;
 mod claims;
 mod commit;
@@ -33,8 +34,8 @@ pub(super) use database::create_database;
 pub use leadership::{Leadership, LeadershipTimings};
 
 use super::{
-    Census, Change, ClaimRequest, Heartbeat, JobTaskCount, Leases, Outcome, Ready, Rewound, StageStatistics,
-    Standing, StateError, StateStore, TaskCount,
+    AuditEntry, Census, Change, ClaimRequest, ErrorGroup, Heartbeat, JobTaskCount, Leases, Outcome, Pace,
+    Ready, Rewound, StageStatistics, Standing, StateError, StateStore, TaskCount, TaskPage, TaskQuery,
 };
 use crate::domain::{
     Adjustment, Epoch, Job, JobId, JobKey, NewJob, NodeRecord, StageName, StageRun, Task, TaskId, VolumeId,
@@ -141,6 +142,49 @@ impl PostgresStore {
     /// Name of the process that leads, if one does.
     pub async fn leader(&self) -> Result<Option<String>, StateError> {
         leadership::holder(&self.pool).await
+    }
+
+    /// A page of the tasks of a job.
+    pub async fn task_page(&self, job: &Job, query: &TaskQuery) -> Result<TaskPage, StateError> {
+        browse::tasks(&self.pool, job, query).await
+    }
+
+    /// The task of a volume in a job.
+    pub async fn task_of(&self, job: JobId, volume: &VolumeId) -> Result<Option<Task>, StateError> {
+        browse::task_of(&self.pool, job, volume.w_id(), volume.i_id()).await
+    }
+
+    /// Tasks of a job whose last try failed, by cause, the most frequent first.
+    pub async fn error_groups(&self, job: &Job, limit: u32) -> Result<Vec<ErrorGroup>, StateError> {
+        browse::errors(&self.pool, job, limit).await
+    }
+
+    /// How fast stages were in the last ten minutes, of one job or of all.
+    pub async fn recent_paces(
+        &self,
+        job: Option<JobId>,
+        now: DateTime<Utc>,
+    ) -> Result<Vec<Pace>, StateError> {
+        browse::paces(&self.pool, job, now).await
+    }
+
+    /// A text that differs once something that operators are shown has changed.
+    pub async fn change_mark(&self) -> Result<String, StateError> {
+        browse::change_mark(&self.pool).await
+    }
+
+    /// Writes down what an operator did.
+    pub async fn record_audit(&self, entry: &AuditEntry) -> Result<(), StateError> {
+        browse::record(&self.pool, entry).await
+    }
+
+    /// What operators did, the newest first, from before a time if one is given.
+    pub async fn audit(
+        &self,
+        before: Option<DateTime<Utc>>,
+        limit: u32,
+    ) -> Result<Vec<AuditEntry>, StateError> {
+        browse::audit(&self.pool, before, limit).await
     }
 
     /// Whether the database answers.

@@ -162,7 +162,7 @@ pub(super) fn word<T: Copy>(row: &PgRow, all: &[T], as_str: impl Fn(T) -> &'stat
         .ok_or_else(|| unreadable("status", format!("unknown status {text:?}")))
 }
 
-fn unreadable(column: &str, error: impl fmt::Display) -> sqlx::Error {
+pub(super) fn unreadable(column: &str, error: impl fmt::Display) -> sqlx::Error {
     sqlx::Error::ColumnDecode {
         index: column.to_owned(),
         source: error.to_string().into(),

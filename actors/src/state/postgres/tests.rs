@@ -20,15 +20,15 @@ async fn empty_database() -> PgConnectOptions {
     SERVER.create_database(&name).await.unwrap()
 }
 
-async fn store() -> PostgresStore {
+pub(super) async fn store() -> PostgresStore {
     PostgresStore::connect_with(empty_database().await).await.unwrap()
 }
 
-fn now() -> DateTime<Utc> {
+pub(super) fn now() -> DateTime<Utc> {
     DateTime::from_timestamp(1_700_000_000, 0).unwrap()
 }
 
-fn new_job(volumes: usize) -> NewJob {
+pub(super) fn new_job(volumes: usize) -> NewJob {
     let stages = ["line_detection", "line_extraction", "ocr", "reduce"];
     NewJob {
         key: None,
@@ -42,11 +42,11 @@ fn new_job(volumes: usize) -> NewJob {
     }
 }
 
-fn change(task: &Task, event: Event) -> Change {
+pub(super) fn change(task: &Task, event: Event) -> Change {
     Change::new(Expected::of(task), event)
 }
 
-fn lease(task: &Task, job: &Job) -> Change {
+pub(super) fn lease(task: &Task, job: &Job) -> Change {
     let stage = runnable_stage(task, &job.pipeline, job.config.retry_scope).unwrap();
     change(
         task,
@@ -58,14 +58,14 @@ fn lease(task: &Task, job: &Job) -> Change {
     )
 }
 
-fn failure(category: ErrorCategory, message: &str) -> Event {
+pub(super) fn failure(category: ErrorCategory, message: &str) -> Event {
     Event::Failed {
         error: StageError::new("line_detection", category, message),
         not_before: None,
     }
 }
 
-async fn applied(store: &PostgresStore, change: Change) -> Task {
+pub(super) async fn applied(store: &PostgresStore, change: Change) -> Task {
     match store.commit(&[change], now()).await.unwrap().remove(0) {
         Outcome::Applied(task) => task,
         refused => panic!("{refused:?}"),
@@ -112,7 +112,7 @@ async fn a_pass_over_open_tasks_does_not_read_finished_ones() {
 }
 
 /// How the server would run a statement.
-async fn plan_of(store: &PostgresStore, statement: &str, parameters: &str) -> String {
+pub(super) async fn plan_of(store: &PostgresStore, statement: &str, parameters: &str) -> String {
     let mut connection = store.pool.acquire().await.unwrap();
     plan_on(&mut connection, statement, parameters).await
 }

@@ -1,0 +1,76 @@
+//! What operators ask about many tasks: pages of a list, failures by cause, and what was done by whom. Nothing is decided by it.
+
+use chrono::{DateTime, Utc};
+use serde_json::Value;
+
+use crate::domain::{ErrorCategory, StageName, Task, TaskId};
+
+/// A page of a job's tasks, in the order of their ids.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TaskPage {
+    pub tasks: Vec<Task>,
+    /// To be given as [`TaskQuery::after`] for the next page, if there is one.
+    pub next: Option<TaskId>,
+}
+
+/// Which tasks of a job to list.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TaskQuery {
+    pub phase: Option<ListedPhase>,
+    /// Only tasks that stand at this stage.
+    pub stage: Option<StageName>,
+    /// Only tasks behind this one.
+    pub after: Option<TaskId>,
+    /// At most so many.
+    pub limit: u32,
+}
+
+/// How far tasks are, in the words of operators.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListedPhase {
+    /// To be begun or gone on with.
+    Waiting,
+    Running,
+    Done,
+    /// Failed, to be tried again.
+    Retrying,
+    /// Failed for good.
+    Failed,
+}
+
+/// Failures of one kind.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ErrorGroup {
+    pub stage: String,
+    pub category: ErrorCategory,
+    /// A message of the group; in those of the others, numbers and quoted names differ.
+    pub message: String,
+    pub tasks: u64,
+    /// How many of them have failed for good.
+    pub terminal: u64,
+    /// Some of the volumes.
+    pub volumes: Vec<String>,
+    pub last: Option<DateTime<Utc>>,
+}
+
+/// A command that changed something, or tried to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AuditEntry {
+    pub at: DateTime<Utc>,
+    /// Who gave it, as far as that is known.
+    pub who: String,
+    /// Through which door it came.
+    pub via: String,
+    pub command: String,
+    pub arguments: Value,
+    /// Why it was refused, if it was.
+    pub refusal: Option<String>,
+}
+
+/// How fast a stage has been lately.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pace {
+    pub stage: StageName,
+    pub runs_a_second: f64,
+    pub pages_a_second: f64,
+}
