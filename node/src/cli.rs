@@ -6,10 +6,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use parkhang_actors::domain::{JobKey, VolumeId};
 
+use crate::api::command::TokenArgs;
 use crate::config::command::ConfigCommand;
 use crate::config::{BucketArgs, ConfigArgs};
-use crate::job::JobCommand;
-use crate::nodes::NodesCommand;
 use crate::shards::ShardsCommand;
 use crate::simulate::SimulateArgs;
 use crate::tls::command::TlsCommand;
@@ -61,12 +60,6 @@ pub enum Command {
     Export(Box<ExportArgs>),
     /// Score readings against truth: character and word error rates, line recall and precision.
     Eval(EvalArgs),
-    /// Make jobs for a cluster, look at them, and steer them while they run.
-    #[command(subcommand)]
-    Job(JobCommand),
-    /// Look at the nodes of a cluster.
-    #[command(subcommand)]
-    Nodes(NodesCommand),
     /// Make a job that lives in the storage alone, or look at one.
     #[command(subcommand)]
     Shards(ShardsCommand),
@@ -78,6 +71,8 @@ pub enum Command {
     /// Make the certificates of a secure cluster.
     #[command(subcommand)]
     Tls(TlsCommand),
+    /// Make a token for the HTTP interface of an orchestrator, and the line by which it is recognised.
+    Token(TokenArgs),
     /// Print the completion script for a shell.
     Completions { shell: Shell },
 }

@@ -5,15 +5,16 @@
     reason = "nothing outside uses a binary, so `pub` means the crate here"
 )]
 
+mod admin;
+mod api;
 mod cli;
 mod config;
+mod console;
 mod eval;
 mod export;
 mod http;
-mod job;
 mod log;
 mod networks;
-mod nodes;
 mod ocr;
 mod role;
 mod shards;
@@ -25,19 +26,28 @@ mod words;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, FromArgMatches};
 
 use crate::cli::{Cli, Command};
 
 fn main() -> ExitCode {
     #[cfg(feature = "failpoints")]
     let _armed = parkhang_actors::failpoint::arm();
-    let cli = Cli::parse();
+    let matches = admin::cli::augment(Cli::command()).get_matches();
+    if admin::cli::is_given(&matches) {
+        log::to_terminal();
+        return finish(block_on(admin::cli::run(&matches)));
+    }
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     // A node learns from its configuration how to log.
     if cli.command.is_some() {
         log::to_terminal();
     }
-    match run(cli) {
+    finish(run(cli))
+}
+
+fn finish(outcome: anyhow::Result<ExitCode>) -> ExitCode {
+    match outcome {
         Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -48,23 +58,29 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     if let Some(Command::Completions { shell }) = cli.command {
-        clap_complete::generate(shell, &mut Cli::command(), "node", &mut std::io::stdout());
+        let mut command = admin::cli::augment(Cli::command());
+        clap_complete::generate(shell, &mut command, "node", &mut std::io::stdout());
         return Ok(ExitCode::SUCCESS);
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(async {
+    block_on(async {
         match cli.command {
             None => role::run(cli.node).await,
             Some(Command::Ocr(arguments)) => ocr::run(*arguments).await,
             Some(Command::Export(arguments)) => export::run(*arguments).await,
             Some(Command::Eval(arguments)) => eval::run(arguments).await,
-            Some(Command::Job(command)) => job::run(command).await,
-            Some(Command::Nodes(command)) => nodes::run(command).await,
             Some(Command::Shards(command)) => shards::run(command).await,
             Some(Command::Simulate(arguments)) => simulate::run(*arguments).await,
             Some(Command::Config(command)) => config::command::run(command),
             Some(Command::Tls(command)) => tls::command::run(command).map(|()| ExitCode::SUCCESS),
+            Some(Command::Token(arguments)) => api::command::run(&arguments).map(|()| ExitCode::SUCCESS),
             Some(Command::Completions { .. }) => Ok(ExitCode::SUCCESS),
         }
     })
+}
+
+fn block_on(work: impl Future<Output = anyhow::Result<ExitCode>>) -> anyhow::Result<ExitCode> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?
+        .block_on(work)
 }

@@ -182,6 +182,10 @@ fn listeners(config: &ClusterConfig) -> Vec<(&'static str, SocketAddr)> {
         ("cluster.listen", listen),
         ("health.listen", config.health.listen),
         ("health.listen", next.filter(|_| is_household(config))),
+        (
+            "api.listen",
+            config.api.listen.filter(|_| is_orchestrator(config)),
+        ),
     ]
     .into_iter()
     .filter_map(|(key, address)| Some((key, address?)))
@@ -213,12 +217,22 @@ fn exposure(config: &ClusterConfig, secrets: &Secrets, findings: &mut Findings) 
             "TLS needs all three files",
         );
     }
-    if let Some(listen) = config.health.listen {
-        findings.require(
-            listen.ip().is_loopback() || config.health.public,
+    for (key, listen, public, consent) in [
+        (
             "health.listen",
-            format!("{listen} can be reached from other machines: that needs health.public = true"),
-        );
+            config.health.listen,
+            config.health.public,
+            "health.public",
+        ),
+        ("api.listen", config.api.listen, config.api.public, "api.public"),
+    ] {
+        if let Some(listen) = listen {
+            findings.require(
+                listen.ip().is_loopback() || public,
+                key,
+                format!("{listen} can be reached from other machines: that needs {consent} = true"),
+            );
+        }
     }
     if let Some(cookie) = &secrets.cookie {
         findings.require(

@@ -26,6 +26,7 @@ pub struct ClusterConfig {
     pub storage: Storage,
     pub telemetry: Telemetry,
     pub health: Health,
+    pub api: Api,
     pub job: JobConfig,
 }
 
@@ -250,6 +251,20 @@ pub struct Telemetry {
     /// Where traces go, by OTLP over HTTP; `None` is nowhere.
     #[serde(with = "optional")]
     pub otlp_endpoint: Option<String>,
+}
+
+/// Where an orchestrator takes commands over HTTP.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Api {
+    /// `None` is nowhere.
+    #[serde(with = "optional")]
+    pub listen: Option<SocketAddr>,
+    /// `listen` may be beyond loopback.
+    pub public: bool,
+    /// Hashes of the tokens that are recognised, beside the one in the state folder.
+    #[serde(with = "optional")]
+    pub tokens_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -21,7 +21,9 @@ use crate::config::Loaded;
 use crate::words::counted;
 use document::VolumeDocument;
 pub use load::{failed_pages, load_volume};
+pub use pagexml::page_xml;
 pub use results::{Results, StoredVolume};
+pub use scan::page_picture;
 
 pub async fn run(arguments: ExportArgs) -> Result<ExitCode> {
     let results = match (&arguments.job, &arguments.out) {
@@ -103,7 +105,7 @@ async fn write_volume(
             let folder = target.join("pagexml").join(&name);
             let created = Utc::now();
             for page in document.pages.iter().filter(|page| page.error.is_none()) {
-                let xml = pagexml::page_xml(page, created).context("writing PAGE XML")?;
+                let xml = page_xml(page, created).context("writing PAGE XML")?;
                 write(&folder.join(format!("{}.xml", page.image_name)), &xml)?;
             }
             Ok(folder)

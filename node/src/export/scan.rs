@@ -31,15 +31,24 @@ pub async fn viewer_scans(
     let pages = stream::iter(&document.pages);
     pages
         .map(|page| async move {
-            let Some(bytes) = scan_bytes(store, volume, page).await? else {
-                return Ok(String::new());
-            };
-            let picture = tokio::task::spawn_blocking(move || picture(&bytes)).await?;
-            Ok(picture.unwrap_or_default())
+            let picture = page_picture(store, volume, page).await?;
+            Ok(picture.map_or(String::new(), |jpeg| STANDARD.encode(jpeg)))
         })
         .buffered(READS)
         .try_collect()
         .await
+}
+
+/// A JPEG of the scan; `None` where there is no picture to be had.
+pub async fn page_picture(
+    store: &dyn ArtifactStore,
+    volume: &StoredVolume,
+    page: &PageDocument,
+) -> Result<Option<Vec<u8>>> {
+    let Some(bytes) = scan_bytes(store, volume, page).await? else {
+        return Ok(None);
+    };
+    Ok(tokio::task::spawn_blocking(move || picture(&bytes)).await?)
 }
 
 /// The scan where it is still to be had; a straightened page is not the scan that the outlines lie on.
@@ -68,7 +77,7 @@ async fn scan_bytes(
     }
 }
 
-fn picture(bytes: &[u8]) -> Option<String> {
+fn picture(bytes: &[u8]) -> Option<Vec<u8>> {
     let scan = decode_page(bytes, &DecodeLimits::default()).ok()?.gray;
     let longest = scan.width().max(scan.height());
     let reduced: GrayImage = if longest > LONGEST_SIDE {
@@ -86,5 +95,5 @@ fn picture(bytes: &[u8]) -> Option<String> {
     Encoder::new(&mut jpeg, QUALITY)
         .encode(reduced.as_raw(), width, height, ColorType::Luma)
         .ok()?;
-    Some(STANDARD.encode(jpeg))
+    Some(jpeg)
 }

@@ -1,3 +1,4 @@
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,10 +32,30 @@ pub struct HttpListener {
 }
 
 impl HttpListener {
-    pub async fn serve(address: SocketAddr, router: Router) -> Result<Self> {
-        let listener = TcpListener::bind(address)
-            .await
-            .with_context(|| format!("cannot listen on {address} (health.listen)"))?;
+    /// `key` is where the configuration names the address.
+    pub async fn serve(address: SocketAddr, key: &str, router: Router) -> Result<Self> {
+        let listener = TcpListener::bind(address).await;
+        Self::on(
+            listener.with_context(|| format!("cannot listen on {address} ({key})"))?,
+            router,
+        )
+    }
+
+    /// As [`Self::serve`]; where another process has the port, on a free one.
+    pub async fn serve_nearby(address: SocketAddr, key: &str, router: Router) -> Result<Self> {
+        let listener = match TcpListener::bind(address).await {
+            Err(error) if error.kind() == ErrorKind::AddrInUse => {
+                TcpListener::bind(SocketAddr::new(address.ip(), 0)).await
+            }
+            listener => listener,
+        };
+        Self::on(
+            listener.with_context(|| format!("cannot listen on {address} ({key})"))?,
+            router,
+        )
+    }
+
+    fn on(listener: TcpListener, router: Router) -> Result<Self> {
         let address = listener.local_addr()?;
         let stop = CancellationToken::new();
         tokio::spawn(

@@ -30,7 +30,7 @@ impl Window {
         let mut window = Self::closed();
         if let Some(address) = address {
             let router = router(Recorder::install()?, window.probe.clone());
-            window.listener = Some(HttpListener::serve(address, router).await?);
+            window.listener = Some(HttpListener::serve(address, "health.listen", router).await?);
         }
         Ok(window)
     }

@@ -14,6 +14,7 @@ mod watch;
 mod worker;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Result, bail};
 
@@ -22,13 +23,13 @@ use crate::cli::RoleArgs;
 use crate::config::{ConfigArgs, Loaded, Role, SourceKind};
 use crate::log;
 
-pub use services::{Database, database};
+pub use services::database;
 pub use watch::patience;
 
 pub async fn run(arguments: RoleArgs) -> Result<ExitCode> {
     let (ready_fd, with_parent) = (arguments.ready_fd, arguments.with_parent);
     let arguments = settings(arguments);
-    let loaded = Loaded::read(&arguments)?.fit_to_start()?;
+    let loaded = Arc::new(Loaded::read(&arguments)?.fit_to_start()?);
     if let Some(parent) = with_parent {
         stop::when_gone(parent)?;
     }

@@ -18,9 +18,11 @@ use super::standing::Standing;
 use super::stop::StopOrders;
 use super::watch::{Presence, count_tasks, record_nodes};
 use super::{join, services};
+use crate::api;
 use crate::config::Loaded;
+use crate::http::HttpListener;
 
-pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
+pub async fn run(loaded: &Arc<Loaded>, mut standing: Standing) -> Result<ExitCode> {
     let mut stop = StopOrders::listen()?;
     let node = standing.node.clone();
     let database = services::database(loaded).await?;
@@ -33,6 +35,8 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
         leads: led,
         deserted: deserted.subscribe(),
     }));
+    let api = api::serve(loaded, database.store.clone()).await?;
+    standing.api = api.as_ref().map(HttpListener::address);
     standing.ready(&format!("orchestrator listening on {listens}"))?;
     let presence = Presence::of(&standing, "orchestrator");
     let reigns = async {

@@ -2,6 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::path::PathBuf;
 
@@ -18,6 +19,8 @@ use crate::http::Window;
 pub struct Standing {
     pub node: NodeName,
     pub window: Window,
+    /// Where it takes commands over HTTP.
+    pub api: Option<SocketAddr>,
     ready_fd: Option<RawFd>,
 }
 
@@ -25,6 +28,7 @@ impl Standing {
     pub async fn open(loaded: &Loaded, node: NodeName, ready_fd: Option<RawFd>) -> Result<Self> {
         Ok(Self {
             window: Window::open(loaded.config.health.listen).await?,
+            api: None,
             node,
             ready_fd,
         })
@@ -35,6 +39,7 @@ impl Standing {
         Self {
             node,
             window: Window::closed(),
+            api: None,
             ready_fd,
         }
     }
@@ -43,7 +48,10 @@ impl Standing {
     pub fn ready(&mut self, details: &str) -> Result<()> {
         let health = self.window.address();
         let health = health.map_or(String::new(), |address| format!(" health={address}"));
-        let line = format!("READY {}{health} {details}", self.node);
+        let api = self
+            .api
+            .map_or(String::new(), |address| format!(" api=http://{address}"));
+        let line = format!("READY {}{health}{api} {details}", self.node);
         println!("{line}");
         if let Some(fd) = self.ready_fd.take() {
             write_and_close(fd, &line).with_context(|| format!("--ready-fd {fd}"))?;

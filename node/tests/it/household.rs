@@ -39,7 +39,7 @@ fn all_roles_are_two_processes_that_do_not_fall_together() {
 
     finish(site.command(["job", "create", JOB])).exits(0);
     wait_until("a stage ran", || {
-        let status = site.status();
+        let status = site.tasks();
         status["tasks"]
             .as_array()
             .unwrap()
@@ -57,7 +57,7 @@ fn all_roles_are_two_processes_that_do_not_fall_together() {
     );
     assert_finished(&site, &undisturbed(&site));
 
-    let listed = || finish(site.command(["nodes", "list", "--json"])).exits(0).json();
+    let listed = || finish(site.command(["nodes", "list", "--json"])).exits(0).json()["nodes"].clone();
     let leaders = |nodes: &Value| {
         nodes
             .as_array()

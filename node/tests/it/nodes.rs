@@ -83,8 +83,9 @@ impl Site {
         self.path(name).to_str().unwrap().to_owned()
     }
 
-    pub(crate) fn status(&self) -> Value {
-        finish(self.command(["job", "status", JOB, "--json"])).json()
+    /// The volumes of the job, and where they stand.
+    pub(crate) fn tasks(&self) -> Value {
+        finish(self.command(["tasks", "list", JOB, "--json"])).json()
     }
 }
 
@@ -134,6 +135,12 @@ impl Node {
         words.find_map(|word| word.strip_prefix("health=")).unwrap()
     }
 
+    /// Where it takes commands over HTTP: ADDRESS:PORT.
+    pub(crate) fn api(&self) -> &str {
+        let mut words = self.ready.split(' ');
+        words.find_map(|word| word.strip_prefix("api=http://")).unwrap()
+    }
+
     pub(crate) fn name(&self) -> &str {
         self.ready.split(' ').nth(1).unwrap()
     }
@@ -179,8 +186,8 @@ pub(crate) fn undisturbed(site: &Site) -> PathBuf {
     out
 }
 
-pub(crate) fn runs_at(status: &Value, worker: &str) -> bool {
-    let tasks = status["tasks"].as_array().unwrap();
+pub(crate) fn runs_at(listed: &Value, worker: &str) -> bool {
+    let tasks = listed["tasks"].as_array().unwrap();
     let workers = tasks.iter().filter_map(|task| task["worker"].as_str());
     workers.into_iter().any(|name| name.starts_with(worker))
 }
@@ -214,12 +221,12 @@ fn a_job_survives_the_death_of_a_node_and_of_the_orchestrator() {
     let created = finish(site.command(["job", "create", JOB])).exits(0);
     assert_eq!(created.stdout, "press: 3 volumes\n");
     wait_until("a stage ran on the node that will die", || {
-        runs_at(&site.status(), doomed.name())
+        runs_at(&site.tasks(), doomed.name())
     });
     doomed.kill();
     first.kill();
     wait_until("a stage ran on the node that is left", || {
-        runs_at(&site.status(), survivor.name())
+        runs_at(&site.tasks(), survivor.name())
     });
     let result = undisturbed(&site);
     assert_finished(&site, &result);
@@ -232,7 +239,7 @@ fn a_node_stops_without_its_orchestrator() {
     let orchestrator = Node::start(&site, "orchestrator", &["127.0.0.1:1"]);
     let worker = Node::start(&site, "cpu,gpu", &[orchestrator.address()]);
     finish(site.command(["job", "create", JOB])).exits(0);
-    wait_until("a stage runs", || runs_at(&site.status(), worker.name()));
+    wait_until("a stage runs", || runs_at(&site.tasks(), worker.name()));
     let mut second = site.command(["--role", "orchestrator"]);
     second
         .arg("--set")

@@ -17,19 +17,19 @@ fn a_job_survives_the_death_of_a_node_without_an_orchestrator() {
     let created = finish(site.command(["job", "create", JOB])).exits(0);
     assert_eq!(created.stdout, "press: 2 volumes\n");
     wait_until("a stage runs on the node that will die", || {
-        runs_at(&site.status(), doomed.name())
+        runs_at(&site.tasks(), doomed.name())
     });
     let doomed_name = doomed.name().to_owned();
     doomed.kill();
     // Nodes of a single kind of hardware do together what the other did alone.
     let survivors = ["gpu", "cpu"].map(start);
     wait_until("a stage runs on a node that is left", || {
-        let status = site.status();
+        let status = site.tasks();
         survivors.iter().any(|node| runs_at(&status, node.name()))
     });
     let nodes = || {
         let listed = finish(site.command(["nodes", "list", "--json"])).exits(0).json();
-        listed.as_array().unwrap().clone()
+        listed["nodes"].as_array().unwrap().clone()
     };
     for (node, role) in survivors.iter().zip(["gpu", "cpu"]) {
         let nodes = nodes();

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, TimeDelta, Utc};
-use parkhang_actors::domain::{
-    Hardware, Job, JobKey, JobStatus, NodeRecord, NodeState, StageName, Task, WorkerId,
-};
-use parkhang_actors::policy::transition::runnable_stage;
+use parkhang_actors::domain::{Hardware, Job, JobKey, JobStatus, NodeRecord, NodeState, StageName, WorkerId};
+use parkhang_actors::policy::placement::Held;
 use parkhang_actors::stage::hardware_of;
+use parkhang_actors::state::JobTaskCount;
 use serde::Serialize;
+
+use super::tally::tallies;
 
 /// What keeps volumes waiting that could go on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -31,22 +32,20 @@ pub struct Hands<'a> {
     /// Whether an orchestrator leads.
     pub led: bool,
     pub nodes: &'a [NodeRecord],
+    /// Leases in force.
+    pub held: &'a [Held],
     /// How long a node may be silent and still count.
     pub patience: TimeDelta,
 }
 
 /// What is in the way of the job at `now`.
-pub fn obstacles(job: &Job, tasks: &[Task], hands: Hands<'_>, now: DateTime<Utc>) -> Vec<Obstacle> {
-    let scope = job.config.retry_scope;
-    let is_due = |task: &&Task| task.not_before.is_none_or(|time| time <= now);
-    let waiting: BTreeSet<&StageName> = tasks
-        .iter()
-        .filter(is_due)
-        .filter_map(|task| runnable_stage(task, &job.pipeline, scope))
-        .collect();
-    let is_held = |task: &&Task| task.lease.as_ref().is_some_and(|lease| lease.until > now);
-    let running = tasks.iter().filter(is_held).filter_map(Task::fence);
-    let running: BTreeSet<StageName> = running.map(|fence| fence.stage).collect();
+pub fn obstacles(job: &Job, counts: &[JobTaskCount], hands: Hands<'_>, now: DateTime<Utc>) -> Vec<Obstacle> {
+    let tallies = tallies(&job.pipeline, counts);
+    let stages = || tallies.iter().zip(job.pipeline.stages());
+    let waits = stages().filter(|(tally, _)| tally.waiting + tally.retrying > 0);
+    let waiting: BTreeSet<&StageName> = waits.map(|(_, stage)| stage).collect();
+    let works = stages().filter(|(tally, _)| tally.running > 0);
+    let running: BTreeSet<&StageName> = works.map(|(_, stage)| stage).collect();
     let open = match job.status {
         JobStatus::Running => !waiting.is_empty(),
         // Its end is still to be written down.
@@ -60,11 +59,8 @@ pub fn obstacles(job: &Job, tasks: &[Task], hands: Hands<'_>, now: DateTime<Utc>
     if !hands.led {
         // Of a node that takes its work itself no leader has written anything down.
         let is_told_of = |worker: &WorkerId| hands.nodes.iter().any(|node| node.name == worker.node());
-        let mut leases = tasks
-            .iter()
-            .filter(is_held)
-            .filter_map(|task| task.lease.as_ref());
-        return match leases.any(|lease| !is_told_of(&lease.worker)) {
+        let mut leases = hands.held.iter().filter(|held| held.job == job.id);
+        return match leases.any(|held| !is_told_of(&held.worker)) {
             true => Vec::new(),
             false => vec![Obstacle::NoLeader],
         };
@@ -75,7 +71,7 @@ pub fn obstacles(job: &Job, tasks: &[Task], hands: Hands<'_>, now: DateTime<Utc>
     let is_there =
         |node: &&NodeRecord| node.state == NodeState::Joined && now - node.last_seen <= hands.patience;
     let pools = hands.nodes.iter().filter(is_there).flat_map(|node| &node.workers);
-    let served: BTreeSet<&StageName> = pools.map(|pool| &pool.stage).chain(&running).collect();
+    let served: BTreeSet<&StageName> = pools.map(|pool| &pool.stage).chain(running).collect();
     let mut missing: BTreeMap<Option<&str>, Obstacle> = BTreeMap::new();
     for stage in job.pipeline.stages() {
         if !waiting.contains(stage) || served.contains(stage) {
@@ -126,7 +122,7 @@ impl Obstacle {
 
 #[cfg(test)]
 mod tests {
-    use parkhang_actors::domain::{JobConfig, JobId, Lease, TaskId, TaskStatus, WorkerRecord};
+    use parkhang_actors::domain::{JobConfig, JobId, TaskStatus, WorkerRecord};
     use parkhang_actors::stage::ocr_pipeline;
 
     use super::*;
@@ -148,21 +144,24 @@ mod tests {
         }
     }
 
-    fn task(position: &str, status: TaskStatus) -> Task {
-        Task {
-            position: position.parse().unwrap(),
+    fn count(position: &str, status: TaskStatus) -> JobTaskCount {
+        let position = position.parse().unwrap();
+        JobTaskCount {
+            job: JobId(1),
+            position,
             status,
-            ..Task::fresh(TaskId(1), JobId(1), "W1-I1".parse().unwrap(), 3)
+            terminal: false,
+            tasks: 1,
         }
     }
 
-    fn leased(stage: &str, until: i64) -> Task {
-        Task {
-            lease: Some(Lease {
-                worker: WorkerId("gpu-1/ocr/1".to_owned()),
-                until: at(until),
-            }),
-            ..task(stage, TaskStatus::Running)
+    fn held(stage: &str) -> Held {
+        Held {
+            worker: WorkerId("gpu-1/ocr/1".to_owned()),
+            job: JobId(1),
+            stage: stage.parse().unwrap(),
+            leases: 1,
+            suspects: 0,
         }
     }
 
@@ -191,10 +190,21 @@ mod tests {
         }
     }
 
-    fn found(status: JobStatus, tasks: &[Task], led: bool, nodes: &[NodeRecord]) -> Vec<String> {
+    fn found(
+        status: JobStatus,
+        counts: &[JobTaskCount],
+        led: bool,
+        held: &[Held],
+        nodes: &[NodeRecord],
+    ) -> Vec<String> {
         let (job, patience) = (job(status), TimeDelta::seconds(20));
-        let hands = Hands { led, nodes, patience };
-        let found = obstacles(&job, tasks, hands, at(100));
+        let hands = Hands {
+            led,
+            nodes,
+            held,
+            patience,
+        };
+        let found = obstacles(&job, counts, hands, at(100));
         found.iter().map(|obstacle| obstacle.advice(&job.key)).collect()
     }
 
@@ -202,9 +212,12 @@ mod tests {
 
     #[test]
     fn stages_that_nobody_runs_are_named_with_the_role_that_does() {
-        let tasks = [task(FRESH.0, FRESH.1), task("line_extraction", TaskStatus::Done)];
+        let counts = [
+            count(FRESH.0, FRESH.1),
+            count("line_extraction", TaskStatus::Done),
+        ];
         let gpu = "no node is there that runs line_detection or ocr; `node --role gpu` starts one";
-        let found = |nodes: &[NodeRecord]| found(JobStatus::Running, &tasks, true, nodes);
+        let found = |nodes: &[NodeRecord]| found(JobStatus::Running, &counts, true, &[], nodes);
         assert_eq!(found(&[]), [gpu]);
         let stages = ["line_detection", "ocr"];
         assert_eq!(found(&[node(&stages, 90, NodeState::Lost)]), [gpu]);
@@ -221,34 +234,44 @@ mod tests {
 
     #[test]
     fn without_a_leader_what_runs_shows_that_none_is_needed() {
-        let waiting = task(FRESH.0, FRESH.1);
-        let idle = found(JobStatus::Running, std::slice::from_ref(&waiting), false, &[]);
+        let waiting = count(FRESH.0, FRESH.1);
+        let idle = found(
+            JobStatus::Running,
+            std::slice::from_ref(&waiting),
+            false,
+            &[],
+            &[],
+        );
         assert!(
             idle[0].contains("`node --role orchestrator` starts one"),
             "{idle:?}"
         );
-        let running = [waiting.clone(), leased("ocr", 101)];
-        assert_eq!(found(JobStatus::Running, &running, false, &[]), [""; 0]);
+        let (running, held) = ([waiting, count("ocr", TaskStatus::Running)], [held("ocr")]);
+        assert_eq!(found(JobStatus::Running, &running, false, &held, &[]), [""; 0]);
         let mut holder = node(&["ocr"], 90, NodeState::Joined);
         holder.name = "gpu-1".to_owned();
         assert_eq!(
-            found(JobStatus::Running, &running, false, &[holder]).len(),
+            found(JobStatus::Running, &running, false, &held, &[holder]).len(),
             1,
             "led until now"
         );
-        let ran_out = [waiting, leased("ocr", 99)];
-        assert_eq!(found(JobStatus::Running, &ran_out, false, &[]).len(), 1);
+        assert_eq!(
+            found(JobStatus::Running, &running, false, &[], &[]).len(),
+            1,
+            "the lease ran out"
+        );
     }
 
     #[test]
     fn a_job_in_which_nothing_waits_has_no_obstacle() {
-        let mut later = task("ocr", TaskStatus::Pending);
-        later.not_before = Some(at(200));
-        let tasks = [later, leased("ocr", 101), task("done", TaskStatus::Done)];
-        assert_eq!(found(JobStatus::Running, &tasks, false, &[]), [""; 0]);
-        let fresh = [task(FRESH.0, FRESH.1)];
-        assert_eq!(found(JobStatus::Cancelled, &fresh, true, &[]), [""; 0]);
-        let paused = found(JobStatus::Paused, &fresh, false, &[]);
+        let counts = [count("ocr", TaskStatus::Running), count("done", TaskStatus::Done)];
+        assert_eq!(
+            found(JobStatus::Running, &counts, false, &[held("ocr")], &[]),
+            [""; 0]
+        );
+        let fresh = [count(FRESH.0, FRESH.1)];
+        assert_eq!(found(JobStatus::Cancelled, &fresh, true, &[], &[]), [""; 0]);
+        let paused = found(JobStatus::Paused, &fresh, false, &[], &[]);
         assert_eq!(
             paused,
             ["the job is paused; `node job resume press` lets it go on"]

@@ -1,0 +1,141 @@
+//! Arguments by name, as programs give them, from and to what stands on a command line. Both ways lead through the same
+//! parser, so that a command has one set of rules and one wording of its refusals.
+
+use clap::{Arg, ArgAction, Command};
+use serde_json::{Map, Value};
+
+use super::Refusal;
+
+/// What an argument may be, for those who fill in forms.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kind {
+    Flag,
+    Integer,
+    Text,
+    /// One of these words.
+    Choice(Vec<String>),
+}
+
+/// An argument of a command, as its parser knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Argument {
+    pub name: String,
+    pub help: String,
+    pub kind: Kind,
+    /// Takes a list.
+    pub many: bool,
+    pub required: bool,
+}
+
+/// The arguments of a command, in order.
+pub(super) fn arguments(command: &Command) -> Vec<Argument> {
+    let own = command.get_arguments().filter(|argument| !is_general(argument));
+    own.map(Argument::of).collect()
+}
+
+fn is_general(argument: &Arg) -> bool {
+    matches!(
+        argument.get_action(),
+        ArgAction::Help | ArgAction::HelpShort | ArgAction::HelpLong | ArgAction::Version
+    )
+}
+
+impl Argument {
+    fn of(argument: &Arg) -> Self {
+        let choices: Vec<String> = argument
+            .get_possible_values()
+            .iter()
+            .map(|value| value.get_name().to_owned())
+            .collect();
+        let kind = match argument.get_action() {
+            ArgAction::SetTrue => Kind::Flag,
+            _ if !choices.is_empty() => Kind::Choice(choices),
+            _ if is_integer(argument) => Kind::Integer,
+            _ => Kind::Text,
+        };
+        Self {
+            name: argument.get_id().as_str().to_owned(),
+            help: argument.get_help().map(ToString::to_string).unwrap_or_default(),
+            kind,
+            many: takes_many(argument),
+            required: argument.is_required_set(),
+        }
+    }
+}
+
+fn takes_many(argument: &Arg) -> bool {
+    matches!(argument.get_action(), ArgAction::Append)
+        || argument
+            .get_num_args()
+            .is_some_and(|range| range.max_values() > 1)
+}
+
+fn is_integer(argument: &Arg) -> bool {
+    let kind = argument.get_value_parser().type_id();
+    kind == std::any::TypeId::of::<u64>()
+        || kind == std::any::TypeId::of::<u32>()
+        || kind == std::any::TypeId::of::<usize>()
+        || kind == std::any::TypeId::of::<i32>()
+        || kind == std::any::TypeId::of::<i64>()
+}
+
+/// The command line that says what `given` says, without the command itself.
+pub(super) fn command_line(command: &Command, given: &Map<String, Value>) -> Result<Vec<String>, Refusal> {
+    let known: Vec<&Arg> = command
+        .get_arguments()
+        .filter(|argument| !is_general(argument))
+        .collect();
+    let (mut options, mut positionals) = (Vec::new(), Vec::new());
+    for argument in known {
+        let name = argument.get_id().as_str();
+        let Some(value) = given.get(name) else {
+            continue;
+        };
+        if let ArgAction::SetTrue = argument.get_action() {
+            if truth(name, value)? {
+                options.extend(argument.get_long().map(|long| format!("--{long}")));
+            }
+            continue;
+        }
+        for text in texts(name, value, takes_many(argument))? {
+            match argument.get_long() {
+                Some(long) => options.push(format!("--{long}={text}")),
+                None => positionals.push(text),
+            }
+        }
+    }
+    if !positionals.is_empty() {
+        options.push("--".to_owned());
+        options.append(&mut positionals);
+    }
+    Ok(options)
+}
+
+fn truth(name: &str, value: &Value) -> Result<bool, Refusal> {
+    match value {
+        Value::Bool(truth) => Ok(*truth),
+        Value::String(text) if text == "true" => Ok(true),
+        Value::String(text) if text == "false" => Ok(false),
+        Value::Null => Ok(false),
+        _ => Err(Refusal::Invalid(format!("{name} must be true or false"))),
+    }
+}
+
+fn texts(name: &str, value: &Value, many: bool) -> Result<Vec<String>, Refusal> {
+    match value {
+        Value::Null => Ok(Vec::new()),
+        Value::Array(values) if many => {
+            let texts = values.iter().map(|value| text(name, value));
+            texts.collect()
+        }
+        value => Ok(vec![text(name, value)?]),
+    }
+}
+
+fn text(name: &str, value: &Value) -> Result<String, Refusal> {
+    match value {
+        Value::String(text) => Ok(text.clone()),
+        Value::Number(number) => Ok(number.to_string()),
+        _ => Err(Refusal::Invalid(format!("{name} must be a text or a number"))),
+    }
+}

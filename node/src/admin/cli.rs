@@ -1,0 +1,52 @@
+//! The commands of the table on the command line: each with `--json` and the flags of a configuration, whose database it asks.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Result, anyhow};
+use clap::{ArgMatches, Args, FromArgMatches};
+
+use super::{Admin, table};
+use crate::config::{ConfigArgs, Loaded};
+use crate::role::database;
+
+/// What every command takes on the command line.
+#[derive(Debug, Args)]
+struct Surface {
+    /// Print the answer as JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    config: ConfigArgs,
+}
+
+/// Adds the commands of the table to others.
+pub fn augment(command: clap::Command) -> clap::Command {
+    command.subcommands(table().clap(Surface::augment_args))
+}
+
+/// Whether the command line names a command of the table.
+pub fn is_given(matches: &ArgMatches) -> bool {
+    table().given(matches).is_some()
+}
+
+/// Carries out what the command line names.
+pub async fn run(matches: &ArgMatches) -> Result<ExitCode> {
+    let (entry, arguments) = table()
+        .given(matches)
+        .ok_or_else(|| anyhow!("no command is given"))?;
+    let surface = Surface::from_arg_matches(arguments)?;
+    let loaded = Loaded::read(&surface.config)?.validated()?;
+    let database = database(&loaded).await?;
+    let admin = Admin::new(database.store.clone(), Arc::new(loaded));
+    let reply = entry.run(arguments, admin).await?;
+    match surface.json {
+        true => println!("{:#}", reply.data),
+        false => println!("{}", reply.text),
+    }
+    Ok(if reply.failed {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
+}

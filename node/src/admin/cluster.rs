@@ -1,0 +1,185 @@
+//! The cluster at a glance.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use async_trait::async_trait;
+use chrono::Utc;
+use clap::Args;
+use parkhang_actors::domain::{JobId, JobStatus};
+use parkhang_actors::state::{JobTaskCount, StateStore};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::command::{Access, Answer, Command, Verb};
+use super::jobs::tallies;
+use super::text::table;
+use super::{Admin, Refusal};
+use crate::words::counted;
+
+/// Say what the cluster does now: its pace, what waits for each stage, and what is wrong.
+#[derive(Debug, Args)]
+pub struct Status {}
+
+/// The cluster at a glance.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Cluster {
+    /// The orchestrator that leads.
+    leader: Option<String>,
+    /// Nodes that are there.
+    nodes: usize,
+    /// Pages that the slowest stage got done, of the last ten minutes.
+    pages_a_minute: f64,
+    /// Volumes of open jobs with a stage in work.
+    running: u64,
+    /// Volumes of open jobs that could go on.
+    waiting: u64,
+    /// Volumes of open jobs that failed for good.
+    failed: u64,
+    stages: Vec<Stage>,
+    /// What somebody should look at.
+    alarms: Vec<String>,
+}
+
+/// A stage of the open jobs.
+#[derive(Debug, Default, Serialize, ToSchema)]
+pub struct Stage {
+    stage: String,
+    waiting: u64,
+    running: u64,
+    failed: u64,
+    /// Of the nodes that are there.
+    slots: u64,
+    pages_a_minute: f64,
+}
+
+#[async_trait]
+impl Command for Status {
+    const NAME: [&'static str; 2] = ["cluster", "status"];
+    const ACCESS: Access = Access::Read;
+    const VERB: Verb = Verb::Get;
+    const PATH: &'static str = "/cluster";
+    type Answer = Cluster;
+
+    async fn run(self, admin: &Admin) -> Result<Cluster, Refusal> {
+        let now = Utc::now();
+        let mut counts: BTreeMap<JobId, Vec<JobTaskCount>> = BTreeMap::new();
+        for count in admin.store.job_task_counts(None).await? {
+            counts.entry(count.job).or_default().push(count);
+        }
+        let mut stages: Vec<Stage> = Vec::new();
+        for job in admin
+            .store
+            .jobs()
+            .await?
+            .iter()
+            .filter(|job| job.finished_at.is_none())
+        {
+            let counts = counts.get(&job.id).map_or(&[][..], Vec::as_slice);
+            let waits = job.status == JobStatus::Running;
+            for tally in tallies(&job.pipeline, counts) {
+                let stage = entry(&mut stages, &tally.stage);
+                stage.running += tally.running;
+                stage.failed += tally.failed;
+                stage.waiting += if waits { tally.waiting + tally.retrying } else { 0 };
+            }
+        }
+        let nodes = admin.store.nodes().await?;
+        let there: Vec<_> = nodes.iter().filter(|node| node.state.is_there()).collect();
+        for worker in there.iter().flat_map(|node| &node.workers) {
+            if let Some(stage) = stages
+                .iter_mut()
+                .find(|stage| stage.stage == worker.stage.as_str())
+            {
+                stage.slots += u64::from(worker.slots);
+            }
+        }
+        let paces = admin.store.recent_paces(None, now).await?;
+        for pace in &paces {
+            if let Some(stage) = stages.iter_mut().find(|stage| stage.stage == pace.stage.as_str()) {
+                stage.pages_a_minute = pace.pages_a_second * 60.0;
+            }
+        }
+        // Not every stage has pages of its own.
+        let paged = paces
+            .iter()
+            .map(|pace| pace.pages_a_second)
+            .filter(|pace| *pace > 0.0);
+        let pages_a_minute = paged.reduce(f64::min).unwrap_or(0.0) * 60.0;
+        let names: BTreeSet<&str> = there.iter().map(|node| node.name.as_str()).collect();
+        let leader = admin
+            .store
+            .leader()
+            .await?
+            .filter(|name| names.contains(name.as_str()));
+        let sum = |number: fn(&Stage) -> u64| stages.iter().map(number).sum();
+        Ok(Cluster {
+            alarms: alarms(leader.is_some(), &stages),
+            nodes: there.len(),
+            pages_a_minute,
+            running: sum(|stage| stage.running),
+            waiting: sum(|stage| stage.waiting),
+            failed: sum(|stage| stage.failed),
+            leader,
+            stages,
+        })
+    }
+}
+
+fn entry<'a>(stages: &'a mut Vec<Stage>, name: &str) -> &'a mut Stage {
+    let place = stages
+        .iter()
+        .position(|stage| stage.stage == name)
+        .unwrap_or_else(|| {
+            stages.push(Stage {
+                stage: name.to_owned(),
+                ..Stage::default()
+            });
+            stages.len() - 1
+        });
+    &mut stages[place]
+}
+
+fn alarms(led: bool, stages: &[Stage]) -> Vec<String> {
+    let mut alarms = Vec::new();
+    if !led && stages.iter().any(|stage| stage.waiting > 0) {
+        alarms
+            .push("no orchestrator leads, and volumes wait: node --role orchestrator starts one".to_owned());
+    }
+    let deserted = stages
+        .iter()
+        .filter(|stage| stage.waiting > 0 && stage.slots == 0 && stage.running == 0);
+    alarms.extend(deserted.map(|stage| {
+        format!(
+            "{} volumes wait for {}, and no node runs it",
+            stage.waiting, stage.stage
+        )
+    }));
+    alarms
+}
+
+impl Answer for Cluster {
+    fn text(&self) -> String {
+        let mut text = format!(
+            "{} leads, {}, {:.0} pages a minute\n",
+            self.leader.as_deref().unwrap_or("nobody"),
+            counted(self.nodes, "node"),
+            self.pages_a_minute
+        );
+        let header = ["stage", "waiting", "running", "slots", "failed", "pages a minute"];
+        let rows = self.stages.iter().map(|stage| {
+            [
+                stage.stage.clone(),
+                stage.waiting.to_string(),
+                stage.running.to_string(),
+                stage.slots.to_string(),
+                stage.failed.to_string(),
+                format!("{:.0}", stage.pages_a_minute),
+            ]
+        });
+        text.push_str(&table(header, rows, 1));
+        for alarm in &self.alarms {
+            text.push_str(&format!("\n{alarm}"));
+        }
+        text
+    }
+}

@@ -1,0 +1,167 @@
+use std::fmt;
+
+use async_trait::async_trait;
+use clap::{ArgMatches, Args, ValueEnum};
+use futures::future::BoxFuture;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+use super::arguments::{Argument, arguments, command_line};
+use super::{Admin, Refusal};
+
+/// What somebody must be allowed to do to give a command. Each includes those before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum)]
+pub enum Access {
+    Read,
+    Operate,
+    Admin,
+}
+
+impl Access {
+    pub const ALL: [Self; 3] = [Self::Read, Self::Operate, Self::Admin];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Operate => "operate",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+/// How a command is given over HTTP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verb {
+    Get,
+    Post,
+    Patch,
+}
+
+/// What a command answers: data for programs, and a text for people.
+pub trait Answer: Serialize + ToSchema + Send + 'static {
+    fn text(&self) -> String;
+
+    /// Whether what was asked about has failed; the exit status of the command line says so.
+    fn failed(&self) -> bool {
+        false
+    }
+}
+
+/// One command of the operator. Its fields are its arguments, and their comments its help.
+#[async_trait]
+pub trait Command: Args + Send + 'static {
+    /// The words that name it, such as `job pause`.
+    const NAME: [&'static str; 2];
+    const ACCESS: Access;
+    const VERB: Verb;
+    /// Below the interface's root, with the names of arguments in braces: `/jobs/{job}/pause`.
+    const PATH: &'static str;
+    /// Arguments that only a command line may give: they read its files, or wait.
+    const LOCAL: &'static [&'static str] = &[];
+    type Answer: Answer;
+
+    async fn run(self, admin: &Admin) -> Result<Self::Answer, Refusal>;
+}
+
+/// An answer whose type is forgotten.
+pub struct Reply {
+    pub data: Value,
+    pub text: String,
+    pub failed: bool,
+}
+
+type Run = fn(&ArgMatches, Admin) -> BoxFuture<'static, Result<Reply, Refusal>>;
+
+/// A command whose type is forgotten: a row of the table.
+pub struct Entry {
+    pub name: [&'static str; 2],
+    pub access: Access,
+    pub verb: Verb,
+    pub path: &'static str,
+    local: &'static [&'static str],
+    arguments: fn(clap::Command) -> clap::Command,
+    run: Run,
+    pub answer: AnswerSchema,
+}
+
+/// The schema of an answer, and those that it refers to by name.
+#[derive(Debug, Clone, Copy)]
+pub struct AnswerSchema {
+    pub schema: fn() -> RefOr<Schema>,
+    pub parts: fn() -> Vec<(String, RefOr<Schema>)>,
+}
+
+impl Entry {
+    pub fn of<C: Command>() -> Self {
+        Self {
+            name: C::NAME,
+            access: C::ACCESS,
+            verb: C::VERB,
+            path: C::PATH,
+            local: C::LOCAL,
+            arguments: C::augment_args,
+            run: |matches, admin| {
+                let command = C::from_arg_matches(matches);
+                Box::pin(async move {
+                    let answer = command
+                        .map_err(|error| Refusal::invalid(&error))?
+                        .run(&admin)
+                        .await?;
+                    Ok(Reply {
+                        data: serde_json::to_value(&answer)
+                            .map_err(|error| Refusal::Internal(error.into()))?,
+                        text: answer.text(),
+                        failed: answer.failed(),
+                    })
+                })
+            },
+            answer: AnswerSchema {
+                schema: C::Answer::schema,
+                parts: || {
+                    let mut parts = Vec::new();
+                    C::Answer::schemas(&mut parts);
+                    parts
+                },
+            },
+        }
+    }
+
+    /// As a command of clap, named by the last of its words.
+    pub fn clap(&self) -> clap::Command {
+        (self.arguments)(clap::Command::new(self.name[1]))
+    }
+
+    /// The arguments that may be given by name.
+    pub fn arguments(&self) -> Vec<Argument> {
+        let mut arguments = arguments(&self.clap());
+        arguments.retain(|argument| !self.local.contains(&argument.name.as_str()));
+        arguments
+    }
+
+    /// Carries out the command with arguments by name.
+    pub async fn run_given(&self, given: &Map<String, Value>, admin: Admin) -> Result<Reply, Refusal> {
+        let known = self.arguments();
+        if let Some(unknown) = given
+            .keys()
+            .find(|name| known.iter().all(|known| known.name != **name))
+        {
+            return Err(Refusal::Invalid(format!("there is no argument {unknown}")));
+        }
+        let line = command_line(&self.clap(), given)?;
+        let matches = self.clap().no_binary_name(true).try_get_matches_from(line);
+        let matches = matches.map_err(|error| Refusal::invalid(&error))?;
+        self.run(&matches, admin).await
+    }
+
+    pub fn run(&self, matches: &ArgMatches, admin: Admin) -> BoxFuture<'static, Result<Reply, Refusal>> {
+        (self.run)(matches, admin)
+    }
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Entry").field(&self.name).finish()
+    }
+}

@@ -1,0 +1,63 @@
+use async_trait::async_trait;
+use clap::Args;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::JobSummary;
+use crate::admin::command::{Access, Answer, Command, Verb};
+use crate::admin::text::table;
+use crate::admin::{Admin, Refusal};
+
+/// List all jobs with what they wait for.
+#[derive(Debug, Args)]
+pub struct List {
+    /// The newest N alone.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    limit: Option<u32>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Jobs {
+    /// The oldest first.
+    jobs: Vec<JobSummary>,
+}
+
+#[async_trait]
+impl Command for List {
+    const NAME: [&'static str; 2] = ["job", "list"];
+    const ACCESS: Access = Access::Read;
+    const VERB: Verb = Verb::Get;
+    const PATH: &'static str = "/jobs";
+    type Answer = Jobs;
+
+    async fn run(self, admin: &Admin) -> Result<Jobs, Refusal> {
+        let mut jobs = JobSummary::of_all(admin).await?;
+        if let Some(limit) = self.limit {
+            let older = jobs
+                .len()
+                .saturating_sub(usize::try_from(limit).unwrap_or(usize::MAX));
+            jobs.drain(..older);
+        }
+        Ok(Jobs { jobs })
+    }
+}
+
+impl Answer for Jobs {
+    fn text(&self) -> String {
+        let header = [
+            "job", "status", "priority", "volumes", "running", "done", "failed",
+        ];
+        let rows = self.jobs.iter().map(|job| {
+            [
+                job.job.clone(),
+                job.status.to_owned(),
+                job.priority.to_string(),
+                job.volumes.to_string(),
+                job.running.to_string(),
+                job.done.to_string(),
+                job.failed.to_string(),
+            ]
+        });
+        table(header, rows, 2)
+    }
+}

@@ -1,0 +1,34 @@
+//! Jobs of a cluster. The orchestrator hears of every change through the database.
+
+mod create;
+mod errors;
+mod limits;
+mod list;
+mod obstacles;
+mod rerun;
+mod stats;
+mod status;
+mod steer;
+mod summary;
+mod tally;
+
+pub use self::create::Create;
+pub use self::errors::Errors;
+pub use self::limits::{Limits, Priority};
+pub use self::list::List;
+pub use self::rerun::Rerun;
+pub use self::stats::Stats;
+pub use self::status::Status;
+pub use self::steer::{Cancel, Pause, Resume};
+pub use self::summary::JobSummary;
+pub use self::tally::tallies;
+
+use parkhang_actors::domain::{Job, JobKey};
+use parkhang_actors::state::StateStore;
+
+use super::{Admin, Refusal};
+
+pub async fn find(admin: &Admin, key: &JobKey) -> Result<Job, Refusal> {
+    let job = admin.store.job(key).await?;
+    job.ok_or_else(|| Refusal::NotFound(format!("there is no job {key}")))
+}

@@ -1,0 +1,108 @@
+use async_trait::async_trait;
+use clap::Args;
+use parkhang_actors::domain::{JobKey, StageName};
+use parkhang_actors::state::{StageStatistics, StateStore};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::find;
+use crate::admin::command::{Access, Answer, Command, Verb};
+use crate::admin::text::table;
+use crate::admin::{Admin, Refusal};
+
+/// Say how long the stages of a job took, and how fast they were.
+#[derive(Debug, Args)]
+pub struct Stats {
+    #[arg(value_name = "NAME")]
+    job: JobKey,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Statistics {
+    job: String,
+    /// In the order of the pipeline; a stage that has not run is left out.
+    stages: Vec<StageStats>,
+}
+
+/// The runs of a stage.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct StageStats {
+    stage: String,
+    running: u64,
+    done: u64,
+    failed: u64,
+    interrupted: u64,
+    /// Seconds that half of the finished runs took at most.
+    p50_s: Option<f64>,
+    p95_s: Option<f64>,
+    /// Made by finished runs, not found made.
+    pages: u64,
+    pages_per_slot_second: Option<f64>,
+}
+
+#[async_trait]
+impl Command for Stats {
+    const NAME: [&'static str; 2] = ["job", "stats"];
+    const ACCESS: Access = Access::Read;
+    const VERB: Verb = Verb::Get;
+    const PATH: &'static str = "/jobs/{job}/stats";
+    type Answer = Statistics;
+
+    async fn run(self, admin: &Admin) -> Result<Statistics, Refusal> {
+        let job = find(admin, &self.job).await?;
+        let mut stages = admin.store.stage_statistics(job.id).await?;
+        let place = |stage: &StageName| job.pipeline.stages().iter().position(|known| known == stage);
+        stages.sort_by_key(|stage| place(&stage.stage));
+        Ok(Statistics {
+            job: job.key.to_string(),
+            stages: stages.iter().map(StageStats::from).collect(),
+        })
+    }
+}
+
+impl From<&StageStatistics> for StageStats {
+    fn from(stage: &StageStatistics) -> Self {
+        Self {
+            stage: stage.stage.to_string(),
+            running: stage.running,
+            done: stage.done,
+            failed: stage.failed,
+            interrupted: stage.interrupted,
+            p50_s: stage.p50_s,
+            p95_s: stage.p95_s,
+            pages: stage.pages,
+            pages_per_slot_second: stage.pages_per_slot_second(),
+        }
+    }
+}
+
+impl Answer for Statistics {
+    fn text(&self) -> String {
+        let header = [
+            "stage",
+            "running",
+            "done",
+            "failed",
+            "interrupted",
+            "p50 s",
+            "p95 s",
+            "pages",
+            "pages/s of a slot",
+        ];
+        let number = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.2}"));
+        let rows = self.stages.iter().map(|stage| {
+            [
+                stage.stage.clone(),
+                stage.running.to_string(),
+                stage.done.to_string(),
+                stage.failed.to_string(),
+                stage.interrupted.to_string(),
+                number(stage.p50_s),
+                number(stage.p95_s),
+                stage.pages.to_string(),
+                number(stage.pages_per_slot_second),
+            ]
+        });
+        table(header, rows, 1)
+    }
+}

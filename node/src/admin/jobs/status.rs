@@ -1,0 +1,185 @@
+use std::time::Duration;
+
+use async_trait::async_trait;
+use chrono::Utc;
+use clap::Args;
+use parkhang_actors::domain::{Job, JobKey, JobStatus};
+use parkhang_actors::state::{JobTaskCount, StateStore};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::obstacles::{Hands, Obstacle, obstacles};
+use super::tally::{StageTally, tallies};
+use super::{JobSummary, find};
+use crate::admin::command::{Access, Answer, Command, Verb};
+use crate::admin::{Admin, Refusal};
+use crate::role::patience;
+
+/// Before a look at what may be in the way of a job that is waited for,
+const FIRST_LOOK: Duration = Duration::from_secs(5);
+/// and between two looks.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
+/// Causes of failures that are shown.
+const CAUSES: u32 = 10;
+
+/// Say how far a job is; exit status 1 if it failed or was cancelled.
+#[derive(Debug, Args)]
+pub struct Status {
+    #[arg(value_name = "NAME")]
+    job: JobKey,
+    /// Return when the job has ended.
+    #[arg(long)]
+    wait: bool,
+}
+
+/// How far a job is.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct JobDetails {
+    #[serde(flatten)]
+    summary: JobSummary,
+    /// In the order of the pipeline.
+    stages: Vec<StageTally>,
+    /// Seconds until it is done at the pace of the last ten minutes; absent while it has none.
+    eta_s: Option<f64>,
+    /// What keeps it from getting on, and what to do about it.
+    obstacles: Vec<String>,
+    /// Why volumes failed, the most frequent cause first.
+    failures: Vec<String>,
+}
+
+#[async_trait]
+impl Command for Status {
+    const NAME: [&'static str; 2] = ["job", "status"];
+    const ACCESS: Access = Access::Read;
+    const VERB: Verb = Verb::Get;
+    const PATH: &'static str = "/jobs/{job}";
+    const LOCAL: &'static [&'static str] = &["wait"];
+    type Answer = JobDetails;
+
+    async fn run(self, admin: &Admin) -> Result<JobDetails, Refusal> {
+        if self.wait {
+            wait_for_end(admin, &self.job).await?;
+        }
+        let job = find(admin, &self.job).await?;
+        let counts = admin.store.job_task_counts(Some(job.id)).await?;
+        let summary = JobSummary::new(&job, &counts);
+        let failures = match summary.failed + counts_failing(&counts) {
+            0 => Vec::new(),
+            _ => admin.store.error_groups(&job, CAUSES).await?,
+        };
+        let obstacles = in_the_way(admin, &job, &counts).await?;
+        Ok(JobDetails {
+            stages: tallies(&job.pipeline, &counts),
+            eta_s: eta(admin, &job, &summary).await?,
+            obstacles: obstacles
+                .iter()
+                .map(|obstacle| obstacle.advice(&job.key))
+                .collect(),
+            failures: failures
+                .iter()
+                .map(|group| {
+                    let volumes = group.volumes.join(", ");
+                    let more = if group.tasks > group.volumes.len() as u64 {
+                        ", ..."
+                    } else {
+                        ""
+                    };
+                    format!(
+                        "{} at {}: {} ({volumes}{more})",
+                        group.tasks, group.stage, group.message
+                    )
+                })
+                .collect(),
+            summary,
+        })
+    }
+}
+
+fn counts_failing(counts: &[JobTaskCount]) -> u64 {
+    let failing = counts
+        .iter()
+        .filter(|count| count.status == parkhang_actors::domain::TaskStatus::Failed);
+    failing.map(|count| count.tasks).sum()
+}
+
+/// Volumes that are left, by how many were finished lately.
+async fn eta(admin: &Admin, job: &Job, summary: &JobSummary) -> Result<Option<f64>, Refusal> {
+    let left = summary.volumes.saturating_sub(summary.done + summary.failed);
+    if job.status != JobStatus::Running || left == 0 {
+        return Ok(None);
+    }
+    let paces = admin.store.recent_paces(Some(job.id), Utc::now()).await?;
+    let last = job.pipeline.stages().last();
+    let pace = paces.iter().find(|pace| Some(&pace.stage) == last);
+    Ok(pace
+        .filter(|pace| pace.runs_a_second > 0.0)
+        .map(|pace| left as f64 / pace.runs_a_second))
+}
+
+async fn in_the_way(admin: &Admin, job: &Job, counts: &[JobTaskCount]) -> Result<Vec<Obstacle>, Refusal> {
+    let now = Utc::now();
+    let hands = Hands {
+        led: admin.store.leader().await?.is_some(),
+        nodes: &admin.store.nodes().await?,
+        held: &admin.store.leases(now).await?.held,
+        patience: patience(admin.loaded.config.cluster.heartbeat),
+    };
+    Ok(obstacles(job, counts, hands, now))
+}
+
+/// Returns when the job has ended and holds no lease any more. Says meanwhile what is in its way, once each.
+pub async fn wait_for_end(admin: &Admin, key: &JobKey) -> Result<(), Refusal> {
+    let mut changes = admin.store.job_changes().await?;
+    let (mut told, mut pause) = (Vec::new(), FIRST_LOOK);
+    loop {
+        let job = find(admin, key).await?;
+        if job.finished_at.is_some() {
+            return Ok(());
+        }
+        let silence = async {
+            tokio::time::sleep(pause).await;
+            let counts = admin.store.job_task_counts(Some(job.id)).await?;
+            in_the_way(admin, &job, &counts).await
+        };
+        tokio::select! {
+            change = changes.next() => change?,
+            found = silence => {
+                let found = found?;
+                for obstacle in found.iter().filter(|obstacle| !told.contains(*obstacle)) {
+                    eprintln!("{}", obstacle.advice(key));
+                }
+                (told, pause) = (found, LOOK_AGAIN);
+            }
+        }
+    }
+}
+
+impl Answer for JobDetails {
+    fn text(&self) -> String {
+        let mut lines = vec![format!("job {}: {}", self.summary.job, self.summary.status)];
+        let mut add = |number: u64, words: String| {
+            if number > 0 {
+                lines.push(format!("{number:>8}  {words}"));
+            }
+        };
+        for stage in &self.stages {
+            let name = &stage.stage;
+            add(stage.waiting, format!("waiting for {name}"));
+            add(stage.retrying, format!("waiting to retry {name}"));
+            add(stage.running, format!("{name} running"));
+            add(stage.failed, format!("failed at {name}"));
+        }
+        add(self.summary.done, "done".to_owned());
+        if let Some(seconds) = self.eta_s {
+            let rounded = Duration::from_secs(seconds.round() as u64);
+            lines.push(format!("about {} to go", humantime::format_duration(rounded)));
+        }
+        lines.extend(self.failures.iter().cloned());
+        lines.extend(self.obstacles.iter().cloned());
+        lines.join("\n")
+    }
+
+    fn failed(&self) -> bool {
+        matches!(self.summary.status, "failed" | "cancelled")
+    }
+}

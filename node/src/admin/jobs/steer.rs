@@ -1,0 +1,86 @@
+use async_trait::async_trait;
+use clap::Args;
+use parkhang_actors::domain::JobKey;
+use parkhang_actors::policy::job_action::JobAction;
+use parkhang_actors::state::StateStore;
+
+use super::status::wait_for_end;
+use super::{JobSummary, find};
+use crate::admin::command::{Access, Command, Verb};
+use crate::admin::{Admin, Refusal};
+
+/// Begin no further stage of the job. Stages that run go on to their end.
+#[derive(Debug, Args)]
+pub struct Pause {
+    #[arg(value_name = "NAME")]
+    job: JobKey,
+}
+
+#[async_trait]
+impl Command for Pause {
+    const NAME: [&'static str; 2] = ["job", "pause"];
+    const ACCESS: Access = Access::Operate;
+    const VERB: Verb = Verb::Post;
+    const PATH: &'static str = "/jobs/{job}/pause";
+    type Answer = JobSummary;
+
+    async fn run(self, admin: &Admin) -> Result<JobSummary, Refusal> {
+        act(admin, &self.job, JobAction::Pause).await
+    }
+}
+
+/// Let a paused job go on where it stood.
+#[derive(Debug, Args)]
+pub struct Resume {
+    #[arg(value_name = "NAME")]
+    job: JobKey,
+}
+
+#[async_trait]
+impl Command for Resume {
+    const NAME: [&'static str; 2] = ["job", "resume"];
+    const ACCESS: Access = Access::Operate;
+    const VERB: Verb = Verb::Post;
+    const PATH: &'static str = "/jobs/{job}/resume";
+    type Answer = JobSummary;
+
+    async fn run(self, admin: &Admin) -> Result<JobSummary, Refusal> {
+        act(admin, &self.job, JobAction::Resume).await
+    }
+}
+
+/// End the job for good. Stages that run stop at their next checkpoint; what has been written stays.
+#[derive(Debug, Args)]
+pub struct Cancel {
+    #[arg(value_name = "NAME")]
+    job: JobKey,
+    /// Return when the last stage has stopped.
+    #[arg(long)]
+    wait: bool,
+}
+
+#[async_trait]
+impl Command for Cancel {
+    const NAME: [&'static str; 2] = ["job", "cancel"];
+    const ACCESS: Access = Access::Operate;
+    const VERB: Verb = Verb::Post;
+    const PATH: &'static str = "/jobs/{job}/cancel";
+    const LOCAL: &'static [&'static str] = &["wait"];
+    type Answer = JobSummary;
+
+    async fn run(self, admin: &Admin) -> Result<JobSummary, Refusal> {
+        let after = act(admin, &self.job, JobAction::Cancel).await?;
+        if !self.wait {
+            return Ok(after);
+        }
+        wait_for_end(admin, &self.job).await?;
+        JobSummary::of(admin, &find(admin, &self.job).await?).await
+    }
+}
+
+async fn act(admin: &Admin, key: &JobKey, action: JobAction) -> Result<JobSummary, Refusal> {
+    let job = find(admin, key).await?;
+    let after = admin.store.act_on_job(job.id, action).await;
+    let after = after.map_err(|error| Refusal::about(&format!("job {key}"), error))?;
+    JobSummary::of(admin, &after).await
+}

@@ -1,0 +1,79 @@
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use parkhang_actors::domain::{Job, JobId, Position, TaskStatus};
+use parkhang_actors::state::{JobTaskCount, StateStore};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::admin::command::Answer;
+use crate::admin::{Admin, Refusal};
+
+/// A job in one line.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct JobSummary {
+    pub job: String,
+    /// created, running, paused, completed, failed or cancelled
+    pub status: &'static str,
+    pub priority: i32,
+    /// Volumes in work at once; 0 is any number.
+    pub max_running: usize,
+    pub created_at: DateTime<Utc>,
+    pub finished_at: Option<DateTime<Utc>>,
+    pub volumes: u64,
+    pub done: u64,
+    /// Failed for good.
+    pub failed: u64,
+    pub running: u64,
+}
+
+impl JobSummary {
+    pub fn new(job: &Job, counts: &[JobTaskCount]) -> Self {
+        let count = |wanted: &dyn Fn(&JobTaskCount) -> bool| -> u64 {
+            let counts = counts.iter().filter(|count| wanted(count));
+            counts.map(|count| count.tasks).sum()
+        };
+        Self {
+            job: job.key.to_string(),
+            status: job.status.as_str(),
+            priority: job.config.priority,
+            max_running: job.config.max_running,
+            created_at: job.created_at,
+            finished_at: job.finished_at,
+            volumes: count(&|_| true),
+            done: count(&|count| count.position == Position::Done),
+            failed: count(&|count| count.terminal),
+            running: count(&|count| count.status == TaskStatus::Running),
+        }
+    }
+
+    pub async fn of(admin: &Admin, job: &Job) -> Result<Self, Refusal> {
+        let counts = admin.store.job_task_counts(Some(job.id)).await?;
+        Ok(Self::new(job, &counts))
+    }
+
+    /// Of all jobs, the oldest first.
+    pub async fn of_all(admin: &Admin) -> Result<Vec<Self>, Refusal> {
+        let jobs = admin.store.jobs().await?;
+        let mut counts: BTreeMap<JobId, Vec<JobTaskCount>> = BTreeMap::new();
+        for count in admin.store.job_task_counts(None).await? {
+            counts.entry(count.job).or_default().push(count);
+        }
+        let counts_of = |job: &Job| counts.get(&job.id).map_or(&[][..], Vec::as_slice);
+        Ok(jobs.iter().map(|job| Self::new(job, counts_of(job))).collect())
+    }
+}
+
+/// What became of a job that something was done to.
+impl Answer for JobSummary {
+    fn text(&self) -> String {
+        let running = match (self.running, self.finished_at) {
+            (0, _) | (_, Some(_)) => String::new(),
+            (stages, None) => format!(", {stages} running"),
+        };
+        format!(
+            "{}: {}, priority {}{running}",
+            self.job, self.status, self.priority
+        )
+    }
+}

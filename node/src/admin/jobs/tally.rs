@@ -1,0 +1,113 @@
+use parkhang_actors::domain::{Pipeline, Position, StageName, TaskStatus};
+use parkhang_actors::state::JobTaskCount;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// How far the volumes of a job are with one stage.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
+pub struct StageTally {
+    pub stage: String,
+    /// Volumes whose next stage it is.
+    pub waiting: u64,
+    pub running: u64,
+    /// Failed at it, and will be tried again.
+    pub retrying: u64,
+    /// Failed at it for good.
+    pub failed: u64,
+    /// Have it behind them.
+    pub done: u64,
+}
+
+/// One for each stage, in the order of the pipeline.
+pub fn tallies(pipeline: &Pipeline, counts: &[JobTaskCount]) -> Vec<StageTally> {
+    let stages = pipeline.stages();
+    let mut tallies: Vec<StageTally> = stages
+        .iter()
+        .map(|stage| StageTally {
+            stage: stage.to_string(),
+            ..StageTally::default()
+        })
+        .collect();
+    for count in counts {
+        // The stage that comes next or is in work; those before it are done.
+        let at = match (&count.position, count.status) {
+            (Position::Pending, _) => 0,
+            (Position::Done, _) => stages.len(),
+            (Position::At(stage), status) => match place(stages, stage) {
+                Some(place) if status == TaskStatus::Done => place + 1,
+                Some(place) => place,
+                None => continue,
+            },
+        };
+        for tally in tallies.iter_mut().take(at) {
+            tally.done += count.tasks;
+        }
+        if let Some(tally) = tallies.get_mut(at) {
+            let number = match count.status {
+                TaskStatus::Running => &mut tally.running,
+                TaskStatus::Failed if count.terminal => &mut tally.failed,
+                TaskStatus::Failed => &mut tally.retrying,
+                TaskStatus::Pending | TaskStatus::Done => &mut tally.waiting,
+            };
+            *number += count.tasks;
+        }
+    }
+    tallies
+}
+
+fn place(stages: &[StageName], stage: &StageName) -> Option<usize> {
+    stages.iter().position(|known| known == stage)
+}
+
+#[cfg(test)]
+mod tests {
+    use parkhang_actors::domain::JobId;
+    use parkhang_actors::stage::ocr_pipeline;
+
+    use super::*;
+
+    fn count(position: &str, status: TaskStatus, terminal: bool, tasks: u64) -> JobTaskCount {
+        let position = position.parse().unwrap();
+        JobTaskCount {
+            job: JobId(1),
+            position,
+            status,
+            terminal,
+            tasks,
+        }
+    }
+
+    #[test]
+    fn every_volume_is_counted_once_at_each_stage_that_it_has_come_to() {
+        let counts = [
+            count("pending", TaskStatus::Pending, false, 1),
+            count("line_detection", TaskStatus::Running, false, 2),
+            count("line_detection", TaskStatus::Done, false, 4),
+            count("ocr", TaskStatus::Failed, false, 8),
+            count("ocr", TaskStatus::Failed, true, 16),
+            count("ocr", TaskStatus::Pending, false, 32),
+            count("reduce", TaskStatus::Done, false, 64),
+            count("done", TaskStatus::Done, false, 128),
+        ];
+        let tallies = tallies(&ocr_pipeline(), &counts);
+        let numbers = |tally: &StageTally| {
+            (
+                tally.waiting,
+                tally.running,
+                tally.retrying,
+                tally.failed,
+                tally.done,
+            )
+        };
+        let numbers: Vec<_> = tallies.iter().map(numbers).collect();
+        assert_eq!(
+            numbers,
+            [
+                (1, 2, 0, 0, 252),
+                (4, 0, 0, 0, 248),
+                (32, 0, 8, 16, 192),
+                (0, 0, 0, 0, 192)
+            ]
+        );
+    }
+}

@@ -1,0 +1,45 @@
+//! What operators ask and order. One table of commands, each with its name, arguments, help and a handler that returns data,
+//! from which the command line and the HTTP interface are made.
+
+mod arguments;
+mod audit;
+pub mod cli;
+mod cluster;
+mod command;
+mod jobs;
+mod nodes;
+mod reading;
+mod refusal;
+mod table;
+mod tasks;
+mod text;
+
+use std::sync::Arc;
+
+use parkhang_actors::state::PostgresStore;
+
+use crate::config::Loaded;
+
+pub use self::arguments::{Argument, Kind};
+pub use self::command::{Access, Entry, Reply, Verb};
+pub use self::reading::{Library, page};
+pub use self::refusal::Refusal;
+pub use self::table::table;
+
+/// What commands work on.
+#[derive(Debug, Clone)]
+pub struct Admin {
+    pub store: PostgresStore,
+    pub loaded: Arc<Loaded>,
+    pub library: Arc<Library>,
+}
+
+impl Admin {
+    pub fn new(store: PostgresStore, loaded: Arc<Loaded>) -> Self {
+        Self {
+            store,
+            library: Arc::new(Library::new(loaded.clone())),
+            loaded,
+        }
+    }
+}

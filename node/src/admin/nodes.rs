@@ -1,0 +1,215 @@
+//! Who takes part in the cluster.
+
+use async_trait::async_trait;
+use chrono::{DateTime, TimeDelta, Utc};
+use clap::Args;
+use parkhang_actors::domain::{NodeRecord, WorkerRecord};
+use parkhang_actors::state::StateStore;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::command::{Access, Answer, Command, Verb};
+use super::text::{away, table};
+use super::{Admin, Refusal};
+
+/// Nodes that are gone are shown for so long.
+const SHOWN_WHEN_GONE: TimeDelta = TimeDelta::hours(1);
+
+/// List the nodes that are there, those that left or were lost in the last hour, and what each runs.
+#[derive(Debug, Args)]
+pub struct List {
+    /// Also nodes that have been gone for longer; they are remembered for seven days.
+    #[arg(long)]
+    all: bool,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Nodes {
+    nodes: Vec<Node>,
+    /// Nodes that are left out, as they went more than an hour ago.
+    gone: usize,
+}
+
+/// A process of the cluster.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Node {
+    /// Unique per process start.
+    name: String,
+    roles: Vec<String>,
+    /// joined, draining, left or lost
+    state: &'static str,
+    /// Whether it is the orchestrator that leads.
+    leads: bool,
+    host: Option<String>,
+    build: String,
+    /// The number of the wire protocol that it speaks.
+    protocol: u16,
+    /// Where it answers over HTTP.
+    health: Option<String>,
+    started_at: Option<DateTime<Utc>>,
+    last_seen: DateTime<Utc>,
+    workers: Vec<Worker>,
+}
+
+/// A pool of a node.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Worker {
+    worker: String,
+    stage: String,
+    slots: u32,
+    in_use: u32,
+    /// Counts the pools that this one replaced.
+    generation: u64,
+    last_heartbeat: Option<DateTime<Utc>>,
+    /// Pages of the volumes in work.
+    pages: Option<u64>,
+    pages_finished: Option<u64>,
+}
+
+#[async_trait]
+impl Command for List {
+    const NAME: [&'static str; 2] = ["nodes", "list"];
+    const ACCESS: Access = Access::Read;
+    const VERB: Verb = Verb::Get;
+    const PATH: &'static str = "/nodes";
+    type Answer = Nodes;
+
+    async fn run(self, admin: &Admin) -> Result<Nodes, Refusal> {
+        let leader = admin.store.leader().await?;
+        let now = Utc::now();
+        let (shown, gone): (Vec<NodeRecord>, Vec<NodeRecord>) = admin
+            .store
+            .nodes()
+            .await?
+            .into_iter()
+            .partition(|node| self.all || is_current(node, now));
+        let nodes = shown.into_iter().map(|node| {
+            let leads = node.state.is_there() && leader.as_deref() == Some(node.name.as_str());
+            Node::new(node, leads)
+        });
+        Ok(Nodes {
+            nodes: nodes.collect(),
+            gone: gone.len(),
+        })
+    }
+}
+
+/// Whether the node is there, or went so recently that it is still of interest.
+fn is_current(node: &NodeRecord, now: DateTime<Utc>) -> bool {
+    node.state.is_there() || now - node.last_seen <= SHOWN_WHEN_GONE
+}
+
+impl Node {
+    fn new(record: NodeRecord, leads: bool) -> Self {
+        Self {
+            name: record.name,
+            roles: record.roles,
+            state: record.state.as_str(),
+            leads,
+            host: record.host,
+            build: record.build,
+            protocol: record.protocol,
+            health: record.health,
+            started_at: record.started_at,
+            last_seen: record.last_seen,
+            workers: record.workers.into_iter().map(Worker::from).collect(),
+        }
+    }
+}
+
+impl From<WorkerRecord> for Worker {
+    fn from(record: WorkerRecord) -> Self {
+        Self {
+            worker: record.worker.to_string(),
+            stage: record.stage.to_string(),
+            slots: record.slots,
+            in_use: record.in_use,
+            generation: record.generation,
+            last_heartbeat: record.last_heartbeat,
+            pages: record.pages,
+            pages_finished: record.pages_finished,
+        }
+    }
+}
+
+impl Answer for Nodes {
+    fn text(&self) -> String {
+        let now = Utc::now();
+        let header = [
+            "node",
+            "roles",
+            "state",
+            "seen",
+            "host",
+            "build",
+            "health",
+            "slots in use",
+        ];
+        let rows = self.nodes.iter().map(|node| {
+            let leads = if node.leads { " (leads)" } else { "" };
+            let slots: Vec<String> = node.workers.iter().map(Worker::in_a_line).collect();
+            [
+                node.name.clone(),
+                format!("{}{leads}", node.roles.join(",")),
+                node.state.to_owned(),
+                away(node.last_seen, now),
+                node.host.clone().unwrap_or_default(),
+                node.build.clone(),
+                node.health.clone().unwrap_or_default(),
+                slots.join("\n"),
+            ]
+        });
+        let mut text = table(header, rows, usize::MAX);
+        if self.gone > 0 {
+            text.push_str(&format!(
+                "\nand {} that went more than an hour ago (--all)",
+                self.gone
+            ));
+        }
+        text
+    }
+}
+
+impl Worker {
+    fn in_a_line(&self) -> String {
+        let pages = self.pages_finished.zip(self.pages);
+        let pages = pages.map_or(String::new(), |(finished, pages)| {
+            format!(", page {finished} of {pages}")
+        });
+        format!("{} {}/{}{pages}", self.stage, self.in_use, self.slots)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parkhang_actors::domain::NodeState;
+
+    use super::*;
+
+    #[test]
+    fn nodes_that_went_long_ago_are_left_out() {
+        let now = DateTime::from_timestamp(1_700_000_000, 0).unwrap();
+        let is_shown = |state, minutes| {
+            let node = NodeRecord {
+                name: "cpu-1.0badcafe".to_owned(),
+                roles: vec!["cpu".to_owned()],
+                host: None,
+                build: "0".to_owned(),
+                protocol: 1,
+                health: None,
+                started_at: None,
+                last_seen: now - TimeDelta::minutes(minutes),
+                state,
+                workers: Vec::new(),
+            };
+            is_current(&node, now)
+        };
+        assert!(
+            is_shown(NodeState::Joined, 90),
+            "it may be the database that has not heard of it"
+        );
+        for state in [NodeState::Lost, NodeState::Left] {
+            assert!(is_shown(state, 59) && !is_shown(state, 61), "{state:?}");
+        }
+    }
+}

@@ -1,0 +1,159 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use clap::Args;
+use parkhang_actors::domain::{JobKey, VolumeId};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::admin::command::{Access, Answer, Command, Verb};
+use crate::admin::jobs::find;
+use crate::admin::{Admin, Refusal};
+use crate::export::document::{LineDocument, PageDocument, VolumeDocument};
+
+/// List the pages of a volume that has been read.
+#[derive(Debug, Args)]
+pub struct List {
+    #[arg(value_name = "JOB")]
+    job: JobKey,
+    #[arg(value_name = "VOLUME")]
+    volume: VolumeId,
+}
+
+/// The pages of a volume, in order.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Pages {
+    /// Names of their images.
+    pages: Vec<String>,
+}
+
+#[async_trait]
+impl Command for List {
+    const NAME: [&'static str; 2] = ["pages", "list"];
+    const ACCESS: Access = Access::Read;
+    const VERB: Verb = Verb::Get;
+    const PATH: &'static str = "/jobs/{job}/volumes/{volume}/pages";
+    type Answer = Pages;
+
+    async fn run(self, admin: &Admin) -> Result<Pages, Refusal> {
+        let document = document(admin, &self.job, &self.volume).await?;
+        let names = document.pages.iter().map(|page| page.image_name.clone());
+        Ok(Pages {
+            pages: names.collect(),
+        })
+    }
+}
+
+impl Answer for Pages {
+    fn text(&self) -> String {
+        self.pages.join("\n")
+    }
+}
+
+/// Show what was read on a page.
+#[derive(Debug, Args)]
+pub struct Show {
+    #[arg(value_name = "JOB")]
+    job: JobKey,
+    #[arg(value_name = "VOLUME")]
+    volume: VolumeId,
+    /// Number of the page, from 1.
+    #[arg(value_name = "PAGE")]
+    page: usize,
+}
+
+/// A page with its lines, in the coordinates of the scan.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Page {
+    image_name: String,
+    width: u32,
+    height: u32,
+    /// In reading order.
+    lines: Vec<Line>,
+    /// Why the page could not be read.
+    error: Option<String>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Line {
+    text: String,
+    /// 0 to 1.
+    confidence: f32,
+    /// Corners of its outline.
+    #[schema(value_type = Vec<Vec<i32>>)]
+    polygon: Vec<[i32; 2]>,
+}
+
+#[async_trait]
+impl Command for Show {
+    const NAME: [&'static str; 2] = ["pages", "show"];
+    const ACCESS: Access = Access::Read;
+    const VERB: Verb = Verb::Get;
+    const PATH: &'static str = "/jobs/{job}/volumes/{volume}/pages/{page}";
+    type Answer = Page;
+
+    async fn run(self, admin: &Admin) -> Result<Page, Refusal> {
+        let document = document(admin, &self.job, &self.volume).await?;
+        Ok(Page::from(page(&document, &self.volume, self.page)?))
+    }
+}
+
+pub(super) async fn document(
+    admin: &Admin,
+    job: &JobKey,
+    volume: &VolumeId,
+) -> Result<Arc<VolumeDocument>, Refusal> {
+    let job = find(admin, job).await?;
+    if admin.store.task_of(job.id, volume).await?.is_none() {
+        return Err(Refusal::NotFound(format!(
+            "job {} has no volume {volume}",
+            job.key
+        )));
+    }
+    admin.library.document(&job, volume).await
+}
+
+/// Numbers of pages begin with 1.
+pub fn page<'d>(
+    document: &'d VolumeDocument,
+    volume: &VolumeId,
+    number: usize,
+) -> Result<&'d PageDocument, Refusal> {
+    let page = number.checked_sub(1).and_then(|place| document.pages.get(place));
+    page.ok_or_else(|| {
+        let message = format!("{volume} has no page {number}; it has {}", document.pages.len());
+        Refusal::NotFound(message)
+    })
+}
+
+impl From<&PageDocument> for Page {
+    fn from(page: &PageDocument) -> Self {
+        Self {
+            image_name: page.image_name.clone(),
+            width: page.width,
+            height: page.height,
+            lines: page.lines.iter().map(Line::from).collect(),
+            error: page.error.clone(),
+        }
+    }
+}
+
+impl From<&LineDocument> for Line {
+    fn from(line: &LineDocument) -> Self {
+        Self {
+            text: line.text.clone(),
+            confidence: line.confidence,
+            polygon: line.polygon.iter().map(|corner| [corner.x, corner.y]).collect(),
+        }
+    }
+}
+
+impl Answer for Page {
+    fn text(&self) -> String {
+        let lines: Vec<&str> = self.lines.iter().map(|line| line.text.as_str()).collect();
+        match &self.error {
+            Some(error) => format!("{}: {error}", self.image_name),
+            None => lines.join("\n"),
+        }
+    }
+}

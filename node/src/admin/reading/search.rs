@@ -1,0 +1,209 @@
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use clap::Args;
+use parkhang_actors::domain::{Job, JobKey, TaskId, VolumeId};
+use parkhang_actors::state::{ListedPhase, TaskQuery};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::admin::command::{Access, Answer, Command, Verb};
+use crate::admin::jobs::find;
+use crate::admin::{Admin, Refusal};
+use crate::export::document::VolumeDocument;
+
+/// A search gives what it has after so long.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Volumes that are looked up at once.
+const BATCH: u32 = 50;
+/// Letters shown before and after what was found.
+const AROUND: usize = 24;
+
+/// Find where a text stands in what a job has read. A text that goes over the end of a line is not found.
+#[derive(Debug, Args)]
+pub struct Search {
+    #[arg(value_name = "JOB")]
+    job: JobKey,
+    #[arg(value_name = "TEXT")]
+    text: String,
+    /// Look in this volume alone.
+    #[arg(long, value_name = "VOLUME")]
+    volume: Option<VolumeId>,
+    /// Go on where a search before stopped: `next` of its answer.
+    #[arg(long, value_name = "TASK")]
+    after: Option<i64>,
+    /// Places at most.
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    limit: u32,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Found {
+    matches: Vec<Match>,
+    /// Whether the last volume may have more than was asked for.
+    more: bool,
+    /// To be given as `after` to look in the volumes that are left, if there are any.
+    next: Option<i64>,
+}
+
+/// A place where the text stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Match {
+    volume: String,
+    /// From 1.
+    page: usize,
+    /// From 1.
+    line: usize,
+    before: String,
+    text: String,
+    after: String,
+}
+
+#[async_trait]
+impl Command for Search {
+    const NAME: [&'static str; 2] = ["job", "search"];
+    const ACCESS: Access = Access::Read;
+    const VERB: Verb = Verb::Get;
+    const PATH: &'static str = "/jobs/{job}/search";
+    type Answer = Found;
+
+    async fn run(self, admin: &Admin) -> Result<Found, Refusal> {
+        if self.text.trim().is_empty() {
+            return Err(Refusal::Invalid("there is no text to look for".to_owned()));
+        }
+        let job = find(admin, &self.job).await?;
+        let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
+        if let Some(volume) = &self.volume {
+            let document = super::pages::document(admin, &self.job, volume).await?;
+            let mut matches = matches(&document, volume, &self.text);
+            let more = matches.len() > limit;
+            matches.truncate(limit);
+            return Ok(Found {
+                matches,
+                more,
+                next: None,
+            });
+        }
+        self.in_all(admin, &job, limit).await
+    }
+}
+
+impl Search {
+    /// Goes through the volumes that are done, in the order of the job.
+    async fn in_all(&self, admin: &Admin, job: &Job, limit: usize) -> Result<Found, Refusal> {
+        let began = Instant::now();
+        let mut found = Found {
+            matches: Vec::new(),
+            more: false,
+            next: None,
+        };
+        let mut after = self.after.map(TaskId);
+        loop {
+            let query = TaskQuery {
+                phase: Some(ListedPhase::Done),
+                stage: None,
+                after,
+                limit: BATCH,
+            };
+            let page = admin.store.task_page(job, &query).await?;
+            for task in &page.tasks {
+                if began.elapsed() > PATIENCE || found.matches.len() >= limit {
+                    found.next = Some(after.map_or(0, |task| task.0));
+                    return Ok(found);
+                }
+                let document = admin.library.document(job, &task.volume).await?;
+                found.matches.extend(matches(&document, &task.volume, &self.text));
+                found.more = found.matches.len() > limit;
+                found.matches.truncate(limit);
+                after = Some(task.id);
+            }
+            if page.next.is_none() {
+                return Ok(found);
+            }
+        }
+    }
+}
+
+fn matches(document: &VolumeDocument, volume: &VolumeId, text: &str) -> Vec<Match> {
+    let mut found = Vec::new();
+    for (page, at_page) in document.pages.iter().zip(1..) {
+        for (line, at_line) in page.lines.iter().zip(1..) {
+            for (at, _) in line.text.match_indices(text) {
+                let (before, rest) = line.text.split_at(at);
+                let (_, behind) = rest.split_at(text.len());
+                let skipped = before.chars().count().saturating_sub(AROUND);
+                found.push(Match {
+                    volume: volume.to_string(),
+                    page: at_page,
+                    line: at_line,
+                    before: before.chars().skip(skipped).collect(),
+                    text: text.to_owned(),
+                    after: behind.chars().take(AROUND).collect(),
+                });
+            }
+        }
+    }
+    found
+}
+
+impl Answer for Found {
+    fn text(&self) -> String {
+        let lines = self.matches.iter().map(|found| {
+            format!(
+                "{} {}.{}: {}{}{}",
+                found.volume, found.page, found.line, found.before, found.text, found.after
+            )
+        });
+        let mut lines: Vec<String> = lines.collect();
+        if lines.is_empty() {
+            lines.push("not found".to_owned());
+        }
+        lines.extend(self.next.map(|next| format!("more: --after {next}")));
+        lines.join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::export::document::{LineDocument, PageDocument};
+
+    #[test]
+    fn every_place_is_found_with_what_stands_around_it() {
+        let line = |text: &str| LineDocument {
+            guid: String::new(),
+            polygon: Vec::new(),
+            text: text.to_owned(),
+            encoding: "unicode".to_owned(),
+            confidence: 1.0,
+            segments: Vec::new(),
+        };
+        let page = |lines: Vec<LineDocument>| PageDocument {
+            image_name: "1".to_owned(),
+            source_name: "1.jpg".to_owned(),
+            width: 1,
+            height: 1,
+            lines,
+            error: None,
+        };
+        let document = VolumeDocument {
+            w_id: "W1".to_owned(),
+            i_id: "I1".to_owned(),
+            pages: vec![page(vec![line("no")]), page(vec![line(""), line("ཀ་ཁ་ག་ཁ་ང་")])],
+        };
+        let volume: VolumeId = "W1-I1".parse().unwrap();
+        let found = matches(&document, &volume, "ཁ་");
+        let around: Vec<(usize, usize, &str, &str)> = found
+            .iter()
+            .map(|found| {
+                (
+                    found.page,
+                    found.line,
+                    found.before.as_str(),
+                    found.after.as_str(),
+                )
+            })
+            .collect();
+        assert_eq!(around, [(2, 2, "ཀ་", "ག་ཁ་ང་"), (2, 2, "ཀ་ཁ་ག་", "ང་")]);
+    }
+}

@@ -1,0 +1,67 @@
+use parkhang_actors::domain::ConfigError;
+use parkhang_actors::state::StateError;
+
+/// Why a command was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// An argument cannot be what was given.
+    #[error("{0}")]
+    Invalid(String),
+    #[error("{0}")]
+    NotFound(String),
+    /// What it is about stands in its way.
+    #[error("{0}")]
+    Conflict(String),
+    /// Asking again later may work.
+    #[error("{0}")]
+    Unavailable(String),
+    #[error("{0:#}")]
+    Internal(anyhow::Error),
+}
+
+impl Refusal {
+    /// From a mistake in the arguments, without the usage that clap adds.
+    pub fn invalid(error: &clap::Error) -> Self {
+        let text = error.render().to_string();
+        let text = text.strip_prefix("error: ").unwrap_or(&text);
+        let end = text
+            .find("\n\nUsage:")
+            .or_else(|| text.find("\n\nFor more"))
+            .unwrap_or(text.len());
+        Self::Invalid(text[..end].trim_end().to_owned())
+    }
+}
+
+impl Refusal {
+    /// From what the state store said of something.
+    pub fn about(what: &str, error: StateError) -> Self {
+        match Self::from(error) {
+            Self::Conflict(message) => Self::Conflict(format!("{what}: {message}")),
+            refusal => refusal,
+        }
+    }
+}
+
+impl From<StateError> for Refusal {
+    fn from(error: StateError) -> Self {
+        match error {
+            StateError::JobExists(_) | StateError::Forbidden(_) => Self::Conflict(error.to_string()),
+            StateError::NoSuchJob(_) => Self::NotFound(error.to_string()),
+            StateError::Config(error) => Self::Invalid(error.to_string()),
+            StateError::Unavailable(_) | StateError::Deposed(_) => Self::Unavailable(error.to_string()),
+            StateError::Corrupt(_) => Self::Internal(error.into()),
+        }
+    }
+}
+
+impl From<ConfigError> for Refusal {
+    fn from(error: ConfigError) -> Self {
+        Self::Invalid(error.to_string())
+    }
+}
+
+impl From<anyhow::Error> for Refusal {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Internal(error)
+    }
+}

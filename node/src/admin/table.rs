@@ -1,0 +1,186 @@
+//! The table of all commands: the command line, the console inside a cluster and the HTTP interface are made from it.
+
+use std::sync::LazyLock;
+
+use clap::ArgMatches;
+
+use super::command::{Command, Entry};
+use super::{audit, cluster, jobs, nodes, reading, tasks};
+
+/// What the first words of commands are about, in the order that help shows them.
+const SUBJECTS: [(&str, &str); 6] = [
+    (
+        "job",
+        "Make jobs for a cluster, look at them, and steer them while they run.",
+    ),
+    (
+        "tasks",
+        "Look at volumes of a job, and find out why one does not go on.",
+    ),
+    ("pages", "Look at what was read."),
+    ("nodes", "Look at the nodes of a cluster."),
+    ("cluster", "Look at the cluster as a whole."),
+    ("audit", "Look at what operators did."),
+];
+
+#[derive(Debug, Default)]
+pub struct Table {
+    entries: Vec<Entry>,
+}
+
+/// All commands.
+pub fn table() -> &'static Table {
+    static TABLE: LazyLock<Table> = LazyLock::new(|| {
+        Table::default()
+            .with::<jobs::Create>()
+            .with::<jobs::List>()
+            .with::<jobs::Status>()
+            .with::<jobs::Stats>()
+            .with::<jobs::Errors>()
+            .with::<jobs::Pause>()
+            .with::<jobs::Resume>()
+            .with::<jobs::Cancel>()
+            .with::<jobs::Priority>()
+            .with::<jobs::Limits>()
+            .with::<jobs::Rerun>()
+            .with::<tasks::List>()
+            .with::<tasks::Show>()
+            .with::<tasks::Why>()
+            .with::<tasks::Retry>()
+            .with::<reading::Search>()
+            .with::<reading::List>()
+            .with::<reading::Show>()
+            .with::<nodes::List>()
+            .with::<cluster::Status>()
+            .with::<audit::List>()
+    });
+    &TABLE
+}
+
+impl Table {
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    fn with<C: Command>(mut self) -> Self {
+        self.entries.push(Entry::of::<C>());
+        self
+    }
+
+    /// One command for each subject, with the commands about it below; `each` adds what a surface gives to all of them.
+    pub fn clap(&self, each: impl Fn(clap::Command) -> clap::Command) -> Vec<clap::Command> {
+        let subjects = SUBJECTS.iter().map(|(subject, about)| {
+            let entries = self.entries.iter().filter(|entry| entry.name[0] == *subject);
+            clap::Command::new(*subject)
+                .about(*about)
+                .subcommand_required(true)
+                .arg_required_else_help(true)
+                .subcommands(entries.map(|entry| each(entry.clap())))
+        });
+        subjects.collect()
+    }
+
+    /// The command that was given on a command line made of [`Self::clap`], and its arguments.
+    pub fn given<'m>(&self, matches: &'m ArgMatches) -> Option<(&Entry, &'m ArgMatches)> {
+        let (subject, below) = matches.subcommand()?;
+        let (verb, arguments) = below.subcommand()?;
+        let entry = self.entries.iter().find(|entry| entry.name == [subject, verb])?;
+        Some((entry, arguments))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write;
+
+    use super::*;
+    use crate::admin::{Kind, Verb};
+    use crate::api::ROOT;
+
+    const INTRODUCTION: &str = "# Commands of a cluster\n\n\
+        The same commands on the command line (`node WORD WORD`) and over HTTP, see [api.md](api.md). On the command line each takes\n\
+        `--json`, which prints what the HTTP interface answers, and the flags of a [configuration](config.md). This page is made from\n\
+        the code.\n";
+
+    fn page() -> String {
+        let mut page = INTRODUCTION.to_owned();
+        for (subject, about) in SUBJECTS {
+            let _ = write!(page, "\n## node {subject}\n\n{about}\n");
+            for entry in table().entries().iter().filter(|entry| entry.name[0] == subject) {
+                let command = entry.clap();
+                let about = command
+                    .get_long_about()
+                    .or(command.get_about())
+                    .map(ToString::to_string);
+                let verb = match entry.verb {
+                    Verb::Get => "GET",
+                    Verb::Post => "POST",
+                    Verb::Patch => "PATCH",
+                };
+                let _ = write!(
+                    page,
+                    "\n### node {}\n\n{}\n\n`{verb} {ROOT}{}`, for the role {}\n",
+                    entry.name.join(" "),
+                    about.unwrap_or_default(),
+                    entry.path,
+                    entry.access.as_str()
+                );
+                let arguments = entry.arguments();
+                if arguments.is_empty() {
+                    continue;
+                }
+                page.push_str("\n| argument | | meaning |\n|---|---|---|\n");
+                for argument in arguments {
+                    let kind = match &argument.kind {
+                        Kind::Flag => "flag".to_owned(),
+                        Kind::Integer => "integer".to_owned(),
+                        Kind::Text => "text".to_owned(),
+                        Kind::Choice(words) => words.join(", "),
+                    };
+                    let many = if argument.many { ", several" } else { "" };
+                    let required = if argument.required { ", required" } else { "" };
+                    let help = argument.help.replace('|', "\\|").replace('\n', " ");
+                    let _ = writeln!(page, "| `{}` | {kind}{many}{required} | {help} |", argument.name);
+                }
+            }
+        }
+        page
+    }
+
+    #[test]
+    fn the_documented_commands_are_those_of_the_code() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/commands.md");
+        let page = page();
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            std::fs::write(path, &page).unwrap();
+        }
+        let written = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(
+            written == page,
+            "docs/commands.md is stale: run the tests with UPDATE_DOCS=1"
+        );
+    }
+
+    #[test]
+    fn every_command_belongs_to_a_subject_and_has_one_name_and_one_path() {
+        let mut seen = std::collections::BTreeSet::new();
+        for entry in table().entries() {
+            assert!(
+                SUBJECTS.iter().any(|(subject, _)| *subject == entry.name[0]),
+                "{entry:?}"
+            );
+            assert!(seen.insert(entry.name.join(" ")), "{entry:?}");
+            assert!(
+                seen.insert(format!("{:?} {}", entry.verb, entry.path)),
+                "{entry:?}"
+            );
+            entry.clap().debug_assert();
+            for part in entry.path.split(['{', '}']).skip(1).step_by(2) {
+                assert!(
+                    entry.arguments().iter().any(|argument| argument.name == part),
+                    "{entry:?}: {part}"
+                );
+            }
+        }
+    }
+}

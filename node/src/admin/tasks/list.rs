@@ -1,0 +1,84 @@
+use async_trait::async_trait;
+use clap::Args;
+use parkhang_actors::domain::{JobKey, StageName, TaskId};
+use parkhang_actors::state::TaskQuery;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{State, TaskLine};
+use crate::admin::command::{Access, Answer, Command, Verb};
+use crate::admin::jobs::find;
+use crate::admin::text::table;
+use crate::admin::{Admin, Refusal};
+
+/// List the volumes of a job, a page at a time.
+#[derive(Debug, Args)]
+pub struct List {
+    #[arg(value_name = "JOB")]
+    job: JobKey,
+    /// Only volumes in this state.
+    #[arg(long, value_enum)]
+    state: Option<State>,
+    /// Only volumes that stand at this stage.
+    #[arg(long, value_name = "STAGE")]
+    stage: Option<StageName>,
+    /// The page behind this one: `next` of the answer before.
+    #[arg(long, value_name = "TASK")]
+    after: Option<i64>,
+    /// Volumes of a page.
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    limit: u32,
+}
+
+/// A page of volumes.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Tasks {
+    tasks: Vec<TaskLine>,
+    /// To be given as `after` for the next page, if there is one.
+    next: Option<i64>,
+}
+
+#[async_trait]
+impl Command for List {
+    const NAME: [&'static str; 2] = ["tasks", "list"];
+    const ACCESS: Access = Access::Read;
+    const VERB: Verb = Verb::Get;
+    const PATH: &'static str = "/jobs/{job}/tasks";
+    type Answer = Tasks;
+
+    async fn run(self, admin: &Admin) -> Result<Tasks, Refusal> {
+        let job = find(admin, &self.job).await?;
+        let query = TaskQuery {
+            phase: self.state.map(Into::into),
+            stage: self.stage,
+            after: self.after.map(TaskId),
+            limit: self.limit,
+        };
+        let page = admin.store.task_page(&job, &query).await?;
+        Ok(Tasks {
+            tasks: page.tasks.iter().map(|task| TaskLine::of(task, &job)).collect(),
+            next: page.next.map(|task| task.0),
+        })
+    }
+}
+
+impl Answer for Tasks {
+    fn text(&self) -> String {
+        let header = ["volume", "state", "worker", "error", "tries", "lost"];
+        let rows = self.tasks.iter().map(|task| {
+            [
+                task.volume.clone(),
+                task.words.clone(),
+                task.worker.clone().unwrap_or_default(),
+                task.error.clone().unwrap_or_default(),
+                task.attempts.to_string(),
+                task.interruptions.to_string(),
+            ]
+        });
+        let mut text = table(header, rows, 4);
+        if let Some(next) = self.next {
+            text.push_str(&format!("\nmore: --after {next}"));
+        }
+        text
+    }
+}

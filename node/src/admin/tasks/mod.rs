@@ -1,0 +1,134 @@
+//! Volumes of a job: where they stand, what was tried, and why one does not go on.
+
+mod list;
+mod retry;
+mod show;
+mod why;
+
+use chrono::{DateTime, Utc};
+use clap::ValueEnum;
+use parkhang_actors::domain::{Job, JobKey, Position, Task, TaskStatus, VolumeId};
+use parkhang_actors::policy::task_state::TaskState;
+use parkhang_actors::policy::transition::is_terminal;
+use parkhang_actors::state::ListedPhase;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::command::Answer;
+use super::{Admin, Refusal, jobs};
+
+pub use self::list::List;
+pub use self::retry::Retry;
+pub use self::show::Show;
+pub use self::why::Why;
+
+/// How far a volume is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// To be begun, or to go on with its next stage.
+    Waiting,
+    Running,
+    Done,
+    /// Failed, and will be tried again.
+    Retrying,
+    /// Failed for good.
+    Failed,
+}
+
+impl State {
+    pub fn of(task: &Task, job: &Job) -> Self {
+        match (&task.position, task.status) {
+            (Position::Done, _) => Self::Done,
+            (_, TaskStatus::Running) => Self::Running,
+            (_, TaskStatus::Failed) if is_terminal(task, job.config.retry_scope) => Self::Failed,
+            (_, TaskStatus::Failed) => Self::Retrying,
+            (_, TaskStatus::Pending | TaskStatus::Done) => Self::Waiting,
+        }
+    }
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Running => "running",
+            Self::Done => "done",
+            Self::Retrying => "retrying",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+impl From<State> for ListedPhase {
+    fn from(state: State) -> Self {
+        match state {
+            State::Waiting => Self::Waiting,
+            State::Running => Self::Running,
+            State::Done => Self::Done,
+            State::Retrying => Self::Retrying,
+            State::Failed => Self::Failed,
+        }
+    }
+}
+
+/// A volume of a job.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct TaskLine {
+    /// `W-I`
+    pub volume: String,
+    pub task: i64,
+    pub state: State,
+    /// The state in words, with the stage, such as `waiting for ocr`.
+    pub words: String,
+    /// The stage at which it is, or that it has finished last.
+    pub stage: Option<String>,
+    /// Failed tries.
+    pub attempts: i32,
+    /// Lost workers in a row.
+    pub interruptions: i32,
+    /// Who works on it.
+    pub worker: Option<String>,
+    /// Why its last try failed.
+    pub error: Option<String>,
+    pub started_at: Option<DateTime<Utc>>,
+    pub done_at: Option<DateTime<Utc>>,
+}
+
+impl TaskLine {
+    pub fn of(task: &Task, job: &Job) -> Self {
+        Self {
+            volume: task.volume.to_string(),
+            task: task.id.0,
+            state: State::of(task, job),
+            words: TaskState::of(task, job).to_string(),
+            stage: match &task.position {
+                Position::At(stage) => Some(stage.to_string()),
+                Position::Pending | Position::Done => None,
+            },
+            attempts: task.attempts,
+            interruptions: task.interruptions,
+            worker: task.lease.as_ref().map(|lease| lease.worker.to_string()),
+            error: task.last_error.as_ref().map(|error| error.message.clone()),
+            started_at: task.started_at,
+            done_at: task.done_at,
+        }
+    }
+}
+
+/// What became of a volume that something was done to.
+impl Answer for TaskLine {
+    fn text(&self) -> String {
+        format!("{}: {}", self.volume, self.words)
+    }
+}
+
+async fn find(admin: &Admin, job: &JobKey, volume: &VolumeId) -> Result<(Job, Task), Refusal> {
+    let job = jobs::find(admin, job).await?;
+    let task = admin.store.task_of(job.id, volume).await?;
+    match task {
+        Some(task) => Ok((job, task)),
+        None => Err(Refusal::NotFound(format!(
+            "job {} has no volume {volume}",
+            job.key
+        ))),
+    }
+}

@@ -1,0 +1,73 @@
+use async_trait::async_trait;
+use chrono::Utc;
+use clap::Args;
+use glob::Pattern;
+use parkhang_actors::domain::{JobKey, Position, StageName, VolumeId};
+use parkhang_actors::policy::rerun::{Rerun, TaskFilter};
+use parkhang_actors::state::StateStore;
+
+use super::{TaskLine, find};
+use crate::admin::command::{Access, Command, Verb};
+use crate::admin::{Admin, Refusal};
+
+/// Try a volume again from the stage at which it stands, with a fresh allowance of tries; what is finished stays.
+#[derive(Debug, Args)]
+pub struct Retry {
+    #[arg(value_name = "JOB")]
+    job: JobKey,
+    #[arg(value_name = "VOLUME")]
+    volume: VolumeId,
+    /// Begin with this stage instead.
+    #[arg(long, value_name = "STAGE")]
+    from: Option<StageName>,
+}
+
+#[async_trait]
+impl Command for Retry {
+    const NAME: [&'static str; 2] = ["tasks", "retry"];
+    const ACCESS: Access = Access::Operate;
+    const VERB: Verb = Verb::Post;
+    const PATH: &'static str = "/jobs/{job}/tasks/{volume}/retry";
+    type Answer = TaskLine;
+
+    async fn run(self, admin: &Admin) -> Result<TaskLine, Refusal> {
+        let (job, task) = find(admin, &self.job, &self.volume).await?;
+        let stage = match (self.from, &task.position) {
+            (Some(stage), _) => stage,
+            (None, Position::At(stage)) => stage.clone(),
+            (None, Position::Pending) => {
+                return Err(Refusal::Conflict(format!(
+                    "{} has not been begun yet",
+                    task.volume
+                )));
+            }
+            (None, Position::Done) => {
+                return Err(Refusal::Conflict(format!(
+                    "{} is done; --from says what to do again",
+                    task.volume
+                )));
+            }
+        };
+        let rerun = Rerun {
+            tasks: TaskFilter {
+                volumes: vec![exactly(&task.volume)],
+                ..TaskFilter::default()
+            },
+            from: stage,
+            force: false,
+        };
+        let rewound = admin.store.rerun(job.id, &rerun, Utc::now()).await;
+        let rewound = rewound.map_err(|error| Refusal::about(&format!("job {}", job.key), error))?;
+        if rewound.tasks.is_empty() {
+            let message = format!("{} has not come as far as {}", task.volume, rerun.from);
+            return Err(Refusal::Conflict(message));
+        }
+        let (job, task) = find(admin, &self.job, &self.volume).await?;
+        Ok(TaskLine::of(&task, &job))
+    }
+}
+
+fn exactly(volume: &VolumeId) -> Pattern {
+    let escaped = Pattern::escape(&volume.to_string());
+    Pattern::new(&escaped).unwrap_or_default()
+}

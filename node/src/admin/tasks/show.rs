@@ -1,0 +1,162 @@
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use clap::Args;
+use parkhang_actors::domain::{JobKey, StageRun, VolumeId, VolumeResults};
+use parkhang_actors::state::StateStore;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{TaskLine, find};
+use crate::admin::command::{Access, Answer, Command, Verb};
+use crate::admin::text::{away, table};
+use crate::admin::{Admin, Refusal};
+use crate::words::counted;
+
+/// Show a volume of a job: where it stands, every try of every stage, and what came out.
+#[derive(Debug, Args)]
+pub struct Show {
+    #[arg(value_name = "JOB")]
+    job: JobKey,
+    #[arg(value_name = "VOLUME")]
+    volume: VolumeId,
+}
+
+/// A volume of a job with its history.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct TaskDetails {
+    #[serde(flatten)]
+    task: TaskLine,
+    /// When the stage may be tried again, if it has to wait.
+    not_before: Option<DateTime<Utc>>,
+    /// Every lease, the first one first.
+    runs: Vec<Run>,
+    results: Option<Results>,
+}
+
+/// A try of a stage.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Run {
+    stage: String,
+    attempt: i32,
+    generation: i64,
+    /// running, done, failed, interrupted or cancelled
+    status: &'static str,
+    worker: String,
+    started_at: DateTime<Utc>,
+    ended_at: Option<DateTime<Utc>>,
+    /// Whether it is worth another try, and why it failed.
+    error: Option<String>,
+    /// What the stage measured of itself.
+    #[schema(value_type = Object)]
+    metrics: serde_json::Value,
+}
+
+/// What a volume came to. Confidences are 0 to 1.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Results {
+    images: i32,
+    lines: i32,
+    characters: i32,
+    errors: i32,
+    duration_ms: f32,
+    confidence_mean: Option<f32>,
+    confidence_p10: Option<f32>,
+    confidence_p50: Option<f32>,
+    confidence_p90: Option<f32>,
+}
+
+#[async_trait]
+impl Command for Show {
+    const NAME: [&'static str; 2] = ["tasks", "show"];
+    const ACCESS: Access = Access::Read;
+    const VERB: Verb = Verb::Get;
+    const PATH: &'static str = "/jobs/{job}/tasks/{volume}";
+    type Answer = TaskDetails;
+
+    async fn run(self, admin: &Admin) -> Result<TaskDetails, Refusal> {
+        let (job, task) = find(admin, &self.job, &self.volume).await?;
+        let runs = admin.store.stage_runs(task.id).await?;
+        let results = admin.store.volume_results(task.id).await?;
+        Ok(TaskDetails {
+            task: TaskLine::of(&task, &job),
+            not_before: task.not_before,
+            runs: runs.into_iter().map(Run::from).collect(),
+            results: results.map(Results::from),
+        })
+    }
+}
+
+impl From<StageRun> for Run {
+    fn from(run: StageRun) -> Self {
+        Self {
+            stage: run.fence.stage.to_string(),
+            attempt: run.fence.attempt.0,
+            generation: run.fence.generation.0,
+            status: run.status.as_str(),
+            worker: run.worker.to_string(),
+            started_at: run.started_at,
+            ended_at: run.ended_at,
+            error: run.error.map(|error| error.to_string()),
+            metrics: run.metrics,
+        }
+    }
+}
+
+impl From<VolumeResults> for Results {
+    fn from(results: VolumeResults) -> Self {
+        Self {
+            images: results.total_images,
+            lines: results.total_lines,
+            characters: results.total_characters,
+            errors: results.nb_errors,
+            duration_ms: results.processing_duration_ms,
+            confidence_mean: results.confidence_mean,
+            confidence_p10: results.confidence_p10,
+            confidence_p50: results.confidence_p50,
+            confidence_p90: results.confidence_p90,
+        }
+    }
+}
+
+impl Answer for TaskDetails {
+    fn text(&self) -> String {
+        let now = Utc::now();
+        let task = &self.task;
+        let tries = counted(u64::try_from(task.attempts).unwrap_or(0), "time");
+        let mut text = format!("{}: {}, failed {tries}\n", task.volume, task.words);
+        if let Some(time) = self.not_before.filter(|time| *time > now) {
+            text.push_str(&format!("to be tried again {}\n", away(time, now)));
+        }
+        let header = ["stage", "try", "status", "worker", "started", "took", "error"];
+        let rows = self.runs.iter().map(|run| {
+            let took = run.ended_at.map_or(String::new(), |ended| {
+                format!("{:.1} s", (ended - run.started_at).as_seconds_f64())
+            });
+            let generation = if run.generation > 0 {
+                format!(" (g{})", run.generation)
+            } else {
+                String::new()
+            };
+            [
+                run.stage.clone(),
+                format!("{}{generation}", run.attempt),
+                run.status.to_owned(),
+                run.worker.clone(),
+                away(run.started_at, now),
+                took,
+                run.error.clone().unwrap_or_default(),
+            ]
+        });
+        text.push_str(&table(header, rows, usize::MAX));
+        if let Some(results) = &self.results {
+            let confidence = results
+                .confidence_mean
+                .map_or(String::new(), |mean| format!(", confidence {mean:.3}"));
+            text.push_str(&format!(
+                "\n{} images, {} lines, {} characters, {} errors{confidence}",
+                results.images, results.lines, results.characters, results.errors
+            ));
+        }
+        text
+    }
+}

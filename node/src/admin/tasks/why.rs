@@ -1,0 +1,194 @@
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use clap::Args;
+use parkhang_actors::domain::{JobKey, VolumeId};
+use parkhang_actors::policy::placement::Pool;
+use parkhang_actors::policy::why::{Blocker, why};
+use parkhang_actors::state::StateStore;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{State, find};
+use crate::admin::command::{Access, Answer, Command, Verb};
+use crate::admin::text::away;
+use crate::admin::{Admin, Refusal};
+use crate::words::counted;
+
+/// Say what keeps a volume from going on: the first thing that would have to change.
+#[derive(Debug, Args)]
+pub struct Why {
+    #[arg(value_name = "JOB")]
+    job: JobKey,
+    #[arg(value_name = "VOLUME")]
+    volume: VolumeId,
+}
+
+/// Why a volume does not go on.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Reason {
+    volume: String,
+    state: State,
+    /// A word for programs: finished, failed, running, overdue, job, backing_off, no_leader, no_pool, limit, suspect, no_slot or nothing.
+    blocker: &'static str,
+    reason: String,
+    /// What to do about it, if there is something.
+    advice: Option<String>,
+}
+
+#[async_trait]
+impl Command for Why {
+    const NAME: [&'static str; 2] = ["tasks", "why"];
+    const ACCESS: Access = Access::Read;
+    const VERB: Verb = Verb::Get;
+    const PATH: &'static str = "/jobs/{job}/tasks/{volume}/why";
+    type Answer = Reason;
+
+    async fn run(self, admin: &Admin) -> Result<Reason, Refusal> {
+        let (job, task) = find(admin, &self.job, &self.volume).await?;
+        let now = Utc::now();
+        let nodes = admin.store.nodes().await?;
+        let there = nodes.iter().filter(|node| node.state.is_there());
+        let led = there
+            .clone()
+            .any(|node| node.roles.iter().any(|role| role == "orchestrator"));
+        let pools: Vec<Pool> = there
+            .flat_map(|node| &node.workers)
+            .map(|worker| Pool {
+                worker: worker.worker.clone(),
+                stage: worker.stage.clone(),
+                slots: usize::try_from(worker.slots).unwrap_or(usize::MAX),
+            })
+            .collect();
+        let leases = admin.store.leases(now).await?;
+        let blocker = why(&task, &job, &pools, &leases.held, now);
+        let told = Told::of(&blocker, &job.key, led, now);
+        Ok(Reason {
+            volume: task.volume.to_string(),
+            state: State::of(&task, &job),
+            blocker: told.word,
+            reason: told.reason,
+            advice: told.advice,
+        })
+    }
+}
+
+/// A blocker in words.
+struct Told {
+    word: &'static str,
+    reason: String,
+    advice: Option<String>,
+}
+
+impl Told {
+    fn of(blocker: &Blocker, job: &JobKey, led: bool, now: DateTime<Utc>) -> Self {
+        let told = |word, reason: String, advice: Option<String>| Self { word, reason, advice };
+        match blocker {
+            Blocker::Finished => told("finished", "all stages are done".to_owned(), None),
+            Blocker::Failed { error } => {
+                let error = error
+                    .as_ref()
+                    .map_or("no reason recorded".to_owned(), ToString::to_string);
+                let advice =
+                    format!("once the cause is gone: node job rerun {job} --from STAGE --status failed");
+                told("failed", format!("failed for good: {error}"), Some(advice))
+            }
+            Blocker::Running { stage, worker, until } => {
+                let reason = format!(
+                    "{worker} runs {stage}; its lease is to be renewed {}",
+                    away(*until, now)
+                );
+                told("running", reason, None)
+            }
+            Blocker::Overdue { stage, worker, since } => {
+                let reason = format!(
+                    "{worker} held {stage} and let its lease run out {}",
+                    away(*since, now)
+                );
+                let advice = if led {
+                    "the next pass ends it".to_owned()
+                } else {
+                    no_orchestrator()
+                };
+                told("overdue", reason, Some(advice))
+            }
+            Blocker::Job { status } => {
+                let reason = format!("job {job} is {}", status.as_str());
+                let advice = match status.as_str() {
+                    "paused" => Some(format!("node job resume {job}")),
+                    _ => None,
+                };
+                told("job", reason, advice)
+            }
+            Blocker::BackingOff { stage, until, error } => {
+                let error = error
+                    .as_ref()
+                    .map_or(String::new(), |error| format!(" after: {}", error.message));
+                told(
+                    "backing_off",
+                    format!("{stage} is tried again {}{error}", away(*until, now)),
+                    None,
+                )
+            }
+            Blocker::NoPool { stage } => {
+                let reason = format!("no node that is there runs {stage}");
+                let advice =
+                    "start a node that does: node --role cpu, or node --role gpu for stages with a network";
+                told("no_pool", reason, Some(advice.to_owned()))
+            }
+            Blocker::Limit {
+                stage,
+                key,
+                limit,
+                held,
+            } => {
+                let reason = format!(
+                    "the job holds {}, and its {key} is {limit}, so that {stage} waits",
+                    counted(*held, "lease")
+                );
+                told(
+                    "limit",
+                    reason,
+                    Some(format!("node job limits {job} {key}=N, where 0 is no limit")),
+                )
+            }
+            Blocker::Suspect { stage } => {
+                let reason = format!(
+                    "it lost its node several times in a row, and waits for an empty one to run {stage} alone"
+                );
+                told("suspect", reason, None)
+            }
+            Blocker::NoSlot { stage, slots } => {
+                let reason = format!("all of {} of {stage} are in use", counted(*slots, "slot"));
+                let advice =
+                    "it comes up when a slot is free; more nodes or more node.slots make that sooner";
+                told("no_slot", reason, Some(advice.to_owned()))
+            }
+            Blocker::Nothing { stage, .. } if !led => told(
+                "no_leader",
+                format!("{stage} could run, and no orchestrator leads"),
+                Some(no_orchestrator()),
+            ),
+            Blocker::Nothing { stage, free } => {
+                let reason = format!(
+                    "nothing: {} of {stage} free, and the next pass fills them",
+                    counted(*free, "slot")
+                );
+                told("nothing", reason, None)
+            }
+        }
+    }
+}
+
+fn no_orchestrator() -> String {
+    "start one: node --role orchestrator".to_owned()
+}
+
+impl Answer for Reason {
+    fn text(&self) -> String {
+        let advice = self
+            .advice
+            .as_ref()
+            .map_or(String::new(), |advice| format!("\n{advice}"));
+        format!("{}: {}{advice}", self.volume, self.reason)
+    }
+}

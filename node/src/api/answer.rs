@@ -1,0 +1,88 @@
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use serde_json::{Value, json};
+use tracing::{error, warn};
+use utoipa::ToSchema;
+
+use crate::admin::Refusal;
+
+/// Why a request was refused.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Problem {
+    /// unauthorized, forbidden, invalid, not_found, conflict, too_large, timeout, unavailable or internal
+    pub error: &'static str,
+    pub message: String,
+}
+
+/// A request that is not answered with what it asked for.
+#[derive(Debug)]
+pub struct Denied {
+    pub status: StatusCode,
+    pub error: &'static str,
+    pub message: String,
+}
+
+impl Denied {
+    pub fn new(status: StatusCode, error: &'static str, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self {
+            status,
+            error,
+            message,
+        }
+    }
+
+    /// Of a page from elsewhere, that a browser lets ask with our cookie.
+    pub fn foreign() -> Self {
+        let message = "requests from pages of other hosts are not answered";
+        Self::new(StatusCode::FORBIDDEN, "forbidden", message)
+    }
+
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", message)
+    }
+}
+
+impl From<Refusal> for Denied {
+    /// What an internal error is about goes to the log, not to whoever asks.
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Invalid(message) => Self::invalid(message),
+            Refusal::NotFound(message) => Self::new(StatusCode::NOT_FOUND, "not_found", message),
+            Refusal::Conflict(message) => Self::new(StatusCode::CONFLICT, "conflict", message),
+            Refusal::Unavailable(cause) => {
+                warn!(error = cause, "a command could not be carried out");
+                let message = "the state store does not answer; try again";
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
+            }
+            Refusal::Internal(cause) => {
+                error!(error = format!("{cause:#}"), "a command failed");
+                let message = "the orchestrator's log says what went wrong";
+                Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
+            }
+        }
+    }
+}
+
+impl IntoResponse for Denied {
+    fn into_response(self) -> Response {
+        let Self {
+            status,
+            error,
+            message,
+        } = self;
+        let mut response = json(status, &json!(Problem { error, message }));
+        if status == StatusCode::UNAUTHORIZED {
+            let scheme = HeaderValue::from_static("Bearer");
+            response.headers_mut().insert(WWW_AUTHENTICATE, scheme);
+        }
+        response
+    }
+}
+
+pub fn json(status: StatusCode, value: &Value) -> Response {
+    let headers = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store")];
+    (status, headers, value.to_string()).into_response()
+}

@@ -1,0 +1,16 @@
+//! The HTTP interface of an orchestrator: the commands of the table under `/api/v1`, for those who have a token.
+
+mod answer;
+pub mod command;
+mod desk;
+mod events;
+mod files;
+mod openapi;
+mod router;
+mod server;
+mod session;
+mod tokens;
+
+#[cfg(test)]
+pub use router::ROOT;
+pub use server::serve;

@@ -1,0 +1,129 @@
+//! The interface's description of itself, made from the table of commands.
+
+use serde_json::{Map, Value, json};
+use utoipa::PartialSchema;
+
+use super::answer::Problem;
+use super::router::ROOT;
+use crate::admin::{Argument, Entry, Kind, Verb, table};
+
+/// OpenAPI 3.1.
+pub fn document() -> Value {
+    let mut schemas = Map::from_iter([("Problem".to_owned(), json!(Problem::schema()))]);
+    let mut paths: Map<String, Value> = Map::new();
+    for entry in table().entries() {
+        for (name, schema) in (entry.answer.parts)() {
+            schemas.insert(name, json!(schema));
+        }
+        let path = paths
+            .entry(format!("{ROOT}{}", entry.path))
+            .or_insert_with(|| json!({}));
+        path[word(entry.verb)] = operation(entry);
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Parkhang",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "Jobs, volumes and nodes of a cluster. The same commands as on the command line.",
+            "license": { "name": "MIT", "identifier": "MIT" },
+        },
+        "security": [{ "token": [] }],
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
+        },
+    })
+}
+
+const fn word(verb: Verb) -> &'static str {
+    match verb {
+        Verb::Get => "get",
+        Verb::Post => "post",
+        Verb::Patch => "patch",
+    }
+}
+
+fn operation(entry: &Entry) -> Value {
+    let command = entry.clap();
+    let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+    let in_path = |argument: &Argument| entry.path.contains(&format!("{{{}}}", argument.name));
+    let (path, rest): (Vec<Argument>, Vec<Argument>) = entry.arguments().into_iter().partition(in_path);
+    let mut parameters: Vec<Value> = path.iter().map(|argument| parameter(argument, "path")).collect();
+    let mut operation = json!({
+        "operationId": entry.name.join("_"),
+        "summary": about,
+        "tags": [entry.name[0]],
+        "description": format!("Asks for the role {}.", entry.access.as_str()),
+        "responses": responses(entry),
+    });
+    if entry.verb == Verb::Get {
+        parameters.extend(rest.iter().map(|argument| parameter(argument, "query")));
+    } else if !rest.is_empty() {
+        operation["requestBody"] = body(&rest);
+    }
+    operation["parameters"] = parameters.into();
+    operation
+}
+
+fn parameter(argument: &Argument, place: &str) -> Value {
+    json!({
+        "name": argument.name,
+        "in": place,
+        "required": place == "path" || argument.required,
+        "description": argument.help,
+        "schema": schema(argument),
+    })
+}
+
+fn body(arguments: &[Argument]) -> Value {
+    let properties: Map<String, Value> = arguments
+        .iter()
+        .map(|argument| {
+            let mut schema = schema(argument);
+            schema["description"] = argument.help.clone().into();
+            (argument.name.clone(), schema)
+        })
+        .collect();
+    let required: Vec<&str> = arguments
+        .iter()
+        .filter(|argument| argument.required)
+        .map(|argument| argument.name.as_str())
+        .collect();
+    let schema = json!({
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": false,
+    });
+    json!({ "required": !required.is_empty(), "content": { "application/json": { "schema": schema } } })
+}
+
+fn schema(argument: &Argument) -> Value {
+    let one = match &argument.kind {
+        Kind::Flag => json!({ "type": "boolean" }),
+        Kind::Integer => json!({ "type": "integer" }),
+        Kind::Text => json!({ "type": "string" }),
+        Kind::Choice(words) => json!({ "type": "string", "enum": words }),
+    };
+    match argument.many {
+        true => json!({ "type": "array", "items": one }),
+        false => one,
+    }
+}
+
+fn responses(entry: &Entry) -> Value {
+    let content = |schema: Value| json!({ "application/json": { "schema": schema } });
+    let problem = |text: &str| json!({ "description": text, "content": content(json!({ "$ref": "#/components/schemas/Problem" })) });
+    json!({
+        "200": { "description": "Done.", "content": content(json!((entry.answer.schema)())) },
+        "401": problem("No token, or one that is not known."),
+        "403": problem("The token's role does not allow it."),
+        "404": problem("There is no such thing."),
+        "409": problem("What it is about stands in its way."),
+        "413": problem("The body is too large."),
+        "422": problem("An argument cannot be what was given."),
+        "503": problem("The state store does not answer."),
+    })
+}

@@ -1,0 +1,223 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::RawPathParams;
+use axum::http::{HeaderMap, Request, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodFilter, get, on, post};
+use chrono::Utc;
+use parkhang_actors::state::AuditEntry;
+use serde_json::{Map, Value};
+use tracing::warn;
+
+use super::answer::{Denied, json};
+use super::desk::Desk;
+use super::events::{Pulse, events};
+use super::files::{Place, Wanted, file};
+use super::openapi::document;
+use super::session;
+use super::tokens::{Caller, Tokens};
+use crate::admin::{Access, Admin, Argument, Entry, Refusal, Reply, Verb, table};
+use crate::console;
+
+/// Where the interface begins.
+pub const ROOT: &str = "/api/v1";
+/// Largest body of a request: a list of a hundred thousand volumes.
+const MAX_BODY: usize = 4 << 20;
+/// Longest time for a command.
+const COMMAND_LIMIT: Duration = Duration::from_secs(60);
+/// Files of a volume, and of one of its pages.
+const FILES: [(&str, Wanted); 4] = [
+    ("pages/{page}/image", Wanted::Picture),
+    ("pages/{page}/pagexml", Wanted::PageXml),
+    ("text", Wanted::Text),
+    ("parquet", Wanted::Parquet),
+];
+
+/// The console at `/`, and below `/api/v1` the commands of the table, which describe themselves in `openapi.json`.
+pub fn router(admin: Admin, tokens: Tokens) -> Router {
+    let pulse = Pulse::start(admin.store.clone());
+    let desk = Desk {
+        admin,
+        tokens: Arc::new(tokens),
+    };
+    let watching = desk.clone();
+    let opening = desk.clone();
+    let session = post(move |request| session::open(opening.clone(), request)).delete(session::close);
+    let router = console::router()
+        .route(
+            &format!("{ROOT}/openapi.json"),
+            get(|| async { json(StatusCode::OK, &document()) }),
+        )
+        .route(&format!("{ROOT}/session"), session)
+        .route(
+            &format!("{ROOT}/events"),
+            get(move |headers: HeaderMap| events(watching.clone(), pulse.clone(), headers)),
+        );
+    let router = FILES.into_iter().fold(router, |router, (path, wanted)| {
+        let desk = desk.clone();
+        let handler = move |parameters: RawPathParams, headers: HeaderMap| async move {
+            file(&desk, &headers, place(&parameters), wanted).await
+        };
+        router.route(
+            &format!("{ROOT}/jobs/{{job}}/volumes/{{volume}}/{path}"),
+            get(handler),
+        )
+    });
+    let router = table().entries().iter().fold(router, |router, entry| {
+        let desk = desk.clone();
+        let handler = move |parameters: RawPathParams, request: Request<Body>| async move {
+            let path = parameters
+                .iter()
+                .map(|(name, value)| (name.to_owned(), value.to_owned()));
+            desk.answer(entry, path.collect(), request).await
+        };
+        router.route(&format!("{ROOT}{}", entry.path), on(method(entry.verb), handler))
+    });
+    router
+        .fallback(|| async { Denied::new(StatusCode::NOT_FOUND, "not_found", "there is nothing here") })
+        .method_not_allowed_fallback(|| async {
+            let message = "this does not take that method";
+            Denied::new(StatusCode::METHOD_NOT_ALLOWED, "invalid", message)
+        })
+}
+
+fn place(parameters: &RawPathParams) -> Place {
+    let named = |wanted: &str| {
+        parameters
+            .iter()
+            .find(|(name, _)| *name == wanted)
+            .map(|(_, value)| value)
+    };
+    Place {
+        job: named("job").unwrap_or_default().to_owned(),
+        volume: named("volume").unwrap_or_default().to_owned(),
+        page: named("page").and_then(|page| page.parse().ok()).unwrap_or(0),
+    }
+}
+
+fn method(verb: Verb) -> MethodFilter {
+    match verb {
+        Verb::Get => MethodFilter::GET,
+        Verb::Post => MethodFilter::POST,
+        Verb::Patch => MethodFilter::PATCH,
+    }
+}
+
+impl Desk {
+    async fn answer(
+        &self,
+        entry: &'static Entry,
+        path: Vec<(String, String)>,
+        request: Request<Body>,
+    ) -> Response {
+        match self.carry_out(entry, path, request).await {
+            Ok(reply) => json(StatusCode::OK, &reply.data),
+            Err(denied) => denied.into_response(),
+        }
+    }
+
+    async fn carry_out(
+        &self,
+        entry: &'static Entry,
+        path: Vec<(String, String)>,
+        request: Request<Body>,
+    ) -> Result<Reply, Denied> {
+        let caller = self.admit(request.headers(), entry.access, &entry.name.join(" "))?;
+        let (parts, body) = request.into_parts();
+        let given = given(entry, path, &parts.uri, body).await?;
+        let run = entry.run_given(&given, self.admin.clone());
+        let Ok(outcome) = tokio::time::timeout(COMMAND_LIMIT, run).await else {
+            let message = "the command took too long; whether it was carried out is not known";
+            return Err(Denied::new(StatusCode::GATEWAY_TIMEOUT, "timeout", message));
+        };
+        if entry.access > Access::Read {
+            self.audit(entry, &caller, given, &outcome).await;
+        }
+        Ok(outcome?)
+    }
+
+    /// A command that was carried out stays so, even where it cannot be written down.
+    async fn audit(
+        &self,
+        entry: &Entry,
+        caller: &Caller,
+        given: Map<String, Value>,
+        outcome: &Result<Reply, Refusal>,
+    ) {
+        let audit = AuditEntry {
+            at: Utc::now(),
+            who: caller.name.clone(),
+            via: "http".to_owned(),
+            command: entry.name.join(" "),
+            arguments: Value::Object(given),
+            refusal: outcome.as_ref().err().map(ToString::to_string),
+        };
+        if let Err(error) = self.admin.store.record_audit(&audit).await {
+            warn!(%error, who = audit.who, command = audit.command, "cannot write down who gave a command");
+        }
+    }
+}
+
+/// What the path, the query and the body give together. None may name what another has named.
+async fn given(
+    entry: &Entry,
+    path: Vec<(String, String)>,
+    uri: &Uri,
+    body: Body,
+) -> Result<Map<String, Value>, Denied> {
+    let known = entry.arguments();
+    let mut given: Map<String, Value> = path
+        .into_iter()
+        .map(|(name, value)| (name, Value::String(value)))
+        .collect();
+    let mut queried = Map::new();
+    for (name, value) in form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()) {
+        add(&mut queried, &known, &name, value.into_owned()).map_err(Denied::invalid)?;
+    }
+    let bytes = to_bytes(body, MAX_BODY).await.map_err(|_| {
+        Denied::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "too_large",
+            format!("the body may have {MAX_BODY} bytes"),
+        )
+    })?;
+    let posted = match serde_json::from_slice::<Value>(&bytes) {
+        _ if bytes.is_empty() => Map::new(),
+        Ok(Value::Object(posted)) => posted,
+        Ok(_) => return Err(Denied::invalid("the body must be a JSON object".to_owned())),
+        Err(error) => return Err(Denied::invalid(format!("the body is no JSON: {error}"))),
+    };
+    for (name, value) in queried.into_iter().chain(posted) {
+        if given.contains_key(&name) {
+            return Err(Denied::invalid(format!("{name} is given twice")));
+        }
+        given.insert(name, value);
+    }
+    Ok(given)
+}
+
+/// A query may name a list's argument several times.
+fn add(
+    queried: &mut Map<String, Value>,
+    known: &[Argument],
+    name: &str,
+    value: String,
+) -> Result<(), String> {
+    let many = known
+        .iter()
+        .any(|argument| argument.name == name && argument.many);
+    match queried.get_mut(name) {
+        None if many => {
+            queried.insert(name.to_owned(), Value::Array(vec![Value::String(value)]));
+        }
+        None => {
+            queried.insert(name.to_owned(), Value::String(value));
+        }
+        Some(Value::Array(values)) => values.push(Value::String(value)),
+        Some(_) => return Err(format!("{name} is given twice")),
+    }
+    Ok(())
+}

@@ -1,0 +1,57 @@
+use std::fs::{OpenOptions, read_to_string};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use parkhang_actors::state::PostgresStore;
+
+use super::router::router;
+use super::tokens::{Caller, Tokens, token};
+use crate::admin::{Access, Admin};
+use crate::config::Loaded;
+use crate::http::HttpListener;
+
+/// Name of the token's file in the state folder, and of whoever presents it.
+const OWN_TOKEN: &str = "api-token";
+
+/// Takes commands where the configuration says; `None` if it says nowhere.
+pub async fn serve(loaded: &Arc<Loaded>, store: PostgresStore) -> Result<Option<HttpListener>> {
+    let Some(address) = loaded.config.api.listen else {
+        return Ok(None);
+    };
+    let tokens = match &loaded.config.api.tokens_file {
+        Some(path) => Tokens::read(path)?,
+        None => Tokens::default(),
+    };
+    let own = own_token(&loaded.state_dir()?)?;
+    let owner = Caller {
+        name: OWN_TOKEN.to_owned(),
+        access: Access::Admin,
+    };
+    let admin = Admin::new(store, loaded.clone());
+    let router = router(admin, tokens.with(owner, &own));
+    HttpListener::serve_nearby(address, "api.listen", router)
+        .await
+        .map(Some)
+}
+
+/// The token that whoever runs the node can read: made once, and readable by nobody else.
+fn own_token(folder: &Path) -> Result<String> {
+    let path = folder.join(OWN_TOKEN);
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&path);
+    let written = match file {
+        Ok(mut file) => file.write_all(format!("{}\n", token()).as_bytes()),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    };
+    written.with_context(|| format!("cannot write {}", path.display()))?;
+    let token = read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(token.trim().to_owned())
+}

@@ -1,0 +1,55 @@
+//! A browser shows its token once, and is known by a cookie from then on, which scripts cannot read and other sites cannot use.
+
+use axum::body::{Body, to_bytes};
+use axum::http::header::SET_COOKIE;
+use axum::http::{HeaderMap, Request, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+
+use super::answer::Denied;
+use super::desk::{COOKIE_NAME, Desk, is_foreign};
+
+const MAX_BODY: usize = 4096;
+/// Of the cookie, in seconds: a working day.
+const LASTS: u32 = 12 * 3600;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Shown {
+    token: String,
+}
+
+pub async fn open(desk: Desk, request: Request<Body>) -> Result<Response, Denied> {
+    let (parts, body) = request.into_parts();
+    refuse_foreign(&parts.headers)?;
+    let bytes = to_bytes(body, MAX_BODY)
+        .await
+        .map_err(|_| Denied::invalid("the body is too large"))?;
+    let Shown { token } = serde_json::from_slice(&bytes)
+        .map_err(|_| Denied::invalid("the body must be a JSON object with the member token"))?;
+    if desk.tokens.caller(&token).is_none() {
+        return Err(Denied::new(
+            StatusCode::UNAUTHORIZED,
+            "unauthorized",
+            "the token is not known",
+        ));
+    }
+    Ok(with_cookie(&token, LASTS))
+}
+
+pub async fn close(request: Request<Body>) -> Result<Response, Denied> {
+    refuse_foreign(request.headers())?;
+    Ok(with_cookie("", 0))
+}
+
+fn refuse_foreign(headers: &HeaderMap) -> Result<(), Denied> {
+    match is_foreign(headers) {
+        true => Err(Denied::foreign()),
+        false => Ok(()),
+    }
+}
+
+fn with_cookie(token: &str, seconds: u32) -> Response {
+    let cookie = format!("{COOKIE_NAME}={token}; Path=/api; HttpOnly; SameSite=Strict; Max-Age={seconds}");
+    (StatusCode::NO_CONTENT, [(SET_COOKIE, cookie)]).into_response()
+}

@@ -1,0 +1,142 @@
+//! Who may do what. A token is 32 random bytes in base64; the file of tokens holds their hashes, so that who reads it cannot act.
+
+use std::fmt;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use rand::Rng;
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use crate::admin::Access;
+
+/// Somebody who was recognised.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller {
+    pub name: String,
+    pub access: Access,
+}
+
+/// The tokens that are recognised.
+#[derive(Default)]
+pub struct Tokens(Vec<(Caller, [u8; 32])>);
+
+impl Tokens {
+    /// Reads lines of `NAME ROLE SHA256`, where the role is read, operate or admin. Empty lines and those with `#` are left out.
+    pub fn parse(text: &str) -> Result<Self> {
+        let lines = text
+            .lines()
+            .enumerate()
+            .map(|(number, line)| (number + 1, line.trim()));
+        let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+        let tokens = lines.map(|(number, line)| token_of(line).with_context(|| format!("line {number}")));
+        Ok(Self(tokens.collect::<Result<_>>()?))
+    }
+
+    pub fn read(path: &Path) -> Result<Self> {
+        let text =
+            std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        Self::parse(&text).with_context(|| format!("the tokens in {}", path.display()))
+    }
+
+    /// With one more.
+    pub fn with(mut self, caller: Caller, token: &str) -> Self {
+        self.0.push((caller, hash(token)));
+        self
+    }
+
+    /// Takes the same time whether and wherever the token is found.
+    pub fn caller(&self, token: &str) -> Option<&Caller> {
+        let hash = hash(token);
+        let mut found = None;
+        for (caller, known) in &self.0 {
+            if bool::from(known.ct_eq(&hash)) {
+                found = Some(caller);
+            }
+        }
+        found
+    }
+}
+
+/// Says nothing of the hashes.
+impl fmt::Debug for Tokens {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_list()
+            .entries(self.0.iter().map(|(caller, _)| caller))
+            .finish()
+    }
+}
+
+/// A new token.
+pub fn token() -> String {
+    URL_SAFE_NO_PAD.encode(rand::rng().random::<[u8; 32]>())
+}
+
+/// The line of a token in a file of tokens.
+pub fn line(name: &str, access: Access, token: &str) -> String {
+    format!("{name} {} {}\n", access.as_str(), hex::encode(hash(token)))
+}
+
+fn hash(token: &str) -> [u8; 32] {
+    Sha256::digest(token.as_bytes()).into()
+}
+
+fn token_of(line: &str) -> Result<(Caller, [u8; 32])> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let [name, role, digest] = words[..] else {
+        bail!("expected NAME ROLE SHA256");
+    };
+    let access = Access::ALL.into_iter().find(|access| access.as_str() == role);
+    let access = access.with_context(|| format!("{role} is no role; there are read, operate and admin"))?;
+    let mut hash = [0; 32];
+    ensure!(
+        hex::decode_to_slice(digest, &mut hash).is_ok(),
+        "the third word must be the SHA-256 of a token, 64 hexadecimal digits"
+    );
+    Ok((
+        Caller {
+            name: name.to_owned(),
+            access,
+        },
+        hash,
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_recognised_by_its_hash() {
+        let (reader, boss) = (token(), token());
+        let text = format!(
+            "# staff\n\n{}{}",
+            line("eva", Access::Read, &reader),
+            line("otto", Access::Admin, &boss)
+        );
+        let tokens = Tokens::parse(&text).unwrap();
+        assert_eq!(
+            tokens.caller(&reader),
+            Some(&Caller {
+                name: "eva".to_owned(),
+                access: Access::Read
+            })
+        );
+        assert_eq!(tokens.caller(&boss).unwrap().access, Access::Admin);
+        assert_eq!(tokens.caller(&token()), None);
+        assert_eq!(tokens.caller(""), None);
+        assert!(!text.contains(&boss), "the file holds the token");
+        assert_eq!(boss.len(), 43);
+    }
+
+    #[test]
+    fn a_bad_line_is_named() {
+        let refused = |text| format!("{:#}", Tokens::parse(text).unwrap_err());
+        assert_eq!(refused("eva read"), "line 1: expected NAME ROLE SHA256");
+        assert!(refused("\neva chief 00").starts_with("line 2: chief is no role"));
+        assert!(refused("eva read 00").contains("64 hexadecimal digits"));
+    }
+}

@@ -1,0 +1,72 @@
+// Building and showing elements. Text always goes in as text, never as markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+const DRAWN = new Set(["svg", "g", "rect", "line", "text", "polygon", "title"]);
+
+export function h(name, attributes = {}, ...children) {
+  const element = DRAWN.has(name) ? document.createElementNS(SVG, name) : document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+    else element.setAttribute(key, value === true ? "" : value);
+  }
+  element.append(...shown(children));
+  return element;
+}
+
+const shown = (children) => children.flat(Infinity).filter((child) => child !== undefined && child !== null && child !== false);
+
+// Shows these and nothing else in an element.
+export function fill(element, ...children) {
+  element.replaceChildren(...shown(children));
+}
+
+// A table; a column is [heading, cell of a row, class].
+export function table(columns, rows, empty = "None.") {
+  if (rows.length === 0) return h("p", { class: "note" }, empty);
+  const head = columns.map(([heading, , kind]) => h("th", { class: kind, scope: "col" }, heading));
+  const body = rows.map((row) => h("tr", {}, columns.map(([, cell, kind]) => h("td", { class: kind }, cell(row)))));
+  return h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, body)));
+}
+
+export function tile(value, label, kind) {
+  return h("div", { class: "tile" }, h("b", { class: kind }, value), h("span", {}, label));
+}
+
+const KINDS = {
+  running: "busy", joined: "good", done: "good", completed: "good", failed: "bad", lost: "bad", quarantined: "bad",
+  retrying: "busy", draining: "busy", interrupted: "busy", paused: "idle", waiting: "idle", cancelled: "idle", left: "idle", created: "idle",
+};
+
+export const kindOf = (state) => KINDS[state] ?? "idle";
+export const state = (word) => h("span", { class: `state ${kindOf(word)}` }, word);
+
+// Shares of a whole: [kind, number, label].
+export function bar(parts) {
+  const whole = parts.reduce((sum, [, number]) => sum + number, 0);
+  const label = parts.filter(([, number]) => number > 0).map(([, number, name]) => `${count(number)} ${name}`).join(", ");
+  const pieces = parts.filter(([, number]) => number > 0)
+    .map(([kind, number]) => h("i", { class: kind, style: `width:${(100 * number) / whole}%` }));
+  return h("div", { class: "bar", role: "img", "aria-label": label, title: label }, pieces);
+}
+
+export const count = (number) => number.toLocaleString("en");
+
+export function duration(seconds) {
+  if (seconds === null || seconds === undefined) return "";
+  if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
+  if (seconds < 60) return `${Number.isInteger(seconds) ? seconds : seconds.toFixed(1)} s`;
+  const units = [["d", 86400], ["h", 3600], ["min", 60]];
+  const at = units.findIndex(([, size]) => seconds >= size);
+  const [unit, size] = units[at];
+  const rest = units[at + 1] && Math.floor((seconds % size) / units[at + 1][1]);
+  return `${Math.floor(seconds / size)} ${unit}${rest ? ` ${rest} ${units[at + 1][0]}` : ""}`;
+}
+
+export function ago(time) {
+  const seconds = (Date.now() - new Date(time)) / 1000;
+  return h("time", { datetime: time, title: new Date(time).toLocaleString() },
+    seconds >= 0 ? `${duration(Math.max(1, Math.round(seconds)))} ago` : `in ${duration(Math.round(-seconds))}`);
+}
+
+export const percent = (share) => (share === null || share === undefined ? "" : `${(100 * share).toFixed(1)} %`);

@@ -1,0 +1,99 @@
+import { get, part, post } from "./api.js";
+import { ago, bar, count, duration, fill, h, percent, state, table, tile } from "./dom.js";
+
+const STATES = ["", "waiting", "running", "retrying", "failed", "done"];
+
+export async function job(place, name) {
+  const head = h("div", {}), errors = h("div", {}), stats = h("div", {}), volumes = h("div", {});
+  const list = { state: "", stage: "", after: [] };
+  const path = `/jobs/${part(name)}`;
+  place.append(head, errors, stats, volumes);
+
+  const drawVolumes = async () => {
+    const { tasks, next } = await get(`${path}/tasks`, { state: list.state, stage: list.stage, after: list.after.at(-1), limit: 50 });
+    const turnTo = (after) => () => {
+      list.after = after;
+      drawVolumes();
+    };
+    fill(volumes,
+      h("h2", {}, "Volumes"),
+      h("div", { class: "row" }, h("label", {}, "state ", h("select", {
+        onchange: (event) => {
+          list.state = event.target.value;
+          turnTo([])();
+        },
+      }, STATES.map((word) => h("option", { value: word, selected: word === list.state }, word || "any"))))),
+      table([
+        ["volume", (task) => h("a", { href: `#/jobs/${part(name)}/${part(task.volume)}` }, task.volume)],
+        ["state", (task) => state(task.state)],
+        ["stage", (task) => task.stage ?? ""],
+        ["tries", (task) => task.attempts, "n"],
+        ["worker", (task) => task.worker ?? ""],
+        ["error", (task) => task.error ?? "", "wrap"],
+        ["", (task) => task.state === "done" && h("a", { href: `#/read/${part(name)}/${part(task.volume)}` }, "read")],
+      ], tasks),
+      h("div", { class: "row" },
+        list.after.length > 0 && h("button", { onclick: turnTo(list.after.slice(0, -1)) }, "Previous"),
+        next && h("button", { onclick: turnTo([...list.after, next]) }, "Next")));
+  };
+
+  const draw = async () => {
+    const [about, { groups }, { stages }] = await Promise.all([get(path), get(`${path}/errors`), get(`${path}/stats`)]);
+    fill(head, header(about, path, draw));
+    fill(errors, h("h2", {}, "Errors"), table([
+      ["volumes", (group) => count(group.tasks), "n"],
+      ["for good", (group) => count(group.terminal), "n"],
+      ["stage", (group) => group.stage],
+      ["kind", (group) => group.category],
+      ["such as", (group) => group.message, "wrap"],
+      ["in", (group) => group.volumes.map((volume) => [h("a", { href: `#/jobs/${part(name)}/${part(volume)}` }, volume), " "])],
+    ], groups, "No volume's last try failed."));
+    fill(stats, h("h2", {}, "Stages"), table([
+      ["stage", (stage) => stage.stage],
+      ["runs", (stage) => count(stage.done), "n"],
+      ["failed", (stage) => count(stage.failed), "n"],
+      ["interrupted", (stage) => count(stage.interrupted), "n"],
+      ["p50", (stage) => duration(stage.p50_s), "n"],
+      ["p95", (stage) => duration(stage.p95_s), "n"],
+      ["pages", (stage) => count(stage.pages), "n"],
+      ["pages a second and slot", (stage) => stage.pages_per_slot_second?.toFixed(2) ?? "", "n"],
+    ], stages, "No stage has run yet."));
+    await drawVolumes();
+  };
+  await draw();
+  return { refresh: draw };
+}
+
+function header(about, path, draw) {
+  const act = (word, question) => async () => {
+    if (question && !confirm(question)) return;
+    await post(`${path}/${word}`).catch((error) => alert(error.message));
+    await draw();
+  };
+  const left = about.volumes - about.done - about.failed;
+  return [
+    h("h1", {}, about.job, state(about.status)),
+    h("div", { class: "row" },
+      about.status === "running" && h("button", { onclick: act("pause") }, "Pause"),
+      about.status === "paused" && h("button", { class: "primary", onclick: act("resume") }, "Resume"),
+      ["running", "paused"].includes(about.status)
+        && h("button", { onclick: act("cancel", `End job ${about.job} for good? What has been written stays.`) }, "Cancel")),
+    h("div", { class: "tiles" },
+      tile(`${count(about.done)} of ${count(about.volumes)}`, "volumes done"),
+      tile(percent(about.volumes ? about.done / about.volumes : 0), "done"),
+      tile(count(about.failed), "failed", about.failed ? "bad" : undefined),
+      tile(left > 0 && about.eta_s !== null ? duration(about.eta_s) : left > 0 ? "not known" : "none", "left to do"),
+      tile(about.priority, "priority")),
+    h("h2", {}, "Progress"),
+    table([
+      ["stage", (stage) => stage.stage],
+      ["", (stage) => bar([["good", stage.done, "done"], ["busy", stage.running, "running"], ["bad", stage.failed, "failed"],
+        ["idle", about.volumes - stage.done - stage.running - stage.failed, "to do"]])],
+      ["done", (stage) => count(stage.done), "n"],
+      ["running", (stage) => count(stage.running), "n"],
+      ["waiting", (stage) => count(stage.waiting), "n"],
+      ["failed", (stage) => count(stage.failed), "n"],
+    ], about.stages),
+    h("p", { class: "note" }, "made ", ago(about.created_at), about.finished_at ? [", ended ", ago(about.finished_at)] : ""),
+  ];
+}

@@ -1,0 +1,24 @@
+import { get } from "./api.js";
+import { ago, bar, fill, h, state } from "./dom.js";
+
+export async function nodes(place) {
+  const draw = async () => {
+    const { nodes: found } = await get("/nodes");
+    fill(place, h("h1", {}, "Nodes"), found.length === 0
+      ? h("p", { class: "note" }, "No node is there: node --role orchestrator, node --role gpu and node --role cpu start them.")
+      : found.map(node));
+  };
+  await draw();
+  return { refresh: draw };
+}
+
+function node(about) {
+  return h("section", {},
+    h("h2", {}, about.name, " ", state(about.state), about.leads ? " leads" : ""),
+    h("p", { class: "note" }, about.roles.join(", "), about.host ? ` on ${about.host}` : "", `, build ${about.build}, seen `,
+      ago(about.last_seen)),
+    h("ul", {}, about.workers.map((worker) => h("li", {}, worker.stage, `: ${worker.in_use} of ${worker.slots} slots in use`,
+      worker.pages ? `, page ${worker.pages_finished} of ${worker.pages}` : "",
+      worker.generation > 0 ? `, replaced ${worker.generation} times` : "",
+      bar([["busy", worker.in_use, "in use"], ["idle", Math.max(0, worker.slots - worker.in_use), "free"]])))));
+}

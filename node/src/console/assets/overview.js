@@ -1,0 +1,48 @@
+import { get } from "./api.js";
+import { ago, bar, count, duration, fill, h, state, table, tile } from "./dom.js";
+
+export async function overview(place) {
+  const draw = async () => {
+    const [cluster, { jobs }] = await Promise.all([get("/cluster"), get("/jobs")]);
+    fill(place,
+      h("h1", {}, "Overview"),
+      cluster.alarms.map((alarm) => h("p", { class: "alarm", role: "alert" }, alarm)),
+      h("div", { class: "tiles" },
+        tile(count(Math.round(cluster.pages_a_minute)), "pages a minute"),
+        tile(count(cluster.running), "stages running"),
+        tile(count(cluster.waiting), "volumes waiting"),
+        tile(count(cluster.failed), "volumes failed", cluster.failed > 0 ? "bad" : undefined),
+        tile(count(cluster.nodes), "nodes"),
+        tile(cluster.leader ?? "nobody", "leads", cluster.leader ? undefined : "bad")),
+      h("h2", {}, "Stages"),
+      table([
+        ["stage", (stage) => stage.stage],
+        ["waiting", (stage) => count(stage.waiting), "n"],
+        ["running", (stage) => count(stage.running), "n"],
+        ["slots", (stage) => count(stage.slots), "n"],
+        ["pages a minute", (stage) => count(Math.round(stage.pages_a_minute)), "n"],
+        ["in use", (stage) => bar([["busy", Math.min(stage.running, stage.slots), "in use"],
+          ["idle", Math.max(0, stage.slots - stage.running), "free"]])],
+      ], cluster.stages, "No open job has a stage to run."),
+      h("h2", {}, "Jobs"),
+      jobTable(jobs));
+  };
+  await draw();
+  return { refresh: draw };
+}
+
+function jobTable(jobs) {
+  return table([
+    ["job", (job) => h("a", { href: `#/jobs/${encodeURIComponent(job.job)}` }, job.job)],
+    ["status", (job) => state(job.status)],
+    ["volumes", (job) => count(job.volumes), "n"],
+    ["done", (job) => count(job.done), "n"],
+    ["running", (job) => count(job.running), "n"],
+    ["failed", (job) => h("span", { class: job.failed > 0 ? "bad" : undefined }, count(job.failed)), "n"],
+    ["priority", (job) => job.priority, "n"],
+    ["progress", (job) => bar([["good", job.done, "done"], ["bad", job.failed, "failed"], ["busy", job.running, "running"],
+      ["idle", job.volumes - job.done - job.failed - job.running, "waiting"]])],
+    ["made", (job) => ago(job.created_at)],
+    ["took", (job) => (job.finished_at ? duration((new Date(job.finished_at) - new Date(job.created_at)) / 1000) : "")],
+  ], jobs, "There is no job yet: node job create NAME makes one.");
+}

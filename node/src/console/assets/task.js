@@ -1,0 +1,61 @@
+import { get, part, post } from "./api.js";
+import { ago, duration, fill, h, kindOf, percent, state, table } from "./dom.js";
+
+export async function task(place, job, volume) {
+  const path = `/jobs/${part(job)}/tasks/${part(volume)}`;
+  const draw = async () => {
+    const [about, why] = await Promise.all([get(path), get(`${path}/why`)]);
+    const again = async () => {
+      await post(`${path}/retry`).catch((error) => alert(error.message));
+      await draw();
+    };
+    fill(place,
+      h("h1", {}, volume, state(about.state)),
+      h("p", {}, h("a", { href: `#/jobs/${part(job)}` }, job),
+        about.results && [" · ", h("a", { href: `#/read/${part(job)}/${part(volume)}` }, "read the pages")]),
+      h("h2", {}, "Why it is where it is"),
+      h("p", {}, why.reason, "."),
+      why.advice && h("p", { class: "note" }, why.advice),
+      ["failed", "retrying"].includes(about.state) && h("button", { class: "primary", onclick: again }, "Try again"),
+      h("h2", {}, "Tries"),
+      timeline(about.runs),
+      table([
+        ["stage", (run) => run.stage],
+        ["try", (run) => run.attempt + (run.generation > 0 ? ` (g${run.generation})` : "")],
+        ["status", (run) => state(run.status)],
+        ["worker", (run) => run.worker],
+        ["began", (run) => ago(run.started_at)],
+        ["took", (run) => run.ended_at && duration((new Date(run.ended_at) - new Date(run.started_at)) / 1000), "n"],
+        ["error", (run) => run.error ?? "", "wrap"],
+      ], about.runs, "No stage has run yet."),
+      about.results && h("h2", {}, "What came out"),
+      about.results && h("dl", { class: "facts" }, [
+        ["pages", about.results.images], ["lines", about.results.lines], ["characters", about.results.characters],
+        ["errors", about.results.errors], ["confidence, mean", percent(about.results.confidence_mean)],
+        ["confidence, of the worst tenth at most", percent(about.results.confidence_p10)],
+      ].map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])));
+  };
+  await draw();
+  return { refresh: draw };
+}
+
+// A bar for each try, over the time from the first one to now or the last one's end.
+function timeline(runs) {
+  if (runs.length === 0) return undefined;
+  const time = (text) => (text ? new Date(text).getTime() : Date.now());
+  const first = Math.min(...runs.map((run) => time(run.started_at)));
+  const last = Math.max(...runs.map((run) => time(run.ended_at)), first + 1);
+  const [width, left, row] = [900, 150, 20];
+  const x = (at) => left + ((width - left - 4) * (at - first)) / (last - first);
+  const bars = runs.map((run, number) => {
+    const [from, to] = [x(time(run.started_at)), x(time(run.ended_at))];
+    return h("g", { class: kindOf(run.status) },
+      h("text", { x: 0, y: number * row + 13 }, `${run.stage} ${run.attempt}`),
+      h("rect", { x: from, y: number * row + 4, width: Math.max(2, to - from), height: 11, rx: 2, fill: "currentColor" },
+        h("title", {}, `${run.status} on ${run.worker}`)));
+  });
+  return h("svg", {
+    class: "timeline", viewBox: `0 0 ${width} ${runs.length * row + 4}`, role: "img",
+    "aria-label": `${runs.length} tries in ${duration((last - first) / 1000)}`,
+  }, bars);
+}

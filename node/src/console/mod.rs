@@ -1,0 +1,93 @@
+//! The web console: files that are compiled in, and know the cluster by its HTTP interface alone.
+
+use axum::Router;
+use axum::http::HeaderName;
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+
+/// A file with its type.
+struct Asset {
+    path: &'static str,
+    kind: &'static str,
+    bytes: &'static [u8],
+}
+
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+
+macro_rules! asset {
+    ($path:literal, $file:literal, $kind:expr) => {
+        Asset {
+            path: $path,
+            kind: $kind,
+            bytes: include_bytes!(concat!("assets/", $file)),
+        }
+    };
+}
+
+const ASSETS: [Asset; 13] = [
+    asset!("/", "index.html", "text/html; charset=utf-8"),
+    asset!("/assets/console.css", "console.css", "text/css; charset=utf-8"),
+    asset!("/assets/main.js", "main.js", SCRIPT),
+    asset!("/assets/api.js", "api.js", SCRIPT),
+    asset!("/assets/dom.js", "dom.js", SCRIPT),
+    asset!("/assets/overview.js", "overview.js", SCRIPT),
+    asset!("/assets/job.js", "job.js", SCRIPT),
+    asset!("/assets/task.js", "task.js", SCRIPT),
+    asset!("/assets/nodes.js", "nodes.js", SCRIPT),
+    asset!("/assets/audit.js", "audit.js", SCRIPT),
+    asset!("/assets/reader.js", "reader.js", SCRIPT),
+    asset!("/assets/tibetan.woff2", "tibetan.woff2", "font/woff2"),
+    asset!("/assets/OFL.txt", "OFL.txt", "text/plain; charset=utf-8"),
+];
+
+/// Nothing is loaded from elsewhere, and no page of others may frame this one.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; font-src 'self'; img-src 'self' data:; \
+     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+pub fn router() -> Router {
+    let routes = ASSETS.iter();
+    routes.fold(Router::new(), |router, asset| {
+        router.route(asset.path, get(|| async { answer(asset) }))
+    })
+}
+
+fn answer(asset: &Asset) -> Response {
+    let headers: [(HeaderName, &str); 5] = [
+        (CONTENT_TYPE, asset.kind),
+        (CACHE_CONTROL, "no-cache"),
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (REFERRER_POLICY, "no-referrer"),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+    (headers, asset.bytes).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_console_is_small() {
+        let bytes: usize = ASSETS.iter().map(|asset| asset.bytes.len()).sum();
+        assert!(bytes < 300 << 10, "{bytes} bytes");
+    }
+
+    #[test]
+    fn every_module_that_is_imported_is_served() {
+        let scripts = ASSETS.iter().filter(|asset| asset.kind == SCRIPT);
+        for script in scripts {
+            let text = std::str::from_utf8(script.bytes).unwrap();
+            for import in text.lines().filter_map(|line| line.split_once(" from \"./")) {
+                let path = format!("/assets/{}", import.1.trim_end_matches("\";"));
+                assert!(
+                    ASSETS.iter().any(|asset| asset.path == path),
+                    "{path} in {}",
+                    script.path
+                );
+            }
+        }
+    }
+}
