@@ -9,6 +9,7 @@ use parkhang_actors::domain::{JobKey, VolumeId};
 use crate::api::command::TokenArgs;
 use crate::config::command::ConfigCommand;
 use crate::config::{BucketArgs, ConfigArgs};
+use crate::export::IiifArgs;
 use crate::shards::ShardsCommand;
 use crate::simulate::SimulateArgs;
 use crate::tls::command::TlsCommand;
@@ -56,7 +57,7 @@ pub enum Command {
     /// PAGES is a folder of images (one volume), a folder of such folders, or several of either. A second run over the
     /// same OUT goes on where the first one stopped and repeats nothing that still stands.
     Ocr(Box<OcrArgs>),
-    /// Write the results in OUT, or of a cluster's job, as text, PageXML, JSON lines or a viewer.
+    /// Write the results in OUT, or of a cluster's job, as text, PageXML, ALTO, hOCR, IIIF, JSON lines or a viewer.
     Export(Box<ExportArgs>),
     /// Score readings against truth: character and word error rates, line recall and precision.
     Eval(EvalArgs),
@@ -128,6 +129,8 @@ pub struct OcrArgs {
     #[arg(long, env = "DATABASE_URL", hide_env_values = true, value_name = "URL")]
     pub database_url: Option<String>,
     #[command(flatten)]
+    pub iiif: IiifArgs,
+    #[command(flatten)]
     pub buckets: BucketArgs,
 }
 
@@ -137,6 +140,12 @@ pub enum Format {
     Text,
     /// PAGE XML 2013-07-15, coordinates of the original scans.
     Pagexml,
+    /// ALTO 4.4, coordinates of the original scans.
+    Alto,
+    /// hOCR 1.2, coordinates of the original scans.
+    Hocr,
+    /// One IIIF Presentation 3 manifest per volume, with annotations and pictures.
+    Iiif,
     /// One JSON object per line of text.
     Jsonl,
     /// One self-contained viewer per volume.
@@ -163,6 +172,8 @@ pub struct ExportArgs {
     /// Only this volume (W-I); may be repeated.
     #[arg(long, value_name = "VOLUME")]
     pub volume: Vec<VolumeId>,
+    #[command(flatten)]
+    pub iiif: IiifArgs,
     #[command(flatten)]
     pub config: ConfigArgs,
 }

@@ -55,7 +55,7 @@ pub async fn file(
                 .map_err(Refusal::from)?;
             let missing = || Refusal::NotFound(format!("the scan of page {} is out of reach", place.page));
             let headers = [(CONTENT_TYPE, "image/jpeg"), (CACHE_CONTROL, KEEP_PICTURE)];
-            Ok((headers, picture.ok_or_else(missing)?).into_response())
+            Ok((headers, picture.ok_or_else(missing)?.jpeg).into_response())
         }
         Wanted::PageXml => {
             let page = page(&document, &volume, place.page)?;

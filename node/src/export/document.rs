@@ -1,7 +1,7 @@
 //! A volume as a reader sees it: pages with lines of text, in the coordinates of the original scans. Every exporter
 //! takes this and nothing else.
 
-use parkhang_models::page::geometry::Point;
+use parkhang_models::page::geometry::{Point, Rect, bounding_rect};
 use serde::Serialize;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -45,6 +45,52 @@ pub struct SegmentDocument {
     pub confidence: f32,
 }
 
+/// A piece of a line, for formats that tell where words are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Word<'a> {
+    pub text: &'a str,
+    pub polygon: &'a [Point],
+    pub confidence: f32,
+}
+
+impl LineDocument {
+    /// The text in pieces, which joined are the text: the segments, or the line as a whole where they spell something else.
+    pub fn words(&self) -> Vec<Word<'_>> {
+        let spelt: String = self
+            .segments
+            .iter()
+            .map(|segment| segment.text.as_str())
+            .collect();
+        let mut words = Vec::new();
+        if spelt.trim() == self.text {
+            // A line is trimmed, its segments are not.
+            let mut trimmed = spelt.len() - spelt.trim_start().len();
+            let mut rest = self.text.as_str();
+            for segment in &self.segments {
+                let hidden = trimmed.min(segment.text.len());
+                trimmed -= hidden;
+                let (text, tail) = rest.split_at(rest.len().min(segment.text.len() - hidden));
+                rest = tail;
+                if !text.is_empty() {
+                    words.push(Word {
+                        text,
+                        polygon: &segment.polygon,
+                        confidence: segment.confidence,
+                    });
+                }
+            }
+        }
+        if words.is_empty() {
+            words.push(Word {
+                text: &self.text,
+                polygon: &self.polygon,
+                confidence: self.confidence,
+            });
+        }
+        words
+    }
+}
+
 impl PageDocument {
     /// The text of the page, one line of writing per line.
     pub fn text(&self) -> String {
@@ -56,22 +102,46 @@ impl PageDocument {
         text
     }
 
+    /// BCP 47 tag of the text: Tibetan, in its own script or in extended Wylie.
+    pub fn language(&self) -> &'static str {
+        match self.lines.first() {
+            Some(line) if line.encoding == "wylie" => "bo-x-ewts",
+            _ => "bo",
+        }
+    }
+
+    /// A polygon, with what lies outside the page moved to its edge; the whole page where there is none.
+    pub fn on_page(&self, polygon: &[Point]) -> Vec<Point> {
+        let last = |side: u32| i32::try_from(side.saturating_sub(1)).unwrap_or(i32::MAX);
+        let (right, bottom) = (last(self.width), last(self.height));
+        if polygon.is_empty() {
+            return corners(Point::new(0, 0), Point::new(right, bottom)).to_vec();
+        }
+        let clamp = |p: &Point| Point::new(p.x.clamp(0, right), p.y.clamp(0, bottom));
+        polygon.iter().map(clamp).collect()
+    }
+
+    /// The smallest box that covers a polygon on the page.
+    pub fn bounds(&self, polygon: &[Point]) -> Rect {
+        bounding_rect(&self.on_page(polygon))
+    }
+
     /// The smallest box that holds every line; the whole page when there is none.
     pub fn text_region(&self) -> [Point; 4] {
-        let points = || self.lines.iter().flat_map(|line| &line.polygon);
-        let right = i32::try_from(self.width.saturating_sub(1)).unwrap_or(i32::MAX);
-        let bottom = i32::try_from(self.height.saturating_sub(1)).unwrap_or(i32::MAX);
-        let (left, top) = (
-            points().map(|p| p.x).min().unwrap_or(0),
-            points().map(|p| p.y).min().unwrap_or(0),
-        );
-        let right = points().map(|p| p.x).max().unwrap_or(right);
-        let bottom = points().map(|p| p.y).max().unwrap_or(bottom);
-        [
-            Point::new(left, top),
-            Point::new(right, top),
-            Point::new(right, bottom),
-            Point::new(left, bottom),
-        ]
+        let points: Vec<Point> = self.lines.iter().flat_map(|line| line.polygon.clone()).collect();
+        let region = self.bounds(&points);
+        corners(
+            Point::new(region.x, region.y),
+            Point::new(region.x + region.width - 1, region.y + region.height - 1),
+        )
     }
+}
+
+fn corners(top_left: Point, bottom_right: Point) -> [Point; 4] {
+    [
+        top_left,
+        Point::new(bottom_right.x, top_left.y),
+        bottom_right,
+        Point::new(top_left.x, bottom_right.y),
+    ]
 }

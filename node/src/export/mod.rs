@@ -1,12 +1,16 @@
 //! `node export`: what `node ocr` or a cluster wrote, in the formats that people and programs read.
 
+mod alto;
 pub mod document;
+mod hocr;
 mod html;
+mod iiif;
 mod lines;
 mod load;
 mod pagexml;
 mod results;
 mod scan;
+mod xml;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -19,7 +23,8 @@ use parkhang_actors::storage::ArtifactStore;
 use crate::cli::{ExportArgs, Format};
 use crate::config::Loaded;
 use crate::words::counted;
-use document::VolumeDocument;
+use document::{PageDocument, VolumeDocument};
+pub use iiif::IiifArgs;
 pub use load::{failed_pages, load_volume};
 pub use pagexml::page_xml;
 pub use results::{Results, StoredVolume};
@@ -37,7 +42,8 @@ pub async fn run(arguments: ExportArgs) -> Result<ExitCode> {
     let beside = || arguments.out.as_ref().map(|out| out.join("export"));
     let target = arguments.to.clone().or_else(beside).context("--to is missing")?;
     let shown = |path: PathBuf| println!("{}", path.display());
-    let exported = export_all(&results, &arguments.format, &target, &arguments.volume, shown).await?;
+    let (formats, iiif) = (&arguments.format, &arguments.iiif);
+    let exported = export_all(&results, formats, iiif, &target, &arguments.volume, shown).await?;
     results.require_text(exported.volumes)?;
     if exported.without_text > 0 {
         let left_out = counted(exported.without_text, "volume");
@@ -58,6 +64,7 @@ pub struct Exported {
 pub async fn export_all(
     results: &Results,
     formats: &[Format],
+    iiif: &IiifArgs,
     target: &Path,
     only: &[VolumeId],
     mut written: impl FnMut(PathBuf),
@@ -71,7 +78,7 @@ pub async fn export_all(
         };
         exported.volumes += 1;
         for format in formats {
-            written(write_volume(results.store(), volume, &document, *format, target).await?);
+            written(write_volume(results.store(), volume, &document, *format, iiif, target).await?);
         }
     }
     Ok(exported)
@@ -82,6 +89,7 @@ async fn write_volume(
     volume: &StoredVolume,
     document: &VolumeDocument,
     format: Format,
+    iiif: &IiifArgs,
     target: &Path,
 ) -> Result<PathBuf> {
     let name = volume.volume.to_string();
@@ -102,13 +110,15 @@ async fn write_volume(
             Ok(path)
         }
         Format::Pagexml => {
-            let folder = target.join("pagexml").join(&name);
             let created = Utc::now();
-            for page in document.pages.iter().filter(|page| page.error.is_none()) {
-                let xml = page_xml(page, created).context("writing PAGE XML")?;
-                write(&folder.join(format!("{}.xml", page.image_name)), &xml)?;
-            }
-            Ok(folder)
+            let folder = target.join("pagexml").join(&name);
+            write_pages(document, folder, "xml", |page, _| page_xml(page, created))
+        }
+        Format::Alto => write_pages(document, target.join("alto").join(&name), "xml", alto::alto),
+        Format::Hocr => write_pages(document, target.join("hocr").join(&name), "hocr", hocr::hocr),
+        Format::Iiif => {
+            let folder = target.join("iiif").join(&name);
+            iiif::write_iiif(store, volume, document, iiif, &folder).await
         }
         Format::Jsonl => {
             let path = target.join("jsonl").join(format!("{name}.jsonl"));
@@ -124,9 +134,28 @@ async fn write_volume(
     }
 }
 
+/// A file for each page that was read, made of it and of its number in the volume, from 1.
+fn write_pages(
+    document: &VolumeDocument,
+    folder: PathBuf,
+    extension: &str,
+    format: impl Fn(&PageDocument, usize) -> std::io::Result<Vec<u8>>,
+) -> Result<PathBuf> {
+    let pages = document.pages.iter().zip(1..);
+    for (page, number) in pages.filter(|(page, _)| page.error.is_none()) {
+        let path = folder.join(format!("{}.{extension}", page.image_name));
+        let bytes = format(page, number).with_context(|| format!("making {}", path.display()))?;
+        write(&path, &bytes)?;
+    }
+    Ok(folder)
+}
+
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
     std::fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,9 +4,10 @@
 use chrono::{DateTime, SecondsFormat, Utc};
 use parkhang_models::page::geometry::Point;
 use quick_xml::Writer;
-use quick_xml::events::{BytesDecl, BytesText, Event};
+use quick_xml::events::{BytesDecl, Event};
 
 use super::document::{LineDocument, PageDocument};
+use super::xml;
 
 const NAMESPACE: &str = "http://schema.primaresearch.org/PAGE/gts/pagecontent/2013-07-15";
 const LOCATION: &str = "http://schema.primaresearch.org/PAGE/gts/pagecontent/2013-07-15 \
@@ -35,15 +36,15 @@ pub fn page_xml(page: &PageDocument, created: DateTime<Utc>) -> std::io::Result<
                 ] {
                     metadata
                         .create_element(name)
-                        .write_text_content(BytesText::new(text))?;
+                        .write_text_content(xml::text(text))?;
                 }
                 Ok(())
             })?;
             root.create_element("Page")
                 .with_attributes([
-                    ("imageFilename", page.source_name.as_str()),
-                    ("imageWidth", page.width.to_string().as_str()),
-                    ("imageHeight", page.height.to_string().as_str()),
+                    xml::attribute("imageFilename", &page.source_name),
+                    xml::attribute("imageWidth", &page.width.to_string()),
+                    xml::attribute("imageHeight", &page.height.to_string()),
                 ])
                 .write_inner_content(|element| write_region(element, page))?;
             Ok(())
@@ -89,7 +90,7 @@ fn write_region(writer: &mut Writer<Vec<u8>>, page: &PageDocument) -> std::io::R
                 .write_inner_content(|equivalent| {
                     equivalent
                         .create_element("Unicode")
-                        .write_text_content(BytesText::new(page.text().trim_end_matches('\n')))?;
+                        .write_text_content(xml::text(page.text().trim_end_matches('\n')))?;
                     Ok(())
                 })?;
             Ok(())
@@ -117,7 +118,7 @@ fn write_line(
                 .write_inner_content(|equivalent| {
                     equivalent
                         .create_element("Unicode")
-                        .write_text_content(BytesText::new(&line.text))?;
+                        .write_text_content(xml::text(&line.text))?;
                     Ok(())
                 })?;
             Ok(())
@@ -126,19 +127,14 @@ fn write_line(
 }
 
 fn write_coords(writer: &mut Writer<Vec<u8>>, polygon: &[Point], page: &PageDocument) -> std::io::Result<()> {
-    let clamp =
-        |value: i32, side: u32| value.clamp(0, i32::try_from(side.saturating_sub(1)).unwrap_or(i32::MAX));
-    let mut points: Vec<String> = polygon
-        .iter()
-        .map(|p| format!("{},{}", clamp(p.x, page.width), clamp(p.y, page.height)))
-        .collect();
+    let mut polygon = page.on_page(polygon);
     // The schema asks for at least two points.
-    while points.len() < 2 {
-        points.push(points.first().cloned().unwrap_or_else(|| "0,0".to_owned()));
+    if let [point] = polygon[..] {
+        polygon.push(point);
     }
     writer
         .create_element("Coords")
-        .with_attribute(("points", points.join(" ").as_str()))
+        .with_attribute(("points", xml::points(&polygon).as_str()))
         .write_empty()?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Pictures for the viewer: the scans themselves, reduced to what a screen shows.
+//! Pictures for viewers: the scans themselves, reduced to what a screen shows.
 
 use anyhow::Result;
 use base64::Engine;
@@ -20,7 +20,17 @@ use super::results::StoredVolume;
 const LONGEST_SIDE: u32 = 1600;
 const QUALITY: u8 = 60;
 /// Pictures that are made at once.
-const READS: usize = 4;
+pub const READS: usize = 4;
+
+/// A page as a JPEG file.
+#[derive(Debug)]
+pub struct Picture {
+    pub jpeg: Vec<u8>,
+    pub width: u16,
+    pub height: u16,
+    /// Width and height of the scan that it was made from.
+    pub scan: (u32, u32),
+}
 
 /// One JPEG in base64 per page; empty where there is no picture to be had.
 pub async fn viewer_scans(
@@ -32,7 +42,7 @@ pub async fn viewer_scans(
     pages
         .map(|page| async move {
             let picture = page_picture(store, volume, page).await?;
-            Ok(picture.map_or(String::new(), |jpeg| STANDARD.encode(jpeg)))
+            Ok(picture.map_or_else(String::new, |picture| STANDARD.encode(picture.jpeg)))
         })
         .buffered(READS)
         .try_collect()
@@ -44,11 +54,11 @@ pub async fn page_picture(
     store: &dyn ArtifactStore,
     volume: &StoredVolume,
     page: &PageDocument,
-) -> Result<Option<Vec<u8>>> {
+) -> Result<Option<Picture>> {
     let Some(bytes) = scan_bytes(store, volume, page).await? else {
         return Ok(None);
     };
-    Ok(tokio::task::spawn_blocking(move || picture(&bytes)).await?)
+    Ok(tokio::task::spawn_blocking(move || reduced(&bytes)).await?)
 }
 
 /// The scan where it is still to be had; a straightened page is not the scan that the outlines lie on.
@@ -77,15 +87,16 @@ async fn scan_bytes(
     }
 }
 
-fn picture(bytes: &[u8]) -> Option<Vec<u8>> {
-    let scan = decode_page(bytes, &DecodeLimits::default()).ok()?.gray;
-    let longest = scan.width().max(scan.height());
+fn reduced(bytes: &[u8]) -> Option<Picture> {
+    let gray = decode_page(bytes, &DecodeLimits::default()).ok()?.gray;
+    let scan = gray.dimensions();
+    let longest = scan.0.max(scan.1);
     let reduced: GrayImage = if longest > LONGEST_SIDE {
         let side =
             |length: u32| ((u64::from(length) * u64::from(LONGEST_SIDE) / u64::from(longest)) as u32).max(1);
-        resize_area(&scan, side(scan.width()), side(scan.height()))
+        resize_area(&gray, side(scan.0), side(scan.1))
     } else {
-        scan
+        gray
     };
     let (width, height) = (
         u16::try_from(reduced.width()).ok()?,
@@ -95,5 +106,10 @@ fn picture(bytes: &[u8]) -> Option<Vec<u8>> {
     Encoder::new(&mut jpeg, QUALITY)
         .encode(reduced.as_raw(), width, height, ColorType::Luma)
         .ok()?;
-    Some(jpeg)
+    Some(Picture {
+        jpeg,
+        width,
+        height,
+        scan,
+    })
 }

@@ -17,7 +17,7 @@ use serde_json::json;
 
 use crate::cli::{Format, OcrArgs};
 use crate::config::{Loaded, StorageKind};
-use crate::export::{Results, export_all};
+use crate::export::{IiifArgs, Results, export_all};
 use crate::storage;
 use crate::words::counted;
 
@@ -62,7 +62,7 @@ pub async fn run(arguments: OcrArgs) -> Result<ExitCode> {
     let session = Session::open(options, input).await?;
     let mut summary = session.run().await?;
     if !summary.interrupted {
-        summary.exported = exported(&summary.out, &arguments.export).await?;
+        summary.exported = exported(&summary.out, &arguments.export, &arguments.iiif).await?;
     }
     if arguments.json {
         println!("{}", serde_json::to_string_pretty(&summary)?);
@@ -73,10 +73,10 @@ pub async fn run(arguments: OcrArgs) -> Result<ExitCode> {
 }
 
 /// The folders and files made of all volumes that have text.
-async fn exported(out: &Path, formats: &[Format]) -> Result<Vec<PathBuf>> {
+async fn exported(out: &Path, formats: &[Format], iiif: &IiifArgs) -> Result<Vec<PathBuf>> {
     let results = Results::of_folder(out).await?;
     let mut written = Vec::new();
-    export_all(&results, formats, &out.join("export"), &[], |path| {
+    export_all(&results, formats, iiif, &out.join("export"), &[], |path| {
         written.push(path)
     })
     .await?;

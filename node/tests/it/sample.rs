@@ -1,11 +1,9 @@
 //! The sample volume from scans to text.
 
-use std::path::Path;
-use std::process::Command;
-
 use parkhang_actors::artifact::{ErrorRow, LineDetectionRow, LineImageRow, OcrResultRow};
 use quick_xml::events::{BytesStart, Event};
 
+use crate::exports::{check_hocr, check_iiif, validate_xml};
 use crate::support::{finish, layout, node, rows, sample, workspace};
 
 const SAMPLE: &str = "W0PARKHANG-I0SAMPLE";
@@ -23,7 +21,13 @@ const BOUNDS: [(&str, f64); 4] = [
 fn the_sample_is_read_and_exported() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
-    let mut command = node(["ocr", "--json", "--export", "text,html,pagexml,jsonl", "--out"]);
+    let mut command = node([
+        "ocr",
+        "--json",
+        "--export",
+        "text,html,pagexml,alto,hocr,iiif,jsonl",
+        "--out",
+    ]);
     command.arg(&out).arg(sample());
     let summary = finish(command).exits(0);
     assert_eq!(summary.count("pages_read"), 6);
@@ -95,22 +99,19 @@ fn the_sample_is_read_and_exported() {
         );
         check_page_xml(&export(format!("pagexml/{SAMPLE}/{name}.xml")), &text);
     }
-    validate_page_xml(&out.join("export/pagexml"));
-}
-
-/// Against the schema itself, where `PYTHON` names an interpreter that has lxml.
-fn validate_page_xml(folder: &Path) {
-    let Some(python) = std::env::var_os("PYTHON") else {
-        eprintln!("SKIPPED: PAGE XML is not validated against its schema, as PYTHON is not set");
-        return;
-    };
-    let status = Command::new(python)
-        .arg(workspace().join("tests/python/check_pagexml.py"))
-        .arg(workspace().join("tests/fixtures/page-xml/page-2019-07-15.xsd"))
-        .arg(folder)
-        .status()
-        .unwrap();
-    assert!(status.success());
+    let folder = out.join("export");
+    validate_xml(
+        "page-xml/page-2019-07-15.xsd",
+        &folder.join("pagexml"),
+        ["pagecontent/2019-07-15", "pagecontent/2013-07-15"],
+    );
+    validate_xml(
+        "alto/alto-4-4.xsd",
+        &folder.join("alto"),
+        ["http://www.loc.gov/standards/xlink/xlink.xsd", "xlink.xsd"],
+    );
+    check_hocr(&folder, SAMPLE);
+    check_iiif(&folder, SAMPLE);
 }
 
 /// Well-formed, the elements of PAGE in the order that its schema asks for, coordinates on the page, text as read.

@@ -1,16 +1,17 @@
-"""Validates every PAGE XML document of a folder: check_pagexml.py SCHEMA FOLDER."""
+"""Validates every XML document of a folder: check_schema.py SCHEMA FOLDER OLD NEW, with OLD in the schema read as NEW."""
 
 import sys
 from pathlib import Path
 
 from lxml import etree
 
-SCHEMA_YEAR, DOCUMENT_YEAR = b"pagecontent/2019-07-15", b"pagecontent/2013-07-15"
-
 
 def main():
     schema_path, folder = Path(sys.argv[1]), Path(sys.argv[2])
-    schema = etree.XMLSchema(etree.fromstring(schema_path.read_bytes().replace(SCHEMA_YEAR, DOCUMENT_YEAR)))
+    old, new = (text.encode() for text in sys.argv[3:5])
+    source = schema_path.read_bytes()
+    assert old in source, f"{schema_path} does not contain {old}"
+    schema = etree.XMLSchema(etree.fromstring(source.replace(old, new), base_url=str(schema_path)))
     documents = sorted(folder.rglob("*.xml"))
     assert documents, f"no documents in {folder}"
     for path in documents:
