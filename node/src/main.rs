@@ -35,12 +35,15 @@ fn main() -> ExitCode {
     let _armed = parkhang_actors::failpoint::arm();
     let matches = admin::cli::augment(Cli::command()).get_matches();
     if admin::cli::is_given(&matches) {
+        sigpipe::reset();
         log::to_terminal();
         return finish(block_on(admin::cli::run(&matches)));
     }
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     // A node learns from its configuration how to log.
     if cli.command.is_some() {
+        // A command whose reader has gone ends without a word; a node outlives whoever reads its output.
+        sigpipe::reset();
         log::to_terminal();
     }
     finish(run(cli))

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tracing::warn;
+use tracing::{debug, warn};
 
 use super::connection::Connector;
 use super::error::ClusterError;
@@ -244,9 +244,13 @@ async fn bind(address: SocketAddr, security: &Security) -> Result<TcpListener, C
         .map_err(|source| ClusterError::Listen { address, source })
 }
 
+/// Of the failures to connect that follow each other, one in so many is told.
+const TOLD_EVERY: u32 = 20;
+
 /// Keeps one session with the peer, for ever.
 async fn keep_connected(peer: PeerAddress, connector: Connector, leaving: CancellationToken) {
     let mut redial = Redial::new(connector.timings.redial);
+    let mut failures = 0_u32;
     let rounds = async {
         loop {
             let lived = match connector.dial(&peer).await {
@@ -256,10 +260,17 @@ async fn keep_connected(peer: PeerAddress, connector: Connector, leaving: Cancel
                     session.closed().await;
                     let after = since.elapsed();
                     Disconnected { peer: &peer, after }.emit();
+                    failures = 0;
                     Some(after)
                 }
                 Err(error) => {
-                    warn!(%peer, error = &error as &dyn std::error::Error, "cannot connect");
+                    let error = &error as &dyn std::error::Error;
+                    // Nodes that start together find each other at the second try, and who waits for hours says so now and then.
+                    match failures % TOLD_EVERY {
+                        1 => warn!(%peer, error, failures, "cannot connect; trying again and again"),
+                        _ => debug!(%peer, error, "cannot connect"),
+                    }
+                    failures += 1;
                     None
                 }
             };

@@ -67,6 +67,15 @@ pub struct AuditEntry {
     pub refusal: Option<String>,
 }
 
+/// Pages of finished volumes that could not be read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FailedPages {
+    pub pages: u64,
+    pub tasks: u64,
+    /// Some of the volumes.
+    pub volumes: Vec<String>,
+}
+
 /// How fast a stage has been lately.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pace {

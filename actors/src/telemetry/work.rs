@@ -118,7 +118,7 @@ pub(crate) struct Disconnected<'a> {
 impl Disconnected<'_> {
     pub(crate) fn emit(self) {
         CONNECTIONS_LOST.add(1, []);
-        warn!(peer = %self.peer, after = ?self.after, "connection lost");
+        warn!(peer = %self.peer, after_s = self.after.as_secs(), "connection lost");
     }
 }
 

@@ -11,9 +11,10 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::command::{Access, Answer, Command, Verb};
-use super::jobs::tallies;
+use super::jobs::{Hands, tallies};
 use super::text::table;
 use super::{Admin, Refusal};
+use crate::role::patience;
 use crate::words::counted;
 
 /// Say what the cluster does now: its pace, what waits for each stage, and what is wrong.
@@ -111,9 +112,15 @@ impl Command for Status {
             .leader()
             .await?
             .filter(|name| names.contains(name.as_str()));
+        let hands = Hands {
+            led: leader.is_some(),
+            nodes: &nodes,
+            patience: patience(admin.loaded.config.cluster.heartbeat),
+        };
+        let served = hands.are_there(now);
         let sum = |number: fn(&Stage) -> u64| stages.iter().map(number).sum();
         Ok(Cluster {
-            alarms: alarms(leader.is_some(), &stages),
+            alarms: alarms(served, &stages),
             nodes: there.len(),
             pages_a_minute,
             running: sum(|stage| stage.running),
@@ -139,9 +146,9 @@ fn entry<'a>(stages: &'a mut Vec<Stage>, name: &str) -> &'a mut Stage {
     &mut stages[place]
 }
 
-fn alarms(led: bool, stages: &[Stage]) -> Vec<String> {
+fn alarms(served: bool, stages: &[Stage]) -> Vec<String> {
     let mut alarms = Vec::new();
-    if !led && stages.iter().any(|stage| stage.waiting > 0) {
+    if !served && stages.iter().any(|stage| stage.waiting > 0) {
         alarms
             .push("no orchestrator leads, and volumes wait: node --role orchestrator starts one".to_owned());
     }

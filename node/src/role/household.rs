@@ -89,7 +89,8 @@ pub async fn run(
                 }
             }
             Word::Ended(status) => {
-                warn!(part = parts[index].name, ?status, "a part of this node ended");
+                let status = status.map_or_else(|error| error.to_string(), |status| status.to_string());
+                warn!(part = parts[index].name, status, "a part of this node ended");
                 if let Err(error) = parts[index].start_again(index, &said).await {
                     error!(%error, "giving up");
                     stop_all(&mut parts, &mut words, &mut stop, drain).await;
@@ -145,7 +146,10 @@ async fn stop_all(
 
 impl Part {
     fn new(name: &'static str, roles: &str, setting: Option<String>, config: &ConfigArgs) -> Self {
-        let settings = config.set.iter().cloned().chain(setting);
+        let shortcuts = config.buckets.shortcuts().into_iter();
+        let shortcuts = shortcuts.map(|shortcut| format!("{}={}", shortcut.key, shortcut.value));
+        // Flags of their own win over --set.
+        let settings = config.set.iter().cloned().chain(shortcuts).chain(setting);
         let mut arguments = vec!["--with-parent".to_owned(), std::process::id().to_string()];
         for setting in settings.chain([format!("node.roles={roles}")]) {
             arguments.extend(["--set".to_owned(), setting]);

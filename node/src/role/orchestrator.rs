@@ -16,7 +16,7 @@ use tracing::{info, warn};
 use super::probes::OrchestratorProbe;
 use super::standing::Standing;
 use super::stop::StopOrders;
-use super::watch::{Presence, count_tasks, record_nodes};
+use super::watch::{Presence, count_tasks, record_last, record_nodes};
 use super::{join, services};
 use crate::api;
 use crate::config::Loaded;
@@ -39,6 +39,7 @@ pub async fn run(loaded: &Arc<Loaded>, mut standing: Standing) -> Result<ExitCod
     standing.api = api.as_ref().map(HttpListener::address);
     standing.ready(&format!("orchestrator listening on {listens}"))?;
     let presence = Presence::of(&standing, "orchestrator");
+    let rosters = watch::Sender::new(None);
     let reigns = async {
         loop {
             let timings = &loaded.config.orchestrator.leadership;
@@ -49,7 +50,8 @@ pub async fn run(loaded: &Arc<Loaded>, mut standing: Standing) -> Result<ExitCod
             match database.store.lead(node.as_str(), timings).await {
                 Ok(leadership) => {
                     leads.send_replace(Some(leadership.epoch()));
-                    let end = reign(loaded, &node, &database.store, leadership, &deserted).await;
+                    let end = reign(loaded, &node, &database.store, leadership, &deserted, &rosters).await;
+                    rosters.send_replace(None);
                     leads.send_replace(None);
                     end?;
                 }
@@ -65,6 +67,10 @@ pub async fn run(loaded: &Arc<Loaded>, mut standing: Standing) -> Result<ExitCod
         () = cluster.ended() => bail!("the cluster transport ended"),
     }
     standing.stopping();
+    let roster = rosters.borrow().clone();
+    if let Some(roster) = roster {
+        record_last(&database.store, &roster, loaded.config.cluster.call_timeout).await;
+    }
     presence.end(&database.store).await;
     cluster.leave().await;
     Ok(ExitCode::SUCCESS)
@@ -77,10 +83,12 @@ async fn reign(
     store: &PostgresStore,
     leadership: Leadership,
     deserted: &watch::Sender<BTreeSet<StageName>>,
+    rosters: &watch::Sender<Option<Roster>>,
 ) -> Result<()> {
     let section = &loaded.config.orchestrator;
     let led = store.led_by(&leadership);
     let roster = Roster::default();
+    rosters.send_replace(Some(roster.clone()));
     let mut config = OrchestratorConfig::new(Arc::new(led.clone()));
     config.lease = loaded.config.cluster.lease;
     config.full_pass = section.full_pass;

@@ -64,6 +64,20 @@ pub async fn record_nodes(store: &PostgresStore, roster: &Roster, heartbeat: Dur
     }
 }
 
+/// Writes down what a leader that stops has heard last: who left before it did.
+pub async fn record_last(store: &PostgresStore, roster: &Roster, limit: Duration) {
+    let census = Census {
+        nodes: roster.census(),
+        ..Census::default()
+    };
+    if !matches!(
+        tokio::time::timeout(limit, store.record_nodes(&census)).await,
+        Ok(Ok(()))
+    ) {
+        debug!("the nodes are left as they were written down last");
+    }
+}
+
 /// Writes down which nodes are not heard of any more, again and again, by the clock of the database.
 pub async fn lose_silent_nodes(store: &PostgresStore, heartbeat: Duration) {
     loop {

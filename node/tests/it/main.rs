@@ -13,6 +13,7 @@ mod buckets;
 mod cluster_setup;
 mod commands;
 mod deploy;
+mod exports;
 mod household;
 mod interrupted;
 mod jobs;

@@ -8,7 +8,7 @@ use sqlx::{FromRow, Row};
 
 use super::rows::{TaskRow, stage_name, task_columns, unreadable};
 use crate::domain::{ErrorCategory, Job, JobId, Position, Task, TaskStatus};
-use crate::state::{AuditEntry, ErrorGroup, ListedPhase, Pace, StateError, TaskPage, TaskQuery};
+use crate::state::{AuditEntry, ErrorGroup, FailedPages, ListedPhase, Pace, StateError, TaskPage, TaskQuery};
 
 /// Volumes that a group of errors names.
 const SAMPLES: i32 = 5;
@@ -203,6 +203,28 @@ impl FromRow<'_, PgRow> for ErrorGroupRow {
             last: row.try_get("last")?,
         }))
     }
+}
+
+/// By the partial index `volume_results_errors`.
+pub(super) const FAILED_PAGES: &str = "select coalesce(sum(r.nb_errors), 0)::bigint as pages, count(*) as tasks, \
+         coalesce((array_agg(v.bdrc_w_id || '-' || v.bdrc_i_id order by t.id))[1:$2], '{}') as volumes \
+     from volume_results r join tasks t on t.id = r.task_id join volumes v on v.id = t.volume_id \
+     where r.nb_errors > 0 and t.job_id = $1";
+
+pub(super) async fn failed_pages(pool: &PgPool, job: JobId) -> Result<FailedPages, StateError> {
+    let row = sqlx::query(FAILED_PAGES)
+        .bind(job.0)
+        .bind(SAMPLES)
+        .fetch_one(pool)
+        .await?;
+    let count = |column| -> sqlx::Result<u64> {
+        u64::try_from(row.try_get::<i64, _>(column)?).map_err(|error| unreadable(column, error))
+    };
+    Ok(FailedPages {
+        pages: count("pages")?,
+        tasks: count("tasks")?,
+        volumes: row.try_get("volumes")?,
+    })
 }
 
 /// What a pace is taken of.

@@ -34,8 +34,9 @@ pub(super) use database::create_database;
 pub use leadership::{Leadership, LeadershipTimings};
 
 use super::{
-    AuditEntry, Census, Change, ClaimRequest, ErrorGroup, Heartbeat, JobTaskCount, Leases, Outcome, Pace,
-    Ready, Rewound, StageStatistics, Standing, StateError, StateStore, TaskCount, TaskPage, TaskQuery,
+    AuditEntry, Census, Change, ClaimRequest, ErrorGroup, FailedPages, Heartbeat, JobTaskCount, Leases,
+    Outcome, Pace, Ready, Rewound, StageStatistics, Standing, StateError, StateStore, TaskCount, TaskPage,
+    TaskQuery,
 };
 use crate::domain::{
     Adjustment, Epoch, Job, JobId, JobKey, NewJob, NodeRecord, StageName, StageRun, Task, TaskId, VolumeId,
@@ -159,6 +160,11 @@ impl PostgresStore {
         browse::errors(&self.pool, job, limit).await
     }
 
+    /// Pages of a job's finished volumes that could not be read.
+    pub async fn failed_pages(&self, job: JobId) -> Result<FailedPages, StateError> {
+        browse::failed_pages(&self.pool, job).await
+    }
+
     /// How fast stages were in the last ten minutes, of one job or of all.
     pub async fn recent_paces(
         &self,
@@ -201,6 +207,8 @@ impl PostgresStore {
 /// On a connection of its own: a migration may take longer than a statement of the store may, and so may the wait for
 /// another process that migrates the same database.
 async fn migrate(options: &PgConnectOptions) -> Result<(), StateError> {
+    // A migration may be slow, and its text is long.
+    let options = options.clone().disable_statement_logging();
     let mut connection = options.connect().await?;
     MIGRATIONS.run(&mut connection).await?;
     connection.close().await?;

@@ -8,7 +8,7 @@ use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::text::table;
 use crate::admin::{Admin, Refusal};
 
-/// List all jobs with what they wait for.
+/// List all jobs, and how far they are.
 #[derive(Debug, Args)]
 pub struct List {
     /// The newest N alone.

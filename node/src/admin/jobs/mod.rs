@@ -16,6 +16,7 @@ pub use self::create::Create;
 pub use self::errors::Errors;
 pub use self::limits::{Limits, Priority};
 pub use self::list::List;
+pub use self::obstacles::Hands;
 pub use self::rerun::Rerun;
 pub use self::stats::Stats;
 pub use self::status::Status;

@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, TimeDelta, Utc};
-use parkhang_actors::domain::{Hardware, Job, JobKey, JobStatus, NodeRecord, NodeState, StageName, WorkerId};
-use parkhang_actors::policy::placement::Held;
+use parkhang_actors::domain::{Hardware, Job, JobKey, JobStatus, NodeRecord, NodeState, StageName};
 use parkhang_actors::stage::hardware_of;
 use parkhang_actors::state::JobTaskCount;
 use serde::Serialize;
@@ -32,10 +31,19 @@ pub struct Hands<'a> {
     /// Whether an orchestrator leads.
     pub led: bool,
     pub nodes: &'a [NodeRecord],
-    /// Leases in force.
-    pub held: &'a [Held],
     /// How long a node may be silent and still count.
     pub patience: TimeDelta,
+}
+
+impl Hands<'_> {
+    /// Whether anybody gives or takes work: an orchestrator that leads, or a node that takes it for itself.
+    pub fn are_there(&self, now: DateTime<Utc>) -> bool {
+        // A leader writes down the nodes that it has work for; others write themselves down, so they alone are heard of now.
+        let is_heard_of = |node: &NodeRecord| {
+            node.state.is_there() && !node.workers.is_empty() && now - node.last_seen <= self.patience
+        };
+        self.led || self.nodes.iter().any(is_heard_of)
+    }
 }
 
 /// What is in the way of the job at `now`.
@@ -56,14 +64,8 @@ pub fn obstacles(job: &Job, counts: &[JobTaskCount], hands: Hands<'_>, now: Date
     if !open {
         return Vec::new();
     }
-    if !hands.led {
-        // Of a node that takes its work itself no leader has written anything down.
-        let is_told_of = |worker: &WorkerId| hands.nodes.iter().any(|node| node.name == worker.node());
-        let mut leases = hands.held.iter().filter(|held| held.job == job.id);
-        return match leases.any(|held| !is_told_of(&held.worker)) {
-            true => Vec::new(),
-            false => vec![Obstacle::NoLeader],
-        };
+    if !hands.are_there(now) {
+        return vec![Obstacle::NoLeader];
     }
     if job.status == JobStatus::Cancelled {
         return Vec::new();
@@ -122,7 +124,7 @@ impl Obstacle {
 
 #[cfg(test)]
 mod tests {
-    use parkhang_actors::domain::{JobConfig, JobId, TaskStatus, WorkerRecord};
+    use parkhang_actors::domain::{JobConfig, JobId, TaskStatus, WorkerId, WorkerRecord};
     use parkhang_actors::stage::ocr_pipeline;
 
     use super::*;
@@ -155,16 +157,6 @@ mod tests {
         }
     }
 
-    fn held(stage: &str) -> Held {
-        Held {
-            worker: WorkerId("gpu-1/ocr/1".to_owned()),
-            job: JobId(1),
-            stage: stage.parse().unwrap(),
-            leases: 1,
-            suspects: 0,
-        }
-    }
-
     fn node(stages: &[&str], seen: i64, state: NodeState) -> NodeRecord {
         let pools = stages.iter().map(|stage| WorkerRecord {
             worker: WorkerId(format!("node/{stage}/1")),
@@ -190,20 +182,9 @@ mod tests {
         }
     }
 
-    fn found(
-        status: JobStatus,
-        counts: &[JobTaskCount],
-        led: bool,
-        held: &[Held],
-        nodes: &[NodeRecord],
-    ) -> Vec<String> {
+    fn found(status: JobStatus, counts: &[JobTaskCount], led: bool, nodes: &[NodeRecord]) -> Vec<String> {
         let (job, patience) = (job(status), TimeDelta::seconds(20));
-        let hands = Hands {
-            led,
-            nodes,
-            held,
-            patience,
-        };
+        let hands = Hands { led, nodes, patience };
         let found = obstacles(&job, counts, hands, at(100));
         found.iter().map(|obstacle| obstacle.advice(&job.key)).collect()
     }
@@ -217,7 +198,7 @@ mod tests {
             count("line_extraction", TaskStatus::Done),
         ];
         let gpu = "no node is there that runs line_detection or ocr; `node --role gpu` starts one";
-        let found = |nodes: &[NodeRecord]| found(JobStatus::Running, &counts, true, &[], nodes);
+        let found = |nodes: &[NodeRecord]| found(JobStatus::Running, &counts, true, nodes);
         assert_eq!(found(&[]), [gpu]);
         let stages = ["line_detection", "ocr"];
         assert_eq!(found(&[node(&stages, 90, NodeState::Lost)]), [gpu]);
@@ -233,45 +214,37 @@ mod tests {
     }
 
     #[test]
-    fn without_a_leader_what_runs_shows_that_none_is_needed() {
-        let waiting = count(FRESH.0, FRESH.1);
-        let idle = found(
-            JobStatus::Running,
-            std::slice::from_ref(&waiting),
-            false,
-            &[],
-            &[],
-        );
+    fn without_a_leader_a_node_that_is_heard_of_takes_work_for_itself() {
+        let waiting = [count(FRESH.0, FRESH.1)];
+        let found = |nodes: &[NodeRecord]| found(JobStatus::Running, &waiting, false, nodes);
+        let idle = found(&[]);
         assert!(
             idle[0].contains("`node --role orchestrator` starts one"),
             "{idle:?}"
         );
-        let (running, held) = ([waiting, count("ocr", TaskStatus::Running)], [held("ocr")]);
-        assert_eq!(found(JobStatus::Running, &running, false, &held, &[]), [""; 0]);
-        let mut holder = node(&["ocr"], 90, NodeState::Joined);
-        holder.name = "gpu-1".to_owned();
+        let stages = ["line_detection"];
+        assert_eq!(found(&[node(&stages, 90, NodeState::Joined)]), [""; 0]);
         assert_eq!(
-            found(JobStatus::Running, &running, false, &held, &[holder]).len(),
-            1,
-            "led until now"
+            found(&[node(&stages, 70, NodeState::Joined)]),
+            idle,
+            "led until then"
         );
         assert_eq!(
-            found(JobStatus::Running, &running, false, &[], &[]).len(),
-            1,
-            "the lease ran out"
+            found(&[node(&[], 90, NodeState::Joined)]),
+            idle,
+            "a standby takes nothing"
         );
+        let other = found(&[node(&["ocr"], 90, NodeState::Joined)]);
+        assert!(other[0].contains("`node --role gpu` starts one"), "{other:?}");
     }
 
     #[test]
     fn a_job_in_which_nothing_waits_has_no_obstacle() {
         let counts = [count("ocr", TaskStatus::Running), count("done", TaskStatus::Done)];
-        assert_eq!(
-            found(JobStatus::Running, &counts, false, &[held("ocr")], &[]),
-            [""; 0]
-        );
+        assert_eq!(found(JobStatus::Running, &counts, false, &[]), [""; 0]);
         let fresh = [count(FRESH.0, FRESH.1)];
-        assert_eq!(found(JobStatus::Cancelled, &fresh, true, &[], &[]), [""; 0]);
-        let paused = found(JobStatus::Paused, &fresh, false, &[], &[]);
+        assert_eq!(found(JobStatus::Cancelled, &fresh, true, &[]), [""; 0]);
+        let paused = found(JobStatus::Paused, &fresh, false, &[]);
         assert_eq!(
             paused,
             ["the job is paused; `node job resume press` lets it go on"]

@@ -14,6 +14,7 @@ use super::{JobSummary, find};
 use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::{Admin, Refusal};
 use crate::role::patience;
+use crate::words::counted;
 
 /// Before a look at what may be in the way of a job that is waited for,
 const FIRST_LOOK: Duration = Duration::from_secs(5);
@@ -45,6 +46,10 @@ pub struct JobDetails {
     obstacles: Vec<String>,
     /// Why volumes failed, the most frequent cause first.
     failures: Vec<String>,
+    /// Pages of finished volumes that could not be read and were left out.
+    failed_pages: u64,
+    /// Some of the volumes that they are of.
+    volumes_with_failed_pages: Vec<String>,
 }
 
 #[async_trait]
@@ -67,6 +72,7 @@ impl Command for Status {
             0 => Vec::new(),
             _ => admin.store.error_groups(&job, CAUSES).await?,
         };
+        let left_out = admin.store.failed_pages(job.id).await?;
         let obstacles = in_the_way(admin, &job, &counts).await?;
         Ok(JobDetails {
             stages: tallies(&job.pipeline, &counts),
@@ -90,6 +96,8 @@ impl Command for Status {
                     )
                 })
                 .collect(),
+            failed_pages: left_out.pages,
+            volumes_with_failed_pages: left_out.volumes,
             summary,
         })
     }
@@ -121,7 +129,6 @@ async fn in_the_way(admin: &Admin, job: &Job, counts: &[JobTaskCount]) -> Result
     let hands = Hands {
         led: admin.store.leader().await?.is_some(),
         nodes: &admin.store.nodes().await?,
-        held: &admin.store.leases(now).await?.held,
         patience: patience(admin.loaded.config.cluster.heartbeat),
     };
     Ok(obstacles(job, counts, hands, now))
@@ -139,12 +146,15 @@ pub async fn wait_for_end(admin: &Admin, key: &JobKey) -> Result<(), Refusal> {
         let silence = async {
             tokio::time::sleep(pause).await;
             let counts = admin.store.job_task_counts(Some(job.id)).await?;
-            in_the_way(admin, &job, &counts).await
+            let found = in_the_way(admin, &job, &counts).await?;
+            Ok::<_, Refusal>((counts, found))
         };
         tokio::select! {
             change = changes.next() => change?,
             found = silence => {
-                let found = found?;
+                let (counts, found) = found?;
+                let summary = JobSummary::new(&job, &counts);
+                eprintln!("{}: {} of {}", summary.job, summary.done, counted(summary.volumes, "volume"));
                 for obstacle in found.iter().filter(|obstacle| !told.contains(*obstacle)) {
                     eprintln!("{}", obstacle.advice(key));
                 }
@@ -173,6 +183,15 @@ impl Answer for JobDetails {
         if let Some(seconds) = self.eta_s {
             let rounded = Duration::from_secs(seconds.round() as u64);
             lines.push(format!("about {} to go", humantime::format_duration(rounded)));
+        }
+        if self.failed_pages > 0 {
+            let (pages, volumes) = (
+                counted(self.failed_pages, "page"),
+                self.volumes_with_failed_pages.join(", "),
+            );
+            lines.push(format!(
+                "{pages} could not be read and left out: {volumes}; errors.parquet of the stage says why"
+            ));
         }
         lines.extend(self.failures.iter().cloned());
         lines.extend(self.obstacles.iter().cloned());

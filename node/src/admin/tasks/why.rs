@@ -10,8 +10,10 @@ use utoipa::ToSchema;
 
 use super::{State, find};
 use crate::admin::command::{Access, Answer, Command, Verb};
+use crate::admin::jobs::Hands;
 use crate::admin::text::away;
 use crate::admin::{Admin, Refusal};
+use crate::role::patience;
 use crate::words::counted;
 
 /// Say what keeps a volume from going on: the first thing that would have to change.
@@ -47,10 +49,13 @@ impl Command for Why {
         let (job, task) = find(admin, &self.job, &self.volume).await?;
         let now = Utc::now();
         let nodes = admin.store.nodes().await?;
+        let hands = Hands {
+            led: admin.store.leader().await?.is_some(),
+            nodes: &nodes,
+            patience: patience(admin.loaded.config.cluster.heartbeat),
+        };
+        let served = hands.are_there(now);
         let there = nodes.iter().filter(|node| node.state.is_there());
-        let led = there
-            .clone()
-            .any(|node| node.roles.iter().any(|role| role == "orchestrator"));
         let pools: Vec<Pool> = there
             .flat_map(|node| &node.workers)
             .map(|worker| Pool {
@@ -61,7 +66,7 @@ impl Command for Why {
             .collect();
         let leases = admin.store.leases(now).await?;
         let blocker = why(&task, &job, &pools, &leases.held, now);
-        let told = Told::of(&blocker, &job.key, led, now);
+        let told = Told::of(&blocker, &job.key, served, now);
         Ok(Reason {
             volume: task.volume.to_string(),
             state: State::of(&task, &job),
@@ -80,7 +85,7 @@ struct Told {
 }
 
 impl Told {
-    fn of(blocker: &Blocker, job: &JobKey, led: bool, now: DateTime<Utc>) -> Self {
+    fn of(blocker: &Blocker, job: &JobKey, served: bool, now: DateTime<Utc>) -> Self {
         let told = |word, reason: String, advice: Option<String>| Self { word, reason, advice };
         match blocker {
             Blocker::Finished => told("finished", "all stages are done".to_owned(), None),
@@ -104,7 +109,7 @@ impl Told {
                     "{worker} held {stage} and let its lease run out {}",
                     away(*since, now)
                 );
-                let advice = if led {
+                let advice = if served {
                     "the next pass ends it".to_owned()
                 } else {
                     no_orchestrator()
@@ -163,7 +168,7 @@ impl Told {
                     "it comes up when a slot is free; more nodes or more node.slots make that sooner";
                 told("no_slot", reason, Some(advice.to_owned()))
             }
-            Blocker::Nothing { stage, .. } if !led => told(
+            Blocker::Nothing { stage, .. } if !served => told(
                 "no_leader",
                 format!("{stage} could run, and no orchestrator leads"),
                 Some(no_orchestrator()),
