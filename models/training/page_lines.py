@@ -68,18 +68,21 @@ def main():
     parser.add_argument("--lines", required=True, type=Path, help="folder for the lines")
     parser.add_argument("--trust", type=float, default=0.35)
     parser.add_argument("--trust-whole", type=float, default=0.7)
+    parser.add_argument("--held-out", action="store_true", help="lines of the pages that are left out instead, for scoring")
     parser.add_argument("--without", nargs="*", default=[], help="beginnings of page names to leave out")
     arguments = parser.parse_args()
     arguments.lines.mkdir(parents=True, exist_ok=True)
     collections = defaultdict(list)
     read = pages_read(arguments.out)
     for name in sorted(read):
-        if (arguments.truth / f"{name}.txt").exists() and not name.startswith(tuple(arguments.without)):
+        if (arguments.truth / f"{name}.txt").exists():
             collections[name.rsplit("_", 1)[0].replace("_", "-")].append(name)
     for collection, names in collections.items():
         kept = total = 0
         for number, name in enumerate(names):
-            if number % LEFT_OUT_EVERY == LEFT_OUT_EVERY - 1:
+            if (number % LEFT_OUT_EVERY == LEFT_OUT_EVERY - 1) != arguments.held_out:
+                continue
+            if name.startswith(tuple(arguments.without)):
                 continue
             truth = (arguments.truth / f"{name}.txt").read_text(encoding="utf8").splitlines()
             truth = [line for line in truth if letters(line)]
