@@ -5,15 +5,22 @@
         --minutes 20 --check held=HELD_OUT_POOL
 
 Both heads are trained together, each with the CTC loss. Batches hold lines of about the same width and about `--columns`
-columns; a share of `--real-share` of them holds real lines. The learning rate warms up and then falls along a cosine over
-`--steps`, or over `--minutes` on a machine whose speed varies. Shards that appear in POOL during training are picked up.
+columns; a share of `--real-share` of them holds real lines, small collections more often than their size asks for. Some of the real
+lines are joined from pieces of others (`line_pieces.py`). The learning rate warms up and then falls along a cosine over `--steps`,
+or over `--minutes` on a machine whose speed varies. What is scored and saved is a moving average of the weights.
+Shards that appear in POOL during training are picked up.
+
+OUT.state holds all that `--resume` needs to go on after the last checkpoint; with `--steps` the batches are then those of a run
+that was never interrupted. OUT.jsonl has a line for every 50 steps with the losses and one for every checkpoint with the scores.
 
 LINES holds `COLLECTION_PAGE_LINE.png` or `.jpg` with a `.txt` beside it. Every eighth page of a collection is held out for validation.
 """
 
 import argparse
+import copy
 import json
 import math
+import pickle
 import random
 import time
 from collections import defaultdict
@@ -27,13 +34,16 @@ from rapidfuzz.distance import Levenshtein
 from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 
-from line_text import Symbols, letters, normalised, stacks
+from line_augmentation import augment
+from line_pieces import STRIDE, TSHEG, Cut, cuts, piece
+from line_text import Symbols, as_printed, letters, stacks
 from recognition_net import RecognitionNet
 from render_lines import HEIGHT, prepared
 from stroke_pitch import even_strokes
 
 HELD_OUT_EVERY = 8
-STRIDE = 4
+CHECKPOINT_EVERY = 600
+WORST_LINE = 0.3
 WIDEST_LINE = 2600
 FEWEST_FRAMES = 1.3
 FEWEST_GREY_LEVELS = 9
@@ -46,13 +56,14 @@ class Sample:
     ink: np.ndarray
     text: str
     group: str
+    cuts: list[Cut] | None = None
 
     def __post_init__(self):
         self.ink = even_strokes(self.ink)
 
     def legible(self) -> bool:
         """Whether there are frames enough for its stacks; the strokes of other lines have run together."""
-        return self.ink.shape[1] / STRIDE > FEWEST_FRAMES * len(stacks(normalised(self.text)))
+        return self.ink.shape[1] / STRIDE > FEWEST_FRAMES * len(stacks(as_printed(self.text)))
 
 
 def pool_shard(path: Path, group: str | None = None) -> list[Sample]:
@@ -63,7 +74,9 @@ def pool_shard(path: Path, group: str | None = None) -> list[Sample]:
     return [Sample(image.copy(), str(text), group or str(font)) for image, text, font in zip(images, texts, fonts)]
 
 
-def real_lines(folder: Path, collections: set[str] | None = None) -> tuple[list[Sample], list[Sample]]:
+def real_lines(
+    folder: Path, collections: set[str] | None = None, held_out_every: int = HELD_OUT_EVERY
+) -> tuple[list[Sample], list[Sample]]:
     """Lines to train on, and those of every eighth page; of all collections unless some are named."""
     pages: dict[str, dict[str, list[Sample]]] = defaultdict(lambda: defaultdict(list))
     for path in sorted(p for p in folder.iterdir() if p.suffix in (".png", ".jpg")):
@@ -78,72 +91,123 @@ def real_lines(folder: Path, collections: set[str] | None = None) -> tuple[list[
     train, held_out = [], []
     for collection in pages.values():
         for number, page in enumerate(sorted(collection)):
-            (held_out if number % HELD_OUT_EVERY == HELD_OUT_EVERY - 1 else train).extend(collection[page])
+            (held_out if number % held_out_every == held_out_every - 1 else train).extend(collection[page])
     return train, held_out
 
 
-def augment(rng: random.Random, noise: np.random.Generator, ink: np.ndarray, strength: float) -> np.ndarray:
-    """Another scan of the same line: other crop, slant, proportions, stroke width and grain; 0..1."""
-    height, width = ink.shape
-    stretch, scale = rng.uniform(0.88, 1.14), rng.uniform(1 - 0.25 * strength, 1 + 0.1 * strength)
-    slant, slope = rng.gauss(0, 0.05), rng.gauss(0, 0.0015)
-    shift = height / 2 * (1 - scale) + rng.uniform(-5, 5) * strength - slope * width / 2
-    matrix = np.float32([[stretch, slant, -slant * height / 2], [slope, scale, shift]])
-    line = cv2.warpAffine(ink, matrix, (round(width * stretch), height), flags=cv2.INTER_AREA).astype(np.float32) / 255
-    change = rng.random()
-    if change < 0.12:
-        line = cv2.dilate(line, np.ones((2, 2), np.uint8))
-    elif change < 0.2:
-        line = cv2.erode(line, np.ones((2, 1), np.uint8))
-    elif change < 0.32:
-        line = cv2.GaussianBlur(line, (0, 0), rng.uniform(0.3, 0.9))
-    if rng.random() < 0.25:
-        line = line + noise.normal(0, rng.uniform(0.01, 0.07), line.shape)
-    return np.clip(line, 0, 1).astype(np.float32)
+@torch.no_grad()
+def cuttable(net: RecognitionNet, samples: list[Sample], heads: tuple[Symbols, Symbols], hard: str) -> list[Sample]:
+    """The samples with their cuts, without those that the network reads so differently that their text must be another's.
+
+    Lines of collections with `hard` in their names may differ twice as much, but those that do are not cut.
+    """
+    net.eval()
+    symbols, kept = heads[1], []
+    for sample in samples:
+        log_probs = net(torch.from_numpy(sample.ink[None, None].astype(np.float32) / 255))[1][0].log_softmax(0).T.numpy()
+        read, truth = letters(symbols.decode(log_probs.argmax(1).tolist())), letters(sample.text)
+        wrong = Levenshtein.normalized_distance(read, truth)
+        if wrong <= WORST_LINE or hard and hard in sample.group and wrong <= 2 * WORST_LINE:
+            units = [symbols.encode([unit]) for unit in stacks(as_printed(sample.text))]
+            sample.cuts = cuts(sample.ink, units, log_probs, symbols.classes[TSHEG]) if wrong <= WORST_LINE else []
+            kept.append(sample)
+    net.train()
+    return kept
 
 
 class Batches:
     """Endless batches of lines of about the same width."""
 
-    def __init__(self, pool: Path, real: list[Sample], real_share: float, columns: int, seed: int):
-        self.folder, self.real_share, self.columns = pool, real_share, columns
-        self.rng, self.noise = random.Random(seed), np.random.default_rng(seed)
-        self.loaded: set[str] = set()
+    def __init__(self, pool: Path, real: list[Sample], arguments: argparse.Namespace):
+        self.folder, self.real_share, self.columns = pool, arguments.real_share, arguments.columns
+        self.joined_share = arguments.joined_share
+        self.rng, self.noise = random.Random(arguments.seed), np.random.default_rng(arguments.seed)
+        self.loaded: list[str] = []
         self.rendered: list[Sample] = []
+        self.queue: list[list[int]] = []
+        self.order: list[int] = []
         self.real = sorted(real, key=lambda sample: sample.ink.shape[1])
+        self.by_group: dict[str, list[Sample]] = defaultdict(list)
+        for sample in self.real:
+            self.by_group[sample.group].append(sample)
+        self.weights = [len(self.by_group[sample.group]) ** -0.5 for sample in self.real]
+
+    def state(self) -> dict:
+        return {"rng": self.rng.getstate(), "noise": self.noise.bit_generator.state, "loaded": list(self.loaded)} | {
+            "queue": [list(batch) for batch in self.queue],
+            "order": list(self.order),
+        }
+
+    def restore(self, state: dict):
+        for name in state["loaded"]:
+            self.load(name)
+        self.rng.setstate(state["rng"])
+        self.noise.bit_generator.state = state["noise"]
+        self.queue, self.order = state["queue"], state["order"]
+
+    def load(self, name: str):
+        self.rendered.extend(sample for sample in pool_shard(self.folder / name) if sample.legible())
+        self.loaded.append(name)
 
     def refresh(self):
         for path in sorted(self.folder.glob("*.npz")):
             if path.name not in self.loaded:
-                self.rendered.extend(sample for sample in pool_shard(path) if sample.legible())
-                self.loaded.add(path.name)
+                self.load(path.name)
 
-    def split(self, samples: list[Sample]) -> list[list[Sample]]:
-        samples = sorted(samples, key=lambda sample: sample.ink.shape[1])
-        batches: list[list[Sample]] = [[]]
-        for sample in samples:
-            if batches[-1] and (len(batches[-1]) + 1) * sample.ink.shape[1] > self.columns:
+    def split(self, samples: list[int]) -> list[list[int]]:
+        def width(number: int) -> int:
+            return self.rendered[number].ink.shape[1]
+
+        batches: list[list[int]] = [[]]
+        for number in sorted(samples, key=width):
+            if batches[-1] and (len(batches[-1]) + 1) * width(number) > self.columns:
                 batches.append([])
-            batches[-1].append(sample)
+            batches[-1].append(number)
         self.rng.shuffle(batches)
         return batches
 
-    def __iter__(self):
-        while True:
-            self.refresh()
-            self.rng.shuffle(self.rendered)
-            for start in range(0, len(self.rendered), 400):
-                for batch in self.split(self.rendered[start : start + 400]):
-                    while self.real and self.rng.random() < self.real_share:
-                        yield [(augment(self.rng, self.noise, s.ink, 1.0), s.text) for s in self.real_batch()]
-                    yield [(augment(self.rng, self.noise, s.ink, 0.4), s.text) for s in batch]
+    def next(self) -> list[tuple[np.ndarray, str]]:
+        if self.real and self.rng.random() < self.real_share:
+            return [self.augmented(*self.joined(sample), 1.0) for sample in self.real_batch()]
+        while not self.queue:
+            if not self.order:
+                self.refresh()
+                self.order = list(range(len(self.rendered)))
+                self.rng.shuffle(self.order)
+            self.queue = self.split(self.order[:400])
+            self.order = self.order[400:]
+        return [self.augmented(s.ink, s.text, 0.45) for s in (self.rendered[number] for number in self.queue.pop())]
+
+    def augmented(self, ink: np.ndarray, text: str, strength: float) -> tuple[np.ndarray, str]:
+        other = self.rng.choice(self.rendered or self.real).ink
+        return augment(self.rng, self.noise, ink, other, strength), text
 
     def real_batch(self) -> list[Sample]:
-        around = self.rng.randrange(len(self.real))
+        around = self.rng.choices(range(len(self.real)), self.weights)[0]
         count = max(2, self.columns // self.real[around].ink.shape[1])
         start = max(0, min(around - 2 * count, len(self.real) - 4 * count))
-        near = self.real[start : start + 4 * count]
-        return self.rng.sample(near, min(count, len(near)))
+        near = range(start, min(start + 4 * count, len(self.real)))
+        chosen = set(self.rng.choices(near, [self.weights[number] for number in near], k=count))
+        return [self.real[number] for number in sorted(chosen)]
+
+    def joined(self, sample: Sample) -> tuple[np.ndarray, str]:
+        """The line, or pieces of lines of its collection in one line of about the same width."""
+        if not sample.cuts or self.rng.random() >= self.joined_share:
+            return sample.ink, sample.text
+        width, parts = sample.ink.shape[1], []
+        for _ in range(6):
+            left = width - sum(part[0].shape[1] for part in parts)
+            if left < 60:
+                break
+            donor = self.rng.choice(self.by_group[sample.group]) if parts else sample
+            if donor.cuts:
+                wanted = min(left, width * self.rng.uniform(0.15, 0.6))
+                part = piece(self.rng, donor.ink, stacks(as_printed(donor.text)), donor.cuts, wanted)
+                if part and part[0].shape[1] <= left + 60:
+                    parts.append(part)
+        if not parts:
+            return sample.ink, sample.text
+        return np.concatenate([ink for ink, _ in parts], axis=1), "".join(text for _, text in parts)
 
 
 def collate(batch: list[tuple[np.ndarray, str]], heads: tuple[Symbols, Symbols]):
@@ -153,7 +217,7 @@ def collate(batch: list[tuple[np.ndarray, str]], heads: tuple[Symbols, Symbols])
     for image, (ink, _) in zip(images, batch):
         image[0, :, : ink.shape[1]] = ink
     frames = torch.tensor([-(-ink.shape[1] // STRIDE) for ink, _ in batch])
-    texts = [normalised(text) for _, text in batch]
+    texts = [as_printed(text) for _, text in batch]
     targets = []
     for head, units in zip(heads, (texts, [stacks(text) for text in texts])):
         classes = [head.encode(list(text)) for text in units]
@@ -161,8 +225,11 @@ def collate(batch: list[tuple[np.ndarray, str]], heads: tuple[Symbols, Symbols])
     return torch.from_numpy(images), frames, targets
 
 
-def ctc(logits: torch.Tensor, frames: torch.Tensor, target: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
-    return F.ctc_loss(logits.permute(2, 0, 1).log_softmax(-1), target[0], frames, target[1], zero_infinity=True)
+def ctc(logits: torch.Tensor, frames: torch.Tensor, target: tuple[torch.Tensor, torch.Tensor], smoothing: float) -> torch.Tensor:
+    """The CTC loss, and a little of what it would cost to name every class equally often."""
+    log_probs = logits.permute(2, 0, 1).log_softmax(-1)
+    loss = F.ctc_loss(log_probs, target[0], frames, target[1], zero_infinity=True)
+    return loss - smoothing * log_probs.mean() if smoothing else loss
 
 
 @torch.no_grad()
@@ -180,13 +247,42 @@ def error_rates(net: RecognitionNet, samples: list[Sample], heads: tuple[Symbols
     return {group: (round(c[0] / c[2], 4), round(c[1] / c[2], 4)) for group, c in sorted(counts.items()) if c[2]}
 
 
+def widened(state: dict[str, torch.Tensor], symbols: Symbols, layer: str) -> dict[str, torch.Tensor]:
+    """Weights for a charset to which symbols were added at its end: a new stack begins as the mean of those that are like it."""
+    weight, bias = state[f"{layer}.weight"], state[f"{layer}.bias"]
+    known = len(bias) - 1
+    rows, biases = [weight], [bias]
+    for symbol in symbols.symbols[known:]:
+        old = symbols.symbols[:known]
+        if len(symbol) == 1:
+            alike = [other for other in old if symbol in other]
+        else:
+            alike = [other for other in old if other == symbol[:-1]]
+            alike = alike or [other for other in old if other[0] == symbol[0] and other[-1] == symbol[-1]]
+        numbers = [symbols.classes[other] for other in alike] or [0]
+        rows.append(weight[numbers].mean(0, keepdim=True))
+        biases.append(bias[numbers].mean(0, keepdim=True) - 3)
+    return state | {f"{layer}.weight": torch.cat(rows), f"{layer}.bias": torch.cat(biases)}
+
+
 def load_net(charset: str, weights: str | None) -> tuple[RecognitionNet, tuple[Symbols, Symbols]]:
     named = json.loads(Path(charset).read_text(encoding="utf8"))
     heads = (Symbols(named["codepoints"]), Symbols(named["stacks"]))
     net = RecognitionNet(*(len(head.symbols) + 1 for head in heads))
     if weights:
-        net.load_state_dict({k: v.float() if v.is_floating_point() else v for k, v in load_file(weights).items()})
+        state = {k: v.float() if v.is_floating_point() else v for k, v in load_file(weights).items()}
+        net.load_state_dict(widened(state, heads[1], "hst"))
     return net, heads
+
+
+@torch.no_grad()
+def follow(average: RecognitionNet, net: RecognitionNet, decay: float):
+    """Moves the averaged weights towards those of the network."""
+    for mean, value in zip(average.state_dict().values(), net.state_dict().values()):
+        if mean.is_floating_point():
+            mean.lerp_(value, 1 - decay)
+        else:
+            mean.copy_(value)
 
 
 def save(net: RecognitionNet, path: str):
@@ -201,6 +297,7 @@ def main():
     parser.add_argument("--real", type=Path, help="folder with line images and texts")
     parser.add_argument("--collections", default="TCCG,proj19,proj42,Lhasa", help="of the real lines")
     parser.add_argument("--pages", type=Path, help="folder of page_lines.py")
+    parser.add_argument("--check-pages", type=Path, help="folder of page_lines.py --held-out")
     parser.add_argument("--charset", required=True, help="charset.json of the bundle")
     parser.add_argument("--init", help="weights to start from")
     parser.add_argument("--out", required=True)
@@ -213,6 +310,11 @@ def main():
     parser.add_argument("--warm-up", type=int, default=100, help="steps")
     parser.add_argument("--columns", type=int, default=10000, help="columns of a batch")
     parser.add_argument("--real-share", type=float, default=0.25)
+    parser.add_argument("--joined-share", type=float, default=0.35, help="of the real lines")
+    parser.add_argument("--hard", default="", help="part of the names of collections that are read badly so far")
+    parser.add_argument("--smoothing", type=float, default=0.0, help="weight of label smoothing")
+    parser.add_argument("--average", type=float, default=0.998, help="decay of the moving average of the weights in a step")
+    parser.add_argument("--resume", action="store_true", help="go on after the last checkpoint of OUT")
     parser.add_argument("--bf16", action="store_true", help="16-bit arithmetic, for processors that have it")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
@@ -221,26 +323,52 @@ def main():
     torch.set_num_threads(arguments.threads)
     cv2.setNumThreads(1)
 
+    started = time.monotonic()
     net, heads = load_net(arguments.charset, arguments.init)
     real, checks = real_lines(arguments.real, set(arguments.collections.split(","))) if arguments.real else ([], [])
     if arguments.pages:
-        train, held_out = real_lines(arguments.pages)
-        real, checks = real + [sample for sample in train if sample.legible()], checks + held_out
+        real += [sample for sample in real_lines(arguments.pages, held_out_every=10**9)[0] if sample.legible()]
+    if arguments.check_pages:
+        checks += real_lines(arguments.check_pages, held_out_every=10**9)[0]
     for named in arguments.check:
         name, folder = named.split("=", 1) if "=" in named else (None, named)
         for path in sorted(Path(folder).glob("*.npz")):
             checks += pool_shard(path, name)
-    print("lines: real", len(real), "to check", len(checks), flush=True)
     if arguments.init:
-        print("before", json.dumps(error_rates(net, checks, heads)), flush=True)
+        real = cuttable(net, real, heads, arguments.hard)
+    print("lines: real", len(real), "to check", len(checks), f"after {time.monotonic() - started:.0f} s", flush=True)
 
     for module in net.modules():
         if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
             module.momentum = 0.01  # batches of real and of rendered lines differ: average over many
+    average = copy.deepcopy(net)
     optimiser = torch.optim.AdamW(net.parameters(), lr=arguments.rate, betas=(0.9, 0.98), weight_decay=1e-2)
+    batches = Batches(arguments.pool, real, arguments)
+    state_path, log_path = Path(arguments.out + ".state"), Path(arguments.out + ".jsonl")
+    step, lines, before, mean = 0, 0, 0.0, None
+    if arguments.resume and state_path.exists():
+        with open(state_path, "rb") as file:
+            state = pickle.load(file)
+        net.load_state_dict(state["net"])
+        average.load_state_dict(state["average"])
+        optimiser.load_state_dict(state["optimiser"])
+        torch.set_rng_state(state["torch"])
+        batches.restore(state["batches"])
+        step, lines, before, mean = (state[name] for name in ("step", "lines", "seconds", "mean"))
+    elif log_path.exists():
+        log_path.unlink()
+
+    def log(**entry):
+        with open(log_path, "a", encoding="utf8") as file:
+            file.write(json.dumps({"step": step, "lines": lines, "seconds": round(spent)} | entry) + "\n")
+        print(json.dumps({"step": step} | entry), flush=True)
+
+    start, spent = time.monotonic() - before, before
+    if not step:
+        log(scores=error_rates(average, checks, heads))
+        start = time.monotonic()
     net.train()
-    start, lines, mean = time.monotonic(), 0, None
-    for step, batch in enumerate(Batches(arguments.pool, real, arguments.real_share, arguments.columns, arguments.seed)):
+    while True:
         spent = time.monotonic() - start
         done = step / arguments.steps if arguments.steps else spent / (60 * arguments.minutes)
         if done >= 1:
@@ -249,25 +377,33 @@ def main():
         rate = (arguments.last_rate + (arguments.rate - arguments.last_rate) * fall) * min(1.0, (step + 1) / arguments.warm_up)
         for group in optimiser.param_groups:
             group["lr"] = rate
+        batch = batches.next()
         images, frames, targets = collate(batch, heads)
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=arguments.bf16):
             outputs = net(images)
-        losses = [ctc(logits.float(), frames, target) for logits, target in zip(outputs, targets)]
+        losses = [ctc(logits.float(), frames, target, arguments.smoothing) for logits, target in zip(outputs, targets)]
         optimiser.zero_grad()
         sum(losses).backward()
         torch.nn.utils.clip_grad_norm_(net.parameters(), 5.0)
         optimiser.step()
-        lines += len(batch)
+        step, lines = step + 1, lines + len(batch)
+        follow(average, net, min(arguments.average, (1 + step) / (10 + step)))
         current = np.array([loss.item() for loss in losses])
         mean = current if mean is None else 0.98 * mean + 0.02 * current
-        if (step + 1) % 50 == 0:
-            print(f"{spent:.0f} s, step {step + 1}, {lines} lines, loss {mean[0]:.3f} {mean[1]:.3f}, rate {rate:.1e}", flush=True)
-        if (step + 1) % 600 == 0:
-            save(net, arguments.out)
-            print("scores", json.dumps(error_rates(net, checks, heads)), flush=True)
-    save(net, arguments.out)
-    net, _ = load_net(arguments.charset, arguments.out)
-    print("after", json.dumps(error_rates(net, checks, heads)), flush=True)
+        if step % 50 == 0:
+            log(loss=[round(float(value), 4) for value in mean], rate=float(f"{rate:.2e}"))
+        if step % CHECKPOINT_EVERY == 0:
+            save(average, arguments.out)
+            state = {"net": net.state_dict(), "average": average.state_dict(), "optimiser": optimiser.state_dict()}
+            state |= {"torch": torch.get_rng_state(), "batches": batches.state()}
+            state |= {"step": step, "lines": lines, "seconds": spent, "mean": mean}
+            partial = state_path.with_suffix(".partial")
+            partial.write_bytes(pickle.dumps(state))
+            partial.rename(state_path)
+            log(scores=error_rates(average, checks, heads))
+    save(average, arguments.out)
+    average, _ = load_net(arguments.charset, arguments.out)
+    log(scores=error_rates(average, checks, heads))
 
 
 if __name__ == "__main__":
