@@ -72,7 +72,7 @@ def worst_lines(arguments: argparse.Namespace, font: ImageFont.FreeTypeFont) -> 
         truth = letters(sample.text)
         lines.append((Levenshtein.distance(truth, letters(read)) / max(1, len(truth)), sample, read))
     lines.sort(key=lambda line: -line[0])
-    width, tall = 1300, 92
+    width, tall = 1000, 84
     sheet = Image.new("L", (width, tall * min(arguments.count, len(lines))), 255)
     draw = ImageDraw.Draw(sheet)
     for row, (rate, sample, read) in enumerate(lines[: arguments.count]):
@@ -108,7 +108,7 @@ def main():
         plot(arguments.log, [group for group in arguments.groups.split(",") if group]).save(arguments.plot, optimize=True)
     if arguments.worst:
         font = ImageFont.truetype(f"{arguments.fonts}/NotoSansTibetan-Regular.ttf", 13, layout_engine=ImageFont.Layout.RAQM)
-        worst_lines(arguments, font).quantize(16).save(arguments.worst, optimize=True)
+        worst_lines(arguments, font).quantize(4).save(arguments.worst, optimize=True)
 
 
 if __name__ == "__main__":
