@@ -56,7 +56,7 @@ fn decode(criterion: &mut Criterion) {
         });
         let search = BeamSearch::default();
         group.bench_function("beam search", |bench| {
-            bench.iter(|| beam_search(black_box(&log_probs), &charset, &search));
+            bench.iter(|| beam_search(black_box(&log_probs), &charset, &search, None));
         });
         group.finish();
     }

@@ -110,7 +110,7 @@ fn check_beams(charset: &Charset, log_probs: &LogProbs, beams: &[Beam]) -> Resul
         vocabulary_prune_log_prob: None,
         ..BeamSearch::default()
     };
-    let ours: Vec<Decoding> = n_best(log_probs, charset, &search, 64);
+    let ours: Vec<Decoding> = n_best(log_probs, charset, &search, None, 64);
     if bug == Some(UpstreamBug::HashLabelsAreWordPieces) {
         let first: String = ours[0]
             .tokens
@@ -167,7 +167,7 @@ fn check_pruned(charset: &Charset, log_probs: &LogProbs, pruned: &Pruned) -> Res
     if kept_classes(log_probs, -10.0) != *keep {
         return Err("kept classes".to_owned());
     }
-    let best = &n_best(log_probs, charset, &BeamSearch::default(), 2);
+    let best = &n_best(log_probs, charset, &BeamSearch::default(), None, 2);
     let is_tied = best.len() > 1 && (best[0].log_score - best[1].log_score).abs() < 1e-4;
     let same_text = as_upstream(&best[0].text, bug.as_ref()) == *text || is_tied;
     if bug != Some(UpstreamBug::HashLabelsAreWordPieces) && !same_text || !is_close(best[0].log_score, *score)

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::Path;
+use std::sync::Arc;
 
 use image::GrayImage;
 use parkhang_models::device::{ComputeDevice, DeviceSpec};
@@ -58,6 +59,7 @@ fn read(lines: &[Line], head: &str, decoder: Decoder) -> Vec<LineText> {
     let options = ReadOptions {
         preprocessing: bundle.recognition().unwrap().preprocessing,
         decoder,
+        language: bundle.language_model(head).unwrap().map(Arc::new),
         encoding: Encoding::Unicode,
         batch: BatchLimits::default(),
     };

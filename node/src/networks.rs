@@ -57,6 +57,7 @@ pub fn load(directories: &[PathBuf], device: &str, threads: NonZeroUsize) -> Res
         segmenter_ref: reference(&segmenter)?,
         recognizer: load_recognizer(&recogniser, &device, head)?,
         charset: Arc::new(charset),
+        language: recogniser.language_model(head)?.map(Arc::new),
         preprocessing: description.preprocessing,
         head: head.to_owned(),
         recognizer_ref: reference(&recogniser)?,

@@ -115,6 +115,8 @@ pub struct JobConfig {
     pub line_mode: LineMode,
     pub decoder: Decoder,
     pub beam_width: usize,
+    /// The model's own language model helps the beam decoder, where it has one.
+    pub language_model: bool,
 
     pub on_item_error: OnItemError,
     /// Share of failed pages above which the stage fails, whatever `on_item_error` says.
@@ -164,7 +166,8 @@ impl Default for JobConfig {
             encoding: TextEncoding::Unicode,
             line_mode: LineMode::Line,
             decoder: Decoder::Beam,
-            beam_width: 64,
+            beam_width: 8,
+            language_model: true,
             on_item_error: OnItemError::Skip,
             max_item_error_rate: 1.0,
             retry_scope: RetryScope::Task,

@@ -10,6 +10,7 @@ use parkhang_models::inference::{InferenceError, LineBatch};
 use parkhang_models::page::decode::{DecodeLimits, decode_page};
 use parkhang_models::recognition::charset::{Charset, Encoding};
 use parkhang_models::recognition::ctc::{BeamSearch, Decoder};
+use parkhang_models::recognition::language::LanguageModel;
 use parkhang_models::recognition::line_image::{BatchLimits, LineImage, PreparedLine, Preprocessing};
 use parkhang_models::recognition::read::{LineText, ReadOptions, read_logits};
 use serde_json::{Value, json};
@@ -34,6 +35,7 @@ pub(crate) struct Ocr {
     pub cpu: CpuPool,
     pub recognition: Inference<LineRecognition>,
     pub charset: Arc<Charset>,
+    pub language: Option<Arc<LanguageModel>>,
     pub preprocessing: Preprocessing,
     pub model: ModelRef,
     /// Which output of the model is read.
@@ -51,15 +53,22 @@ struct PreparedPage {
 
 impl Ocr {
     fn options(&self, config: &JobConfig) -> ReadOptions {
+        let language = self.language.clone().filter(|_| config.language_model);
         ReadOptions {
             preprocessing: self.preprocessing,
             decoder: match config.decoder {
                 domain::Decoder::Greedy => Decoder::Greedy,
                 domain::Decoder::Beam => Decoder::BeamSearch(BeamSearch {
                     width: config.beam_width,
+                    token_min_log_prob: match language {
+                        // It knows better than a frame that is nearly sure.
+                        Some(_) => -6.0,
+                        None => BeamSearch::default().token_min_log_prob,
+                    },
                     ..BeamSearch::default()
                 }),
             },
+            language,
             encoding: match config.encoding {
                 TextEncoding::Unicode => Encoding::Unicode,
                 TextEncoding::Wylie => Encoding::Wylie,
@@ -120,6 +129,7 @@ impl PageStage for Ocr {
             "encoding": config.encoding,
             "decoder": config.decoder,
             "beam_width": config.beam_width,
+            "language_model": config.language_model,
             "head": self.head,
         })
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use parkhang_models::inference::{Recognizer, Segmenter};
 use parkhang_models::recognition::charset::Charset;
+use parkhang_models::recognition::language::LanguageModel;
 use parkhang_models::recognition::line_image::Preprocessing;
 
 use super::line_detection::{self, LineDetection};
@@ -37,6 +38,8 @@ pub struct ModelSet {
     pub segmenter_ref: ModelRef,
     pub recognizer: Arc<dyn Recognizer>,
     pub charset: Arc<Charset>,
+    /// Of the recogniser, where it has one.
+    pub language: Option<Arc<LanguageModel>>,
     pub preprocessing: Preprocessing,
     /// Name of the recogniser's output that `charset` belongs to.
     pub head: String,
@@ -115,6 +118,7 @@ impl StageRegistry {
             cpu: cpu.clone(),
             recognition: Inference::start("recognition", recognition, DEVICE_INBOX)?,
             charset: models.charset.clone(),
+            language: models.language.clone(),
             preprocessing: models.preprocessing,
             model: models.recognizer_ref.clone(),
             head: models.head.clone(),

@@ -3,6 +3,7 @@
 pub mod charset;
 pub mod ctc;
 pub mod ewts;
+pub mod language;
 pub mod line_image;
 pub mod network;
 pub mod normalize;

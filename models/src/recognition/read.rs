@@ -1,8 +1,11 @@
 //! Line images to text: preprocessing, network, decoder and spelling together.
 
+use std::sync::Arc;
+
 use super::charset::{Charset, Encoding};
 use super::ctc::{Decoder, Decoding, log_softmax};
 use super::ewts;
+use super::language::LanguageModel;
 use super::line_image::{BatchLimits, LineImage, PreparedLine, Preprocessing};
 use super::normalize::canonical_order;
 use super::syllable::{FrameToPixel, Syllable, segments};
@@ -13,6 +16,7 @@ use crate::inference::{InferenceError, Logits, Recognizer};
 pub struct ReadOptions {
     pub preprocessing: Preprocessing,
     pub decoder: Decoder,
+    pub language: Option<Arc<LanguageModel>>,
     /// How the text is spelled in the end, whatever the charset writes.
     pub encoding: Encoding,
     pub batch: BatchLimits,
@@ -78,7 +82,9 @@ pub fn read_logits(
         .map_err(|error| InferenceError::Failed(error.to_string()))?;
     let log_probs = log_softmax(logits)?;
     let content = line.content_frames(log_probs.frames());
-    let decoding = options.decoder.decode(&log_probs.crop(content), charset);
+    let decoding = options
+        .decoder
+        .decode(&log_probs.crop(content), charset, options.language.as_deref());
     Ok(spell(&decoding, charset, image_width, options.encoding))
 }
 

@@ -6,6 +6,7 @@ use sha2::{Digest, Sha256};
 
 use super::WeightsError;
 use super::description::{FileReference, Model, ModelDescription, RecognitionModel, SegmentationModel};
+use crate::recognition::language::{LanguageModel, Ngrams};
 
 /// A model in memory: its description, and the files that the description names, checked against their checksums.
 #[derive(Clone)]
@@ -15,6 +16,7 @@ pub struct Bundle {
     description: ModelDescription,
     sha256: String,
     charset: Cow<'static, [u8]>,
+    ngrams: Cow<'static, [u8]>,
     weights: Cow<'static, [u8]>,
 }
 
@@ -69,6 +71,10 @@ impl Bundle {
             Model::Recognition(model) => checked(&model.charset)?,
             Model::Segmentation(_) => Cow::Borrowed(&[][..]),
         };
+        let ngrams = match description.language_model() {
+            Some(model) => checked(&model.ngrams)?,
+            None => Cow::Borrowed(&[][..]),
+        };
         let weights = checked(&description.weights)?;
         let sha256 = hex::encode(Sha256::digest(&json));
         Ok(Self {
@@ -76,6 +82,7 @@ impl Bundle {
             description,
             sha256,
             charset,
+            ngrams,
             weights,
         })
     }
@@ -125,6 +132,29 @@ impl Bundle {
         let mut lists: serde_json::Map<String, serde_json::Value> =
             serde_json::from_slice(&self.charset).map_err(charset_error)?;
         serde_json::from_value(lists.remove(head).unwrap_or_default()).map_err(charset_error)
+    }
+
+    /// The language model for a head, if the bundle has one.
+    pub fn language_model(&self, head: &str) -> Result<Option<LanguageModel>, WeightsError> {
+        let Some(model) = self
+            .description
+            .language_model()
+            .filter(|model| model.head == head)
+        else {
+            return Ok(None);
+        };
+        let file = self.label(&model.ngrams.file);
+        let ngrams = Ngrams::parse(&self.ngrams).map_err(|source| WeightsError::Ngrams { file, source })?;
+        let classes = self.symbols(head)?.len() + 1;
+        if ngrams.classes() != classes {
+            let problem = format!("is for {} classes; head `{head}` has {classes}", ngrams.classes());
+            return Err(self.invalid("language_model", problem));
+        }
+        Ok(Some(LanguageModel {
+            ngrams,
+            weight: model.weight,
+            bonus: model.bonus,
+        }))
     }
 
     /// The weights file.

@@ -20,6 +20,15 @@ pub struct ModelDescription {
     pub training: TrainingSummary,
 }
 
+impl ModelDescription {
+    pub(super) fn language_model(&self) -> Option<&LanguageModelReference> {
+        match &self.model {
+            Model::Recognition(model) => model.language_model.as_ref(),
+            Model::Segmentation(_) => None,
+        }
+    }
+}
+
 /// A file beside `model.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -57,6 +66,21 @@ pub struct RecognitionModel {
     /// JSON object with one list of symbols per head, in the order of the classes after the blank.
     pub charset: FileReference,
     pub heads: Vec<Head>,
+    /// Helps the beam search to choose among what a head may have seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub language_model: Option<LanguageModelReference>,
+}
+
+/// N-grams of the classes of a head.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LanguageModelReference {
+    pub ngrams: FileReference,
+    /// Name of the head whose classes they are of.
+    pub head: String,
+    /// See [`LanguageModel`](crate::recognition::language::LanguageModel).
+    pub weight: f32,
+    pub bonus: f32,
 }
 
 /// Name and dimensions of a network.

@@ -1,5 +1,7 @@
 use std::path::PathBuf;
 
+use crate::recognition::language::NgramError;
+
 /// Why a model bundle could not be opened or its network not be built. `file` is a path, or `built-in NAME/...`.
 #[derive(Debug, thiserror::Error)]
 pub enum WeightsError {
@@ -43,6 +45,8 @@ pub enum WeightsError {
         head: String,
         source: serde_json::Error,
     },
+    #[error("{file}: no n-grams")]
+    Ngrams { file: String, source: NgramError },
     #[error("{file}: not a safetensors file")]
     NotSafetensors {
         file: String,

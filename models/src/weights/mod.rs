@@ -13,8 +13,8 @@ use serde::de::DeserializeOwned;
 
 pub use bundle::Bundle;
 pub use description::{
-    Architecture, FileReference, Head, Model, ModelDescription, RecognitionModel, SegmentationModel,
-    TrainingData, TrainingSummary,
+    Architecture, FileReference, Head, LanguageModelReference, Model, ModelDescription, RecognitionModel,
+    SegmentationModel, TrainingData, TrainingSummary,
 };
 pub use error::WeightsError;
 

@@ -22,6 +22,10 @@ pub fn recogniser() -> Result<Bundle, WeightsError> {
                 "model.safetensors",
                 include_bytes!("../../weights/recogniser/model.safetensors"),
             ),
+            (
+                "stacks.ngrams",
+                include_bytes!("../../weights/recogniser/stacks.ngrams"),
+            ),
         ],
     )
 }

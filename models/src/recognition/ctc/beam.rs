@@ -1,4 +1,5 @@
-//! CTC prefix beam search, with the pruning rules of `pyctcdecode` (Kensho, 0.5.0) and no language model.
+//! CTC prefix beam search, with the pruning rules of `pyctcdecode` (Kensho, 0.5.0); a language model may have its say where a
+//! token is written.
 //!
 //! A hypothesis is a text and the class of its last frame. Hypotheses that agree on both are one: their probabilities
 //! add up. Texts are compared by a rolling hash of their bytes, so that two spellings of one text in different labels
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::text_hash::{IdentityHash, TextHash};
 use super::{DecodedToken, Decoding, LogProbs, kept_classes};
 use crate::recognition::charset::{BLANK, Charset};
+use crate::recognition::language::{History, LanguageModel};
 
 /// Settings of the beam search. The defaults are those of the published production pipeline.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -38,14 +40,27 @@ impl Default for BeamSearch {
 }
 
 /// The most probable text of a line. A space is written only between other tokens, and only once in a row.
-pub fn beam_search(log_probs: &LogProbs, charset: &Charset, search: &BeamSearch) -> Decoding {
-    n_best(log_probs, charset, search, 1).pop().unwrap_or_default()
+pub fn beam_search(
+    log_probs: &LogProbs,
+    charset: &Charset,
+    search: &BeamSearch,
+    language: Option<&LanguageModel>,
+) -> Decoding {
+    n_best(log_probs, charset, search, language, 1)
+        .pop()
+        .unwrap_or_default()
 }
 
 /// The `count` most probable texts of a line, best first; fewer if fewer survive.
-pub fn n_best(log_probs: &LogProbs, charset: &Charset, search: &BeamSearch, count: usize) -> Vec<Decoding> {
+pub fn n_best(
+    log_probs: &LogProbs,
+    charset: &Charset,
+    search: &BeamSearch,
+    language: Option<&LanguageModel>,
+    count: usize,
+) -> Vec<Decoding> {
     let vocabulary = Vocabulary::new(log_probs, charset, search.vocabulary_prune_log_prob);
-    let mut lattice = Lattice::new();
+    let mut lattice = Lattice::new(language);
     let mut proposals = Vec::new();
     for (frame, row) in log_probs.iter().enumerate() {
         vocabulary.propose(row, search.token_min_log_prob, &mut proposals);
@@ -136,6 +151,9 @@ struct Beam {
     /// Class of the last frame.
     last: usize,
     score: f64,
+    /// What the language model has added to the score.
+    language: f64,
+    history: History,
     parent: u32,
     open: Option<DecodedToken>,
 }
@@ -165,10 +183,14 @@ struct Candidate {
     source: usize,
     step: Step,
     proposal: (Entry, f32),
+    /// What the language model adds.
+    language: f64,
+    history: History,
 }
 
 #[derive(Debug)]
-struct Lattice {
+struct Lattice<'l> {
+    language: Option<&'l LanguageModel>,
     nodes: Vec<Node>,
     beams: Vec<Beam>,
     next: Vec<Beam>,
@@ -178,18 +200,21 @@ struct Lattice {
     closed: Vec<Option<u32>>,
 }
 
-impl Lattice {
-    fn new() -> Self {
+impl<'l> Lattice<'l> {
+    fn new(language: Option<&'l LanguageModel>) -> Self {
         let empty = TextHash::of("");
         let start = Beam {
             text: empty,
             trimmed: empty,
             last: BLANK,
             score: 0.0,
+            language: 0.0,
+            history: History::EMPTY,
             parent: ROOT,
             open: None,
         };
         Self {
+            language,
             nodes: Vec::new(),
             beams: vec![start],
             next: Vec::new(),
@@ -226,6 +251,8 @@ impl Lattice {
             let mut beam = Beam {
                 last: candidate.last,
                 score: candidate.score,
+                language: source.language + candidate.language,
+                history: candidate.history,
                 ..*source
             };
             let (entry, log_prob) = candidate.proposal;
@@ -275,7 +302,11 @@ impl Lattice {
             Kind::Space if beam.at_word_start() => (beam.text, entry.class, Step::Stay),
             Kind::Space | Kind::Letter => (beam.text.followed_by(entry.label), entry.class, Step::Write),
         };
-        let score = beam.score + f64::from(log_prob);
+        let (language, history) = match (self.language, step) {
+            (Some(model), Step::Write) => model.step(&beam.history, entry.class),
+            _ => (0.0, beam.history),
+        };
+        let score = beam.score + f64::from(log_prob) + language;
         let candidates = &mut self.candidates;
         let at = *self
             .index
@@ -290,6 +321,8 @@ impl Lattice {
                 source,
                 step,
                 proposal,
+                language,
+                history,
             }),
             Some(known) => {
                 known.score = add_log(known.score, score);
@@ -299,6 +332,8 @@ impl Lattice {
                         source,
                         step,
                         proposal,
+                        language,
+                        history,
                         ..*known
                     };
                 }
@@ -306,7 +341,8 @@ impl Lattice {
         }
     }
 
-    /// Adds up hypotheses that differ only in their last frame or in a space at the end; best first.
+    /// Adds up hypotheses that differ only in their last frame or in a space at the end; best first. The scores are those without
+    /// the language model's part.
     fn finish(self, search: &BeamSearch) -> Vec<(f64, Vec<DecodedToken>)> {
         let mut texts: Vec<(f64, f64, usize)> = Vec::new();
         let mut index: HashMap<u64, usize, IdentityHash> = HashMap::default();
@@ -328,7 +364,10 @@ impl Lattice {
         keep_best(&mut texts, count, |text| text.0);
         texts
             .into_iter()
-            .map(|(score, _, source)| (score, self.tokens(&self.beams[source])))
+            .map(|(score, _, source)| {
+                let beam = &self.beams[source];
+                (score - beam.language, self.tokens(beam))
+            })
             .collect()
     }
 

@@ -18,6 +18,7 @@ pub use log_probs::{LogProbs, log_softmax};
 pub use vocabulary::kept_classes;
 
 use super::charset::Charset;
+use super::language::LanguageModel;
 
 /// One written class of a line.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -80,10 +81,16 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    pub fn decode(&self, log_probs: &LogProbs, charset: &Charset) -> Decoding {
+    /// The language model helps the beam search alone.
+    pub fn decode(
+        &self,
+        log_probs: &LogProbs,
+        charset: &Charset,
+        language: Option<&LanguageModel>,
+    ) -> Decoding {
         match self {
             Self::Greedy => greedy(log_probs, charset),
-            Self::BeamSearch(search) => beam_search(log_probs, charset, search),
+            Self::BeamSearch(search) => beam_search(log_probs, charset, search, language),
         }
     }
 }

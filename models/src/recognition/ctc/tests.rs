@@ -56,7 +56,7 @@ proptest! {
     fn an_unpruned_search_finds_every_text_with_its_probability(log_probs in log_probs(5)) {
         let charset = letters();
         let expected = probability_of_texts(&log_probs, &charset);
-        let found = n_best(&log_probs, &charset, &EVERYTHING, usize::MAX);
+        let found = n_best(&log_probs, &charset, &EVERYTHING, None, usize::MAX);
         prop_assert_eq!(found.len(), expected.len());
         for decoding in &found {
             let probability = f64::from(decoding.log_score).exp();
@@ -70,8 +70,8 @@ proptest! {
     #[test]
     fn the_default_search_finds_the_most_probable_text_unless_it_is_close(log_probs in log_probs(5)) {
         let charset = letters();
-        let all = n_best(&log_probs, &charset, &EVERYTHING, 2);
-        let pruned = beam_search(&log_probs, &charset, &BeamSearch::default());
+        let all = n_best(&log_probs, &charset, &EVERYTHING, None, 2);
+        let pruned = beam_search(&log_probs, &charset, &BeamSearch::default(), None);
         prop_assert!(pruned.log_score <= all[0].log_score + 1e-4);
         // What the pruning of classes below e^-3 takes away is at most this share of a frame.
         let is_clear = all.len() < 2 || all[0].log_score - all[1].log_score > 3.0;
@@ -82,7 +82,7 @@ proptest! {
     fn one_beam_of_best_classes_is_the_best_path(log_probs in log_probs(30)) {
         let charset = letters();
         let search = BeamSearch { width: 1, token_min_log_prob: 1.0, ..BeamSearch::default() };
-        let (beam, path) = (beam_search(&log_probs, &charset, &search), greedy(&log_probs, &charset));
+        let (beam, path) = (beam_search(&log_probs, &charset, &search, None), greedy(&log_probs, &charset));
         prop_assert!((beam.log_score - path.log_score).abs() < 1e-3);
         prop_assert_eq!(beam.tokens, path.tokens);
         prop_assert_eq!(beam.text, path.text);
@@ -92,7 +92,7 @@ proptest! {
     fn tokens_lie_in_order_within_the_frames(log_probs in log_probs(40)) {
         let charset = letters();
         for decoder in [Decoder::Greedy, Decoder::default()] {
-            let decoding = decoder.decode(&log_probs, &charset);
+            let decoding = decoder.decode(&log_probs, &charset, None);
             let mut at = 0;
             for token in &decoding.tokens {
                 prop_assert!(at <= token.start_frame && token.start_frame < token.end_frame);
@@ -119,7 +119,7 @@ fn sure_of(shown: &[usize], classes: usize) -> LogProbs {
 #[test]
 fn spaces_stand_only_between_words() {
     let charset = Charset::new(["a", "b", " "]).unwrap();
-    let read = |shown: &[usize]| beam_search(&sure_of(shown, 4), &charset, &BeamSearch::default());
+    let read = |shown: &[usize]| beam_search(&sure_of(shown, 4), &charset, &BeamSearch::default(), None);
     assert_eq!(read(&[3, 1, 3, 0, 3, 2, 3]).text, "a b");
     assert_eq!(read(&[3, 0, 3]).text, "");
     let words = read(&[3, 3, 1, 3, 3, 0, 3, 2, 2, 3, 0]);
@@ -144,7 +144,7 @@ fn one_text_in_two_spellings_is_one_hypothesis() {
         [0.5_f32.ln(), -20.0, -20.0, 0.5_f32.ln(), -20.0],
     ];
     let log_probs = LogProbs::new(2, 5, rows.concat()).unwrap();
-    let best = beam_search(&log_probs, &charset, &BeamSearch::default());
+    let best = beam_search(&log_probs, &charset, &BeamSearch::default(), None);
     // 0.25 * 0.5 + 0.3 * 0.5 beats 0.45 * 0.5; neither spelling alone does.
     assert_eq!(best.text, "ཀྲ");
     assert!((best.log_score.exp() - 0.275).abs() < 1e-5);
@@ -155,7 +155,7 @@ fn an_empty_label_parts_like_a_blank() {
     let charset = Charset::new(["a", ""]).unwrap();
     let log_probs = sure_of(&[1, 2, 1, 1, 2], 3);
     assert_eq!(
-        beam_search(&log_probs, &charset, &BeamSearch::default()).text,
+        beam_search(&log_probs, &charset, &BeamSearch::default(), None).text,
         "aa"
     );
     assert_eq!(greedy(&log_probs, &charset).text, "aa");
@@ -168,9 +168,10 @@ fn nothing_to_read_is_no_text() {
         &LogProbs::new(0, 4, vec![]).unwrap(),
         &charset,
         &BeamSearch::default(),
+        None,
     );
     assert_eq!((none.text.as_str(), none.confidence), ("", 0.0));
-    let blank = beam_search(&sure_of(&[0; 50], 4), &charset, &BeamSearch::default());
+    let blank = beam_search(&sure_of(&[0; 50], 4), &charset, &BeamSearch::default(), None);
     assert_eq!(blank.text, "");
     assert!((blank.confidence - (-0.01_f32).exp()).abs() < 1e-4);
 }

@@ -43,6 +43,7 @@ fn options(encoding: Encoding) -> ReadOptions {
             stroke_pitch: None,
         },
         decoder: Decoder::default(),
+        language: None,
         encoding,
         batch: BatchLimits::default(),
     }
