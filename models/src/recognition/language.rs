@@ -112,4 +112,4 @@ impl LanguageModel {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -5,6 +5,8 @@ use proptest::prelude::*;
 use super::{BeamSearch, Decoder, LogProbs, beam_search, greedy, log_softmax, n_best};
 use crate::inference::Logits;
 use crate::recognition::charset::Charset;
+use crate::recognition::language::LanguageModel;
+use crate::recognition::language::tests::ngrams;
 
 const EVERYTHING: BeamSearch = BeamSearch {
     width: 100_000,
@@ -190,4 +192,49 @@ fn settings_have_names_and_defaults() {
         serde_json::to_string(&Decoder::Greedy).unwrap(),
         r#"{"kind":"greedy"}"#
     );
+}
+
+/// Classes for [`ngrams`]: after `a`, `b` is likelier than another `a`.
+fn language(weight: f32, bonus: f32) -> LanguageModel {
+    LanguageModel {
+        ngrams: ngrams(),
+        weight,
+        bonus,
+    }
+}
+
+#[test]
+fn the_language_model_decides_between_what_looks_alike() {
+    let charset = Charset::new(["a", "b", "c", " "]).unwrap();
+    let rows: [[f32; 5]; 3] = [
+        [0.01, 0.96, 0.01, 0.01, 0.01],
+        [0.96, 0.01, 0.01, 0.01, 0.01],
+        [0.01, 0.54, 0.43, 0.01, 0.01],
+    ];
+    let values = rows
+        .iter()
+        .flatten()
+        .map(|probability| probability.ln())
+        .collect();
+    let log_probs = LogProbs::new(3, 5, values).unwrap();
+    let read =
+        |model: Option<&LanguageModel>| beam_search(&log_probs, &charset, &BeamSearch::default(), model);
+    assert_eq!(read(None).text, "aa");
+    let helped = read(Some(&language(1.0, 0.0)));
+    assert_eq!(helped.text, "ab");
+    assert!(
+        helped.log_score < read(None).log_score,
+        "the score is that of what was seen"
+    );
+    assert!(helped.confidence > 0.5 && helped.confidence < read(None).confidence);
+}
+
+proptest! {
+    #[test]
+    fn a_language_model_of_no_weight_changes_nothing(log_probs in log_probs(6)) {
+        let (charset, search) = (letters(), BeamSearch::default());
+        let without = n_best(&log_probs, &charset, &search, None, 9);
+        let with = n_best(&log_probs, &charset, &search, Some(&language(0.0, 0.0)), 9);
+        prop_assert_eq!(without, with);
+    }
 }

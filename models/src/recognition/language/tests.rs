@@ -42,7 +42,7 @@ fn file() -> Vec<u8> {
     bytes
 }
 
-fn ngrams() -> Ngrams {
+pub(crate) fn ngrams() -> Ngrams {
     Ngrams::parse(&packed(&file())).unwrap()
 }
 
