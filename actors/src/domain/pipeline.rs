@@ -67,6 +67,16 @@ pub enum Hardware {
     Gpu,
 }
 
+impl Hardware {
+    /// Also the name of the role whose nodes have it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Gpu => "gpu",
+        }
+    }
+}
+
 /// Where a task stands: before its first stage, at a stage, or past its last one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]

@@ -16,14 +16,13 @@ use super::handle::{OrchestratorConfig, Recording, Report};
 use super::job_names::JobNames;
 use super::members::Members;
 use super::mirror::Mirror;
-use super::plan::PassLimits;
+use super::plan::{PassLimits, node_lost};
 use super::reconcile::{Pass, PassError, reconcile};
 use super::verdict::change_for;
 use crate::domain::{Fence, Position, StageName, Task, WorkerId};
 use crate::failpoint::Failpoint;
-use crate::policy::poison::{Loss, lost_lease};
 use crate::stage::{Assignment, StageVerdict};
-use crate::state::{Change, Expected, Heartbeat, Outcome, Standing};
+use crate::state::{Heartbeat, Outcome, Standing};
 use crate::telemetry::{
     AdvanceClock, AssignmentAnswered, LeaseLost, PassEnded, PoolJoined, PoolLeft, ReportAnswered,
     TaskReported, assign_span, report_span,
@@ -356,12 +355,7 @@ impl OrchestratorState {
             };
             let changes = held
                 .iter()
-                .map(|task| {
-                    Change::new(
-                        Expected::of(task),
-                        lost_lease(task, Loss::Node, max_interruptions),
-                    )
-                })
+                .map(|task| node_lost(task, max_interruptions))
                 .collect();
             // Both fail only when the orchestrator has stopped.
             let outcomes = mirror.commit_all(changes).await.unwrap_or_default();

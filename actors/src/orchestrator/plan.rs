@@ -71,8 +71,8 @@ impl Plan {
         let leases = store.leases(in_force_at).await?;
         let mut plan = Self::default();
         for task in &leases.expired {
-            let event = lost_lease(task, Loss::Node, limits.max_interruptions);
-            plan.push(Change::new(Expected::of(task), event), Sequel::Lost);
+            let change = node_lost(task, limits.max_interruptions);
+            plan.push(change, Sequel::Lost);
         }
         for task in &leases.unwanted {
             if let (Some(fence), Some(lease)) = (task.fence(), &task.lease) {
@@ -137,6 +137,14 @@ impl Plan {
         }
         granted
     }
+}
+
+/// The end of a lease whose node is gone.
+pub(super) fn node_lost(task: &Task, max_interruptions: i32) -> Change {
+    Change::new(
+        Expected::of(task),
+        lost_lease(task, Loss::Node, max_interruptions),
+    )
 }
 
 /// What the pool must know of a task that has just been leased.

@@ -8,13 +8,12 @@ use tokio::time::Instant;
 
 use super::executor::Executor;
 use super::mirror::{Mirror, MirrorGone};
-use super::plan::{PassLimits, Plan};
+use super::plan::{PassLimits, Plan, node_lost};
 use crate::domain::{Fence, Job, JobId, TaskStatus, WorkerId};
 use crate::failpoint::Failpoint;
 use crate::policy::placement::Pool;
-use crate::policy::poison::{Loss, lost_lease};
 use crate::stage::Assignment;
-use crate::state::{Change, Expected, Outcome, StateError, StateStore};
+use crate::state::{Change, Outcome, StateError, StateStore};
 use crate::telemetry::JobSettled;
 
 /// Why a pass ended early. The next one starts over.
@@ -106,10 +105,7 @@ pub async fn release_abandoned_leases(
     let changes: Vec<Change> = tasks
         .iter()
         .filter(|task| task.status == TaskStatus::Running)
-        .map(|task| {
-            let event = lost_lease(task, Loss::Node, max_interruptions);
-            Change::new(Expected::of(task), event)
-        })
+        .map(|task| node_lost(task, max_interruptions))
         .collect();
     let outcomes = store.commit(&changes, now).await?;
     Ok(outcomes

@@ -5,7 +5,7 @@ use rand::Rng;
 use super::SimulationError;
 use super::agenda::Millis;
 use super::engine::{Engine, Event, Origin};
-use super::settings::{NodeClass, hardware_name, millis};
+use super::settings::{NodeClass, millis};
 use super::work::{Fate, Remains, Run, exponential};
 use crate::domain::{ErrorCategory, Fence, StageError, WorkerId};
 use crate::orchestrator::Report;
@@ -94,7 +94,7 @@ impl Engine {
         let incarnation = joining.incarnation;
         for (pool, joined) in joining.pools.iter_mut().enumerate() {
             let stage = &self.settings.profile.stages[joined.stage].stage;
-            let hardware = hardware_name(class.hardware);
+            let hardware = class.hardware.as_str();
             joined.worker = WorkerId(format!("{hardware}-{node}.{incarnation}-{stage}"));
             joined.running.clear();
             joined.leases.clear();

@@ -6,7 +6,6 @@ use super::Traffic;
 use super::agenda::Millis;
 pub use super::audit::{Audit, Ends};
 use super::engine::Engine;
-use super::settings::hardware_name;
 use crate::domain::{ErrorCategory, Position, Task};
 use crate::policy::transition::is_terminal;
 
@@ -154,7 +153,7 @@ impl ClassReport {
                     (profile.stage.to_string(), share(busy as f64, offered))
                 });
         Self {
-            hardware: hardware_name(class.hardware),
+            hardware: class.hardware.as_str(),
             nodes: class.nodes,
             slots: class.slots,
             up: share(up as f64, engine.now as f64 * class.nodes as f64),
@@ -177,7 +176,7 @@ impl StageReport {
         };
         Self {
             stage: profile.stage.to_string(),
-            hardware: hardware_name(profile.hardware),
+            hardware: profile.hardware.as_str(),
             succeeded: tally.succeeded,
             pages: tally.pages,
             repeated_pages: tally.lost_pages,

@@ -115,18 +115,11 @@ impl Settings {
             if !self.fleet.iter().any(serves) {
                 return Err(SimulationError::Unserved {
                     stage: stage.stage.to_string(),
-                    hardware: hardware_name(stage.hardware),
+                    hardware: stage.hardware.as_str(),
                 });
             }
         }
         Ok(())
-    }
-}
-
-pub(super) fn hardware_name(hardware: Hardware) -> &'static str {
-    match hardware {
-        Hardware::Cpu => "cpu",
-        Hardware::Gpu => "gpu",
     }
 }
 

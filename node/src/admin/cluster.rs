@@ -1,20 +1,19 @@
 //! The cluster at a glance.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use chrono::Utc;
 use clap::Args;
-use parkhang_actors::domain::{JobId, JobStatus};
-use parkhang_actors::state::{JobTaskCount, StateStore};
+use parkhang_actors::domain::JobStatus;
+use parkhang_actors::state::StateStore;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::command::{Access, Answer, Command, Verb};
-use super::jobs::{Hands, tallies};
+use super::jobs::{Hands, counts_by_job, tallies};
 use super::text::table;
 use super::{Admin, Refusal};
-use crate::role::patience;
 use crate::words::counted;
 
 /// Say what the cluster does now: its pace, what waits for each stage, and what is wrong.
@@ -63,10 +62,7 @@ impl Command for Status {
 
     async fn run(self, admin: &Admin) -> Result<Cluster, Refusal> {
         let now = Utc::now();
-        let mut counts: BTreeMap<JobId, Vec<JobTaskCount>> = BTreeMap::new();
-        for count in admin.store.job_task_counts(None).await? {
-            counts.entry(count.job).or_default().push(count);
-        }
+        let counts = counts_by_job(admin).await?;
         let mut stages: Vec<Stage> = Vec::new();
         for job in admin
             .store
@@ -87,16 +83,13 @@ impl Command for Status {
         let nodes = admin.store.nodes().await?;
         let there: Vec<_> = nodes.iter().filter(|node| node.state.is_there()).collect();
         for worker in there.iter().flat_map(|node| &node.workers) {
-            if let Some(stage) = stages
-                .iter_mut()
-                .find(|stage| stage.stage == worker.stage.as_str())
-            {
+            if let Some(stage) = find(&mut stages, worker.stage.as_str()) {
                 stage.slots += u64::from(worker.slots);
             }
         }
         let paces = admin.store.recent_paces(None, now).await?;
         for pace in &paces {
-            if let Some(stage) = stages.iter_mut().find(|stage| stage.stage == pace.stage.as_str()) {
+            if let Some(stage) = find(&mut stages, pace.stage.as_str()) {
                 stage.pages_a_minute = pace.pages_a_second * 60.0;
             }
         }
@@ -112,12 +105,7 @@ impl Command for Status {
             .leader()
             .await?
             .filter(|name| names.contains(name.as_str()));
-        let hands = Hands {
-            led: leader.is_some(),
-            nodes: &nodes,
-            patience: patience(admin.loaded.config.cluster.heartbeat),
-        };
-        let served = hands.are_there(now);
+        let served = Hands::new(admin, leader.is_some(), &nodes).are_there(now);
         let sum = |number: fn(&Stage) -> u64| stages.iter().map(number).sum();
         Ok(Cluster {
             alarms: alarms(served, &stages),
@@ -130,6 +118,10 @@ impl Command for Status {
             stages,
         })
     }
+}
+
+fn find<'a>(stages: &'a mut [Stage], name: &str) -> Option<&'a mut Stage> {
+    stages.iter_mut().find(|stage| stage.stage == name)
 }
 
 fn entry<'a>(stages: &'a mut Vec<Stage>, name: &str) -> &'a mut Stage {

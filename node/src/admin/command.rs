@@ -149,8 +149,9 @@ impl Entry {
         {
             return Err(Refusal::Invalid(format!("there is no argument {unknown}")));
         }
-        let line = command_line(&self.clap(), given)?;
-        let matches = self.clap().no_binary_name(true).try_get_matches_from(line);
+        let command = self.clap();
+        let line = command_line(&command, given)?;
+        let matches = command.no_binary_name(true).try_get_matches_from(line);
         let matches = matches.map_err(|error| Refusal::invalid(&error))?;
         self.run(&matches, admin).await
     }

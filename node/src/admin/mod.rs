@@ -25,6 +25,7 @@ pub use self::command::{Access, Entry, Reply, Verb};
 pub use self::reading::{Library, page};
 pub use self::refusal::Refusal;
 pub use self::table::table;
+pub use self::tasks::find as find_task;
 
 /// What commands work on.
 #[derive(Debug, Clone)]

@@ -1,15 +1,15 @@
 //! What is not JSON: pictures of scans, and results to take away.
 
+use axum::body::Body;
 use axum::http::HeaderMap;
 use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use chrono::Utc;
 use parkhang_actors::domain::{Job, JobKey, VolumeId};
-use parkhang_actors::state::StateStore;
 
 use super::answer::Denied;
 use super::desk::Desk;
-use crate::admin::{Access, Refusal, page};
+use crate::admin::{Access, Refusal, find_task, page};
 use crate::export::{page_picture, page_xml};
 
 /// A browser may keep a picture for so long: scans do not change under their names.
@@ -70,18 +70,14 @@ pub async fn file(
         Wanted::Text => {
             let text: Vec<String> = document.pages.iter().map(|page| page.text()).collect();
             let name = format!("{volume}.txt");
-            Ok(download(
-                "text/plain; charset=utf-8",
-                &name,
-                text.join("\n").into_bytes(),
-            ))
+            Ok(download("text/plain; charset=utf-8", &name, text.join("\n")))
         }
         Wanted::Parquet => {
-            let bytes = store.get(&stored.layout.ocr_results()).await;
-            let bytes = bytes.map_err(|error| Refusal::from(anyhow::Error::from(error)))?;
             let key = stored.layout.ocr_results();
+            let bytes = store.get(&key).await;
+            let bytes = bytes.map_err(|error| Refusal::from(anyhow::Error::from(error)))?;
             let name = key.as_str().rsplit('/').next().unwrap_or_default().to_owned();
-            Ok(download("application/octet-stream", &name, bytes.to_vec()))
+            Ok(download("application/octet-stream", &name, bytes))
         }
     }
 }
@@ -95,23 +91,19 @@ async fn found(desk: &Desk, place: &Place) -> Result<(Job, VolumeId), Denied> {
         .volume
         .parse()
         .map_err(|error| Denied::invalid(format!("{error}")))?;
-    let store = &desk.admin.store;
-    let job = store.job(&key).await.map_err(Refusal::from)?;
-    let job = job.ok_or_else(|| Refusal::NotFound(format!("there is no job {key}")))?;
-    let task = store.task_of(job.id, &volume).await.map_err(Refusal::from)?;
-    task.ok_or_else(|| Refusal::NotFound(format!("job {key} has no volume {volume}")))?;
+    let (job, _) = find_task(&desk.admin, &key, &volume).await?;
     Ok((job, volume))
 }
 
 /// Ids and names of images hold nothing that ends a quoted string.
-fn download(kind: &'static str, name: &str, bytes: Vec<u8>) -> Response {
+fn download(kind: &'static str, name: &str, content: impl Into<Body>) -> Response {
     let disposition = format!("attachment; filename=\"{name}\"");
     (
         [
             (CONTENT_TYPE, kind.to_owned()),
             (CONTENT_DISPOSITION, disposition),
         ],
-        bytes,
+        content.into(),
     )
         .into_response()
 }

@@ -21,7 +21,7 @@ pub use self::rerun::Rerun;
 pub use self::stats::Stats;
 pub use self::status::Status;
 pub use self::steer::{Cancel, Pause, Resume};
-pub use self::summary::JobSummary;
+pub use self::summary::{JobSummary, counts_by_job};
 pub use self::tally::tallies;
 
 use parkhang_actors::domain::{Job, JobKey};

@@ -9,6 +9,8 @@ use parkhang_actors::state::JobTaskCount;
 use serde::Serialize;
 
 use super::tally::tallies;
+use crate::admin::Admin;
+use crate::role::patience;
 
 /// What keeps volumes waiting that could go on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -35,7 +37,13 @@ pub struct Hands<'a> {
     pub patience: TimeDelta,
 }
 
-impl Hands<'_> {
+impl<'a> Hands<'a> {
+    /// As patient as the cluster's configuration is.
+    pub fn new(admin: &Admin, led: bool, nodes: &'a [NodeRecord]) -> Self {
+        let patience = patience(admin.loaded.config.cluster.heartbeat);
+        Self { led, nodes, patience }
+    }
+
     /// Whether anybody gives or takes work: an orchestrator that leads, or a node that takes it for itself.
     pub fn are_there(&self, now: DateTime<Utc>) -> bool {
         // A leader writes down the nodes that it has work for; others write themselves down, so they alone are heard of now.
@@ -80,23 +88,17 @@ pub fn obstacles(job: &Job, counts: &[JobTaskCount], hands: Hands<'_>, now: Date
             continue;
         }
         let hardware = hardware_of(stage);
-        let missing = missing.entry(hardware.map(role)).or_insert(Obstacle::NoNode {
-            hardware,
-            stages: Vec::new(),
-        });
+        let missing = missing
+            .entry(hardware.map(Hardware::as_str))
+            .or_insert(Obstacle::NoNode {
+                hardware,
+                stages: Vec::new(),
+            });
         if let Obstacle::NoNode { stages, .. } = missing {
             stages.push(stage.clone());
         }
     }
     missing.into_values().collect()
-}
-
-/// Of nodes that have the hardware.
-const fn role(hardware: Hardware) -> &'static str {
-    match hardware {
-        Hardware::Cpu => "cpu",
-        Hardware::Gpu => "gpu",
-    }
 }
 
 impl Obstacle {
@@ -113,7 +115,7 @@ impl Obstacle {
                 match hardware {
                     Some(hardware) => format!(
                         "no node is there that runs {stages}; `node --role {}` starts one",
-                        role(*hardware)
+                        hardware.as_str()
                     ),
                     None => format!("no node is there that runs {stages}"),
                 }

@@ -3,7 +3,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::Utc;
 use clap::Args;
-use parkhang_actors::domain::{Job, JobKey, JobStatus};
+use parkhang_actors::domain::{Job, JobKey, JobStatus, TaskStatus};
 use parkhang_actors::state::{JobTaskCount, StateStore};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -13,7 +13,6 @@ use super::tally::{StageTally, tallies};
 use super::{JobSummary, find};
 use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::{Admin, Refusal};
-use crate::role::patience;
 use crate::words::counted;
 
 /// Before a look at what may be in the way of a job that is waited for,
@@ -68,9 +67,9 @@ impl Command for Status {
         let job = find(admin, &self.job).await?;
         let counts = admin.store.job_task_counts(Some(job.id)).await?;
         let summary = JobSummary::new(&job, &counts);
-        let failures = match summary.failed + counts_failing(&counts) {
-            0 => Vec::new(),
-            _ => admin.store.error_groups(&job, CAUSES).await?,
+        let failures = match counts.iter().any(|count| count.status == TaskStatus::Failed) {
+            true => admin.store.error_groups(&job, CAUSES).await?,
+            false => Vec::new(),
         };
         let left_out = admin.store.failed_pages(job.id).await?;
         let obstacles = in_the_way(admin, &job, &counts).await?;
@@ -103,13 +102,6 @@ impl Command for Status {
     }
 }
 
-fn counts_failing(counts: &[JobTaskCount]) -> u64 {
-    let failing = counts
-        .iter()
-        .filter(|count| count.status == parkhang_actors::domain::TaskStatus::Failed);
-    failing.map(|count| count.tasks).sum()
-}
-
 /// Volumes that are left, by how many were finished lately.
 async fn eta(admin: &Admin, job: &Job, summary: &JobSummary) -> Result<Option<f64>, Refusal> {
     let left = summary.volumes.saturating_sub(summary.done + summary.failed);
@@ -126,12 +118,9 @@ async fn eta(admin: &Admin, job: &Job, summary: &JobSummary) -> Result<Option<f6
 
 async fn in_the_way(admin: &Admin, job: &Job, counts: &[JobTaskCount]) -> Result<Vec<Obstacle>, Refusal> {
     let now = Utc::now();
-    let hands = Hands {
-        led: admin.store.leader().await?.is_some(),
-        nodes: &admin.store.nodes().await?,
-        patience: patience(admin.loaded.config.cluster.heartbeat),
-    };
-    Ok(obstacles(job, counts, hands, now))
+    let led = admin.store.leader().await?.is_some();
+    let nodes = admin.store.nodes().await?;
+    Ok(obstacles(job, counts, Hands::new(admin, led, &nodes), now))
 }
 
 /// Returns when the job has ended and holds no lease any more. Says meanwhile what is in its way, once each.

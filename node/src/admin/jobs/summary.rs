@@ -55,13 +55,19 @@ impl JobSummary {
     /// Of all jobs, the oldest first.
     pub async fn of_all(admin: &Admin) -> Result<Vec<Self>, Refusal> {
         let jobs = admin.store.jobs().await?;
-        let mut counts: BTreeMap<JobId, Vec<JobTaskCount>> = BTreeMap::new();
-        for count in admin.store.job_task_counts(None).await? {
-            counts.entry(count.job).or_default().push(count);
-        }
+        let counts = counts_by_job(admin).await?;
         let counts_of = |job: &Job| counts.get(&job.id).map_or(&[][..], Vec::as_slice);
         Ok(jobs.iter().map(|job| Self::new(job, counts_of(job))).collect())
     }
+}
+
+/// The tasks of all jobs that have any, counted.
+pub async fn counts_by_job(admin: &Admin) -> Result<BTreeMap<JobId, Vec<JobTaskCount>>, Refusal> {
+    let mut counts: BTreeMap<JobId, Vec<JobTaskCount>> = BTreeMap::new();
+    for count in admin.store.job_task_counts(None).await? {
+        counts.entry(count.job).or_default().push(count);
+    }
+    Ok(counts)
 }
 
 /// What became of a job that something was done to.

@@ -7,7 +7,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::admin::command::{Access, Answer, Command, Verb};
-use crate::admin::jobs::find;
+use crate::admin::tasks::find;
 use crate::admin::{Admin, Refusal};
 use crate::export::document::{LineDocument, PageDocument, VolumeDocument};
 
@@ -103,13 +103,7 @@ pub(super) async fn document(
     job: &JobKey,
     volume: &VolumeId,
 ) -> Result<Arc<VolumeDocument>, Refusal> {
-    let job = find(admin, job).await?;
-    if admin.store.task_of(job.id, volume).await?.is_none() {
-        return Err(Refusal::NotFound(format!(
-            "job {} has no volume {volume}",
-            job.key
-        )));
-    }
+    let (job, _) = find(admin, job, volume).await?;
     admin.library.document(&job, volume).await
 }
 

@@ -121,7 +121,7 @@ impl Answer for TaskLine {
     }
 }
 
-async fn find(admin: &Admin, job: &JobKey, volume: &VolumeId) -> Result<(Job, Task), Refusal> {
+pub async fn find(admin: &Admin, job: &JobKey, volume: &VolumeId) -> Result<(Job, Task), Refusal> {
     let job = jobs::find(admin, job).await?;
     let task = admin.store.task_of(job.id, volume).await?;
     match task {

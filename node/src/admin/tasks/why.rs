@@ -13,7 +13,6 @@ use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::jobs::Hands;
 use crate::admin::text::away;
 use crate::admin::{Admin, Refusal};
-use crate::role::patience;
 use crate::words::counted;
 
 /// Say what keeps a volume from going on: the first thing that would have to change.
@@ -49,12 +48,8 @@ impl Command for Why {
         let (job, task) = find(admin, &self.job, &self.volume).await?;
         let now = Utc::now();
         let nodes = admin.store.nodes().await?;
-        let hands = Hands {
-            led: admin.store.leader().await?.is_some(),
-            nodes: &nodes,
-            patience: patience(admin.loaded.config.cluster.heartbeat),
-        };
-        let served = hands.are_there(now);
+        let led = admin.store.leader().await?.is_some();
+        let served = Hands::new(admin, led, &nodes).are_there(now);
         let there = nodes.iter().filter(|node| node.state.is_there());
         let pools: Vec<Pool> = there
             .flat_map(|node| &node.workers)
