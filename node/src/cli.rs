@@ -10,6 +10,7 @@ use crate::api::command::TokenArgs;
 use crate::config::command::ConfigCommand;
 use crate::config::{BucketArgs, ConfigArgs};
 use crate::export::IiifArgs;
+use crate::repl::ReplArgs;
 use crate::shards::ShardsCommand;
 use crate::simulate::SimulateArgs;
 use crate::tls::command::TlsCommand;
@@ -46,6 +47,9 @@ pub struct RoleArgs {
     /// A job to take from shards, by its name; may be repeated. The default is source.jobs of the configuration.
     #[arg(long, value_name = "NAME")]
     pub job: Vec<String>,
+    /// Take commands on this terminal, as `node repl` does. For the role orchestrator alone, whose log goes to its state folder then.
+    #[arg(long)]
+    pub repl: bool,
     #[command(flatten)]
     pub config: ConfigArgs,
 }
@@ -72,6 +76,8 @@ pub enum Command {
     /// Make the certificates of a secure cluster.
     #[command(subcommand)]
     Tls(TlsCommand),
+    /// Give commands to a cluster: on a terminal, from standard input, or those of --command.
+    Repl(ReplArgs),
     /// Make a token for the HTTP interface of an orchestrator, and the line by which it is recognised.
     Token(TokenArgs),
     /// Print the completion script for a shell.

@@ -2,7 +2,9 @@
 //! volume, stage, attempt, generation and node.
 
 use std::fmt;
+use std::fs::File;
 use std::io::IsTerminal;
+use std::sync::Mutex;
 
 use anyhow::{Context, Result};
 use serde_json::{Map, Value};
@@ -10,6 +12,7 @@ use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::fmt::format::{JsonFields, Writer};
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
@@ -29,8 +32,19 @@ const LIBRARIES: &str = "ractor=error,sqlx=warn,aws=warn,hyper=warn,h2=warn,rust
 /// For a command.
 pub fn to_terminal() {
     let filter = filter_of_variable().or_else(|| filter(QUIET).ok());
+    filtered_to_terminal(filter.unwrap_or_default());
+}
+
+/// For a command that says itself what goes wrong.
+pub fn if_asked_for() {
+    if let Some(filter) = filter_of_variable() {
+        filtered_to_terminal(filter);
+    }
+}
+
+fn filtered_to_terminal(filter: EnvFilter) {
     tracing_subscriber::fmt()
-        .with_env_filter(filter.unwrap_or_default())
+        .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         .without_time()
@@ -46,8 +60,8 @@ fn filter_of_variable() -> Option<EnvFilter> {
     filter(&std::env::var(VARIABLE).ok()?).ok()
 }
 
-/// For a node, whose lines name it. Returns where its traces go, if anywhere.
-pub fn of_node(node: &str, telemetry: &Telemetry) -> Result<Option<Collector>> {
+/// For a node, whose lines name it. They go to standard error, or to `file`. Returns where its traces go, if anywhere.
+pub fn of_node(node: &str, telemetry: &Telemetry, file: Option<File>) -> Result<Option<Collector>> {
     let filter = match filter_of_variable() {
         Some(filter) => filter,
         None => filter(&telemetry.log).context("telemetry.log")?,
@@ -59,9 +73,14 @@ pub fn of_node(node: &str, telemetry: &Telemetry) -> Result<Option<Collector>> {
         .transpose()
         .context("telemetry.otlp_endpoint")?;
     let traces = collector.clone().map(VolumeTraces::new);
+    let is_terminal = file.is_none() && std::io::stderr().is_terminal();
+    let writer = match file {
+        Some(file) => BoxMakeWriter::new(Mutex::new(file)),
+        None => BoxMakeWriter::new(std::io::stderr),
+    };
     let lines = tracing_subscriber::fmt::layer()
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal());
+        .with_writer(writer)
+        .with_ansi(is_terminal);
     let lines = match telemetry.format {
         LogFormat::Text => lines.boxed(),
         LogFormat::Json => lines

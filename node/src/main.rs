@@ -16,6 +16,7 @@ mod http;
 mod log;
 mod networks;
 mod ocr;
+mod repl;
 mod role;
 mod shards;
 mod simulate;
@@ -33,18 +34,26 @@ use crate::cli::{Cli, Command};
 fn main() -> ExitCode {
     #[cfg(feature = "failpoints")]
     let _armed = parkhang_actors::failpoint::arm();
-    let matches = admin::cli::augment(Cli::command()).get_matches();
+    let words = match admin::cli::words(std::env::args_os()) {
+        Ok(words) => words,
+        Err(error) => return finish(Err(error)),
+    };
+    let matches = admin::cli::augment(Cli::command()).get_matches_from(words);
     if admin::cli::is_given(&matches) {
         sigpipe::reset();
         log::to_terminal();
         return finish(block_on(admin::cli::run(&matches)));
     }
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    // A node learns from its configuration how to log.
-    if cli.command.is_some() {
-        // A command whose reader has gone ends without a word; a node outlives whoever reads its output.
-        sigpipe::reset();
-        log::to_terminal();
+    match cli.command {
+        // A node learns from its configuration how to log.
+        None => {}
+        Some(Command::Repl(_)) => log::if_asked_for(),
+        Some(_) => {
+            // A command whose reader has gone ends without a word; a node outlives whoever reads its output.
+            sigpipe::reset();
+            log::to_terminal();
+        }
     }
     finish(run(cli))
 }
@@ -75,6 +84,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Some(Command::Simulate(arguments)) => simulate::run(*arguments).await,
             Some(Command::Config(command)) => config::command::run(command),
             Some(Command::Tls(command)) => tls::command::run(command).map(|()| ExitCode::SUCCESS),
+            Some(Command::Repl(arguments)) => repl::run(arguments).await,
             Some(Command::Token(arguments)) => api::command::run(&arguments).map(|()| ExitCode::SUCCESS),
             Some(Command::Completions { .. }) => Ok(ExitCode::SUCCESS),
         }

@@ -8,7 +8,7 @@ use ractor::rpc::CallResult;
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, RpcReplyPort, SpawnErr};
 use ractor_cluster::RactorClusterMessage;
 
-use crate::wire::{Envelope, Fault, GateInfo, GateRole, Kind, Message, OpenError, PROTOCOL, Peer, Request};
+use crate::wire::{Envelope, Fault, GateInfo, Kind, Message, OpenError, PROTOCOL, Peer, Request};
 
 use super::name::NodeName;
 
@@ -19,6 +19,8 @@ pub(super) const LEASES_PER_MESSAGE: usize = 100;
 pub(super) const STAGES: &str = "stages";
 /// Group of the gates of leading orchestrators.
 pub(super) const ORCHESTRATORS: &str = "orchestrators";
+/// Group of the gates at which orchestrators, leading or not, take commands of operators.
+pub(super) const OPERATORS: &str = "operators";
 
 /// All that a gate understands. The name of the variant is on the wire.
 #[derive(RactorClusterMessage)]
@@ -45,8 +47,18 @@ pub(super) async fn open_gate<A: Answer>(
     supervisor: ActorCell,
 ) -> Result<Gate, SpawnErr> {
     let (gate, _) = Actor::spawn_linked(None, GateActor(PhantomData), answerer, supervisor).await?;
+    Ok(show::<A>(gate, scope))
+}
+
+/// As [`open_gate`]; it closes when its actor is stopped.
+pub(super) async fn open_lone_gate<A: Answer>(answerer: A, scope: &str) -> Result<Gate, SpawnErr> {
+    let (gate, _) = Actor::spawn(None, GateActor(PhantomData), answerer).await?;
+    Ok(show::<A>(gate, scope))
+}
+
+fn show<A: Answer>(gate: Gate, scope: &str) -> Gate {
     ractor::pg::join_scoped(scope.to_owned(), A::GROUP.to_owned(), vec![gate.get_cell()]);
-    Ok(gate)
+    gate
 }
 
 struct GateActor<A>(PhantomData<A>);
@@ -135,10 +147,10 @@ pub(super) fn introduction(node: &NodeName) -> Peer {
 #[error("node {} (build {}) speaks protocol {}, this node protocol {PROTOCOL}", .0.node, .0.build, .0.protocol)]
 pub(super) struct Incompatible(pub Peer);
 
-/// What the gate is, if its node speaks our protocol.
-pub(super) fn compatible(info: GateInfo) -> Result<GateRole, Incompatible> {
+/// The gate's introduction, if its node speaks our protocol.
+pub(super) fn compatible(info: GateInfo) -> Result<GateInfo, Incompatible> {
     if info.peer.protocol == PROTOCOL {
-        Ok(info.role)
+        Ok(info)
     } else {
         Err(Incompatible(info.peer))
     }

@@ -11,14 +11,14 @@ use tracing::{debug, error, warn};
 
 use super::gate::{AskError, Gate, ask, compatible, introduction};
 use super::name::NodeName;
-use crate::wire::{GateInfo, GateRole, Hello};
+use crate::wire::{GateInfo, Hello};
 
 const GREETING_PAUSE: Duration = Duration::from_secs(1);
 
 /// What happened to a gate.
 pub(super) enum GateEvent {
     /// It has introduced itself; again, after it had been doubted.
-    Found(ActorId, Gate, GateRole),
+    Found(ActorId, Gate, GateInfo),
     Gone(ActorId),
 }
 
@@ -173,7 +173,7 @@ impl WatchState {
         };
         known.greeting = false;
         match answer.map(compatible) {
-            Ok(Ok(role)) => (self.arguments.tell)(GateEvent::Found(id, known.gate.clone(), role)),
+            Ok(Ok(info)) => (self.arguments.tell)(GateEvent::Found(id, known.gate.clone(), info)),
             Ok(Err(incompatible)) => error!(error = %incompatible, "a node is left alone"),
             Err(unheard @ AskError::Misunderstood(_)) => {
                 warn!(error = %unheard, group = self.arguments.group, "a gate is left alone");

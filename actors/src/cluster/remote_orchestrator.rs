@@ -318,15 +318,15 @@ impl Actor for Uplink {
                     gate.stop(None);
                 }
             }
-            UplinkMsg::Gate(GateEvent::Found(id, gate, GateRole::Orchestrator { epoch })) => {
-                info!(%epoch, "found an orchestrator");
-                state.leaders.insert(id, Leader { id, gate, epoch });
-                state.follow();
-                state.tell(None);
-            }
-            UplinkMsg::Gate(GateEvent::Found(id, _, GateRole::Stage(_))) => {
-                warn!(gate = %id, "a stage among the orchestrators");
-            }
+            UplinkMsg::Gate(GateEvent::Found(id, gate, info)) => match info.role {
+                GateRole::Orchestrator { epoch } => {
+                    info!(%epoch, "found an orchestrator");
+                    state.leaders.insert(id, Leader { id, gate, epoch });
+                    state.follow();
+                    state.tell(None);
+                }
+                GateRole::Stage(_) => warn!(gate = %id, "a stage among the orchestrators"),
+            },
             UplinkMsg::Gate(GateEvent::Gone(id)) => {
                 if let Some(leader) = state.leaders.remove(&id) {
                     info!(epoch = %leader.epoch, "an orchestrator is out of touch");

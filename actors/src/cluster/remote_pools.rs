@@ -128,12 +128,10 @@ impl Actor for PoolsActor {
         state: &mut PoolsState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            PoolsMsg::Gate(GateEvent::Found(id, gate, GateRole::Stage(offer))) => {
-                state.found(id, gate, offer)
-            }
-            PoolsMsg::Gate(GateEvent::Found(id, _, GateRole::Orchestrator { .. })) => {
-                warn!(gate = %id, "an orchestrator among the stages");
-            }
+            PoolsMsg::Gate(GateEvent::Found(id, gate, info)) => match info.role {
+                GateRole::Stage(offer) => state.found(id, gate, offer),
+                GateRole::Orchestrator { .. } => warn!(gate = %id, "an orchestrator among the stages"),
+            },
             PoolsMsg::Gate(GateEvent::Gone(id)) => {
                 match state.reach.lost(id) {
                     Loss::Nothing => {}

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::str::FromStr;
@@ -15,7 +16,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
 use super::connection::Connector;
-use super::error::ClusterError;
+use super::error::{ClusterError, LinkError};
 use super::listener;
 use super::name::NodeName;
 use super::redial::{Redial, RedialPolicy};
@@ -122,12 +123,16 @@ impl ClusterConfig {
     }
 }
 
+/// Why peers that this node dials cannot be reached, by their addresses.
+pub type Troubles = BTreeMap<String, Arc<LinkError>>;
+
 /// This node's place in the cluster. One per process: what is remotable in the process is so on every connection.
 #[derive(Debug)]
 pub struct Cluster {
     node: NodeName,
     pub(super) connector: Connector,
     local_addr: Option<SocketAddr>,
+    troubles: watch::Sender<Troubles>,
     tasks: TaskTracker,
     leaving: CancellationToken,
     ended: CancellationToken,
@@ -186,8 +191,10 @@ impl Cluster {
                 leaving.clone(),
             ));
         }
+        let troubles = watch::Sender::default();
         for peer in config.peers {
-            tasks.spawn(keep_connected(peer, connector.clone(), leaving.clone()));
+            let dialled = keep_connected(peer, connector.clone(), troubles.clone(), leaving.clone());
+            tasks.spawn(dialled);
         }
         let end_of_server = ended.clone();
         tokio::spawn(async move {
@@ -200,6 +207,7 @@ impl Cluster {
             node: config.node,
             connector,
             local_addr,
+            troubles,
             tasks,
             leaving,
             ended,
@@ -218,6 +226,11 @@ impl Cluster {
     /// How many peers are connected and authenticated.
     pub fn connected(&self) -> watch::Receiver<usize> {
         self.connector.sessions.ready()
+    }
+
+    /// What keeps peers that this node dials out of reach.
+    pub fn troubles(&self) -> watch::Receiver<Troubles> {
+        self.troubles.subscribe()
     }
 
     /// Waits until the node server is gone. Before [`Cluster::leave`] that is a failure: no session can come back, and the
@@ -248,13 +261,19 @@ async fn bind(address: SocketAddr, security: &Security) -> Result<TcpListener, C
 const TOLD_EVERY: u32 = 20;
 
 /// Keeps one session with the peer, for ever.
-async fn keep_connected(peer: PeerAddress, connector: Connector, leaving: CancellationToken) {
+async fn keep_connected(
+    peer: PeerAddress,
+    connector: Connector,
+    troubles: watch::Sender<Troubles>,
+    leaving: CancellationToken,
+) {
     let mut redial = Redial::new(connector.timings.redial);
     let mut failures = 0_u32;
     let rounds = async {
         loop {
             let lived = match connector.dial(&peer).await {
                 Ok(mut session) => {
+                    troubles.send_modify(|troubles| drop(troubles.remove(peer.as_str())));
                     Connected { peer: &peer }.emit();
                     let since = Instant::now();
                     session.closed().await;
@@ -264,7 +283,9 @@ async fn keep_connected(peer: PeerAddress, connector: Connector, leaving: Cancel
                     Some(after)
                 }
                 Err(error) => {
-                    let error = &error as &dyn std::error::Error;
+                    let trouble = Arc::new(error);
+                    troubles.send_modify(|troubles| drop(troubles.insert(peer.to_string(), trouble.clone())));
+                    let error = trouble.as_ref() as &dyn std::error::Error;
                     // Nodes that start together find each other at the second try, and who waits for hours says so now and then.
                     match failures % TOLD_EVERY {
                         1 => warn!(%peer, error, failures, "cannot connect; trying again and again"),

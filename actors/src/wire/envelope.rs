@@ -3,8 +3,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::message::{
-    Assign, AssignReply, Beat, BeatReply, Cancel, CancelReply, Drain, DrainReply, GateInfo, Hello,
-    NodeNotice, NoticeReply, Report, ReportReply,
+    Assign, AssignReply, Beat, BeatReply, Cancel, CancelReply, Command, CommandPart, CommandPartReply,
+    CommandReply, Drain, DrainReply, GateInfo, Hello, NodeNotice, NoticeReply, Report, ReportReply,
 };
 use super::{MAX_MESSAGE, codec};
 
@@ -100,6 +100,10 @@ kinds! {
     CancelReply = 12,
     NodeNotice = 13,
     NoticeReply = 14,
+    Command = 15,
+    CommandReply = 16,
+    CommandPart = 17,
+    CommandPartReply = 18,
 }
 
 impl Request for Hello {
@@ -128,6 +132,14 @@ impl Request for Drain {
 
 impl Request for Cancel {
     type Reply = CancelReply;
+}
+
+impl Request for Command {
+    type Reply = CommandReply;
+}
+
+impl Request for CommandPart {
+    type Reply = CommandPartReply;
 }
 
 /// One message as bytes. Making one from what the network brought cannot fail; opening it can.

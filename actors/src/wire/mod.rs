@@ -6,15 +6,18 @@
 //! more becomes a new kind, which an older peer refuses by name. This room knows neither actors nor sockets.
 
 mod codec;
+mod command;
 mod envelope;
 mod message;
 mod notice;
 mod translate;
 
+pub use command::CommandOutcome;
 pub use envelope::{Envelope, Fault, Kind, Message, OpenError, Request, VERSION};
 pub use message::{
-    Assign, AssignReply, Beat, BeatReply, Cancel, CancelReply, Drain, DrainReply, GateInfo, GateRole, Hello,
-    LeaseBeat, NodeNotice, NodePhase, NoticeReply, Outcome, Peer, Progress, Report, ReportReply, StageOffer,
+    Assign, AssignReply, Beat, BeatReply, Cancel, CancelReply, Command, CommandPart, CommandPartReply,
+    CommandReply, Drain, DrainReply, GateInfo, GateRole, Hello, LeaseBeat, NodeNotice, NodePhase,
+    NoticeReply, Outcome, Peer, Progress, Report, ReportReply, StageOffer,
 };
 pub use notice::{NodeAbout, Notice, PoolAbout};
 pub use translate::Unusable;

@@ -1,7 +1,8 @@
 //! Arguments by name, as programs give them, from and to what stands on a command line. Both ways lead through the same
 //! parser, so that a command has one set of rules and one wording of its refusals.
 
-use clap::{Arg, ArgAction, Command};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::{Map, Value};
 
 use super::Refusal;
@@ -109,6 +110,31 @@ pub(super) fn command_line(command: &Command, given: &Map<String, Value>) -> Res
         options.append(&mut positionals);
     }
     Ok(options)
+}
+
+/// What was given on a command line, by name.
+pub(super) fn by_name(command: &Command, matches: &ArgMatches) -> Map<String, Value> {
+    let mut given = Map::new();
+    for argument in command.get_arguments().filter(|argument| !is_general(argument)) {
+        let name = argument.get_id().as_str();
+        if matches.value_source(name) != Some(ValueSource::CommandLine) {
+            continue;
+        }
+        if let ArgAction::SetTrue = argument.get_action() {
+            given.insert(name.to_owned(), Value::Bool(true));
+            continue;
+        }
+        let texts = matches.get_raw(name).into_iter().flatten();
+        let mut texts: Vec<Value> = texts
+            .map(|text| text.to_string_lossy().into_owned().into())
+            .collect();
+        let value = match takes_many(argument) {
+            true => Value::Array(texts),
+            false => texts.pop().unwrap_or_default(),
+        };
+        given.insert(name.to_owned(), value);
+    }
+    given
 }
 
 fn truth(name: &str, value: &Value) -> Result<bool, Refusal> {

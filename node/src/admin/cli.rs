@@ -1,11 +1,13 @@
 //! The commands of the table on the command line: each with `--json` and the flags of a configuration, whose database it asks.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
 use clap::{ArgMatches, Args, FromArgMatches};
 
+use super::aliases::{ALIASES, expanded};
 use super::{Admin, table};
 use crate::config::{ConfigArgs, Loaded};
 use crate::role::database;
@@ -18,6 +20,22 @@ struct Surface {
     json: bool,
     #[command(flatten)]
     config: ConfigArgs,
+}
+
+/// A command line in the words of the table, where it began with another spelling.
+pub fn words(given: impl Iterator<Item = OsString>) -> Result<Vec<OsString>> {
+    let given: Vec<OsString> = given.collect();
+    let named = given.get(1).and_then(|word| word.to_str());
+    if !ALIASES.iter().any(|alias| Some(alias.name) == named) {
+        return Ok(given);
+    }
+    let texts = given
+        .iter()
+        .skip(1)
+        .map(|word| word.to_string_lossy().into_owned());
+    let expanded = expanded(texts.collect()).map_err(|reason| anyhow!(reason))?;
+    let program = given.into_iter().take(1);
+    Ok(program.chain(expanded.into_iter().map(OsString::from)).collect())
 }
 
 /// Adds the commands of the table to others.

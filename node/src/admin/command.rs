@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::arguments::{Argument, arguments, command_line};
+use super::arguments::{Argument, arguments, by_name, command_line};
 use super::{Admin, Refusal};
 
 /// What somebody must be allowed to do to give a command. Each includes those before it.
@@ -138,6 +138,11 @@ impl Entry {
         let mut arguments = arguments(&self.clap());
         arguments.retain(|argument| !self.local.contains(&argument.name.as_str()));
         arguments
+    }
+
+    /// By name, what was given on a command line made of [`Self::clap`].
+    pub fn given(&self, matches: &ArgMatches) -> Map<String, Value> {
+        by_name(&self.clap(), matches)
     }
 
     /// Carries out the command with arguments by name.

@@ -1,6 +1,7 @@
 //! What operators ask and order. One table of commands, each with its name, arguments, help and a handler that returns data,
-//! from which the command line and the HTTP interface are made.
+//! from which the command line, the console inside a cluster and the HTTP interface are made.
 
+pub mod aliases;
 mod arguments;
 mod audit;
 pub mod cli;
@@ -8,6 +9,7 @@ mod cluster;
 mod command;
 mod jobs;
 mod nodes;
+mod operator;
 mod reading;
 mod refusal;
 mod table;
@@ -22,6 +24,7 @@ use crate::config::Loaded;
 
 pub use self::arguments::{Argument, Kind};
 pub use self::command::{Access, Entry, Reply, Verb};
+pub use self::operator::{CommandDesk, Operator};
 pub use self::reading::{Library, page};
 pub use self::refusal::Refusal;
 pub use self::table::table;

@@ -15,11 +15,25 @@ pub enum Refusal {
     /// Asking again later may work.
     #[error("{0}")]
     Unavailable(String),
+    #[error("the command took too long; whether it was carried out is not known")]
+    TooSlow,
     #[error("{0:#}")]
     Internal(anyhow::Error),
 }
 
 impl Refusal {
+    /// For programs.
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Invalid(_) => "invalid",
+            Self::NotFound(_) => "not_found",
+            Self::Conflict(_) => "conflict",
+            Self::Unavailable(_) => "unavailable",
+            Self::TooSlow => "timeout",
+            Self::Internal(_) => "internal",
+        }
+    }
+
     /// From a mistake in the arguments, without the usage that clap adds.
     pub fn invalid(error: &clap::Error) -> Self {
         let text = error.render().to_string();

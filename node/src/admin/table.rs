@@ -84,8 +84,12 @@ impl Table {
     pub fn given<'m>(&self, matches: &'m ArgMatches) -> Option<(&Entry, &'m ArgMatches)> {
         let (subject, below) = matches.subcommand()?;
         let (verb, arguments) = below.subcommand()?;
-        let entry = self.entries.iter().find(|entry| entry.name == [subject, verb])?;
-        Some((entry, arguments))
+        Some((self.named(&[subject, verb])?, arguments))
+    }
+
+    pub fn named(&self, words: &[impl AsRef<str>]) -> Option<&Entry> {
+        let mut entries = self.entries.iter();
+        entries.find(|entry| words.iter().map(AsRef::as_ref).eq(entry.name))
     }
 }
 
@@ -98,9 +102,9 @@ mod tests {
     use crate::api::ROOT;
 
     const INTRODUCTION: &str = "# Commands of a cluster\n\n\
-        The same commands on the command line (`node WORD WORD`) and over HTTP, see [api.md](api.md). On the command line each takes\n\
-        `--json`, which prints what the HTTP interface answers, and the flags of a [configuration](config.md). This page is made from\n\
-        the code.\n";
+        The same commands on the command line (`node WORD WORD`), in `node repl`, see [repl.md](repl.md), and over HTTP, see\n\
+        [api.md](api.md). On the command line each takes `--json`, which prints what the HTTP interface answers, and the flags of a\n\
+        [configuration](config.md). This page is made from the code.\n";
 
     fn page() -> String {
         let mut page = INTRODUCTION.to_owned();

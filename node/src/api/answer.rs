@@ -48,19 +48,21 @@ impl Denied {
 impl From<Refusal> for Denied {
     /// What an internal error is about goes to the log, not to whoever asks.
     fn from(refusal: Refusal) -> Self {
+        let word = refusal.word();
         match refusal {
             Refusal::Invalid(message) => Self::invalid(message),
-            Refusal::NotFound(message) => Self::new(StatusCode::NOT_FOUND, "not_found", message),
-            Refusal::Conflict(message) => Self::new(StatusCode::CONFLICT, "conflict", message),
+            Refusal::NotFound(message) => Self::new(StatusCode::NOT_FOUND, word, message),
+            Refusal::Conflict(message) => Self::new(StatusCode::CONFLICT, word, message),
+            Refusal::TooSlow => Self::new(StatusCode::GATEWAY_TIMEOUT, word, refusal.to_string()),
             Refusal::Unavailable(cause) => {
                 warn!(error = cause, "a command could not be carried out");
                 let message = "the state store does not answer; try again";
-                Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, word, message)
             }
             Refusal::Internal(cause) => {
                 error!(error = format!("{cause:#}"), "a command failed");
                 let message = "the orchestrator's log says what went wrong";
-                Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
+                Self::new(StatusCode::INTERNAL_SERVER_ERROR, word, message)
             }
         }
     }

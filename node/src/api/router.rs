@@ -1,5 +1,4 @@
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -7,10 +6,7 @@ use axum::extract::RawPathParams;
 use axum::http::{HeaderMap, Request, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, get, on, post};
-use chrono::Utc;
-use parkhang_actors::state::AuditEntry;
 use serde_json::{Map, Value};
-use tracing::warn;
 
 use super::answer::{Denied, json};
 use super::desk::Desk;
@@ -18,16 +14,14 @@ use super::events::{Pulse, events};
 use super::files::{Place, Wanted, file};
 use super::openapi::document;
 use super::session;
-use super::tokens::{Caller, Tokens};
-use crate::admin::{Access, Admin, Argument, Entry, Refusal, Reply, Verb, table};
+use super::tokens::Tokens;
+use crate::admin::{Admin, Argument, Entry, Operator, Reply, Verb, table};
 use crate::console;
 
 /// Where the interface begins.
 pub const ROOT: &str = "/api/v1";
 /// Largest body of a request: a list of a hundred thousand volumes.
 const MAX_BODY: usize = 4 << 20;
-/// Longest time for a command.
-const COMMAND_LIMIT: Duration = Duration::from_secs(60);
 /// Files of a volume, and of one of its pages.
 const FILES: [(&str, Wanted); 4] = [
     ("pages/{page}/image", Wanted::Picture),
@@ -128,36 +122,11 @@ impl Desk {
         let caller = self.admit(request.headers(), entry.access, &entry.name.join(" "))?;
         let (parts, body) = request.into_parts();
         let given = given(entry, path, &parts.uri, body).await?;
-        let run = entry.run_given(&given, self.admin.clone());
-        let Ok(outcome) = tokio::time::timeout(COMMAND_LIMIT, run).await else {
-            let message = "the command took too long; whether it was carried out is not known";
-            return Err(Denied::new(StatusCode::GATEWAY_TIMEOUT, "timeout", message));
+        let operator = Operator {
+            who: &caller.name,
+            via: "http",
         };
-        if entry.access > Access::Read {
-            self.audit(entry, &caller, given, &outcome).await;
-        }
-        Ok(outcome?)
-    }
-
-    /// A command that was carried out stays so, even where it cannot be written down.
-    async fn audit(
-        &self,
-        entry: &Entry,
-        caller: &Caller,
-        given: Map<String, Value>,
-        outcome: &Result<Reply, Refusal>,
-    ) {
-        let audit = AuditEntry {
-            at: Utc::now(),
-            who: caller.name.clone(),
-            via: "http".to_owned(),
-            command: entry.name.join(" "),
-            arguments: Value::Object(given),
-            refusal: outcome.as_ref().err().map(ToString::to_string),
-        };
-        if let Err(error) = self.admin.store.record_audit(&audit).await {
-            warn!(%error, who = audit.who, command = audit.command, "cannot write down who gave a command");
-        }
+        Ok(entry.carry_out(given, operator, &self.admin).await?)
     }
 }
 

@@ -2,10 +2,8 @@ use std::fs::{OpenOptions, read_to_string};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use parkhang_actors::state::PostgresStore;
 
 use super::router::router;
 use super::tokens::{Caller, Tokens, token};
@@ -17,7 +15,7 @@ use crate::http::HttpListener;
 const OWN_TOKEN: &str = "api-token";
 
 /// Takes commands where the configuration says; `None` if it says nowhere.
-pub async fn serve(loaded: &Arc<Loaded>, store: PostgresStore) -> Result<Option<HttpListener>> {
+pub async fn serve(loaded: &Loaded, admin: Admin) -> Result<Option<HttpListener>> {
     let Some(address) = loaded.config.api.listen else {
         return Ok(None);
     };
@@ -30,7 +28,6 @@ pub async fn serve(loaded: &Arc<Loaded>, store: PostgresStore) -> Result<Option<
         name: OWN_TOKEN.to_owned(),
         access: Access::Admin,
     };
-    let admin = Admin::new(store, loaded.clone());
     let router = router(admin, tokens.with(owner, &own));
     HttpListener::serve_nearby(address, "api.listen", router)
         .await

@@ -21,26 +21,35 @@ use anyhow::{Result, bail};
 use self::standing::Standing;
 use crate::cli::RoleArgs;
 use crate::config::{ConfigArgs, Loaded, Role, SourceKind};
-use crate::log;
+use crate::{log, repl};
 
+pub use join::{host, join as join_cluster};
 pub use services::database;
 pub use watch::patience;
 
 pub async fn run(arguments: RoleArgs) -> Result<ExitCode> {
     let (ready_fd, with_parent) = (arguments.ready_fd, arguments.with_parent);
+    let takes_commands = arguments.repl;
     let arguments = settings(arguments);
     let loaded = Arc::new(Loaded::read(&arguments)?.fit_to_start()?);
     if let Some(parent) = with_parent {
         stop::when_gone(parent)?;
     }
     let node = join::node_name(&loaded)?;
-    let traces = log::of_node(node.as_str(), &loaded.config.telemetry)?;
     let roles = &loaded.config.node.roles;
+    if takes_commands && roles.iter().any(|role| *role != Role::Orchestrator) {
+        bail!("--repl goes with the role orchestrator alone; node repl attaches to any cluster");
+    }
+    let log = takes_commands.then(|| repl::log_file(&loaded)).transpose()?;
+    let traces = log::of_node(node.as_str(), &loaded.config.telemetry, log)?;
     let leads = roles.contains(&Role::Orchestrator);
     let works = roles.iter().any(|role| *role != Role::Orchestrator);
     let end = match (leads, works) {
         (true, true) => household::run(&loaded, &arguments, node, ready_fd).await,
-        (true, false) => orchestrator::run(&loaded, Standing::open(&loaded, node, ready_fd).await?).await,
+        (true, false) => {
+            let standing = Standing::open(&loaded, node, ready_fd).await?;
+            orchestrator::run(&loaded, standing, takes_commands).await
+        }
         (false, true) => {
             let standing = Standing::open(&loaded, node, ready_fd).await?;
             match loaded.config.source.kind {
@@ -82,7 +91,7 @@ fn settings(arguments: RoleArgs) -> ConfigArgs {
 }
 
 /// Name of the cluster among the gates of a process.
-const SCOPE: &str = "parkhang";
+pub const SCOPE: &str = "parkhang";
 
 fn roles(loaded: &Loaded) -> String {
     let names = loaded.config.node.roles.iter().map(|role| role.as_str());

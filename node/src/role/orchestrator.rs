@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use parkhang_actors::cluster::{NodeName, RemotePools, RemotePoolsConfig, Roster};
+use parkhang_actors::cluster::{
+    NodeName, Operators, OperatorsConfig, RemotePools, RemotePoolsConfig, Roster,
+};
 use parkhang_actors::domain::{NodeState, StageName};
 use parkhang_actors::orchestrator::{OrchestratorConfig, OrchestratorHandle};
 use parkhang_actors::state::{Leadership, LeadershipTimings, PostgresStore, StateError};
@@ -17,12 +19,15 @@ use super::probes::OrchestratorProbe;
 use super::standing::Standing;
 use super::stop::StopOrders;
 use super::watch::{Presence, count_tasks, record_last, record_nodes};
-use super::{join, services};
+use super::{SCOPE, join, services};
+use crate::admin::{Admin, CommandDesk};
 use crate::api;
 use crate::config::Loaded;
 use crate::http::HttpListener;
+use crate::repl::{self, Line};
 
-pub async fn run(loaded: &Arc<Loaded>, mut standing: Standing) -> Result<ExitCode> {
+/// With `takes_commands` on this process's terminal as well.
+pub async fn run(loaded: &Arc<Loaded>, mut standing: Standing, takes_commands: bool) -> Result<ExitCode> {
     let mut stop = StopOrders::listen()?;
     let node = standing.node.clone();
     let database = services::database(loaded).await?;
@@ -35,11 +40,28 @@ pub async fn run(loaded: &Arc<Loaded>, mut standing: Standing) -> Result<ExitCod
         leads: led,
         deserted: deserted.subscribe(),
     }));
-    let api = api::serve(loaded, database.store.clone()).await?;
+    let admin = Admin::new(database.store.clone(), loaded.clone());
+    let api = api::serve(loaded, admin.clone()).await?;
+    let desk = Arc::new(CommandDesk(admin));
+    let operators = Operators::welcome(OperatorsConfig {
+        node: node.clone(),
+        scope: SCOPE.to_owned(),
+        desk: desk.clone(),
+        leads: leads.subscribe(),
+    })
+    .await?;
     standing.api = api.as_ref().map(HttpListener::address);
     standing.ready(&format!("orchestrator listening on {listens}"))?;
     let presence = Presence::of(&standing, "orchestrator");
     let rosters = watch::Sender::new(None);
+    let line = Line::inside(desk, &node, leads.subscribe());
+    let attended = stop.attended();
+    let terminal = async {
+        if takes_commands {
+            repl::inside(loaded, line, &attended).await;
+        }
+        std::future::pending().await
+    };
     let reigns = async {
         loop {
             let timings = &loaded.config.orchestrator.leadership;
@@ -65,8 +87,10 @@ pub async fn run(loaded: &Arc<Loaded>, mut standing: Standing) -> Result<ExitCod
         end = reigns => return end,
         () = presence.keep(&database.store, loaded.config.cluster.heartbeat, NodeState::Joined, async |_| Vec::new()) => {}
         () = cluster.ended() => bail!("the cluster transport ended"),
+        () = terminal => {}
     }
     standing.stopping();
+    operators.stop().await;
     let roster = rosters.borrow().clone();
     if let Some(roster) = roster {
         record_last(&database.store, &roster, loaded.config.cluster.call_timeout).await;

@@ -1,3 +1,6 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use anyhow::{Result, bail};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal as PosixSignal;
@@ -9,6 +12,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 pub struct StopOrders {
     interrupt: Signal,
     terminate: Signal,
+    /// Whether an interrupt is somebody else's at the moment.
+    attended: Arc<AtomicBool>,
 }
 
 impl StopOrders {
@@ -16,13 +21,25 @@ impl StopOrders {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
+            attended: Arc::default(),
         })
     }
 
+    /// While this is true, an interrupt (Ctrl-C) is for whoever sits at the terminal.
+    pub fn attended(&self) -> Arc<AtomicBool> {
+        self.attended.clone()
+    }
+
     pub async fn next(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
+        loop {
+            tokio::select! {
+                _ = self.interrupt.recv() => {
+                    if !self.attended.load(Ordering::Relaxed) {
+                        return;
+                    }
+                }
+                _ = self.terminate.recv() => return,
+            }
         }
     }
 }

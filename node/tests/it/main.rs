@@ -19,6 +19,7 @@ mod interrupted;
 mod jobs;
 mod nodes;
 mod repeated;
+mod repl;
 mod sample;
 mod sources;
 mod support;

@@ -1,6 +1,7 @@
 mod certificates;
 mod encrypted;
 mod gates;
+mod operators;
 mod plain;
 
 use std::net::{Ipv4Addr, SocketAddr};

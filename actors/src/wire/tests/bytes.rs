@@ -6,9 +6,9 @@ use crate::domain::{
     Attempt, Epoch, Fence, Generation, Hardware, JobKey, StageName, TaskId, VolumeId, WorkerId,
 };
 use crate::wire::{
-    Assign, AssignReply, Beat, BeatReply, Cancel, CancelReply, Drain, DrainReply, Envelope, Fault, GateInfo,
-    GateRole, Hello, LeaseBeat, Message, NodeNotice, NodePhase, NoticeReply, Outcome, Peer, Progress, Report,
-    ReportReply, StageOffer,
+    Assign, AssignReply, Beat, BeatReply, Cancel, CancelReply, Command, CommandPart, CommandPartReply,
+    CommandReply, Drain, DrainReply, Envelope, Fault, GateInfo, GateRole, Hello, LeaseBeat, Message,
+    NodeNotice, NodePhase, NoticeReply, Outcome, Peer, Progress, Report, ReportReply, StageOffer,
 };
 
 fn bytes<M: Message>(message: &M) -> String {
@@ -106,6 +106,20 @@ fn released_encodings_stay() {
             about: "{}".to_owned(),
         }),
         bytes(&NoticeReply),
+        bytes(&Command {
+            peer: peer(),
+            words: vec!["job".to_owned(), "list".to_owned()],
+            arguments: "{}".to_owned(),
+        }),
+        bytes(&CommandReply {
+            answer: 300,
+            parts: 2,
+            text: "{".to_owned(),
+        }),
+        bytes(&CommandPart { answer: 300, part: 1 }),
+        bytes(&CommandPartReply {
+            text: Some("}".to_owned()),
+        }),
     ];
     let released: Vec<&str> = include_str!("released.hex").lines().collect();
     assert_eq!(encodings.join("\n"), released.join("\n"));

@@ -38,7 +38,11 @@ round_trips!(
     report,
     report_reply,
     cancel,
-    node_notice
+    node_notice,
+    command,
+    command_reply,
+    command_part,
+    command_part_reply
 );
 
 #[test]
@@ -66,7 +70,7 @@ proptest! {
             let _ = open_as_anything(&Envelope::from_bytes(headed));
         }
         // Only a header of a known version and kind makes bytes a message.
-        if !matches!(bytes[..], [crate::wire::VERSION, 0..=14, ..]) {
+        if !matches!(bytes[..], [crate::wire::VERSION, 0..=18, ..]) {
             prop_assert!(envelope.kind().is_err());
             prop_assert!(open_as_anything(&envelope).is_err());
         }
@@ -103,6 +107,10 @@ fn open_as_anything(envelope: &Envelope) -> Result<(), OpenError> {
         Kind::CancelReply => envelope.open::<CancelReply>().map(drop),
         Kind::NodeNotice => envelope.open::<NodeNotice>().map(drop),
         Kind::NoticeReply => envelope.open::<NoticeReply>().map(drop),
+        Kind::Command => envelope.open::<Command>().map(drop),
+        Kind::CommandReply => envelope.open::<CommandReply>().map(drop),
+        Kind::CommandPart => envelope.open::<CommandPart>().map(drop),
+        Kind::CommandPartReply => envelope.open::<CommandPartReply>().map(drop),
     }
 }
 

@@ -4,7 +4,8 @@ use ractor::BytesConvertable;
 use serde::{Deserialize, Serialize};
 
 use crate::wire::{
-    AssignReply, Drain, DrainReply, Envelope, Fault, Kind, Message, OpenError, ReportReply, VERSION,
+    AssignReply, Command, CommandOutcome, CommandReply, Drain, DrainReply, Envelope, Fault, Kind, Message,
+    OpenError, ReportReply, VERSION,
 };
 
 /// What a peer makes of a request for a drain: reads it, or answers with what is wrong.
@@ -101,4 +102,34 @@ fn an_older_peer_is_understood() {
     ] {
         assert_eq!(Envelope::seal(&earlier).unwrap().open::<AssignReply>(), Ok(now));
     }
+}
+
+/// What an orchestrator of a release before there were operators makes of a command.
+#[test]
+fn an_older_peer_refuses_a_command_by_its_kind() {
+    let command = Command {
+        peer: crate::wire::Peer {
+            protocol: 1,
+            build: "0.2.0".to_owned(),
+            node: "otto.0badcafe".to_owned(),
+        },
+        words: vec!["job".to_owned(), "list".to_owned()],
+        arguments: "{}".to_owned(),
+    };
+    let kind = Kind::Command.number();
+    let refused = OpenError::Refused(Fault::UnexpectedKind { kind });
+    let asked = Envelope::seal(&command).unwrap();
+    assert_eq!(answer(&asked).open::<CommandReply>(), Err(refused));
+}
+
+#[test]
+fn what_a_newer_peer_adds_to_an_outcome_is_left_out() {
+    let newer = r#"{"outcome":"done","data":[1],"text":"one","failed":true,"took_ms":4}"#;
+    let read = CommandOutcome::from_parts(&[newer.to_owned()]).unwrap();
+    let known = CommandOutcome::Done {
+        data: serde_json::json!([1]),
+        text: "one".to_owned(),
+        failed: true,
+    };
+    assert_eq!(read, known);
 }

@@ -8,8 +8,9 @@ use crate::domain::{
     Attempt, Epoch, Fence, Generation, Hardware, JobKey, StageName, TaskId, VolumeId, WorkerId,
 };
 use crate::wire::{
-    Assign, AssignReply, Beat, BeatReply, Cancel, Fault, GateInfo, GateRole, Hello, LeaseBeat, NodeNotice,
-    NodePhase, Outcome, Peer, Progress, Report, ReportReply, StageOffer,
+    Assign, AssignReply, Beat, BeatReply, Cancel, Command, CommandPart, CommandPartReply, CommandReply,
+    Fault, GateInfo, GateRole, Hello, LeaseBeat, NodeNotice, NodePhase, Outcome, Peer, Progress, Report,
+    ReportReply, StageOffer,
 };
 
 fn stage() -> impl Strategy<Value = StageName> {
@@ -184,4 +185,28 @@ pub(super) fn node_notice() -> impl Strategy<Value = NodeNotice> {
         Just(NodePhase::Leaving),
     ];
     (peer(), phase, ".{0,500}").prop_map(|(peer, phase, about)| NodeNotice { peer, phase, about })
+}
+
+pub(super) fn command() -> impl Strategy<Value = Command> {
+    (peer(), vec(".{0,20}", 0..4), ".{0,500}").prop_map(|(peer, words, arguments)| Command {
+        peer,
+        words,
+        arguments,
+    })
+}
+
+pub(super) fn command_reply() -> impl Strategy<Value = CommandReply> {
+    (any::<u64>(), any::<u32>(), ".{0,500}").prop_map(|(answer, parts, text)| CommandReply {
+        answer,
+        parts,
+        text,
+    })
+}
+
+pub(super) fn command_part() -> impl Strategy<Value = CommandPart> {
+    (any::<u64>(), any::<u32>()).prop_map(|(answer, part)| CommandPart { answer, part })
+}
+
+pub(super) fn command_part_reply() -> impl Strategy<Value = CommandPartReply> {
+    option::of(".{0,500}").prop_map(|text| CommandPartReply { text })
 }

@@ -16,9 +16,9 @@ use crate::words::counted;
 /// Make a job over the volumes of the scans (pages); it starts at once.
 #[derive(Debug, Args)]
 pub struct Create {
-    /// Name of the job, part of every artifact key.
+    /// Name of the job, part of every artifact key; J and a number if none is given.
     #[arg(value_name = "NAME")]
-    job: JobKey,
+    job: Option<JobKey>,
     #[command(flatten)]
     volumes: VolumeArgs,
     /// Jobs of a higher priority go first; short for job.priority.
@@ -58,8 +58,10 @@ impl Command for Create {
             .collect();
         let config = admin.loaded.config.job.clone();
         let config = config.with_overrides(pairs.iter().map(String::as_str))?;
-        if admin.store.job(&self.job).await?.is_some() {
-            return Err(Refusal::Conflict(format!("job {} exists already", self.job)));
+        if let Some(job) = &self.job
+            && admin.store.job(job).await?.is_some()
+        {
+            return Err(Refusal::Conflict(format!("job {job} exists already")));
         }
         let named = self
             .volumes
@@ -67,7 +69,7 @@ impl Command for Create {
             .map_err(|error| Refusal::Invalid(format!("{error:#}")))?;
         let volumes = volumes(&admin.loaded.config.pages, named).await;
         let new = NewJob {
-            key: Some(self.job),
+            key: self.job,
             operation: "ocr".to_owned(),
             pipeline: ocr_pipeline(),
             config,

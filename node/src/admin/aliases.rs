@@ -1,0 +1,182 @@
+//! Other spellings of commands, for the hands that know them.
+
+/// A command by one word.
+#[derive(Debug)]
+pub struct Alias {
+    pub name: &'static str,
+    meaning: Meaning,
+}
+
+#[derive(Debug)]
+enum Meaning {
+    Command {
+        words: [&'static str; 2],
+        options: &'static [(&'static str, Translation)],
+    },
+    /// There is nothing of the kind yet.
+    Missing(&'static str),
+}
+
+/// What becomes of an option that takes a value.
+#[derive(Debug)]
+enum Translation {
+    /// It can be this value alone, which goes without saying.
+    Only(&'static str),
+    /// A list with commas, of values that another option takes one by one.
+    Each(&'static str),
+    Missing(&'static str),
+}
+
+const NO_LAUNCHERS: &str =
+    "nodes cannot be launched from here yet: start them with node --role, each on its machine";
+
+/// All of them.
+pub const ALIASES: [Alias; 5] = [
+    Alias {
+        name: "create_job",
+        meaning: Meaning::Command {
+            words: ["job", "create"],
+            options: &[
+                ("--op", Translation::Only("ocr")),
+                ("--volumes", Translation::Each("--volume")),
+                (
+                    "--model",
+                    Translation::Missing(
+                        "a job cannot choose its model yet: each node reads with the models that it has loaded",
+                    ),
+                ),
+            ],
+        },
+    },
+    Alias {
+        name: "job_status",
+        meaning: Meaning::Command {
+            words: ["job", "status"],
+            options: &[],
+        },
+    },
+    Alias {
+        name: "job_list",
+        meaning: Meaning::Command {
+            words: ["job", "list"],
+            options: &[],
+        },
+    },
+    Alias {
+        name: "launch_workers",
+        meaning: Meaning::Missing(NO_LAUNCHERS),
+    },
+    Alias {
+        name: "scale_workers",
+        meaning: Meaning::Missing(NO_LAUNCHERS),
+    },
+];
+
+impl Alias {
+    /// The words of the command that it stands for, if there is one.
+    pub fn words(&self) -> Option<[&'static str; 2]> {
+        match self.meaning {
+            Meaning::Command { words, .. } => Some(words),
+            Meaning::Missing(_) => None,
+        }
+    }
+}
+
+/// The same command in the words of the table. Fails, and says why, if it asks for what there is not.
+pub fn expanded(given: Vec<String>) -> Result<Vec<String>, String> {
+    let first = given.first().map(String::as_str);
+    let Some(alias) = ALIASES.iter().find(|alias| Some(alias.name) == first) else {
+        return Ok(given);
+    };
+    let (words, options) = match &alias.meaning {
+        Meaning::Command { words, options } => (words, options),
+        Meaning::Missing(reason) => return Err(format!("{}: {reason}", alias.name)),
+    };
+    let mut expanded: Vec<String> = words.iter().map(ToString::to_string).collect();
+    let mut given = given.into_iter().skip(1);
+    while let Some(word) = given.next() {
+        let (option, value) = match word.split_once('=') {
+            Some((option, value)) => (option, Some(value.to_owned())),
+            None => (word.as_str(), None),
+        };
+        let Some((_, translation)) = options.iter().find(|(name, _)| *name == option) else {
+            expanded.push(word);
+            continue;
+        };
+        let value = value.or_else(|| given.next());
+        let value = value.ok_or_else(|| format!("{option} needs a value"))?;
+        match translation {
+            Translation::Only(only) if value == *only => {}
+            Translation::Only(only) => return Err(format!("{option} {value}: there is only {only}")),
+            Translation::Each(other) => {
+                let values = value.split(',').filter(|value| !value.is_empty());
+                expanded.extend(values.map(|value| format!("{other}={value}")));
+            }
+            Translation::Missing(reason) => return Err(format!("{option}: {reason}")),
+        }
+    }
+    Ok(expanded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admin::table;
+
+    fn expansion(line: &str) -> Result<String, String> {
+        expanded(line.split(' ').map(str::to_owned).collect()).map(|words| words.join(" "))
+    }
+
+    #[test]
+    fn other_spellings_become_commands_of_the_table() {
+        for (alias, command) in [
+            (
+                "create_job --op ocr --volumes W1-I1,W1-I2",
+                "job create --volume=W1-I1 --volume=W1-I2",
+            ),
+            (
+                "create_job --volumes=W1-I1, press --op=ocr --priority 3",
+                "job create --volume=W1-I1 press --priority 3",
+            ),
+            ("job_status J123 --json", "job status J123 --json"),
+            ("job_list", "job list"),
+            ("job list", "job list"),
+        ] {
+            assert_eq!(expansion(alias).as_deref(), Ok(command), "{alias}");
+        }
+    }
+
+    #[test]
+    fn what_there_is_not_is_refused_and_says_why() {
+        for (line, reason) in [
+            ("create_job --op scan", "--op scan: there is only ocr"),
+            ("create_job --volumes", "--volumes needs a value"),
+            (
+                "create_job --model M",
+                "--model: a job cannot choose its model yet",
+            ),
+            (
+                "launch_workers --job J1 --count 10",
+                "launch_workers: nodes cannot be launched",
+            ),
+            (
+                "scale_workers --job J1 --count 0",
+                "scale_workers: nodes cannot be launched",
+            ),
+        ] {
+            let refusal = expansion(line).unwrap_err();
+            assert!(refusal.starts_with(reason), "{line}: {refusal}");
+        }
+    }
+
+    #[test]
+    fn every_alias_stands_for_a_command_and_hides_none() {
+        for alias in &ALIASES {
+            if let Some(words) = alias.words() {
+                assert!(table().named(&words).is_some(), "{alias:?}");
+            }
+            let mut subjects = table().entries().iter().map(|entry| entry.name[0]);
+            assert!(subjects.all(|subject| subject != alias.name), "{alias:?}");
+        }
+    }
+}

@@ -1,0 +1,120 @@
+use std::error::Error;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use parkhang_actors::cluster::{Cluster, LinkError, Phase, RemoteDesk, Troubles};
+use tokio::time::timeout;
+
+use crate::role;
+
+/// Characters of the operator's name, and of the machine's.
+const NAME: usize = 31;
+
+/// What the audit log calls who sits here: the user and the machine.
+pub fn operator() -> String {
+    let user = nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten();
+    let user = user.map_or("operator".to_owned(), |user| user.name);
+    match role::host() {
+        Some(host) => format!("{}.{}", plain(&user), plain(&host)),
+        None => plain(&user),
+    }
+}
+
+fn plain(name: &str) -> String {
+    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let plain = |c| if legal(c) { c } else { '-' };
+    name.chars().map(plain).take(NAME).collect()
+}
+
+/// Waits until an orchestrator takes commands. Fails when all of them are out of reach.
+pub async fn attach(
+    cluster: &Cluster,
+    desk: &RemoteDesk,
+    orchestrators: usize,
+    patience: Duration,
+) -> Result<()> {
+    let mut troubles = cluster.troubles();
+    let apart = desk.in_touch();
+    let attached = async {
+        loop {
+            if !desk.in_touch().desks.is_empty() {
+                return true;
+            }
+            if troubles.borrow_and_update().len() == orchestrators {
+                return false;
+            }
+            tokio::select! {
+                _ = desk.changed_from(&apart) => {}
+                // The cluster holds the sender.
+                _ = troubles.changed() => {}
+            }
+        }
+    };
+    let attached = timeout(patience, attached).await;
+    if let Ok(true) = attached {
+        return Ok(());
+    }
+    let troubles = told(&cluster.troubles().borrow());
+    match troubles.is_empty() {
+        true => bail!("no orchestrator takes commands; those in touch are of an earlier build"),
+        false => bail!("cannot attach to an orchestrator\n{troubles}"),
+    }
+}
+
+fn told(troubles: &Troubles) -> String {
+    let told = troubles.iter().map(|(peer, error)| {
+        let mut causes = vec![error.to_string()];
+        let mut cause = error.source();
+        while let Some(next) = cause {
+            causes.push(next.to_string());
+            cause = next.source();
+        }
+        format!("  {peer}: {}{}", causes.join(": "), advice(error))
+    });
+    told.collect::<Vec<_>>().join("\n")
+}
+
+fn advice(error: &LinkError) -> &'static str {
+    match error {
+        LinkError::Refused => {
+            "; the secret (cluster.cookie_file) must be the cluster's, and the certificate (cluster.tls) of its authority"
+        }
+        LinkError::Io {
+            phase: Phase::TlsHandshake,
+            ..
+        } => "; both certificates (cluster.tls) must be of the cluster's authority",
+        LinkError::Io {
+            phase: Phase::Connecting,
+            ..
+        } => "; is an orchestrator running there?",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use parkhang_actors::cluster::NodeName;
+
+    use super::*;
+
+    #[test]
+    fn the_name_of_an_operator_is_the_name_of_a_node() {
+        assert_eq!(plain("otto@example.org"), "otto-example-org");
+        assert!(NodeName::unique(&operator()).is_ok(), "{}", operator());
+        let longest = format!("{}.{}", plain(&"ö".repeat(99)), plain(&"x".repeat(99)));
+        assert!(NodeName::unique(&longest).is_ok(), "{longest}");
+    }
+
+    #[test]
+    fn a_refusal_says_what_to_look_at() {
+        let troubles = [("orch-1:1".to_owned(), Arc::new(LinkError::Refused))];
+        let told = told(&troubles.into());
+        assert!(
+            told.starts_with("  orch-1:1: the peer ended the session"),
+            "{told}"
+        );
+        assert!(told.contains("cluster.cookie_file"), "{told}");
+    }
+}

@@ -1,0 +1,119 @@
+//! Commands on a terminal.
+
+use std::io::Write;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use reedline::Signal;
+
+use super::editor::LineEditor;
+use super::order::{Given, Order, order};
+use super::session::Session;
+use super::{keys, news, pager, tail};
+use crate::config::Loaded;
+
+/// In the state folder.
+const HISTORY: &str = "repl-history";
+/// Clears the terminal and begins at its top.
+const CLEAR: &str = "\x1b[2J\x1b[H";
+
+pub async fn run(mut session: Session, loaded: &Loaded) -> Result<()> {
+    let folder = loaded.state_dir()?;
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let (mut editor, notices) = LineEditor::open(session.line.clone(), folder.join(HISTORY))?;
+    session.notices = notices;
+    println!("help lists the commands; Tab completes them; Ctrl-D leaves");
+    tokio::select! {
+        end = converse(&session, &mut editor) => end,
+        () = news::tell(&session) => Ok(()),
+    }
+}
+
+async fn converse(session: &Session, editor: &mut LineEditor) -> Result<()> {
+    loop {
+        let line = match editor.read().await? {
+            Signal::Success(line) => line,
+            Signal::CtrlD | Signal::ExternalBreak(_) => return Ok(()),
+            _ => continue,
+        };
+        editor.remember()?;
+        let order = match order(&line) {
+            Ok(Order::Leave) => return Ok(()),
+            Ok(order) => order,
+            Err(reason) => {
+                eprintln!("{reason}");
+                continue;
+            }
+        };
+        let work = obey(session, order);
+        tokio::select! {
+            end = work => {
+                if let Err(error) = end {
+                    eprintln!("{error:#}");
+                }
+            }
+            // The terminal is the operator's: what was ordered goes on where it was ordered.
+            interrupted = tokio::signal::ctrl_c() => {
+                interrupted?;
+                eprintln!("not waited for any more");
+            }
+        }
+    }
+}
+
+async fn obey(session: &Session, order: Order) -> Result<()> {
+    match order {
+        Order::Nothing | Order::Leave => Ok(()),
+        Order::Tell(text) => show(text).await,
+        Order::Give(given) => match session.give(&given).await {
+            Ok(shown) => show(shown.text).await,
+            Err(reason) => {
+                eprintln!("{reason}");
+                Ok(())
+            }
+        },
+        Order::Watch { every, line, given } => watch(session, every, &line, &given).await,
+        Order::Tail { every } => {
+            println!("any key ends this");
+            let follow = tail::follow(session, every, async |lines| {
+                // The terminal waits for a key and begins no line by itself.
+                lines.iter().for_each(|line| print!("{line}\r\n"));
+                // A terminal that is gone shows nothing.
+                let _ = std::io::stdout().flush();
+            });
+            tokio::select! {
+                () = follow => Ok(()),
+                pressed = a_key() => pressed,
+            }
+        }
+    }
+}
+
+async fn a_key() -> Result<()> {
+    // Short waits, as nothing can call back a thread that waits for a key.
+    while !keys::pressed_within(Duration::from_millis(500)).await? {}
+    Ok(())
+}
+
+async fn show(text: String) -> Result<()> {
+    tokio::task::spawn_blocking(move || pager::show(&text)).await?
+}
+
+/// Repeats a command until a key is pressed.
+async fn watch(session: &Session, every: Duration, line: &str, given: &Given) -> Result<()> {
+    loop {
+        let answer = session.give(given).await;
+        let text = answer.map_or_else(|reason| reason, |shown| shown.text);
+        let (_, rows) = crossterm::terminal::size().unwrap_or((80, 24));
+        println!(
+            "{CLEAR}{line}, every {}; any key ends this\n",
+            humantime::format_duration(every)
+        );
+        for line in text.lines().take(usize::from(rows).saturating_sub(3)) {
+            println!("{line}");
+        }
+        if keys::pressed_within(every).await? {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Commands by hand: `node repl` attaches to a cluster as a process with no role, over the same authenticated transport as its
+//! nodes; `node --role orchestrator --repl` takes commands inside the orchestrator. Both read the commands of the one table.
+
+mod attach;
+mod complete;
+mod editor;
+mod highlight;
+mod hint;
+mod interactive;
+mod keys;
+mod line;
+mod names;
+mod news;
+mod order;
+mod pager;
+mod prompt;
+mod script;
+mod session;
+mod tail;
+
+use std::fs::{File, OpenOptions};
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use parkhang_actors::cluster::{NodeName, RemoteDesk, RemoteDeskConfig};
+
+use self::attach::{attach, operator};
+use self::session::Session;
+use crate::config::{ConfigArgs, Loaded};
+use crate::role::{self, SCOPE};
+
+pub use self::line::Line;
+
+/// Of an orchestrator that takes commands on its own terminal.
+const LOG: &str = "orchestrator.log";
+/// As `--patience` of [`ReplArgs`].
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[derive(Debug, Args)]
+pub struct ReplArgs {
+    /// Give this command, and no others; may be repeated. The exit status is 1 if one is refused, or says that something failed.
+    #[arg(short, long, value_name = "COMMAND")]
+    command: Vec<String>,
+    /// How long a command waits for an orchestrator to be in touch.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
+    patience: Duration,
+    #[command(flatten)]
+    config: ConfigArgs,
+}
+
+/// Attaches to the cluster of the configuration.
+pub async fn run(arguments: ReplArgs) -> Result<ExitCode> {
+    let loaded = Loaded::read(&arguments.config)?.validated()?;
+    if loaded.config.cluster.orchestrators.is_empty() {
+        bail!("cluster.orchestrators names no orchestrator to attach to");
+    }
+    let node = NodeName::unique(&operator()).context("the name of this process")?;
+    let cluster = role::join_cluster(&loaded, &node, false).await?;
+    let desk = RemoteDesk::start(RemoteDeskConfig {
+        call_timeout: loaded.config.cluster.call_timeout,
+        ..RemoteDeskConfig::new(node, SCOPE)
+    })
+    .await?;
+    let orchestrators = loaded.config.cluster.orchestrators.len();
+    attach(&cluster, &desk, orchestrators, arguments.patience).await?;
+    let session = Session::new(Line::Remote(desk.clone()), arguments.patience);
+    if !is_terminal() {
+        // As any command whose reader has gone.
+        sigpipe::reset();
+    }
+    let serve = async {
+        if !arguments.command.is_empty() {
+            return script::given(session, arguments.command).await;
+        }
+        if !is_terminal() {
+            return script::of_stdin(session).await;
+        }
+        interactive::run(session, &loaded).await?;
+        Ok(ExitCode::SUCCESS)
+    };
+    let end = tokio::select! {
+        end = serve => end,
+        () = cluster.ended() => bail!("the cluster transport ended"),
+    };
+    desk.stop().await;
+    cluster.leave().await;
+    end
+}
+
+/// Takes commands in the orchestrator's own process until its operator leaves. `attended` is true while a Ctrl-C is the
+/// operator's.
+pub async fn inside(loaded: &Loaded, line: Line, attended: &AtomicBool) {
+    let session = Session::new(line, PATIENCE);
+    let end = if is_terminal() {
+        attended.store(true, Ordering::Relaxed);
+        let end = interactive::run(session, loaded).await;
+        attended.store(false, Ordering::Relaxed);
+        println!("The orchestrator goes on; Ctrl-C stops it from now on.");
+        end
+    } else {
+        script::of_stdin(session).await.map(drop)
+    };
+    if let Err(error) = end {
+        eprintln!("no more commands can be given here: {error:#}");
+    }
+}
+
+/// Where an orchestrator logs whose terminal is used for commands.
+pub fn log_file(loaded: &Loaded) -> Result<File> {
+    let folder = loaded.state_dir()?;
+    let path = folder.join(LOG);
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let file = OpenOptions::new().create(true).append(true).open(&path);
+    let file = file.with_context(|| format!("cannot write {}", path.display()))?;
+    eprintln!("log lines go to {}", path.display());
+    Ok(file)
+}
+
+fn is_terminal() -> bool {
+    std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
+}

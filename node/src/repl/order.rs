@@ -1,0 +1,340 @@
+//! What a line asks for.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use clap::error::ErrorKind;
+use clap::{ArgMatches, Args, FromArgMatches};
+use serde_json::{Map, Value};
+
+use crate::admin::aliases::expanded;
+use crate::admin::{Entry, Refusal, table};
+use crate::storage::VolumeArgs;
+
+/// Words that stand beside the commands of the table, and what they do.
+pub const OWN: [(&str, &str); 5] = [
+    ("help", "List the commands, or explain one: help job create"),
+    (
+        "watch",
+        "Repeat a command until a key is pressed: watch [SECONDS] COMMAND",
+    ),
+    (
+        "tail",
+        "Follow jobs, nodes and operators until a key is pressed: tail [SECONDS]",
+    ),
+    ("exit", "Leave, as does Ctrl-D"),
+    ("quit", "Leave"),
+];
+
+const WATCHED_EVERY: Duration = Duration::from_secs(2);
+const FOLLOWED_EVERY: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+pub enum Order {
+    Nothing,
+    Leave,
+    /// Says this, which is known here.
+    Tell(String),
+    Give(Given),
+    Watch {
+        every: Duration,
+        line: String,
+        given: Given,
+    },
+    Tail {
+        every: Duration,
+    },
+}
+
+/// A command of the table.
+#[derive(Debug)]
+pub struct Given {
+    pub entry: &'static Entry,
+    pub arguments: Map<String, Value>,
+    /// Show the answer as JSON.
+    pub json: bool,
+    /// Ask until what the command is about has ended.
+    pub wait: bool,
+}
+
+/// What every command takes here.
+#[derive(Debug, Args)]
+struct Surface {
+    /// Print the answer as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The commands of the table by themselves.
+pub fn grammar() -> &'static clap::Command {
+    static GRAMMAR: LazyLock<clap::Command> = LazyLock::new(|| {
+        let mut command = clap::Command::new("repl")
+            .multicall(true)
+            .disable_help_subcommand(true)
+            .subcommand_required(true)
+            .subcommands(table().clap(Surface::augment_args));
+        command.build();
+        command
+    });
+    &GRAMMAR
+}
+
+/// Reads a line. Fails, and says why, if it asks for what there is not.
+pub fn order(line: &str) -> Result<Order, String> {
+    let words = shlex::split(line).ok_or("a quotation mark has no other to match it")?;
+    let Some(first) = words.first() else {
+        return Ok(Order::Nothing);
+    };
+    match first.as_str() {
+        "exit" | "quit" => Ok(Order::Leave),
+        "help" | "?" => help(&words[1..]).map(Order::Tell),
+        "tail" => {
+            let (every, rest) = pause(&words[1..]);
+            match rest {
+                [] => Ok(Order::Tail {
+                    every: every.unwrap_or(FOLLOWED_EVERY),
+                }),
+                _ => Err("tail takes a number of seconds and nothing else".to_owned()),
+            }
+        }
+        "watch" => {
+            let (every, rest) = pause(&words[1..]);
+            let line = shlex::try_join(rest.iter().map(String::as_str)).map_err(|error| error.to_string())?;
+            match given(rest.to_vec())? {
+                Order::Give(given) => Ok(Order::Watch {
+                    every: every.unwrap_or(WATCHED_EVERY),
+                    line,
+                    given,
+                }),
+                order => Ok(order),
+            }
+        }
+        _ => given(words),
+    }
+}
+
+/// Seconds that may stand before the rest.
+fn pause(words: &[String]) -> (Option<Duration>, &[String]) {
+    let seconds = words.first().and_then(|word| word.parse::<f64>().ok());
+    let pause = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    match pause.filter(|pause| !pause.is_zero()) {
+        Some(pause) => (Some(pause), &words[1..]),
+        None => (None, words),
+    }
+}
+
+fn given(words: Vec<String>) -> Result<Order, String> {
+    let words = expanded(words)?;
+    let Some(subject) = words.first() else {
+        return Err("a command is needed".to_owned());
+    };
+    if grammar().find_subcommand(subject).is_none() {
+        return Err(unknown(subject));
+    }
+    let matches = match grammar().clone().try_get_matches_from(&words) {
+        Ok(matches) => matches,
+        Err(error) => match error.kind() {
+            ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+                return Ok(Order::Tell(error.render().to_string().trim_end().to_owned()));
+            }
+            _ => return Err(Refusal::invalid(&error).to_string()),
+        },
+    };
+    let (entry, matches) = table().given(&matches).ok_or("a command is needed")?;
+    let surface = Surface::from_arg_matches(matches).map_err(|error| error.to_string())?;
+    let mut arguments = entry.given(matches);
+    let wait = arguments.remove("wait").is_some();
+    read_volumes(matches, &mut arguments)?;
+    Ok(Order::Give(Given {
+        entry,
+        arguments,
+        json: surface.json,
+        wait,
+    }))
+}
+
+/// A file of this machine means nothing to an orchestrator: its volumes are sent.
+fn read_volumes(matches: &ArgMatches, arguments: &mut Map<String, Value>) -> Result<(), String> {
+    let Some(path) = arguments.remove("volumes_from") else {
+        return Ok(());
+    };
+    if path == "-" {
+        return Err("--volumes-from must name a file here: commands are read from standard input".to_owned());
+    }
+    let named = VolumeArgs::from_arg_matches(matches).map_err(|error| error.to_string())?;
+    let named = named.named().map_err(|error| format!("{error:#}"))?;
+    let volumes = named.into_iter().flatten();
+    let volumes = volumes.map(|volume| volume.to_string().into()).collect();
+    arguments.insert("volume".to_owned(), Value::Array(volumes));
+    Ok(())
+}
+
+fn unknown(word: &str) -> String {
+    let subjects = grammar().get_subcommands().map(clap::Command::get_name);
+    let near = subjects
+        .chain(OWN.map(|(word, _)| word))
+        .map(|known| (strsim::damerau_levenshtein(word, known), known))
+        .min();
+    match near {
+        Some((distance, near)) if distance <= 2 => {
+            format!("there is no command {word}; did you mean {near}?")
+        }
+        _ => format!("there is no command {word}; help lists them"),
+    }
+}
+
+fn help(words: &[String]) -> Result<String, String> {
+    if words.is_empty() {
+        return Ok(overview());
+    }
+    if let Some((_, about)) = OWN.iter().find(|(own, _)| words == [*own]) {
+        return Ok((*about).to_owned());
+    }
+    let words = expanded(words.to_vec())?;
+    let mut command = grammar();
+    for word in &words {
+        let below = command.find_subcommand(word);
+        command = below.ok_or_else(|| format!("there is no command {}; help lists them", words.join(" ")))?;
+    }
+    Ok(command
+        .clone()
+        .render_long_help()
+        .to_string()
+        .trim_end()
+        .to_owned())
+}
+
+fn overview() -> String {
+    let mut lines = Vec::new();
+    for subject in grammar().get_subcommands() {
+        let name = subject.get_name();
+        for command in subject.get_subcommands() {
+            let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+            let about = about.split(['.', ';', ':']).next().unwrap_or_default();
+            lines.push(format!(
+                "{:<18} {about}",
+                format!("{name} {}", command.get_name())
+            ));
+        }
+    }
+    lines.extend(OWN.map(|(word, about)| format!("{word:<18} {about}")));
+    lines.push("Every command takes --json, and help before it explains it.".to_owned());
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn given(line: &str) -> Given {
+        match order(line).unwrap() {
+            Order::Give(given) => given,
+            order => panic!("{order:?}"),
+        }
+    }
+
+    fn told(line: &str) -> String {
+        match order(line).unwrap() {
+            Order::Tell(text) => text,
+            order => panic!("{order:?}"),
+        }
+    }
+
+    #[test]
+    fn a_command_and_what_it_is_given() {
+        let create =
+            given("job create press --volume W1-I1 --volume W1-I2 --priority=-3 --config 'layout=a b'");
+        assert_eq!(create.entry.name, ["job", "create"]);
+        let arguments = serde_json::json!({
+            "job": "press", "volume": ["W1-I1", "W1-I2"], "priority": "-3", "config": ["layout=a b"]
+        });
+        assert_eq!(Value::Object(create.arguments), arguments);
+        assert!(!create.json && !create.wait);
+        let status = given("job status press --wait --json  # how far?");
+        assert_eq!(
+            Value::Object(status.arguments),
+            serde_json::json!({"job": "press"})
+        );
+        assert!(status.json && status.wait);
+        assert_eq!(given("job list").arguments, Map::new());
+    }
+
+    #[test]
+    fn other_spellings_are_understood() {
+        let create = given("create_job --op ocr --volumes W1-I1,W1-I2");
+        assert_eq!(create.entry.name, ["job", "create"]);
+        let arguments = serde_json::json!({"volume": ["W1-I1", "W1-I2"]});
+        assert_eq!(Value::Object(create.arguments), arguments);
+        assert_eq!(given("job_status J123").arguments["job"], "J123");
+    }
+
+    #[test]
+    fn volumes_of_a_file_are_sent_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("volumes");
+        std::fs::write(&file, "W1-I1\nW1-I2 # bound twice\n").unwrap();
+        let create = given(&format!("job create x --volumes-from {}", file.display()));
+        let arguments = serde_json::json!({"job": "x", "volume": ["W1-I1", "W1-I2"]});
+        assert_eq!(Value::Object(create.arguments), arguments);
+        assert!(order("job create x --volumes-from -").is_err());
+        assert!(order("job create x --volumes-from /nowhere").is_err());
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (line, reason) in [
+            ("jbo list", "there is no command jbo; did you mean job?"),
+            ("xyzzy", "there is no command xyzzy; help lists them"),
+            ("job creat x", "unrecognized subcommand 'creat'"),
+            ("job status", "the following required arguments"),
+            ("job list --limt 3", "unexpected argument '--limt'"),
+            ("job status 'x", "a quotation mark"),
+            ("watch", "a command is needed"),
+            ("launch_workers --job J1", "launch_workers: nodes cannot"),
+            ("help job sing", "there is no command job sing"),
+        ] {
+            let refusal = order(line).unwrap_err();
+            assert!(refusal.starts_with(reason), "{line}: {refusal}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_command_of_the_table() {
+        assert!(matches!(order("  "), Ok(Order::Nothing)));
+        assert!(matches!(order("# nothing"), Ok(Order::Nothing)));
+        assert!(matches!(order("exit"), Ok(Order::Leave)));
+        assert!(
+            matches!(order("tail 0.5"), Ok(Order::Tail { every }) if every == Duration::from_millis(500))
+        );
+        match order("watch 5 job status 'a b'") {
+            Err(error) => assert!(error.contains("a b"), "{error}"),
+            order => panic!("{order:?}"),
+        }
+        match order("watch 5 job list --limit 3").unwrap() {
+            Order::Watch { every, line, given } => {
+                assert_eq!(
+                    (every, line.as_str()),
+                    (Duration::from_secs(5), "job list --limit 3")
+                );
+                assert_eq!(given.entry.name, ["job", "list"]);
+            }
+            order => panic!("{order:?}"),
+        }
+    }
+
+    #[test]
+    fn help_lists_and_explains_every_command() {
+        let overview = told("help");
+        for entry in table().entries() {
+            let name = entry.name.join(" ");
+            assert!(overview.contains(&name), "{name}");
+            let explained = told(&format!("help {name}"));
+            assert!(explained.contains(&format!("Usage: {name}")), "{explained}");
+            assert!(explained.contains("--json"), "{explained}");
+        }
+        assert!(told("help watch").contains("SECONDS"));
+        assert!(told("help create_job").contains("Usage: job create"));
+        assert!(told("job create --help").contains("Usage: job create"));
+        assert!(told("job").contains("Usage: job"));
+    }
+}

@@ -1,0 +1,67 @@
+//! Answers that are longer than the terminal.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use crossterm::event::KeyCode;
+
+use super::keys::key_within;
+
+const MORE: &str = "-- more: space for a page, Enter for a line, q to end --";
+/// As long as somebody may look at a page.
+const A_DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// Shows a text, a page at a time if it is long: with $PAGER if that is set. Blocks its thread.
+pub fn show(text: &str) -> Result<()> {
+    let (_, rows) = crossterm::terminal::size().unwrap_or((80, 24));
+    let rows = usize::from(rows).saturating_sub(1).max(1);
+    if text.lines().count() <= rows {
+        println!("{text}");
+        return Ok(());
+    }
+    match std::env::var("PAGER") {
+        Ok(pager) if !pager.trim().is_empty() => through(&pager, text),
+        _ => by_page(text, rows),
+    }
+}
+
+fn through(pager: &str, text: &str) -> Result<()> {
+    let child = Command::new("sh")
+        .arg("-c")
+        .arg(pager)
+        .stdin(Stdio::piped())
+        .spawn();
+    let mut child = child.with_context(|| format!("cannot start the pager {pager}"))?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A pager that is left before the end hangs up.
+        let _ = writeln!(stdin, "{text}");
+    }
+    child.wait()?;
+    Ok(())
+}
+
+fn by_page(text: &str, rows: usize) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    let mut room = rows;
+    for line in text.lines() {
+        if room == 0 {
+            write!(out, "{MORE}")?;
+            out.flush()?;
+            room = match key_within(A_DAY)? {
+                Some(KeyCode::Enter | KeyCode::Down | KeyCode::Char('j')) => 1,
+                Some(KeyCode::Char(' ') | KeyCode::PageDown) => rows,
+                Some(KeyCode::Char(_) | KeyCode::Esc) | None => 0,
+                Some(_) => rows,
+            };
+            write!(out, "\r{}\r", " ".repeat(MORE.len()))?;
+            if room == 0 {
+                return Ok(());
+            }
+        }
+        writeln!(out, "{line}")?;
+        room -= 1;
+    }
+    Ok(())
+}

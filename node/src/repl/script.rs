@@ -1,0 +1,81 @@
+//! Commands without a terminal. The first one that is refused ends it.
+
+use std::io::BufRead;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use tokio::sync::mpsc;
+
+use super::order::{Order, order};
+use super::session::Session;
+use super::{news, tail};
+
+/// Gives these commands.
+pub async fn given(session: Session, commands: Vec<String>) -> Result<ExitCode> {
+    let (lines, commands_in_turn) = mpsc::channel(1);
+    tokio::spawn(async move {
+        for command in commands {
+            // Fails after a command that was refused.
+            let _ = lines.send(Ok(command)).await;
+        }
+    });
+    run(session, commands_in_turn).await
+}
+
+/// Gives the commands of standard input, one a line.
+pub async fn of_stdin(session: Session) -> Result<ExitCode> {
+    let (lines, commands) = mpsc::channel(1);
+    // A thread of its own, as nothing can call back one that waits for input.
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines() {
+            if lines.blocking_send(line).is_err() {
+                return;
+            }
+        }
+    });
+    run(session, commands).await
+}
+
+async fn run(session: Session, mut lines: mpsc::Receiver<std::io::Result<String>>) -> Result<ExitCode> {
+    let work = async {
+        let mut end = ExitCode::SUCCESS;
+        while let Some(line) = lines.recv().await {
+            let line = line?;
+            let answer = match order(&line) {
+                Ok(Order::Nothing) => continue,
+                Ok(Order::Leave) => break,
+                Ok(Order::Tell(text)) => {
+                    println!("{text}");
+                    continue;
+                }
+                Ok(Order::Give(given)) => session.give(&given).await,
+                Ok(Order::Tail { every }) => {
+                    tail::follow(&session, every, async |lines| {
+                        lines.iter().for_each(|line| println!("{line}"))
+                    })
+                    .await;
+                    continue;
+                }
+                Ok(Order::Watch { .. }) => Err("watch needs a terminal".to_owned()),
+                Err(reason) => Err(reason),
+            };
+            match answer {
+                Ok(shown) => {
+                    println!("{}", shown.text);
+                    if shown.failed {
+                        end = ExitCode::FAILURE;
+                    }
+                }
+                Err(reason) => {
+                    eprintln!("error: {line}: {reason}");
+                    return Ok(ExitCode::FAILURE);
+                }
+            }
+        }
+        Ok(end)
+    };
+    tokio::select! {
+        end = work => end,
+        () = news::tell(&session) => Ok(ExitCode::FAILURE),
+    }
+}
