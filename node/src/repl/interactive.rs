@@ -45,18 +45,8 @@ async fn converse(session: &Session, editor: &mut LineEditor) -> Result<()> {
                 continue;
             }
         };
-        let work = obey(session, order);
-        tokio::select! {
-            end = work => {
-                if let Err(error) = end {
-                    eprintln!("{error:#}");
-                }
-            }
-            // The terminal is the operator's: what was ordered goes on where it was ordered.
-            interrupted = tokio::signal::ctrl_c() => {
-                interrupted?;
-                eprintln!("not waited for any more");
-            }
+        if let Err(error) = obey(session, order).await {
+            eprintln!("{error:#}");
         }
     }
 }
@@ -65,12 +55,13 @@ async fn obey(session: &Session, order: Order) -> Result<()> {
     match order {
         Order::Nothing | Order::Leave => Ok(()),
         Order::Tell(text) => show(text).await,
-        Order::Give(given) => match session.give(&given).await {
-            Ok(shown) => show(shown.text).await,
-            Err(reason) => {
+        Order::Give(given) => match unless_interrupted(session.give(&given)).await? {
+            Some(Ok(shown)) => show(shown.text).await,
+            Some(Err(reason)) => {
                 eprintln!("{reason}");
                 Ok(())
             }
+            None => Ok(()),
         },
         Order::Watch { every, line, given } => watch(session, every, &line, &given).await,
         Order::Tail { every } => {
@@ -83,8 +74,20 @@ async fn obey(session: &Session, order: Order) -> Result<()> {
             });
             tokio::select! {
                 () = follow => Ok(()),
-                pressed = a_key() => pressed,
+                pressed = unless_interrupted(a_key()) => pressed?.unwrap_or(Ok(())),
             }
+        }
+    }
+}
+
+/// `None` after a Ctrl-C: the terminal is the operator's, and what was ordered goes on where it was ordered.
+async fn unless_interrupted<T>(work: impl Future<Output = T>) -> Result<Option<T>> {
+    tokio::select! {
+        done = work => Ok(Some(done)),
+        interrupted = tokio::signal::ctrl_c() => {
+            interrupted?;
+            eprintln!("not waited for any more");
+            Ok(None)
         }
     }
 }
@@ -102,7 +105,9 @@ async fn show(text: String) -> Result<()> {
 /// Repeats a command until a key is pressed.
 async fn watch(session: &Session, every: Duration, line: &str, given: &Given) -> Result<()> {
     loop {
-        let answer = session.give(given).await;
+        let Some(answer) = unless_interrupted(session.give(given)).await? else {
+            return Ok(());
+        };
         let text = answer.map_or_else(|reason| reason, |shown| shown.text);
         let (_, rows) = crossterm::terminal::size().unwrap_or((80, 24));
         println!(

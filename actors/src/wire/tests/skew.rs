@@ -104,9 +104,8 @@ fn an_older_peer_is_understood() {
     }
 }
 
-/// What an orchestrator of a release before there were operators makes of a command.
 #[test]
-fn an_older_peer_refuses_a_command_by_its_kind() {
+fn a_gate_that_takes_no_commands_refuses_them_by_their_kind() {
     let command = Command {
         peer: crate::wire::Peer {
             protocol: 1,
