@@ -77,7 +77,7 @@ fn told(troubles: &Troubles) -> String {
 fn advice(error: &LinkError) -> &'static str {
     match error {
         LinkError::Refused => {
-            "; the secret (cluster.cookie_file) must be the cluster's, and the certificate (cluster.tls) of its authority"
+            " (cluster.cookie_file; and the certificate, cluster.tls, must be of its authority)"
         }
         LinkError::Io {
             phase: Phase::TlsHandshake,
@@ -115,6 +115,9 @@ mod tests {
             told.starts_with("  orch-1:1: the peer ended the session"),
             "{told}"
         );
-        assert!(told.contains("cluster.cookie_file"), "{told}");
+        assert!(
+            told.contains("are the cookies the same? (cluster.cookie_file;"),
+            "{told}"
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! Commands by hand, given to a cluster by a process with no role.
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 
 use crate::nodes::{Node, Site};
@@ -177,6 +178,7 @@ fn who_does_not_know_the_secret_is_refused_and_told_why() {
     let orchestrator = Node::start(&site, "orchestrator", &["127.0.0.1:1"]);
     let cookie = site.path("cookie");
     std::fs::write(&cookie, "quite another secret").unwrap();
+    std::fs::set_permissions(&cookie, std::fs::Permissions::from_mode(0o600)).unwrap();
     let mut command = repl(&site, &[orchestrator.address()]);
     command.args(["-c", "job list", "--set"]);
     command.arg(format!("cluster.cookie_file={}", cookie.display()));
