@@ -75,7 +75,7 @@ impl Table {
                 .about(*about)
                 .subcommand_required(true)
                 .arg_required_else_help(true)
-                .subcommands(entries.map(|entry| each(entry.clap())))
+                .subcommands(entries.map(|entry| with_own_help(entry.clap(), &each)))
         });
         subjects.collect()
     }
@@ -90,6 +90,17 @@ impl Table {
     pub fn named(&self, words: &[impl AsRef<str>]) -> Option<&Entry> {
         let mut entries = self.entries.iter();
         entries.find(|entry| words.iter().map(AsRef::as_ref).eq(entry.name))
+    }
+}
+
+/// What a surface adds is a group of arguments, and clap takes the comment of a group for help of the whole command.
+fn with_own_help(command: clap::Command, each: impl Fn(clap::Command) -> clap::Command) -> clap::Command {
+    let about = command.get_about().cloned();
+    let long_about = command.get_long_about().cloned();
+    let command = each(command).about(about.unwrap_or_default());
+    match long_about {
+        Some(long_about) => command.long_about(long_about),
+        None => command.long_about(None),
     }
 }
 
@@ -163,6 +174,22 @@ mod tests {
             written == page,
             "docs/commands.md is stale: run the tests with UPDATE_DOCS=1"
         );
+    }
+
+    #[test]
+    fn a_surface_leaves_each_command_its_help() {
+        /// Of the surface.
+        #[derive(Debug, clap::Args)]
+        struct Surface {
+            #[arg(long)]
+            json: bool,
+        }
+        for subject in table().clap(<Surface as clap::Args>::augment_args) {
+            for command in subject.get_subcommands() {
+                let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+                assert!(!about.is_empty() && !about.contains("surface"), "{command:?}");
+            }
+        }
     }
 
     #[test]
