@@ -38,7 +38,7 @@ use self::sections::ClusterConfig;
 
 pub use self::check::beside;
 pub use self::sections::{LogFormat, Pages, PagesKind, S3, Slots, SourceKind, StorageKind, Telemetry};
-pub use self::shortcuts::BucketArgs;
+pub use self::shortcuts::{BucketArgs, Shortcut};
 pub use self::values::Role;
 
 /// Where a configuration file is looked for when none is named.
@@ -55,6 +55,18 @@ pub struct ConfigArgs {
     pub set: Vec<String>,
     #[command(flatten)]
     pub buckets: BucketArgs,
+    /// What flags of a single command are short for.
+    #[arg(skip)]
+    pub others: Vec<Shortcut>,
+}
+
+impl ConfigArgs {
+    /// All flags that are short for keys.
+    pub fn shortcuts(&self) -> Vec<Shortcut> {
+        let mut shortcuts = self.buckets.shortcuts();
+        shortcuts.extend_from_slice(&self.others);
+        shortcuts
+    }
 }
 
 /// A configuration as all layers together say it, not judged yet.
@@ -78,19 +90,24 @@ impl Loaded {
             let mut usual = USUAL_FILES.iter().map(PathBuf::from);
             usual.find(|path| path.is_file())
         });
-        Self::from_layers(file.as_deref(), &variables, &arguments.set, &arguments.buckets)
+        Self::from_layers(
+            file.as_deref(),
+            &variables,
+            &arguments.set,
+            &arguments.shortcuts(),
+        )
     }
 
     /// The built-in values and what flags change of them: the configuration of a command that is no node of a cluster.
     pub fn apart(buckets: &BucketArgs) -> Result<Self> {
-        Self::from_layers(None, &BTreeMap::new(), &[], buckets)
+        Self::from_layers(None, &BTreeMap::new(), &[], &buckets.shortcuts())
     }
 
     fn from_layers(
         file: Option<&Path>,
         variables: &BTreeMap<OsString, OsString>,
         flags: &[String],
-        buckets: &BucketArgs,
+        shortcuts: &[Shortcut],
     ) -> Result<Self> {
         let mut layers = Layers::built_in().context("the built-in cluster.toml")?;
         if let Some(path) = file {
@@ -104,8 +121,8 @@ impl Loaded {
         }
         layers.add_variables(variables.clone());
         layers.add_flags(flags.iter().map(String::as_str));
-        for shortcut in buckets.shortcuts() {
-            layers.add_shortcut(&shortcut);
+        for shortcut in shortcuts {
+            layers.add_shortcut(shortcut);
         }
         let config = layers
             .resolve()

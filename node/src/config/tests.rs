@@ -35,13 +35,7 @@ fn load(file: Option<&Path>, variables: &[(&str, &str)], flags: &[&str]) -> Load
         .iter()
         .map(|(name, value)| (OsString::from(name), OsString::from(value)));
     let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
-    Loaded::from_layers(
-        file,
-        &variables.collect::<BTreeMap<_, _>>(),
-        &flags,
-        &BucketArgs::default(),
-    )
-    .unwrap()
+    Loaded::from_layers(file, &variables.collect::<BTreeMap<_, _>>(), &flags, &[]).unwrap()
 }
 
 fn problems(file: Option<&Path>, variables: &[(&str, &str)], flags: &[&str]) -> Vec<String> {
@@ -316,7 +310,7 @@ fn flags_for_buckets_are_short_for_keys() {
         region: None,
         layout: Some("bdrc_v1".to_owned()),
     };
-    let loaded = Loaded::from_layers(Some(&file), &BTreeMap::new(), &[], &buckets).unwrap();
+    let loaded = Loaded::from_layers(Some(&file), &BTreeMap::new(), &[], &buckets.shortcuts()).unwrap();
     let loaded = loaded.validated().unwrap();
     let (pages, storage) = (&loaded.config.pages, &loaded.config.storage);
     assert_eq!((pages.kind, &pages.folder), (PagesKind::Bdrc, &None));
@@ -462,4 +456,22 @@ fn what_is_shown_can_be_read_again() {
         assert_eq!(again.config, loaded.config);
         assert_eq!(again.problems, []);
     }
+}
+
+#[test]
+fn a_mistake_is_told_by_the_flag_that_made_it() {
+    let role = Shortcut {
+        flag: "--role",
+        key: "node.roles",
+        value: "king".to_owned(),
+    };
+    let loaded = Loaded::from_layers(None, &BTreeMap::new(), &[], &[role]).unwrap();
+    let Err(Problems(problems)) = loaded.validated() else {
+        panic!("there is no such role");
+    };
+    let told = problems[0].to_string();
+    assert!(
+        told.starts_with("--role: node.roles: unknown variant `king`"),
+        "{told}"
+    );
 }

@@ -146,7 +146,7 @@ async fn stop_all(
 
 impl Part {
     fn new(name: &'static str, roles: &str, setting: Option<String>, config: &ConfigArgs) -> Self {
-        let shortcuts = config.buckets.shortcuts().into_iter();
+        let shortcuts = config.shortcuts().into_iter();
         let shortcuts = shortcuts.map(|shortcut| format!("{}={}", shortcut.key, shortcut.value));
         // Flags of their own win over --set.
         let settings = config.set.iter().cloned().chain(shortcuts).chain(setting);

@@ -20,7 +20,7 @@ use anyhow::{Result, bail};
 
 use self::standing::Standing;
 use crate::cli::RoleArgs;
-use crate::config::{ConfigArgs, Loaded, Role, SourceKind};
+use crate::config::{ConfigArgs, Loaded, Role, Shortcut, SourceKind};
 use crate::{log, repl};
 
 pub use join::{host, join as join_cluster};
@@ -65,28 +65,24 @@ pub async fn run(arguments: RoleArgs) -> Result<ExitCode> {
     end
 }
 
-/// `--role` is a short way to set `node.roles`, `--source` one to set `source.kind`, `--job` `source.jobs`, and `--log-format`
-/// `telemetry.format`.
+/// The flags of a node are short for keys of its configuration.
 fn settings(arguments: RoleArgs) -> ConfigArgs {
     let mut config = arguments.config;
-    if !arguments.role.is_empty() {
-        config
-            .set
-            .push(format!("node.roles={}", arguments.role.join(",")));
-    }
-    if !arguments.job.is_empty() {
-        config
-            .set
-            .push(format!("source.jobs={}", arguments.job.join(",")));
-    }
-    let source = arguments.source;
-    config
-        .set
-        .extend(source.map(|source| format!("source.kind={source}")));
-    let format = arguments.log_format;
-    config
-        .set
-        .extend(format.map(|format| format!("telemetry.format={format}")));
+    let list = |values: Vec<String>| (!values.is_empty()).then(|| values.join(","));
+    let flags = [
+        ("--role", "node.roles", list(arguments.role)),
+        ("--job", "source.jobs", list(arguments.job)),
+        ("--source", "source.kind", arguments.source),
+        ("--log-format", "telemetry.format", arguments.log_format),
+    ];
+    let given = flags.into_iter().filter_map(|(flag, key, value)| {
+        Some(Shortcut {
+            flag,
+            key,
+            value: value?,
+        })
+    });
+    config.others.extend(given);
     config
 }
 
