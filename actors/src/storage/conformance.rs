@@ -155,6 +155,16 @@ async fn lists_folders_in_order(store: &dyn ArtifactStore) {
     assert_eq!(names, ["list/a", "list/b-side", "list/b/10", "list/b/2"]);
     assert!(listed.iter().all(|(_, meta)| meta.size == 3));
     assert!(store.list(&key("list/a")).await.unwrap().is_empty());
+    for name in ["b/c/1", "b/c/2", "d/1", "e/1"] {
+        let key = key(&format!("list/{name}"));
+        store.put(&key, Bytes::from_static(b"new")).await.unwrap();
+    }
+    store.delete(&key("list/e/1")).await.unwrap();
+    assert_eq!(store.folders(&key("list")).await.unwrap(), ["b", "d"]);
+    assert_eq!(store.folders(&key("list/b")).await.unwrap(), ["c"]);
+    for none in ["list/a", "list/d", "nowhere"] {
+        assert_eq!(store.folders(&key(none)).await.unwrap(), [""; 0], "{none}");
+    }
     // A folder is no object.
     assert_eq!(store.head(&key("list")).await.unwrap(), None);
     assert!(matches!(

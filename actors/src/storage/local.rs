@@ -116,6 +116,11 @@ impl ArtifactStore for LocalStore {
     async fn list(&self, prefix: &ArtifactKey) -> Result<Vec<(ArtifactKey, ObjectMeta)>, StorageError> {
         self.blocking(prefix, |folder, prefix| folder.list(prefix)).await
     }
+
+    async fn folders(&self, prefix: &ArtifactKey) -> Result<Vec<String>, StorageError> {
+        self.blocking(prefix, |folder, prefix| folder.folders(prefix))
+            .await
+    }
 }
 
 /// The blocking half of the store.
@@ -304,6 +309,25 @@ impl Folder {
         }
         found.sort_by(|(a, _), (b, _)| a.cmp(b));
         Ok(found)
+    }
+
+    /// Of the folders none is empty: the last object of one takes it along.
+    fn folders(&self, prefix: &ArtifactKey) -> Result<Vec<String>, StorageError> {
+        let entries = match fs::read_dir(self.path(prefix)) {
+            Ok(entries) => entries,
+            Err(error) if is_absence(&error) => return Ok(Vec::new()),
+            Err(source) => return Err(failed("list", prefix, source)),
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(|source| failed("list", prefix, source))?;
+            let name = entry.file_name().into_string().ok();
+            // A name that is no key was not written by a store.
+            let name = name.filter(|name| prefix.join(name).is_ok());
+            names.extend(name.filter(|_| entry.path().is_dir()));
+        }
+        names.sort_unstable();
+        Ok(names)
     }
 }
 

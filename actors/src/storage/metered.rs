@@ -98,6 +98,10 @@ impl ArtifactStore for MeteredStore {
     async fn list(&self, prefix: &ArtifactKey) -> Result<Vec<(ArtifactKey, ObjectMeta)>, StorageError> {
         metered("list", 0, nothing, self.0.list(prefix)).await
     }
+
+    async fn folders(&self, prefix: &ArtifactKey) -> Result<Vec<String>, StorageError> {
+        metered("list", 0, nothing, self.0.folders(prefix)).await
+    }
 }
 
 #[cfg(test)]

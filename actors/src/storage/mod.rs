@@ -105,6 +105,19 @@ pub trait ArtifactStore: Send + Sync + Debug {
 
     /// Every object below the folder `prefix` at any depth, sorted by key; an object named `prefix` itself is not one.
     async fn list(&self, prefix: &ArtifactKey) -> Result<Vec<(ArtifactKey, ObjectMeta)>, StorageError>;
+
+    /// Names of the folders right below the folder `prefix` that hold an object at any depth, sorted.
+    async fn folders(&self, prefix: &ArtifactKey) -> Result<Vec<String>, StorageError> {
+        let below = prefix.as_str().len() + 1;
+        let listed = self.list(prefix).await?;
+        let relative = listed.iter().filter_map(|(key, _)| key.as_str().get(below..));
+        let mut names: Vec<String> = relative
+            .filter_map(|name| Some(name.split_once('/')?.0.to_owned()))
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        Ok(names)
+    }
 }
 
 /// Cuts `range` at `size`, for implementations that hold the whole object.

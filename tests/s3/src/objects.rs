@@ -6,9 +6,9 @@ use bytes::Bytes;
 use futures::TryStreamExt;
 use md5::{Digest, Md5};
 use s3s::dto::{
-    DeleteObjectInput, DeleteObjectOutput, ETag, GetObjectInput, GetObjectOutput, HeadObjectInput,
-    HeadObjectOutput, IfNoneMatch, ListObjectsV2Input, ListObjectsV2Output, Metadata, Object, PutObjectInput,
-    PutObjectOutput, StreamingBlob,
+    CommonPrefix, DeleteObjectInput, DeleteObjectOutput, ETag, GetObjectInput, GetObjectOutput,
+    HeadObjectInput, HeadObjectOutput, IfNoneMatch, ListObjectsV2Input, ListObjectsV2Output, Metadata,
+    Object, PutObjectInput, PutObjectOutput, StreamingBlob,
 };
 use s3s::{S3, S3Request, S3Response, S3Result, s3_error};
 use tokio::sync::Notify;
@@ -197,22 +197,45 @@ impl S3 for Objects {
             Some(last) => Bound::Excluded(last.as_str()),
             None => Bound::Included(prefix.as_str()),
         };
-        let mut below = stored
+        let below = stored
             .range::<str, _>((start, Bound::Unbounded))
             .take_while(|(name, _)| name.starts_with(&prefix));
-        let page: Vec<Object> = below
-            .by_ref()
-            .take(PAGE)
-            .map(|(name, stored)| Object {
-                key: Some(name.clone()),
-                size: Some(stored.bytes.len() as i64),
-                ..Default::default()
-            })
-            .collect();
-        let more = below.next().is_some();
-        let last = page.last().and_then(|object| object.key.clone());
+        let (mut page, mut groups) = (Vec::new(), Vec::<String>::new());
+        let (mut last, mut more) = (None, false);
+        for (name, stored) in below {
+            let delimiter = input.delimiter.as_deref();
+            let group = delimiter.and_then(|delimiter| {
+                let end = name[prefix.len()..].find(delimiter)? + delimiter.len();
+                Some(name[..prefix.len() + end].to_owned())
+            });
+            if group.is_some() && groups.last() == group.as_ref() {
+                continue;
+            }
+            if page.len() + groups.len() == PAGE {
+                more = true;
+                break;
+            }
+            match group {
+                Some(group) => {
+                    last = Some(format!("{group}{}", char::MAX));
+                    groups.push(group);
+                }
+                None => {
+                    last = Some(name.clone());
+                    page.push(Object {
+                        key: Some(name.clone()),
+                        size: Some(stored.bytes.len() as i64),
+                        ..Default::default()
+                    });
+                }
+            }
+        }
+        let groups = groups
+            .into_iter()
+            .map(|group| CommonPrefix { prefix: Some(group) });
         Ok(S3Response::new(ListObjectsV2Output {
             contents: Some(page),
+            common_prefixes: Some(groups.collect()),
             is_truncated: Some(more),
             next_continuation_token: last.filter(|_| more),
             ..Default::default()

@@ -173,4 +173,8 @@ impl<S: ArtifactStore> ArtifactStore for CachedStore<S> {
     async fn list(&self, prefix: &ArtifactKey) -> Result<Vec<(ArtifactKey, ObjectMeta)>, StorageError> {
         self.store.list(prefix).await
     }
+
+    async fn folders(&self, prefix: &ArtifactKey) -> Result<Vec<String>, StorageError> {
+        self.store.folders(prefix).await
+    }
 }

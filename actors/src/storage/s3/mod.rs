@@ -187,4 +187,9 @@ impl ArtifactStore for S3Store {
         let refused = |refusal: Refusal| refusal.into_error("list", prefix);
         self.bucket.list(prefix).await.map_err(refused)
     }
+
+    async fn folders(&self, prefix: &ArtifactKey) -> Result<Vec<String>, StorageError> {
+        let refused = |refusal: Refusal| refusal.into_error("list", prefix);
+        self.bucket.folders(prefix).await.map_err(refused)
+    }
 }

@@ -89,7 +89,7 @@ impl Bucket {
         let mut found = Vec::new();
         let mut next = None;
         loop {
-            let page = self.list_page(&folder, next.take()).await?;
+            let page = self.list_page(&folder, None, next.take()).await?;
             for object in page.contents() {
                 // A name that is no key was not written by a store.
                 let key = object.key().and_then(|name| name.get(base..));
@@ -114,10 +114,35 @@ impl Bucket {
         Ok(found)
     }
 
-    async fn list_page(&self, folder: &str, from: Option<String>) -> Result<ListObjectsV2Output, Refusal> {
+    pub(super) async fn folders(&self, prefix: &ArtifactKey) -> Result<Vec<String>, Refusal> {
+        let folder = self.object(&format!("{prefix}/"));
+        let (mut names, mut next) = (Vec::new(), None);
+        loop {
+            let page = self.list_page(&folder, Some("/"), next.take()).await?;
+            let groups = page.common_prefixes().iter().filter_map(|group| group.prefix());
+            let below = groups.filter_map(|group| group.strip_prefix(&folder)?.strip_suffix('/'));
+            names.extend(below.filter(|name| prefix.join(name).is_ok()).map(str::to_owned));
+            if page.is_truncated() != Some(true) {
+                break;
+            }
+            next = page.next_continuation_token;
+        }
+        names.sort_unstable();
+        names.dedup();
+        Ok(names)
+    }
+
+    /// What follows a `delimiter` in names is left out, and such names are told once.
+    async fn list_page(
+        &self,
+        folder: &str,
+        delimiter: Option<&str>,
+        from: Option<String>,
+    ) -> Result<ListObjectsV2Output, Refusal> {
         self.retry
             .run(|_| async {
                 let request = self.client.list_objects_v2().bucket(self.name()).prefix(folder);
+                let request = request.set_delimiter(delimiter.map(str::to_owned));
                 let page = self
                     .answered(request.set_continuation_token(from.clone()).send())
                     .await?;
