@@ -4,6 +4,7 @@
 mod adjustment;
 mod error;
 mod ids;
+mod image;
 mod job;
 mod job_config;
 mod node;
@@ -14,6 +15,7 @@ mod volume;
 pub use adjustment::{ADJUSTABLE, Adjustment};
 pub use error::{ErrorCategory, StageError};
 pub use ids::{Attempt, Epoch, Generation, JobId, JobKey, TaskId, WorkerId};
+pub use image::ImageRecord;
 pub use job::{Job, JobStatus, NewJob};
 pub use job_config::{
     ConfigError, Decoder, ItemOrder, JobConfig, LayoutName, LineMode, OnItemError, RetryScope, TextEncoding,

@@ -17,7 +17,8 @@ use bytes::Bytes;
 use crate::domain::{ErrorCategory, VolumeId};
 
 pub use bdrc::{
-    BdrcArchive, IntroPagesError, ManifestError, VolumeManifest, VolumeVersion, read_intro_pages,
+    BENCHMARK, BdrcArchive, ImageList, IntroPagesError, Junk, JunkEntry, ManifestError, VolumeManifest,
+    VolumeVersion, WithBenchmark, benchmark_volume, read_intro_pages, unpacked, volume_of_folder,
 };
 pub use bucket::BucketFolders;
 pub use folder::{DiscoverError, FolderSource, VolumeFolder, discover_volumes, folders_left_out};

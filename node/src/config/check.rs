@@ -396,6 +396,11 @@ fn pages(config: &ClusterConfig, findings: &mut Findings) {
         "pages.intro_pages_file",
         "has no effect while pages.kind is \"folder\"",
     );
+    findings.require(
+        pages.benchmark_bucket.is_none() || (pages.kind == PagesKind::Bdrc && pages.s3.bucket.is_some()),
+        "pages.benchmark_bucket",
+        "has no effect unless the scans are in the bucket of an archive (pages.kind, pages.s3.bucket)",
+    );
     let keys = ["pages.s3.bucket", "pages.s3.prefix", "pages.s3.endpoint"];
     bucket(&pages.s3, keys, findings);
 }

@@ -185,6 +185,9 @@ pub struct Pages {
     /// Of `bdrc`: how many pages stand before the book in each volume.
     #[serde(with = "optional")]
     pub intro_pages_file: Option<PathBuf>,
+    /// Of `bdrc`: the bucket of the benchmark; `None` is where the archive is.
+    #[serde(default, with = "optional")]
+    pub benchmark_bucket: Option<String>,
     pub s3: S3,
 }
 

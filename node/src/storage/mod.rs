@@ -12,8 +12,8 @@ use parkhang_actors::storage::{ArtifactKey, ArtifactStore, CachedStore, LocalSto
 
 use crate::config::{Loaded, S3, StorageKind};
 
-pub use scans::{page_source, volumes};
-pub use volume_list::VolumeArgs;
+pub use scans::{all_volumes, archive, missing, page_source, refusal, volumes};
+pub use volume_list::{VolumeArgs, read_list};
 
 /// The store of the cluster's artifacts. What is read from a bucket leaves copies on the local disk.
 pub async fn artifacts(loaded: &Loaded) -> Result<Arc<dyn ArtifactStore>> {

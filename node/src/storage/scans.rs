@@ -2,17 +2,17 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use futures::StreamExt;
 use parkhang_actors::domain::VolumeId;
 use parkhang_actors::pages::{
-    BdrcArchive, BucketFolders, LibraryFolder, PageSource, SourceError, discover_volumes, read_intro_pages,
-    survey,
+    BdrcArchive, BucketFolders, LibraryFolder, PageSource, SourceError, WithBenchmark, discover_volumes,
+    read_intro_pages, survey,
 };
 use parkhang_actors::storage::{ArtifactStore, LocalStore};
 
 use super::bucket;
-use crate::config::{Pages, PagesKind};
+use crate::config::{Pages, PagesKind, S3};
 use crate::words::counted;
 
 /// Volumes that are looked up at once.
@@ -24,71 +24,112 @@ const NO_SCANS: &str = "no scans are configured: in cluster.toml set `folder` of
 
 /// Where the scans come from.
 pub async fn page_source(pages: &Pages) -> Result<Arc<dyn PageSource>> {
-    let store: Arc<dyn ArtifactStore> = match (&pages.s3.bucket, &pages.folder) {
-        (Some(_), _) => Arc::new(bucket(&pages.s3).await.context("pages.s3")?),
-        (None, Some(folder)) if pages.kind == PagesKind::Folder => {
-            return Ok(Arc::new(LibraryFolder::new(folder.clone())));
-        }
-        (None, Some(folder)) => Arc::new(LocalStore::for_reading(folder)),
-        (None, None) => bail!(NO_SCANS),
-    };
+    if let (PagesKind::Folder, None, Some(folder)) = (pages.kind, &pages.s3.bucket, &pages.folder) {
+        return Ok(Arc::new(LibraryFolder::new(folder.clone())));
+    }
     Ok(match pages.kind {
-        PagesKind::Folder => Arc::new(BucketFolders::new(store)),
+        PagesKind::Folder => Arc::new(BucketFolders::new(scan_store(pages).await?)),
         PagesKind::Bdrc => {
-            let archive = BdrcArchive::new(store);
-            match &pages.intro_pages_file {
-                None => Arc::new(archive),
-                Some(path) => {
-                    let text = std::fs::read_to_string(path);
-                    let text = text.with_context(|| format!("cannot read {}", path.display()))?;
-                    let intro = read_intro_pages(&text).with_context(|| path.display().to_string())?;
-                    Arc::new(archive.without_intro_pages(intro))
-                }
+            let mut archive = archive(pages).await?;
+            if let Some(path) = &pages.intro_pages_file {
+                let text = std::fs::read_to_string(path);
+                let text = text.with_context(|| format!("cannot read {}", path.display()))?;
+                let intro = read_intro_pages(&text).with_context(|| path.display().to_string())?;
+                archive = archive.without_intro_pages(intro);
             }
+            let benchmark = match &pages.benchmark_bucket {
+                Some(name) => {
+                    let section = S3 {
+                        bucket: Some(name.clone()),
+                        prefix: None,
+                        ..pages.s3.clone()
+                    };
+                    Arc::new(bucket(&section).await.context("pages.benchmark_bucket")?)
+                }
+                None => scan_store(pages).await?,
+            };
+            Arc::new(WithBenchmark::new(Arc::new(archive), benchmark))
         }
     })
 }
 
-/// The volumes of a job: those named, each of which is looked up, or all that a folder holds. A bucket, and an archive, are
-/// not listed: they hold millions of objects.
+/// The archive that the scans are in, with all pages.
+pub async fn archive(pages: &Pages) -> Result<BdrcArchive> {
+    ensure!(
+        pages.kind == PagesKind::Bdrc,
+        "the scans are in no archive with lists of images (pages.kind is not \"bdrc\")"
+    );
+    Ok(BdrcArchive::new(scan_store(pages).await?))
+}
+
+async fn scan_store(pages: &Pages) -> Result<Arc<dyn ArtifactStore>> {
+    Ok(match (&pages.s3.bucket, &pages.folder) {
+        (Some(_), _) => Arc::new(bucket(&pages.s3).await.context("pages.s3")?),
+        (None, Some(folder)) => Arc::new(LocalStore::for_reading(folder)),
+        (None, None) => bail!(NO_SCANS),
+    })
+}
+
+/// The volumes of a job: those named, each of which is looked up, or all that a folder holds. None comes twice.
 pub async fn volumes(pages: &Pages, named: Option<Vec<VolumeId>>) -> Result<Vec<VolumeId>> {
-    let listed = match (&pages.folder, &pages.s3.bucket, pages.kind) {
-        (Some(folder), None, PagesKind::Folder) => Some(in_folder(folder).await?),
-        (None, None, _) => bail!(NO_SCANS),
-        _ => None,
+    let Some(mut named) = named else {
+        return all_volumes(pages).await;
     };
-    let (named, missing) = match (named, listed) {
-        (None, Some(all)) => return Ok(all),
-        (None, None) => {
-            bail!(
-                "name the volumes, with --volume or --volumes-from: what is in a bucket or in an archive is not listed"
-            )
-        }
-        (Some(named), Some(all)) => {
-            let all: HashSet<VolumeId> = all.into_iter().collect();
-            let missing = named.iter().filter(|volume| !all.contains(volume));
-            let missing = missing.map(|volume| SourceError::NoSuchVolume(volume.clone()));
-            let missing = missing.collect();
-            (named, missing)
-        }
-        (Some(named), None) => {
-            let missing = not_in_source(pages, &named).await?;
-            (named, missing)
-        }
-    };
-    if missing.is_empty() {
-        return Ok(named);
+    let mut seen = HashSet::new();
+    named.retain(|volume| seen.insert(volume.clone()));
+    let missing = missing(pages, &named).await?;
+    match refusal(&missing, named.len()) {
+        Some(refusal) => bail!(refusal),
+        None => Ok(named),
     }
-    let mut lines: Vec<String> = missing.iter().take(NAMED).map(ToString::to_string).collect();
+}
+
+/// All volumes that a folder holds. A bucket, and an archive, are not listed: they hold millions of objects.
+pub async fn all_volumes(pages: &Pages) -> Result<Vec<VolumeId>> {
+    match (&pages.folder, &pages.s3.bucket, pages.kind) {
+        (Some(folder), None, PagesKind::Folder) => in_folder(folder).await,
+        (None, None, _) => bail!(NO_SCANS),
+        _ => bail!(
+            "name the volumes, with --volume or --volumes-from: what is in a bucket or in an archive is not listed"
+        ),
+    }
+}
+
+/// Those of the volumes that cannot be had, with the reason.
+pub async fn missing(pages: &Pages, named: &[VolumeId]) -> Result<Vec<(VolumeId, SourceError)>> {
+    let mut missing = Vec::new();
+    if let (Some(folder), None, PagesKind::Folder) = (&pages.folder, &pages.s3.bucket, pages.kind) {
+        let all: HashSet<VolumeId> = in_folder(folder).await?.into_iter().collect();
+        let absent = named.iter().filter(|volume| !all.contains(volume));
+        missing.extend(absent.map(|volume| (volume.clone(), SourceError::NoSuchVolume(volume.clone()))));
+    } else {
+        let source = page_source(pages).await?;
+        let mut found = survey(&*source, named.iter().cloned(), LOOKUPS);
+        while let Some((volume, pages)) = found.next().await {
+            missing.extend(pages.err().map(|error| (volume, error)));
+        }
+    }
+    Ok(missing)
+}
+
+/// What to say where volumes of so many that were named cannot be had.
+pub fn refusal(missing: &[(VolumeId, SourceError)], named: usize) -> Option<String> {
+    let mut lines: Vec<String> = missing
+        .iter()
+        .take(NAMED)
+        .map(|(_, error)| error.to_string())
+        .collect();
     if missing.len() > NAMED {
         lines.push(format!("and {} more", missing.len() - NAMED));
     }
-    bail!(
-        "{} of {} cannot be had:\n  {}",
-        missing.len(),
-        counted(named.len(), "volume"),
-        lines.join("\n  ")
-    );
+    (!missing.is_empty()).then(|| {
+        format!(
+            "{} of {} cannot be had:\n  {}",
+            missing.len(),
+            counted(named, "volume"),
+            lines.join("\n  ")
+        )
+    })
 }
 
 async fn in_folder(folder: &Path) -> Result<Vec<VolumeId>> {
@@ -96,14 +137,4 @@ async fn in_folder(folder: &Path) -> Result<Vec<VolumeId>> {
     let found = tokio::task::spawn_blocking(move || discover_volumes(&[folder], None, None)).await?;
     let found = found.context("pages.folder")?;
     Ok(found.into_iter().map(|found| found.volume).collect())
-}
-
-async fn not_in_source(pages: &Pages, named: &[VolumeId]) -> Result<Vec<SourceError>> {
-    let source = page_source(pages).await?;
-    let mut missing = Vec::new();
-    let mut found = survey(&*source, named.iter().cloned(), LOOKUPS);
-    while let Some((_, pages)) = found.next().await {
-        missing.extend(pages.err());
-    }
-    Ok(missing)
 }

@@ -1,4 +1,4 @@
-//! Which volumes a job is to have, as a command names them.
+//! Which volumes a command is about, as files and operators name them.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -6,26 +6,32 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use parkhang_actors::domain::VolumeId;
-
-use crate::words::counted;
+use parkhang_actors::pages::{BENCHMARK, benchmark_volume, unpacked};
+use serde::Deserialize;
+use serde_json::Value;
 
 /// Bad lines that a message shows.
 const SHOWN: usize = 10;
 /// The path that means standard input.
 const STDIN: &str = "-";
+/// What the archive is called where lines name a source.
+const ARCHIVE: &str = "bdrc";
+/// What the first column may be called, where a list begins with the names of its columns.
+const HEADINGS: [&str; 5] = ["w_id", "bdrc_w_id", "volume_id", "volume", "w"];
 
 #[derive(Debug, Clone, Default, Args)]
 pub struct VolumeArgs {
     /// Only this volume (W-I); may be repeated.
     #[arg(long, value_name = "VOLUME")]
     pub volume: Vec<VolumeId>,
-    /// Only the volumes that a file names, one a line; - is standard input. Empty lines, and what follows a #, are left out.
-    #[arg(long, value_name = "FILE")]
+    /// Only the volumes that a file names, one a line, as W-I or as W,I[,source[,version]] with commas or blanks; - is standard input. Empty lines, and what
+    /// follows a #, are left out. Lists of JSON, and gzipped files, are read too.
+    #[arg(long, value_name = "FILE", visible_alias = "file")]
     pub volumes_from: Option<PathBuf>,
 }
 
 impl VolumeArgs {
-    /// The volumes that are named, none twice; `None` where none is asked for by name.
+    /// The volumes that are named, some perhaps twice; `None` where none is asked for by name.
     pub fn named(&self) -> Result<Option<Vec<VolumeId>>> {
         if self.volume.is_empty() && self.volumes_from.is_none() {
             return Ok(None);
@@ -34,40 +40,150 @@ impl VolumeArgs {
         if let Some(path) = &self.volumes_from {
             volumes.extend(read(path)?);
         }
-        let mut seen = std::collections::HashSet::new();
-        volumes.retain(|volume| seen.insert(volume.clone()));
         Ok(Some(volumes))
     }
 }
 
 fn read(path: &Path) -> Result<Vec<VolumeId>> {
-    let (name, text) = match path.as_os_str() == STDIN {
+    let (name, bytes) = match path.as_os_str() == STDIN {
         true => {
-            let mut text = String::new();
-            let read = std::io::stdin().read_to_string(&mut text);
-            ("standard input".to_owned(), read.map(|_| text))
+            let mut bytes = Vec::new();
+            let read = std::io::stdin().read_to_end(&mut bytes);
+            ("standard input".to_owned(), read.map(|_| bytes))
         }
-        false => (path.display().to_string(), std::fs::read_to_string(path)),
+        false => (path.display().to_string(), std::fs::read(path)),
     };
-    let text = text.with_context(|| format!("cannot read {name}"))?;
-    let volumes = parse(&text).with_context(|| name.clone())?;
+    let bytes = bytes.with_context(|| format!("cannot read {name}"))?;
+    read_list(&bytes).with_context(|| name)
+}
+
+/// The volumes of a list, in its order.
+pub fn read_list(bytes: &[u8]) -> Result<Vec<VolumeId>> {
+    let text = unpacked(bytes)?;
+    let text = std::str::from_utf8(&text).context("is no text")?;
+    let volumes = match text.trim_start().starts_with('[') {
+        true => from_json(text)?,
+        false => from_lines(text)?,
+    };
     if volumes.is_empty() {
-        bail!("{name} names no volumes");
+        bail!("names no volumes");
     }
     Ok(volumes)
 }
 
-fn parse(text: &str) -> Result<Vec<VolumeId>> {
-    let mut volumes = Vec::new();
-    let mut bad = Vec::new();
-    for (line, number) in text.lines().zip(1..) {
-        let name = line.split('#').next().unwrap_or_default().trim();
-        if name.is_empty() {
-            continue;
+/// An entry of a list in JSON.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Entry {
+    Name(String),
+    Volume {
+        volume_id: VolumeId,
+    },
+    Parts {
+        #[serde(alias = "bdrc_w_id")]
+        w_id: String,
+        #[serde(alias = "bdrc_i_id")]
+        i_id: String,
+        source: Option<String>,
+        i_version: Option<String>,
+    },
+}
+
+impl Entry {
+    fn volume(self) -> Result<VolumeId, String> {
+        match self {
+            Self::Name(name) => name.parse().map_err(|error| format!("{error}")),
+            Self::Volume { volume_id } => Ok(volume_id),
+            Self::Parts {
+                w_id,
+                i_id,
+                source,
+                i_version,
+            } => of_parts(&w_id, &i_id, source.as_deref(), i_version.as_deref()),
         }
-        match name.parse::<VolumeId>() {
+    }
+}
+
+fn from_json(text: &str) -> Result<Vec<VolumeId>> {
+    let entries: Vec<Value> = serde_json::from_str(text).context("is no list in JSON")?;
+    let read = entries.into_iter().zip(1..).map(|(entry, number)| {
+        let shown = entry.to_string();
+        let volume = serde_json::from_value::<Entry>(entry)
+            .map_err(|_| {
+                format!("{shown} is neither a name W-I nor an object with volume_id, or w_id and i_id")
+            })
+            .and_then(Entry::volume);
+        volume.map_err(|error| format!("entry {number}: {error}"))
+    });
+    all_good(read, "entries that name no volume")
+}
+
+fn from_lines(text: &str) -> Result<Vec<VolumeId>> {
+    let lines = text.lines().zip(1..).filter_map(|(line, number)| {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        (!line.is_empty()).then_some((line, number))
+    });
+    let mut lines = lines.peekable();
+    lines.next_if(|(line, _)| {
+        let first = fields(line).first().copied().unwrap_or_default();
+        HEADINGS.iter().any(|heading| first.eq_ignore_ascii_case(heading))
+    });
+    let read = lines.map(|(line, number)| of_line(line).map_err(|error| format!("line {number}: {error}")));
+    all_good(read, "lines that name no volume")
+}
+
+/// Between commas, where there are any, else between blanks.
+fn fields(line: &str) -> Vec<&str> {
+    let fields: Vec<&str> = match line.contains(',') {
+        true => line.split(',').collect(),
+        false => line.split_whitespace().collect(),
+    };
+    let bare = fields.into_iter().map(|field| field.trim().trim_matches('"'));
+    bare.collect()
+}
+
+/// `W-I`, `W,I[,source[,version]]`, or an object of JSON.
+fn of_line(line: &str) -> Result<VolumeId, String> {
+    if line.starts_with('{') {
+        let entry: Entry = serde_json::from_str(line)
+            .map_err(|_| format!("{line} is no object with volume_id, or w_id and i_id"))?;
+        return entry.volume();
+    }
+    let fields = fields(line);
+    let field = |place: usize| fields.get(place).copied().filter(|field| !field.is_empty());
+    match (field(0), field(1)) {
+        (Some(w_id), Some(i_id)) => of_parts(w_id, i_id, field(2), field(3)),
+        (name, _) => name
+            .unwrap_or_default()
+            .parse()
+            .map_err(|error| format!("{error}")),
+    }
+}
+
+fn of_parts(w_id: &str, i_id: &str, source: Option<&str>, version: Option<&str>) -> Result<VolumeId, String> {
+    let source = source.unwrap_or(ARCHIVE);
+    let volume = match version {
+        _ if source.eq_ignore_ascii_case(ARCHIVE) => VolumeId::new(w_id, i_id),
+        Some(version) if source.eq_ignore_ascii_case(BENCHMARK) => benchmark_volume(w_id, i_id, version),
+        None if source.eq_ignore_ascii_case(BENCHMARK) => {
+            return Err(format!("a volume of {BENCHMARK} needs a version"));
+        }
+        _ => {
+            return Err(format!(
+                "there is no source {source}; there are {ARCHIVE} and {BENCHMARK}"
+            ));
+        }
+    };
+    volume.map_err(|error| error.to_string())
+}
+
+/// All volumes, or which places hold none.
+fn all_good(read: impl Iterator<Item = Result<VolumeId, String>>, what: &str) -> Result<Vec<VolumeId>> {
+    let (mut volumes, mut bad) = (Vec::new(), Vec::new());
+    for volume in read {
+        match volume {
             Ok(volume) => volumes.push(volume),
-            Err(error) => bad.push(format!("line {number}: {error}")),
+            Err(error) => bad.push(error),
         }
     }
     if bad.is_empty() {
@@ -76,43 +192,77 @@ fn parse(text: &str) -> Result<Vec<VolumeId>> {
     let more = bad.len().saturating_sub(SHOWN);
     bad.truncate(SHOWN);
     if more > 0 {
-        bad.push(format!("and {}", counted(more, "more line")));
+        bad.push(format!("and {more} more"));
     }
-    bail!("lines that name no volume:\n  {}", bad.join("\n  "))
+    bail!("{what}:\n  {}", bad.join("\n  "))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
 
+    fn names(text: &str) -> Vec<String> {
+        let volumes = read_list(text.as_bytes()).unwrap();
+        volumes.iter().map(ToString::to_string).collect()
+    }
+
+    /// Rows: F8, F26, 98.
     #[test]
-    fn a_list_has_one_volume_a_line() {
-        let volumes = parse("# of today\nW1-I1\n\n  W22084-I0886-2  # twice bound\r\nW1-I1\n").unwrap();
-        let names: Vec<String> = volumes.iter().map(ToString::to_string).collect();
-        assert_eq!(names, ["W1-I1", "W22084-I0886-2", "W1-I1"]);
-        assert_eq!(parse("\n#W1-I1\n").unwrap(), []);
+    fn a_list_may_be_written_in_many_ways() {
+        let lines = "# of today\nW1-I1\n\n  W22084-I0886-2  # twice bound\r\nW1-I1\n";
+        assert_eq!(names(lines), ["W1-I1", "W22084-I0886-2", "W1-I1"]);
+        let expected = ["W1-I1", "W22084-I0886"];
+        for text in [
+            "W1,I1\nW22084, I0886,bdrc\n",
+            "W1,I1,,\nW22084-I0886,\n",
+            "W1 I1\nW22084\tI0886 BDRC\n",
+            "w_id,i_id,source,i_version\n\"W1\",\"I1\",,\nW22084,I0886,,\n",
+            "{\"volume_id\":\"W1-I1\"}\n{\"w_id\":\"W22084\",\"i_id\":\"I0886\",\"source\":null}\n",
+            "\u{feff}[\"W1-I1\", {\"volume_id\": \"W22084-I0886\"}]",
+            "Volume\nW1-I1\nW22084-I0886",
+        ] {
+            assert_eq!(names(text), expected, "{text}");
+        }
+        let benchmark = ["ocr_benchmark:W1-I1-2026-03"];
+        assert_eq!(names("W1,I1,OCR_Benchmark,2026-03"), benchmark);
+        let entry =
+            "[{\"w_id\":\"W1\",\"i_id\":\"I1\",\"source\":\"ocr_benchmark\",\"i_version\":\"2026-03\"}]";
+        assert_eq!(names(entry), benchmark);
+        let mut gzipped = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzipped.write_all(b"W1-I1\nW22084 I0886\n").unwrap();
+        assert_eq!(read_list(&gzipped.finish().unwrap()).unwrap().len(), 2);
     }
 
     #[test]
     fn bad_lines_are_told_by_number() {
-        let told = parse("W1-I1\nW1/I2\n\nW1 I3\n").unwrap_err().to_string();
-        assert!(
-            told.contains("\n  line 2: \"W1/I2\" is not a valid volume id"),
-            "{told}"
-        );
-        assert!(told.contains("\n  line 4: \"W1 I3\""), "{told}");
-        let many = parse(&"?\n".repeat(SHOWN + 2)).unwrap_err().to_string();
+        let told = |text: &str| read_list(text.as_bytes()).unwrap_err().to_string();
+        let bad = told("W1-I1\nW1/I2\n\nW1\nW1,I1,ocr_benchmark\n{\"volume\":1}\nW1,I1,elsewhere\n");
+        for line in [
+            "lines that name no volume:\n  line 2: \"W1/I2\" is not a valid volume id",
+            "\n  line 4: \"W1\"",
+            "\n  line 5: a volume of ocr_benchmark needs a version",
+            "\n  line 6: {\"volume\":1} is no object",
+            "\n  line 7: there is no source elsewhere",
+        ] {
+            assert!(bad.contains(line), "{bad}");
+        }
+        let many = told(&"?\n".repeat(SHOWN + 2));
         assert!(
             many.ends_with(
                 "line 10: \"?\" is not a valid volume id: use letters, digits, '.', '_', ':' (and '-' where \
-            allowed), not starting with '.'\n  and 2 more lines"
+            allowed), not starting with '.'\n  and 2 more"
             ),
             "{many}"
         );
+        assert!(told("[7, \"W1-I1\"]").contains("\n  entry 1: 7 is neither a name"));
+        assert!(told("[\"W1-I1\"").starts_with("is no list in JSON"));
+        assert_eq!(told("\n# W1-I1\n"), "names no volumes");
     }
 
     #[test]
-    fn no_volume_is_named_twice_and_an_empty_list_is_none_at_all() {
+    fn what_is_named_is_what_the_options_and_the_file_say() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("volumes.txt");
         let named = |text: &str| {
@@ -123,13 +273,9 @@ mod tests {
             };
             arguments.named().map(|named| named.unwrap().len())
         };
-        assert_eq!(named("W1-I2\nW1-I1\nW1-I2\n").unwrap(), 2);
-        assert!(
-            named("# none\n")
-                .unwrap_err()
-                .to_string()
-                .ends_with("volumes.txt names no volumes")
-        );
+        assert_eq!(named("W1-I2\nW1-I1\n").unwrap(), 3);
+        let error = format!("{:#}", named("# none\n").unwrap_err());
+        assert!(error.ends_with("volumes.txt: names no volumes"), "{error}");
         assert_eq!(VolumeArgs::default().named().unwrap(), None);
     }
 }

@@ -1,6 +1,7 @@
 //! Volumes as they lie in BDRC's archive: a folder of scans per image group, under a prefix that spreads the works, with
 //! a gzipped list of its images beside them.
 
+mod benchmark;
 mod intro;
 mod manifest;
 mod place;
@@ -12,15 +13,17 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use md5::{Digest, Md5};
 
 use super::{PageRef, PageSource, SourceError};
 use crate::domain::{ErrorCategory, VolumeId};
-use crate::storage::{ArtifactKey, ArtifactStore, StorageError};
-use manifest::read_manifest;
-use place::image_folder;
+use crate::storage::{ArtifactKey, ArtifactStore, StorageError, VersionedObject};
+use place::{collection_folder, image_folder};
 
+pub use benchmark::{BENCHMARK, WithBenchmark, benchmark_volume};
 pub use intro::{IntroPagesError, read_intro_pages};
-pub use manifest::ManifestError;
+pub use manifest::{ImageList, Junk, JunkEntry, ManifestError, unpacked};
+pub use place::volume_of_folder;
 
 /// The list of the images of a volume.
 const MANIFEST: &str = "dimensions.json";
@@ -50,9 +53,36 @@ impl VolumeVersion {
 /// What the archive says of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VolumeManifest {
-    pub version: VolumeVersion,
-    /// In the order of the list, each name once.
-    pub pages: Vec<PageRef>,
+    /// Of the list, as the store gives it.
+    pub etag: String,
+    pub list: ImageList,
+}
+
+impl VolumeManifest {
+    /// From a list's bytes, with the ETag that a store gives to what was written in one request.
+    pub fn of_bytes(bytes: &[u8]) -> Result<Self, ManifestError> {
+        Ok(Self {
+            etag: hex::encode(Md5::digest(bytes)),
+            list: ImageList::read(bytes)?,
+        })
+    }
+
+    pub fn version(&self) -> VolumeVersion {
+        VolumeVersion::from_etag(&self.etag)
+    }
+
+    /// The images as pages, in the order of the list.
+    pub fn into_pages(self) -> Vec<PageRef> {
+        let version = self.version();
+        let images = self.list.images.into_iter();
+        images
+            .map(|image| PageRef {
+                name: image.name,
+                size: image.size.unwrap_or(0),
+                version: Some(version.as_str().to_owned()),
+            })
+            .collect()
+    }
 }
 
 /// The archive in a store: its bucket, or a copy of it.
@@ -83,35 +113,69 @@ impl BdrcArchive {
         image_folder(volume)
     }
 
-    /// The list of a volume's images with all pages, those before the book included.
+    /// The list of a volume's images with all of them, those before the book included.
     pub async fn manifest(&self, volume: &VolumeId) -> Result<VolumeManifest, SourceError> {
-        let unreadable = |message: String, category| SourceError::Unreadable {
-            volume: volume.clone(),
-            page: MANIFEST.to_owned(),
-            message,
-            category,
+        let key = manifest_key(volume)?;
+        let found = self.store.get_versioned(&key).await;
+        read(volume, found.map_err(|error| unreachable(volume, &error))?)
+    }
+
+    /// As [`manifest`](Self::manifest), unless its ETag still is `known`.
+    pub async fn manifest_if_changed(
+        &self,
+        volume: &VolumeId,
+        known: &str,
+    ) -> Result<Option<VolumeManifest>, SourceError> {
+        let key = manifest_key(volume)?;
+        let found = self.store.get_if_changed(&key, known).await;
+        let found = found.map_err(|error| unreachable(volume, &error))?;
+        found.map(|found| read(volume, found)).transpose()
+    }
+
+    /// The volumes of a collection that have a folder, sorted; whether they have a list is not looked at.
+    pub async fn volumes_of(&self, w_id: &str) -> Result<Vec<VolumeId>, StorageError> {
+        let Ok(folder) = ArtifactKey::new(collection_folder(w_id)) else {
+            return Ok(Vec::new());
         };
-        let key = ArtifactKey::new(format!("{}/{MANIFEST}", image_folder(volume)))
-            .map_err(|error| unreadable(error.to_string(), ErrorCategory::Input))?;
-        let found = match self.store.get_versioned(&key).await {
-            Ok(found) => found,
-            Err(StorageError::NotFound { .. }) => return Err(SourceError::NoSuchVolume(volume.clone())),
-            Err(error) => return Err(unreadable(error.to_string(), error.category())),
-        };
-        let mut pages = read_manifest(&found.bytes)
-            .map_err(|error| unreadable(error.to_string(), ErrorCategory::Input))?;
-        let version = VolumeVersion::from_etag(&found.version);
-        for page in &mut pages {
-            page.version = Some(version.as_str().to_owned());
-        }
-        Ok(VolumeManifest { version, pages })
+        let folders = self.store.folders(&folder).await?;
+        let volumes = folders.iter().filter_map(|name| volume_of_folder(name));
+        Ok(volumes.filter(|volume| volume.w_id() == w_id).collect())
+    }
+}
+
+fn manifest_key(volume: &VolumeId) -> Result<ArtifactKey, SourceError> {
+    let key = ArtifactKey::new(format!("{}/{MANIFEST}", image_folder(volume)));
+    key.map_err(|error| unreadable(volume, error.to_string(), ErrorCategory::Input))
+}
+
+fn read(volume: &VolumeId, found: VersionedObject) -> Result<VolumeManifest, SourceError> {
+    let list = ImageList::read(&found.bytes);
+    Ok(VolumeManifest {
+        list: list.map_err(|error| unreadable(volume, error.to_string(), ErrorCategory::Input))?,
+        etag: found.version,
+    })
+}
+
+fn unreachable(volume: &VolumeId, error: &StorageError) -> SourceError {
+    match error {
+        StorageError::NotFound { .. } => SourceError::NoSuchVolume(volume.clone()),
+        error => unreadable(volume, error.to_string(), error.category()),
+    }
+}
+
+fn unreadable(volume: &VolumeId, message: String, category: ErrorCategory) -> SourceError {
+    SourceError::Unreadable {
+        volume: volume.clone(),
+        page: MANIFEST.to_owned(),
+        message,
+        category,
     }
 }
 
 #[async_trait]
 impl PageSource for BdrcArchive {
     async fn pages(&self, volume: &VolumeId) -> Result<Vec<PageRef>, SourceError> {
-        let mut pages = self.manifest(volume).await?.pages;
+        let mut pages = self.manifest(volume).await?.into_pages();
         let intro = self.intro_pages.get(volume).copied().unwrap_or(0);
         pages.drain(..intro.min(pages.len()));
         Ok(pages)

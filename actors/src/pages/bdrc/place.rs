@@ -6,10 +6,28 @@ use crate::domain::VolumeId;
 /// numbering, an `I` and four digits, are named without the `I`.
 pub(super) fn image_folder(volume: &VolumeId) -> String {
     let (work, group) = (volume.w_id(), volume.i_id());
-    let spread = Md5::digest(work)[0];
     let name = match group.strip_prefix('I') {
-        Some(number) if number.len() == 4 && number.bytes().all(|b| b.is_ascii_digit()) => number,
+        Some(number) if is_old_number(number) => number,
         _ => group,
     };
-    format!("Works/{spread:02x}/{work}/images/{work}-{name}")
+    format!("{}/{work}-{name}", collection_folder(work))
+}
+
+/// The folder of a work's volumes.
+pub(super) fn collection_folder(w_id: &str) -> String {
+    let spread = Md5::digest(w_id)[0];
+    format!("Works/{spread:02x}/{w_id}/images")
+}
+
+/// The volume whose images lie in a folder of this name, `{w_id}-{i_id}` or, of the old numbering, without the `I`.
+pub fn volume_of_folder(name: &str) -> Option<VolumeId> {
+    let volume: VolumeId = name.parse().ok()?;
+    if is_old_number(volume.i_id()) {
+        return VolumeId::new(volume.w_id(), format!("I{}", volume.i_id())).ok();
+    }
+    Some(volume)
+}
+
+fn is_old_number(name: &str) -> bool {
+    name.len() == 4 && name.bytes().all(|byte| byte.is_ascii_digit())
 }

@@ -13,7 +13,7 @@ fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/volumes")
 }
 
-fn cases(file: &str) -> Vec<Value> {
+pub(super) fn cases(file: &str) -> Vec<Value> {
     let text = std::fs::read_to_string(golden().join(file)).unwrap();
     let mut file: Value = serde_json::from_str(&text).unwrap();
     match file["cases"].take() {
@@ -36,6 +36,12 @@ fn folders_are_those_of_the_archive() {
             format!("{}/{MANIFEST}", image_folder(&volume)),
             text("manifest_key")
         );
+        let (_, name) = image_folder(&volume)
+            .rsplit_once('/')
+            .map(|(a, b)| (a.to_owned(), b.to_owned()))
+            .unwrap();
+        let old = volume_of_folder(&name).unwrap();
+        assert_eq!(image_folder(&old), image_folder(&volume));
         checked += 1;
     }
     assert!(checked >= 40, "{checked}");
@@ -66,8 +72,12 @@ fn lists_are_read_as_the_fleet_reads_them() {
         let Some(file) = case["file"].as_str() else {
             continue;
         };
-        let read = read_manifest(&std::fs::read(golden().join(file)).unwrap());
+        let read = ImageList::read(&std::fs::read(golden().join(file)).unwrap());
         match case["kept"].as_array() {
+            // The fleet stumbles over these two, though there is no doubt about what they say.
+            None if ["not_gzip", "utf8_bom"].contains(&case["name"].as_str().unwrap()) => {
+                assert!(!read.unwrap().images.is_empty(), "{file}");
+            }
             None => assert!(read.is_err(), "{file}: {read:?}"),
             Some(kept) => {
                 // The fleet reads a page twice that is listed twice.
@@ -77,8 +87,8 @@ fn lists_are_read_as_the_fleet_reads_them() {
                         expected.push(name);
                     }
                 }
-                let pages = read.unwrap();
-                let names: Vec<&str> = pages.iter().map(|page| page.name.as_str()).collect();
+                let images = read.unwrap().images;
+                let names: Vec<&str> = images.iter().map(|image| image.name.as_str()).collect();
                 assert_eq!(names, expected, "{file}");
             }
         }
@@ -138,36 +148,54 @@ async fn pages_before_the_book_are_left_out_where_they_are_counted() {
             .without_intro_pages(BTreeMap::from([(volume.clone(), intro)]));
         let pages = archive.pages(&volume).await.unwrap();
         assert_eq!(pages.first().map(|page| page.name.as_str()), first);
-        assert_eq!(archive.manifest(&volume).await.unwrap().pages.len(), 4);
+        assert_eq!(archive.manifest(&volume).await.unwrap().list.images.len(), 4);
     }
 }
 
 #[tokio::test]
 async fn the_version_follows_the_list() {
     let (archive, volume) = archive().await;
-    let before = archive.manifest(&volume).await.unwrap().version;
+    let read = archive.manifest(&volume).await.unwrap();
+    assert_eq!(
+        archive.manifest_if_changed(&volume, &read.etag).await.unwrap(),
+        None
+    );
+    let before = read.version();
     assert_eq!(before.as_str().len(), 32);
     for page in archive.pages(&volume).await.unwrap() {
         assert_eq!(page.version.as_deref(), Some(before.as_str()));
     }
     let key = ArtifactKey::new(format!("{}/{MANIFEST}", image_folder(&volume))).unwrap();
-    let broken = archive.store.put(&key, "[]".into()).await;
+    let broken = archive.store.put(&key, "[".into()).await;
     broken.unwrap();
     let error = archive.manifest(&volume).await.unwrap_err();
     assert_eq!(error.category(), ErrorCategory::Input);
     archive.store.put(&key, gzipped("[]")).await.unwrap();
-    let emptied = archive.manifest(&volume).await.unwrap();
-    assert_ne!(emptied.version, before);
-    assert!(emptied.pages.is_empty());
+    let emptied = archive.manifest_if_changed(&volume, &read.etag).await;
+    let emptied = emptied.unwrap().unwrap();
+    assert_ne!(emptied.version(), before);
+    assert!(emptied.into_pages().is_empty());
     archive.store.delete(&key).await.unwrap();
     let error = archive.manifest(&volume).await.unwrap_err();
     assert_eq!(error, SourceError::NoSuchVolume(volume));
 }
 
+#[tokio::test]
+async fn the_volumes_of_a_collection_are_those_with_a_folder() {
+    let (archive, volume) = archive().await;
+    for place in ["W22084-I1KG1/x.tif", "other/x.tif", "W1-I1/x.tif"] {
+        let key = ArtifactKey::new(format!("Works/60/W22084/images/{place}")).unwrap();
+        archive.store.put(&key, "scan".into()).await.unwrap();
+    }
+    let volumes = archive.volumes_of("W22084").await.unwrap();
+    assert_eq!(volumes, [volume, VolumeId::new("W22084", "I1KG1").unwrap()]);
+    assert_eq!(archive.volumes_of("W2208").await.unwrap(), []);
+}
+
 #[test]
 fn a_list_that_unpacks_without_end_is_refused() {
     let bomb = gzipped(&" ".repeat(MAX_LIST + 1));
-    assert!(matches!(read_manifest(&bomb), Err(ManifestError::TooLong)));
+    assert!(matches!(ImageList::read(&bomb), Err(ManifestError::TooLong)));
 }
 
 const MAX_LIST: usize = 64 << 20;
