@@ -37,7 +37,7 @@ pub struct ShowArgs {
 pub fn run(command: ConfigCommand) -> Result<ExitCode> {
     match command {
         ConfigCommand::Check(arguments) => {
-            Loaded::read(&arguments.config)?.fit_to_start()?;
+            Loaded::read(&arguments.config)?.fit_to_work()?;
             println!("the configuration is sound");
         }
         ConfigCommand::Show(arguments) => {

@@ -193,6 +193,15 @@ impl Loaded {
         self.without(found)
     }
 
+    /// Passes a configuration with which there is something to do, too: a node may wait for its scans, whoever checks it wants to
+    /// hear of that.
+    pub fn fit_to_work(self) -> Result<Self, Problems> {
+        let mut found = self.findings();
+        let missing = on_disk::needed(&self.config).or_else(|| on_disk::without_scans(&self.config));
+        found.extend(missing);
+        self.without(found)
+    }
+
     fn findings(&self) -> Vec<Finding> {
         let mut found = check::findings(&self.config, &self.secrets);
         found.extend(on_disk::findings(&self.config, UnixTime::now()));

@@ -2,15 +2,18 @@
 
 use std::path::Path;
 
-use parkhang_actors::pages::read_intro_pages;
+use parkhang_actors::pages::{discover_volumes, read_intro_pages};
 use rustls::pki_types::UnixTime;
 
 use super::check::Finding;
 use super::secrets::check_private;
-use super::sections::{ClusterConfig, Tls};
+use super::sections::{ClusterConfig, PagesKind, Tls};
 use super::values::Role;
 use crate::tls::TlsError;
 use crate::tls::identity::Identity;
+
+/// What all keys of BDRC's archive begin with.
+const ARCHIVE: &str = "Works";
 
 pub fn findings(config: &ClusterConfig, now: UnixTime) -> Vec<Finding> {
     let mut findings = folders(config);
@@ -28,6 +31,26 @@ pub fn needed(config: &ClusterConfig) -> Option<Finding> {
         key: "pages.folder",
         because: &[],
         message: format!("{} does not exist", folder.display()),
+    })
+}
+
+/// A folder of scans in which there is no volume yet.
+pub fn without_scans(config: &ClusterConfig) -> Option<Finding> {
+    let folder = config.pages.folder.as_deref().filter(|folder| folder.is_dir())?;
+    let message = match config.pages.kind {
+        PagesKind::Folder => discover_volumes(&[folder.to_owned()], None, None)
+            .err()?
+            .to_string(),
+        PagesKind::Bdrc if folder.join(ARCHIVE).is_dir() => return None,
+        PagesKind::Bdrc => format!(
+            "{} holds no folder {ARCHIVE}, in which the volumes of an archive are",
+            folder.display()
+        ),
+    };
+    Some(Finding {
+        key: "pages.folder",
+        because: &["pages.kind"],
+        message,
     })
 }
 

@@ -59,6 +59,24 @@ fn the_built_in_configuration_is_sound() {
 }
 
 #[test]
+fn a_check_tells_of_a_folder_without_scans() {
+    let folder = tempfile::tempdir().unwrap();
+    let scans = format!("pages.folder={}", folder.path().display());
+    let fit = |flags: &[&str]| load(None, &[], flags).fit_to_work().map(drop);
+    load(None, &[], &[&scans]).fit_to_start().unwrap();
+    let told = fit(&[&scans]).unwrap_err().0[0].to_string();
+    assert!(told.starts_with("--set: pages.folder: "), "{told}");
+    assert!(told.contains("holds no page images"), "{told}");
+    let told = fit(&[&scans, "pages.kind=bdrc"]).unwrap_err().0[0].to_string();
+    assert!(told.contains("holds no folder Works"), "{told}");
+    std::fs::create_dir_all(folder.path().join("Works/60")).unwrap();
+    fit(&[&scans, "pages.kind=bdrc"]).unwrap();
+    std::fs::write(folder.path().join("1.tif"), "scan").unwrap();
+    fit(&[&scans]).unwrap();
+    fit(&[]).unwrap();
+}
+
+#[test]
 fn a_node_that_reads_scans_must_find_them_and_others_need_not() {
     let fit = |flags: &[&str]| load(None, &[], flags).fit_to_start().map(drop);
     let missing = "pages.folder=/nowhere/at/all";
@@ -218,7 +236,7 @@ fn an_address_for_everybody_needs_one_to_dial() {
 
 #[test]
 fn what_cannot_work_together_is_refused() {
-    let cases: [(&[&str], &str); 20] = [
+    let cases: [(&[&str], &str); 21] = [
         (
             &["telemetry.otlp_endpoint=collector:4318"],
             "telemetry.otlp_endpoint: must be a URL such as",
@@ -267,6 +285,10 @@ fn what_cannot_work_together_is_refused() {
         (
             &["pages.s3.bucket=b", "pages.folder=scans"],
             "pages.s3.bucket: has no effect while pages.folder is set",
+        ),
+        (
+            &["pages.benchmark_bucket=b", "pages.kind=bdrc"],
+            "pages.benchmark_bucket: has no effect unless",
         ),
         (
             &["pages.s3.bucket=b/c"],
