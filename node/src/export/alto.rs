@@ -53,10 +53,11 @@ fn write_description(writer: &mut Writer<Vec<u8>>, page: &PageDocument) -> std::
         .with_attribute(("ID", "processing_1"))
         .write_inner_content(|processing| {
             leaf(processing, "processingCategory", "contentGeneration")?;
+            let unread = page.unread();
             leaf(
                 processing,
                 "processingStepDescription",
-                "line detection and text recognition",
+                unread.as_deref().unwrap_or("line detection and text recognition"),
             )?;
             processing
                 .create_element("processingSoftware")
@@ -82,6 +83,9 @@ fn write_page(writer: &mut Writer<Vec<u8>>, page: &PageDocument, number: usize) 
             xml::attribute("PROCESSINGREFS", "processing_1"),
         ])
         .write_inner_content(|element| {
+            if page.error.is_some() {
+                return Ok(());
+            }
             let space = element
                 .create_element("PrintSpace")
                 .with_attributes(box_of(page, &region));

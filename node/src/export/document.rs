@@ -102,6 +102,23 @@ impl PageDocument {
         text
     }
 
+    /// What stands for the text of a page that could not be read.
+    pub fn unread(&self) -> Option<String> {
+        let reason = self.error.as_ref()?;
+        Some(format!(
+            "not read: {}",
+            reason.split_whitespace().collect::<Vec<_>>().join(" ")
+        ))
+    }
+
+    /// The text, or a line in brackets that says why there is none.
+    pub fn text_or_mark(&self) -> String {
+        match self.unread() {
+            Some(unread) => format!("[{}: {unread}]\n", self.source_name),
+            None => self.text(),
+        }
+    }
+
     /// BCP 47 tag of the text: Tibetan, in its own script or in extended Wylie.
     pub fn language(&self) -> &'static str {
         match self.lines.first() {

@@ -90,6 +90,13 @@ fn write_page(writer: &mut Writer<Vec<u8>>, page: &PageDocument, number: usize) 
         ])
         .write_inner_content(|element| {
             break_line(element)?;
+            if let Some(unread) = page.unread() {
+                element
+                    .create_element("p")
+                    .with_attribute(xml::attribute("class", "x_unread"))
+                    .write_text_content(xml::text(&unread))?;
+                return break_line(element);
+            }
             if page.lines.is_empty() {
                 return Ok(());
             }

@@ -1,4 +1,4 @@
-//! JSON lines: one object per line of writing, for scripts.
+//! JSON lines: one object per line of writing, and one per page that could not be read, for scripts.
 
 use parkhang_models::page::geometry::Point;
 use serde::Serialize;
@@ -20,6 +20,16 @@ struct LineRecord<'a> {
     segments: Vec<SegmentRecord<'a>>,
 }
 
+/// A page that could not be read.
+#[derive(Debug, Serialize)]
+struct UnreadRecord<'a> {
+    w_id: &'a str,
+    i_id: &'a str,
+    image: &'a str,
+    source: &'a str,
+    error: &'a str,
+}
+
 #[derive(Debug, Serialize)]
 struct SegmentRecord<'a> {
     text: &'a str,
@@ -27,10 +37,21 @@ struct SegmentRecord<'a> {
     polygon: Vec<[i32; 2]>,
 }
 
-/// All lines of a volume, each on a line of its own.
+/// All lines of a volume, each on a line of its own. A page that could not be read has a line without text, with the reason.
 pub fn json_lines(volume: &VolumeDocument) -> serde_json::Result<String> {
     let mut text = String::new();
     for page in &volume.pages {
+        if let Some(error) = &page.error {
+            let record = UnreadRecord {
+                w_id: &volume.w_id,
+                i_id: &volume.i_id,
+                image: &page.image_name,
+                source: &page.source_name,
+                error,
+            };
+            text.push_str(&serde_json::to_string(&record)?);
+            text.push('\n');
+        }
         for (line_index, line) in page.lines.iter().enumerate() {
             let record = LineRecord {
                 w_id: &volume.w_id,

@@ -45,6 +45,10 @@ pub async fn run(arguments: ExportArgs) -> Result<ExitCode> {
     let (formats, iiif) = (&arguments.format, &arguments.iiif);
     let exported = export_all(&results, formats, iiif, &target, &arguments.volume, shown).await?;
     results.require_text(exported.volumes)?;
+    if exported.unread_pages > 0 {
+        let pages = counted(exported.unread_pages, "page");
+        eprintln!("{pages} could not be read, and say so in the files");
+    }
     if exported.without_text > 0 {
         let left_out = counted(exported.without_text, "volume");
         eprintln!("{left_out} left out: no text yet");
@@ -58,6 +62,8 @@ pub struct Exported {
     pub volumes: usize,
     /// Left out, as they have not come so far.
     pub without_text: usize,
+    /// Of the exported volumes: marked as such, with the reason.
+    pub unread_pages: usize,
 }
 
 /// Writes volumes in the given formats below `target`, and tells of the folder or file made for each of them.
@@ -77,6 +83,7 @@ pub async fn export_all(
             continue;
         };
         exported.volumes += 1;
+        exported.unread_pages += document.pages.iter().filter(|page| page.error.is_some()).count();
         for format in formats {
             written(write_volume(results.store(), volume, &document, *format, iiif, target).await?);
         }
@@ -100,9 +107,9 @@ async fn write_volume(
             for page in &document.pages {
                 write(
                     &folder.join(format!("{}.txt", page.image_name)),
-                    page.text().as_bytes(),
+                    page.text_or_mark().as_bytes(),
                 )?;
-                whole.push_str(&page.text());
+                whole.push_str(&page.text_or_mark());
                 whole.push('\n');
             }
             let path = target.join("text").join(format!("{name}.txt"));
@@ -134,15 +141,14 @@ async fn write_volume(
     }
 }
 
-/// A file for each page that was read, made of it and of its number in the volume, from 1.
+/// A file for each page, made of it and of its number in the volume, from 1.
 fn write_pages(
     document: &VolumeDocument,
     folder: PathBuf,
     extension: &str,
     format: impl Fn(&PageDocument, usize) -> std::io::Result<Vec<u8>>,
 ) -> Result<PathBuf> {
-    let pages = document.pages.iter().zip(1..);
-    for (page, number) in pages.filter(|(page, _)| page.error.is_none()) {
+    for (page, number) in document.pages.iter().zip(1..) {
         let path = folder.join(format!("{}.{extension}", page.image_name));
         let bytes = format(page, number).with_context(|| format!("making {}", path.display()))?;
         write(&path, &bytes)?;

@@ -38,6 +38,11 @@ pub fn page_xml(page: &PageDocument, created: DateTime<Utc>) -> std::io::Result<
                         .create_element(name)
                         .write_text_content(xml::text(text))?;
                 }
+                if let Some(unread) = page.unread() {
+                    metadata
+                        .create_element("Comments")
+                        .write_text_content(xml::text(&unread))?;
+                }
                 Ok(())
             })?;
             root.create_element("Page")

@@ -89,6 +89,47 @@ fn a_page_without_lines_has_no_blocks() {
     assert!(alto.contains(space), "{alto}");
 }
 
+#[test]
+fn a_page_that_could_not_be_read_says_so_in_every_format() {
+    let unread = PageDocument {
+        width: 0,
+        height: 0,
+        error: Some("cut off\nafter <2000> bytes -- broken".into()),
+        ..empty_page()
+    };
+    let mark = "not read: cut off after <2000> bytes -- broken";
+    assert_eq!(
+        unread.text_or_mark(),
+        format!("[leaf \"1\" & more.jpg: {mark}]\n")
+    );
+    for (xml, element) in [
+        (hocr::hocr(&unread, 1), "p"),
+        (alto::alto(&unread, 1), "processingStepDescription"),
+        (
+            pagexml::page_xml(&unread, chrono::DateTime::UNIX_EPOCH),
+            "Comments",
+        ),
+    ] {
+        let xml = text_of(xml);
+        let document = parsed(&xml);
+        let mut elements = document.descendants().filter(|node| node.has_tag_name(element));
+        assert_eq!(content(&elements.next().unwrap()), mark);
+        assert!(elements.next().is_none());
+        let lines = [
+            hocr_lines(&document),
+            alto_lines(&document),
+            page_xml_lines(&document),
+        ];
+        assert_eq!(lines.concat(), [""; 0]);
+    }
+    let record = lines::json_lines(&volume(vec![unread])).unwrap();
+    let record: serde_json::Value = serde_json::from_str(record.trim()).unwrap();
+    assert_eq!(record["image"], "leaf 1");
+    assert!(record["error"].as_str().unwrap().starts_with("cut off"));
+    assert!(record.get("text").is_none());
+    assert_eq!(page().text_or_mark(), page().text());
+}
+
 proptest! {
     #[test]
     fn every_format_tells_the_same_text_within_the_page(page in any_page()) {

@@ -5,6 +5,7 @@ use std::path::Path;
 use parkhang_actors::artifact::{ErrorRow, LineDetectionRow, OcrResultRow};
 use parkhang_actors::domain::ErrorCategory;
 
+use crate::exports::validate_xml;
 use crate::support::{Desk, finish, node, rows, small_page, workspace};
 
 fn fixture(name: &str) -> Vec<u8> {
@@ -68,6 +69,37 @@ fn bad_scans_are_named_and_the_good_one_is_read() {
             error.image_name
         );
     }
+
+    let mut export = node(["export", "--format", "text,pagexml,alto,hocr,jsonl"]);
+    export.arg(desk.out());
+    let exported = finish(export).exits(0);
+    let told = format!("{} pages could not be read, and say so in the files\n", bad.len());
+    assert_eq!(exported.stderr, told);
+    for (format, extension) in [
+        ("text", "txt"),
+        ("pagexml", "xml"),
+        ("alto", "xml"),
+        ("hocr", "hocr"),
+    ] {
+        for name in &bad {
+            let path = desk
+                .out()
+                .join(format!("export/{format}/W1-I1/{name}.{extension}"));
+            let text = std::fs::read_to_string(path).unwrap();
+            assert!(text.contains("not read: "), "{text}");
+        }
+    }
+    let folder = desk.out().join("export");
+    validate_xml(
+        "page-xml/page-2019-07-15.xsd",
+        &folder.join("pagexml"),
+        ["pagecontent/2019-07-15", "pagecontent/2013-07-15"],
+    );
+    validate_xml(
+        "alto/alto-4-4.xsd",
+        &folder.join("alto"),
+        ["http://www.loc.gov/standards/xlink/xlink.xsd", "xlink.xsd"],
+    );
 
     let blank = desk.out().with_file_name("blank");
     desk.read_into(&blank, &["--config", "on_item_error=blank"])

@@ -60,6 +60,9 @@ fn described(canvas: &Canvas<'_>, address: &VolumeAddress) -> Value {
         "height": canvas.height,
         "items": paintings,
     });
+    if let Some(unread) = canvas.page.unread() {
+        described["summary"] = json!({ "en": [unread] });
+    }
     if !canvas.page.lines.is_empty() {
         described["annotations"] = json!([{ "id": address.annotations(name), "type": "AnnotationPage" }]);
     }

@@ -54,7 +54,11 @@ fn annotations_tell_every_line_on_its_canvas() {
 
 #[test]
 fn a_manifest_lists_canvases_with_their_pictures_and_text() {
-    let volume = volume(vec![page(), empty_page()]);
+    let unread = PageDocument {
+        error: Some("cut off".into()),
+        ..empty_page()
+    };
+    let volume = volume(vec![page(), unread]);
     let canvases = [
         Canvas {
             page: &volume.pages[0],
@@ -99,6 +103,8 @@ fn a_manifest_lists_canvases_with_their_pictures_and_text() {
     let bare = &written["items"][1];
     assert_eq!(bare["items"], serde_json::json!([]));
     assert!(bare.get("annotations").is_none(), "no text, no annotations");
+    assert_eq!(bare["summary"]["en"][0], "not read: cut off");
+    assert!(canvas.get("summary").is_none());
 }
 
 #[test]
