@@ -1,12 +1,16 @@
 //! `node shards`: jobs that live in the artifact store, without a database.
 
+mod import;
+mod list;
+mod status;
+
 use std::process::ExitCode;
 
 use anyhow::Result;
 use chrono::Utc;
 use clap::{Args, Subcommand};
-use parkhang_actors::domain::{JobKey, JobStatus, NewJob};
-use parkhang_actors::source::{JobManifest, ShardOrder, ShardSize, ShardState, ShardSurvey};
+use parkhang_actors::domain::{JobKey, NewJob};
+use parkhang_actors::source::{JobManifest, ShardOrder, ShardSize};
 use parkhang_actors::stage::ocr_pipeline;
 use serde_json::json;
 
@@ -19,14 +23,20 @@ pub enum ShardsCommand {
     /// Write the manifests of a job over the volumes that there are, or those named. Nodes with `--source shards` that were told of the job
     /// begin at once.
     Create(CreateArgs),
-    /// Say how far a job is.
-    Status(JobArgs),
+    /// List the jobs in the storage, and how many of their shards are finished.
+    List(ListArgs),
+    /// Say how far a job is; exit status 1 if a volume failed or cannot be told of.
+    Status(StatusArgs),
     /// Begin nothing more of a job; stages that run go on to their end.
     Pause(JobArgs),
     /// Go on with a job that was paused.
     Resume(JobArgs),
     /// End a job for good: stages that run stop at their next checkpoints.
     Cancel(JobArgs),
+    /// Make a job of the database from one in the storage, over all its volumes.
+    ///
+    /// What was read already stands and is taken over page by page. The job in the storage is paused, so that nothing is worked on twice.
+    Import(ImportArgs),
 }
 
 #[derive(Debug, Args)]
@@ -55,10 +65,38 @@ pub struct JobArgs {
     pub config: ConfigArgs,
 }
 
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub config: ConfigArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    #[command(flatten)]
+    pub job: JobArgs,
+    /// Look again every source.poll until the job is finished or cancelled.
+    #[arg(long)]
+    pub wait: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ImportArgs {
+    #[command(flatten)]
+    pub job: JobArgs,
+    /// Volumes that are written at once. The job begins when the last of them are written.
+    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub chunk_size: u32,
+}
+
 pub async fn run(command: ShardsCommand) -> Result<ExitCode> {
     match command {
         ShardsCommand::Create(arguments) => create(arguments).await,
-        ShardsCommand::Status(arguments) => status(arguments).await,
+        ShardsCommand::List(arguments) => list::run(arguments).await,
+        ShardsCommand::Status(arguments) => status::run(arguments).await,
+        ShardsCommand::Import(arguments) => import::run(arguments).await,
         ShardsCommand::Pause(arguments) => order(arguments, ShardOrder::Pause).await,
         ShardsCommand::Resume(arguments) => order(arguments, ShardOrder::Resume).await,
         ShardsCommand::Cancel(arguments) => order(arguments, ShardOrder::Cancel).await,
@@ -106,55 +144,4 @@ async fn order(arguments: JobArgs, order: ShardOrder) -> Result<ExitCode> {
         false => println!("{}: {}", manifest.job, status.as_str()),
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Exit status 1 where a volume has failed, or cannot be told of.
-async fn status(arguments: JobArgs) -> Result<ExitCode> {
-    let loaded = Loaded::read(&arguments.config)?.validated()?;
-    let store = artifacts(&loaded).await?;
-    let survey = ShardSurvey::of(store.as_ref(), &JobKey::new(arguments.name)?).await?;
-    let is_finished = |shard: &&ShardState| matches!(shard, ShardState::Finished(_));
-    let finished = survey.shards.iter().filter(is_finished).count();
-    if arguments.json {
-        let failed = survey.failed().map(|(volume, error)| {
-            let error = error.as_ref().map(|error| &error.message);
-            json!({ "volume": volume.to_string(), "error": error })
-        });
-        let described = json!({
-            "job": survey.manifest.job.as_str(),
-            "status": survey.ordered.as_str(),
-            "finished": survey.is_finished(),
-            "shards": { "finished": finished, "all": survey.shards.len() },
-            "volumes": survey.by_state(),
-            "failed": failed.collect::<Vec<_>>(),
-            "unreadable": survey.unreadable.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        });
-        println!("{described:#}");
-    } else {
-        println!(
-            "job {}{}: {finished} of {} finished",
-            survey.manifest.job,
-            match survey.ordered {
-                JobStatus::Running => String::new(),
-                ordered => format!(" ({})", ordered.as_str()),
-            },
-            counted(survey.shards.len(), "shard")
-        );
-        for (state, count) in survey.by_state() {
-            println!("{count:>8}  {state}");
-        }
-        for (volume, error) in survey.failed() {
-            let reason = error.as_ref().map(|error| error.message.as_str());
-            println!("{volume}: {}", reason.unwrap_or("no reason recorded"));
-        }
-        for error in &survey.unreadable {
-            println!("{error}");
-        }
-    }
-    Ok(
-        match survey.failed().next().is_some() || !survey.unreadable.is_empty() {
-            true => ExitCode::FAILURE,
-            false => ExitCode::SUCCESS,
-        },
-    )
 }

@@ -88,8 +88,67 @@ fn jobs_of_shards_are_made_and_ordered_about() {
     );
     finish(site.command(["shards", "cancel", "nowhere"])).exits(1);
 
+    let listed = finish(site.command(["shards", "list", "--json"])).exits(0).json();
+    let jobs = listed["jobs"].as_array().unwrap().iter();
+    let jobs: Vec<_> = jobs
+        .map(|job| (&job["job"], &job["status"], &job["volumes"]))
+        .collect();
+    assert_eq!(
+        jobs,
+        [
+            (&json!("other"), &json!("running"), &json!(1)),
+            (&json!(JOB), &json!("cancelled"), &json!(1))
+        ]
+    );
+    let over = finish(site.command(["shards", "status", JOB, "--wait"])).exits(0);
+    assert!(
+        over.stdout.starts_with("job press (cancelled)"),
+        "{}",
+        over.stdout
+    );
+
     let nameless = finish(site.command(["--role", "cpu", "--source", "shards"])).exits(1);
     assert!(nameless.stderr.contains("--job NAME"), "{}", nameless.stderr);
+}
+
+/// Rows: 96, 97, 98, 99, 102.
+#[test]
+fn a_job_of_shards_becomes_one_of_the_database() {
+    let site = Site::with_volumes(3, 1);
+    finish(site.command(["shards", "create", JOB, "--size", "2"])).exits(0);
+    let import = ["shards", "import", JOB, "--chunk-size", "1"];
+    let imported = finish(site.command(import)).exits(0);
+    assert_eq!(
+        imported.stdout,
+        "press: 3 volumes of 2 shards; in the storage it is paused\n"
+    );
+    let status = finish(site.command(["job", "status", JOB, "--json"]))
+        .exits(0)
+        .json();
+    assert_eq!(
+        (&status["status"], &status["volumes"]),
+        (&json!("running"), &json!(3))
+    );
+    let listed = finish(site.command(["shards", "list"])).exits(0).stdout;
+    assert!(listed.contains("paused"), "{listed}");
+    let refused = finish(site.command(import)).exits(1);
+    assert!(
+        refused.stderr.contains("job press is in the database already"),
+        "{}",
+        refused.stderr
+    );
+    finish(site.command(["shards", "import", "nowhere"])).exits(1);
+    let shard = site.path("artifacts/manifests/jobs/cut/shards/shard-00000.jsonl");
+    finish(site.command(["shards", "create", "cut"])).exits(0);
+    std::fs::write(shard, "{\"volume_id\":\"W1-I0\"}\n").unwrap();
+    let refused = finish(site.command(["shards", "import", "cut"])).exits(1);
+    assert!(
+        refused
+            .stderr
+            .contains("3 volumes by its job.json, and 1 in its shards"),
+        "{}",
+        refused.stderr
+    );
 }
 
 #[test]
@@ -117,12 +176,7 @@ fn a_job_survives_the_death_of_a_node_without_a_database() {
     wait_until("a stage runs on the node that is left", || {
         worked(survivor.name())
     });
-    wait_until("the job is finished", || {
-        manifests.join("shard_done/shard-00001.done.json").exists()
-            && manifests.join("shard_done/shard-00000.done.json").exists()
-    });
-
-    let status = finish(site.command(["shards", "status", JOB, "--json"]))
+    let status = finish(site.command(["shards", "status", JOB, "--wait", "--json"]))
         .exits(0)
         .json();
     assert_eq!(status["finished"], true, "{status:#}");

@@ -11,8 +11,13 @@ pub struct ShardLayout {
 impl ShardLayout {
     pub fn new(job: &JobKey) -> Self {
         Self {
-            folder: built(ArtifactKey::new(format!("manifests/jobs/{job}"))),
+            folder: below(&Self::jobs_folder(), job.as_str()),
         }
+    }
+
+    /// A folder for each job.
+    pub fn jobs_folder() -> ArtifactKey {
+        built(ArtifactKey::new("manifests/jobs"))
     }
 
     /// What the job is. It is written last: a job that can be seen is complete.
@@ -139,6 +144,7 @@ mod tests {
             layout.step_of_record(12, &layout.record(12, &volume, 7)),
             Some((volume, 7))
         );
+        assert!(layout.job().is_under(&ShardLayout::jobs_folder()));
         let other = ShardLayout::new(&JobKey::new("J1").unwrap());
         assert_eq!(other.term_of_lease(&layout.lease(12, 3)), None);
         assert_eq!(layout.shard_of_done(&layout.job()), None);

@@ -4,13 +4,18 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
+use futures::{StreamExt, stream};
 use serde::{Deserialize, Serialize};
 
+use super::control::ordered;
 use super::place::MAX_SHARDS;
 use super::{InvalidShardSize, ShardError, ShardSize};
 use crate::artifact::{Digest, ShardLayout};
 use crate::domain::{Job, JobConfig, JobId, JobKey, JobStatus, NewJob, Pipeline, VolumeId};
 use crate::storage::{ArtifactStore, PutOutcome};
+
+/// Descriptions read at once.
+const READS: usize = 16;
 
 /// `job.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -96,6 +101,36 @@ impl JobManifest {
             return Err(ShardError::damaged(&key, too_many));
         }
         Ok(manifest)
+    }
+
+    /// The jobs that are in the store whole, by name, each as it is described, or why it cannot be read.
+    pub async fn list(store: &dyn ArtifactStore) -> Result<Vec<Result<Self, ShardError>>, ShardError> {
+        let folders = store.folders(&ShardLayout::jobs_folder()).await?;
+        let keys = folders.into_iter().filter_map(|name| JobKey::new(name).ok());
+        let mut read = stream::iter(keys)
+            .map(|key| async move { Self::read(store, &key).await })
+            .buffered(READS);
+        let mut jobs = Vec::new();
+        while let Some(job) = read.next().await {
+            match job {
+                // Its shards are being written.
+                Err(ShardError::NoSuchJob(_)) => {}
+                Err(error) if error.unreadable().is_none() => return Err(error),
+                job => jobs.push(job),
+            }
+        }
+        Ok(jobs)
+    }
+
+    /// How the nodes that take shards of the job were ordered to go on: running, paused or cancelled.
+    pub async fn ordered(&self, store: &dyn ArtifactStore) -> Result<JobStatus, ShardError> {
+        ordered(store, &self.job).await
+    }
+
+    /// Shards in which nothing more will be tried.
+    pub async fn finished_shards(&self, store: &dyn ArtifactStore) -> Result<usize, ShardError> {
+        let layout = ShardLayout::new(&self.job);
+        Ok(store.list(&layout.done_folder()).await?.len())
     }
 
     /// The volumes of a shard, in its order.

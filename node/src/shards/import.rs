@@ -1,0 +1,79 @@
+use std::process::ExitCode;
+
+use anyhow::{Result, bail, ensure};
+use chrono::Utc;
+use parkhang_actors::domain::{JobKey, JobStatus, NewJob};
+use parkhang_actors::source::{JobManifest, ShardOrder};
+use parkhang_actors::state::StateStore;
+use serde_json::json;
+
+use super::ImportArgs;
+use crate::config::Loaded;
+use crate::role::database;
+use crate::storage::artifacts;
+use crate::words::counted;
+
+/// The job keeps its name, and with it the keys of its artifacts. The order to pause comes before the job is there, so that
+/// whatever happens in between nobody does its work twice.
+pub async fn run(arguments: ImportArgs) -> Result<ExitCode> {
+    let loaded = Loaded::read(&arguments.job.config)?.validated()?;
+    let store = artifacts(&loaded).await?;
+    let store = store.as_ref();
+    let manifest = JobManifest::read(store, &JobKey::new(arguments.job.name)?).await?;
+    let key = &manifest.job;
+    let database = database(&loaded).await?;
+    ensure!(
+        database.store.job(key).await?.is_none(),
+        "job {key} is in the database already"
+    );
+    let mut volumes = Vec::with_capacity(manifest.volumes);
+    for shard in 0..manifest.shards {
+        volumes.extend(manifest.volumes(store, shard).await?);
+    }
+    if volumes.len() != manifest.volumes {
+        bail!(
+            "job {key} has {} by its job.json, and {} in its shards",
+            counted(manifest.volumes, "volume"),
+            volumes.len()
+        );
+    }
+    let is_finished = manifest.finished_shards(store).await? >= manifest.shards as usize;
+    let paused = !is_finished && manifest.ordered(store).await? != JobStatus::Cancelled;
+    if paused {
+        manifest.order(store, ShardOrder::Pause, Utc::now()).await?;
+    }
+    let new = NewJob {
+        key: Some(key.clone()),
+        operation: manifest.op.clone(),
+        pipeline: manifest.pipeline.clone(),
+        config: manifest.params.clone(),
+        volumes,
+    };
+    let chunk = usize::try_from(arguments.chunk_size).unwrap_or(usize::MAX);
+    let job = database
+        .store
+        .create_job_in_chunks(&new, chunk, Utc::now())
+        .await?;
+    if arguments.job.json {
+        let imported = json!({
+            "job": job.key.as_str(),
+            "volumes": manifest.volumes,
+            "shards": manifest.shards,
+            "shards_paused": paused,
+        });
+        println!("{imported:#}");
+    } else {
+        let in_storage = if paused {
+            "; in the storage it is paused"
+        } else {
+            ""
+        };
+        println!(
+            "{}: {} of {}{in_storage}",
+            job.key,
+            counted(manifest.volumes, "volume"),
+            counted(manifest.shards, "shard")
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,110 @@
+use std::process::ExitCode;
+
+use anyhow::Result;
+use parkhang_actors::domain::{JobKey, JobStatus};
+use parkhang_actors::source::{ShardState, ShardSurvey};
+use parkhang_actors::storage::ArtifactStore;
+use serde_json::json;
+
+use super::StatusArgs;
+use crate::config::Loaded;
+use crate::storage::artifacts;
+use crate::words::counted;
+
+/// Exit status 1 where a volume has failed, or cannot be told of.
+pub async fn run(arguments: StatusArgs) -> Result<ExitCode> {
+    let loaded = Loaded::read(&arguments.job.config)?.validated()?;
+    let store = artifacts(&loaded).await?;
+    let job = JobKey::new(arguments.job.name)?;
+    let mut survey = ShardSurvey::of(store.as_ref(), &job).await?;
+    if arguments.wait && !is_over(&survey) {
+        let every = loaded.config.source.poll;
+        survey = finished(store.as_ref(), &job, every).await?;
+    }
+    match arguments.job.json {
+        true => print_json(&survey),
+        false => print(&survey),
+    }
+    Ok(
+        match survey.failed().next().is_some() || !survey.unreadable.is_empty() {
+            true => ExitCode::FAILURE,
+            false => ExitCode::SUCCESS,
+        },
+    )
+}
+
+/// Of a job that is cancelled not even what runs is waited for.
+fn is_over(survey: &ShardSurvey) -> bool {
+    survey.is_finished() || survey.ordered == JobStatus::Cancelled
+}
+
+/// Waits for the end, and tells how far the job is whenever that has changed.
+async fn finished(
+    store: &dyn ArtifactStore,
+    job: &JobKey,
+    every: std::time::Duration,
+) -> Result<ShardSurvey> {
+    let mut told = String::new();
+    let mut ticks = tokio::time::interval(every);
+    loop {
+        ticks.tick().await;
+        let survey = ShardSurvey::of(store, job).await?;
+        if is_over(&survey) {
+            return Ok(survey);
+        }
+        let line = headline(&survey);
+        if line != told {
+            eprintln!("{line}");
+            told = line;
+        }
+    }
+}
+
+fn finished_shards(survey: &ShardSurvey) -> usize {
+    let is_finished = |shard: &&ShardState| matches!(shard, ShardState::Finished(_));
+    survey.shards.iter().filter(is_finished).count()
+}
+
+fn headline(survey: &ShardSurvey) -> String {
+    let ordered = match survey.ordered {
+        JobStatus::Running => String::new(),
+        ordered => format!(" ({})", ordered.as_str()),
+    };
+    format!(
+        "job {}{ordered}: {} of {} finished",
+        survey.manifest.job,
+        finished_shards(survey),
+        counted(survey.shards.len(), "shard")
+    )
+}
+
+fn print_json(survey: &ShardSurvey) {
+    let failed = survey.failed().map(|(volume, error)| {
+        let error = error.as_ref().map(|error| &error.message);
+        json!({ "volume": volume.to_string(), "error": error })
+    });
+    let described = json!({
+        "job": survey.manifest.job.as_str(),
+        "status": survey.ordered.as_str(),
+        "finished": survey.is_finished(),
+        "shards": { "finished": finished_shards(survey), "all": survey.shards.len() },
+        "volumes": survey.by_state(),
+        "failed": failed.collect::<Vec<_>>(),
+        "unreadable": survey.unreadable.iter().map(ToString::to_string).collect::<Vec<_>>(),
+    });
+    println!("{described:#}");
+}
+
+fn print(survey: &ShardSurvey) {
+    println!("{}", headline(survey));
+    for (state, count) in survey.by_state() {
+        println!("{count:>8}  {state}");
+    }
+    for (volume, error) in survey.failed() {
+        let reason = error.as_ref().map(|error| error.message.as_str());
+        println!("{volume}: {}", reason.unwrap_or("no reason recorded"));
+    }
+    for error in &survey.unreadable {
+        println!("{error}");
+    }
+}
