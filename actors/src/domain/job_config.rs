@@ -225,6 +225,22 @@ impl JobConfig {
         })
     }
 
+    /// Whether a volume comes to the same in a job of the other configuration. Models are no part of configurations.
+    pub fn reads_like(&self, other: &Self) -> bool {
+        self.deciding() == other.deciding()
+    }
+
+    /// The keys that decide what comes out and where it lies.
+    fn deciding(&self) -> Map<String, Value> {
+        let mut keys = match serde_json::to_value(self) {
+            Ok(Value::Object(keys)) => keys,
+            _ => Map::new(),
+        };
+        let others = ADJUSTABLE.into_iter().chain(["order", "retry_scope", "force"]);
+        others.for_each(|key| drop(keys.remove(key)));
+        keys
+    }
+
     pub fn validated(self) -> Result<Self, ConfigError> {
         let seconds = "a number of seconds, 0 or more";
         let checks: [(&'static str, bool, &'static str, String); 10] = [
@@ -385,6 +401,23 @@ mod tests {
             ("order=best", "order must be one of fifo, sjf, lpt, not best"),
         ] {
             assert_eq!(fail(pair), told);
+        }
+    }
+
+    #[test]
+    fn configurations_read_alike_where_they_differ_in_limits_alone() {
+        let of = |pair| JobConfig::default().with_overrides([pair]).unwrap();
+        for pair in [
+            "priority=7",
+            "max_running=2",
+            "retries=0",
+            "force=true",
+            "order=sjf",
+        ] {
+            assert!(of(pair).reads_like(&JobConfig::default()), "{pair}");
+        }
+        for pair in ["k_factor=2", "limit=3", "encoding=wylie", "layout=bdrc_v1"] {
+            assert!(!of(pair).reads_like(&JobConfig::default()), "{pair}");
         }
     }
 

@@ -186,6 +186,12 @@ impl PageStage for LineDetection {
         Ok(planned)
     }
 
+    fn volume_version(&self, pages: &[PlannedPage<PageRef>]) -> Option<String> {
+        let version = &pages.first()?.input.version;
+        let is_of_all = pages.iter().all(|page| page.input.version == *version);
+        version.clone().filter(|_| is_of_all)
+    }
+
     fn blank(&self, page: &PlannedPage<PageRef>) -> Vec<LineDetectionRow> {
         vec![LineDetectionRow {
             image_name: page.name.as_str().to_owned(),

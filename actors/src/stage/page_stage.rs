@@ -102,6 +102,12 @@ pub(crate) trait PageStage: Send + Sync + fmt::Debug + 'static {
 
     async fn plan(&self, run: &VolumeRun) -> Result<Vec<PlannedPage<Self::Input>>, StageError>;
 
+    /// Which version of the volume the pages are of, where their source says so.
+    fn volume_version(&self, pages: &[PlannedPage<Self::Input>]) -> Option<String> {
+        let _ = pages;
+        None
+    }
+
     /// The rows that stand for a page that could not be done, where the job wants it to stand blank in the results.
     fn blank(&self, page: &PlannedPage<Self::Input>) -> Vec<Self::Row> {
         let _ = page;

@@ -121,6 +121,7 @@ impl<S: PageStage> PagedStage<S> {
             ledger.next_part(),
         );
         let unchanged = ledger.final_is(&provenance);
+        let version = self.stage.volume_version(&planned);
         let total = planned.len();
         let worker = Arc::new(PageWorker {
             stage: self.stage.clone(),
@@ -183,7 +184,7 @@ impl<S: PageStage> PagedStage<S> {
             self.publish(&run, finished, &provenance).await?;
         }
         self.drop_parts(&run).await?;
-        Ok(StageVerdict::Succeeded(report(&outcome, &provenance)))
+        Ok(StageVerdict::Succeeded(report(&outcome, &provenance, version)))
     }
 
     /// Writes what is final: images and errors first, the table last.
@@ -272,7 +273,8 @@ fn manifest_path(folder: &Path, run: &VolumeRun) -> PathBuf {
         .join(name)
 }
 
-fn report(outcome: &StageOutcome, provenance: &Provenance) -> StageReport {
+fn report(outcome: &StageOutcome, provenance: &Provenance, version: Option<String>) -> StageReport {
+    let models = provenance.models.iter().map(|model| model.name.as_str());
     StageReport {
         metrics: json!({
             "pages": outcome.total,
@@ -283,6 +285,8 @@ fn report(outcome: &StageOutcome, provenance: &Provenance) -> StageReport {
             "queue_p50_ms": outcome.queue_p50_ms,
             "exec_p50_ms": outcome.exec_p50_ms,
             "exec_p95_ms": outcome.exec_p95_ms,
+            "version": version,
+            "models": models.collect::<Vec<_>>(),
         }),
         fingerprint: Some(provenance.fingerprint.to_string()),
         results: None,

@@ -11,6 +11,7 @@ mod embedded;
 mod memory;
 mod postgres;
 mod statistics;
+mod volumes;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -37,6 +38,9 @@ pub use memory::MemoryStore;
 pub(crate) use postgres::testing::with_clock_ahead;
 pub use postgres::{JobChanges, Leadership, LeadershipTimings, PostgresStore, WorkChanges};
 pub use statistics::StageStatistics;
+pub use volumes::{
+    ImportOutcome, ListRecord, Readers, VolumeImport, VolumePage, VolumeQuery, VolumeRecord, VolumeWork,
+};
 
 /// Why the store could not answer.
 #[derive(Debug, thiserror::Error)]

@@ -56,7 +56,10 @@ pub async fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let surface = Surface::from_arg_matches(arguments)?;
     let loaded = Loaded::read(&surface.config)?.validated()?;
     let database = database(&loaded).await?;
-    let admin = Admin::new(database.store.clone(), Arc::new(loaded));
+    let admin = Admin {
+        shows_progress: true,
+        ..Admin::new(database.store.clone(), Arc::new(loaded))
+    };
     let reply = entry.run(arguments, admin).await?;
     match surface.json {
         true => println!("{:#}", reply.data),

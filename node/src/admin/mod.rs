@@ -12,9 +12,12 @@ mod nodes;
 mod operator;
 mod reading;
 mod refusal;
+mod since;
+mod skipped;
 mod table;
 mod tasks;
 mod text;
+mod volumes;
 
 use std::sync::Arc;
 
@@ -29,6 +32,7 @@ pub use self::reading::{Library, page};
 pub use self::refusal::Refusal;
 pub use self::table::table;
 pub use self::tasks::find as find_task;
+pub use self::text::table as text_table;
 
 /// What commands work on.
 #[derive(Debug, Clone)]
@@ -36,6 +40,8 @@ pub struct Admin {
     pub store: PostgresStore,
     pub loaded: Arc<Loaded>,
     pub library: Arc<Library>,
+    /// Whether whoever gave the command sees the standard error of this process.
+    pub shows_progress: bool,
 }
 
 impl Admin {
@@ -44,6 +50,7 @@ impl Admin {
             store,
             library: Arc::new(Library::new(loaded.clone())),
             loaded,
+            shows_progress: false,
         }
     }
 }

@@ -5,10 +5,10 @@ use std::sync::LazyLock;
 use clap::ArgMatches;
 
 use super::command::{Command, Entry};
-use super::{audit, cluster, jobs, nodes, reading, tasks};
+use super::{audit, cluster, jobs, nodes, reading, tasks, volumes};
 
 /// What the first words of commands are about, in the order that help shows them.
-const SUBJECTS: [(&str, &str); 6] = [
+const SUBJECTS: [(&str, &str); 7] = [
     (
         "job",
         "Make jobs for a cluster, look at them, and steer them while they run.",
@@ -16,6 +16,10 @@ const SUBJECTS: [(&str, &str); 6] = [
     (
         "tasks",
         "Look at volumes of a job, and find out why one does not go on.",
+    ),
+    (
+        "volumes",
+        "Make the volumes of a library known, and look at what became of them.",
     ),
     ("pages", "Look at what was read."),
     ("nodes", "Look at the nodes of a cluster."),
@@ -47,6 +51,9 @@ pub fn table() -> &'static Table {
             .with::<tasks::Show>()
             .with::<tasks::Why>()
             .with::<tasks::Retry>()
+            .with::<volumes::Import>()
+            .with::<volumes::List>()
+            .with::<volumes::Show>()
             .with::<reading::Search>()
             .with::<reading::List>()
             .with::<reading::Show>()

@@ -180,6 +180,20 @@ fn a_job_is_made_steered_and_read_over_http() {
     assert_eq!(refused, "there is no argument volumes_from");
     api.post("/jobs", &json!({ "job": "../x" }))
         .refuses(422, "invalid");
+    let tried = api.post("/jobs", &json!({ "volume": ["W1-I1"], "dry_run": true }));
+    let tried = tried.is(200).json();
+    assert_eq!((&tried["chosen"], &tried["dry_run"]), (&json!(1), &json!(true)));
+    let query = json!({ "query": ["collection=W9"] });
+    api.post("/jobs", &query).refuses(422, "invalid");
+    let local = api
+        .post("/volumes", &json!({ "paths": ["/etc"] }))
+        .refuses(422, "invalid");
+    assert_eq!(local, "there is no argument paths");
+    let listed = api.get("/volumes?collection=W1&limit=1").is(200).json();
+    assert_eq!(listed["volumes"][0]["volume"], "W1-I0");
+    let shown = api.get("/volumes/W1-I1").is(200).json();
+    assert_eq!(shown["jobs"][0]["job"], JOB);
+    api.get("/volumes/W9-I9").refuses(404, "not_found");
     api.get("/jobs/nobody").refuses(404, "not_found");
     api.get(&format!("/jobs/{JOB}/tasks?limit=0"))
         .refuses(422, "invalid");

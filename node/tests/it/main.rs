@@ -23,4 +23,5 @@ mod repl;
 mod sample;
 mod sources;
 mod support;
+mod volumes;
 mod watched;

@@ -55,7 +55,13 @@ impl Site {
 
     /// `node` with the settings that all processes of the site share.
     pub(crate) fn command<const N: usize>(&self, arguments: [&str; N]) -> Command {
-        let mut command = node(arguments);
+        self.command_of(&arguments)
+    }
+
+    /// As [`Site::command`], of however many words.
+    pub(crate) fn command_of(&self, arguments: &[&str]) -> Command {
+        let mut command = node([]);
+        command.args(arguments);
         command.current_dir(self.folder.path());
         for (key, value) in [
             ("cluster.listen", "127.0.0.1:0".to_owned()),

@@ -31,16 +31,43 @@ const BATCH: usize = 10_000;
 const LOCKED_AT_ONCE: usize = 1_000;
 
 pub(super) async fn create(pool: &PgPool, new: &NewJob, now: DateTime<Utc>) -> Result<Job, StateError> {
+    create_with(pool, new, JobStatus::Running, &new.volumes, now).await
+}
+
+/// In a transaction for each chunk of volumes. The job runs once it has the last of them; one that was cut off stays created,
+/// and can be resumed or cancelled.
+pub(super) async fn create_in_chunks(
+    pool: &PgPool,
+    new: &NewJob,
+    chunk: usize,
+    now: DateTime<Utc>,
+) -> Result<Job, StateError> {
+    let mut chunks = new.volumes.chunks(chunk.max(1));
+    let first = chunks.next().unwrap_or_default();
+    let job = create_with(pool, new, JobStatus::Created, first, now).await?;
+    for volumes in chunks {
+        add_volumes(pool, job.id, volumes).await?;
+    }
+    act(pool, job.id, JobAction::Resume).await
+}
+
+async fn create_with(
+    pool: &PgPool,
+    new: &NewJob,
+    status: JobStatus,
+    volumes: &[VolumeId],
+    now: DateTime<Utc>,
+) -> Result<Job, StateError> {
     let mut transaction = pool.begin().await?;
     let id = loop {
-        match (insert(&mut transaction, new, now).await?, &new.key) {
+        match (insert(&mut transaction, new, status, now).await?, &new.key) {
             (Some(id), _) => break id,
             (None, Some(key)) => return Err(StateError::JobExists(key.clone())),
             // Somebody named a job `J{id}` by hand; the sequence has moved past it.
             (None, None) => {}
         }
     };
-    insert_tasks(&mut transaction, id, &new.volumes).await?;
+    insert_tasks(&mut transaction, id, volumes).await?;
     let job: JobRow = sqlx::query_as(concat!("select ", job_columns!(), " from jobs j where j.id = $1"))
         .bind(id)
         .fetch_one(&mut *transaction)
@@ -86,12 +113,13 @@ pub(super) async fn reopen(pool: &PgPool, new: &NewJob) -> Result<Job, StateErro
 async fn insert(
     connection: &mut PgConnection,
     new: &NewJob,
+    status: JobStatus,
     now: DateTime<Utc>,
 ) -> Result<Option<i64>, StateError> {
     let stages: Vec<&str> = new.pipeline.stages().iter().map(|stage| stage.as_str()).collect();
     let id = sqlx::query_scalar(
         "insert into jobs (id, job_key, operation, pipeline, config, status, created_at)
-         select id, coalesce($1, 'J' || id), $2, $3, $4, 'running', $5
+         select id, coalesce($1, 'J' || id), $2, $3, $4, $6::job_status, $5
          from (select nextval(pg_get_serial_sequence('jobs', 'id')) as id offset 0) as next
          on conflict (job_key) do nothing
          returning id",
@@ -101,19 +129,18 @@ async fn insert(
     .bind(stages)
     .bind(Json(&new.config))
     .bind(now)
+    .bind(status.as_str())
     .fetch_optional(connection)
     .await?;
     Ok(id)
 }
 
-/// Adds what the job does not have yet, in the order given; returns how many. Volumes are inserted in the order of their
-/// names, so that two jobs over the same volumes cannot deadlock.
-async fn insert_tasks(
+/// Adds the volumes that are not known yet, in the order of their names, so that two who add the same ones cannot deadlock.
+pub(super) async fn add_names(
     connection: &mut PgConnection,
-    job: i64,
-    volumes: &[VolumeId],
-) -> Result<u64, StateError> {
-    let by_name: Vec<&VolumeId> = volumes.iter().collect::<BTreeSet<_>>().into_iter().collect();
+    volumes: impl IntoIterator<Item = &VolumeId>,
+) -> Result<(), StateError> {
+    let by_name: Vec<&VolumeId> = volumes.into_iter().collect::<BTreeSet<_>>().into_iter().collect();
     for batch in by_name.chunks(BATCH) {
         sqlx::query(
             "insert into volumes (bdrc_w_id, bdrc_i_id)
@@ -128,6 +155,16 @@ async fn insert_tasks(
         .execute(&mut *connection)
         .await?;
     }
+    Ok(())
+}
+
+/// Adds what the job does not have yet, in the order given; returns how many.
+async fn insert_tasks(
+    connection: &mut PgConnection,
+    job: i64,
+    volumes: &[VolumeId],
+) -> Result<u64, StateError> {
+    add_names(connection, volumes).await?;
     let mut seen = HashSet::new();
     let in_order: Vec<&VolumeId> = volumes.iter().filter(|volume| seen.insert(*volume)).collect();
     let mut added = 0;

@@ -16,8 +16,9 @@ mod nodes;
 mod rows;
 mod statistics;
 mod tasks;
+mod volumes;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -34,13 +35,14 @@ pub(super) use database::create_database;
 pub use leadership::{Leadership, LeadershipTimings};
 
 use super::{
-    AuditEntry, Census, Change, ClaimRequest, ErrorGroup, FailedPages, Heartbeat, JobTaskCount, Leases,
-    Outcome, Pace, Ready, Rewound, StageStatistics, Standing, StateError, StateStore, TaskCount, TaskPage,
-    TaskQuery,
+    AuditEntry, Census, Change, ClaimRequest, ErrorGroup, FailedPages, Heartbeat, ImportOutcome,
+    JobTaskCount, Leases, Outcome, Pace, Readers, Ready, Rewound, StageStatistics, Standing, StateError,
+    StateStore, TaskCount, TaskPage, TaskQuery, VolumeImport, VolumePage, VolumeQuery, VolumeRecord,
+    VolumeWork,
 };
 use crate::domain::{
-    Adjustment, Epoch, Job, JobId, JobKey, NewJob, NodeRecord, StageName, StageRun, Task, TaskId, VolumeId,
-    VolumeResults, WorkerId,
+    Adjustment, Epoch, ImageRecord, Job, JobId, JobKey, NewJob, NodeRecord, Pipeline, StageName, StageRun,
+    Task, TaskId, VolumeId, VolumeResults, WorkerId,
 };
 use crate::policy::job_action::JobAction;
 use crate::policy::rerun::Rerun;
@@ -191,6 +193,70 @@ impl PostgresStore {
         limit: u32,
     ) -> Result<Vec<AuditEntry>, StateError> {
         browse::audit(&self.pool, before, limit).await
+    }
+
+    /// As [`StateStore::create_job`], in a transaction for each chunk of volumes. The job runs once it has the last of them; one
+    /// that was cut off stays created, and can be resumed or cancelled.
+    pub async fn create_job_in_chunks(
+        &self,
+        job: &NewJob,
+        chunk: usize,
+        now: DateTime<Utc>,
+    ) -> Result<Job, StateError> {
+        jobs::create_in_chunks(&self.pool, job, chunk, now).await
+    }
+
+    /// Keeps the lists of volumes, all or none; says of each what it changed. A list that is there already stays as it is.
+    pub async fn import_volumes(
+        &self,
+        imports: &[VolumeImport],
+        now: DateTime<Utc>,
+    ) -> Result<Vec<ImportOutcome>, StateError> {
+        volumes::import(&self.pool, imports, now).await
+    }
+
+    /// ETags of the lists of those volumes that were imported.
+    pub async fn list_etags(&self, volumes: &[VolumeId]) -> Result<HashMap<VolumeId, String>, StateError> {
+        volumes::etags(&self.pool, volumes).await
+    }
+
+    /// A page of the volumes that are known.
+    pub async fn volume_page(&self, query: &VolumeQuery) -> Result<VolumePage, StateError> {
+        volumes::page(&self.pool, query).await
+    }
+
+    pub async fn volume(&self, volume: &VolumeId) -> Result<Option<VolumeRecord>, StateError> {
+        volumes::volume(&self.pool, volume).await
+    }
+
+    /// Images of a volume, in their order, from the one at place `from` (0 is the first) on.
+    pub async fn images(
+        &self,
+        volume: &VolumeId,
+        from: u32,
+        limit: u32,
+    ) -> Result<Vec<ImageRecord>, StateError> {
+        volumes::images(&self.pool, volume, from, limit).await
+    }
+
+    /// The jobs in which a volume is, the newest first.
+    pub async fn work_on(&self, volume: &VolumeId, limit: u32) -> Result<Vec<VolumeWork>, StateError> {
+        volumes::work(&self.pool, volume, limit).await
+    }
+
+    /// Those of the volumes whose latest imported version was read whole by one of the readers, whose jobs are of `pipeline`.
+    pub async fn already_read(
+        &self,
+        volumes: &[VolumeId],
+        pipeline: &Pipeline,
+        readers: &Readers,
+    ) -> Result<HashSet<VolumeId>, StateError> {
+        volumes::read(&self.pool, volumes, pipeline, readers).await
+    }
+
+    /// Volumes that failed for good in a job: all, or those whose error is of the category `cause` or speaks of it.
+    pub async fn failed_volumes(&self, job: &Job, cause: Option<&str>) -> Result<Vec<VolumeId>, StateError> {
+        volumes::failed(&self.pool, job, cause).await
     }
 
     /// Whether the database answers.

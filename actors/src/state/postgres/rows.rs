@@ -64,11 +64,7 @@ impl FromRow<'_, PgRow> for TaskRow {
         Ok(Self(Task {
             id: TaskId(row.try_get("id")?),
             job_id: JobId(row.try_get("job_id")?),
-            volume: VolumeId::new(
-                row.try_get::<String, _>("bdrc_w_id")?,
-                row.try_get::<String, _>("bdrc_i_id")?,
-            )
-            .map_err(|error| unreadable("volume", error))?,
+            volume: volume_id(row)?,
             position: row
                 .try_get::<&str, _>("current_stage")?
                 .parse::<Position>()
@@ -147,6 +143,11 @@ impl FromRow<'_, PgRow> for VolumeResultsRow {
             confidence_p90: row.try_get("confidence_p90")?,
         }))
     }
+}
+
+pub(super) fn volume_id(row: &PgRow) -> sqlx::Result<VolumeId> {
+    let (w_id, i_id): (String, String) = (row.try_get("bdrc_w_id")?, row.try_get("bdrc_i_id")?);
+    VolumeId::new(w_id, i_id).map_err(|error| unreadable("volume", error))
 }
 
 pub(super) fn stage_name(row: &PgRow, column: &str) -> sqlx::Result<StageName> {

@@ -19,7 +19,7 @@ use super::{Admin, Refusal, jobs};
 
 pub use self::list::List;
 pub use self::retry::Retry;
-pub use self::show::Show;
+pub use self::show::{Results, Show};
 pub use self::why::Why;
 
 /// How far a volume is.

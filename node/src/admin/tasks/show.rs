@@ -54,12 +54,12 @@ pub struct Run {
 /// What a volume came to. Confidences are 0 to 1.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Results {
-    images: i32,
-    lines: i32,
+    pub images: i32,
+    pub lines: i32,
     characters: i32,
-    errors: i32,
+    pub errors: i32,
     duration_ms: f32,
-    confidence_mean: Option<f32>,
+    pub confidence_mean: Option<f32>,
     confidence_p10: Option<f32>,
     confidence_p50: Option<f32>,
     confidence_p90: Option<f32>,

@@ -1,0 +1,145 @@
+mod choice;
+mod filter;
+
+use async_trait::async_trait;
+use chrono::Utc;
+use clap::Args;
+use parkhang_actors::domain::{JobKey, NewJob};
+use parkhang_actors::stage::ocr_pipeline;
+use parkhang_actors::state::StateStore;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use self::choice::{Choice, ChoiceArgs};
+use super::JobSummary;
+use crate::admin::command::{Access, Answer, Command, Verb};
+use crate::admin::skipped::Skipped;
+use crate::admin::{Admin, Refusal};
+use crate::words::counted;
+
+/// Make a job over the volumes of the scans (pages), or over those that the options choose; it starts at once.
+///
+/// Volumes whose latest imported version was read already by a job that comes to the same are left out.
+#[derive(Debug, Args)]
+pub struct Create {
+    /// Name of the job, part of every artifact key; J and a number if none is given.
+    #[arg(value_name = "NAME")]
+    job: Option<JobKey>,
+    #[command(flatten)]
+    choice: ChoiceArgs,
+    /// Jobs of a higher priority go first; short for job.priority.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    priority: Option<i32>,
+    /// Volumes in work at once; short for job.max_running.
+    #[arg(long, value_name = "N")]
+    max_running: Option<usize>,
+    /// Set a key of the job's configuration; may be repeated. See `docs/config.md`.
+    #[arg(long = "config", value_name = "KEY=VALUE")]
+    config: Vec<String>,
+    /// Volumes that are written at once. A job of more begins when the last of them are written.
+    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..))]
+    chunk_size: u32,
+    /// Say what would be in the job, and make none.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Created {
+    /// Not where it is only what would be done.
+    #[serde(flatten)]
+    job: Option<JobSummary>,
+    dry_run: bool,
+    /// Volumes that the job has, or would have.
+    chosen: u64,
+    /// Volumes that it has not, by reason.
+    skipped: Vec<Skipped>,
+}
+
+#[async_trait]
+impl Command for Create {
+    const NAME: [&'static str; 2] = ["job", "create"];
+    const ACCESS: Access = Access::Operate;
+    const VERB: Verb = Verb::Post;
+    const PATH: &'static str = "/jobs";
+    const LOCAL: &'static [&'static str] = &["volumes_from"];
+    type Answer = Created;
+
+    async fn run(self, admin: &Admin) -> Result<Created, Refusal> {
+        let priority = self.priority.map(|priority| format!("priority={priority}"));
+        let max_running = self.max_running.map(|volumes| format!("max_running={volumes}"));
+        let pairs: Vec<String> = self
+            .config
+            .into_iter()
+            .chain(priority)
+            .chain(max_running)
+            .collect();
+        let config = admin.loaded.config.job.clone();
+        let config = config.with_overrides(pairs.iter().map(String::as_str))?;
+        if let Some(job) = &self.job
+            && admin.store.job(job).await?.is_some()
+        {
+            return Err(Refusal::Conflict(format!("job {job} exists already")));
+        }
+        let mut new = NewJob {
+            key: self.job,
+            operation: "ocr".to_owned(),
+            pipeline: ocr_pipeline(),
+            config,
+            volumes: Vec::new(),
+        };
+        let Choice { volumes, skipped } = self.choice.choose(admin, &new).await?;
+        let chosen = volumes.len() as u64;
+        let job = if self.dry_run {
+            None
+        } else {
+            if volumes.is_empty() {
+                return Err(nothing(&skipped));
+            }
+            new.volumes = volumes;
+            let chunk = usize::try_from(self.chunk_size).unwrap_or(usize::MAX);
+            let job = match new.volumes.len() <= chunk {
+                true => admin.store.create_job(&new, Utc::now()).await?,
+                false => {
+                    let made = admin.store.create_job_in_chunks(&new, chunk, Utc::now());
+                    made.await?
+                }
+            };
+            Some(JobSummary::of(admin, &job).await?)
+        };
+        Ok(Created {
+            job,
+            dry_run: self.dry_run,
+            chosen,
+            skipped,
+        })
+    }
+}
+
+/// Why there is no job to make.
+fn nothing(skipped: &[Skipped]) -> Refusal {
+    if skipped.is_empty() {
+        return Refusal::Invalid("there are no volumes to make a job of".to_owned());
+    }
+    let reasons: Vec<String> = skipped.iter().map(Skipped::line).collect();
+    Refusal::Conflict(format!(
+        "no volume is left to make a job of:\n  {}",
+        reasons.join("\n  ")
+    ))
+}
+
+impl Answer for Created {
+    fn text(&self) -> String {
+        let volumes = counted(self.chosen, "volume");
+        let mut lines = vec![match &self.job {
+            Some(job) => format!("{}: {volumes}", job.job),
+            None => format!("{volumes} would be in the job"),
+        }];
+        let skipped = self
+            .skipped
+            .iter()
+            .map(|skipped| format!("left out: {}", skipped.line()));
+        lines.extend(skipped);
+        lines.join("\n")
+    }
+}

@@ -1,0 +1,79 @@
+//! What a command left out and why, in counts with samples.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// Samples of each reason.
+const SAMPLES: usize = 5;
+
+/// Things left out for one reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Skipped {
+    pub reason: String,
+    pub count: u64,
+    /// Some of them.
+    pub samples: Vec<String>,
+}
+
+/// Counts what is left out.
+#[derive(Debug, Default)]
+pub struct SkippedTally(BTreeMap<String, (u64, Vec<String>)>);
+
+impl SkippedTally {
+    pub fn add(&mut self, reason: &str, sample: impl ToString) {
+        let (count, samples) = self.0.entry(reason.to_owned()).or_default();
+        *count += 1;
+        if samples.len() < SAMPLES {
+            samples.push(sample.to_string());
+        }
+    }
+
+    /// By reason.
+    pub fn into_skipped(self) -> Vec<Skipped> {
+        let reasons = self.0.into_iter();
+        reasons
+            .map(|(reason, (count, samples))| Skipped {
+                reason,
+                count,
+                samples,
+            })
+            .collect()
+    }
+}
+
+impl Skipped {
+    /// `3 repeated: a, b, c`; with `, ...` where there are more than the samples.
+    pub fn line(&self) -> String {
+        let more = match self.count > self.samples.len() as u64 {
+            true => ", ...",
+            false => "",
+        };
+        format!(
+            "{} {}: {}{more}",
+            self.count,
+            self.reason,
+            self.samples.join(", ")
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_the_count_the_reason_and_some_of_them() {
+        let mut tally = SkippedTally::default();
+        for number in 0..7 {
+            tally.add("listed twice", number);
+        }
+        tally.add("already read", "W1-I1");
+        let lines: Vec<String> = tally.into_skipped().iter().map(Skipped::line).collect();
+        assert_eq!(
+            lines,
+            ["1 already read: W1-I1", "7 listed twice: 0, 1, 2, 3, 4, ..."]
+        );
+    }
+}

@@ -1,0 +1,85 @@
+use async_trait::async_trait;
+use chrono::Utc;
+use clap::Args;
+use parkhang_actors::domain::VolumeId;
+use parkhang_actors::state::VolumeQuery;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::VolumeLine;
+use crate::admin::command::{Access, Answer, Command, Verb};
+use crate::admin::since::Since;
+use crate::admin::text::{away, table};
+use crate::admin::{Admin, Refusal};
+
+/// List the volumes that were imported or are in a job, a page at a time.
+#[derive(Debug, Args)]
+pub struct List {
+    /// Only volumes whose name holds this, in large or small letters.
+    #[arg(value_name = "TEXT")]
+    text: Option<String>,
+    /// Only volumes of collections that begin so.
+    #[arg(long, value_name = "PREFIX")]
+    collection: Option<String>,
+    /// Only volumes whose latest version was first imported since then: a time such as 2026-11-22T10:00:00Z, a day, or 7d.
+    #[arg(long, value_name = "TIME")]
+    imported_since: Option<Since>,
+    /// The page behind this one: `next` of the answer before.
+    #[arg(long, value_name = "VOLUME")]
+    after: Option<VolumeId>,
+    /// Volumes of a page.
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    limit: u32,
+}
+
+/// A page of volumes, in the order of their names.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Volumes {
+    volumes: Vec<VolumeLine>,
+    /// To be given as `after` for the next page, if there is one.
+    next: Option<String>,
+}
+
+#[async_trait]
+impl Command for List {
+    const NAME: [&'static str; 2] = ["volumes", "list"];
+    const ACCESS: Access = Access::Read;
+    const VERB: Verb = Verb::Get;
+    const PATH: &'static str = "/volumes";
+    type Answer = Volumes;
+
+    async fn run(self, admin: &Admin) -> Result<Volumes, Refusal> {
+        let query = VolumeQuery {
+            collection: self.collection,
+            text: self.text,
+            imported_since: self.imported_since.map(|since| since.before(Utc::now())),
+            after: self.after,
+            limit: Some(self.limit),
+        };
+        let page = admin.store.volume_page(&query).await?;
+        Ok(Volumes {
+            volumes: page.volumes.into_iter().map(VolumeLine::from).collect(),
+            next: page.next.map(|volume| volume.to_string()),
+        })
+    }
+}
+
+impl Answer for Volumes {
+    fn text(&self) -> String {
+        let now = Utc::now();
+        let header = ["volume", "version", "imported", "images"];
+        let rows = self.volumes.iter().map(|volume| {
+            [
+                volume.volume.clone(),
+                volume.version.clone().unwrap_or_default(),
+                volume.imported_at.map_or(String::new(), |at| away(at, now)),
+                volume.images.map_or(String::new(), |images| images.to_string()),
+            ]
+        });
+        let mut text = table(header, rows, 3);
+        if let Some(next) = &self.next {
+            text.push_str(&format!("\nmore: --after {next}"));
+        }
+        text
+    }
+}
