@@ -2,6 +2,8 @@
 //! they carry. The room knows the columns, not the algorithms that fill them, nor where a store keeps its bytes.
 
 mod columns;
+#[cfg(test)]
+mod documented;
 mod error;
 mod errors;
 mod fingerprint;
