@@ -10,6 +10,7 @@ use crate::api::command::TokenArgs;
 use crate::config::command::ConfigCommand;
 use crate::config::{BucketArgs, ConfigArgs};
 use crate::export::IiifArgs;
+use crate::manual::ManArgs;
 use crate::repl::ReplArgs;
 use crate::shards::ShardsCommand;
 use crate::simulate::SimulateArgs;
@@ -82,6 +83,8 @@ pub enum Command {
     Token(TokenArgs),
     /// Print the completion script for a shell.
     Completions { shell: Shell },
+    /// Print the manual page of this program, or write those of all its commands.
+    Man(ManArgs),
 }
 
 #[derive(Debug, Args)]

@@ -14,6 +14,7 @@ mod eval;
 mod export;
 mod http;
 mod log;
+mod manual;
 mod networks;
 mod ocr;
 mod repl;
@@ -69,11 +70,7 @@ fn finish(outcome: anyhow::Result<ExitCode>) -> ExitCode {
 }
 
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
-    if let Some(Command::Completions { shell }) = cli.command {
-        let mut command = admin::cli::augment(Cli::command());
-        clap_complete::generate(shell, &mut command, "node", &mut std::io::stdout());
-        return Ok(ExitCode::SUCCESS);
-    }
+    let program = || admin::cli::augment(Cli::command());
     block_on(async {
         match cli.command {
             None => role::run(cli.node).await,
@@ -86,7 +83,11 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Some(Command::Tls(command)) => tls::command::run(command).map(|()| ExitCode::SUCCESS),
             Some(Command::Repl(arguments)) => repl::run(arguments).await,
             Some(Command::Token(arguments)) => api::command::run(&arguments).map(|()| ExitCode::SUCCESS),
-            Some(Command::Completions { .. }) => Ok(ExitCode::SUCCESS),
+            Some(Command::Completions { shell }) => {
+                clap_complete::generate(shell, &mut program(), "node", &mut std::io::stdout());
+                Ok(ExitCode::SUCCESS)
+            }
+            Some(Command::Man(arguments)) => manual::run(&arguments, program()).map(|()| ExitCode::SUCCESS),
         }
     })
 }

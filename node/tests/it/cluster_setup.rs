@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::support::{Finished, finish, node};
+use crate::support::{Finished, finish, node, workspace};
 
 fn tls(arguments: &[&str], folder: &Path) -> Finished {
     let mut command = node(["tls", arguments[0]]);
@@ -162,4 +162,39 @@ fn shells_complete_the_commands() {
             assert!(script.contains(word), "{shell}: {word}");
         }
     }
+}
+
+#[test]
+fn every_command_has_a_manual_page() {
+    let page = finish(node(["man"])).exits(0).stdout;
+    assert!(
+        page.contains(".TH node 1") && page.contains("node\\-simulate(1)"),
+        "{page}"
+    );
+
+    let folder = tempfile::tempdir().unwrap();
+    let pages = folder.path().join("man1");
+    let mut command = node(["man", "--out"]);
+    command.arg(&pages);
+    finish(command).exits(0);
+    let documented = ["cli.md", "commands.md"].map(|name| {
+        let text = std::fs::read_to_string(workspace().join("docs").join(name)).unwrap();
+        let names = text.lines().filter_map(|line| {
+            line.strip_prefix("##")?
+                .split_once(" node")
+                .map(|name| name.1.to_owned())
+        });
+        names.collect::<Vec<_>>()
+    });
+    let documented = documented.concat();
+    assert!(documented.len() > 40, "{documented:?}");
+    for name in documented {
+        let file = pages.join(format!("node{}.1", name.replace(' ', "-")));
+        assert!(file.is_file(), "{}", file.display());
+    }
+    let create = std::fs::read_to_string(pages.join("node-job-create.1")).unwrap();
+    assert!(
+        create.contains("\\-\\-priority") && create.contains("\\-\\-config\\-file"),
+        "{create}"
+    );
 }
