@@ -218,6 +218,7 @@ mod tests {
         text.lines().map(|line| line.trim().to_owned()).collect()
     }
 
+    /// Rows: F38.
     #[test]
     fn libraries_say_only_what_went_wrong_unless_they_are_named() {
         let ours = "INFO parkhang_actors::cluster: ours";
@@ -229,6 +230,7 @@ mod tests {
         assert_eq!(named.len(), 4, "{named:?}");
     }
 
+    /// Rows: F38.
     #[test]
     fn a_line_is_one_flat_object_with_the_fields_of_its_spans() {
         let page = Page::default();

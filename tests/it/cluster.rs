@@ -197,6 +197,7 @@ async fn a_volume_whose_stage_panics_is_tried_again_and_set_aside() {
     cluster.stop().await;
 }
 
+/// Rows: F20.
 #[tokio::test]
 async fn a_stage_that_fails_backs_off_and_gives_up() {
     let store = Arc::new(MemoryStore::new());
@@ -212,6 +213,7 @@ async fn a_stage_that_fails_backs_off_and_gives_up() {
     cluster.stop().await;
 }
 
+/// Rows: F39.
 #[tokio::test]
 async fn the_board_shows_what_runs_and_forgets_it() {
     let (go, told_to_go) = watch::channel(false);
@@ -265,6 +267,7 @@ async fn a_drain_releases_leases_and_charges_nothing() {
     cluster.stop().await;
 }
 
+/// Rows: F23.
 #[tokio::test]
 async fn a_store_that_is_away_for_a_while_loses_nothing() {
     let store = Arc::new(FlakyStore::new(3));
@@ -278,6 +281,7 @@ async fn a_store_that_is_away_for_a_while_loses_nothing() {
     cluster.stop().await;
 }
 
+/// Rows: F6.
 #[tokio::test]
 async fn the_example_stage_of_the_contributors_guide_runs() {
     let stage = Syllables {

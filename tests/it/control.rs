@@ -175,6 +175,7 @@ impl Desk {
     }
 }
 
+/// Rows: F10.
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_job_stops_at_once_and_frees_its_slots() {
     let mut desk = Desk::with_slots(1).await;
@@ -331,6 +332,7 @@ async fn a_rerun_does_a_stage_and_what_follows_again() {
     desk.stop().await;
 }
 
+/// Rows: F15.
 #[tokio::test(start_paused = true)]
 async fn a_rerun_of_running_work_cuts_it_off() {
     let mut desk = Desk::with_slots(1).await;

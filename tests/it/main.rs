@@ -7,6 +7,7 @@
     reason = "test code fails by panicking"
 )]
 
+mod acceptance;
 mod cluster;
 mod control;
 mod flaky_store;

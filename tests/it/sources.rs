@@ -287,6 +287,7 @@ async fn a_stage_that_panics_or_fails_is_tried_again_and_given_up() {
     }
 }
 
+/// Rows: F34.
 #[tokio::test]
 async fn finished_volumes_are_marked_where_their_layout_has_markers() {
     let (succeeds, _) = told("stage", Deed::Succeed);

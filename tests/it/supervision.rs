@@ -106,6 +106,7 @@ fn hanging() -> Arc<Hanging> {
     })
 }
 
+/// Rows: F17, F32, 250.
 #[tokio::test(start_paused = true)]
 async fn a_pool_that_hangs_is_replaced_and_blames_only_who_hung() {
     let store = Arc::new(MemoryStore::new());

@@ -31,14 +31,14 @@ impl Source {
     }
 }
 
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
         .expect("the tests crate lies in the workspace")
         .to_owned()
 }
 
-fn tracked() -> Vec<String> {
+pub(crate) fn tracked() -> Vec<String> {
     let output = Command::new("git")
         .args(["ls-files"])
         .current_dir(root())
@@ -75,7 +75,7 @@ fn rust_sources() -> Vec<Source> {
         .collect()
 }
 
-fn report(rule: &str, broken: Vec<String>) {
+pub(crate) fn report(rule: &str, broken: Vec<String>) {
     assert!(broken.is_empty(), "{rule}:\n  {}", broken.join("\n  "));
 }
 

@@ -161,6 +161,7 @@ fn built(key: Result<ArtifactKey, crate::storage::InvalidKey>) -> ArtifactKey {
 mod tests {
     use super::*;
 
+    /// Rows: F33.
     #[test]
     fn keys_are_those_of_the_layout() {
         let layout = ArtifactLayout::bdrc_v2(&JobKey::new("J7").unwrap());
@@ -194,6 +195,7 @@ mod tests {
         assert!(volume.part(&ocr, 3).is_under(&volume.parts_folder(&ocr)));
     }
 
+    /// Rows: F7, F33.
     #[test]
     fn each_layout_has_its_own_folders_and_files() {
         let volume = |name| {

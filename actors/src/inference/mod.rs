@@ -292,6 +292,7 @@ mod tests {
         }
     }
 
+    /// Rows: F29.
     #[test]
     fn a_batch_too_large_for_the_device_is_halved() {
         let outputs = run_halving(&Doubling { memory: 2 }, &[2, 4, 6, 8, 10]);

@@ -87,6 +87,7 @@ mod tests {
     use super::*;
     use crate::storage::MemoryStore;
 
+    /// Rows: F26.
     #[tokio::test]
     async fn a_volume_is_a_folder_of_images() {
         let store = Arc::new(MemoryStore::new());

@@ -58,6 +58,7 @@ mod tests {
         }
     }
 
+    /// Rows: F27.
     #[tokio::test(start_paused = true)]
     async fn pages_come_in_order_and_latency_is_paid_once_per_depth() {
         let source = FarAway::default();

@@ -322,6 +322,7 @@ mod tests {
         }
     }
 
+    /// Rows: F28.
     #[tokio::test]
     async fn results_and_panics_come_back() {
         let pool = CpuPool::new(2, "cpu").unwrap();
@@ -411,6 +412,7 @@ mod tests {
         assert_eq!(pool.run(|_| 3).await, Ok(3));
     }
 
+    /// Rows: F28.
     #[tokio::test]
     async fn no_more_closures_run_than_there_are_threads() {
         let pool = CpuPool::new(3, "cpu").unwrap();

@@ -181,6 +181,7 @@ mod tests {
         (outcome, started.elapsed(), order.0)
     }
 
+    /// Rows: F16, F27.
     #[tokio::test(start_paused = true)]
     async fn a_device_waits_for_the_first_page_only() {
         let store = Arc::new(FarAway::default());

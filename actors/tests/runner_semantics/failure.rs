@@ -51,6 +51,7 @@ async fn items_in_work_are_finished_when_the_budget_is_crossed() {
     assert_eq!(collected.ids(), ["0", "1", "2"]);
 }
 
+/// Rows: F32.
 #[tokio::test(start_paused = true)]
 async fn a_hung_try_times_out_and_frees_its_worker() {
     let worker = |item: WorkItem, _| async move {

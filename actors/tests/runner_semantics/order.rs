@@ -125,6 +125,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     /// Whatever the plan: every item ends once, in starting order, and the books balance.
+    /// Rows: F31.
     #[test]
     fn every_item_is_accounted_for(
         costs in prop::collection::vec(0_u8..6, 0..30),

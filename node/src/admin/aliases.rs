@@ -127,6 +127,7 @@ mod tests {
         expanded(line.split(' ').map(str::to_owned).collect()).map(|words| words.join(" "))
     }
 
+    /// Rows: 102.
     #[test]
     fn other_spellings_become_commands_of_the_table() {
         for (alias, command) in [

@@ -105,6 +105,7 @@ fn the_second_process_of_a_node_has_a_port_of_its_own() {
     }
 }
 
+/// Rows: F13.
 #[test]
 fn later_layers_win_and_each_value_knows_its_own() {
     let desk = Desk::new();

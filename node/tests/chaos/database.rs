@@ -5,6 +5,7 @@ use crate::cluster::{Cluster, Plan};
 use crate::library::SHELF;
 
 /// Postgres goes down in immediate mode, as in a crash, and comes back.
+/// Rows: F23.
 #[tokio::test(flavor = "multi_thread")]
 async fn postgres_crashes_and_recovers() {
     let mut cluster = Cluster::start(Plan::full(SHELF)).await;

@@ -6,6 +6,7 @@ use crate::cluster::{Cluster, Plan};
 use crate::library::SHELF;
 
 /// The notice of a spot instance: what is finished is kept, the rest goes to others, nobody is charged.
+/// Rows: 138, F21.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_told_to_stop_hands_its_work_back() {
     let mut cluster = Cluster::start(Plan::full(SHELF)).await;
@@ -38,6 +39,7 @@ async fn a_node_told_to_stop_hands_its_work_back() {
 }
 
 /// A page that never ends holds up the drain. Who cannot wait says so again.
+/// Rows: F21.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_second_order_to_stop_ends_a_node_at_once() {
     let mut plan = Plan::full(SHELF);

@@ -2,6 +2,7 @@ use crate::cluster::{Cluster, Plan};
 use crate::library::SHELF;
 
 /// SIGKILL to a gpu node, a cpu node and the leader, each while it has work, each started again.
+/// Rows: 138.
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_of_every_kind_are_killed() {
     let mut cluster = Cluster::start(Plan::full(SHELF)).await;

@@ -18,6 +18,7 @@ async fn stages_panic() {
 }
 
 /// On every node with a device the first forward pass never returns.
+/// Rows: F32.
 #[tokio::test(flavor = "multi_thread")]
 async fn device_threads_hang() {
     let mut plan = Plan::full(SHELF).with(&[("health.progress_window", "10s")]);
@@ -32,6 +33,7 @@ async fn device_threads_hang() {
 
 /// Every node that begins one of the volumes dies of it. The volume is set aside with its reason; the others are done, and
 /// the nodes are well.
+/// Rows: 138.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_volume_that_kills_its_nodes_is_set_aside() {
     let poison = Library::volume(1);

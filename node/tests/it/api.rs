@@ -162,6 +162,7 @@ fn who_may_not_is_refused() {
     assert_eq!(mode & 0o777, 0o600);
 }
 
+/// Rows: 75, 118, F9.
 #[test]
 fn a_job_is_made_steered_and_read_over_http() {
     let site = Site::with_volumes(2, 2);

@@ -39,6 +39,7 @@ fn desk() -> (Desk, Vec<&'static str>) {
     (desk, bad.map(|(name, ..)| name).to_vec())
 }
 
+/// Rows: F28, F30.
 #[test]
 fn bad_scans_are_named_and_the_good_one_is_read() {
     let (desk, mut bad) = desk();

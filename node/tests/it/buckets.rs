@@ -161,6 +161,7 @@ fn a_cluster_reads_an_archive_into_a_bucket_as_a_folder_is_read_into_a_folder() 
     assert_exports(&site, &[], &archive.path("local"));
 }
 
+/// Rows: F8, F18, F19.
 #[test]
 fn volumes_of_a_bucket_are_read_again_only_where_they_changed() {
     let archive = Archive::new();

@@ -101,6 +101,7 @@ fn a_foreign_authority_or_key_is_found_before_the_node_starts() {
     );
 }
 
+/// Rows: F13.
 #[test]
 fn the_configuration_in_force_is_shown_with_its_origins() {
     let folder = tempfile::tempdir().unwrap();

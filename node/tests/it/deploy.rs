@@ -28,6 +28,7 @@ fn installed_unit(folder: &Path) -> PathBuf {
     path
 }
 
+/// Rows: F22.
 #[test]
 fn systemd_accepts_the_unit() {
     if Command::new("systemd-analyze").arg("--version").output().is_err() {
@@ -47,6 +48,7 @@ fn systemd_accepts_the_unit() {
     );
 }
 
+/// Rows: F22.
 #[test]
 fn a_unit_is_stopped_later_than_its_node_drains() {
     let shown = finish(node(["config", "show", "--json", "--config-file", "/dev/null"])).exits(0);

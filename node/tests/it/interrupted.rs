@@ -52,6 +52,7 @@ fn a_killed_run_is_taken_up_and_leaves_no_trace() {
     assert_same_files(&desk.out().join("jobs"), &undisturbed.join("jobs"));
 }
 
+/// Rows: F21.
 #[test]
 fn an_interrupt_drains_and_the_next_run_finishes() {
     let desk = Desk::with_pages(6);

@@ -59,6 +59,7 @@ fn fields(value: &Value, names: &[&str]) -> Value {
     names.iter().map(|name| value[*name].clone()).collect()
 }
 
+/// Rows: F1, F3.
 #[test]
 fn a_job_is_steered_from_the_command_line() {
     let office = Office::new();
@@ -139,6 +140,7 @@ fn a_job_is_steered_from_the_command_line() {
     );
 }
 
+/// Rows: F3.
 #[test]
 fn what_cannot_be_done_to_a_job_is_refused_with_the_reason() {
     let office = Office::new();
@@ -192,6 +194,7 @@ fn what_cannot_be_done_to_a_job_is_refused_with_the_reason() {
     );
 }
 
+/// Rows: F8.
 #[test]
 fn the_volumes_of_a_job_are_read_from_a_list() {
     let office = Office::new();
@@ -214,6 +217,7 @@ fn the_volumes_of_a_job_are_read_from_a_list() {
     assert_eq!(listed["tasks"][0]["volume"], "W1-I2");
 }
 
+/// Rows: 75, 120, 249.
 #[test]
 fn a_job_that_nobody_works_on_says_who_is_missing() {
     let site = Site::with_volumes(1, 1);
@@ -265,6 +269,7 @@ fn recognised(site: &Site, job: &str) -> (u64, Vec<u8>) {
     (inode, std::fs::read(table).unwrap())
 }
 
+/// Rows: F10.
 #[test]
 fn running_work_is_stopped_and_finished_work_done_again() {
     let site = Site::with_volumes(2, 3);
@@ -305,4 +310,45 @@ fn running_work_is_stopped_and_finished_work_done_again() {
     let (inode, table) = rerun("--force");
     assert_ne!(inode, made.0, "it was made again");
     assert!(table == made.1, "and came out the same");
+}
+
+/// Rows: 118, F11, F37.
+#[test]
+fn a_job_tells_why_a_volume_failed_and_reads_it_once_it_is_mended() {
+    let site = Site::with_volumes(2, 1);
+    let scan = site.path("scans/W1-I1/page00.tif");
+    std::fs::write(&scan, &small_page()[..300]).unwrap();
+    let orchestrator = Node::start(&site, "orchestrator", &["127.0.0.1:1"]);
+    let _worker = Node::start(&site, "cpu,gpu", &[orchestrator.address()]);
+    let mut create = site.command(["job", "create", JOB]);
+    create.args(["--config", "on_item_error=fail"]);
+    finish(create).exits(0);
+
+    let told = ["status", "done", "failed"];
+    let status = finish(site.command(["job", "status", JOB, "--wait", "--json"]));
+    let status = status.exits(1).json();
+    assert_eq!(fields(&status, &told), json!(["failed", 1, 1]));
+    let cause = status["failures"][0].as_str().unwrap();
+    assert!(
+        cause.starts_with("1 at line_detection: ") && cause.ends_with(" (W1-I1)"),
+        "{cause}"
+    );
+    let errors = finish(site.command(["job", "errors", JOB, "--json"]));
+    let group = &errors.exits(0).json()["groups"][0];
+    assert_eq!(
+        fields(group, &["category", "terminal", "volumes"]),
+        json!(["input", 1, ["W1-I1"]])
+    );
+    let why = finish(site.command(["tasks", "why", JOB, "W1-I1", "--json"]));
+    assert_eq!(why.exits(0).json()["blocker"], "failed");
+
+    std::fs::write(&scan, small_page()).unwrap();
+    let mut rerun = site.command(["job", "rerun", JOB, "--from", "line_detection"]);
+    rerun.args(["--status", "failed"]);
+    assert_eq!(
+        finish(rerun).exits(0).stdout,
+        "1 volume goes back to line_detection\n"
+    );
+    let status = finish(site.command(["job", "status", JOB, "--wait", "--json"]));
+    assert_eq!(fields(&status.exits(0).json(), &told), json!(["completed", 2, 0]));
 }

@@ -215,6 +215,7 @@ pub(crate) fn assert_finished(site: &Site, result: &Path) {
     assert_same_files(&site.path("artifacts/jobs"), &result.join("jobs"));
 }
 
+/// Rows: 250.
 #[test]
 fn a_job_survives_the_death_of_a_node_and_of_the_orchestrator() {
     let site = Site::with_volumes(3, 4);

@@ -16,6 +16,7 @@ fn written(folder: &Path) -> BTreeMap<PathBuf, SystemTime> {
         .collect()
 }
 
+/// Rows: F18, F19.
 #[test]
 fn only_what_changed_is_made_again() {
     let desk = Desk::with_pages(3);

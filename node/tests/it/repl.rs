@@ -87,6 +87,7 @@ impl Drop for Conversation {
     }
 }
 
+/// Rows: 102, 103.
 #[test]
 fn a_job_is_made_listed_and_seen_to_finish() {
     let site = Site::with_volumes(2, 1);

@@ -17,6 +17,7 @@ const BOUNDS: [(&str, f64); 4] = [
     ("oat", 90.0),
 ];
 
+/// Rows: F40, 12, 18.
 #[test]
 fn the_sample_is_read_and_exported() {
     let folder = tempfile::tempdir().unwrap();

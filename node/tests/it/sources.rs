@@ -5,6 +5,7 @@ use serde_json::json;
 use crate::nodes::{JOB, Node, Site, assert_exports, assert_finished, runs_at, undisturbed, wait_until};
 use crate::support::{assert_same_files, files, finish};
 
+/// Rows: F36.
 #[test]
 fn a_job_survives_the_death_of_a_node_without_an_orchestrator() {
     let site = Site::with_volumes(2, 4);
@@ -48,6 +49,7 @@ fn a_job_survives_the_death_of_a_node_without_an_orchestrator() {
     });
 }
 
+/// Rows: 102.
 #[test]
 fn jobs_of_shards_are_made_and_ordered_about() {
     let site = Site::with_volumes(1, 1);
@@ -151,6 +153,7 @@ fn a_job_of_shards_becomes_one_of_the_database() {
     );
 }
 
+/// Rows: 102, 138.
 #[test]
 fn a_job_survives_the_death_of_a_node_without_a_database() {
     let site = Site::with_volumes(2, 4);

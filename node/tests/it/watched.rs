@@ -65,6 +65,7 @@ impl Scrape {
     }
 }
 
+/// Rows: F39.
 #[test]
 fn the_counters_of_a_cluster_add_up_to_what_its_job_did() {
     let site = Site::with_volumes(2, 3);

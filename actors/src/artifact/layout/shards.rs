@@ -116,6 +116,7 @@ fn number(name: &str) -> Option<u32> {
 mod tests {
     use super::*;
 
+    /// Rows: 96, 99.
     #[test]
     fn keys_are_those_of_the_layout_and_can_be_read_back() {
         let layout = ShardLayout::new(&JobKey::new("J123").unwrap());

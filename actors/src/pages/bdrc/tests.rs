@@ -22,6 +22,7 @@ pub(super) fn cases(file: &str) -> Vec<Value> {
     }
 }
 
+/// Rows: F26.
 #[test]
 fn folders_are_those_of_the_archive() {
     let mut checked = 0;
@@ -47,6 +48,7 @@ fn folders_are_those_of_the_archive() {
     assert!(checked >= 40, "{checked}");
 }
 
+/// Rows: F24.
 #[test]
 fn versions_are_the_hashes_that_outputs_are_named_by() {
     let mut checked = 0;
@@ -65,6 +67,7 @@ fn versions_are_the_hashes_that_outputs_are_named_by() {
     assert!(checked >= 5, "{checked}");
 }
 
+/// Rows: F24, F25, 111.
 #[test]
 fn lists_are_read_as_the_fleet_reads_them() {
     let mut checked = 0;
@@ -152,6 +155,7 @@ async fn pages_before_the_book_are_left_out_where_they_are_counted() {
     }
 }
 
+/// Rows: F24.
 #[tokio::test]
 async fn the_version_follows_the_list() {
     let (archive, volume) = archive().await;

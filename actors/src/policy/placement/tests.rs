@@ -295,6 +295,7 @@ fn any_task(id: i64) -> impl Strategy<Value = Task> {
 }
 
 proptest! {
+    /// Rows: F16.
     #[test]
     fn no_pool_gets_more_than_its_slots_and_no_free_slot_is_left_to_a_waiting_task(
         tasks in prop::collection::vec(any::<()>(), 0..12).prop_flat_map(|ids| {

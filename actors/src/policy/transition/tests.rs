@@ -107,6 +107,7 @@ fn only_the_next_stage_can_be_leased() {
     );
 }
 
+/// Rows: F2, F20.
 #[test]
 fn a_failure_is_charged_and_backs_off_until_the_tries_are_used_up() {
     let once = walk(
@@ -135,6 +136,7 @@ fn a_failure_is_charged_and_backs_off_until_the_tries_are_used_up() {
     assert!(next(&twice, &pipeline(), RetryScope::Task, &lease("detect"), at(0)).is_err());
 }
 
+/// Rows: F20.
 #[test]
 fn an_error_not_worth_a_retry_is_terminal_at_once() {
     let task = walk(

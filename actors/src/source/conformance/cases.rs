@@ -59,6 +59,7 @@ async fn volumes_go_through_their_stages(site: Arc<dyn Site>) {
     assert!(process.claim(&both(2), at(30)).await.unwrap().is_empty());
 }
 
+/// Rows: F16.
 async fn a_process_gets_what_it_has_room_for(site: Arc<dyn Site>) {
     assert!(site.process("early").claim(&[], at(0)).await.unwrap().is_empty());
     site.create(job_of(7)).await;
@@ -243,6 +244,7 @@ async fn a_dead_process_is_succeeded(site: Arc<dyn Site>) {
     );
 }
 
+/// Rows: F17.
 async fn renewal_keeps_a_lease(site: Arc<dyn Site>) {
     site.create(job_of(1)).await;
     let (holder, other) = (site.process("holder"), site.process("other"));
@@ -369,6 +371,7 @@ async fn what_is_cancelled_is_given_back(site: Arc<dyn Site>) {
     }
 }
 
+/// Rows: 106.
 async fn many_processes_share_the_work(site: Arc<dyn Site>) {
     site.create(job_of(24)).await;
     let workers = (0..6).map(|n| {

@@ -41,6 +41,7 @@ impl ShardLease {
 mod tests {
     use super::*;
 
+    /// Rows: 106.
     #[test]
     fn a_shard_is_free_when_its_holder_let_go_or_fell_silent() {
         let at = |seconds: i64| DateTime::from_timestamp(1_700_000_000 + seconds, 0).unwrap();

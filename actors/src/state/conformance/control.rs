@@ -230,6 +230,7 @@ async fn a_rerun_opens_the_job_again(store: Store) {
     );
 }
 
+/// Rows: F11.
 async fn a_rerun_touches_what_it_means(store: Store) {
     let (job, tasks) = job_with(&store, &["I1", "I2", "J1"]).await;
     let failed = run_stage(&store, &job, &tasks[0], failure(ErrorCategory::Input)).await;
@@ -311,6 +312,7 @@ async fn a_forced_rerun_is_remembered(store: Store) {
     assert!(!done.forced);
 }
 
+/// Rows: F9.
 async fn tasks_are_counted(store: Store) {
     let (job, tasks) = job_with(&store, &["I1", "I2", "I3", "I4"]).await;
     let other = store.create_job(&new_job("other", &["I1"]), at(0)).await.unwrap();

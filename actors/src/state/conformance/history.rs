@@ -13,6 +13,7 @@ pub(super) async fn suite(make: &impl AsyncFn() -> Store) {
     runs_are_summed_up_by_stage(make().await).await;
 }
 
+/// Rows: F35.
 async fn every_lease_has_its_row(store: Store) {
     let (job, tasks) = job_with(&store, &["I1"]).await;
     let failed = run_stage(&store, &job, &tasks[0], failure(ErrorCategory::Network)).await;
@@ -64,6 +65,7 @@ async fn quarantine_of_a_waiting_task_ends_no_run(store: Store) {
     assert_eq!(store.settle_jobs(at(9)).await.unwrap().len(), 1);
 }
 
+/// Rows: F35.
 async fn results_come_with_the_success(store: Store) {
     let (job, tasks) = job_with(&store, &["I1"]).await;
     let results = VolumeResults {
@@ -141,6 +143,7 @@ async fn tasks_are_counted_where_they_stand(store: Store) {
     assert_eq!(counted().await, Vec::<String>::new());
 }
 
+/// Rows: F4, F35.
 async fn runs_are_summed_up_by_stage(store: Store) {
     let names = ["I1", "I2", "I3", "I4"];
     let (job, tasks) = job_with(&store, &names).await;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::domain::{JobId, JobStatus, RetryScope, TaskStatus};
+use crate::domain::{JobId, JobStatus, Position, RetryScope, TaskStatus};
 use crate::policy::job_action::JobAction;
 use crate::state::StateError;
 
@@ -15,6 +15,7 @@ pub(super) async fn suite(make: &impl AsyncFn() -> Store) {
     retry_scope_decides_what_is_terminal(make().await).await;
 }
 
+/// Rows: 74, 104, F1.
 async fn a_job_reads_back(store: Store) {
     let mut new = new_job("first", &["I1"]);
     new.config.k_factor = 2.5;
@@ -40,6 +41,7 @@ async fn a_key_is_taken_once(store: Store) {
     );
 }
 
+/// Rows: 103.
 async fn a_job_without_a_key_is_named_by_its_number(store: Store) {
     let mut new = new_job("x", &["I1"]);
     new.key = None;
@@ -51,10 +53,15 @@ async fn a_job_without_a_key_is_named_by_its_number(store: Store) {
     assert_eq!(next.key.as_str(), format!("J{}", next.id));
 }
 
+/// Rows: 74, 105.
 async fn volumes_keep_their_order_and_count_once(store: Store) {
     let (_, tasks) = job_with(&store, &["I3", "I1", "I2"]).await;
     let names: Vec<&str> = tasks.iter().map(|task| task.volume.i_id()).collect();
     assert_eq!(names, ["I3", "I1", "I2"]);
+    for task in &tasks {
+        let start = (&task.position, task.status, task.attempts);
+        assert_eq!(start, (&Position::Pending, TaskStatus::Pending, 0));
+    }
     let repeated = store
         .create_job(&new_job("twice", &["I1", "I2", "I1"]), at(0))
         .await

@@ -16,6 +16,7 @@ pub(super) async fn suite(make: &impl AsyncFn() -> Store) {
     crossing_batches_do_not_deadlock(make().await).await;
 }
 
+/// Rows: F18.
 async fn one_of_many_claimers_wins(store: Store) {
     let (job, tasks) = job_with(&store, &["I1"]).await;
     let claims = (0..16).map(|n| {
@@ -35,6 +36,7 @@ async fn one_of_many_claimers_wins(store: Store) {
     assert_eq!(store.stage_runs(tasks[0].id).await.unwrap().len(), 1);
 }
 
+/// Rows: F18.
 async fn a_stale_lease_changes_nothing(store: Store) {
     let (job, tasks) = job_with(&store, &["I1"]).await;
     let running = applied(&store, lease(&tasks[0], &job, "w")).await;
@@ -161,6 +163,7 @@ async fn an_illegal_change_writes_nothing(store: Store) {
     assert_eq!(store.stage_runs(tasks[0].id).await.unwrap(), vec![]);
 }
 
+/// Rows: F2, F15, F17.
 async fn heartbeats_move_the_deadline_of_live_leases_only(store: Store) {
     let (job, tasks) = job_with(&store, &["I1", "I2"]).await;
     let live = applied(&store, lease(&tasks[0], &job, "a")).await;

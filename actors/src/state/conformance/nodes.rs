@@ -52,6 +52,7 @@ async fn told(store: &Store, nodes: &[NodeRecord]) {
     }
 }
 
+/// Rows: F14.
 async fn a_node_is_as_it_was_last_told(store: Store) {
     assert_eq!(store.nodes().await.unwrap(), []);
     told(&store, &[]).await;
@@ -78,6 +79,7 @@ async fn a_node_is_as_it_was_last_told(store: Store) {
     );
 }
 
+/// Rows: F36.
 async fn nodes_that_are_not_heard_of_are_lost_and_forgotten(store: Store) {
     let mut silent = node("silent", 5, NodeState::Joined);
     silent.workers = vec![worker("silent/detect/1", 1)];

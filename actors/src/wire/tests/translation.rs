@@ -36,6 +36,7 @@ fn assignment() -> impl Strategy<Value = Assignment> {
 }
 
 proptest! {
+    /// Rows: F12.
     #[test]
     fn assignments_arrive_as_they_were(assignment in assignment(), epoch in any::<i64>()) {
         let message = Assign::new(&assignment, Epoch(epoch)).unwrap();

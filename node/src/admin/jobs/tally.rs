@@ -77,6 +77,7 @@ mod tests {
         }
     }
 
+    /// Rows: F9.
     #[test]
     fn every_volume_is_counted_once_at_each_stage_that_it_has_come_to() {
         let counts = [

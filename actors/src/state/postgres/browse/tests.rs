@@ -26,6 +26,7 @@ async fn fail(store: &PostgresStore, job: &Job, task: &Task, category: ErrorCate
     applied(store, change(&task, failure(category, message))).await
 }
 
+/// Rows: F5.
 #[tokio::test]
 async fn a_list_has_pages_that_together_hold_every_task_once() {
     let store = store().await;
@@ -54,6 +55,7 @@ async fn a_list_has_pages_that_together_hold_every_task_once() {
     assert_eq!(seen, all);
 }
 
+/// Rows: 75, F5.
 #[tokio::test]
 async fn tasks_are_listed_by_how_far_they_are() {
     let store = store().await;
@@ -91,6 +93,7 @@ async fn tasks_are_listed_by_how_far_they_are() {
     assert_eq!(volumes(&store, &job, &at_last).await, [""; 0]);
 }
 
+/// Rows: 118, F37.
 #[tokio::test]
 async fn failures_that_differ_in_numbers_and_names_are_one_cause() {
     let store = store().await;
@@ -132,6 +135,7 @@ async fn failures_that_differ_in_numbers_and_names_are_one_cause() {
     assert_eq!(store.error_groups(&job, 1).await.unwrap().len(), 1);
 }
 
+/// Rows: 118.
 #[tokio::test]
 async fn a_pace_is_that_of_the_runs_that_ended_lately() {
     let store = store().await;

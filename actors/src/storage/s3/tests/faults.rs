@@ -4,6 +4,7 @@ use super::{code_of, connect, impatient, key, noise, store_at};
 use crate::domain::ErrorCategory;
 use crate::storage::{ArtifactStore, PutOutcome, StorageError};
 
+/// Rows: F27.
 #[tokio::test]
 async fn overload_and_broken_bodies_are_ridden_out() {
     let endpoint = Endpoint::start().await;

@@ -26,6 +26,7 @@ async fn a_list_of_many_pages_is_whole_and_holds_keys_only() {
     assert_eq!(names, expected);
 }
 
+/// Rows: F7.
 #[tokio::test]
 async fn stores_in_two_folders_of_a_bucket_do_not_see_each_other() {
     let endpoint = Endpoint::start().await;
