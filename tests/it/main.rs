@@ -11,6 +11,7 @@ mod acceptance;
 mod cluster;
 mod control;
 mod flaky_store;
+mod guide;
 mod new_stage;
 mod remote;
 mod sources;

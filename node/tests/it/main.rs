@@ -23,5 +23,6 @@ mod repl;
 mod sample;
 mod sources;
 mod support;
+mod tutorial;
 mod volumes;
 mod watched;

@@ -1,0 +1,155 @@
+//! The pages of the user guide: docs/SUMMARY.md names them all, and their links lead somewhere.
+
+use std::collections::BTreeSet;
+use std::path::{Component, Path, PathBuf};
+
+use crate::tidy::{report, root, tracked};
+
+const CONTENTS: &str = "docs/SUMMARY.md";
+
+/// A link of a page: to a file, to a heading of it, or both.
+#[derive(Debug, PartialEq, Eq)]
+struct Link {
+    line: usize,
+    file: String,
+    heading: Option<String>,
+}
+
+fn text(page: &str) -> String {
+    std::fs::read_to_string(root().join(page)).unwrap_or_else(|error| panic!("{page}: {error}"))
+}
+
+/// Numbered lines outside blocks of code.
+fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut fenced = false;
+    text.lines().enumerate().filter_map(move |(index, line)| {
+        let fence = line.trim_start().starts_with("```");
+        fenced ^= fence;
+        (!fence && !fenced && !line.starts_with("    ")).then_some((index + 1, line))
+    })
+}
+
+/// Links within the repository.
+fn links(text: &str) -> Vec<Link> {
+    let mut found = Vec::new();
+    for (line, prose) in prose(text) {
+        for target in prose
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split(')').next())
+        {
+            if target.contains("://") || target.starts_with("mailto:") {
+                continue;
+            }
+            let (file, heading) = match target.split_once('#') {
+                Some((file, heading)) => (file, Some(heading.to_owned())),
+                None => (target, None),
+            };
+            let file = file.to_owned();
+            found.push(Link { line, file, heading });
+        }
+    }
+    found
+}
+
+/// A path of the repository as a page of it writes it.
+fn resolved(page: &str, file: &str) -> Option<String> {
+    if file.is_empty() {
+        return Some(page.to_owned());
+    }
+    let mut path = PathBuf::from(page);
+    path.pop();
+    for part in Path::new(file).components() {
+        match part {
+            Component::ParentDir => {
+                if !path.pop() {
+                    return None;
+                }
+            }
+            Component::Normal(name) => path.push(name),
+            Component::CurDir => {}
+            Component::RootDir | Component::Prefix(_) => return None,
+        }
+    }
+    Some(path.to_string_lossy().into_owned())
+}
+
+/// What a heading is called in links.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let headings = prose(text).filter_map(|(_, line)| {
+        let heading = line.trim_start_matches('#');
+        (heading.len() < line.len()).then(|| heading.trim())
+    });
+    let anchor = |heading: &str| {
+        let kept = heading
+            .chars()
+            .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+        kept.collect::<String>().to_lowercase().replace(' ', "-")
+    };
+    headings.map(anchor).collect()
+}
+
+fn pages() -> Vec<String> {
+    let contents = links(&text(CONTENTS)).into_iter();
+    let page = |link: Link| resolved(CONTENTS, &link.file).unwrap_or_else(|| panic!("{link:?}"));
+    contents.map(page).collect()
+}
+
+#[test]
+fn the_guide_has_every_page_once() {
+    let pages = pages();
+    let named: BTreeSet<&String> = pages.iter().collect();
+    assert_eq!(named.len(), pages.len(), "a page stands twice in {CONTENTS}");
+    let left_out = tracked()
+        .into_iter()
+        .filter(|path| path.starts_with("docs/") && path.ends_with(".md") && path != CONTENTS)
+        .filter(|path| !named.contains(path));
+    report("docs/SUMMARY.md names every page of docs", left_out.collect());
+}
+
+#[test]
+fn links_of_the_guide_lead_somewhere() {
+    let pages = pages();
+    let mut broken = Vec::new();
+    for page in &pages {
+        for link in links(&text(page)) {
+            let mut wrong = |why: &str| broken.push(format!("{page}:{}: {} {why}", link.line, link.file));
+            let Some(target) = resolved(page, &link.file).filter(|target| root().join(target).exists())
+            else {
+                wrong("is not there");
+                continue;
+            };
+            if !target.ends_with(".md") {
+                continue;
+            }
+            if !pages.contains(&target) {
+                wrong("is no page of the guide");
+            }
+            if link
+                .heading
+                .is_some_and(|heading| !anchors(&text(&target)).contains(&heading))
+            {
+                wrong("has no such heading");
+            }
+        }
+    }
+    report(
+        "links of the guide lead to pages and headings that there are",
+        broken,
+    );
+}
+
+#[test]
+fn links_and_headings_are_found() {
+    let page =
+        "# A cluster, made\n[one](../x.md#who-fails) `c` [two](https://a.example)\n\n    [code](no.md)\n";
+    let link = Link {
+        line: 2,
+        file: "../x.md".to_owned(),
+        heading: Some("who-fails".to_owned()),
+    };
+    assert_eq!(links(page), [link]);
+    assert_eq!(anchors(page), BTreeSet::from(["a-cluster-made".to_owned()]));
+    assert_eq!(resolved("docs/a.md", "../x.md").as_deref(), Some("x.md"));
+    assert_eq!(resolved("docs/a.md", "../../x.md"), None);
+}
