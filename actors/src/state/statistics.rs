@@ -5,6 +5,9 @@ use serde::Serialize;
 use crate::domain::{StageName, StageRun, StageRunStatus};
 use crate::runner::percentile;
 
+/// Where durations are divided to be counted, in seconds: about three steps to a power of ten, at figures that people know.
+pub const DURATION_BOUNDS_S: [f64; 11] = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 60.0, 180.0, 600.0, 1800.0, 3600.0];
+
 /// The runs of one stage over all tasks of a job. Durations and pages are those of the runs that are done.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StageStatistics {
@@ -18,6 +21,9 @@ pub struct StageStatistics {
     pub p95_s: Option<f64>,
     /// Sum of the durations.
     pub seconds: f64,
+    /// Runs shorter than the first of [`DURATION_BOUNDS_S`], those from there to the next one, and so on; the last are not
+    /// shorter than any.
+    pub durations: Vec<u64>,
     /// Pages that were made, failed ones included, those whose result stood aside.
     pub pages: u64,
 }
@@ -49,7 +55,28 @@ impl StageStatistics {
             p50_s: percentile(50.0),
             p95_s: percentile(95.0),
             seconds: seconds.iter().sum(),
+            durations: spread(seconds.iter().map(|duration| (*duration, 1))),
             pages: done.map(|run| number(run, "read") + number(run, "failed")).sum(),
         })
+    }
+}
+
+/// How many runs lie between the bounds, given durations and how many runs took each of them.
+fn spread(durations: impl IntoIterator<Item = (f64, u64)>) -> Vec<u64> {
+    let mut counts = vec![0; DURATION_BOUNDS_S.len() + 1];
+    for (seconds, runs) in durations {
+        counts[DURATION_BOUNDS_S.partition_point(|bound| *bound <= seconds)] += runs;
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_is_counted_above_the_bound_that_it_reaches() {
+        let counts = spread([(0.0, 1), (0.1, 2), (0.29, 3), (3599.0, 4), (3600.0, 5), (1e9, 6)]);
+        assert_eq!(counts, [1, 5, 0, 0, 0, 0, 0, 0, 0, 0, 4, 11]);
     }
 }

@@ -172,6 +172,12 @@ async fn runs_are_summed_up_by_stage(store: Store) {
     assert_eq!(counts(detect), [1, 3, 1, 1]);
     assert_eq!((detect.p50_s, detect.p95_s), (Some(2.0), Some(4.0)));
     assert_eq!((detect.seconds, detect.pages), (7.0, 30));
+    // One of them took between 3 and 10 seconds.
+    assert_eq!(
+        (detect.durations[4], detect.durations.iter().sum::<u64>()),
+        (1, 3)
+    );
+    assert_eq!(read.durations, [0; 12]);
     assert_eq!(counts(read), [1, 0, 0, 0]);
     assert_eq!(
         (read.p50_s, read.pages, read.pages_per_slot_second()),

@@ -8,7 +8,7 @@ use sqlx::postgres::PgPool;
 
 use super::rows::{stage_name, word};
 use crate::domain::{JobId, Position, TaskStatus};
-use crate::state::{StageStatistics, StateError, TaskCount};
+use crate::state::{DURATION_BOUNDS_S, StageStatistics, StateError, TaskCount};
 
 pub(super) async fn ping(pool: &PgPool) -> Result<(), StateError> {
     sqlx::query("select 1").execute(pool).await?;
@@ -78,6 +78,10 @@ pub(super) async fn stage_statistics(pool: &PgPool, job: JobId) -> Result<Vec<St
                  coalesce((r.metrics ->> 'read')::bigint, 0) + coalesce((r.metrics ->> 'failed')::bigint, 0) as pages
              from stage_runs r join tasks t on t.id = r.task_id
              where t.job_id = $1
+         ),
+         counted as (
+             select stage, width_bucket(seconds, $2) as place, count(*) as runs
+             from run where status = 'done' group by stage, place
          )
          select stage,
              count(*) filter (where status = 'running') as running,
@@ -87,14 +91,22 @@ pub(super) async fn stage_statistics(pool: &PgPool, job: JobId) -> Result<Vec<St
              percentile_disc(0.5) within group (order by seconds) filter (where status = 'done') as p50,
              percentile_disc(0.95) within group (order by seconds) filter (where status = 'done') as p95,
              coalesce(sum(seconds) filter (where status = 'done'), 0) as seconds,
-             coalesce(sum(pages) filter (where status = 'done'), 0)::bigint as pages
+             coalesce(sum(pages) filter (where status = 'done'), 0)::bigint as pages,
+             array(
+                 select coalesce(counted.runs, 0)
+                 from generate_series(0, cardinality($2)) place
+                 left join counted on counted.stage = run.stage and counted.place = place.place
+                 order by place.place
+             ) as durations
          from run group by stage order by stage collate \"C\"",
     )
     .bind(job.0)
+    .bind(DURATION_BOUNDS_S.as_slice())
     .fetch_all(pool)
     .await?;
     rows.iter()
         .map(|row| {
+            let durations: Vec<i64> = row.try_get("durations")?;
             let count = |column: &str| -> Result<u64, StateError> {
                 Ok(u64::try_from(row.try_get::<i64, _>(column)?).unwrap_or_default())
             };
@@ -107,6 +119,10 @@ pub(super) async fn stage_statistics(pool: &PgPool, job: JobId) -> Result<Vec<St
                 p50_s: row.try_get("p50")?,
                 p95_s: row.try_get("p95")?,
                 seconds: row.try_get("seconds")?,
+                durations: durations
+                    .into_iter()
+                    .filter_map(|runs| u64::try_from(runs).ok())
+                    .collect(),
                 pages: count("pages")?,
             })
         })

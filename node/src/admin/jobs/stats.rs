@@ -1,7 +1,7 @@
 use async_trait::async_trait;
 use clap::Args;
 use parkhang_actors::domain::{JobKey, StageName};
-use parkhang_actors::state::{StageStatistics, StateStore};
+use parkhang_actors::state::{DURATION_BOUNDS_S, StageStatistics, StateStore};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -35,9 +35,19 @@ pub struct StageStats {
     /// Seconds that half of the finished runs took at most.
     p50_s: Option<f64>,
     p95_s: Option<f64>,
+    /// How the durations of the finished runs are spread.
+    durations: Vec<DurationCount>,
     /// Made by finished runs, not found made.
     pages: u64,
     pages_per_slot_second: Option<f64>,
+}
+
+/// Runs that took no less than the count before says, and less than this one.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct DurationCount {
+    /// Seconds; nothing for those that are longer than all others.
+    under_s: Option<f64>,
+    runs: u64,
 }
 
 #[async_trait]
@@ -70,10 +80,18 @@ impl From<&StageStatistics> for StageStats {
             interrupted: stage.interrupted,
             p50_s: stage.p50_s,
             p95_s: stage.p95_s,
+            durations: bounds()
+                .zip(&stage.durations)
+                .map(|(under_s, &runs)| DurationCount { under_s, runs })
+                .collect(),
             pages: stage.pages,
             pages_per_slot_second: stage.pages_per_slot_second(),
         }
     }
+}
+
+fn bounds() -> impl Iterator<Item = Option<f64>> {
+    DURATION_BOUNDS_S.into_iter().map(Some).chain([None])
 }
 
 impl Answer for Statistics {
