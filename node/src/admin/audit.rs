@@ -3,7 +3,6 @@
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use clap::Args;
-use parkhang_actors::state::AuditEntry;
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -11,6 +10,10 @@ use utoipa::ToSchema;
 use super::command::{Access, Answer, Command, Verb};
 use super::text::{away, table};
 use super::{Admin, Refusal};
+
+/// Of a list, and letters of a text, that are shown unless all is asked for: somebody may have named ten thousand volumes.
+const SHOWN: usize = 5;
+const SHOWN_LETTERS: usize = 200;
 
 /// List what operators did and who did it, the newest first.
 #[derive(Debug, Args)]
@@ -20,6 +23,9 @@ pub struct List {
     /// Only what was done before this time, such as 2026-11-22T10:00:00Z.
     #[arg(long, value_name = "TIME")]
     before: Option<DateTime<Utc>>,
+    /// Show long arguments as a whole.
+    #[arg(long)]
+    full: bool,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -52,21 +58,45 @@ impl Command for List {
     async fn run(self, admin: &Admin) -> Result<Audit, Refusal> {
         let entries = admin.store.audit(self.before, self.limit).await?;
         Ok(Audit {
-            entries: entries.into_iter().map(Entry::from).collect(),
+            entries: entries
+                .into_iter()
+                .map(|entry| Entry {
+                    arguments: match self.full {
+                        true => entry.arguments,
+                        false => shortened(entry.arguments),
+                    },
+                    at: entry.at,
+                    who: entry.who,
+                    via: entry.via,
+                    command: entry.command,
+                    refusal: entry.refusal,
+                })
+                .collect(),
         })
     }
 }
 
-impl From<AuditEntry> for Entry {
-    fn from(entry: AuditEntry) -> Self {
-        Self {
-            at: entry.at,
-            who: entry.who,
-            via: entry.via,
-            command: entry.command,
-            arguments: entry.arguments,
-            refusal: entry.refusal,
+fn shortened(value: Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let members = members.into_iter();
+            members.map(|(name, value)| (name, shortened(value))).collect()
         }
+        Value::Array(values) => {
+            let left_out = values.len().saturating_sub(SHOWN);
+            let rest = (left_out > 0).then(|| format!("and {left_out} more").into());
+            values
+                .into_iter()
+                .take(SHOWN)
+                .map(shortened)
+                .chain(rest)
+                .collect()
+        }
+        Value::String(text) => match text.char_indices().nth(SHOWN_LETTERS) {
+            Some((end, _)) => format!("{}...", &text[..end]).into(),
+            None => text.into(),
+        },
+        value => value,
     }
 }
 
@@ -88,5 +118,28 @@ impl Answer for Audit {
             rows,
             usize::MAX,
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn long_arguments_are_cut_short() {
+        let volumes: Vec<String> = (0..10_000).map(|number| format!("W1-I{number}")).collect();
+        let given = json!({ "job": "press", "volume": volumes, "text": "ཀ".repeat(201) });
+        let shown = shortened(given);
+        assert_eq!(
+            shown,
+            json!({
+                "job": "press",
+                "volume": ["W1-I0", "W1-I1", "W1-I2", "W1-I3", "W1-I4", "and 9995 more"],
+                "text": format!("{}...", "ཀ".repeat(200)),
+            })
+        );
+        assert_eq!(shortened(shown["job"].clone()), "press");
     }
 }

@@ -49,7 +49,7 @@ pub struct Limits {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct InForce {
     #[serde(flatten)]
-    #[schema(value_type = std::collections::BTreeMap<String, Object>)]
+    #[schema(value_type = BTreeMap<String, Value>)]
     limits: BTreeMap<&'static str, Value>,
 }
 

@@ -165,6 +165,23 @@ async fn a_pace_is_that_of_the_runs_that_ended_lately() {
 }
 
 #[tokio::test]
+async fn what_an_operator_did_with_a_number_beyond_all_bounds_is_read_back() {
+    let store = store().await;
+    let entry = AuditEntry {
+        at: now(),
+        who: "eva".to_owned(),
+        via: "http".to_owned(),
+        command: "job create".to_owned(),
+        arguments: json!({ "priority": f64::MAX }),
+        refusal: Some("invalid".to_owned()),
+    };
+    store.record_audit(&entry).await.unwrap();
+    let read = store.audit(None, 9).await.unwrap();
+    assert_eq!(read.len(), 1);
+    assert!(read[0].arguments.to_string().contains("priority"), "{read:?}");
+}
+
+#[tokio::test]
 async fn what_operators_did_is_read_back_the_newest_first_and_marks_a_change() {
     let store = store().await;
     let mut marks = vec![store.change_mark().await.unwrap()];
