@@ -17,15 +17,22 @@ pub const COOKIE_NAME: &str = "parkhang_token";
 pub struct Desk {
     pub admin: Admin,
     pub tokens: Arc<Tokens>,
+    /// Whether requests come through TLS.
+    pub secure: bool,
 }
 
 impl Desk {
+    /// Who asks, if that is known.
+    pub fn caller(&self, headers: &HeaderMap) -> Option<&Caller> {
+        presented(headers).and_then(|token| self.tokens.caller(token))
+    }
+
     /// Lets in who has the role that `what` asks for.
     pub fn admit(&self, headers: &HeaderMap, access: Access, what: &str) -> Result<Caller, Denied> {
         if is_foreign(headers) {
             return Err(Denied::foreign());
         }
-        let Some(caller) = presented(headers).and_then(|token| self.tokens.caller(token)) else {
+        let Some(caller) = self.caller(headers) else {
             let message = "give a token: Authorization: Bearer TOKEN";
             return Err(Denied::new(StatusCode::UNAUTHORIZED, "unauthorized", message));
         };

@@ -1,85 +1,185 @@
-//! What is not JSON: pictures of scans, and results to take away.
+//! What is not a command's answer: pictures of scans, and results to take away.
 
 use axum::body::Body;
-use axum::http::HeaderMap;
-use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE, HOST};
+use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use chrono::Utc;
 use parkhang_actors::domain::{Job, JobKey, VolumeId};
+use serde_json::Value;
 
 use super::answer::Denied;
 use super::desk::Desk;
+use super::router::ROOT;
 use crate::admin::{Access, Refusal, find_task, page};
-use crate::export::{page_picture, page_xml};
+use crate::export::document::{PageDocument, VolumeDocument};
+use crate::export::{
+    BaseUrl, StoredVolume, alto, annotations_below, hocr, json_lines, manifest_below, page_picture, page_xml,
+};
 
 /// A browser may keep a picture for so long: scans do not change under their names.
 const KEEP_PICTURE: &str = "private, max-age=3600";
+const KEEP_NOTHING: &str = "no-store";
 
-/// What of a volume, or of one of its pages, is wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
-    /// The scan as JPEG, as large as a screen.
+/// Of a proxy that has TLS where the orchestrator has not.
+const FORWARDED_PROTOCOL: &str = "x-forwarded-proto";
+
+const JPEG: &str = "image/jpeg";
+const XML: &str = "application/xml";
+const LINKED_DATA: &str = "application/ld+json";
+
+/// A file of a volume that has been read, or of one of its pages.
+#[derive(Debug)]
+pub struct Offer {
+    /// Below `/jobs/{job}`.
+    pub path: &'static str,
+    pub about: &'static str,
+    /// Media type.
+    pub kind: &'static str,
+    wanted: Wanted,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Wanted {
     Picture,
-    /// PAGE XML.
     PageXml,
-    /// All pages as UTF-8.
+    Alto,
+    Hocr,
+    Annotations,
+    Manifest,
     Text,
-    /// The table of the ocr stage.
+    JsonLines,
     Parquet,
 }
 
-/// Whose file it is, as the path says; the page is 0 where none is named.
-#[derive(Debug)]
+const fn offer(path: &'static str, wanted: Wanted, kind: &'static str, about: &'static str) -> Offer {
+    Offer {
+        path,
+        about,
+        kind,
+        wanted,
+    }
+}
+
+pub const OFFERS: [Offer; 10] = [
+    offer(
+        "/volumes/{volume}/pages/{page}/image",
+        Wanted::Picture,
+        JPEG,
+        "The scan of a page, at most 1600 pixels long.",
+    ),
+    offer(
+        "/volumes/{volume}/pages/{page}/pagexml",
+        Wanted::PageXml,
+        XML,
+        "A page as PAGE XML.",
+    ),
+    offer(
+        "/volumes/{volume}/pages/{page}/alto",
+        Wanted::Alto,
+        XML,
+        "A page as ALTO.",
+    ),
+    offer(
+        "/volumes/{volume}/pages/{page}/hocr",
+        Wanted::Hocr,
+        "application/xhtml+xml",
+        "A page as hOCR.",
+    ),
+    offer(
+        "/volumes/{volume}/text",
+        Wanted::Text,
+        "text/plain; charset=utf-8",
+        "The text of a volume.",
+    ),
+    offer(
+        "/volumes/{volume}/lines",
+        Wanted::JsonLines,
+        "application/jsonl",
+        "A JSON object for each line of a volume.",
+    ),
+    offer(
+        "/volumes/{volume}/parquet",
+        Wanted::Parquet,
+        "application/vnd.apache.parquet",
+        "The table that the ocr stage made of a volume.",
+    ),
+    offer(
+        "/iiif/{volume}/manifest.json",
+        Wanted::Manifest,
+        LINKED_DATA,
+        "A volume as an IIIF Presentation 3 manifest.",
+    ),
+    offer(
+        "/iiif/{volume}/annotations/{file}",
+        Wanted::Annotations,
+        LINKED_DATA,
+        "The text of a page as W3C annotations; the manifest names the files.",
+    ),
+    offer(
+        "/iiif/{volume}/images/{file}",
+        Wanted::Picture,
+        JPEG,
+        "The scan of a page; the manifest names the files.",
+    ),
+];
+
+/// Whose file it is, as the path says.
+#[derive(Debug, Default)]
 pub struct Place {
     pub job: String,
     pub volume: String,
-    pub page: usize,
+    /// Number of a page.
+    pub page: Option<String>,
+    /// Name of a page's file, with an extension.
+    pub file: Option<String>,
 }
 
-pub async fn file(
-    desk: &Desk,
-    headers: &HeaderMap,
-    place: Place,
-    wanted: Wanted,
-) -> Result<Response, Denied> {
+pub async fn file(desk: &Desk, headers: &HeaderMap, place: Place, offer: &Offer) -> Result<Response, Denied> {
     desk.admit(headers, Access::Read, "reading")?;
     let (job, volume) = found(desk, &place).await?;
     let document = desk.admin.library.document(&job, &volume).await?;
-    let stored = desk.admin.library.stored(&job, &volume).await;
-    let store = desk.admin.library.store().await?;
-    match wanted {
+    let page = || place.page(&document, &volume);
+    let base = || base(desk, headers, &job);
+    let download = match offer.wanted {
         Wanted::Picture => {
-            let page = page(&document, &volume, place.page)?;
-            let picture = page_picture(&**store, &stored, page)
-                .await
-                .map_err(Refusal::from)?;
-            let missing = || Refusal::NotFound(format!("the scan of page {} is out of reach", place.page));
-            let headers = [(CONTENT_TYPE, "image/jpeg"), (CACHE_CONTROL, KEEP_PICTURE)];
-            Ok((headers, picture.ok_or_else(missing)?.jpeg).into_response())
+            let stored = desk.admin.library.stored(&job, &volume).await;
+            return picture(desk, &stored, page()?).await;
         }
-        Wanted::PageXml => {
-            let page = page(&document, &volume, place.page)?;
-            let xml =
-                page_xml(page, Utc::now()).map_err(|error| Refusal::from(anyhow::Error::from(error)))?;
-            Ok(download(
-                "application/xml",
-                &format!("{}.xml", page.image_name),
-                xml,
-            ))
-        }
+        Wanted::PageXml => Download::of_page(page()?, "xml", |page, _| page_xml(page, Utc::now()))?,
+        Wanted::Alto => Download::of_page(page()?, "xml", alto)?,
+        Wanted::Hocr => Download::of_page(page()?, "hocr", hocr)?,
+        Wanted::Annotations => Download::unnamed(&annotations_below(&base()?, &document, page()?.1)),
+        Wanted::Manifest => Download::unnamed(&manifest_below(&base()?, &document)),
         Wanted::Text => {
-            let text: Vec<String> = document.pages.iter().map(|page| page.text()).collect();
-            let name = format!("{volume}.txt");
-            Ok(download("text/plain; charset=utf-8", &name, text.join("\n")))
+            let text: Vec<String> = document.pages.iter().map(PageDocument::text).collect();
+            Download::named(format!("{volume}.txt"), text.join("\n"))
+        }
+        Wanted::JsonLines => {
+            let lines = json_lines(&document).map_err(internal)?;
+            Download::named(format!("{volume}.jsonl"), lines)
         }
         Wanted::Parquet => {
-            let key = stored.layout.ocr_results();
-            let bytes = store.get(&key).await;
-            let bytes = bytes.map_err(|error| Refusal::from(anyhow::Error::from(error)))?;
-            let name = key.as_str().rsplit('/').next().unwrap_or_default().to_owned();
-            Ok(download("application/octet-stream", &name, bytes))
+            let key = desk
+                .admin
+                .library
+                .stored(&job, &volume)
+                .await
+                .layout
+                .ocr_results();
+            let bytes = desk
+                .admin
+                .library
+                .store()
+                .await?
+                .get(&key)
+                .await
+                .map_err(internal)?;
+            let name = key.as_str().rsplit('/').next().unwrap_or_default();
+            Download::named(name.to_owned(), bytes)
         }
-    }
+    };
+    Ok(download.answer(offer.kind))
 }
 
 async fn found(desk: &Desk, place: &Place) -> Result<(Job, VolumeId), Denied> {
@@ -95,15 +195,105 @@ async fn found(desk: &Desk, place: &Place) -> Result<(Job, VolumeId), Denied> {
     Ok((job, volume))
 }
 
-/// Ids and names of images hold nothing that ends a quoted string.
-fn download(kind: &'static str, name: &str, content: impl Into<Body>) -> Response {
-    let disposition = format!("attachment; filename=\"{name}\"");
-    (
-        [
-            (CONTENT_TYPE, kind.to_owned()),
-            (CONTENT_DISPOSITION, disposition),
-        ],
-        content.into(),
-    )
-        .into_response()
+/// Where the files of a job's manifests are, as whoever asks would say.
+fn base(desk: &Desk, headers: &HeaderMap, job: &Job) -> Result<BaseUrl, Denied> {
+    let behind_tls = desk.secure || text(headers, FORWARDED_PROTOCOL) == Some("https");
+    let scheme = if behind_tls { "https" } else { "http" };
+    let host = text(headers, HOST.as_str()).unwrap_or_default();
+    let base = format!("{scheme}://{host}{ROOT}/jobs/{}/iiif", job.key).parse();
+    base.map_err(|_| Denied::invalid(format!("{host:?} is no host")))
+}
+
+fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+impl Place {
+    /// The page that is meant, and its number.
+    fn page<'d>(
+        &self,
+        document: &'d VolumeDocument,
+        volume: &VolumeId,
+    ) -> Result<(usize, &'d PageDocument), Denied> {
+        if let Some(file) = &self.file {
+            let name = file.rsplit_once('.').map_or(file.as_str(), |(name, _)| name);
+            let mut pages = (1..).zip(&document.pages);
+            let found = pages.find(|(_, page)| page.image_name == name);
+            return found.ok_or_else(|| Refusal::NotFound(format!("{volume} has no page {name}")).into());
+        }
+        let number = self
+            .page
+            .as_ref()
+            .and_then(|number| number.parse().ok())
+            .unwrap_or(0);
+        Ok((number, page(document, volume, number)?))
+    }
+}
+
+async fn picture(
+    desk: &Desk,
+    stored: &StoredVolume,
+    (number, page): (usize, &PageDocument),
+) -> Result<Response, Denied> {
+    let store = desk.admin.library.store().await?;
+    let picture = page_picture(&**store, stored, page)
+        .await
+        .map_err(Refusal::from)?;
+    let missing = || Refusal::NotFound(format!("the scan of page {number} is out of reach"));
+    let headers = [(CONTENT_TYPE, JPEG), (CACHE_CONTROL, KEEP_PICTURE)];
+    Ok((headers, picture.ok_or_else(missing)?.jpeg).into_response())
+}
+
+/// What is taken away, under a name where it is not only looked at.
+struct Download {
+    name: Option<String>,
+    content: Body,
+}
+
+impl Download {
+    fn named(name: String, content: impl Into<Body>) -> Self {
+        Self {
+            name: Some(name),
+            content: content.into(),
+        }
+    }
+
+    fn unnamed(content: &Value) -> Self {
+        Self {
+            name: None,
+            content: content.to_string().into(),
+        }
+    }
+
+    /// Made of a page that was read and of its number.
+    fn of_page(
+        (number, page): (usize, &PageDocument),
+        extension: &str,
+        made: impl Fn(&PageDocument, usize) -> std::io::Result<Vec<u8>>,
+    ) -> Result<Self, Denied> {
+        if let Some(error) = &page.error {
+            let message = format!("page {number} could not be read: {error}");
+            return Err(Refusal::NotFound(message).into());
+        }
+        let content = made(page, number).map_err(internal)?;
+        Ok(Self::named(format!("{}.{extension}", page.image_name), content))
+    }
+
+    /// Ids and names of images hold nothing that ends a quoted string.
+    fn answer(self, kind: &'static str) -> Response {
+        let mut response = (
+            [(CONTENT_TYPE, kind), (CACHE_CONTROL, KEEP_NOTHING)],
+            self.content,
+        )
+            .into_response();
+        let disposition = self.name.map(|name| format!("attachment; filename=\"{name}\""));
+        if let Some(disposition) = disposition.and_then(|text| HeaderValue::try_from(text).ok()) {
+            response.headers_mut().insert(CONTENT_DISPOSITION, disposition);
+        }
+        response
+    }
+}
+
+fn internal(error: impl Into<anyhow::Error>) -> Denied {
+    Refusal::Internal(error.into()).into()
 }

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 use utoipa::PartialSchema;
 
 use super::answer::Problem;
+use super::files::{OFFERS, Offer};
 use super::router::ROOT;
 use crate::admin::{Argument, Entry, Kind, Verb, table};
 
@@ -19,6 +20,12 @@ pub fn document() -> Value {
             .entry(format!("{ROOT}{}", entry.path))
             .or_insert_with(|| json!({}));
         path[word(entry.verb)] = operation(entry);
+    }
+    for offer in &OFFERS {
+        paths.insert(
+            format!("{ROOT}/jobs/{{job}}{}", offer.path),
+            json!({ "get": reading(offer) }),
+        );
     }
     json!({
         "openapi": "3.1.0",
@@ -56,7 +63,7 @@ fn operation(entry: &Entry) -> Value {
         "summary": about,
         "tags": [entry.name[0]],
         "description": format!("Asks for the role {}.", entry.access.as_str()),
-        "responses": responses(entry),
+        "responses": responses(json!({ "application/json": { "schema": json!((entry.answer.schema)()) } })),
     });
     if entry.verb == Verb::Get {
         parameters.extend(rest.iter().map(|argument| parameter(argument, "query")));
@@ -65,6 +72,43 @@ fn operation(entry: &Entry) -> Value {
     }
     operation["parameters"] = parameters.into();
     operation
+}
+
+/// Taking a file away.
+fn reading(offer: &Offer) -> Value {
+    let names = ["job"]
+        .into_iter()
+        .chain(offer.path.split(['{', '}']).skip(1).step_by(2));
+    let parameters: Vec<Value> = names
+        .map(|name| {
+            let schema = match name {
+                "page" => json!({ "type": "integer", "minimum": 1 }),
+                _ => json!({ "type": "string" }),
+            };
+            json!({ "name": name, "in": "path", "required": true, "schema": schema })
+        })
+        .collect();
+    let words = offer
+        .path
+        .split(['/', '.'])
+        .filter(|word| !word.is_empty() && !word.starts_with('{'));
+    let kind = offer.kind.split(';').next().unwrap_or_default();
+    let schema = match kind.ends_with("json") {
+        true => json!({ "type": "object" }),
+        false => json!({ "type": "string", "format": "binary" }),
+    };
+    let mut responses = responses(json!({ kind: { "schema": schema } }));
+    if let Some(responses) = responses.as_object_mut() {
+        responses.remove("413");
+    }
+    json!({
+        "operationId": words.collect::<Vec<_>>().join("_"),
+        "summary": offer.about,
+        "tags": ["files"],
+        "description": "Asks for the role read.",
+        "parameters": parameters,
+        "responses": responses,
+    })
 }
 
 fn parameter(argument: &Argument, place: &str) -> Value {
@@ -82,6 +126,9 @@ fn body(arguments: &[Argument]) -> Value {
         .iter()
         .map(|argument| {
             let mut schema = schema(argument);
+            if !argument.required {
+                allow_null(&mut schema);
+            }
             schema["description"] = argument.help.clone().into();
             (argument.name.clone(), schema)
         })
@@ -100,6 +147,14 @@ fn body(arguments: &[Argument]) -> Value {
     json!({ "required": !required.is_empty(), "content": { "application/json": { "schema": schema } } })
 }
 
+/// Null says the same as leaving the argument out.
+fn allow_null(schema: &mut Value) {
+    schema["type"] = json!([schema["type"], "null"]);
+    if let Some(Value::Array(words)) = schema.get_mut("enum") {
+        words.push(Value::Null);
+    }
+}
+
 fn schema(argument: &Argument) -> Value {
     let one = match &argument.kind {
         Kind::Flag => json!({ "type": "boolean" }),
@@ -113,11 +168,14 @@ fn schema(argument: &Argument) -> Value {
     }
 }
 
-fn responses(entry: &Entry) -> Value {
-    let content = |schema: Value| json!({ "application/json": { "schema": schema } });
-    let problem = |text: &str| json!({ "description": text, "content": content(json!({ "$ref": "#/components/schemas/Problem" })) });
+/// With `content` where all is well.
+fn responses(content: Value) -> Value {
+    let problem = |text: &str| {
+        let schema = json!({ "$ref": "#/components/schemas/Problem" });
+        json!({ "description": text, "content": { "application/json": { "schema": schema } } })
+    };
     json!({
-        "200": { "description": "Done.", "content": content(json!((entry.answer.schema)())) },
+        "200": { "description": "Done.", "content": content },
         "401": problem("No token, or one that is not known."),
         "403": problem("The token's role does not allow it."),
         "404": problem("There is no such thing."),

@@ -3,15 +3,15 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::RawPathParams;
+use axum::extract::rejection::RawPathParamsRejection;
 use axum::http::{HeaderMap, Request, StatusCode, Uri};
-use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, get, on, post};
 use serde_json::{Map, Value};
 
 use super::answer::{Denied, json};
 use super::desk::Desk;
 use super::events::{Pulse, events};
-use super::files::{Place, Wanted, file};
+use super::files::{OFFERS, Place, file};
 use super::openapi::document;
 use super::session;
 use super::tokens::Tokens;
@@ -22,24 +22,24 @@ use crate::console;
 pub const ROOT: &str = "/api/v1";
 /// Largest body of a request: a list of a hundred thousand volumes.
 const MAX_BODY: usize = 4 << 20;
-/// Files of a volume, and of one of its pages.
-const FILES: [(&str, Wanted); 4] = [
-    ("pages/{page}/image", Wanted::Picture),
-    ("pages/{page}/pagexml", Wanted::PageXml),
-    ("text", Wanted::Text),
-    ("parquet", Wanted::Parquet),
-];
 
-/// The console at `/`, and below `/api/v1` the commands of the table, which describe themselves in `openapi.json`.
-pub fn router(admin: Admin, tokens: Tokens) -> Router {
+/// What the path gave to the names in a route.
+type Named = Result<RawPathParams, RawPathParamsRejection>;
+
+/// The console at `/`, and below `/api/v1` the commands of the table, which describe themselves in `openapi.json`. `secure` is
+/// whether requests come through TLS.
+pub fn router(admin: Admin, tokens: Tokens, secure: bool) -> Router {
     let pulse = Pulse::start(admin.store.clone());
     let desk = Desk {
         admin,
         tokens: Arc::new(tokens),
+        secure,
     };
     let watching = desk.clone();
-    let opening = desk.clone();
-    let session = post(move |request| session::open(opening.clone(), request)).delete(session::close);
+    let (opening, asked) = (desk.clone(), desk.clone());
+    let session = post(move |request| session::open(opening.clone(), request))
+        .get(move |headers| session::show(asked.clone(), headers))
+        .delete(session::close);
     let router = console::router()
         .route(
             &format!("{ROOT}/openapi.json"),
@@ -50,23 +50,18 @@ pub fn router(admin: Admin, tokens: Tokens) -> Router {
             &format!("{ROOT}/events"),
             get(move |headers: HeaderMap| events(watching.clone(), pulse.clone(), headers)),
         );
-    let router = FILES.into_iter().fold(router, |router, (path, wanted)| {
+    let router = OFFERS.iter().fold(router, |router, offer| {
         let desk = desk.clone();
-        let handler = move |parameters: RawPathParams, headers: HeaderMap| async move {
-            file(&desk, &headers, place(&parameters), wanted).await
+        let handler = move |parameters: Named, headers: HeaderMap| async move {
+            file(&desk, &headers, place(named(parameters)?), offer).await
         };
-        router.route(
-            &format!("{ROOT}/jobs/{{job}}/volumes/{{volume}}/{path}"),
-            get(handler),
-        )
+        router.route(&format!("{ROOT}/jobs/{{job}}{}", offer.path), get(handler))
     });
     let router = table().entries().iter().fold(router, |router, entry| {
         let desk = desk.clone();
-        let handler = move |parameters: RawPathParams, request: Request<Body>| async move {
-            let path = parameters
-                .iter()
-                .map(|(name, value)| (name.to_owned(), value.to_owned()));
-            desk.answer(entry, path.collect(), request).await
+        let handler = move |parameters: Named, request: Request<Body>| async move {
+            let reply = desk.carry_out(entry, named(parameters)?, request).await?;
+            Ok::<_, Denied>(json(StatusCode::OK, &reply.data))
         };
         router.route(&format!("{ROOT}{}", entry.path), on(method(entry.verb), handler))
     });
@@ -78,18 +73,25 @@ pub fn router(admin: Admin, tokens: Tokens) -> Router {
         })
 }
 
-fn place(parameters: &RawPathParams) -> Place {
-    let named = |wanted: &str| {
-        parameters
-            .iter()
-            .find(|(name, _)| *name == wanted)
-            .map(|(_, value)| value)
-    };
-    Place {
-        job: named("job").unwrap_or_default().to_owned(),
-        volume: named("volume").unwrap_or_default().to_owned(),
-        page: named("page").and_then(|page| page.parse().ok()).unwrap_or(0),
+fn named(parameters: Named) -> Result<Vec<(String, String)>, Denied> {
+    let parameters = parameters.map_err(|_| Denied::invalid("the path is not UTF-8"))?;
+    let named = parameters
+        .iter()
+        .map(|(name, value)| (name.to_owned(), value.to_owned()));
+    Ok(named.collect())
+}
+
+fn place(parameters: Vec<(String, String)>) -> Place {
+    let mut place = Place::default();
+    for (name, value) in parameters {
+        match name.as_str() {
+            "job" => place.job = value,
+            "volume" => place.volume = value,
+            "page" => place.page = Some(value),
+            _ => place.file = Some(value),
+        }
     }
+    place
 }
 
 fn method(verb: Verb) -> MethodFilter {
@@ -101,18 +103,6 @@ fn method(verb: Verb) -> MethodFilter {
 }
 
 impl Desk {
-    async fn answer(
-        &self,
-        entry: &'static Entry,
-        path: Vec<(String, String)>,
-        request: Request<Body>,
-    ) -> Response {
-        match self.carry_out(entry, path, request).await {
-            Ok(reply) => json(StatusCode::OK, &reply.data),
-            Err(denied) => denied.into_response(),
-        }
-    }
-
     async fn carry_out(
         &self,
         entry: &'static Entry,

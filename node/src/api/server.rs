@@ -1,5 +1,6 @@
 use std::fs::{OpenOptions, read_to_string};
 use std::io::{ErrorKind, Write};
+use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -8,8 +9,8 @@ use anyhow::{Context, Result};
 use super::router::router;
 use super::tokens::{Caller, Tokens, token};
 use crate::admin::{Access, Admin};
-use crate::config::Loaded;
-use crate::http::HttpListener;
+use crate::config::{ClusterConfig, Loaded};
+use crate::http::{HttpListener, acceptor};
 
 /// Name of the token's file in the state folder, and of whoever presents it.
 const OWN_TOKEN: &str = "api-token";
@@ -28,10 +29,26 @@ pub async fn serve(loaded: &Loaded, admin: Admin) -> Result<Option<HttpListener>
         name: OWN_TOKEN.to_owned(),
         access: Access::Admin,
     };
-    let router = router(admin, tokens.with(owner, &own));
-    HttpListener::serve_nearby(address, "api.listen", router)
+    let identity = identity(&loaded.config, address);
+    let tls = identity
+        .map(|(certificate, key)| acceptor(certificate, key))
+        .transpose()?;
+    let router = router(admin, tokens.with(owner, &own), tls.is_some());
+    HttpListener::serve_nearby(address, "api.listen", router, tls)
         .await
         .map(Some)
+}
+
+/// Certificate and key of the interface: its own, else beyond this machine the node's, but for a proxy that has TLS.
+fn identity(config: &ClusterConfig, address: SocketAddr) -> Option<(&Path, &Path)> {
+    let own = (&config.api.tls.certificate_file, &config.api.tls.key_file);
+    let nodes = (&config.cluster.tls.certificate_file, &config.cluster.tls.key_file);
+    let (certificate, key) = match own {
+        (Some(certificate), Some(key)) => (certificate, key),
+        _ if address.ip().is_loopback() || config.api.public => return None,
+        _ => (nodes.0.as_ref()?, nodes.1.as_ref()?),
+    };
+    Some((certificate, key))
 }
 
 /// The token that whoever runs the node can read: made once, and readable by nobody else.

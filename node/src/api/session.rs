@@ -5,8 +5,9 @@ use axum::http::header::SET_COOKIE;
 use axum::http::{HeaderMap, Request, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
+use serde_json::json;
 
-use super::answer::Denied;
+use super::answer::{Denied, json};
 use super::desk::{COOKIE_NAME, Desk, is_foreign};
 
 const MAX_BODY: usize = 4096;
@@ -17,6 +18,14 @@ const LASTS: u32 = 12 * 3600;
 #[serde(deny_unknown_fields)]
 struct Shown {
     token: String,
+}
+
+/// Who has signed in: the name and the role of the token, or null.
+pub async fn show(desk: Desk, headers: HeaderMap) -> Result<Response, Denied> {
+    refuse_foreign(&headers)?;
+    let caller = desk.caller(&headers);
+    let shown = caller.map(|caller| json!({ "name": caller.name, "access": caller.access.as_str() }));
+    Ok(json(StatusCode::OK, &json!(shown)))
 }
 
 pub async fn open(desk: Desk, request: Request<Body>) -> Result<Response, Denied> {
@@ -34,12 +43,12 @@ pub async fn open(desk: Desk, request: Request<Body>) -> Result<Response, Denied
             "the token is not known",
         ));
     }
-    Ok(with_cookie(&token, LASTS))
+    Ok(with_cookie(&token, LASTS, desk.secure))
 }
 
 pub async fn close(request: Request<Body>) -> Result<Response, Denied> {
     refuse_foreign(request.headers())?;
-    Ok(with_cookie("", 0))
+    Ok(with_cookie("", 0, false))
 }
 
 fn refuse_foreign(headers: &HeaderMap) -> Result<(), Denied> {
@@ -49,7 +58,9 @@ fn refuse_foreign(headers: &HeaderMap) -> Result<(), Denied> {
     }
 }
 
-fn with_cookie(token: &str, seconds: u32) -> Response {
-    let cookie = format!("{COOKIE_NAME}={token}; Path=/api; HttpOnly; SameSite=Strict; Max-Age={seconds}");
+fn with_cookie(token: &str, seconds: u32, secure: bool) -> Response {
+    let secure = if secure { "; Secure" } else { "" };
+    let cookie =
+        format!("{COOKIE_NAME}={token}; Path=/api; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}");
     (StatusCode::NO_CONTENT, [(SET_COOKIE, cookie)]).into_response()
 }

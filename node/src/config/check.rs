@@ -217,22 +217,35 @@ fn exposure(config: &ClusterConfig, secrets: &Secrets, findings: &mut Findings) 
             "TLS needs all three files",
         );
     }
-    for (key, listen, public, consent) in [
-        (
-            "health.listen",
-            config.health.listen,
+    let beyond = |listen: Option<SocketAddr>| listen.filter(|listen| !listen.ip().is_loopback());
+    if let Some(listen) = beyond(config.health.listen) {
+        findings.require(
             config.health.public,
-            "health.public",
-        ),
-        ("api.listen", config.api.listen, config.api.public, "api.public"),
+            "health.listen",
+            format!("{listen} can be reached from other machines: that needs health.public = true"),
+        );
+    }
+    let own = &config.api.tls;
+    for (key, file) in [
+        ("api.tls.certificate_file", &own.certificate_file),
+        ("api.tls.key_file", &own.key_file),
     ] {
-        if let Some(listen) = listen {
-            findings.require(
-                listen.ip().is_loopback() || public,
-                key,
-                format!("{listen} can be reached from other machines: that needs {consent} = true"),
-            );
-        }
+        findings.require_beside(
+            file.is_some() || (own.certificate_file.is_none() && own.key_file.is_none()),
+            key,
+            &["api.tls.certificate_file", "api.tls.key_file"],
+            "TLS needs both files",
+        );
+    }
+    if let Some(listen) = beyond(config.api.listen) {
+        findings.require(
+            some || own.certificate_file.is_some() || config.api.public,
+            "api.listen",
+            format!(
+                "{listen} can be reached from other machines: that needs TLS (api.tls or cluster.tls), or \
+                 api.public = true behind a proxy that has it"
+            ),
+        );
     }
     if let Some(cookie) = &secrets.cookie {
         findings.require(

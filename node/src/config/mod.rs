@@ -34,10 +34,11 @@ use self::check::Finding;
 use self::layers::{Layers, Setting};
 use self::problem::{Origin, Problem, Problems};
 use self::secrets::Secrets;
-use self::sections::ClusterConfig;
 
 pub use self::check::beside;
-pub use self::sections::{LogFormat, Pages, PagesKind, S3, Slots, SourceKind, StorageKind, Telemetry};
+pub use self::sections::{
+    ClusterConfig, LogFormat, Pages, PagesKind, S3, Slots, SourceKind, StorageKind, Telemetry,
+};
 pub use self::shortcuts::{BucketArgs, Shortcut};
 pub use self::values::Role;
 

@@ -7,8 +7,9 @@ use rustls::pki_types::UnixTime;
 
 use super::check::Finding;
 use super::secrets::check_private;
-use super::sections::{ClusterConfig, PagesKind, Tls};
+use super::sections::{ApiTls, ClusterConfig, PagesKind, Tls};
 use super::values::Role;
+use crate::http::acceptor;
 use crate::tls::TlsError;
 use crate::tls::identity::Identity;
 
@@ -19,6 +20,7 @@ pub fn findings(config: &ClusterConfig, now: UnixTime) -> Vec<Finding> {
     let mut findings = folders(config);
     findings.extend(intro_pages(config));
     findings.extend(tls(config, now));
+    findings.extend(api_tls(config));
     findings
 }
 
@@ -95,6 +97,27 @@ fn intro_pages(config: &ClusterConfig) -> Option<Finding> {
     Some(Finding {
         key,
         because: &[],
+        message,
+    })
+}
+
+/// Who visits the interface knows by which name, and whom to trust: that is not checked.
+fn api_tls(config: &ClusterConfig) -> Option<Finding> {
+    let ApiTls {
+        certificate_file: Some(certificate),
+        key_file: Some(key),
+    } = &config.api.tls
+    else {
+        return None;
+    };
+    let (wrong, message) = match (check_private(key), acceptor(certificate, key)) {
+        (Err(message), _) => ("api.tls.key_file", format!("{}: {message}", key.display())),
+        (_, Err(error)) => ("api.tls.certificate_file", format!("{error:#}")),
+        _ => return None,
+    };
+    Some(Finding {
+        key: wrong,
+        because: &["api.tls.key_file"],
         message,
     })
 }

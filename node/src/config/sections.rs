@@ -263,11 +263,23 @@ pub struct Api {
     /// `None` is nowhere.
     #[serde(with = "optional")]
     pub listen: Option<SocketAddr>,
-    /// `listen` may be beyond loopback.
+    /// `listen` may be beyond loopback without TLS, for a proxy that has it.
     pub public: bool,
     /// Hashes of the tokens that are recognised, beside the one in the state folder.
     #[serde(with = "optional")]
     pub tokens_file: Option<PathBuf>,
+    pub tls: ApiTls,
+}
+
+/// What browsers and scripts are shown; both files in PEM.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ApiTls {
+    /// The certificate first, then those between it and the authority.
+    #[serde(with = "optional")]
+    pub certificate_file: Option<PathBuf>,
+    #[serde(with = "optional")]
+    pub key_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

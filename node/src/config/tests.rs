@@ -207,6 +207,18 @@ fn nothing_leaves_the_machine_without_tls_and_a_cookie() {
     assert!(problem.contains("needs health.public = true"), "{problem}");
     let allowed = problems(None, &[], &["health.listen=[::]:80", "health.public=true"]);
     assert_eq!(allowed, Vec::<String>::new());
+    let problem = the_problem(&["api.listen=[::]:7480"]);
+    assert!(
+        problem.contains("needs TLS (api.tls or cluster.tls)"),
+        "{problem}"
+    );
+    let allowed = problems(None, &[], &["api.listen=[::]:7480", "api.public=true"]);
+    assert_eq!(allowed, Vec::<String>::new());
+    let problem = the_problem(&["api.tls.key_file=/nowhere/api.key"]);
+    assert!(
+        problem.starts_with("api.tls.certificate_file: TLS needs both files"),
+        "{problem}"
+    );
     let dialling = the_problem(&["node.roles=cpu", "cluster.orchestrators=orch.example:7400"]);
     assert!(
         dialling.contains("orch.example:7400 is another machine"),

@@ -23,8 +23,11 @@ use parkhang_actors::storage::ArtifactStore;
 use crate::cli::{ExportArgs, Format};
 use crate::config::Loaded;
 use crate::words::counted;
+pub use alto::alto;
 use document::{PageDocument, VolumeDocument};
-pub use iiif::IiifArgs;
+pub use hocr::hocr;
+pub use iiif::{BaseUrl, IiifArgs, annotations_below, manifest_below};
+pub use lines::json_lines;
 pub use load::{failed_pages, load_volume};
 pub use pagexml::page_xml;
 pub use results::{Results, StoredVolume};
@@ -121,15 +124,15 @@ async fn write_volume(
             let folder = target.join("pagexml").join(&name);
             write_pages(document, folder, "xml", |page, _| page_xml(page, created))
         }
-        Format::Alto => write_pages(document, target.join("alto").join(&name), "xml", alto::alto),
-        Format::Hocr => write_pages(document, target.join("hocr").join(&name), "hocr", hocr::hocr),
+        Format::Alto => write_pages(document, target.join("alto").join(&name), "xml", alto),
+        Format::Hocr => write_pages(document, target.join("hocr").join(&name), "hocr", hocr),
         Format::Iiif => {
             let folder = target.join("iiif").join(&name);
             iiif::write_iiif(store, volume, document, iiif, &folder).await
         }
         Format::Jsonl => {
             let path = target.join("jsonl").join(format!("{name}.jsonl"));
-            write(&path, lines::json_lines(document)?.as_bytes())?;
+            write(&path, json_lines(document)?.as_bytes())?;
             Ok(path)
         }
         Format::Html => {

@@ -87,16 +87,24 @@ async fn scan_bytes(
     }
 }
 
+/// Width and height of the picture of a scan.
+pub fn picture_size((width, height): (u32, u32)) -> (u32, u32) {
+    let longest = width.max(height);
+    if longest <= LONGEST_SIDE {
+        return (width, height);
+    }
+    let side =
+        |length: u32| ((u64::from(length) * u64::from(LONGEST_SIDE) / u64::from(longest)) as u32).max(1);
+    (side(width), side(height))
+}
+
 fn reduced(bytes: &[u8]) -> Option<Picture> {
     let gray = decode_page(bytes, &DecodeLimits::default()).ok()?.gray;
     let scan = gray.dimensions();
-    let longest = scan.0.max(scan.1);
-    let reduced: GrayImage = if longest > LONGEST_SIDE {
-        let side =
-            |length: u32| ((u64::from(length) * u64::from(LONGEST_SIDE) / u64::from(longest)) as u32).max(1);
-        resize_area(&gray, side(scan.0), side(scan.1))
-    } else {
-        gray
+    let (width, height) = picture_size(scan);
+    let reduced: GrayImage = match (width, height) == scan {
+        true => gray,
+        false => resize_area(&gray, width, height),
     };
     let (width, height) = (
         u16::try_from(reduced.width()).ok()?,

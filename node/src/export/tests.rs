@@ -69,21 +69,21 @@ fn outline(x: i32, y: i32, width: i32, height: i32) -> Vec<Point> {
 #[test]
 fn hocr_is_what_the_golden_page_shows() {
     let expected = include_str!("golden/leaf.hocr").replace("BUILD", env!("CARGO_PKG_VERSION"));
-    assert_eq!(text_of(hocr::hocr(&page(), 3)), expected);
+    assert_eq!(text_of(hocr(&page(), 3)), expected);
 }
 
 #[test]
 fn alto_is_what_the_golden_page_shows() {
     let expected = include_str!("golden/leaf.alto.xml").replace("BUILD", env!("CARGO_PKG_VERSION"));
-    assert_eq!(text_of(alto::alto(&page(), 3)), expected);
+    assert_eq!(text_of(alto(&page(), 3)), expected);
 }
 
 #[test]
 fn a_page_without_lines_has_no_blocks() {
-    let hocr = text_of(hocr::hocr(&empty_page(), 1));
+    let hocr = text_of(hocr(&empty_page(), 1));
     assert_eq!(hocr_lines(&parsed(&hocr)), [""; 0]);
     assert!(!hocr.contains("class=\"ocr_carea\""));
-    let alto = text_of(alto::alto(&empty_page(), 1));
+    let alto = text_of(alto(&empty_page(), 1));
     assert_eq!(alto_lines(&parsed(&alto)), [""; 0]);
     let space = "<PrintSpace HPOS=\"0\" VPOS=\"0\" WIDTH=\"200\" HEIGHT=\"100\"/>";
     assert!(alto.contains(space), "{alto}");
@@ -134,14 +134,14 @@ proptest! {
     #[test]
     fn every_format_tells_the_same_text_within_the_page(page in any_page()) {
         let expected: Vec<String> = page.lines.iter().map(|line| line.text.clone()).collect();
-        let xml = text_of(hocr::hocr(&page, 1));
+        let xml = text_of(hocr(&page, 1));
         let hocr = parsed(&xml);
         prop_assert_eq!(&hocr_lines(&hocr), &expected);
         for node in hocr.descendants().filter(|node| node.has_attribute("class")) {
             let bbox = numbers(property(&node, "bbox"));
             prop_assert!(bbox[0] < bbox[2] && bbox[2] <= 200 && bbox[1] < bbox[3] && bbox[3] <= 100, "{:?}", bbox);
         }
-        let xml = text_of(alto::alto(&page, 1));
+        let xml = text_of(alto(&page, 1));
         let alto = parsed(&xml);
         prop_assert_eq!(&alto_lines(&alto), &expected);
         for points in alto.descendants().filter_map(|node| node.attribute("POINTS")) {

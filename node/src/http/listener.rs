@@ -11,8 +11,10 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tower_service::Service;
 use tracing::{debug, warn};
@@ -28,6 +30,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct HttpListener {
     address: SocketAddr,
+    secure: bool,
     _stop: DropGuard,
 }
 
@@ -38,11 +41,17 @@ impl HttpListener {
         Self::on(
             listener.with_context(|| format!("cannot listen on {address} ({key})"))?,
             router,
+            None,
         )
     }
 
-    /// As [`Self::serve`]; where another process has the port, on a free one.
-    pub async fn serve_nearby(address: SocketAddr, key: &str, router: Router) -> Result<Self> {
+    /// As [`Self::serve`]; where another process has the port, on a free one. With `tls` nothing else is understood.
+    pub async fn serve_nearby(
+        address: SocketAddr,
+        key: &str,
+        router: Router,
+        tls: Option<TlsAcceptor>,
+    ) -> Result<Self> {
         let listener = match TcpListener::bind(address).await {
             Err(error) if error.kind() == ErrorKind::AddrInUse => {
                 TcpListener::bind(SocketAddr::new(address.ip(), 0)).await
@@ -52,18 +61,21 @@ impl HttpListener {
         Self::on(
             listener.with_context(|| format!("cannot listen on {address} ({key})"))?,
             router,
+            tls,
         )
     }
 
-    fn on(listener: TcpListener, router: Router) -> Result<Self> {
+    fn on(listener: TcpListener, router: Router, tls: Option<TlsAcceptor>) -> Result<Self> {
         let address = listener.local_addr()?;
+        let secure = tls.is_some();
         let stop = CancellationToken::new();
         tokio::spawn(
             stop.clone()
-                .run_until_cancelled_owned(accept(listener, router, stop.clone())),
+                .run_until_cancelled_owned(accept(listener, router, tls, stop.clone())),
         );
         Ok(Self {
             address,
+            secure,
             _stop: stop.drop_guard(),
         })
     }
@@ -72,9 +84,15 @@ impl HttpListener {
     pub fn address(&self) -> SocketAddr {
         self.address
     }
+
+    /// As a browser is told.
+    pub fn url(&self) -> String {
+        let scheme = if self.secure { "https" } else { "http" };
+        format!("{scheme}://{}", self.address)
+    }
 }
 
-async fn accept(listener: TcpListener, router: Router, stop: CancellationToken) {
+async fn accept(listener: TcpListener, router: Router, tls: Option<TlsAcceptor>, stop: CancellationToken) {
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let Ok(place) = places.clone().acquire_owned().await else {
@@ -88,7 +106,16 @@ async fn accept(listener: TcpListener, router: Router, stop: CancellationToken) 
                 continue;
             }
         };
-        let connection = converse(stream, router.clone());
+        let (router, tls) = (router.clone(), tls.clone());
+        let connection = async move {
+            match tls {
+                None => converse(stream, router).await,
+                Some(tls) => {
+                    let shaken = tokio::time::timeout(HEAD_LIMIT, tls.accept(stream));
+                    converse(shaken.await.context("no TLS handshake in time")??, router).await
+                }
+            }
+        };
         tokio::spawn(stop.clone().run_until_cancelled_owned(async move {
             if let Err(error) = connection.await {
                 debug!(%error, %from, "HTTP connection ended");
@@ -98,11 +125,15 @@ async fn accept(listener: TcpListener, router: Router, stop: CancellationToken) 
     }
 }
 
-async fn converse(stream: TcpStream, router: Router) -> Result<(), hyper::Error> {
+async fn converse<S>(stream: S, router: Router) -> Result<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin + 'static,
+{
     let service = service_fn(move |request: Request<Incoming>| router.clone().call(request.map(Body::new)));
     http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_LIMIT)
         .serve_connection(TokioIo::new(stream), service)
-        .await
+        .await?;
+    Ok(())
 }

@@ -4,9 +4,11 @@
 mod health;
 mod listener;
 mod recorder;
+mod secure;
 
 pub use health::{Probe, Readiness};
 pub use listener::HttpListener;
+pub use secure::acceptor;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};

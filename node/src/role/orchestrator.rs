@@ -50,7 +50,7 @@ pub async fn run(loaded: &Arc<Loaded>, mut standing: Standing, takes_commands: b
         leads: leads.subscribe(),
     })
     .await?;
-    standing.api = api.as_ref().map(HttpListener::address);
+    standing.api = api.as_ref().map(HttpListener::url);
     standing.ready(&format!("orchestrator listening on {listens}"))?;
     let presence = Presence::of(&standing, "orchestrator");
     let rosters = watch::Sender::new(None);

@@ -2,7 +2,6 @@
 
 use std::fs::OpenOptions;
 use std::io::Write;
-use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::path::PathBuf;
 
@@ -20,7 +19,7 @@ pub struct Standing {
     pub node: NodeName,
     pub window: Window,
     /// Where it takes commands over HTTP.
-    pub api: Option<SocketAddr>,
+    pub api: Option<String>,
     ready_fd: Option<RawFd>,
 }
 
@@ -50,7 +49,8 @@ impl Standing {
         let health = health.map_or(String::new(), |address| format!(" health={address}"));
         let api = self
             .api
-            .map_or(String::new(), |address| format!(" api=http://{address}"));
+            .as_ref()
+            .map_or(String::new(), |url| format!(" api={url}"));
         let line = format!("READY {}{health}{api} {details}", self.node);
         println!("{line}");
         if let Some(fd) = self.ready_fd.take() {

@@ -100,7 +100,7 @@ fn roots(ca: &[CertificateDer<'_>]) -> Result<Arc<RootCertStore>, rustls::Error>
 }
 
 /// The certificates of a file, at least one.
-fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+pub fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let malformed = |source| TlsError::Pem {
         path: path.to_owned(),
         source,

@@ -2,8 +2,13 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::time::Duration;
 
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use serde_json::{Value, json};
 
 use crate::nodes::{JOB, Node, Site, wait_until};
@@ -252,6 +257,40 @@ fn a_job_is_made_steered_and_read_over_http() {
             .contains("<PcGts")
     );
     assert_eq!(api.get(&format!("{volume}/parquet")).is(200).body[..4], *b"PAR1");
+    for (file, begins) in [("alto", "<alto"), ("hocr", "<html")] {
+        let read = api.get(&format!("{volume}/pages/1/{file}")).is(200).text();
+        assert!(read.contains(begins) && read.contains("བ"), "{file}: {read}");
+    }
+    let lines = api.get(&format!("{volume}/lines")).is(200).text();
+    let first: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
+    assert_eq!(first["text"], text);
+
+    let manifest = api
+        .get(&format!("/jobs/{JOB}/iiif/W1-I0/manifest.json"))
+        .is(200)
+        .json();
+    let root = format!("http://{}/api/v1", api.address);
+    let below = |id: &Value| id.as_str().unwrap().strip_prefix(&root).unwrap().to_owned();
+    assert_eq!(
+        below(&manifest["id"]),
+        format!("/jobs/{JOB}/iiif/W1-I0/manifest.json")
+    );
+    let canvas = &manifest["items"][0];
+    let annotations = api.get(&below(&canvas["annotations"][0]["id"])).is(200).json();
+    assert_eq!(annotations["items"][0]["body"]["value"], text);
+    let painting = api
+        .get(&below(&canvas["items"][0]["items"][0]["body"]["id"]))
+        .is(200);
+    assert_eq!(painting.body, image.body);
+    api.get(&format!("/jobs/{JOB}/iiif/W1-I0/images/none.jpg"))
+        .refuses(404, "not_found");
+    let stages = api.get(&format!("/jobs/{JOB}/stats")).is(200).json();
+    let durations = stages["stages"][0]["durations"].as_array().unwrap();
+    let runs: u64 = durations
+        .iter()
+        .map(|count| count["runs"].as_u64().unwrap())
+        .sum();
+    assert_eq!((runs, &durations[0]["under_s"]), (2, &json!(0.1)));
     let wanted: String = text.chars().take(5).collect();
     let query: String = form_urlencoded::byte_serialize(wanted.as_bytes()).collect();
     let found = api
@@ -279,6 +318,51 @@ fn a_job_is_made_steered_and_read_over_http() {
 }
 
 #[test]
+fn with_a_certificate_nothing_but_tls_is_spoken() {
+    let site = Site::with_volumes(1, 1);
+    let orchestrator = Node::start_with(&site, "orchestrator", &["127.0.0.1:1"], |command| {
+        for (key, file) in [("certificate_file", "all.pem"), ("key_file", "all.key")] {
+            let file = site.path("tls").join(file);
+            command.args(["--set", &format!("api.tls.{key}={}", file.display())]);
+        }
+    });
+    let address = orchestrator.said("api=https://");
+    let mut roots = RootCertStore::empty();
+    let authority = CertificateDer::from_pem_file(site.path("tls/ca.pem")).unwrap();
+    roots.add(authority).unwrap();
+    let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let connection = ClientConnection::new(Arc::new(config), "127.0.0.1".try_into().unwrap()).unwrap();
+    let mut stream = StreamOwned::new(connection, TcpStream::connect(address).unwrap());
+    let token = std::fs::read_to_string(site.path("state/api-token")).unwrap();
+    let body = json!({ "token": token.trim() }).to_string();
+    let head = format!(
+        "POST /api/v1/session HTTP/1.1\r\nHost: x\r\nContent-Length: {}",
+        body.len()
+    );
+    write!(stream, "{head}\r\nConnection: close\r\n\r\n{body}").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 204"), "{answer}");
+    assert!(answer.to_lowercase().contains("; secure\r\n"), "{answer}");
+
+    let mut plain = TcpStream::connect(address).unwrap();
+    plain.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    plain.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let mut refused = Vec::new();
+    // The connection is closed, or reset, after an alert of TLS.
+    let _ = plain.read_to_end(&mut refused);
+    assert!(
+        !refused.starts_with(b"HTTP"),
+        "{}",
+        String::from_utf8_lossy(&refused)
+    );
+}
+
+#[test]
 fn the_interface_describes_every_command_and_the_console_is_served() {
     let site = Site::with_volumes(1, 1);
     let orchestrator = Node::start(&site, "orchestrator", &["127.0.0.1:1"]);
@@ -299,7 +383,7 @@ fn the_interface_describes_every_command_and_the_console_is_served() {
     let rerun =
         &paths["/api/v1/jobs/{job}/rerun"]["post"]["requestBody"]["content"]["application/json"]["schema"];
     assert_eq!(rerun["required"], json!(["from"]));
-    assert_eq!(rerun["properties"]["dry_run"]["type"], "boolean");
+    assert_eq!(rerun["properties"]["dry_run"]["type"], json!(["boolean", "null"]));
     assert!(
         paths["/api/v1/jobs"]["post"]["requestBody"]
             .to_string()

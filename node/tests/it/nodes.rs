@@ -143,8 +143,13 @@ impl Node {
 
     /// Where it takes commands over HTTP: ADDRESS:PORT.
     pub(crate) fn api(&self) -> &str {
+        self.said("api=http://")
+    }
+
+    /// What follows these letters in the READY line.
+    pub(crate) fn said(&self, letters: &str) -> &str {
         let mut words = self.ready.split(' ');
-        words.find_map(|word| word.strip_prefix("api=http://")).unwrap()
+        words.find_map(|word| word.strip_prefix(letters)).unwrap()
     }
 
     pub(crate) fn name(&self) -> &str {

@@ -10,12 +10,14 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use futures::{StreamExt, TryStreamExt, stream};
 use parkhang_actors::storage::ArtifactStore;
+use serde_json::Value;
 
 use super::document::{PageDocument, VolumeDocument};
 use super::results::StoredVolume;
 use super::scan::{self, Picture};
 use super::write;
-use address::{BaseUrl, ImageService, VolumeAddress};
+pub use address::BaseUrl;
+use address::{ImageService, VolumeAddress};
 use manifest::{Canvas, Painting, Service};
 
 /// Where what an IIIF manifest names is to be found.
@@ -74,6 +76,37 @@ pub async fn write_iiif(
     Ok(path)
 }
 
+/// The manifest of a volume whose pictures and annotations are answered below a base as they would be written to its folder.
+pub fn manifest_below(base: &BaseUrl, document: &VolumeDocument) -> Value {
+    let address = VolumeAddress::new(base, document);
+    let known = document
+        .pages
+        .iter()
+        .filter(|page| page.width > 0 && page.height > 0);
+    let canvases: Vec<Canvas<'_>> = known
+        .map(|page| {
+            let (width, height) = scan::picture_size((page.width, page.height));
+            Canvas {
+                page,
+                width: page.width,
+                height: page.height,
+                painting: Some(Painting {
+                    url: address.image(&page.image_name),
+                    width,
+                    height,
+                    service: None,
+                }),
+            }
+        })
+        .collect();
+    manifest::manifest(document, &canvases, &address)
+}
+
+/// The text of a page, of a volume as in [`manifest_below`].
+pub fn annotations_below(base: &BaseUrl, document: &VolumeDocument, page: &PageDocument) -> Value {
+    annotations::annotation_page(page, &VolumeAddress::new(base, document))
+}
+
 /// A canvas whose image a service has; `None` for a page whose size is not known, as it could not be read.
 fn served<'a>(
     service: &ImageService,
@@ -128,7 +161,7 @@ async fn pictured<'a>(
     }))
 }
 
-fn write_json(path: &Path, value: &serde_json::Value) -> Result<()> {
+fn write_json(path: &Path, value: &Value) -> Result<()> {
     let mut text = serde_json::to_vec_pretty(value).context("writing JSON")?;
     text.push(b'\n');
     write(path, &text)
