@@ -27,7 +27,7 @@ macro_rules! asset {
     };
 }
 
-const ASSETS: [Asset; 13] = [
+const ASSETS: [Asset; 15] = [
     asset!("/", "index.html", "text/html; charset=utf-8"),
     asset!("/assets/console.css", "console.css", "text/css; charset=utf-8"),
     asset!("/assets/main.js", "main.js", SCRIPT),
@@ -39,6 +39,8 @@ const ASSETS: [Asset; 13] = [
     asset!("/assets/nodes.js", "nodes.js", SCRIPT),
     asset!("/assets/audit.js", "audit.js", SCRIPT),
     asset!("/assets/reader.js", "reader.js", SCRIPT),
+    asset!("/assets/search.js", "search.js", SCRIPT),
+    asset!("/assets/histogram.js", "histogram.js", SCRIPT),
     asset!("/assets/tibetan.woff2", "tibetan.woff2", "font/woff2"),
     asset!("/assets/OFL.txt", "OFL.txt", "text/plain; charset=utf-8"),
 ];

@@ -30,6 +30,18 @@ export async function get(path, query = {}) {
   return admitted(() => request("GET", path + (text && `?${text}`)));
 }
 
+// Who has signed in; asks for a token where nobody has.
+export const session = () => admitted(async () => {
+  const caller = await request("GET", "/session");
+  if (caller === null) throw new Refused(401, "nobody has signed in");
+  return caller;
+});
+
+export async function leave() {
+  await request("DELETE", "/session");
+  location.reload();
+}
+
 export const post = (path, body = {}) => admitted(() => request("POST", path, body));
 
 async function admitted(ask) {
@@ -75,7 +87,7 @@ function login() {
 export function listen(changed, standing) {
   let source;
   const open = async () => {
-    await get("/jobs", { limit: 1 });
+    await session();
     source = new EventSource(`${ROOT}/events`);
     source.onopen = () => standing(true);
     source.addEventListener("changed", () => changed());

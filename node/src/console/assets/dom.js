@@ -69,4 +69,4 @@ export function ago(time) {
     seconds >= 0 ? `${duration(Math.max(1, Math.round(seconds)))} ago` : `in ${duration(Math.round(-seconds))}`);
 }
 
-export const percent = (share) => (share === null || share === undefined ? "" : `${(100 * share).toFixed(1)} %`);
+export const percent = (share, digits = 1) => (share === null || share === undefined ? "" : `${(100 * share).toFixed(digits)} %`);

@@ -1,28 +1,22 @@
 import { get, part, post } from "./api.js";
 import { ago, bar, count, duration, fill, h, percent, state, table, tile } from "./dom.js";
+import { histogram } from "./histogram.js";
+import { search } from "./search.js";
 
 const STATES = ["", "waiting", "running", "retrying", "failed", "done"];
 
 export async function job(place, name) {
   const head = h("div", {}), errors = h("div", {}), stats = h("div", {}), volumes = h("div", {});
-  const list = { state: "", stage: "", after: [] };
+  const list = { state: "", after: [] };
   const path = `/jobs/${part(name)}`;
-  place.append(head, errors, stats, volumes);
 
   const drawVolumes = async () => {
-    const { tasks, next } = await get(`${path}/tasks`, { state: list.state, stage: list.stage, after: list.after.at(-1), limit: 50 });
+    const { tasks, next } = await get(`${path}/tasks`, { state: list.state, after: list.after.at(-1), limit: 50 });
     const turnTo = (after) => () => {
       list.after = after;
       drawVolumes();
     };
     fill(volumes,
-      h("h2", {}, "Volumes"),
-      h("div", { class: "row" }, h("label", {}, "state ", h("select", {
-        onchange: (event) => {
-          list.state = event.target.value;
-          turnTo([])();
-        },
-      }, STATES.map((word) => h("option", { value: word, selected: word === list.state }, word || "any"))))),
       table([
         ["volume", (task) => h("a", { href: `#/jobs/${part(name)}/${part(task.volume)}` }, task.volume)],
         ["state", (task) => state(task.state)],
@@ -37,6 +31,17 @@ export async function job(place, name) {
         next && h("button", { onclick: turnTo([...list.after, next]) }, "Next")));
   };
 
+  // Made once: who is about to choose a state is not to lose the list when something changes.
+  const chosen = h("select", {
+    onchange: (event) => {
+      Object.assign(list, { state: event.target.value, after: [] });
+      drawVolumes();
+    },
+  }, STATES.map((word) => h("option", { value: word }, word || "any")));
+  place.append(head, errors, stats,
+    h("h2", {}, "Volumes"), h("div", { class: "row" }, h("label", {}, "state ", chosen)), volumes,
+    h("h2", {}, "Text"), search(name).place);
+
   const draw = async () => {
     const [about, { groups }, { stages }] = await Promise.all([get(path), get(`${path}/errors`), get(`${path}/stats`)]);
     fill(head, header(about, path, draw));
@@ -48,7 +53,7 @@ export async function job(place, name) {
       ["such as", (group) => group.message, "wrap"],
       ["in", (group) => group.volumes.map((volume) => [h("a", { href: `#/jobs/${part(name)}/${part(volume)}` }, volume), " "])],
     ], groups, "No volume's last try failed."));
-    fill(stats, h("h2", {}, "Stages"), table([
+    fill(stats, h("h2", {}, "Runs"), table([
       ["stage", (stage) => stage.stage],
       ["runs", (stage) => count(stage.done), "n"],
       ["failed", (stage) => count(stage.failed), "n"],
@@ -56,8 +61,9 @@ export async function job(place, name) {
       ["p50", (stage) => duration(stage.p50_s), "n"],
       ["p95", (stage) => duration(stage.p95_s), "n"],
       ["pages", (stage) => count(stage.pages), "n"],
-      ["pages a second and slot", (stage) => stage.pages_per_slot_second?.toFixed(2) ?? "", "n"],
-    ], stages, "No stage has run yet."));
+      ["pages a second and slot", (stage) => (stage.pages > 0 ? stage.pages_per_slot_second.toFixed(2) : ""), "n"],
+    ], stages, "No stage has run yet."),
+    h("div", { class: "figures" }, stages.map((stage) => histogram(stage.stage, stage.durations))));
     await drawVolumes();
   };
   await draw();
@@ -78,12 +84,15 @@ function header(about, path, draw) {
       about.status === "paused" && h("button", { class: "primary", onclick: act("resume") }, "Resume"),
       ["running", "paused"].includes(about.status)
         && h("button", { onclick: act("cancel", `End job ${about.job} for good? What has been written stays.`) }, "Cancel")),
+    about.obstacles.map((obstacle) => h("p", { class: "alarm", role: "alert" }, obstacle)),
     h("div", { class: "tiles" },
       tile(`${count(about.done)} of ${count(about.volumes)}`, "volumes done"),
       tile(percent(about.volumes ? about.done / about.volumes : 0), "done"),
       tile(count(about.failed), "failed", about.failed ? "bad" : undefined),
       tile(left > 0 && about.eta_s !== null ? duration(about.eta_s) : left > 0 ? "not known" : "none", "left to do"),
       tile(about.priority, "priority")),
+    about.failed_pages > 0 && h("p", {}, `${count(about.failed_pages)} ${about.failed_pages === 1 ? "page" : "pages"} could not be read and left out, of `,
+      about.volumes_with_failed_pages.map((volume) => [h("a", { href: `#/jobs/${part(about.job)}/${part(volume)}` }, volume), " "])),
     h("h2", {}, "Progress"),
     table([
       ["stage", (stage) => stage.stage],

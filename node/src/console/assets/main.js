@@ -1,6 +1,6 @@
 // Which view is shown, and when it is shown anew.
 
-import { listen } from "./api.js";
+import { leave, listen, session } from "./api.js";
 import { fill, h } from "./dom.js";
 import { overview } from "./overview.js";
 import { job } from "./job.js";
@@ -79,4 +79,6 @@ listen(changed, (heard) => {
 });
 addEventListener("hashchange", show);
 document.addEventListener("visibilitychange", changed);
-show();
+const { name, access } = await session();
+fill(document.getElementById("who"), h("span", { title: `may ${access}` }, name), h("button", { onclick: leave }, "Sign out"));
+await show();

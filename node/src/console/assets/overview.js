@@ -1,9 +1,12 @@
 import { get } from "./api.js";
 import { ago, bar, count, duration, fill, h, state, table, tile } from "./dom.js";
 
+const NEWEST = 50;
+
 export async function overview(place) {
+  let all = false;
   const draw = async () => {
-    const [cluster, { jobs }] = await Promise.all([get("/cluster"), get("/jobs")]);
+    const [cluster, { jobs }] = await Promise.all([get("/cluster"), get("/jobs", { limit: all ? undefined : NEWEST + 1 })]);
     fill(place,
       h("h1", {}, "Overview"),
       cluster.alarms.map((alarm) => h("p", { class: "alarm", role: "alert" }, alarm)),
@@ -13,7 +16,8 @@ export async function overview(place) {
         tile(count(cluster.waiting), "volumes waiting"),
         tile(count(cluster.failed), "volumes failed", cluster.failed > 0 ? "bad" : undefined),
         tile(count(cluster.nodes), "nodes"),
-        tile(cluster.leader ?? "nobody", "leads", cluster.leader ? undefined : "bad")),
+        // The last part of a name says which start of the process it is.
+        tile(cluster.leader?.replace(/\.[^.]*$/, "") ?? "nobody", "leads", cluster.leader ? "word" : "word bad")),
       h("h2", {}, "Stages"),
       table([
         ["stage", (stage) => stage.stage],
@@ -25,7 +29,13 @@ export async function overview(place) {
           ["idle", Math.max(0, stage.slots - stage.running), "free"]])],
       ], cluster.stages, "No open job has a stage to run."),
       h("h2", {}, "Jobs"),
-      jobTable(jobs));
+      jobTable(all ? jobs.reverse() : jobs.reverse().slice(0, NEWEST)),
+      !all && jobs.length > NEWEST && h("p", {}, h("button", {
+        onclick: () => {
+          all = true;
+          return draw();
+        },
+      }, "Show the older ones too")));
   };
   await draw();
   return { refresh: draw };
