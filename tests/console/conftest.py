@@ -1,0 +1,36 @@
+"""One cluster and one browser for all tests, which tell one story in the order of the files."""
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+from story import CHROMIUM, Site, Visitor
+
+
+@pytest.fixture(scope="session")
+def site():
+    with Site() as site:
+        yield site
+
+
+@pytest.fixture(scope="session")
+def browser():
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visitor(site, browser):
+    """Makes visitors with options of Playwright; in the end nothing may have gone wrong for any of them."""
+    visitors = []
+
+    def visit(**options):
+        visitors.append(Visitor(browser, site, **options))
+        return visitors[-1]
+
+    yield visit
+    wrong = [problem for visitor in visitors for problem in visitor.wrong]
+    for visitor in visitors:
+        visitor.context.close()
+    assert not wrong, wrong

@@ -1,0 +1,263 @@
+"""The console in a browser, against a real cluster: from a token to the text of a page."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from cluster import SAMPLE
+from story import JOB, LIBRARY, PATIENCE, TORN, VOLUMES
+
+expect.set_options(timeout=PATIENCE)
+
+PAGES = 6
+# Of all files and answers that a visit of every view takes, without pictures.
+MOST_BYTES = 300 * 1024
+VIEWS = [
+    ("/", "Overview"),
+    (f"/jobs/{JOB}", JOB),
+    (f"/jobs/{LIBRARY}", LIBRARY),
+    (f"/jobs/{JOB}/{TORN}", TORN),
+    (f"/jobs/{JOB}/{SAMPLE}", SAMPLE),
+    ("/nodes", "Nodes"),
+    ("/audit", "Audit"),
+    (f"/read/{JOB}/{SAMPLE}/2", "page 2 of 6"),
+]
+
+
+def rows(page, heading):
+    """The rows of the table below a heading."""
+    return page.locator(f"h2:text-is('{heading}') ~ * tbody").first.locator("tr")
+
+
+def test_a_token_is_asked_for_once(visitor, site):
+    someone = visitor()
+    page = someone.page
+    page.goto("/")
+    dialog = page.get_by_role("dialog", name="Token")
+    field = dialog.get_by_label("Token")
+    field.fill("guessed")
+    field.press("Enter")
+    expect(dialog.get_by_role("alert")).to_have_text("the token is not known")
+    # The browser itself notes that the guess was refused.
+    assert len(someone.wrong) == 1 and "401" in someone.wrong.pop()
+    field.fill(site.token)
+    dialog.get_by_role("button", name="Go on").click()
+    expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    expect(page.locator("#who")).to_contain_text("api-token")
+    expect(page.locator("#live")).to_have_text("live")
+    assert "HttpOnly" not in page.evaluate("document.cookie") and page.evaluate("document.cookie") == ""
+
+    page.reload()
+    expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="To the content")).to_be_focused()
+    page.get_by_role("button", name="Sign out").click()
+    expect(dialog).to_be_visible()
+
+
+def test_what_no_node_can_run_is_explained(visitor):
+    page = visitor().sign_in()
+    expect(page.get_by_role("alert")).to_contain_text("wait for line_detection, and no node runs it")
+    page.get_by_role("link", name=JOB, exact=True).click()
+    expect(page.get_by_role("alert")).to_contain_text("line_detection")
+    page.get_by_role("link", name=SAMPLE).click()
+    expect(page.get_by_text("no node that is there runs line_detection")).to_be_visible()
+    expect(page.get_by_text("start a node that does: node --role cpu")).to_be_visible()
+
+
+def test_a_list_of_ten_thousand_volumes_is_read_by_the_page(visitor):
+    someone = visitor()
+    page = someone.sign_in()
+    answers = []
+    page.on("response", lambda answer: "/api/" in answer.url and answers.append(answer))
+    someone.open(f"/jobs/{LIBRARY}", LIBRARY)
+    expect(page.get_by_text(f"0 of {VOLUMES:,}")).to_be_visible()
+    listed = page.locator("tbody tr", has=page.get_by_role("link", name=re.compile(r"^W1-I\d+$")))
+    expect(listed).to_have_count(50)
+    first = listed.first.inner_text()
+    page.get_by_role("button", name="Next", exact=True).click()
+    expect(listed.first).not_to_have_text(first)
+    expect(listed).to_have_count(50)
+    page.get_by_role("button", name="Previous", exact=True).click()
+    expect(listed.first).to_have_text(re.compile(first.split()[0]))
+    page.get_by_label("state").select_option("done")
+    expect(listed).to_have_count(0)
+    largest = max(len(answer.body()) for answer in answers if "events" not in answer.url)
+    assert largest < 32 * 1024, largest
+
+
+def test_a_job_is_watched_to_its_end(visitor, site):
+    someone = visitor()
+    someone.sign_in()
+    page = someone.open(f"/jobs/{JOB}", JOB)
+    expect(page.locator("h1 .state")).to_have_text("running")
+    site.work()
+    # It tells of itself from here on: nobody reloads.
+    expect(page.locator("h1 .state")).to_have_text("failed")
+    expect(page.locator(".tile", has_text="volumes done")).to_contain_text("1 of 2")
+    expect(page.locator(".tile", has_text="failed")).to_contain_text("1")
+    progress = rows(page, "Progress")
+    expect(progress).to_have_count(4)
+    expect(progress.first.get_by_role("img")).to_have_attribute("aria-label", "1 done, 1 failed")
+    [cause] = rows(page, "Errors").all()
+    expect(cause).to_contain_text("line_detection")
+    expect(cause.get_by_role("link", name=TORN)).to_be_visible()
+    expect(rows(page, "Runs")).to_have_count(4)
+    figures = page.locator("figure")
+    expect(figures).to_have_count(4)
+    expect(figures.nth(2)).to_contain_text("ocr 1 run")
+    expect(figures.nth(2).get_by_role("img")).to_have_attribute("aria-label", re.compile(r"^ocr: .*1 within"))
+
+
+def test_a_volume_shows_its_tries(visitor, site):
+    site.finish()
+    someone = visitor()
+    someone.sign_in()
+    page = someone.open(f"/jobs/{JOB}/{SAMPLE}", SAMPLE)
+    expect(page.get_by_role("img", name="4 tries in")).to_be_visible()
+    expect(page.locator(".timeline rect")).to_have_count(4)
+    expect(rows(page, "Tries")).to_have_count(4)
+    expect(page.locator("dl")).to_contain_text(re.compile(r"pages\s*6"))
+
+    someone.open(f"/jobs/{JOB}/{TORN}", TORN)
+    expect(page.locator("h1 .state")).to_have_text("failed")
+    tries = rows(page, "Tries").count()
+    page.get_by_role("button", name="Try again").click()
+    expect(rows(page, "Tries")).to_have_count(tries + 1)
+    site.finish()
+    expect(page.locator("h1 .state")).to_have_text("failed")
+    someone.open("/audit", "Audit")
+    expect(page.locator("tbody tr").first).to_contain_text("tasks retry")
+
+
+def test_nodes_and_what_they_do(visitor, site):
+    site.work()
+    someone = visitor()
+    someone.sign_in()
+    page = someone.open("/nodes", "Nodes")
+    expect(page.locator("h2")).to_have_text([re.compile(r"^cpu-gpu\."), re.compile(r"^orchestrator\.")])
+    for stage in ("line_detection", "line_extraction", "ocr", "reduce"):
+        expect(page.locator("li", has_text=f"{stage}: ")).to_be_visible()
+
+
+def test_a_page_is_read(visitor, site):
+    site.finish()
+    someone = visitor()
+    someone.sign_in()
+    page = someone.open(f"/read/{JOB}/{SAMPLE}/1", f"page 1 of {PAGES}")
+    lines = page.locator("ol.lines li")
+    outlines = page.locator(".sheet polygon")
+    number = lines.count()
+    assert number > 0
+    expect(outlines).to_have_count(number)
+    expect(lines.first).to_contain_text(re.compile(r"[\u0f40-\u0f6c].*\d+ %"))
+    picture = page.locator(".sheet img")
+    page.wait_for_function("image => image.complete && image.naturalWidth > 500", arg=picture.element_handle())
+    page.evaluate("document.fonts.ready")
+    assert page.evaluate("[...document.fonts].some(font => font.family.includes('Tibetan') && font.status === 'loaded')")
+
+    outlines.nth(number - 1).click()
+    expect(lines.nth(number - 1)).to_have_class("on")
+    expect(page.locator(".sheet text").first).to_be_hidden()
+    page.get_by_label("numbers").check()
+    expect(page.locator(".sheet text")).to_have_text([str(line + 1) for line in range(number)])
+    page.get_by_label("outlines").uncheck()
+    page.keyboard.press("ArrowRight")
+    # The keys belong to the box that has been ticked until something else is chosen.
+    expect(page.locator("h1")).to_have_text(f"{SAMPLE}, page 1 of {PAGES}")
+    page.get_by_label("outlines").blur()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("h1")).to_have_text(f"{SAMPLE}, page 2 of {PAGES}")
+    expect(page.get_by_label("numbers")).to_be_checked()
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator("h1")).to_have_text(f"{SAMPLE}, page 1 of {PAGES}")
+    expect(page.get_by_role("button", name="Previous")).to_be_disabled()
+    page.get_by_label("Page", exact=True).select_option(str(PAGES - 1))
+    expect(page.locator("h1")).to_have_text(f"{SAMPLE}, page {PAGES} of {PAGES}")
+    expect(page.get_by_role("button", name="Next")).to_be_disabled()
+
+
+@pytest.mark.parametrize("scope", ["in this volume", "in the whole job"])
+def test_a_text_is_found(visitor, site, scope):
+    site.finish()
+    text = site.ask(f"/jobs/{JOB}/volumes/{SAMPLE}/pages/3")["lines"][1]["text"][:12]
+    someone = visitor()
+    someone.sign_in()
+    page = someone.open(f"/read/{JOB}/{SAMPLE}/1", f"page 1 of {PAGES}")
+    page.keyboard.press("/")
+    field = page.get_by_role("searchbox")
+    expect(field).to_be_focused()
+    field.fill(text)
+    page.get_by_label("Where to look").select_option(label=scope)
+    field.press("Enter")
+    hit = page.get_by_role("link", name="page 3, line 2")
+    expect(page.locator("mark").first).to_have_text(text)
+    hit.click()
+    expect(page.locator("h1")).to_have_text(f"{SAMPLE}, page 3 of {PAGES}")
+    expect(page.locator("ol.lines li.on")).to_contain_text(text)
+
+
+def test_what_was_read_is_taken_away(visitor, site):
+    site.finish()
+    begins = {
+        "PAGE XML": b"<?xml", "ALTO": b"<?xml", "hOCR": b"<?xml", "IIIF annotations": b"{", "Picture": b"\xff\xd8",
+        "Text": "\u0f04".encode()[:2], "JSON lines": b"{", "Parquet": b"PAR1", "IIIF manifest": b"{",
+    }
+    someone = visitor()
+    someone.sign_in()
+    page = someone.open(f"/read/{JOB}/{SAMPLE}/2", f"page 2 of {PAGES}")
+    page.get_by_text("Download", exact=True).click()
+    links = page.locator(".menu a")
+    expect(links).to_have_text(list(begins))
+    for link in links.all():
+        with page.expect_download() as download:
+            link.click()
+        content = download.value.path().read_bytes()
+        assert content.startswith(begins[link.inner_text()]), (link.inner_text(), content[:80])
+
+
+def test_it_is_dark_where_all_is_dark(visitor):
+    shades = {}
+    for scheme in ("light", "dark"):
+        page = visitor(color_scheme=scheme).sign_in()
+        shades[scheme] = [page.evaluate(SHADE, colour) for colour in ("color", "backgroundColor")]
+    (ink, ground), (light, dark) = shades["light"], shades["dark"]
+    assert ground - ink > 0.7 and light - dark > 0.7, shades
+
+
+# How light a colour of the page is, 0 to 1.
+SHADE = """name => {
+  const [red, green, blue] = getComputedStyle(document.documentElement)[name].match(/\\d+/g).map(Number);
+  return (0.2126 * red + 0.7152 * green + 0.0722 * blue) / 255;
+}"""
+
+
+def test_on_a_phone_nothing_lies_beyond_the_edge(visitor, site):
+    site.finish()
+    someone = visitor(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    someone.sign_in()
+    for path, heading in VIEWS:
+        page = someone.open(path, heading)
+        wide = page.evaluate("document.scrollingElement.scrollWidth")
+        assert wide <= 390, (path, wide)
+
+
+def test_a_visit_of_every_view_is_small(visitor, site):
+    site.finish()
+    someone = visitor()
+    taken = []
+    someone.page.on("requestfinished", lambda request: taken.append(request))
+    someone.sign_in()
+    for path, heading in VIEWS:
+        someone.open(path, heading)
+    someone.page.evaluate("document.fonts.ready")
+    sizes = {}
+    for request in taken:
+        if request.resource_type != "image":
+            found = request.sizes()
+            sizes[request.url] = sizes.get(request.url, 0) + found["responseBodySize"] + found["responseHeadersSize"]
+    assert any(url.endswith(".woff2") for url in sizes), sizes
+    total = sum(sizes.values())
+    print(f"{total / 1024:.0f} KiB in {len(sizes)} files")
+    assert total < MOST_BYTES, sorted(sizes.items(), key=lambda item: -item[1])[:10]
