@@ -103,8 +103,8 @@ fn a_page_that_could_not_be_read_says_so_in_every_format() {
         format!("[leaf \"1\" & more.jpg: {mark}]\n")
     );
     for (xml, element) in [
-        (hocr::hocr(&unread, 1), "p"),
-        (alto::alto(&unread, 1), "processingStepDescription"),
+        (hocr(&unread, 1), "p"),
+        (alto(&unread, 1), "processingStepDescription"),
         (
             pagexml::page_xml(&unread, chrono::DateTime::UNIX_EPOCH),
             "Comments",
