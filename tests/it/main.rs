@@ -13,6 +13,7 @@ mod control;
 mod flaky_store;
 mod guide;
 mod new_stage;
+mod orders;
 mod remote;
 mod sources;
 mod supervision;

@@ -79,7 +79,7 @@ async fn serve(name: &str, stage: Arc<dyn StageLogic>, orchestrator: &Orchestrat
     start(name, stage, 1, orchestrator).await
 }
 
-async fn start(
+pub(super) async fn start(
     name: &str,
     stage: Arc<dyn StageLogic>,
     slots: usize,

@@ -8,6 +8,7 @@
 
 mod answers;
 mod connection;
+mod cut;
 mod error;
 mod gate;
 mod gate_watch;
@@ -30,6 +31,7 @@ mod stream;
 mod tls;
 mod transport;
 
+pub use cut::Cut;
 pub use error::{ClusterError, LinkError, Phase};
 pub use name::NodeName;
 pub use operator_gate::{OperatorDesk, Operators, OperatorsConfig};

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -17,7 +18,7 @@ use super::stage_gate::{LatestEpoch, StageGate};
 use crate::domain::{Epoch, ErrorCategory, StageError, WorkerId};
 use crate::orchestrator::{self, Recording, Unrecorded};
 use crate::stage::StageVerdict;
-use crate::supervisor::{ControlPlane, PoolHandle, Pulse, Renewal};
+use crate::supervisor::{ControlPlane, NodeDesk, OrderBook, PoolHandle, Pulse, Renewal};
 use crate::telemetry::{HeartbeatAnswered, HeartbeatUnanswered};
 use crate::wire::{
     Beat, GateRole, LeaseBeat, NodeAbout, NodeNotice, NodePhase, Notice, PoolAbout, Report, ReportReply,
@@ -70,6 +71,7 @@ pub struct RemoteOrchestrator {
     actor: ActorRef<UplinkMsg>,
     leader: watch::Receiver<Option<Leader>>,
     latest: Arc<LatestEpoch>,
+    book: OrderBook,
     call_timeout: Duration,
 }
 
@@ -78,18 +80,26 @@ impl RemoteOrchestrator {
     pub async fn start(config: UplinkConfig) -> Result<Self, SpawnErr> {
         let (sender, leader) = watch::channel(None);
         let (latest, call_timeout) = (Arc::new(LatestEpoch::default()), config.call_timeout);
+        let book = OrderBook::default();
         let arguments = UplinkArguments {
             config,
             leader: sender,
             latest: latest.clone(),
+            book: book.clone(),
         };
         let (actor, _) = Actor::spawn(None, Uplink, arguments).await?;
         Ok(Self {
             actor,
             leader,
             latest,
+            book,
             call_timeout,
         })
+    }
+
+    /// From now on the leader hears of this node's actors, and gives it orders, at this desk. To be called once.
+    pub fn open_desk(&self, desk: Arc<dyn NodeDesk>) {
+        self.book.open(desk);
     }
 
     /// Waits until an orchestrator that leads has been found.
@@ -160,6 +170,11 @@ impl ControlPlane for RemoteOrchestrator {
     fn register(&self, pool: PoolHandle) {
         // Fails only when this side is stopping.
         let _ = self.actor.cast(UplinkMsg::Open(pool));
+    }
+
+    /// Without its gate no leader can give it work.
+    fn suspend(&self, worker: WorkerId) {
+        self.deregister(worker);
     }
 
     fn deregister(&self, worker: WorkerId) {
@@ -249,6 +264,7 @@ struct UplinkArguments {
     config: UplinkConfig,
     leader: watch::Sender<Option<Leader>>,
     latest: Arc<LatestEpoch>,
+    book: OrderBook,
 }
 
 struct UplinkState {
@@ -259,6 +275,8 @@ struct UplinkState {
     new_pools: bool,
     phase: NodePhase,
     leaders: HashMap<ActorId, Leader>,
+    /// Counts what this node tells of itself.
+    notices: Arc<AtomicU64>,
 }
 
 struct Uplink;
@@ -290,6 +308,7 @@ impl Actor for Uplink {
             new_pools: false,
             phase: NodePhase::Working,
             leaders: HashMap::new(),
+            notices: Arc::default(),
         })
     }
 
@@ -306,6 +325,7 @@ impl Actor for Uplink {
                     node: state.arguments.config.node.clone(),
                     pool: pool.clone(),
                     latest: state.arguments.latest.clone(),
+                    book: state.arguments.book.clone(),
                 };
                 let gate = open_gate(gate, &state.arguments.config.scope, myself.get_cell()).await?;
                 state.gates.insert(worker, (gate, pool));
@@ -375,7 +395,7 @@ impl UplinkState {
             slots: count(pool.slots),
             in_use: count(pool.in_use()),
         });
-        let notice = Notice {
+        let mut notice = Notice {
             peer: introduction(&config.node),
             phase: self.phase,
             about: NodeAbout {
@@ -384,7 +404,19 @@ impl UplinkState {
             },
         };
         let (leader, limit) = (self.arguments.leader.borrow().clone(), config.call_timeout);
+        let (book, notices) = (self.arguments.book.clone(), self.notices.clone());
+        let number = notices.fetch_add(1, Ordering::Relaxed) + 1;
         tokio::spawn(async move {
+            if notice.phase != NodePhase::Leaving {
+                // Actors that take too long are told of the next time.
+                let actors = tokio::time::timeout(limit, book.actors()).await;
+                notice.about.actors = actors.unwrap_or_default();
+                notice.about = notice.about.fit();
+            }
+            if reply.is_none() && notices.load(Ordering::Relaxed) != number {
+                // What was told since is newer.
+                return;
+            }
             if let (Some(leader), Ok(notice)) = (leader, NodeNotice::try_from(&notice))
                 && let Err(error) = ask(&leader.gate, &notice, limit).await
             {

@@ -1,22 +1,23 @@
 //! The orchestrator's side of the cluster: its gate, and the pools of other nodes as they come and go.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SpawnErr, SupervisionEvent};
+use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SpawnErr, SupervisionEvent};
 use ractor_cluster::RactorMessage;
 use tracing::{info, warn};
 
-use super::gate::{Gate, STAGES, open_gate};
+use super::gate::{AskError, Gate, STAGES, ask, open_gate};
 use super::gate_watch::{GateEvent, GateWatch, GateWatchArguments};
 use super::name::NodeName;
 use super::orchestrator_gate::OrchestratorGate;
 use super::reach::{Absence, Loss, Reach};
 use super::remote_pool::RemotePool;
 use super::roster::Roster;
-use crate::domain::{Epoch, WorkerId};
+use crate::domain::{Epoch, NodeOrder, OrderOutcome, PlacedOrder, WorkerId};
 use crate::orchestrator::OrchestratorHandle;
-use crate::wire::{GateRole, StageOffer};
+use crate::wire::{GateRole, Order, StageOffer};
 
 /// What joins an orchestrator to the pools of other nodes.
 #[derive(Debug, Clone)]
@@ -60,6 +61,17 @@ impl RemotePools {
         Ok(Self(actor))
     }
 
+    /// Has an order carried out by its node. None where the node is not in touch or does not answer: it may be sent again, and is
+    /// carried out once.
+    pub async fn order(&self, placed: &PlacedOrder) -> Option<OrderOutcome> {
+        let (sender, receiver) = ractor::concurrency::oneshot();
+        let (node, order) = (placed.node.clone(), placed.order.clone());
+        self.0
+            .cast(PoolsMsg::Order(placed.id, node, order, sender.into()))
+            .ok()?;
+        receiver.await.ok()?
+    }
+
     /// Waits for its end, which before [`RemotePools::stop`] is a failure.
     pub async fn ended(&self) {
         // Ended already is as good.
@@ -78,12 +90,18 @@ enum PoolsMsg {
     Gate(GateEvent),
     /// The grace of a pool that had gone is over.
     Expire(WorkerId, Absence),
+    Order(i64, String, NodeOrder, RpcReplyPort<Option<OrderOutcome>>),
 }
+
+/// An order may wait for a pool to answer.
+const CALLS_PER_ORDER: u32 = 2;
 
 struct PoolsState {
     config: RemotePoolsConfig,
     watch: GateWatch,
     reach: Reach,
+    /// Of the pools that are in touch.
+    gates: HashMap<ActorId, (WorkerId, Gate)>,
 }
 
 struct PoolsActor;
@@ -118,6 +136,7 @@ impl Actor for PoolsActor {
             watch: GateWatch::spawn(watch, myself.get_cell()).await?,
             config,
             reach: Reach::default(),
+            gates: HashMap::new(),
         })
     }
 
@@ -133,6 +152,7 @@ impl Actor for PoolsActor {
                 GateRole::Orchestrator { .. } => warn!(gate = %id, "an orchestrator among the stages"),
             },
             PoolsMsg::Gate(GateEvent::Gone(id)) => {
+                state.gates.remove(&id);
                 match state.reach.lost(id) {
                     Loss::Nothing => {}
                     // The orchestrator may know it by the gate that ended. It is found again, by this one.
@@ -146,10 +166,15 @@ impl Actor for PoolsActor {
             }
             PoolsMsg::Expire(worker, absence) => {
                 if state.reach.give_up(&worker, absence) {
-                    state.config.roster.lost(&worker);
+                    let mut in_touch = state.gates.values().map(|(other, _)| other.node());
+                    // A node whose other pools are in touch has replaced this one.
+                    if !in_touch.any(|node| node == worker.node()) {
+                        state.config.roster.lost(&worker);
+                    }
                     state.config.orchestrator.deregister(worker);
                 }
             }
+            PoolsMsg::Order(id, node, order, reply) => state.order(id, &node, &order, reply),
         }
         Ok(())
     }
@@ -168,7 +193,29 @@ impl Actor for PoolsActor {
 }
 
 impl PoolsState {
+    /// Sends the outcome, if the node is in touch and answers.
+    fn order(&self, id: i64, node: &str, order: &NodeOrder, reply: RpcReplyPort<Option<OrderOutcome>>) {
+        let mut gates = self.gates.values().filter(|(worker, _)| worker.node() == node);
+        let gate = gates.next().map(|(_, gate)| gate.clone());
+        let order = Order::new(self.config.epoch, id, order);
+        let limit = CALLS_PER_ORDER * self.config.call_timeout;
+        tokio::spawn(async move {
+            let outcome = match (gate, order) {
+                (Some(gate), Ok(order)) => match ask(&gate, &order, limit).await {
+                    Ok(answer) => answer.outcome().ok(),
+                    // A node of an earlier build takes no orders.
+                    Err(AskError::Misunderstood(error)) => Some(OrderOutcome::refused(error.to_string())),
+                    Err(AskError::NoAnswer) => None,
+                },
+                _ => None,
+            };
+            // Whoever asked may have lost patience.
+            let _ = reply.send(outcome);
+        });
+    }
+
     fn found(&mut self, id: ActorId, gate: Gate, offer: StageOffer) {
+        self.gates.insert(id, (offer.worker.clone(), gate.clone()));
         self.reach.found(id, offer.worker.clone());
         self.config.orchestrator.register(Arc::new(RemotePool {
             id,

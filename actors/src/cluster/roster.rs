@@ -7,20 +7,31 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use chrono::{DateTime, Utc};
 use tokio::sync::Notify;
 
-use crate::domain::{NodeRecord, NodeState, WorkerId, WorkerRecord};
+use crate::domain::{NodeActors, NodeRecord, NodeState, WorkerId, WorkerRecord};
 use crate::supervisor::Pulse;
 use crate::wire::{NodePhase, Notice};
 
 #[derive(Debug, Clone, Default)]
 pub struct Roster {
     nodes: Arc<Mutex<BTreeMap<String, NodeRecord>>>,
+    actors: Arc<Mutex<BTreeMap<String, NodeActors>>>,
     news: Arc<Notify>,
 }
 
 impl Roster {
     /// A node tells of itself.
     pub(super) fn told(&self, notice: Notice, now: DateTime<Utc>) {
-        let Notice { peer, phase, about } = notice;
+        let Notice {
+            peer,
+            phase,
+            mut about,
+        } = notice;
+        let actors = NodeActors {
+            node: peer.node.clone(),
+            told_at: now,
+            actors: std::mem::take(&mut about.actors),
+        };
+        self.actors_by_node().insert(peer.node.clone(), actors);
         let mut nodes = self.nodes();
         let before = nodes.remove(&peer.node);
         let shown = before.as_ref().map(|node| (node.state, node.workers.len()));
@@ -98,6 +109,11 @@ impl Roster {
         self.nodes().values().cloned().collect()
     }
 
+    /// The actors of these nodes, as they told of them last.
+    pub fn actors(&self) -> Vec<NodeActors> {
+        self.actors_by_node().values().cloned().collect()
+    }
+
     /// The census has been written down: what it says of nodes that are gone need not be said again.
     pub fn written(&self, census: &[NodeRecord]) {
         let mut nodes = self.nodes();
@@ -105,8 +121,13 @@ impl Roster {
             // It may have been heard of since.
             if nodes.get(&node.name) == Some(node) {
                 nodes.remove(&node.name);
+                self.actors_by_node().remove(&node.name);
             }
         }
+    }
+
+    fn actors_by_node(&self) -> MutexGuard<'_, BTreeMap<String, NodeActors>> {
+        self.actors.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Every change is whole before anything can fail.
@@ -120,7 +141,7 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
-    use crate::domain::{Attempt, Fence, Generation, StageName, TaskId};
+    use crate::domain::{ActorKind, ActorRecord, ActorState, Attempt, Fence, Generation, StageName, TaskId};
     use crate::telemetry::StageProgress;
     use crate::wire::{NodeAbout, Peer, PoolAbout};
 
@@ -143,6 +164,7 @@ mod tests {
                     slots: 2,
                     in_use,
                 }],
+                actors: vec![ActorRecord::new("reduce", ActorKind::Pool, ActorState::Idle)],
             },
         }
     }
@@ -222,8 +244,9 @@ mod tests {
             assert_eq!(unwritten[0].state, end);
             let census = roster.census();
             assert_eq!(census, unwritten);
+            assert_eq!(roster.actors()[0].actors[0].name, "reduce");
             roster.written(&census);
-            assert_eq!(roster.census(), []);
+            assert_eq!((roster.census(), roster.actors()), (vec![], vec![]));
         }
     }
 

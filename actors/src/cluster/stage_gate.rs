@@ -5,12 +5,12 @@ use tracing::info;
 
 use super::gate::{Answer, STAGES, introduction, request, seal, unexpected};
 use super::name::NodeName;
-use crate::domain::Epoch;
+use crate::domain::{Epoch, OrderOutcome};
 use crate::orchestrator::{AssignReply as LocalReply, Executor};
-use crate::supervisor::PoolHandle;
+use crate::supervisor::{OrderBook, PoolHandle};
 use crate::wire::{
     Assign, AssignReply, Cancel, CancelReply, Drain, DrainReply, Envelope, Fault, GateInfo, GateRole, Hello,
-    Kind, StageOffer,
+    Kind, Order, OrderReply, StageOffer,
 };
 
 /// The latest leader that this node has heard of. Whoever assigns under an earlier one has been succeeded.
@@ -37,6 +37,8 @@ pub(super) struct StageGate {
     pub node: NodeName,
     pub pool: PoolHandle,
     pub latest: Arc<LatestEpoch>,
+    /// Of the node: orders to it come through any of its gates.
+    pub book: OrderBook,
 }
 
 impl Answer for StageGate {
@@ -58,6 +60,15 @@ impl Answer for StageGate {
             Kind::Cancel => {
                 self.cancel(request(envelope)?);
                 seal(&CancelReply)
+            }
+            Kind::Order => {
+                let order: Order = request(envelope)?;
+                let outcome = self.carry_out(order).await;
+                let reply = OrderReply::new(&outcome).map_err(|unusable| Fault::Malformed {
+                    kind: Kind::OrderReply.number(),
+                    reason: unusable.to_string(),
+                })?;
+                seal(&reply)
             }
             kind => Err(unexpected(kind)),
         }
@@ -83,6 +94,16 @@ impl StageGate {
     fn cancel(&self, cancel: Cancel) {
         if self.latest.admit(cancel.epoch).is_ok() {
             self.pool.cancel(cancel.fences);
+        }
+    }
+
+    async fn carry_out(&self, order: Order) -> OrderOutcome {
+        if let Err(seen) = self.latest.admit(order.epoch) {
+            return OrderOutcome::refused(format!("the leader of epoch {seen} has succeeded who sent it"));
+        }
+        match order.order() {
+            Ok(wanted) => self.book.carry_out(order.id, wanted).await,
+            Err(unusable) => OrderOutcome::refused(unusable.to_string()),
         }
     }
 

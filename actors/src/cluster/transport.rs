@@ -16,6 +16,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
 use super::connection::Connector;
+use super::cut::Cut;
 use super::error::{ClusterError, LinkError};
 use super::listener;
 use super::name::NodeName;
@@ -133,6 +134,7 @@ pub struct Cluster {
     pub(super) connector: Connector,
     local_addr: Option<SocketAddr>,
     troubles: watch::Sender<Troubles>,
+    cut: Cut,
     tasks: TaskTracker,
     leaving: CancellationToken,
     ended: CancellationToken,
@@ -191,9 +193,10 @@ impl Cluster {
                 leaving.clone(),
             ));
         }
-        let troubles = watch::Sender::default();
+        let (troubles, cut) = (watch::Sender::default(), Cut::default());
         for peer in config.peers {
-            let dialled = keep_connected(peer, connector.clone(), troubles.clone(), leaving.clone());
+            let links = (connector.clone(), cut.clone());
+            let dialled = keep_connected(peer, links, troubles.clone(), leaving.clone());
             tasks.spawn(dialled);
         }
         let end_of_server = ended.clone();
@@ -208,6 +211,7 @@ impl Cluster {
             connector,
             local_addr,
             troubles,
+            cut,
             tasks,
             leaving,
             ended,
@@ -231,6 +235,11 @@ impl Cluster {
     /// What keeps peers that this node dials out of reach.
     pub fn troubles(&self) -> watch::Receiver<Troubles> {
         self.troubles.subscribe()
+    }
+
+    /// Where the sessions that this node dials can be cut.
+    pub fn cut(&self) -> Cut {
+        self.cut.clone()
     }
 
     /// Waits until the node server is gone. Before [`Cluster::leave`] that is a failure: no session can come back, and the
@@ -263,7 +272,7 @@ const TOLD_EVERY: u32 = 20;
 /// Keeps one session with the peer, for ever.
 async fn keep_connected(
     peer: PeerAddress,
-    connector: Connector,
+    (connector, cut): (Connector, Cut),
     troubles: watch::Sender<Troubles>,
     leaving: CancellationToken,
 ) {
@@ -271,12 +280,17 @@ async fn keep_connected(
     let mut failures = 0_u32;
     let rounds = async {
         loop {
+            cut.over().await;
             let lived = match connector.dial(&peer).await {
                 Ok(mut session) => {
                     troubles.send_modify(|troubles| drop(troubles.remove(peer.as_str())));
                     Connected { peer: &peer }.emit();
                     let since = Instant::now();
-                    session.closed().await;
+                    tokio::select! {
+                        () = session.closed() => {}
+                        // Dropped, the session ends.
+                        () = cut.begun() => {}
+                    }
                     let after = since.elapsed();
                     Disconnected { peer: &peer, after }.emit();
                     failures = 0;

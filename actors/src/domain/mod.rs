@@ -1,6 +1,7 @@
 //! Passive data that every other room speaks: identifiers, volumes, jobs, tasks, stages, errors. Nothing here decides,
 //! reads a clock or does I/O.
 
+mod actor;
 mod adjustment;
 mod error;
 mod ids;
@@ -8,10 +9,12 @@ mod image;
 mod job;
 mod job_config;
 mod node;
+mod order;
 mod pipeline;
 mod task;
 mod volume;
 
+pub use actor::{ActorKind, ActorRecord, ActorState, ActorWork, Level, LoadedModel, NodeActors};
 pub use adjustment::{ADJUSTABLE, Adjustment};
 pub use error::{ErrorCategory, StageError};
 pub use ids::{Attempt, Epoch, Generation, JobId, JobKey, TaskId, WorkerId};
@@ -21,6 +24,7 @@ pub use job_config::{
     ConfigError, Decoder, ItemOrder, JobConfig, LayoutName, LineMode, OnItemError, RetryScope, TextEncoding,
 };
 pub use node::{NodeRecord, NodeState, WorkerRecord};
+pub use order::{NodeOrder, OrderOutcome, PlacedOrder};
 pub use pipeline::{Hardware, InvalidPipeline, Pipeline, Position, StageName};
 pub use task::{Fence, Lease, StageRun, StageRunStatus, Task, TaskStatus, VolumeResults};
 pub use volume::{InvalidName, VolumeId};

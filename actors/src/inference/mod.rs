@@ -6,10 +6,11 @@ mod recognition;
 mod segmentation;
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use chrono::{DateTime, Utc};
 use parkhang_models::inference::InferenceError;
 use tokio::sync::{mpsc, oneshot};
 
@@ -49,9 +50,31 @@ struct Device<M: BatchModel> {
     model: Arc<M>,
     /// Requests that wait at most.
     capacity: usize,
-    /// Leads to the thread in use.
-    inbox: Mutex<mpsc::Sender<Request<M>>>,
+    /// The one in use.
+    thread: Mutex<Thread<M>>,
     passes: Arc<AtomicU64>,
+    renewals: AtomicU64,
+}
+
+/// A thread that owns the network.
+struct Thread<M: BatchModel> {
+    inbox: mpsc::Sender<Request<M>>,
+    /// A forward pass is under way.
+    busy: Arc<AtomicBool>,
+    since: DateTime<Utc>,
+}
+
+/// A device thread as it is now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceStanding {
+    pub name: String,
+    /// Requests in its inbox, and how many there may be.
+    pub waiting: usize,
+    pub capacity: usize,
+    pub busy: bool,
+    pub since: DateTime<Utc>,
+    /// How often another thread has taken the place of one.
+    pub renewals: u64,
 }
 
 impl<M: BatchModel> Clone for Inference<M> {
@@ -73,11 +96,12 @@ impl<M: BatchModel> Inference<M> {
     pub fn start(name: &str, model: M, inbox: usize) -> std::io::Result<Self> {
         let (model, capacity, passes) = (Arc::new(model), inbox.max(1), Arc::default());
         Ok(Self(Arc::new(Device {
-            inbox: Mutex::new(spawn(name, &model, capacity, &passes)?),
+            thread: Mutex::new(spawn(name, &model, capacity, &passes)?),
             name: name.to_owned(),
             model,
             capacity,
             passes,
+            renewals: AtomicU64::new(0),
         })))
     }
 
@@ -85,14 +109,15 @@ impl<M: BatchModel> Inference<M> {
     /// thread is answered when it comes back, or never; if it does come back, it ends.
     pub fn renew(&self) -> std::io::Result<()> {
         let device = &*self.0;
-        *self.inbox() = spawn(&device.name, &device.model, device.capacity, &device.passes)?;
+        *self.thread() = spawn(&device.name, &device.model, device.capacity, &device.passes)?;
+        device.renewals.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
     pub async fn infer(&self, input: M::Input) -> Result<M::Output, InferenceError> {
         let gone = || InferenceError::Failed("the device thread has ended".to_owned());
         let (reply, answer) = oneshot::channel();
-        let inbox = self.inbox().clone();
+        let inbox = self.thread().inbox.clone();
         inbox.send(Request { input, reply }).await.map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?
     }
@@ -102,8 +127,20 @@ impl<M: BatchModel> Inference<M> {
         self.0.passes.load(Ordering::Relaxed)
     }
 
-    fn inbox(&self) -> MutexGuard<'_, mpsc::Sender<Request<M>>> {
-        self.0.inbox.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn standing(&self) -> DeviceStanding {
+        let thread = self.thread();
+        DeviceStanding {
+            name: self.0.name.clone(),
+            waiting: thread.inbox.max_capacity() - thread.inbox.capacity(),
+            capacity: self.0.capacity,
+            busy: thread.busy.load(Ordering::Relaxed),
+            since: thread.since,
+            renewals: self.0.renewals.load(Ordering::Relaxed),
+        }
+    }
+
+    fn thread(&self) -> MutexGuard<'_, Thread<M>> {
+        self.0.thread.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -112,16 +149,28 @@ fn spawn<M: BatchModel>(
     model: &Arc<M>,
     capacity: usize,
     passes: &Arc<AtomicU64>,
-) -> std::io::Result<mpsc::Sender<Request<M>>> {
+) -> std::io::Result<Thread<M>> {
     let (inbox, requests) = mpsc::channel(capacity);
     let (network, model, passes) = (name.to_owned(), model.clone(), passes.clone());
+    let busy = Arc::new(AtomicBool::new(false));
+    let is_busy = busy.clone();
     std::thread::Builder::new()
         .name(name.to_owned())
-        .spawn(move || serve(&network, &*model, requests, &passes))?;
-    Ok(inbox)
+        .spawn(move || serve(&network, &*model, requests, &passes, &is_busy))?;
+    Ok(Thread {
+        inbox,
+        busy,
+        since: Utc::now(),
+    })
 }
 
-fn serve<M: BatchModel>(network: &str, model: &M, mut inbox: mpsc::Receiver<Request<M>>, passes: &AtomicU64) {
+fn serve<M: BatchModel>(
+    network: &str,
+    model: &M,
+    mut inbox: mpsc::Receiver<Request<M>>,
+    passes: &AtomicU64,
+    busy: &AtomicBool,
+) {
     let mut held: Option<Request<M>> = None;
     loop {
         let Some(first) = held.take().or_else(|| inbox.blocking_recv()) else {
@@ -138,6 +187,7 @@ fn serve<M: BatchModel>(network: &str, model: &M, mut inbox: mpsc::Receiver<Requ
             batch.push(next);
         }
         let (requests, began) = (batch.len(), Instant::now());
+        busy.store(true, Ordering::Relaxed);
         Failpoint::DevicePass.pass();
         answer(model, batch);
         let took = began.elapsed();
@@ -148,6 +198,7 @@ fn serve<M: BatchModel>(network: &str, model: &M, mut inbox: mpsc::Receiver<Requ
         }
         .emit();
         passes.fetch_add(1, Ordering::Relaxed);
+        busy.store(false, Ordering::Relaxed);
     }
 }
 
@@ -186,8 +237,6 @@ fn run_halving<M: BatchModel>(model: &M, inputs: &[M::Input]) -> Vec<Result<M::O
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicBool;
-
     use super::*;
 
     /// Doubles numbers; a pass of more than `memory` of them does not fit the device.
@@ -281,8 +330,11 @@ mod tests {
         tokio::task::spawn_blocking(move || has_entered.recv().unwrap())
             .await
             .unwrap();
+        let standing = inference.standing();
+        assert_eq!((standing.waiting, standing.capacity, standing.busy), (0, 4, true));
         inference.renew().unwrap();
         assert_eq!(inference.infer(2).await, Ok(2));
+        assert_eq!(inference.standing().renewals, 1);
         go.send(()).unwrap();
         assert_eq!(hung.await.unwrap(), Ok(1));
         drop(inference);

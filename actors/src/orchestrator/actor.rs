@@ -12,14 +12,14 @@ use tracing::{Instrument, Span, error, warn};
 use super::delivery::{Delivery, deliver};
 use super::deserted::{DesertedStages, deserted_stages};
 use super::executor::Executor;
-use super::handle::{OrchestratorConfig, Recording, Report};
+use super::handle::{ORCHESTRATOR, OrchestratorConfig, Recording, Report};
 use super::job_names::JobNames;
 use super::members::Members;
 use super::mirror::Mirror;
 use super::plan::{PassLimits, node_lost};
 use super::reconcile::{Pass, PassError, reconcile};
 use super::verdict::change_for;
-use crate::domain::{Fence, Position, StageName, Task, WorkerId};
+use crate::domain::{ActorKind, ActorRecord, ActorState, Fence, Position, StageName, Task, WorkerId};
 use crate::failpoint::Failpoint;
 use crate::stage::{Assignment, StageVerdict};
 use crate::state::{Heartbeat, Outcome, Standing};
@@ -42,11 +42,16 @@ pub(super) enum OrchestratorMsg {
     PassEnded(Result<Pass, PassError>),
     Deserted(BTreeSet<StageName>),
     Drain,
+    Describe(RpcReplyPort<Vec<ActorRecord>>),
 }
+
+/// For the mirror to tell of itself.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 pub(super) struct OrchestratorState {
     config: OrchestratorConfig,
     started: Instant,
+    since: DateTime<Utc>,
     deserted: DesertedStages,
     mirror: Mirror,
     members: Members,
@@ -78,6 +83,7 @@ impl Actor for Orchestrator {
             deserted: DesertedStages::new(config.deserted.clone()),
             config,
             started: Instant::now(),
+            since: Utc::now(),
             mirror,
             members: Members::default(),
             passing: false,
@@ -137,6 +143,7 @@ impl Actor for Orchestrator {
                 state.draining = true;
                 state.members.drain();
             }
+            OrchestratorMsg::Describe(reply) => state.describe(reply),
         }
         Ok(())
     }
@@ -152,6 +159,27 @@ impl Actor for Orchestrator {
 }
 
 impl OrchestratorState {
+    /// Sends the orchestrator and its mirror as they are now.
+    fn describe(&self, reply: RpcReplyPort<Vec<ActorRecord>>) {
+        let orchestrator = ActorRecord {
+            since: Some(self.since),
+            ..ActorRecord::new(
+                ORCHESTRATOR,
+                ActorKind::Orchestrator,
+                ActorState::busy(self.passing),
+            )
+        };
+        let mirror = self.mirror.clone();
+        tokio::spawn(async move {
+            let mirror = mirror.describe(PATIENCE).await.map(|mirror| ActorRecord {
+                parent: Some(ORCHESTRATOR.to_owned()),
+                ..mirror
+            });
+            // Whoever asked may have lost patience.
+            let _ = reply.send([orchestrator].into_iter().chain(mirror).collect());
+        });
+    }
+
     fn wake(&mut self, myself: &ActorRef<OrchestratorMsg>) {
         if self.passing {
             self.woken = true;

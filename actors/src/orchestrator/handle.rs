@@ -9,12 +9,15 @@ use tokio::sync::watch;
 
 use super::actor::{Orchestrator, OrchestratorMsg};
 use super::executor::Executor;
-use crate::domain::{Fence, JobId, JobStatus, StageName, WorkerId};
+use crate::domain::{ActorRecord, Fence, JobId, JobStatus, StageName, WorkerId};
 use crate::stage::StageVerdict;
 use crate::state::{Standing, StateError, StateStore};
 
 /// Leases lost in a row after which a volume is set aside, unless the configuration says otherwise.
 pub const MAX_INTERRUPTIONS: i32 = 5;
+
+/// As the actor is called on its node.
+pub(super) const ORCHESTRATOR: &str = "orchestrator";
 
 /// How the orchestrator behaves.
 #[derive(Debug, Clone)]
@@ -171,6 +174,18 @@ impl OrchestratorHandle {
                 return Ok(JobEnd::Abandoned);
             }
         }
+    }
+
+    /// The orchestrator and its mirror as they are now; none once it has ended.
+    pub async fn actors(&self) -> Vec<ActorRecord> {
+        let (sender, receiver) = ractor::concurrency::oneshot();
+        self.send(OrchestratorMsg::Describe(sender.into()));
+        receiver.await.unwrap_or_default()
+    }
+
+    /// Ends it without a word, as a fault would.
+    pub fn kill(&self) {
+        self.actor.kill();
     }
 
     /// Waits for its end, which before [`OrchestratorHandle::stop`] is a failure or the beginning of another's epoch.

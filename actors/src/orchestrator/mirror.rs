@@ -5,12 +5,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::Utc;
+use chrono::{DateTime, Utc};
+use ractor::rpc::CallResult;
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, RpcReplyPort};
 use ractor_cluster::RactorMessage;
 use tokio::time::Instant;
 use tracing::warn;
 
+use crate::domain::{ActorKind, ActorRecord, ActorState, Level};
 use crate::state::{Change, Outcome, StateError, StateStore};
 use crate::telemetry::{BatchCommitted, BatchRefused};
 
@@ -49,6 +51,14 @@ impl Mirror {
         futures::future::try_join_all(changes.into_iter().map(|change| self.commit(change))).await
     }
 
+    /// As it is now, unless it does not answer within `limit`.
+    pub(super) async fn describe(&self, limit: Duration) -> Option<ActorRecord> {
+        match self.0.call(MirrorMsg::Describe, Some(limit)).await {
+            Ok(CallResult::Success(record)) => Some(record),
+            Ok(CallResult::Timeout | CallResult::SenderError) | Err(_) => None,
+        }
+    }
+
     pub fn stop(&self) {
         self.0.stop(None);
     }
@@ -64,6 +74,7 @@ enum MirrorMsg {
     Commit(Box<Change>, RpcReplyPort<Outcome>),
     Committed(Vec<Waiting>, Result<Vec<Outcome>, StateError>),
     Retry,
+    Describe(RpcReplyPort<ActorRecord>),
 }
 
 struct MirrorState {
@@ -71,6 +82,7 @@ struct MirrorState {
     waiting: Vec<Waiting>,
     writing: bool,
     retry_delay: Duration,
+    since: DateTime<Utc>,
 }
 
 struct MirrorActor;
@@ -90,6 +102,7 @@ impl Actor for MirrorActor {
             waiting: Vec::new(),
             writing: false,
             retry_delay: FIRST_RETRY,
+            since: Utc::now(),
         })
     }
 
@@ -136,12 +149,27 @@ impl Actor for MirrorActor {
                 state.writing = false;
                 state.write_next(&myself);
             }
+            MirrorMsg::Describe(reply) => {
+                // Whoever asked may have lost patience.
+                let _ = reply.send(state.describe());
+            }
         }
         Ok(())
     }
 }
 
 impl MirrorState {
+    fn describe(&self) -> ActorRecord {
+        ActorRecord {
+            since: Some(self.since),
+            inbox: Some(Level {
+                used: self.waiting.len() as u64,
+                capacity: None,
+            }),
+            ..ActorRecord::new("mirror", ActorKind::Mirror, ActorState::busy(self.writing))
+        }
+    }
+
     fn write_next(&mut self, myself: &ActorRef<MirrorMsg>) {
         if self.writing || self.waiting.is_empty() {
             return;

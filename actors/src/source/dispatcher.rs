@@ -109,6 +109,10 @@ impl ControlPlane for Dispatcher {
         self.send(DispatcherMsg::Register(pool));
     }
 
+    fn suspend(&self, worker: WorkerId) {
+        self.send(DispatcherMsg::Suspend(worker));
+    }
+
     fn deregister(&self, worker: WorkerId) {
         self.send(DispatcherMsg::Deregister(worker));
     }
@@ -155,6 +159,7 @@ enum DispatcherMsg {
     Claim,
     Poll,
     Register(PoolHandle),
+    Suspend(WorkerId),
     Deregister(WorkerId),
     Beat(WorkerId, Beat),
     Claimed(Result<Vec<Claim>, SourceError>),
@@ -243,6 +248,11 @@ impl Actor for DispatcherActor {
                 let worker = pool.worker.clone();
                 state.pools.insert(worker, Member::new(pool));
                 state.claim(&myself);
+            }
+            DispatcherMsg::Suspend(worker) => {
+                if let Some(member) = state.pools.get_mut(&worker) {
+                    member.accepting = false;
+                }
             }
             DispatcherMsg::Deregister(worker) => state.abandon(&worker, &myself),
             DispatcherMsg::Claimed(claims) => state.claimed(claims, &myself),

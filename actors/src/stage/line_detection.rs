@@ -19,7 +19,7 @@ use super::jpeg::encode_jpeg;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
 use crate::artifact::{Digest, LineDetectionRow, ModelRef, VolumeLayout, image_names};
 use crate::domain::{ErrorCategory, Hardware, JobConfig, LineMode, StageError, StageName};
-use crate::inference::{Inference, PageSegmentation};
+use crate::inference::{DeviceStanding, Inference, PageSegmentation};
 use crate::pages::{PageRef, PageSource, read_ahead};
 use crate::runner::CpuPool;
 use crate::storage::ArtifactKey;
@@ -127,6 +127,10 @@ impl PageStage for LineDetection {
 
     fn models(&self) -> Vec<ModelRef> {
         vec![self.model.clone()]
+    }
+
+    fn device(&self) -> Option<DeviceStanding> {
+        Some(self.segmentation.standing())
     }
 
     fn renew(&self) -> std::io::Result<()> {

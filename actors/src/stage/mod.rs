@@ -26,6 +26,7 @@ use crate::artifact::{ArtifactLayout, ModelRef, VolumeLayout};
 use crate::domain::{
     ErrorCategory, Fence, Hardware, JobConfig, JobKey, StageError, StageName, VolumeId, VolumeResults,
 };
+use crate::inference::DeviceStanding;
 use crate::runner::CpuPool;
 use crate::telemetry::RunProgress;
 
@@ -88,6 +89,11 @@ pub trait StageLogic: Send + Sync + fmt::Debug {
     /// The networks that the stage keeps loaded.
     fn models(&self) -> Vec<ModelRef> {
         Vec::new()
+    }
+
+    /// The thread that owns its network, if it has one.
+    fn device(&self) -> Option<DeviceStanding> {
+        None
     }
 
     /// Leaves a thread that hangs to itself and goes on with a fresh one. What was asked of the old one stays unanswered.

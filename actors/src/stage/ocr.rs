@@ -20,7 +20,7 @@ use crate::artifact::{
     ImageName, LineDetectionRow, LineImageRow, ModelRef, OcrResultRow, Segment, VolumeLayout, read_table,
 };
 use crate::domain::{self, ErrorCategory, Hardware, JobConfig, StageError, StageName, TextEncoding};
-use crate::inference::{Inference, LineRecognition};
+use crate::inference::{DeviceStanding, Inference, LineRecognition};
 use crate::runner::CpuPool;
 use crate::storage::{ArtifactKey, get_many};
 
@@ -136,6 +136,10 @@ impl PageStage for Ocr {
 
     fn models(&self) -> Vec<ModelRef> {
         vec![self.model.clone()]
+    }
+
+    fn device(&self) -> Option<DeviceStanding> {
+        Some(self.recognition.standing())
     }
 
     fn renew(&self) -> std::io::Result<()> {

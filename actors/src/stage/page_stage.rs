@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::{Assignment, StageContext};
 use crate::artifact::{ArtifactError, ArtifactRow, Digest, ImageName, ModelRef, VolumeLayout};
 use crate::domain::{ErrorCategory, Hardware, JobConfig, StageError, StageName, VolumeId};
+use crate::inference::DeviceStanding;
 use crate::storage::{ArtifactKey, ArtifactStore, StorageError};
 
 /// One page that a stage is to work on.
@@ -86,6 +87,11 @@ pub(crate) trait PageStage: Send + Sync + fmt::Debug + 'static {
     fn relevant_config(&self, config: &JobConfig) -> Value;
 
     fn models(&self) -> Vec<ModelRef>;
+
+    /// As [`StageLogic::device`](super::StageLogic::device).
+    fn device(&self) -> Option<DeviceStanding> {
+        None
+    }
 
     /// As [`StageLogic::renew`](super::StageLogic::renew).
     fn renew(&self) -> std::io::Result<()> {

@@ -17,6 +17,7 @@ use super::{StageContext, StageLogic, StageReport, StageVerdict};
 use crate::artifact::{Digest, Fingerprint, ModelRef, Provenance, cfg_hash, write_table};
 use crate::domain::{ErrorCategory, Hardware, StageError, StageName};
 use crate::failpoint::Failpoint;
+use crate::inference::DeviceStanding;
 use crate::policy::budget;
 use crate::runner::{
     ItemWorker, ManifestSink, StageControls, StageOptions, StageOutcome, StagePlan, StagePolicy, WorkItem,
@@ -51,6 +52,10 @@ impl<S: PageStage> StageLogic for PagedStage<S> {
 
     fn models(&self) -> Vec<ModelRef> {
         self.stage.models()
+    }
+
+    fn device(&self) -> Option<DeviceStanding> {
+        self.stage.device()
     }
 
     fn renew(&self) -> std::io::Result<()> {

@@ -7,13 +7,20 @@ use parkhang_test_s3::{Endpoint, Fault};
 
 use super::s3::tests as s3;
 use super::{
-    ArtifactKey, ArtifactStore, CachedStore, LocalStore, MemoryStore, MeteredStore, PutOutcome, StorageError,
+    ArtifactKey, ArtifactStore, CachedStore, DelayedStore, LocalStore, MemoryStore, MeteredStore, PutOutcome,
+    StorageError, StoreDelay,
 };
 use crate::domain::ErrorCategory;
 
 #[tokio::test]
 async fn memory() {
     suite(Arc::new(MemoryStore::new())).await;
+}
+
+#[tokio::test]
+async fn one_that_can_be_slowed_down() {
+    let store = DelayedStore::new(Arc::new(MemoryStore::new()), StoreDelay::default());
+    suite(Arc::new(store)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

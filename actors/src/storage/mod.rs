@@ -5,6 +5,7 @@ mod batch;
 mod cache;
 #[cfg(test)]
 mod conformance;
+mod delayed;
 mod error;
 mod key;
 mod local;
@@ -22,6 +23,7 @@ use md5::{Digest, Md5};
 
 pub use batch::get_many;
 pub use cache::{CacheStats, CachedStore};
+pub use delayed::{DelayedStore, StoreDelay};
 pub use error::{InvalidKey, StorageError};
 pub use key::ArtifactKey;
 pub use local::LocalStore;

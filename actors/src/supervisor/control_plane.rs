@@ -15,6 +15,9 @@ pub trait ControlPlane: Send + Sync + fmt::Debug {
     /// The pool is ready for work.
     fn register(&self, pool: PoolHandle);
 
+    /// The pool takes no more work; what it holds keeps its leases.
+    fn suspend(&self, worker: WorkerId);
+
     /// The pool is gone for good; its leases end.
     fn deregister(&self, worker: WorkerId);
 
@@ -62,6 +65,10 @@ impl Renewal {
 impl ControlPlane for OrchestratorHandle {
     fn register(&self, pool: PoolHandle) {
         Self::register(self, Arc::new(pool));
+    }
+
+    fn suspend(&self, worker: WorkerId) {
+        Self::suspend(self, worker);
     }
 
     fn deregister(&self, worker: WorkerId) {

@@ -2,6 +2,7 @@
 //! knows nothing of placement or of the database; it runs what it is assigned and reports until it is heard.
 
 mod control_plane;
+mod desk;
 mod health;
 mod node;
 mod pool;
@@ -10,6 +11,7 @@ mod restarts;
 mod stage_worker;
 
 pub use control_plane::{ControlPlane, Pulse, Renewal};
+pub use desk::{NodeDesk, OrderBook};
 pub use health::HealthPolicy;
 pub use node::{NodeConfig, NodeSupervisor};
 pub use pool::PoolHandle;

@@ -2,22 +2,30 @@
 //! orchestrator, and replaces a pool that dies. A pool that keeps dying ends the node, so that whatever watches the
 //! process can see it.
 
-use std::collections::HashMap;
+mod orders;
+mod tree;
+
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 use ractor_cluster::RactorMessage;
 use tokio::time::Instant;
 use tracing::{error, warn};
 
+use self::orders::Fate;
 use super::control_plane::ControlPlane;
 use super::health::HealthPolicy;
 use super::pool::{Drained, PoolArguments, PoolMsg, StagePool};
 use super::restarts::Restarts;
-use crate::domain::{Hardware, WorkerId};
+use crate::domain::{ActorRecord, Hardware, OrderOutcome, StageName, WorkerId};
 use crate::stage::{StageLogic, StageRegistry};
 use crate::telemetry::ProgressBoard;
+
+/// Name of the root of a node's stages.
+const SUPERVISOR: &str = "supervisor";
 
 /// What a node offers.
 #[derive(Debug, Clone)]
@@ -63,6 +71,36 @@ impl NodeSupervisor {
         }
     }
 
+    /// The supervisor, its pools and their workers and devices as they are now; none once it has ended.
+    pub async fn actors(&self) -> Vec<ActorRecord> {
+        let (sender, receiver) = ractor::concurrency::oneshot();
+        match self.0.cast(NodeMsg::Describe(sender.into())) {
+            Ok(()) => receiver.await.unwrap_or_default(),
+            Err(_) => Vec::new(),
+        }
+    }
+
+    /// Puts another in the place of an actor, by the name that [`NodeSupervisor::actors`] gives it; what it held is given back
+    /// uncharged. A worker's place is its slot: the stage runs again where there is room.
+    pub async fn restart(&self, actor: &str) -> OrderOutcome {
+        self.end(actor, Fate::Restarted).await
+    }
+
+    /// Ends an actor without a word, as a fault would.
+    pub async fn kill(&self, actor: &str) -> OrderOutcome {
+        self.end(actor, Fate::Killed).await
+    }
+
+    async fn end(&self, actor: &str, fate: Fate) -> OrderOutcome {
+        let (sender, receiver) = ractor::concurrency::oneshot();
+        let order = NodeMsg::End(actor.to_owned(), fate, sender.into());
+        let answer = match self.0.cast(order) {
+            Ok(()) => receiver.await.ok(),
+            Err(_) => None,
+        };
+        answer.unwrap_or_else(|| OrderOutcome::refused("the node's supervisor has ended"))
+    }
+
     /// Waits for the node's end, which before [`NodeSupervisor::stop`] is a failure.
     pub async fn ended(&self) {
         // Ended already is as good.
@@ -82,6 +120,8 @@ pub(super) enum NodeMsg {
     /// The pool makes no progress. It gives its leases back and ends by itself.
     Stalled(ActorId),
     Drain(Drained, RpcReplyPort<()>),
+    Describe(RpcReplyPort<Vec<ActorRecord>>),
+    End(String, Fate, RpcReplyPort<OrderOutcome>),
 }
 
 struct Pool {
@@ -89,6 +129,7 @@ struct Pool {
     worker: WorkerId,
     logic: Arc<dyn StageLogic>,
     slots: usize,
+    since: DateTime<Utc>,
 }
 
 struct NodeState {
@@ -97,6 +138,11 @@ struct NodeState {
     /// Pools that others have replaced and that still hold leases.
     replaced: HashMap<ActorId, Pool>,
     restarts: Restarts,
+    /// Pools that were replaced, by stage.
+    replacements: BTreeMap<StageName, u64>,
+    /// Stages whose pool has ended and is not replaced yet, and since when.
+    awaited: BTreeMap<StageName, DateTime<Utc>>,
+    since: DateTime<Utc>,
     incarnation: u64,
     draining: bool,
 }
@@ -128,6 +174,9 @@ impl Actor for NodeActor {
             pools: HashMap::new(),
             replaced: HashMap::new(),
             restarts: Restarts::default(),
+            replacements: BTreeMap::new(),
+            awaited: BTreeMap::new(),
+            since: Utc::now(),
             incarnation: 0,
             draining: false,
         })
@@ -140,7 +189,10 @@ impl Actor for NodeActor {
         state: &mut NodeState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            NodeMsg::Start(..) if state.draining => Ok(()),
+            NodeMsg::Start(logic, _) if state.draining => {
+                state.awaited.remove(&logic.name());
+                Ok(())
+            }
             NodeMsg::Start(logic, slots) => state.start(logic, slots, &myself).await,
             NodeMsg::Stalled(id) => match state.pools.remove(&id) {
                 Some(pool) => {
@@ -153,6 +205,14 @@ impl Actor for NodeActor {
             },
             NodeMsg::Drain(drained, reply) => {
                 state.drain(drained, reply);
+                Ok(())
+            }
+            NodeMsg::Describe(reply) => {
+                state.describe(reply);
+                Ok(())
+            }
+            NodeMsg::End(name, fate, reply) => {
+                state.obey(&name, fate, reply, &myself);
                 Ok(())
             }
         }
@@ -209,7 +269,9 @@ impl NodeState {
             worker,
             logic,
             slots,
+            since: Utc::now(),
         };
+        self.awaited.remove(&pool.logic.name());
         self.pools.insert(pool.actor.get_id(), pool);
         self.config.control_plane.register(handle);
         Ok(())
@@ -225,6 +287,8 @@ impl NodeState {
         match self.restarts.next(Instant::now(), &self.config.health) {
             Ok(delay) => {
                 warn!(%stage, ?delay, "pool lost; it will be replaced");
+                self.count_restart(&stage);
+                self.awaited.insert(stage, Utc::now());
                 myself.send_after(delay, move || NodeMsg::Start(logic, slots));
                 Ok(())
             }
@@ -233,6 +297,14 @@ impl NodeState {
                 Err(reason.into())
             }
         }
+    }
+
+    fn restarts_of(&self, stage: &StageName) -> u64 {
+        self.replacements.get(stage).copied().unwrap_or_default()
+    }
+
+    fn count_restart(&mut self, stage: &StageName) {
+        *self.replacements.entry(stage.clone()).or_default() += 1;
     }
 
     fn drain(&mut self, drained: Drained, reply: RpcReplyPort<()>) {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use chrono::Utc;
+use chrono::{DateTime, Utc};
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 use ractor_cluster::RactorMessage;
 use tokio::time::Instant;
@@ -20,13 +20,19 @@ use super::health::HealthPolicy;
 use super::node::NodeMsg;
 use super::progress_watch::ProgressWatch;
 use super::stage_worker::{StageWorker, WorkerArguments, WorkerMsg};
-use crate::domain::{Fence, Hardware, StageName, VolumeId, WorkerId};
+use crate::domain::{Fence, Hardware, JobKey, StageName, VolumeId, WorkerId};
 use crate::failpoint::Failpoint;
 use crate::orchestrator::{AssignReply, Executor, Report};
 use crate::stage::{Assignment, StageContext, StageLogic, StageVerdict};
 use crate::telemetry::{Followed, ProgressBoard, StageEnded, StageStarted, slots_in_use, stage_span};
 
+mod describe;
+
+pub(super) use self::describe::{PoolStanding, WorkerFate};
+
 const REPORT_RETRY: Duration = Duration::from_millis(500);
+/// How an actor ended that was killed, in the words of ractor.
+const KILLED: &str = "killed";
 
 /// How to make a pool.
 #[derive(Debug, Clone)]
@@ -114,6 +120,11 @@ pub(super) enum PoolMsg {
     Drain,
     /// Drains, and answers when it has come so far.
     DrainUntil(Drained, RpcReplyPort<()>),
+    Describe(RpcReplyPort<PoolStanding>),
+    /// Another takes its place, at an operator's order.
+    HandBack,
+    /// Ends the worker of this name; answers whether there was one at work.
+    EndWorker(String, WorkerFate, RpcReplyPort<bool>),
 }
 
 /// How far a drain has come.
@@ -128,10 +139,12 @@ pub(super) enum Drained {
 /// A lease that the pool holds: from its acceptance until its end is recorded.
 struct Slot {
     worker: ActorRef<WorkerMsg>,
+    job: JobKey,
     volume: VolumeId,
     followed: Followed,
     span: Span,
     started: Instant,
+    since: DateTime<Utc>,
     drain: CancellationToken,
     /// The stage has ended; only its report is under way.
     reporting: bool,
@@ -239,6 +252,16 @@ impl Actor for StagePool {
                 state.drain();
                 state.waiting.push((drained, reply));
             }
+            PoolMsg::Describe(reply) => {
+                // Whoever asked may have lost patience.
+                let _ = reply.send(state.standing());
+            }
+            PoolMsg::HandBack => state.hand_back(&myself),
+            PoolMsg::EndWorker(name, fate, reply) => {
+                let ended = state.end_worker(&name, fate, &myself);
+                // Whoever asked may have lost patience.
+                let _ = reply.send(ended);
+            }
         }
         state.tell_slots();
         state.tell_drained();
@@ -254,12 +277,19 @@ impl Actor for StagePool {
         event: SupervisionEvent,
         state: &mut PoolState,
     ) -> Result<(), ActorProcessingErr> {
-        if let SupervisionEvent::ActorFailed(worker, error) = event
-            && let Some((fence, slot)) = state.lease_of(worker.get_id())
+        let (worker, reason) = match event {
+            SupervisionEvent::ActorFailed(worker, error) => (worker, error.to_string()),
+            // One that ends by itself has said how its stage ended, in a message that may still be waiting.
+            SupervisionEvent::ActorTerminated(worker, _, Some(reason)) if reason == KILLED => {
+                (worker, reason)
+            }
+            _ => return Ok(()),
+        };
+        if let Some((fence, slot)) = state.lease_of(worker.get_id())
             && !slot.reporting
         {
             slot.span
-                .in_scope(|| warn!(%error, "stage actor died; ending its lease"));
+                .in_scope(|| warn!(reason, "stage actor died; ending its lease"));
             slot.ended(&fence, None);
             let report = Report { fence, verdict: None };
             send_report(&myself, &state.arguments.control_plane, report);
@@ -269,6 +299,11 @@ impl Actor for StagePool {
 }
 
 impl Slot {
+    /// As the actor of this lease is called on its node.
+    fn name(&self, fence: &Fence) -> String {
+        format!("{}/{}/{}", fence.stage, self.job, self.volume)
+    }
+
     fn ended(&mut self, fence: &Fence, verdict: Option<&StageVerdict>) {
         self.reporting = true;
         let ended = StageEnded {
@@ -314,6 +349,7 @@ impl PoolState {
         myself: &ActorRef<PoolMsg>,
     ) -> Result<AssignReply, ActorProcessingErr> {
         let (fence, volume) = (assignment.fence.clone(), assignment.volume.clone());
+        let job = assignment.job.clone();
         if self.slots.contains_key(&fence) {
             return Ok(AssignReply::Accepted);
         }
@@ -345,10 +381,12 @@ impl PoolState {
         let (worker, _) = Actor::spawn_linked(None, StageWorker, arguments, myself.get_cell()).await?;
         let slot = Slot {
             worker,
+            job,
             volume,
             followed,
             span,
             started: Instant::now(),
+            since: Utc::now(),
             drain,
             reporting: false,
         };

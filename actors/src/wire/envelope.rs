@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::message::{
     Assign, AssignReply, Beat, BeatReply, Cancel, CancelReply, Command, CommandPart, CommandPartReply,
-    CommandReply, Drain, DrainReply, GateInfo, Hello, NodeNotice, NoticeReply, Report, ReportReply,
+    CommandReply, Drain, DrainReply, GateInfo, Hello, NodeNotice, NoticeReply, Order, OrderReply, Report,
+    ReportReply,
 };
 use super::{MAX_MESSAGE, codec};
 
@@ -104,6 +105,8 @@ kinds! {
     CommandReply = 16,
     CommandPart = 17,
     CommandPartReply = 18,
+    Order = 19,
+    OrderReply = 20,
 }
 
 impl Request for Hello {
@@ -140,6 +143,10 @@ impl Request for Command {
 
 impl Request for CommandPart {
     type Reply = CommandPartReply;
+}
+
+impl Request for Order {
+    type Reply = OrderReply;
 }
 
 /// One message as bytes. Making one from what the network brought cannot fail; opening it can.

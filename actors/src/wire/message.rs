@@ -225,3 +225,20 @@ pub struct CommandPartReply {
     /// Absent if the answer is forgotten.
     pub text: Option<String>,
 }
+
+/// What the operator of a node wants it to do, sent to any of its gates. Answered with [`OrderReply`]; repeated until it is, and
+/// carried out once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Order {
+    pub epoch: Epoch,
+    /// Names the order, for ever.
+    pub id: i64,
+    /// [`NodeOrder`](crate::domain::NodeOrder) as JSON.
+    pub order: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OrderReply {
+    /// [`OrderOutcome`](crate::domain::OrderOutcome) as JSON.
+    pub outcome: String,
+}

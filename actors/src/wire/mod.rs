@@ -10,6 +10,7 @@ mod command;
 mod envelope;
 mod message;
 mod notice;
+mod order;
 mod translate;
 
 pub use command::CommandOutcome;
@@ -17,7 +18,7 @@ pub use envelope::{Envelope, Fault, Kind, Message, OpenError, Request, VERSION};
 pub use message::{
     Assign, AssignReply, Beat, BeatReply, Cancel, CancelReply, Command, CommandPart, CommandPartReply,
     CommandReply, Drain, DrainReply, GateInfo, GateRole, Hello, LeaseBeat, NodeNotice, NodePhase,
-    NoticeReply, Outcome, Peer, Progress, Report, ReportReply, StageOffer,
+    NoticeReply, Order, OrderReply, Outcome, Peer, Progress, Report, ReportReply, StageOffer,
 };
 pub use notice::{NodeAbout, Notice, PoolAbout};
 pub use translate::Unusable;

@@ -1,10 +1,10 @@
 //! What a node tells of itself.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::message::{NodeNotice, NodePhase, Peer};
 use super::translate::Unusable;
-use crate::domain::{StageName, WorkerId};
+use crate::domain::{ActorRecord, StageName, WorkerId};
 
 /// A [`NodeNotice`] as it was meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +25,29 @@ pub struct NodeAbout {
     /// Where the node answers over HTTP.
     pub health: Option<String>,
     pub pools: Vec<PoolAbout>,
+    /// Those that a peer of another build knows and this one does not are left out.
+    #[serde(deserialize_with = "known")]
+    pub actors: Vec<ActorRecord>,
+}
+
+/// Bytes of the actors in one notice, which has room for the rest of it besides.
+const ACTORS: usize = 48 * 1024;
+
+impl NodeAbout {
+    /// The same without its actors where they are too many for one message.
+    pub(crate) fn fit(self) -> Self {
+        let size = serde_json::to_string(&self.actors).map_or(usize::MAX, |text| text.len());
+        let actors = if size <= ACTORS { self.actors } else { Vec::new() };
+        Self { actors, ..self }
+    }
+}
+
+fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ActorRecord>, D::Error> {
+    let told = Vec::<serde_json::Value>::deserialize(deserializer)?;
+    let known = told
+        .into_iter()
+        .filter_map(|actor| serde_json::from_value(actor).ok());
+    Ok(known.collect())
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,5 +81,60 @@ impl TryFrom<NodeNotice> for Notice {
             peer: notice.peer,
             phase: notice.phase,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{ActorKind, ActorState};
+    use crate::wire::Envelope;
+
+    fn actor(name: String) -> ActorRecord {
+        ActorRecord::new(name, ActorKind::Worker, ActorState::Working)
+    }
+
+    #[test]
+    fn actors_of_a_later_build_are_left_out() {
+        let about = NodeAbout {
+            actors: vec![actor("ocr".to_owned())],
+            ..NodeAbout::default()
+        };
+        let text = serde_json::to_string(&about).unwrap();
+        let later = text.replace(
+            "\"actors\":[",
+            "\"actors\":[{\"name\":\"x\",\"kind\":\"poet\",\"state\":\"idle\"},",
+        );
+        assert_ne!(later, text);
+        assert_eq!(serde_json::from_str::<NodeAbout>(&later).unwrap(), about);
+        assert_eq!(
+            serde_json::from_str::<NodeAbout>("{}").unwrap(),
+            NodeAbout::default()
+        );
+    }
+
+    #[test]
+    fn a_notice_fits_a_message_however_many_actors_there_are() {
+        for count in [1, 100, 1_000] {
+            let about = NodeAbout {
+                roles: vec!["cpu".to_owned()],
+                actors: (0..count)
+                    .map(|number| actor(format!("ocr/press/{number}")))
+                    .collect(),
+                ..NodeAbout::default()
+            };
+            let about = about.fit();
+            assert_eq!(about.actors.is_empty(), count == 1_000, "{count}");
+            let notice = Notice {
+                peer: Peer {
+                    protocol: 1,
+                    build: "0.1.0".to_owned(),
+                    node: "cpu-1.0badcafe".to_owned(),
+                },
+                phase: NodePhase::Working,
+                about,
+            };
+            assert!(Envelope::seal(&NodeNotice::try_from(&notice).unwrap()).is_ok());
+        }
     }
 }

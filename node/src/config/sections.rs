@@ -27,6 +27,7 @@ pub struct ClusterConfig {
     pub telemetry: Telemetry,
     pub health: Health,
     pub api: Api,
+    pub chaos: Chaos,
     pub job: JobConfig,
 }
 
@@ -280,6 +281,14 @@ pub struct ApiTls {
     pub certificate_file: Option<PathBuf>,
     #[serde(with = "optional")]
     pub key_file: Option<PathBuf>,
+}
+
+/// Faults that operators make on purpose, to see what becomes of them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Chaos {
+    /// Both of the node and of where the command is given.
+    pub allowed: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -2,9 +2,11 @@
 //! stop, and leaves in order. A process has the orchestrator's role or the others, not both: what must not fail together
 //! does not run together. Asked for both, it becomes the parent of one of each.
 
+mod desk;
 mod household;
 mod join;
 mod orchestrator;
+mod orders;
 mod probes;
 mod pull;
 mod services;

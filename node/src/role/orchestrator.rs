@@ -6,19 +6,24 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
+use chrono::{DateTime, Utc};
 use parkhang_actors::cluster::{
     NodeName, Operators, OperatorsConfig, RemotePools, RemotePoolsConfig, Roster,
 };
 use parkhang_actors::domain::{NodeState, StageName};
 use parkhang_actors::orchestrator::{OrchestratorConfig, OrchestratorHandle};
 use parkhang_actors::state::{Leadership, LeadershipTimings, PostgresStore, StateError};
+use parkhang_actors::storage::StoreDelay;
+use parkhang_actors::supervisor::OrderBook;
 use tokio::sync::watch;
 use tracing::{info, warn};
 
+use super::desk::{Faults, OrchestratorDesk};
+use super::orders;
 use super::probes::OrchestratorProbe;
 use super::standing::Standing;
 use super::stop::StopOrders;
-use super::watch::{Presence, count_tasks, record_last, record_nodes};
+use super::watch::{Presence, Presently, count_tasks, record_last, record_nodes};
 use super::{SCOPE, join, services};
 use crate::admin::{Admin, CommandDesk};
 use crate::api;
@@ -53,7 +58,18 @@ pub async fn run(loaded: &Arc<Loaded>, mut standing: Standing, takes_commands: b
     standing.api = api.as_ref().map(HttpListener::url);
     standing.ready(&format!("orchestrator listening on {listens}"))?;
     let presence = Presence::of(&standing, "orchestrator");
-    let rosters = watch::Sender::new(None);
+    let throne = Throne::default();
+    let book = OrderBook::default();
+    book.open(Arc::new(OrchestratorDesk {
+        reign: throne.orchestrator.subscribe(),
+        since: Utc::now(),
+        faults: Faults::new(loaded, None, StoreDelay::default()),
+    }));
+    let presently = async |_: DateTime<Utc>| Presently {
+        state: NodeState::Joined,
+        workers: Vec::new(),
+        actors: book.actors().await,
+    };
     let line = Line::inside(desk, &node, leads.subscribe());
     let attended = stop.attended();
     let terminal = async {
@@ -72,8 +88,8 @@ pub async fn run(loaded: &Arc<Loaded>, mut standing: Standing, takes_commands: b
             match database.store.lead(node.as_str(), timings).await {
                 Ok(leadership) => {
                     leads.send_replace(Some(leadership.epoch()));
-                    let end = reign(loaded, &node, &database.store, leadership, &deserted, &rosters).await;
-                    rosters.send_replace(None);
+                    let end = reign(loaded, &node, &database.store, leadership, &deserted, &throne).await;
+                    throne.end();
                     leads.send_replace(None);
                     end?;
                 }
@@ -85,19 +101,34 @@ pub async fn run(loaded: &Arc<Loaded>, mut standing: Standing, takes_commands: b
     tokio::select! {
         () = stop.next() => info!("stopping; running work goes on under the next leader"),
         end = reigns => return end,
-        () = presence.keep(&database.store, loaded.config.cluster.heartbeat, NodeState::Joined, async |_| Vec::new()) => {}
+        () = presence.keep(&database.store, loaded.config.cluster.heartbeat, presently) => {}
+        () = orders::obey(&database.store, node.as_str(), &book) => {}
         () = cluster.ended() => bail!("the cluster transport ended"),
         () = terminal => {}
     }
     standing.stopping();
     operators.stop().await;
-    let roster = rosters.borrow().clone();
+    let roster = throne.roster.borrow().clone();
     if let Some(roster) = roster {
         record_last(&database.store, &roster, loaded.config.cluster.call_timeout).await;
     }
     presence.end(&database.store).await;
     cluster.leave().await;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What works while this process leads.
+#[derive(Default)]
+struct Throne {
+    roster: watch::Sender<Option<Roster>>,
+    orchestrator: watch::Sender<Option<OrchestratorHandle>>,
+}
+
+impl Throne {
+    fn end(&self) {
+        self.roster.send_replace(None);
+        self.orchestrator.send_replace(None);
+    }
 }
 
 /// Orchestrates until another leads.
@@ -107,18 +138,19 @@ async fn reign(
     store: &PostgresStore,
     leadership: Leadership,
     deserted: &watch::Sender<BTreeSet<StageName>>,
-    rosters: &watch::Sender<Option<Roster>>,
+    throne: &Throne,
 ) -> Result<()> {
     let section = &loaded.config.orchestrator;
     let led = store.led_by(&leadership);
     let roster = Roster::default();
-    rosters.send_replace(Some(roster.clone()));
+    throne.roster.send_replace(Some(roster.clone()));
     let mut config = OrchestratorConfig::new(Arc::new(led.clone()));
     config.lease = loaded.config.cluster.lease;
     config.full_pass = section.full_pass;
     config.deserted = deserted.clone();
     config.max_interruptions = i32::try_from(section.max_interruptions).unwrap_or(i32::MAX);
     let orchestrator = OrchestratorHandle::start(config).await?;
+    throne.orchestrator.send_replace(Some(orchestrator.clone()));
     let cluster = &loaded.config.cluster;
     let pools = RemotePools::start(RemotePoolsConfig {
         roster: roster.clone(),
@@ -133,6 +165,7 @@ async fn reign(
         () = wake_on_changes(store, &orchestrator) => {}
         () = count_tasks(store) => {}
         () = record_nodes(&led, &roster, cluster.heartbeat) => {}
+        () = orders::forward(store, &pools) => {}
     }
     pools.stop().await;
     orchestrator.stop().await;

@@ -11,13 +11,18 @@ use parkhang_actors::source::{
     Dispatcher, ShardOptions, Shards, StateClaims, StoreClock, SystemClock, WorkSource,
 };
 use parkhang_actors::state::PostgresStore;
+use parkhang_actors::storage::StoreDelay;
+use parkhang_actors::supervisor::OrderBook;
+use tokio::sync::watch;
 use tracing::warn;
 
+use super::desk::{Faults, PullDesk};
+use super::orders;
 use super::probes::PullProbe;
 use super::services::{self, Database};
 use super::standing::Standing;
 use super::stop::StopOrders;
-use super::watch::{Presence, lose_silent_nodes};
+use super::watch::{Presence, Presently, lose_silent_nodes};
 use super::worker::{supervise, wind_down};
 use crate::config::{Loaded, SourceKind};
 use crate::storage;
@@ -25,7 +30,8 @@ use crate::storage;
 pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
     let mut stop = StopOrders::listen()?;
     let node = standing.node.clone();
-    let registry = Arc::new(services::stages(loaded).await?);
+    let delay = StoreDelay::default();
+    let registry = Arc::new(services::stages(loaded, &delay).await?);
     let database = match loaded.config.source.kind {
         SourceKind::Shards => None,
         SourceKind::Direct | SourceKind::Postgres => Some(services::database(loaded).await?),
@@ -39,24 +45,40 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
         dispatcher: dispatcher.clone(),
     }));
     standing.ready(&roles)?;
-    let presence = Presence::of(&standing, &roles);
+    let state = watch::Sender::new(NodeState::Joined);
+    let book = OrderBook::default();
+    book.open(Arc::new(PullDesk {
+        supervisor: supervisor.clone(),
+        dispatcher: dispatcher.clone(),
+        state: state.clone(),
+        faults: Faults::new(loaded, None, delay),
+    }));
+    let seen = Seen {
+        database: database.as_ref(),
+        presence: Presence::of(&standing, &roles),
+        dispatcher: &dispatcher,
+        state: state.clone(),
+        book,
+    };
 
     tokio::select! {
         () = stop.next() => {}
-        () = be_seen(database.as_ref(), &presence, &dispatcher, NodeState::Joined, loaded) => {}
+        () = seen.keep(loaded) => {}
+        () = seen.obey(node.as_str()) => {}
         () = dispatcher.ended() => bail!("the node does not ask for work any more"),
         () = supervisor.ended() => bail!("the stages keep failing; the node gives up"),
         () = wake_on_changes(database.as_ref(), &dispatcher, loaded) => {}
     }
     standing.stopping();
+    state.send_replace(NodeState::Draining);
     tokio::select! {
         () = wind_down(loaded, supervisor, dispatcher.drain(), std::future::pending(), &mut stop) => {}
-        () = be_seen(database.as_ref(), &presence, &dispatcher, NodeState::Draining, loaded) => {}
+        () = seen.keep(loaded) => {}
     }
     let leaving = tokio::time::timeout(loaded.config.cluster.call_timeout, async {
-        dispatcher.stop().await;
+        dispatcher.clone().stop().await;
         if let Some(database) = &database {
-            presence.end(&database.store).await;
+            seen.presence.end(&database.store).await;
         }
     });
     if leaving.await.is_err() {
@@ -65,24 +87,40 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// For ever: writes down this node and its pools, and, as there need not be an orchestrator, who is not heard of any more.
-async fn be_seen(
-    database: Option<&Database>,
-    presence: &Presence,
-    dispatcher: &Dispatcher,
-    state: NodeState,
-    loaded: &Loaded,
-) {
-    let Some(database) = database else {
-        return std::future::pending().await;
-    };
-    let heartbeat = loaded.config.cluster.heartbeat;
-    tokio::join!(
-        presence.keep(&database.store, heartbeat, state, async |now| dispatcher
-            .workers(now)
-            .await),
-        lose_silent_nodes(&database.store, heartbeat),
-    );
+/// What the database is told of this node, and tells it.
+struct Seen<'a> {
+    database: Option<&'a Database>,
+    presence: Presence,
+    dispatcher: &'a Dispatcher,
+    state: watch::Sender<NodeState>,
+    book: OrderBook,
+}
+
+impl Seen<'_> {
+    /// For ever: writes down this node and its pools, and, as there need not be an orchestrator, who is not heard of any more.
+    async fn keep(&self, loaded: &Loaded) {
+        let Some(database) = self.database else {
+            return std::future::pending().await;
+        };
+        let heartbeat = loaded.config.cluster.heartbeat;
+        let now = async |now| Presently {
+            state: *self.state.borrow(),
+            workers: self.dispatcher.workers(now).await,
+            actors: self.book.actors().await,
+        };
+        tokio::join!(
+            self.presence.keep(&database.store, heartbeat, now),
+            lose_silent_nodes(&database.store, heartbeat),
+        );
+    }
+
+    /// For ever: carries out what operators order.
+    async fn obey(&self, node: &str) {
+        match self.database {
+            Some(database) => orders::obey(&database.store, node, &self.book).await,
+            None => std::future::pending().await,
+        }
+    }
 }
 
 async fn open(loaded: &Loaded, node: &str, database: Option<&Database>) -> Result<Arc<dyn WorkSource>> {

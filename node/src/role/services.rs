@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use parkhang_actors::runner::CpuPool;
 use parkhang_actors::stage::{StageRegistry, StageServices};
 use parkhang_actors::state::{EmbeddedPostgres, PostgresStore};
-use parkhang_actors::storage::MeteredStore;
+use parkhang_actors::storage::{DelayedStore, MeteredStore, StoreDelay};
 use secrecy::ExposeSecret;
 use tracing::warn;
 
@@ -54,15 +54,19 @@ pub async fn database(loaded: &Loaded) -> Result<Database> {
     })
 }
 
-/// The stages of this node, with their models loaded.
-pub async fn stages(loaded: &Loaded) -> Result<StageRegistry> {
+/// The stages of this node, with their models loaded. `delay` slows their artifact store down, where the configuration allows it.
+pub async fn stages(loaded: &Loaded, delay: &StoreDelay) -> Result<StageRegistry> {
     let device = loaded.config.node.device.clone();
     let models = tokio::task::spawn_blocking(move || networks::load(&[], &device, cores()))
         .await
         .context("loading the models")??;
+    let mut artifacts = storage::artifacts(loaded).await?;
+    if loaded.config.chaos.allowed {
+        artifacts = Arc::new(DelayedStore::new(artifacts, delay.clone()));
+    }
     let services = StageServices {
         pages: storage::page_source(&loaded.config.pages).await?,
-        artifacts: Arc::new(MeteredStore::new(storage::artifacts(loaded).await?)),
+        artifacts: Arc::new(MeteredStore::new(artifacts)),
         cpu: CpuPool::new(cores().get(), "cpu").context("cannot start the CPU threads")?,
         models,
         workers: cores().get(),

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use parkhang_actors::cluster::Roster;
-use parkhang_actors::domain::{NodeRecord, NodeState, WorkerRecord};
+use parkhang_actors::domain::{ActorRecord, NodeActors, NodeRecord, NodeState, WorkerRecord};
 use parkhang_actors::state::{Census, PostgresStore, StateStore};
 use parkhang_actors::telemetry::TaskLevels;
 use parkhang_actors::wire::PROTOCOL;
@@ -61,6 +61,9 @@ pub async fn record_nodes(store: &PostgresStore, roster: &Roster, heartbeat: Dur
             Ok(()) => roster.written(&census.nodes),
             Err(error) => debug!(%error, "cannot write down the nodes now"),
         }
+        if let Err(error) = store.record_actors(&roster.actors()).await {
+            debug!(%error, "cannot write down the actors now");
+        }
     }
 }
 
@@ -100,6 +103,13 @@ fn silent_nodes(now: DateTime<Utc>, heartbeat: Duration) -> Census {
     }
 }
 
+/// What a node says of itself at a time.
+pub struct Presently {
+    pub state: NodeState,
+    pub workers: Vec<WorkerRecord>,
+    pub actors: Vec<ActorRecord>,
+}
+
 /// A node that writes its own row, by the clock of the database: nobody else hears of it.
 #[derive(Debug)]
 pub struct Presence(NodeRecord);
@@ -122,44 +132,50 @@ impl Presence {
         })
     }
 
-    /// Again and again. `workers` are the node's pools at a given time.
+    /// Again and again. `presently` is told the time.
     pub async fn keep(
         &self,
         store: &PostgresStore,
         heartbeat: Duration,
-        state: NodeState,
-        workers: impl AsyncFn(DateTime<Utc>) -> Vec<WorkerRecord>,
+        presently: impl AsyncFn(DateTime<Utc>) -> Presently,
     ) {
         loop {
-            self.write(store, state, &workers).await;
+            self.write(store, &presently).await;
             tokio::time::sleep(heartbeat).await;
         }
     }
 
     /// The node leaves in order.
     pub async fn end(&self, store: &PostgresStore) {
-        self.write(store, NodeState::Left, &async |_| Vec::new()).await;
+        let left = async |_: DateTime<Utc>| Presently {
+            state: NodeState::Left,
+            workers: Vec::new(),
+            actors: Vec::new(),
+        };
+        self.write(store, &left).await;
     }
 
-    async fn write(
-        &self,
-        store: &PostgresStore,
-        state: NodeState,
-        workers: &impl AsyncFn(DateTime<Utc>) -> Vec<WorkerRecord>,
-    ) {
+    async fn write(&self, store: &PostgresStore, presently: &impl AsyncFn(DateTime<Utc>) -> Presently) {
         let written = async {
             let now = store.now().await?;
+            let presently = presently(now).await;
             let node = NodeRecord {
                 last_seen: now,
-                state,
-                workers: workers(now).await,
+                state: presently.state,
+                workers: presently.workers,
                 ..self.0.clone()
+            };
+            let actors = NodeActors {
+                node: node.name.clone(),
+                told_at: now,
+                actors: presently.actors,
             };
             let census = Census {
                 nodes: vec![node],
                 ..Census::default()
             };
-            store.record_nodes(&census).await
+            store.record_nodes(&census).await?;
+            store.record_actors(&[actors]).await
         };
         if let Err(error) = written.await {
             debug!(%error, "cannot write down this node now");

@@ -9,11 +9,13 @@ use chrono::Utc;
 use parkhang_actors::cluster::{NodeName, RemoteOrchestrator, UplinkConfig};
 use parkhang_actors::domain::Hardware;
 use parkhang_actors::stage::StageRegistry;
+use parkhang_actors::storage::StoreDelay;
 use parkhang_actors::supervisor::{ControlPlane, HealthPolicy, NodeConfig, NodeSupervisor};
 use parkhang_actors::telemetry::ProgressBoard;
 use parkhang_actors::wire::{NodeAbout, NodePhase};
 use tracing::{info, warn};
 
+use super::desk::{Faults, WorkerDesk};
 use super::probes::WorkerProbe;
 use super::standing::Standing;
 use super::stop::StopOrders;
@@ -23,7 +25,8 @@ use crate::config::{Loaded, Role};
 pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
     let mut stop = StopOrders::listen()?;
     let node = standing.node.clone();
-    let registry = Arc::new(services::stages(loaded).await?);
+    let delay = StoreDelay::default();
+    let registry = Arc::new(services::stages(loaded, &delay).await?);
     let cluster = join::join(loaded, &node, false).await?;
     let roles = super::roles(loaded);
     let orchestrator = RemoteOrchestrator::start(UplinkConfig {
@@ -33,6 +36,7 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
             started_at: Some(Utc::now().timestamp_micros()),
             health: standing.window.address().map(|address| address.to_string()),
             pools: Vec::new(),
+            actors: Vec::new(),
         },
         heartbeat: loaded.config.cluster.heartbeat,
         call_timeout: loaded.config.cluster.call_timeout,
@@ -40,6 +44,11 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
     })
     .await?;
     let supervisor = supervise(loaded, &node, registry, Arc::new(orchestrator.clone())).await?;
+    orchestrator.open_desk(Arc::new(WorkerDesk {
+        supervisor: supervisor.clone(),
+        orchestrator: orchestrator.clone(),
+        faults: Faults::new(loaded, Some(cluster.cut()), delay),
+    }));
     standing.window.probe(Arc::new(WorkerProbe {
         roles: roles.clone(),
         orchestrator: orchestrator.clone(),

@@ -13,6 +13,7 @@ mod error;
 mod jobs;
 mod leadership;
 mod nodes;
+mod orders;
 mod rows;
 mod statistics;
 mod tasks;
@@ -30,7 +31,7 @@ use sqlx::migrate::Migrator;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection};
 
-pub use changes::{JobChanges, WorkChanges};
+pub use changes::{JobChanges, OrderChanges, WorkChanges};
 pub(super) use database::create_database;
 pub use leadership::{Leadership, LeadershipTimings};
 
@@ -41,8 +42,9 @@ use super::{
     VolumeWork,
 };
 use crate::domain::{
-    Adjustment, Epoch, ImageRecord, Job, JobId, JobKey, NewJob, NodeRecord, Pipeline, StageName, StageRun,
-    Task, TaskId, VolumeId, VolumeResults, WorkerId,
+    Adjustment, Epoch, ImageRecord, Job, JobId, JobKey, NewJob, NodeActors, NodeOrder, NodeRecord,
+    OrderOutcome, Pipeline, PlacedOrder, StageName, StageRun, Task, TaskId, VolumeId, VolumeResults,
+    WorkerId,
 };
 use crate::policy::job_action::JobAction;
 use crate::policy::rerun::Rerun;
@@ -257,6 +259,51 @@ impl PostgresStore {
     /// Volumes that failed for good in a job: all, or those whose error is of the category `cause` or speaks of it.
     pub async fn failed_volumes(&self, job: &Job, cause: Option<&str>) -> Result<Vec<VolumeId>, StateError> {
         volumes::failed(&self.pool, job, cause).await
+    }
+
+    /// Writes down the actors of these nodes, as they told of them.
+    pub async fn record_actors(&self, nodes: &[NodeActors]) -> Result<(), StateError> {
+        orders::record_actors(&self.pool, self.epoch, nodes).await
+    }
+
+    /// The actors of the nodes that are there, by the nodes' names.
+    pub async fn actors(&self) -> Result<Vec<NodeActors>, StateError> {
+        orders::actors(&self.pool).await
+    }
+
+    /// Gives a node an order, which nobody begins with once `patience` is over. Returns its number.
+    pub async fn place_order(
+        &self,
+        node: &str,
+        order: &NodeOrder,
+        asked_by: &str,
+        patience: Duration,
+    ) -> Result<i64, StateError> {
+        orders::place(&self.pool, node, order, asked_by, patience).await
+    }
+
+    /// The orders that are to be carried out, of one node or of all, in the order of their numbers.
+    pub async fn open_orders(&self, node: Option<&str>) -> Result<Vec<PlacedOrder>, StateError> {
+        orders::open(&self.pool, node).await
+    }
+
+    /// Writes what became of an order. The first outcome stands, and is returned.
+    pub async fn settle_order(&self, id: i64, outcome: &OrderOutcome) -> Result<OrderOutcome, StateError> {
+        orders::settle(&self.pool, id, outcome).await
+    }
+
+    pub async fn order(&self, id: i64) -> Result<Option<PlacedOrder>, StateError> {
+        orders::by_id(&self.pool, id).await
+    }
+
+    /// The last orders to a node, the newest first.
+    pub async fn orders_of(&self, node: &str, limit: u32) -> Result<Vec<PlacedOrder>, StateError> {
+        orders::of_node(&self.pool, node, limit).await
+    }
+
+    /// Hears from now on that an order was placed or settled.
+    pub async fn order_changes(&self) -> Result<OrderChanges, StateError> {
+        OrderChanges::listen(&self.pool).await
     }
 
     /// Whether the database answers.

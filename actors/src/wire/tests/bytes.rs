@@ -8,7 +8,8 @@ use crate::domain::{
 use crate::wire::{
     Assign, AssignReply, Beat, BeatReply, Cancel, CancelReply, Command, CommandPart, CommandPartReply,
     CommandReply, Drain, DrainReply, Envelope, Fault, GateInfo, GateRole, Hello, LeaseBeat, Message,
-    NodeNotice, NodePhase, NoticeReply, Outcome, Peer, Progress, Report, ReportReply, StageOffer,
+    NodeNotice, NodePhase, NoticeReply, Order, OrderReply, Outcome, Peer, Progress, Report, ReportReply,
+    StageOffer,
 };
 
 fn bytes<M: Message>(message: &M) -> String {
@@ -119,6 +120,14 @@ fn released_encodings_stay() {
         bytes(&CommandPart { answer: 300, part: 1 }),
         bytes(&CommandPartReply {
             text: Some("}".to_owned()),
+        }),
+        bytes(&Order {
+            epoch: Epoch(3),
+            id: 300,
+            order: "{}".to_owned(),
+        }),
+        bytes(&OrderReply {
+            outcome: "{}".to_owned(),
         }),
     ];
     let released: Vec<&str> = include_str!("released.hex").lines().collect();

@@ -42,7 +42,9 @@ round_trips!(
     command,
     command_reply,
     command_part,
-    command_part_reply
+    command_part_reply,
+    order,
+    order_reply
 );
 
 #[test]
@@ -70,7 +72,7 @@ proptest! {
             let _ = open_as_anything(&Envelope::from_bytes(headed));
         }
         // Only a header of a known version and kind makes bytes a message.
-        if !matches!(bytes[..], [crate::wire::VERSION, 0..=18, ..]) {
+        if !matches!(bytes[..], [crate::wire::VERSION, 0..=20, ..]) {
             prop_assert!(envelope.kind().is_err());
             prop_assert!(open_as_anything(&envelope).is_err());
         }
@@ -111,6 +113,8 @@ fn open_as_anything(envelope: &Envelope) -> Result<(), OpenError> {
         Kind::CommandReply => envelope.open::<CommandReply>().map(drop),
         Kind::CommandPart => envelope.open::<CommandPart>().map(drop),
         Kind::CommandPartReply => envelope.open::<CommandPartReply>().map(drop),
+        Kind::Order => envelope.open::<Order>().map(drop),
+        Kind::OrderReply => envelope.open::<OrderReply>().map(drop),
     }
 }
 

@@ -9,8 +9,8 @@ use crate::domain::{
 };
 use crate::wire::{
     Assign, AssignReply, Beat, BeatReply, Cancel, Command, CommandPart, CommandPartReply, CommandReply,
-    Fault, GateInfo, GateRole, Hello, LeaseBeat, NodeNotice, NodePhase, Outcome, Peer, Progress, Report,
-    ReportReply, StageOffer,
+    Fault, GateInfo, GateRole, Hello, LeaseBeat, NodeNotice, NodePhase, Order, OrderReply, Outcome, Peer,
+    Progress, Report, ReportReply, StageOffer,
 };
 
 fn stage() -> impl Strategy<Value = StageName> {
@@ -209,4 +209,16 @@ pub(super) fn command_part() -> impl Strategy<Value = CommandPart> {
 
 pub(super) fn command_part_reply() -> impl Strategy<Value = CommandPartReply> {
     option::of(".{0,500}").prop_map(|text| CommandPartReply { text })
+}
+
+pub(super) fn order() -> impl Strategy<Value = Order> {
+    (any::<i64>(), any::<i64>(), ".{0,500}").prop_map(|(epoch, id, order)| Order {
+        epoch: Epoch(epoch),
+        id,
+        order,
+    })
+}
+
+pub(super) fn order_reply() -> impl Strategy<Value = OrderReply> {
+    ".{0,500}".prop_map(|outcome| OrderReply { outcome })
 }

@@ -179,6 +179,7 @@ fn what_a_node_of_another_build_tells_of_itself_is_read_as_far_as_it_is_known() 
                 slots: 2,
                 in_use: 1,
             }],
+            actors: Vec::new(),
         },
     };
     let message = NodeNotice::try_from(&notice).unwrap();

@@ -1,0 +1,107 @@
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+/// What an operator wants a node to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "order", rename_all = "snake_case")]
+pub enum NodeOrder {
+    /// Take no more work, and hand back what is in hand at the next checkpoints.
+    Drain,
+    /// Put another in the place of an actor. Its leases are given back, and nothing is charged for it.
+    Restart { actor: String },
+    /// A fault: end an actor without a word.
+    Kill { actor: String },
+    /// A fault: be out of touch with the orchestrators.
+    DropLink { seconds: u64 },
+    /// A fault: every request to the artifact store takes so much longer.
+    SlowStore { delay_ms: u64, seconds: u64 },
+}
+
+impl NodeOrder {
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Drain => "drain",
+            Self::Restart { .. } => "restart",
+            Self::Kill { .. } => "kill",
+            Self::DropLink { .. } => "drop link",
+            Self::SlowStore { .. } => "slow store",
+        }
+    }
+
+    /// Whether it makes a fault, which the configuration of the node must allow.
+    pub const fn is_fault(&self) -> bool {
+        match self {
+            Self::Drain | Self::Restart { .. } => false,
+            Self::Kill { .. } | Self::DropLink { .. } | Self::SlowStore { .. } => true,
+        }
+    }
+}
+
+/// What became of an order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum OrderOutcome {
+    /// It was carried out, or has begun to be.
+    Done {
+        message: String,
+    },
+    Refused {
+        reason: String,
+    },
+}
+
+impl OrderOutcome {
+    pub fn done(message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self::Done { message }
+    }
+
+    pub fn refused(reason: impl Into<String>) -> Self {
+        let reason = reason.into();
+        Self::Refused { reason }
+    }
+}
+
+/// An order as it is kept: whoever leads, or the node itself, finds it and writes what became of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlacedOrder {
+    pub id: i64,
+    /// Name of the node.
+    pub node: String,
+    pub order: NodeOrder,
+    pub asked_by: String,
+    pub asked_at: DateTime<Utc>,
+    /// Nobody begins with it after this time.
+    pub expires_at: DateTime<Utc>,
+    pub done_at: Option<DateTime<Utc>>,
+    pub outcome: Option<OrderOutcome>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_read_as_they_are_kept() {
+        for (order, text) in [
+            (NodeOrder::Drain, r#"{"order":"drain"}"#),
+            (
+                NodeOrder::Restart {
+                    actor: "ocr".to_owned(),
+                },
+                r#"{"order":"restart","actor":"ocr"}"#,
+            ),
+            (
+                NodeOrder::SlowStore {
+                    delay_ms: 200,
+                    seconds: 30,
+                },
+                r#"{"order":"slow_store","delay_ms":200,"seconds":30}"#,
+            ),
+        ] {
+            assert_eq!(serde_json::to_string(&order).unwrap(), text);
+            assert_eq!(serde_json::from_str::<NodeOrder>(text).unwrap(), order);
+        }
+        assert!(serde_json::from_str::<NodeOrder>(r#"{"order":"dance"}"#).is_err());
+    }
+}

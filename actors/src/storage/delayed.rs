@@ -1,0 +1,136 @@
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use super::{ArtifactKey, ArtifactStore, ObjectMeta, PutOutcome, StorageError, VersionedObject};
+
+/// A fault that is made on purpose: a store that takes longer for a time. Clones are the same one.
+#[derive(Debug, Clone, Default)]
+pub struct StoreDelay(Arc<Mutex<Option<Slow>>>);
+
+#[derive(Debug, Clone, Copy)]
+struct Slow {
+    delay: Duration,
+    until: Instant,
+}
+
+impl StoreDelay {
+    /// From now on, for so long, every request waits for `delay` first.
+    pub fn begin(&self, delay: Duration, time: Duration) {
+        let until = Instant::now() + time;
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Slow { delay, until });
+    }
+
+    async fn pass(&self) {
+        let slow = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Slow { delay, until }) = slow
+            && until > Instant::now()
+        {
+            tokio::time::sleep(delay).await;
+        }
+    }
+}
+
+/// A store that can be slowed down.
+#[derive(Debug, Clone)]
+pub struct DelayedStore {
+    store: Arc<dyn ArtifactStore>,
+    delay: StoreDelay,
+}
+
+impl DelayedStore {
+    pub fn new(store: Arc<dyn ArtifactStore>, delay: StoreDelay) -> Self {
+        Self { store, delay }
+    }
+}
+
+#[async_trait]
+impl ArtifactStore for DelayedStore {
+    async fn get(&self, key: &ArtifactKey) -> Result<Bytes, StorageError> {
+        self.delay.pass().await;
+        self.store.get(key).await
+    }
+
+    async fn get_versioned(&self, key: &ArtifactKey) -> Result<VersionedObject, StorageError> {
+        self.delay.pass().await;
+        self.store.get_versioned(key).await
+    }
+
+    async fn get_if_changed(
+        &self,
+        key: &ArtifactKey,
+        version: &str,
+    ) -> Result<Option<VersionedObject>, StorageError> {
+        self.delay.pass().await;
+        self.store.get_if_changed(key, version).await
+    }
+
+    async fn get_range(&self, key: &ArtifactKey, range: Range<u64>) -> Result<Bytes, StorageError> {
+        self.delay.pass().await;
+        self.store.get_range(key, range).await
+    }
+
+    async fn head(&self, key: &ArtifactKey) -> Result<Option<ObjectMeta>, StorageError> {
+        self.delay.pass().await;
+        self.store.head(key).await
+    }
+
+    async fn put(&self, key: &ArtifactKey, bytes: Bytes) -> Result<(), StorageError> {
+        self.delay.pass().await;
+        self.store.put(key, bytes).await
+    }
+
+    async fn put_unsynced(&self, key: &ArtifactKey, bytes: Bytes) -> Result<(), StorageError> {
+        self.delay.pass().await;
+        self.store.put_unsynced(key, bytes).await
+    }
+
+    async fn sync(&self, prefix: &ArtifactKey) -> Result<(), StorageError> {
+        self.delay.pass().await;
+        self.store.sync(prefix).await
+    }
+
+    async fn put_if_absent(&self, key: &ArtifactKey, bytes: Bytes) -> Result<PutOutcome, StorageError> {
+        self.delay.pass().await;
+        self.store.put_if_absent(key, bytes).await
+    }
+
+    async fn delete(&self, key: &ArtifactKey) -> Result<(), StorageError> {
+        self.delay.pass().await;
+        self.store.delete(key).await
+    }
+
+    async fn list(&self, prefix: &ArtifactKey) -> Result<Vec<(ArtifactKey, ObjectMeta)>, StorageError> {
+        self.delay.pass().await;
+        self.store.list(prefix).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::MemoryStore;
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_wait_while_the_fault_lasts() {
+        let delay = StoreDelay::default();
+        let store = DelayedStore::new(Arc::new(MemoryStore::new()), delay.clone());
+        let key: ArtifactKey = "a".parse().unwrap();
+        let began = Instant::now();
+        store.head(&key).await.unwrap();
+        assert_eq!(began.elapsed(), Duration::ZERO);
+        delay.begin(Duration::from_millis(500), Duration::from_secs(1));
+        for _ in 0..5 {
+            store.head(&key).await.unwrap();
+        }
+        assert_eq!(
+            began.elapsed(),
+            Duration::from_secs(1),
+            "the third request comes after its end"
+        );
+    }
+}

@@ -1,0 +1,103 @@
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use async_trait::async_trait;
+use tokio::sync::Mutex;
+
+use crate::domain::{ActorRecord, NodeOrder, OrderOutcome};
+
+/// Outcomes that are remembered, for orders that are sent again.
+const REMEMBERED: usize = 64;
+
+/// What a node shows of itself, and where it takes orders.
+#[async_trait]
+pub trait NodeDesk: Send + Sync + fmt::Debug {
+    /// The node's actors as they are now, parents before their children.
+    async fn actors(&self) -> Vec<ActorRecord>;
+
+    /// Returns when the order is carried out or has begun to be.
+    async fn carry_out(&self, order: NodeOrder) -> OrderOutcome;
+}
+
+/// Carries each order out once, however often it comes. Clones share what they remember.
+#[derive(Debug, Clone, Default)]
+pub struct OrderBook(Arc<Book>);
+
+#[derive(Debug, Default)]
+struct Book {
+    desk: OnceLock<Arc<dyn NodeDesk>>,
+    answered: Mutex<VecDeque<(i64, OrderOutcome)>>,
+}
+
+impl OrderBook {
+    /// From now on `desk` answers. To be called once; before, there are neither actors nor anybody who obeys.
+    pub fn open(&self, desk: Arc<dyn NodeDesk>) {
+        // The first one stays.
+        let _ = self.0.desk.set(desk);
+    }
+
+    pub async fn actors(&self) -> Vec<ActorRecord> {
+        match self.0.desk.get() {
+            Some(desk) => desk.actors().await,
+            None => Vec::new(),
+        }
+    }
+
+    /// One order after the other. One that is sent again gets the answer that it had.
+    pub async fn carry_out(&self, id: i64, order: NodeOrder) -> OrderOutcome {
+        let Some(desk) = self.0.desk.get() else {
+            return OrderOutcome::refused("the node has not come up yet");
+        };
+        let mut answered = self.0.answered.lock().await;
+        if let Some((_, outcome)) = answered.iter().find(|(known, _)| *known == id) {
+            return outcome.clone();
+        }
+        let outcome = desk.carry_out(order).await;
+        if answered.len() == REMEMBERED {
+            answered.pop_front();
+        }
+        answered.push_back((id, outcome.clone()));
+        outcome
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    #[derive(Debug, Default)]
+    struct Counting(AtomicU64);
+
+    #[async_trait]
+    impl NodeDesk for Counting {
+        async fn actors(&self) -> Vec<ActorRecord> {
+            Vec::new()
+        }
+
+        async fn carry_out(&self, _: NodeOrder) -> OrderOutcome {
+            let before = self.0.fetch_add(1, Ordering::Relaxed);
+            tokio::task::yield_now().await;
+            OrderOutcome::done(before.to_string())
+        }
+    }
+
+    #[tokio::test]
+    async fn an_order_that_is_sent_again_is_carried_out_once() {
+        let (book, desk) = (OrderBook::default(), Arc::new(Counting::default()));
+        assert!(matches!(
+            book.carry_out(1, NodeOrder::Drain).await,
+            OrderOutcome::Refused { .. }
+        ));
+        book.open(desk.clone());
+        let twice = tokio::join!(
+            book.carry_out(7, NodeOrder::Drain),
+            book.carry_out(7, NodeOrder::Drain)
+        );
+        assert_eq!(twice, (OrderOutcome::done("0"), OrderOutcome::done("0")));
+        assert_eq!(book.carry_out(8, NodeOrder::Drain).await, OrderOutcome::done("1"));
+        assert_eq!(desk.0.load(Ordering::Relaxed), 2);
+    }
+}

@@ -1,0 +1,123 @@
+//! What a node's supervisor does to one of its actors at an operator's order.
+
+use ractor::rpc::CallResult;
+use ractor::{ActorId, ActorRef, RpcReplyPort};
+
+use super::{NodeMsg, NodeState, SUPERVISOR};
+use crate::domain::OrderOutcome;
+use crate::supervisor::pool::{PoolMsg, WorkerFate};
+
+/// What is to become of an actor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::supervisor) enum Fate {
+    /// Another takes its place; its leases are given back.
+    Restarted,
+    /// Killed, for supervision to find out.
+    Killed,
+}
+
+impl NodeState {
+    /// Sends what became of the order.
+    pub(super) fn obey(
+        &mut self,
+        name: &str,
+        fate: Fate,
+        reply: RpcReplyPort<OrderOutcome>,
+        myself: &ActorRef<NodeMsg>,
+    ) {
+        let outcome = match (name.split_once('/'), fate) {
+            (None, Fate::Restarted) if name == SUPERVISOR => OrderOutcome::refused(
+                "the supervisor ends with its process: drain the node and start it again",
+            ),
+            (None, Fate::Killed) if name == SUPERVISOR => {
+                myself.kill();
+                OrderOutcome::done("the supervisor is killed, and the process ends with it")
+            }
+            (None, fate) => self.end_pool(name, fate, myself),
+            (Some((stage, below)), fate) => match self.pool_of(stage) {
+                None => no_such(name),
+                Some(id) if self.has_device(id, below) => match fate {
+                    Fate::Restarted => self.end_pool(stage, fate, myself),
+                    Fate::Killed => OrderOutcome::refused("a thread cannot be killed; restart replaces it"),
+                },
+                Some(id) => return self.end_worker(id, name, fate, reply),
+            },
+        };
+        // Whoever asked may have lost patience.
+        let _ = reply.send(outcome);
+    }
+
+    fn pool_of(&self, stage: &str) -> Option<ActorId> {
+        let mut pools = self.pools.iter();
+        let found = pools.find(|(_, pool)| pool.logic.name().as_str() == stage);
+        found.map(|(id, _)| *id)
+    }
+
+    fn has_device(&self, pool: ActorId, name: &str) -> bool {
+        let device = self.pools.get(&pool).and_then(|pool| pool.logic.device());
+        device.is_some_and(|device| device.name == name)
+    }
+
+    fn end_pool(&mut self, stage: &str, fate: Fate, myself: &ActorRef<NodeMsg>) -> OrderOutcome {
+        let Some(id) = self.pool_of(stage) else {
+            return no_such(stage);
+        };
+        if fate == Fate::Killed {
+            if let Some(pool) = self.pools.get(&id) {
+                pool.actor.kill();
+            }
+            return OrderOutcome::done(format!("{stage} is killed"));
+        }
+        if self.draining {
+            return OrderOutcome::refused("the node drains, and nothing is started on it any more");
+        }
+        let Some(pool) = self.pools.remove(&id) else {
+            return no_such(stage);
+        };
+        if let Err(error) = pool.logic.renew() {
+            self.pools.insert(id, pool);
+            return OrderOutcome::refused(format!("no thread for the device: {error}"));
+        }
+        let (logic, slots) = (pool.logic.clone(), pool.slots);
+        // Nothing is on its way to it when it ends: that would count as lost.
+        self.config.control_plane.suspend(pool.worker.clone());
+        // One that has ended meanwhile holds no lease any more.
+        let _ = pool.actor.cast(PoolMsg::HandBack);
+        self.replaced.insert(id, pool);
+        self.count_restart(&logic.name());
+        // Fails only when this supervisor is ending.
+        let _ = myself.cast(NodeMsg::Start(logic, slots));
+        OrderOutcome::done(format!(
+            "{stage} is replaced, and its leases are given back uncharged"
+        ))
+    }
+
+    fn end_worker(&self, pool: ActorId, name: &str, fate: Fate, reply: RpcReplyPort<OrderOutcome>) {
+        let Some(pool) = self.pools.get(&pool).map(|pool| pool.actor.clone()) else {
+            return;
+        };
+        let name = name.to_owned();
+        tokio::spawn(async move {
+            let (how, said) = match fate {
+                Fate::Restarted => (
+                    WorkerFate::HandedBack,
+                    "is stopped, and its lease given back uncharged",
+                ),
+                Fate::Killed => (WorkerFate::Killed, "is killed"),
+            };
+            let asked = pool.call(|reply| PoolMsg::EndWorker(name.clone(), how, reply), None);
+            let outcome = match asked.await {
+                Ok(CallResult::Success(true)) => OrderOutcome::done(format!("{name} {said}")),
+                _ => no_such(&name),
+            };
+            // Whoever asked may have lost patience.
+            let _ = reply.send(outcome);
+        });
+    }
+}
+
+fn no_such(name: &str) -> OrderOutcome {
+    OrderOutcome::refused(format!(
+        "there is no actor {name} that could be ended; actors tree shows what there is"
+    ))
+}

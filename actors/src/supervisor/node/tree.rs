@@ -1,0 +1,143 @@
+//! What a node's supervisor shows of its actors.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use ractor::rpc::CallResult;
+use ractor::{ActorRef, RpcReplyPort};
+
+use super::{NodeState, Pool, SUPERVISOR};
+use crate::domain::{ActorKind, ActorRecord, ActorState, Level, LoadedModel};
+use crate::stage::StageLogic;
+use crate::supervisor::pool::{PoolMsg, PoolStanding};
+
+/// For a pool to tell of itself.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Workers that are told of, of all pools together: what is told of a node must fit one message.
+const MAX_WORKERS: usize = 64;
+
+/// A pool as its supervisor knows it.
+struct Known {
+    name: String,
+    actor: ActorRef<PoolMsg>,
+    logic: Arc<dyn StageLogic>,
+    generation: Option<u64>,
+    since: DateTime<Utc>,
+    slots: usize,
+    restarts: u64,
+    /// Another has taken its place.
+    is_replaced: bool,
+}
+
+impl NodeState {
+    /// Sends the actors of this node, parents before their children.
+    pub(super) fn describe(&self, reply: RpcReplyPort<Vec<ActorRecord>>) {
+        let state = match self.draining {
+            true => ActorState::Draining,
+            false => ActorState::Working,
+        };
+        let mut records = vec![ActorRecord {
+            since: Some(self.since),
+            ..ActorRecord::new(SUPERVISOR, ActorKind::Supervisor, state)
+        }];
+        records.extend(self.awaited.iter().map(|(stage, since)| ActorRecord {
+            parent: Some(SUPERVISOR.to_owned()),
+            since: Some(*since),
+            restarts: self.restarts_of(stage),
+            ..ActorRecord::new(stage.as_str(), ActorKind::Pool, ActorState::Restarting)
+        }));
+        let pools = self.pools.values().map(|pool| self.known(pool, false));
+        let replaced = self.replaced.values().map(|pool| self.known(pool, true));
+        let mut pools: Vec<Known> = pools.chain(replaced).collect();
+        pools.sort_by_key(|pool| pool.generation);
+        tokio::spawn(async move {
+            let standings = pools.iter().map(|pool| standing(&pool.actor));
+            let standings = futures::future::join_all(standings).await;
+            let room = MAX_WORKERS / pools.len().max(1);
+            for (pool, standing) in pools.iter().zip(standings) {
+                records.extend(pool.records(standing, room));
+            }
+            // Whoever asked may have lost patience.
+            let _ = reply.send(records);
+        });
+    }
+
+    fn known(&self, pool: &Pool, is_replaced: bool) -> Known {
+        let stage = pool.logic.name();
+        let generation = pool.worker.incarnation();
+        Known {
+            name: match (is_replaced, generation) {
+                (true, Some(generation)) => format!("{stage}.{generation}"),
+                _ => stage.to_string(),
+            },
+            actor: pool.actor.clone(),
+            logic: pool.logic.clone(),
+            generation,
+            since: pool.since,
+            slots: pool.slots,
+            restarts: self.restarts_of(&stage),
+            is_replaced,
+        }
+    }
+}
+
+async fn standing(pool: &ActorRef<PoolMsg>) -> Option<PoolStanding> {
+    match pool.call(PoolMsg::Describe, Some(PATIENCE)).await {
+        Ok(CallResult::Success(standing)) => Some(standing),
+        Ok(CallResult::Timeout | CallResult::SenderError) | Err(_) => None,
+    }
+}
+
+impl Known {
+    /// The pool, its device, and of its workers as many as there is room for.
+    fn records(&self, standing: Option<PoolStanding>, room: usize) -> Vec<ActorRecord> {
+        let (state, slots, mut workers) = match standing {
+            Some(standing) => (standing.state, standing.slots, standing.workers),
+            None => (
+                ActorState::Silent,
+                Level {
+                    used: 0,
+                    capacity: Some(self.slots as u64),
+                },
+                Vec::new(),
+            ),
+        };
+        if self.is_replaced {
+            // All that is left of them are reports.
+            workers.clear();
+        }
+        let left_out = workers.len().saturating_sub(room);
+        workers.truncate(room);
+        let models = self.logic.models().into_iter().map(|model| LoadedModel {
+            name: model.name,
+            digest: model.digest.to_string(),
+        });
+        let pool = ActorRecord {
+            parent: Some(SUPERVISOR.to_owned()),
+            since: Some(self.since),
+            restarts: self.restarts,
+            generation: self.generation,
+            slots: Some(slots),
+            models: models.collect(),
+            left_out: left_out as u64,
+            ..ActorRecord::new(&self.name, ActorKind::Pool, state)
+        };
+        let device = self.logic.device().filter(|_| !self.is_replaced);
+        let device = device.map(|device| ActorRecord {
+            parent: Some(self.name.clone()),
+            since: Some(device.since),
+            restarts: device.renewals,
+            inbox: Some(Level {
+                used: device.waiting as u64,
+                capacity: Some(device.capacity as u64),
+            }),
+            ..ActorRecord::new(
+                format!("{}/{}", self.name, device.name),
+                ActorKind::Device,
+                ActorState::busy(device.busy),
+            )
+        });
+        [pool].into_iter().chain(device).chain(workers).collect()
+    }
+}

@@ -1,0 +1,209 @@
+//! What nodes of each role show of themselves, and what they do at an operator's order.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use parkhang_actors::cluster::{Cut, RemoteOrchestrator};
+use parkhang_actors::domain::{ActorKind, ActorRecord, ActorState, NodeOrder, NodeState, OrderOutcome};
+use parkhang_actors::orchestrator::OrchestratorHandle;
+use parkhang_actors::source::{Dispatcher, SourceHealth};
+use parkhang_actors::storage::StoreDelay;
+use parkhang_actors::supervisor::{NodeDesk, NodeSupervisor};
+use parkhang_actors::wire::NodePhase;
+use tokio::sync::watch;
+use tracing::warn;
+
+use crate::config::Loaded;
+
+/// Before a link is cut: for the answer to the order to leave.
+const LAST_WORDS: Duration = Duration::from_millis(300);
+const DRAINS: &str = "it takes no more work, and hands back what it has at the next checkpoints";
+
+/// The faults that can be made on a node.
+#[derive(Debug)]
+pub struct Faults {
+    allowed: bool,
+    /// Of a node that dials orchestrators.
+    cut: Option<Cut>,
+    delay: StoreDelay,
+}
+
+impl Faults {
+    pub fn new(loaded: &Loaded, cut: Option<Cut>, delay: StoreDelay) -> Self {
+        Self {
+            allowed: loaded.config.chaos.allowed,
+            cut,
+            delay,
+        }
+    }
+
+    /// Why the order is not carried out, if it is not.
+    fn refuse(&self, order: &NodeOrder) -> Option<OrderOutcome> {
+        let refused = order.is_fault() && !self.allowed;
+        refused.then(|| OrderOutcome::refused("chaos.allowed is false in its configuration"))
+    }
+
+    fn drop_link(&self, seconds: u64) -> OrderOutcome {
+        let Some(cut) = self.cut.clone() else {
+            return OrderOutcome::refused("it has no link to an orchestrator");
+        };
+        warn!(
+            seconds,
+            "the link to the orchestrators is cut at an operator's order"
+        );
+        tokio::spawn(async move {
+            tokio::time::sleep(LAST_WORDS).await;
+            cut.begin(Duration::from_secs(seconds));
+        });
+        OrderOutcome::done(format!("its links are cut for {seconds} s"))
+    }
+
+    fn slow_store(&self, delay_ms: u64, seconds: u64) -> OrderOutcome {
+        warn!(
+            delay_ms,
+            seconds, "the artifact store is slowed down at an operator's order"
+        );
+        self.delay
+            .begin(Duration::from_millis(delay_ms), Duration::from_secs(seconds));
+        OrderOutcome::done(format!(
+            "its artifact store takes {delay_ms} ms longer for {seconds} s"
+        ))
+    }
+}
+
+/// Of a node that an orchestrator gives work to.
+#[derive(Debug)]
+pub struct WorkerDesk {
+    pub supervisor: NodeSupervisor,
+    pub orchestrator: RemoteOrchestrator,
+    pub faults: Faults,
+}
+
+#[async_trait]
+impl NodeDesk for WorkerDesk {
+    async fn actors(&self) -> Vec<ActorRecord> {
+        let state = ActorState::busy(self.orchestrator.has_leader());
+        let mut actors = vec![ActorRecord::new("uplink", ActorKind::Uplink, state)];
+        actors.extend(self.supervisor.actors().await);
+        actors
+    }
+
+    async fn carry_out(&self, order: NodeOrder) -> OrderOutcome {
+        if let Some(refused) = self.faults.refuse(&order) {
+            return refused;
+        }
+        match order {
+            NodeOrder::Drain => {
+                let (supervisor, orchestrator) = (self.supervisor.clone(), self.orchestrator.clone());
+                tokio::spawn(async move {
+                    tokio::join!(supervisor.drain(), orchestrator.announce(NodePhase::Draining))
+                });
+                OrderOutcome::done(DRAINS)
+            }
+            NodeOrder::Restart { actor } => self.supervisor.restart(&actor).await,
+            NodeOrder::Kill { actor } => self.supervisor.kill(&actor).await,
+            NodeOrder::DropLink { seconds } => self.faults.drop_link(seconds),
+            NodeOrder::SlowStore { delay_ms, seconds } => self.faults.slow_store(delay_ms, seconds),
+        }
+    }
+}
+
+/// Of a node that takes its work itself.
+#[derive(Debug)]
+pub struct PullDesk {
+    pub supervisor: NodeSupervisor,
+    pub dispatcher: Dispatcher,
+    /// What is written down of the node.
+    pub state: watch::Sender<NodeState>,
+    pub faults: Faults,
+}
+
+#[async_trait]
+impl NodeDesk for PullDesk {
+    async fn actors(&self) -> Vec<ActorRecord> {
+        let state = ActorState::busy(self.dispatcher.health() == SourceHealth::Answers);
+        let mut actors = vec![ActorRecord::new("dispatcher", ActorKind::Dispatcher, state)];
+        actors.extend(self.supervisor.actors().await);
+        actors
+    }
+
+    async fn carry_out(&self, order: NodeOrder) -> OrderOutcome {
+        if let Some(refused) = self.faults.refuse(&order) {
+            return refused;
+        }
+        match order {
+            NodeOrder::Drain => {
+                self.state.send_replace(NodeState::Draining);
+                let (supervisor, dispatcher) = (self.supervisor.clone(), self.dispatcher.clone());
+                tokio::spawn(async move { tokio::join!(supervisor.drain(), dispatcher.drain()) });
+                OrderOutcome::done(DRAINS)
+            }
+            NodeOrder::Restart { actor } => self.supervisor.restart(&actor).await,
+            NodeOrder::Kill { actor } => self.supervisor.kill(&actor).await,
+            NodeOrder::DropLink { seconds } => self.faults.drop_link(seconds),
+            NodeOrder::SlowStore { delay_ms, seconds } => self.faults.slow_store(delay_ms, seconds),
+        }
+    }
+}
+
+/// Of an orchestrator, whether it leads or stands by.
+#[derive(Debug)]
+pub struct OrchestratorDesk {
+    /// The orchestrator that works while this process leads.
+    pub reign: watch::Receiver<Option<OrchestratorHandle>>,
+    pub since: DateTime<Utc>,
+    pub faults: Faults,
+}
+
+/// What stands for the leadership.
+const CANDIDATE: &str = "candidate";
+
+impl OrchestratorDesk {
+    fn end(&self, actor: &str) -> OrderOutcome {
+        let reign = self.reign.borrow().clone();
+        match reign {
+            Some(orchestrator) if ["orchestrator", "mirror"].contains(&actor) => {
+                orchestrator.kill();
+                OrderOutcome::done("the orchestrator and its mirror end; whoever is next in line leads")
+            }
+            Some(_) => OrderOutcome::refused(format!("there is no actor {actor} that could be ended")),
+            None => OrderOutcome::refused("it stands by and does not lead"),
+        }
+    }
+}
+
+#[async_trait]
+impl NodeDesk for OrchestratorDesk {
+    async fn actors(&self) -> Vec<ActorRecord> {
+        let reign = self.reign.borrow().clone();
+        let mut actors = vec![ActorRecord {
+            since: Some(self.since),
+            ..ActorRecord::new(CANDIDATE, ActorKind::Candidate, ActorState::busy(reign.is_some()))
+        }];
+        if let Some(orchestrator) = reign {
+            let below = orchestrator.actors().await.into_iter();
+            actors.extend(below.map(|actor| ActorRecord {
+                parent: actor.parent.or_else(|| Some(CANDIDATE.to_owned())),
+                ..actor
+            }));
+        }
+        actors
+    }
+
+    async fn carry_out(&self, order: NodeOrder) -> OrderOutcome {
+        if let Some(refused) = self.faults.refuse(&order) {
+            return refused;
+        }
+        match order {
+            NodeOrder::Restart { actor } | NodeOrder::Kill { actor } => self.end(&actor),
+            NodeOrder::Drain => OrderOutcome::refused("an orchestrator has no work to hand back: stop it"),
+            NodeOrder::DropLink { .. } => {
+                OrderOutcome::refused("an orchestrator dials nobody: cut the link at the other node")
+            }
+            NodeOrder::SlowStore { .. } => {
+                OrderOutcome::refused("an orchestrator neither reads nor writes artifacts")
+            }
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! What a node's supervisor does at an operator's order. Time is paused: it passes when nobody has anything to do.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use chrono::Utc;
+use parkhang_actors::domain::{
+    ActorKind, ActorRecord, ActorState, Hardware, Job, JobStatus, Level, OrderOutcome, StageName,
+    StageRunStatus, TaskStatus,
+};
+use parkhang_actors::orchestrator::{JobEnd, OrchestratorConfig, OrchestratorHandle};
+use parkhang_actors::stage::{StageContext, StageLogic, StageReport, StageVerdict};
+use parkhang_actors::state::{MemoryStore, StateStore};
+use parkhang_actors::supervisor::NodeSupervisor;
+use parkhang_actors::telemetry::PageOutcome;
+use tokio::sync::watch;
+
+use crate::cluster::two_volumes;
+use crate::supervision::start;
+
+/// A stage that ends only once it is let go.
+#[derive(Debug, Default)]
+struct Waiting {
+    begun: watch::Sender<usize>,
+    let_go: watch::Sender<bool>,
+    renewals: AtomicUsize,
+}
+
+#[async_trait]
+impl StageLogic for Waiting {
+    fn name(&self) -> StageName {
+        StageName::new("waiting").unwrap()
+    }
+
+    fn hardware(&self) -> Hardware {
+        Hardware::Gpu
+    }
+
+    fn renew(&self) -> std::io::Result<()> {
+        self.renewals.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    async fn run(&self, context: StageContext) -> StageVerdict {
+        context.progress.started(2);
+        context.progress.page_finished(PageOutcome::Succeeded);
+        self.begun.send_modify(|begun| *begun += 1);
+        self.let_go.subscribe().wait_for(|let_go| *let_go).await.unwrap();
+        context.progress.page_finished(PageOutcome::Succeeded);
+        StageVerdict::Succeeded(StageReport::default())
+    }
+}
+
+struct Site {
+    store: Arc<MemoryStore>,
+    stage: Arc<Waiting>,
+    job: Job,
+    orchestrator: OrchestratorHandle,
+    node: NodeSupervisor,
+}
+
+impl Site {
+    async fn new() -> Self {
+        let (store, stage) = (Arc::new(MemoryStore::new()), Arc::new(Waiting::default()));
+        let job = two_volumes(&[stage.clone() as Arc<dyn StageLogic>]);
+        let job = store.create_job(&job, Utc::now()).await.unwrap();
+        let orchestrator = OrchestratorHandle::start(OrchestratorConfig::new(store.clone()))
+            .await
+            .unwrap();
+        let node = start("test", stage.clone(), 2, &orchestrator).await;
+        let site = Self {
+            store,
+            stage,
+            job,
+            orchestrator,
+            node,
+        };
+        site.begun(2).await;
+        site
+    }
+
+    /// So many runs have begun.
+    async fn begun(&self, runs: usize) {
+        let mut begun = self.stage.begun.subscribe();
+        begun.wait_for(|begun| *begun >= runs).await.unwrap();
+    }
+
+    async fn actor(&self, name: &str) -> Option<ActorRecord> {
+        let actors = self.node.actors().await;
+        actors.into_iter().find(|actor| actor.name == name)
+    }
+
+    /// Lets the job come to its end, and returns the losses of its tasks.
+    async fn end(self) -> Vec<i32> {
+        self.stage.let_go.send_replace(true);
+        let end = self.orchestrator.job_end(self.job.id).await.unwrap();
+        assert_eq!(end, JobEnd::Settled(JobStatus::Completed));
+        let tasks = self.store.tasks(self.job.id).await.unwrap();
+        for task in &tasks {
+            assert_eq!((task.status, task.attempts), (TaskStatus::Done, 0));
+        }
+        let mut interrupted = Vec::new();
+        for task in &tasks {
+            let runs = self.store.stage_runs(task.id).await.unwrap();
+            let lost = runs
+                .iter()
+                .filter(|run| run.status == StageRunStatus::Interrupted);
+            interrupted.push(i32::try_from(lost.count()).unwrap());
+        }
+        self.node.drain().await;
+        self.node.stop().await;
+        self.orchestrator.stop().await;
+        interrupted
+    }
+}
+
+fn is_done(outcome: &OrderOutcome) -> bool {
+    matches!(outcome, OrderOutcome::Done { .. })
+}
+
+/// Rows: 249.
+#[tokio::test(start_paused = true)]
+async fn a_node_shows_its_supervisor_its_pools_and_their_workers() {
+    let site = Site::new().await;
+    let actors = site.node.actors().await;
+    let names: Vec<&str> = actors.iter().map(|actor| actor.name.as_str()).collect();
+    let job = &site.job.key;
+    let workers = ["W1-I1", "W1-I2"].map(|volume| format!("waiting/{job}/{volume}"));
+    assert_eq!(names, ["supervisor", "waiting", &workers[0], &workers[1]]);
+    let pool = &actors[1];
+    assert_eq!(
+        (pool.kind, pool.state, pool.parent.as_deref(), pool.restarts),
+        (ActorKind::Pool, ActorState::Working, Some("supervisor"), 0)
+    );
+    let full = Level {
+        used: 2,
+        capacity: Some(2),
+    };
+    assert_eq!((pool.slots, pool.generation), (Some(full), Some(1)));
+    let work = actors[2].work.as_ref().unwrap();
+    assert_eq!((work.pages, work.pages_finished), (Some(2), Some(1)));
+    assert_eq!(work.volume.to_string(), "W1-I1");
+    assert_eq!(site.end().await, [0, 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pool_that_is_restarted_gives_its_leases_back_uncharged() {
+    let site = Site::new().await;
+    assert!(is_done(&site.node.restart("waiting").await));
+    site.begun(4).await;
+    let pool = site.actor("waiting").await.unwrap();
+    assert_eq!((pool.restarts, pool.generation), (1, Some(2)));
+    assert_eq!(site.stage.renewals.load(Ordering::Relaxed), 1);
+    let tasks = site.store.tasks(site.job.id).await.unwrap();
+    assert!(
+        tasks.iter().all(|task| task.interruptions == 0),
+        "nothing was lost"
+    );
+    // They may be offered to the pool that ends, which hands them back once more.
+    assert!(site.end().await.iter().all(|lost| *lost >= 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_is_restarted_gives_its_lease_back_and_one_that_is_killed_is_found_out() {
+    let site = Site::new().await;
+    let job = site.job.key.clone();
+    let worker = |volume: &str| format!("waiting/{job}/{volume}");
+    assert!(is_done(&site.node.restart(&worker("W1-I1")).await));
+    site.begun(3).await;
+    assert!(is_done(&site.node.kill(&worker("W1-I2")).await));
+    site.begun(4).await;
+    let tasks = site.store.tasks(site.job.id).await.unwrap();
+    let lost: Vec<i32> = tasks.iter().map(|task| task.interruptions).collect();
+    assert_eq!(lost, [0, 1]);
+    let pool = site.actor("waiting").await.unwrap();
+    assert_eq!((pool.restarts, pool.generation), (0, Some(1)), "the pool stands");
+    assert_eq!(site.end().await, [1, 1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pool_that_is_killed_is_replaced() {
+    let site = Site::new().await;
+    assert!(is_done(&site.node.kill("waiting").await));
+    site.begun(4).await;
+    assert_eq!(site.actor("waiting").await.unwrap().restarts, 1);
+    assert!(site.end().await.iter().all(|lost| *lost >= 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_there_and_what_must_not_end_is_refused() {
+    let site = Site::new().await;
+    for (actor, reason) in [
+        ("poetry", "there is no actor poetry"),
+        ("waiting/press/W9-I9", "there is no actor waiting/press/W9-I9"),
+        ("supervisor", "the supervisor ends with its process"),
+    ] {
+        match site.node.restart(actor).await {
+            OrderOutcome::Refused { reason: said } => assert!(said.starts_with(reason), "{said}"),
+            outcome => panic!("{outcome:?}"),
+        }
+    }
+    site.stage.let_go.send_replace(true);
+    site.orchestrator.job_end(site.job.id).await.unwrap();
+    site.node.drain().await;
+    assert!(
+        !is_done(&site.node.restart("waiting").await),
+        "nothing is started any more"
+    );
+    assert_eq!(
+        site.actor("supervisor").await.unwrap().state,
+        ActorState::Draining
+    );
+    assert_eq!(site.end().await, [0, 0]);
+}
