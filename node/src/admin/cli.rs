@@ -8,8 +8,9 @@ use anyhow::{Result, anyhow};
 use clap::{ArgMatches, Args, FromArgMatches};
 
 use super::aliases::{ALIASES, expanded};
-use super::{Admin, table};
+use super::{Access, Admin, Operator, table};
 use crate::config::{ConfigArgs, Loaded};
+use crate::repl::operator;
 use crate::role::database;
 
 /// What every command takes on the command line.
@@ -56,11 +57,22 @@ pub async fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let surface = Surface::from_arg_matches(arguments)?;
     let loaded = Loaded::read(&surface.config)?.validated()?;
     let database = database(&loaded).await?;
+    let who = operator();
     let admin = Admin {
         shows_progress: true,
-        ..Admin::new(database.store.clone(), Arc::new(loaded))
+        ..Admin::new(database.store.clone(), Arc::new(loaded)).asked_by(&who)
     };
-    let reply = entry.run(arguments, admin).await?;
+    let outcome = entry.run(arguments, admin.clone()).await;
+    if entry.access > Access::Read {
+        let operator = Operator {
+            who: &who,
+            via: "cli",
+        };
+        let refusal = outcome.as_ref().err();
+        let given = entry.given(arguments);
+        entry.write_down(given, operator, &admin, refusal).await;
+    }
+    let reply = outcome?;
     match surface.json {
         true => println!("{:#}", reply.data),
         false => println!("{}", reply.text),

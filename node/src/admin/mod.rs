@@ -1,15 +1,18 @@
 //! What operators ask and order. One table of commands, each with its name, arguments, help and a handler that returns data,
 //! from which the command line, the console inside a cluster and the HTTP interface are made.
 
+mod actors;
 pub mod aliases;
 mod arguments;
 mod audit;
+mod chaos;
 pub mod cli;
 mod cluster;
 mod command;
 mod jobs;
 mod nodes;
 mod operator;
+mod orders;
 mod reading;
 mod refusal;
 mod since;
@@ -42,6 +45,8 @@ pub struct Admin {
     pub library: Arc<Library>,
     /// Whether whoever gave the command sees the standard error of this process.
     pub shows_progress: bool,
+    /// Who gives the command.
+    pub asked_by: Arc<str>,
 }
 
 impl Admin {
@@ -51,6 +56,15 @@ impl Admin {
             library: Arc::new(Library::new(loaded.clone())),
             loaded,
             shows_progress: false,
+            asked_by: Arc::from(""),
+        }
+    }
+
+    /// The same for a command that somebody gives.
+    pub fn asked_by(&self, who: &str) -> Self {
+        Self {
+            asked_by: Arc::from(who),
+            ..self.clone()
         }
     }
 }

@@ -1,5 +1,8 @@
 //! Who takes part in the cluster.
 
+mod drain;
+mod show;
+
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use clap::Args;
@@ -11,6 +14,9 @@ use utoipa::ToSchema;
 use super::command::{Access, Answer, Command, Verb};
 use super::text::{away, table};
 use super::{Admin, Refusal};
+
+pub use self::drain::Drain;
+pub use self::show::Show;
 
 /// Nodes that are gone are shown for so long.
 const SHOWN_WHEN_GONE: TimeDelta = TimeDelta::hours(1);
@@ -114,6 +120,35 @@ impl Node {
             last_seen: record.last_seen,
             workers: record.workers.into_iter().map(Worker::from).collect(),
         }
+    }
+}
+
+impl Node {
+    fn in_lines(&self, now: DateTime<Utc>) -> String {
+        let leads = if self.leads { ", leads" } else { "" };
+        let host = self
+            .host
+            .as_deref()
+            .map_or(String::new(), |host| format!(" on {host}"));
+        let health = self
+            .health
+            .as_deref()
+            .map_or(String::new(), |health| format!(", answers at {health}"));
+        let started = self.started_at.map_or(String::new(), |started| {
+            format!(", started {}", away(started, now))
+        });
+        let mut text = format!(
+            "{}  {}{host}, {}{leads}, seen {}{started}, build {}{health}",
+            self.name,
+            self.roles.join(","),
+            self.state,
+            away(self.last_seen, now),
+            self.build,
+        );
+        for worker in &self.workers {
+            text.push_str(&format!("\n  {}", worker.in_a_line()));
+        }
+        text
     }
 }
 

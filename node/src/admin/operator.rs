@@ -31,7 +31,7 @@ impl Entry {
         operator: Operator<'_>,
         admin: &Admin,
     ) -> Result<Reply, Refusal> {
-        let run = self.run_given(&given, admin.clone());
+        let run = self.run_given(&given, admin.asked_by(operator.who));
         let outcome = match tokio::time::timeout(COMMAND_LIMIT, run).await {
             Ok(outcome) => outcome,
             Err(_) => Err(Refusal::TooSlow),
@@ -44,7 +44,7 @@ impl Entry {
     }
 
     /// A command that was carried out stays so, even where it cannot be written down.
-    async fn write_down(
+    pub(super) async fn write_down(
         &self,
         given: Map<String, Value>,
         operator: Operator<'_>,

@@ -5,10 +5,10 @@ use std::sync::LazyLock;
 use clap::ArgMatches;
 
 use super::command::{Command, Entry};
-use super::{audit, cluster, jobs, nodes, reading, tasks, volumes};
+use super::{actors, audit, chaos, cluster, jobs, nodes, reading, tasks, volumes};
 
 /// What the first words of commands are about, in the order that help shows them.
-const SUBJECTS: [(&str, &str); 7] = [
+const SUBJECTS: [(&str, &str); 9] = [
     (
         "job",
         "Make jobs for a cluster, look at them, and steer them while they run.",
@@ -22,8 +22,16 @@ const SUBJECTS: [(&str, &str); 7] = [
         "Make the volumes of a library known, and look at what became of them.",
     ),
     ("pages", "Look at what was read."),
-    ("nodes", "Look at the nodes of a cluster."),
+    ("nodes", "Look at the nodes of a cluster, and empty one."),
+    (
+        "actors",
+        "Look at what works on the nodes, and put another in the place of what is stuck.",
+    ),
     ("cluster", "Look at the cluster as a whole."),
+    (
+        "chaos",
+        "Make faults on purpose, to see what becomes of them, where chaos.allowed is set.",
+    ),
     ("audit", "Look at what operators did."),
 ];
 
@@ -58,6 +66,14 @@ pub fn table() -> &'static Table {
             .with::<reading::List>()
             .with::<reading::Show>()
             .with::<nodes::List>()
+            .with::<nodes::Show>()
+            .with::<nodes::Drain>()
+            .with::<actors::Tree>()
+            .with::<actors::Restart>()
+            .with::<chaos::Kill>()
+            .with::<chaos::DropLink>()
+            .with::<chaos::SlowStore>()
+            .with::<chaos::LoseLease>()
             .with::<cluster::Status>()
             .with::<audit::List>()
     });

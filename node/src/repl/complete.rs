@@ -10,6 +10,8 @@ pub trait Names {
     fn jobs(&self) -> Vec<String>;
     fn volumes(&self, job: &str) -> Vec<String>;
     fn stages(&self) -> Vec<String>;
+    fn nodes(&self) -> Vec<String>;
+    fn actors(&self, node: &str) -> Vec<String>;
 }
 
 /// What may stand from `start` to the cursor.
@@ -119,8 +121,8 @@ fn of_arguments<'l>(
     begun: &'l str,
     names: &dyn Names,
 ) -> (usize, &'l str, Vec<Candidate>) {
-    let job = positionals(place).first().copied().unwrap_or_default();
-    let values = |argument: &Arg| values(argument, job, names);
+    let first = positionals(place).first().copied().unwrap_or_default();
+    let values = |argument: &Arg| values(argument, first, names);
     if let Some((option, value)) = begun.split_once('=')
         && let Some(argument) = option_named(place.command, option)
     {
@@ -182,7 +184,8 @@ fn options(place: &Place<'_>) -> Vec<Candidate> {
     all.collect()
 }
 
-fn values(argument: &Arg, job: &str, names: &dyn Names) -> Vec<Candidate> {
+/// `first` is what stands before it: a job, or a node.
+fn values(argument: &Arg, first: &str, names: &dyn Names) -> Vec<Candidate> {
     let choices = argument.get_possible_values();
     if !choices.is_empty() {
         let choices = choices.iter().map(|choice| {
@@ -196,7 +199,9 @@ fn values(argument: &Arg, job: &str, names: &dyn Names) -> Vec<Candidate> {
         // Not of what is about to be made.
         ("job", _) if argument.is_required_set() => names.jobs(),
         (_, Some("STAGE")) => names.stages(),
-        ("volume", _) if !job.is_empty() => names.volumes(job),
+        (_, Some("NODE")) => names.nodes(),
+        (_, Some("ACTOR")) if !first.is_empty() => names.actors(first),
+        ("volume", _) if !first.is_empty() => names.volumes(first),
         _ => Vec::new(),
     };
     known.into_iter().map(|name| Candidate::new(name, None)).collect()
@@ -220,6 +225,14 @@ mod tests {
 
         fn stages(&self) -> Vec<String> {
             vec!["ocr".to_owned(), "reduce".to_owned()]
+        }
+
+        fn nodes(&self) -> Vec<String> {
+            vec!["cpu.1".to_owned()]
+        }
+
+        fn actors(&self, node: &str) -> Vec<String> {
+            vec![format!("ocr/{node}")]
         }
     }
 
@@ -254,6 +267,8 @@ mod tests {
         assert_eq!(completed("tasks retry press W1-press --from r"), ["reduce"]);
         assert_eq!(completed("tasks list press --stage=o"), ["ocr"]);
         assert_eq!(completed("tasks list --limit 3 p"), ["press"]);
+        assert_eq!(completed("nodes drain c"), ["cpu.1"]);
+        assert_eq!(completed("actors restart cpu.1 "), ["ocr/cpu.1"]);
     }
 
     #[test]

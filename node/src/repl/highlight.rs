@@ -108,6 +108,14 @@ impl super::complete::Names for Nobody {
     fn stages(&self) -> Vec<String> {
         Vec::new()
     }
+
+    fn nodes(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn actors(&self, _: &str) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 #[cfg(test)]

@@ -28,7 +28,8 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use parkhang_actors::cluster::{NodeName, RemoteDesk, RemoteDeskConfig};
 
-use self::attach::{attach, operator};
+use self::attach::attach;
+pub use self::attach::operator;
 use self::session::Session;
 use crate::config::{ConfigArgs, Loaded};
 use crate::role::{self, SCOPE};

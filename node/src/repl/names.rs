@@ -71,6 +71,15 @@ impl Names for Directory {
         self.names(["tasks", "list"], arguments, "tasks", "volume")
     }
 
+    fn nodes(&self) -> Vec<String> {
+        self.names(["nodes", "list"], Value::Null, "nodes", "name")
+    }
+
+    fn actors(&self, node: &str) -> Vec<String> {
+        let arguments = serde_json::json!({ "node": node });
+        self.names(["nodes", "show"], arguments, "actors", "name")
+    }
+
     /// Of open jobs, and those that every build knows.
     fn stages(&self) -> Vec<String> {
         let asked = self.names(["cluster", "status"], Value::Null, "stages", "stage");

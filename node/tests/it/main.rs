@@ -7,6 +7,7 @@
     reason = "test code fails by panicking"
 )]
 
+mod actors;
 mod api;
 mod bad_input;
 mod buckets;

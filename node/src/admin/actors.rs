@@ -1,0 +1,331 @@
+//! The actors of the cluster.
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use clap::Args;
+use parkhang_actors::domain::{ActorRecord, NodeOrder, NodeRecord};
+use parkhang_actors::state::StateStore;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::command::{Access, Answer, Command, Verb};
+use super::orders::{Obeyed, find_node, give};
+use super::text::away;
+use super::{Admin, Refusal};
+
+/// Show the actors of all nodes, or of one, as they told of themselves with their last heartbeat.
+#[derive(Debug, Args)]
+pub struct Tree {
+    /// Only of this node: its name, or as much of it as tells it apart.
+    #[arg(long, value_name = "NODE")]
+    node: Option<String>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Actors {
+    nodes: Vec<NodeTree>,
+}
+
+/// The actors of a node.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct NodeTree {
+    node: String,
+    /// joined or draining
+    state: &'static str,
+    roles: Vec<String>,
+    /// When it told of them; absent where it has not.
+    told_at: Option<DateTime<Utc>>,
+    /// Parents before their children.
+    actors: Vec<Actor>,
+}
+
+/// An actor, or a thread that works as one.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Actor {
+    /// What orders name it by, unique within its node.
+    name: String,
+    /// Name of the actor that watches over it.
+    parent: Option<String>,
+    /// supervisor, pool, worker, device, uplink, dispatcher, candidate, orchestrator or mirror
+    kind: &'static str,
+    /// idle, working, reporting, draining, restarting or silent
+    state: &'static str,
+    since: Option<DateTime<Utc>>,
+    /// How often another has taken its place since the node began.
+    restarts: u64,
+    /// Of a pool: counts the pools that the node has started. Of a worker: the fencing number of its lease.
+    generation: Option<i64>,
+    /// Of a pool: slots that hold a lease, and all of them.
+    slots: Option<Level>,
+    /// What waits for it, where it has a queue of its own.
+    inbox: Option<Level>,
+    job: Option<String>,
+    volume: Option<String>,
+    attempt: Option<i32>,
+    /// Pages of the volume, once they are known.
+    pages: Option<u64>,
+    pages_finished: Option<u64>,
+    /// Names of the networks that it keeps loaded.
+    models: Vec<String>,
+    /// Actors below it that the node has and did not tell of.
+    left_out: u64,
+}
+
+/// How much of something is taken.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Level {
+    used: u64,
+    /// Absent where there is no bound.
+    capacity: Option<u64>,
+}
+
+#[async_trait]
+impl Command for Tree {
+    const NAME: [&'static str; 2] = ["actors", "tree"];
+    const ACCESS: Access = Access::Read;
+    const VERB: Verb = Verb::Get;
+    const PATH: &'static str = "/actors";
+    type Answer = Actors;
+
+    async fn run(self, admin: &Admin) -> Result<Actors, Refusal> {
+        let nodes: Vec<NodeRecord> = match &self.node {
+            Some(name) => vec![find_node(admin, name).await?],
+            None => {
+                let nodes = admin.store.nodes().await?.into_iter();
+                nodes.filter(|node| node.state.is_there()).collect()
+            }
+        };
+        let mut known = admin.store.actors().await?;
+        let nodes = nodes.into_iter().map(|node| {
+            let told = known.iter().position(|told| told.node == node.name);
+            let told = told.map(|index| known.swap_remove(index));
+            NodeTree {
+                state: node.state.as_str(),
+                roles: node.roles,
+                told_at: told.as_ref().map(|told| told.told_at),
+                actors: told.map_or_else(Vec::new, |told| Actor::all(told.actors)),
+                node: node.name,
+            }
+        });
+        Ok(Actors {
+            nodes: nodes.collect(),
+        })
+    }
+}
+
+/// Put another in the place of an actor: a pool, one of its workers, or the thread that owns its network.
+///
+/// What it holds is given back uncharged, so that the volumes go on from their last checkpoints. A worker's place is its slot.
+#[derive(Debug, Args)]
+pub struct Restart {
+    /// Name of its node, or as much of it as tells it apart.
+    #[arg(value_name = "NODE")]
+    node: String,
+    /// Its name in the tree, such as ocr or ocr/press/W1-I1.
+    #[arg(value_name = "ACTOR")]
+    actor: String,
+}
+
+#[async_trait]
+impl Command for Restart {
+    const NAME: [&'static str; 2] = ["actors", "restart"];
+    const ACCESS: Access = Access::Operate;
+    const VERB: Verb = Verb::Post;
+    const PATH: &'static str = "/nodes/{node}/restart";
+    type Answer = Obeyed;
+
+    async fn run(self, admin: &Admin) -> Result<Obeyed, Refusal> {
+        give(admin, &self.node, NodeOrder::Restart { actor: self.actor }).await
+    }
+}
+
+impl Actor {
+    pub fn all(records: Vec<ActorRecord>) -> Vec<Self> {
+        records.into_iter().map(Self::from).collect()
+    }
+
+    fn in_a_line(&self, now: DateTime<Utc>) -> String {
+        let mut line = format!("{}  {}, {}", self.name, self.kind, self.state);
+        let mut say = |text: String| {
+            line.push_str(", ");
+            line.push_str(&text);
+        };
+        if let Some(slots) = &self.slots {
+            say(format!("{} slots in use", slots.shown()));
+        }
+        if let Some(inbox) = &self.inbox {
+            say(format!("{} waiting", inbox.shown()));
+        }
+        if let Some((finished, pages)) = self.pages_finished.zip(self.pages) {
+            say(format!("page {finished} of {pages}"));
+        }
+        if let Some(attempt) = self.attempt {
+            let generation = self.generation.unwrap_or_default();
+            say(format!("attempt {attempt}, generation {generation}"));
+        } else if let Some(generation) = self.generation {
+            say(format!("generation {generation}"));
+        }
+        match self.restarts {
+            0 => {}
+            1 => say("1 restart".to_owned()),
+            many => say(format!("{many} restarts")),
+        }
+        if !self.models.is_empty() {
+            say(self.models.join(", "));
+        }
+        if let Some(since) = self.since {
+            let began = away(since, now);
+            say(format!("since {}", began.trim_end_matches(" ago")));
+        }
+        if self.left_out > 0 {
+            say(format!("{} more below it", self.left_out));
+        }
+        line
+    }
+}
+
+impl Level {
+    fn shown(&self) -> String {
+        match self.capacity {
+            Some(capacity) => format!("{} of {capacity}", self.used),
+            None => self.used.to_string(),
+        }
+    }
+}
+
+impl From<ActorRecord> for Actor {
+    fn from(record: ActorRecord) -> Self {
+        let level = |level: parkhang_actors::domain::Level| Level {
+            used: level.used,
+            capacity: level.capacity,
+        };
+        let pool = record
+            .generation
+            .and_then(|generation| i64::try_from(generation).ok());
+        let work = record.work.as_ref();
+        Self {
+            parent: record.parent,
+            kind: record.kind.as_str(),
+            state: record.state.as_str(),
+            since: record.since,
+            restarts: record.restarts,
+            generation: work.map(|work| work.generation.0).or(pool),
+            slots: record.slots.map(level),
+            inbox: record.inbox.map(level),
+            job: work.map(|work| work.job.to_string()),
+            volume: work.map(|work| work.volume.to_string()),
+            attempt: work.map(|work| work.attempt.0),
+            pages: work.and_then(|work| work.pages),
+            pages_finished: work.and_then(|work| work.pages_finished),
+            models: record.models.into_iter().map(|model| model.name).collect(),
+            left_out: record.left_out,
+            name: record.name,
+        }
+    }
+}
+
+/// A line for each actor, below its parent. One whose parent is not told of stands on the left.
+pub fn tree(actors: &[Actor], now: DateTime<Utc>) -> String {
+    fn add(lines: &mut Vec<String>, actors: &[Actor], actor: &Actor, depth: usize, now: DateTime<Utc>) {
+        lines.push(format!("{}{}", "  ".repeat(depth), actor.in_a_line(now)));
+        let below = actors
+            .iter()
+            .filter(|other| other.parent.as_deref() == Some(actor.name.as_str()));
+        // What is told of a node has no circles, and one that had would still come to an end.
+        for child in below.filter(|_| depth < actors.len()) {
+            add(lines, actors, child, depth + 1, now);
+        }
+    }
+    let is_known = |name: &String| actors.iter().any(|actor| actor.name == *name);
+    let roots = actors
+        .iter()
+        .filter(|actor| !actor.parent.as_ref().is_some_and(is_known));
+    let mut lines = Vec::new();
+    for root in roots {
+        add(&mut lines, actors, root, 1, now);
+    }
+    lines.join("\n")
+}
+
+impl Answer for Actors {
+    fn text(&self) -> String {
+        let now = Utc::now();
+        let nodes = self.nodes.iter().map(|node| {
+            let told = match node.told_at {
+                Some(told) => format!("told {}", away(told, now)),
+                None => "has told of no actors yet".to_owned(),
+            };
+            let head = format!("{}  {}, {}, {told}", node.node, node.roles.join(","), node.state);
+            match node.actors.is_empty() {
+                true => head,
+                false => format!("{head}\n{}", tree(&node.actors, now)),
+            }
+        });
+        nodes.collect::<Vec<_>>().join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parkhang_actors::domain::{ActorKind, ActorState, ActorWork, Attempt, Generation, JobKey};
+
+    use super::*;
+
+    #[test]
+    fn actors_stand_below_those_that_watch_over_them() {
+        let now = DateTime::from_timestamp(1_700_000_000, 0).unwrap();
+        let record = |name: &str, parent: Option<&str>, kind, state| ActorRecord {
+            parent: parent.map(str::to_owned),
+            ..ActorRecord::new(name, kind, state)
+        };
+        let supervisor = record("supervisor", None, ActorKind::Supervisor, ActorState::Working);
+        let pool = ActorRecord {
+            slots: Some(parkhang_actors::domain::Level {
+                used: 1,
+                capacity: Some(2),
+            }),
+            generation: Some(3),
+            restarts: 1,
+            since: Some(now - chrono::TimeDelta::seconds(90)),
+            ..record("ocr", Some("supervisor"), ActorKind::Pool, ActorState::Working)
+        };
+        let device = ActorRecord {
+            inbox: Some(parkhang_actors::domain::Level {
+                used: 4,
+                capacity: Some(4),
+            }),
+            ..record(
+                "ocr/recognition",
+                Some("ocr"),
+                ActorKind::Device,
+                ActorState::Working,
+            )
+        };
+        let worker = ActorRecord {
+            work: Some(ActorWork {
+                job: JobKey::new("press").unwrap(),
+                volume: "W1-I1".parse().unwrap(),
+                attempt: Attempt(1),
+                generation: Generation(2),
+                pages: Some(10),
+                pages_finished: Some(3),
+            }),
+            ..record(
+                "ocr/press/W1-I1",
+                Some("ocr"),
+                ActorKind::Worker,
+                ActorState::Working,
+            )
+        };
+        let uplink = record("uplink", None, ActorKind::Uplink, ActorState::Idle);
+        let actors = Actor::all(vec![supervisor, pool, device, worker, uplink]);
+        assert_eq!(
+            tree(&actors, now),
+            "  supervisor  supervisor, working\n    \
+             ocr  pool, working, 1 of 2 slots in use, generation 3, 1 restart, since 1m 30s\n      \
+             ocr/recognition  device, working, 4 of 4 waiting\n      \
+             ocr/press/W1-I1  worker, working, page 3 of 10, attempt 1, generation 2\n  \
+             uplink  uplink, idle"
+        );
+    }
+}

@@ -1,0 +1,73 @@
+use async_trait::async_trait;
+use chrono::Utc;
+use clap::Args;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::Node;
+use crate::admin::actors::{Actor, tree};
+use crate::admin::command::{Access, Answer, Command, Verb};
+use crate::admin::orders::{Order, find_node};
+use crate::admin::text::away;
+use crate::admin::{Admin, Refusal};
+
+/// Orders that are shown.
+const ORDERS: u32 = 10;
+
+/// Show one node: what it is, its actors, and what operators ordered it to do.
+#[derive(Debug, Args)]
+pub struct Show {
+    /// Its name, or as much of it as tells it apart.
+    #[arg(value_name = "NODE")]
+    node: String,
+}
+
+/// A node with its actors and orders.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct NodeDetails {
+    node: Node,
+    /// Parents before their children.
+    actors: Vec<Actor>,
+    /// The last ones, the newest first.
+    orders: Vec<Order>,
+}
+
+#[async_trait]
+impl Command for Show {
+    const NAME: [&'static str; 2] = ["nodes", "show"];
+    const ACCESS: Access = Access::Read;
+    const VERB: Verb = Verb::Get;
+    const PATH: &'static str = "/nodes/{node}";
+    type Answer = NodeDetails;
+
+    async fn run(self, admin: &Admin) -> Result<NodeDetails, Refusal> {
+        let record = find_node(admin, &self.node).await?;
+        let leads = admin.store.leader().await?.as_deref() == Some(record.name.as_str());
+        let known = admin.store.actors().await?;
+        let told = known.into_iter().find(|told| told.node == record.name);
+        let orders = admin.store.orders_of(&record.name, ORDERS).await?;
+        Ok(NodeDetails {
+            node: Node::new(record, leads),
+            actors: told.map_or_else(Vec::new, |told| Actor::all(told.actors)),
+            orders: orders.into_iter().map(Order::from).collect(),
+        })
+    }
+}
+
+impl Answer for NodeDetails {
+    fn text(&self) -> String {
+        let now = Utc::now();
+        let mut text = self.node.in_lines(now);
+        if !self.actors.is_empty() {
+            text.push_str("\n\n");
+            text.push_str(&tree(&self.actors, now));
+        }
+        if !self.orders.is_empty() {
+            text.push_str("\n\norders");
+            for order in &self.orders {
+                text.push_str(&format!("\n  {}", order.in_a_line(&away(order.asked_at(), now))));
+            }
+        }
+        text
+    }
+}

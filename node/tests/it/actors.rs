@@ -1,0 +1,179 @@
+//! What operators see of the actors of a cluster, and what they do to them while a job runs.
+
+use serde_json::Value;
+
+use crate::nodes::{JOB, Node, Site, assert_finished, runs_at, undisturbed, wait_until};
+use crate::support::finish;
+
+/// The actors that a node told of last.
+fn actors(site: &Site, node: &str) -> Vec<Value> {
+    let tree = finish(site.command(["actors", "tree", "--json", "--node", node]));
+    if tree.code != Some(0) {
+        // It has not been heard of yet.
+        return Vec::new();
+    }
+    tree.json()["nodes"][0]["actors"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default()
+}
+
+fn named(actors: &[Value], name: &str) -> Option<Value> {
+    actors.iter().find(|actor| actor["name"] == name).cloned()
+}
+
+/// Does something to a worker of the node that is at work.
+fn to_a_worker(site: &Site, node: &str, words: [&str; 2]) {
+    wait_until(&format!("{words:?} met a worker at work"), || {
+        let workers = actors(site, node)
+            .into_iter()
+            .filter(|actor| actor["kind"] == "worker" && actor["state"] == "working");
+        let mut workers = workers.map(|worker| worker["name"].as_str().unwrap().to_owned());
+        workers.any(|worker| finish(site.command([words[0], words[1], node, &worker])).code == Some(0))
+    });
+}
+
+fn site(volumes: u8, pages: u8) -> Site {
+    let mut site = Site::with_volumes(volumes, pages);
+    site.settings.push(("cluster.heartbeat", "1s".to_owned()));
+    site
+}
+
+/// Rows: 249, 250.
+#[test]
+fn faults_and_restarts_during_a_job_cost_it_nothing_but_time() {
+    let mut site = site(3, 4);
+    site.settings.push(("chaos.allowed", "true".to_owned()));
+    let orchestrator = Node::start(&site, "orchestrator", &["127.0.0.1:1"]);
+    let worker = Node::start(&site, "cpu,gpu", &[orchestrator.address()]);
+    finish(site.command(["job", "create", JOB])).exits(0);
+
+    to_a_worker(&site, worker.name(), ["chaos", "kill"]);
+    to_a_worker(&site, worker.name(), ["actors", "restart"]);
+    wait_until("a lease was lost", || {
+        let tasks = site.tasks();
+        let tasks = tasks["tasks"].as_array().unwrap().iter();
+        let mut running = tasks.filter(|task| task["worker"].is_string());
+        running.any(|task| {
+            let volume = task["volume"].as_str().unwrap();
+            finish(site.command(["chaos", "lose-lease", JOB, volume])).code == Some(0)
+        })
+    });
+    let slow = [
+        "chaos",
+        "slow-store",
+        worker.name(),
+        "--delay-ms",
+        "50",
+        "--seconds",
+        "5",
+    ];
+    finish(site.command(slow)).exits(0);
+    for pool in ["ocr", "line_detection"] {
+        let restarted = finish(site.command(["actors", "restart", worker.name(), pool])).exits(0);
+        assert!(
+            restarted.stdout.contains("given back uncharged"),
+            "{}",
+            restarted.stdout
+        );
+    }
+    finish(site.command(["chaos", "kill", worker.name(), "reduce"])).exits(0);
+    finish(site.command(["chaos", "drop-link", worker.name(), "--seconds", "2"])).exits(0);
+
+    let result = undisturbed(&site);
+    assert_finished(&site, &result);
+    let tasks = site.tasks();
+    for task in tasks["tasks"].as_array().unwrap() {
+        assert_eq!(task["attempts"], 0, "nothing is charged: {task:#}");
+    }
+    let pools = || actors(&site, worker.name());
+    wait_until("the node tells of its new pools", || {
+        let restarts = |name| named(&pools(), name).and_then(|pool| pool["restarts"].as_u64());
+        restarts("ocr") == Some(1) && restarts("reduce") == Some(1)
+    });
+    let device = named(&pools(), "ocr/recognition").unwrap();
+    assert_eq!(
+        (&device["kind"], &device["restarts"]),
+        (&Value::from("device"), &Value::from(1))
+    );
+
+    let shown = finish(site.command(["nodes", "show", worker.name(), "--json"])).json();
+    let orders = shown["orders"].as_array().unwrap();
+    assert_eq!(orders[0]["what"], "drop link");
+    assert!(
+        orders
+            .iter()
+            .any(|order| order["what"] == "restart" && order["refused"] == false)
+    );
+    let audit = finish(site.command(["audit", "list", "--json"])).json();
+    let entries = audit["entries"].as_array().unwrap();
+    assert!(
+        entries
+            .iter()
+            .any(|entry| entry["command"] == "chaos kill" && entry["via"] == "cli"),
+        "{audit:#}"
+    );
+}
+
+#[test]
+fn a_node_is_drained_and_its_work_done_by_another() {
+    let site = site(2, 3);
+    let orchestrator = Node::start(&site, "orchestrator", &["127.0.0.1:1"]);
+    let first = Node::start(&site, "cpu,gpu", &[orchestrator.address()]);
+    finish(site.command(["job", "create", JOB])).exits(0);
+    wait_until("a stage runs", || runs_at(&site.tasks(), first.name()));
+
+    let refused = finish(site.command(["chaos", "kill", first.name(), "ocr"])).exits(1);
+    assert!(
+        refused.stderr.contains("chaos.allowed is false"),
+        "{}",
+        refused.stderr
+    );
+    let unknown = finish(site.command(["actors", "restart", first.name(), "poetry"])).exits(1);
+    assert!(
+        unknown.stderr.contains("there is no actor poetry"),
+        "{}",
+        unknown.stderr
+    );
+    let nobody = finish(site.command(["nodes", "drain", "nobody"])).exits(1);
+    assert!(
+        nobody.stderr.contains("no node nobody is there"),
+        "{}",
+        nobody.stderr
+    );
+
+    finish(site.command(["nodes", "drain", first.name(), "--wait"])).exits(0);
+    finish(site.command(["nodes", "drain", first.name()])).exits(0);
+    let shown = finish(site.command(["nodes", "show", first.name(), "--json"])).json();
+    assert_eq!(shown["node"]["state"], "draining");
+    assert!(!runs_at(&site.tasks(), first.name()));
+    let tree = finish(site.command(["actors", "tree"])).exits(0).stdout;
+    for line in [
+        "  candidate  candidate, working",
+        "    orchestrator  orchestrator",
+        "  supervisor  supervisor, draining",
+    ] {
+        assert!(tree.contains(line), "{line} in\n{tree}");
+    }
+    assert_eq!(
+        finish(site.command(["job", "status", JOB, "--json"])).json()["status"],
+        "running"
+    );
+
+    let second = Node::start(&site, "cpu,gpu", &[orchestrator.address()]);
+    assert_finished(&site, &undisturbed(&site));
+    assert_eq!(first.stop(), Some(0));
+    assert_eq!(second.stop(), Some(0));
+}
+
+#[test]
+fn a_node_that_takes_work_itself_takes_orders_too() {
+    let mut site = site(1, 3);
+    site.settings.push(("source.kind", "postgres".to_owned()));
+    let node = Node::start(&site, "cpu,gpu", &["127.0.0.1:1"]);
+    finish(site.command(["job", "create", JOB])).exits(0);
+    to_a_worker(&site, node.name(), ["actors", "restart"]);
+    assert_finished(&site, &undisturbed(&site));
+    finish(site.command(["nodes", "drain", node.name(), "--wait"])).exits(0);
+    assert_eq!(node.stop(), Some(0));
+}
