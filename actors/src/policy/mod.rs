@@ -3,6 +3,7 @@
 
 pub mod budget;
 pub mod claim;
+pub mod forecast;
 pub mod job_action;
 pub mod order;
 pub mod placement;

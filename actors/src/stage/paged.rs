@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt, stream};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use super::checkpoint::{Checkpoints, Finished};
 use super::fetch_ahead::FetchAhead;
@@ -19,6 +19,7 @@ use crate::domain::{ErrorCategory, Hardware, StageError, StageName};
 use crate::failpoint::Failpoint;
 use crate::inference::DeviceStanding;
 use crate::policy::budget;
+use crate::policy::forecast::MadeWith;
 use crate::runner::{
     ItemWorker, ManifestSink, StageControls, StageOptions, StageOutcome, StagePlan, StagePolicy, WorkItem,
     run_stage,
@@ -189,7 +190,23 @@ impl<S: PageStage> PagedStage<S> {
             self.publish(&run, finished, &provenance).await?;
         }
         self.drop_parts(&run).await?;
-        Ok(StageVerdict::Succeeded(report(&outcome, &provenance, version)))
+        let made_with = MadeWith {
+            settings: match self.stage.relevant_config(run.config()) {
+                Value::Object(settings) => settings,
+                _ => Map::new(),
+            },
+            models: provenance
+                .models
+                .iter()
+                .map(|model| model.digest.to_string())
+                .collect(),
+        };
+        Ok(StageVerdict::Succeeded(report(
+            &outcome,
+            &provenance,
+            &made_with,
+            version,
+        )))
     }
 
     /// Writes what is final: images and errors first, the table last.
@@ -278,7 +295,12 @@ fn manifest_path(folder: &Path, run: &VolumeRun) -> PathBuf {
         .join(name)
 }
 
-fn report(outcome: &StageOutcome, provenance: &Provenance, version: Option<String>) -> StageReport {
+fn report(
+    outcome: &StageOutcome,
+    provenance: &Provenance,
+    made_with: &MadeWith,
+    version: Option<String>,
+) -> StageReport {
     let models = provenance.models.iter().map(|model| model.name.as_str());
     StageReport {
         metrics: json!({
@@ -292,6 +314,7 @@ fn report(outcome: &StageOutcome, provenance: &Provenance, version: Option<Strin
             "exec_p95_ms": outcome.exec_p95_ms,
             "version": version,
             "models": models.collect::<Vec<_>>(),
+            "made_with": made_with,
         }),
         fingerprint: Some(provenance.fingerprint.to_string()),
         results: None,

@@ -8,6 +8,7 @@ use serde_json::json;
 use super::{StageContext, StageLogic, StageReport, StageVerdict};
 use crate::artifact::{ArtifactError, ErrorRow, LineDetectionRow, OcrResultRow, VolumeLayout, read_table};
 use crate::domain::{Hardware, StageError, StageName, VolumeResults};
+use crate::policy::forecast::MadeWith;
 use crate::runner::percentile;
 use crate::storage::ArtifactStore;
 use crate::telemetry::{PageOutcome, StageState};
@@ -36,7 +37,11 @@ impl StageLogic for Reduce {
         let layout = context.assignment.layout();
         let verdict = match self.reduce(&layout).await {
             Ok(results) => StageVerdict::Succeeded(StageReport {
-                metrics: json!({ "lines": results.total_lines, "characters": results.total_characters }),
+                metrics: json!({
+                    "lines": results.total_lines,
+                    "characters": results.total_characters,
+                    "made_with": MadeWith::default(),
+                }),
                 fingerprint: None,
                 results: Some(results),
             }),

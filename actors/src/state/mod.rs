@@ -37,7 +37,7 @@ pub use memory::MemoryStore;
 #[cfg(test)]
 pub(crate) use postgres::testing::with_clock_ahead;
 pub use postgres::{JobChanges, Leadership, LeadershipTimings, OrderChanges, PostgresStore, WorkChanges};
-pub use statistics::{DURATION_BOUNDS_S, StageStatistics};
+pub use statistics::{DURATION_BOUNDS_S, Paces, StageStatistics};
 pub use volumes::{
     ImportOutcome, ListRecord, Readers, VolumeImport, VolumePage, VolumeQuery, VolumeRecord, VolumeWork,
 };

@@ -1,12 +1,23 @@
 //! What the history of a job's runs amounts to.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use crate::domain::{StageName, StageRun, StageRunStatus};
+use crate::policy::forecast::Pace;
 use crate::runner::percentile;
 
 /// Where durations are divided to be counted, in seconds: about three steps to a power of ten, at figures that people know.
 pub const DURATION_BOUNDS_S: [f64; 11] = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 60.0, 180.0, 600.0, 1800.0, 3600.0];
+/// How long the stages of a job should take.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Paces {
+    /// Those that something is known of.
+    pub stages: BTreeMap<StageName, Pace>,
+    /// Half of the volumes have no more.
+    pub pages_of_a_volume: Option<f64>,
+}
 
 /// The runs of one stage over all tasks of a job. Durations and pages are those of the runs that are done.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -48,6 +48,7 @@ pub fn table() -> &'static Table {
             .with::<jobs::List>()
             .with::<jobs::Status>()
             .with::<jobs::Stats>()
+            .with::<jobs::Plan>()
             .with::<jobs::Errors>()
             .with::<jobs::Pause>()
             .with::<jobs::Resume>()

@@ -177,3 +177,74 @@ fn a_node_that_takes_work_itself_takes_orders_too() {
     finish(site.command(["nodes", "drain", node.name(), "--wait"])).exits(0);
     assert_eq!(node.stop(), Some(0));
 }
+
+#[test]
+fn a_plan_says_what_is_to_be_done_and_why() {
+    let site = site(2, 2);
+    let orchestrator = Node::start(&site, "orchestrator", &["127.0.0.1:1"]);
+    finish(site.command(["job", "create", JOB])).exits(0);
+    let plan = |words: &[&str]| {
+        let mut command = site.command(["job", "plan", JOB, "--json"]);
+        command.args(words);
+        finish(command).exits(0).json()
+    };
+    let fresh = plan(&[]);
+    for stage in fresh["stages"].as_array().unwrap() {
+        assert_eq!(
+            (&stage["missing"], &stage["runs"]),
+            (&2.into(), &2.into()),
+            "{stage:#}"
+        );
+        assert_eq!(stage["minutes"], Value::Null, "nothing like it has been done");
+    }
+    let _worker = Node::start(&site, "cpu,gpu", &[orchestrator.address()]);
+    finish(site.command(["job", "status", JOB, "--wait"])).exits(0);
+
+    let done = plan(&[]);
+    for stage in done["stages"].as_array().unwrap() {
+        assert_eq!(
+            (&stage["runs"], &stage["outdated"]),
+            (&0.into(), &0.into()),
+            "{stage:#}"
+        );
+    }
+    let stands = plan(&["--from", "line_detection"]);
+    assert!(
+        stands["stages"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|stage| stage["stands"] == 2)
+    );
+    let forced = plan(&["--from", "ocr", "--force"]);
+    let [detection, _, ocr, reduce] = &forced["stages"].as_array().unwrap()[..] else {
+        panic!("{forced:#}");
+    };
+    assert_eq!(
+        (&detection["runs"], &ocr["forced"], &reduce["runs"]),
+        (&0.into(), &2.into(), &2.into())
+    );
+    assert_eq!(
+        (&ocr["pages"], &ocr["samples"], &ocr["of_this_job"]),
+        (&4.0.into(), &2.into(), &true.into())
+    );
+    assert!(ocr["minutes"].as_f64().unwrap() > 0.0);
+    assert!(forced["gpu_minutes"].as_f64().unwrap() >= ocr["minutes"].as_f64().unwrap());
+    let dry = finish(site.command([
+        "job",
+        "rerun",
+        JOB,
+        "--from",
+        "ocr",
+        "--force",
+        "--dry-run",
+        "--json",
+    ]));
+    assert_eq!(dry.exits(0).json()["plan"]["stages"][2]["forced"], 2);
+    let unknown = finish(site.command(["job", "plan", JOB, "--from", "poetry"])).exits(1);
+    assert!(
+        unknown.stderr.contains("has no stage poetry"),
+        "{}",
+        unknown.stderr
+    );
+}

@@ -10,6 +10,7 @@ mod claims;
 mod commit;
 mod database;
 mod error;
+mod forecast;
 mod jobs;
 mod leadership;
 mod nodes;
@@ -37,15 +38,16 @@ pub use leadership::{Leadership, LeadershipTimings};
 
 use super::{
     AuditEntry, Census, Change, ClaimRequest, ErrorGroup, FailedPages, Heartbeat, ImportOutcome,
-    JobTaskCount, Leases, Outcome, Pace, Readers, Ready, Rewound, StageStatistics, Standing, StateError,
-    StateStore, TaskCount, TaskPage, TaskQuery, VolumeImport, VolumePage, VolumeQuery, VolumeRecord,
-    VolumeWork,
+    JobTaskCount, Leases, Outcome, Pace, Paces, Readers, Ready, Rewound, StageStatistics, Standing,
+    StateError, StateStore, TaskCount, TaskPage, TaskQuery, VolumeImport, VolumePage, VolumeQuery,
+    VolumeRecord, VolumeWork,
 };
 use crate::domain::{
     Adjustment, Epoch, ImageRecord, Job, JobId, JobKey, NewJob, NodeActors, NodeOrder, NodeRecord,
     OrderOutcome, Pipeline, PlacedOrder, StageName, StageRun, Task, TaskId, VolumeId, VolumeResults,
     WorkerId,
 };
+use crate::policy::forecast::Cohort;
 use crate::policy::job_action::JobAction;
 use crate::policy::rerun::Rerun;
 
@@ -259,6 +261,16 @@ impl PostgresStore {
     /// Volumes that failed for good in a job: all, or those whose error is of the category `cause` or speaks of it.
     pub async fn failed_volumes(&self, job: &Job, cause: Option<&str>) -> Result<Vec<VolumeId>, StateError> {
         volumes::failed(&self.pool, job, cause).await
+    }
+
+    /// The tasks of a job, or those of them that are named, as many as stand alike together, in no order.
+    pub async fn cohorts(&self, job: JobId, tasks: Option<&[TaskId]>) -> Result<Vec<Cohort>, StateError> {
+        forecast::cohorts(&self.pool, job, tasks).await
+    }
+
+    /// How long stages take, by what they took in this job or else lately.
+    pub async fn paces_of(&self, job: JobId) -> Result<Paces, StateError> {
+        forecast::paces(&self.pool, job).await
     }
 
     /// Writes down the actors of these nodes, as they told of them.

@@ -2,7 +2,7 @@ use async_trait::async_trait;
 use chrono::Utc;
 use clap::Args;
 use glob::Pattern;
-use parkhang_actors::domain::{ErrorCategory, Job, JobKey, StageName, Task, TaskStatus};
+use parkhang_actors::domain::{ErrorCategory, Job, JobKey, StageName, Task, TaskId, TaskStatus};
 use parkhang_actors::policy::job_action::{self, JobAction};
 use parkhang_actors::policy::rerun::{self, TaskFilter};
 use parkhang_actors::state::StateStore;
@@ -10,6 +10,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::find;
+use super::plan::{PlanAnswer, plan};
 use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::{Admin, Refusal};
 use crate::words::counted;
@@ -57,6 +58,9 @@ pub struct RerunAnswer {
     volumes: Vec<String>,
     /// Meant too, but these have not come as far as the stage and will run it anyway.
     not_reached: Vec<String>,
+    /// Of a dry run: what the stages would make of the volumes that would go back, and at what price.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plan: Option<PlanAnswer>,
 }
 
 #[async_trait]
@@ -82,8 +86,13 @@ impl Command for Rerun {
         };
         let tasks = admin.store.tasks(job.id).await?;
         check(&job, &rerun, &tasks)?;
+        let mut planned = None;
         let (volumes, not_reached) = if dry_run {
             let split = rerun.split(&job, &tasks);
+            let ids: Vec<TaskId> = split.reached.iter().map(|task| task.id).collect();
+            if !ids.is_empty() {
+                planned = Some(plan(admin, &job, Some(&rerun), Some(&ids)).await?);
+            }
             (names(split.reached), names(split.not_reached))
         } else {
             let done = admin.store.rerun(job.id, &rerun, Utc::now()).await;
@@ -97,6 +106,7 @@ impl Command for Rerun {
             dry_run,
             volumes,
             not_reached,
+            plan: planned,
         })
     }
 }
@@ -110,6 +120,19 @@ fn check(job: &Job, rerun: &rerun::Rerun, tasks: &[Task]) -> Result<(), Refusal>
     let key = &job.key;
     job_action::after(job.status, JobAction::Rerun)
         .map_err(|error| Refusal::Conflict(format!("job {key}: {error}")))?;
+    check_stages(job, rerun)?;
+    let names = names(tasks);
+    for pattern in &rerun.tasks.volumes {
+        if !names.iter().any(|name| pattern.matches(name)) {
+            return Err(Refusal::NotFound(format!("job {key} has no volume {pattern}")));
+        }
+    }
+    Ok(())
+}
+
+/// A stage that the job does not have was written wrongly.
+pub fn check_stages(job: &Job, rerun: &rerun::Rerun) -> Result<(), Refusal> {
+    let key = &job.key;
     let stages = job.pipeline.stages();
     let named = [Some(&rerun.from), rerun.tasks.stage.as_ref()]
         .into_iter()
@@ -121,12 +144,6 @@ fn check(job: &Job, rerun: &rerun::Rerun, tasks: &[Task]) -> Result<(), Refusal>
             return Err(Refusal::Invalid(format!(
                 "job {key} has no stage {stage}; its stages are {stages}"
             )));
-        }
-    }
-    let names = names(tasks);
-    for pattern in &rerun.tasks.volumes {
-        if !names.iter().any(|name| pattern.matches(name)) {
-            return Err(Refusal::NotFound(format!("job {key} has no volume {pattern}")));
         }
     }
     Ok(())
@@ -169,6 +186,9 @@ impl Answer for RerunAnswer {
             0 => {}
             1 => lines.push("1 has not come that far and will run it anyway".to_owned()),
             many => lines.push(format!("{many} have not come that far and will run it anyway")),
+        }
+        if let Some(plan) = &self.plan {
+            lines.push(plan.text());
         }
         lines.join("\n")
     }

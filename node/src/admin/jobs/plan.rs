@@ -1,0 +1,305 @@
+//! What a job, or a rerun of it, would come to.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use async_trait::async_trait;
+use clap::Args;
+use parkhang_actors::domain::{ActorKind, Hardware, Job, JobKey, StageName, TaskId};
+use parkhang_actors::policy::forecast::{self, Again, Cause, Forecast, Known, StageForecast};
+use parkhang_actors::policy::rerun::{Rerun, TaskFilter};
+use parkhang_actors::stage::hardware_of;
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::{find, rerun};
+use crate::admin::command::{Access, Answer, Command, Verb};
+use crate::admin::text::table;
+use crate::admin::{Admin, Refusal};
+use crate::words::counted;
+
+/// Say what is still to be done for a job, stage by stage, and why, and the minutes that it should cost.
+///
+/// With --from, what a rerun from that stage would do. The scans themselves are not looked at: that they changed shows when the first stage
+/// runs.
+#[derive(Debug, Args)]
+pub struct Plan {
+    #[arg(value_name = "NAME")]
+    job: JobKey,
+    /// First stage of a rerun.
+    #[arg(long, value_name = "STAGE")]
+    from: Option<StageName>,
+    /// Of a rerun that recomputes pages whose results still stand.
+    #[arg(long, requires = "from")]
+    force: bool,
+}
+
+/// What a job, or a rerun of it, would come to.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct PlanAnswer {
+    job: String,
+    /// First stage of the rerun that this is a plan of.
+    from: Option<String>,
+    force: bool,
+    /// In the order of the pipeline.
+    stages: Vec<PlannedStage>,
+    /// Volumes that failed for good, which nothing is done for.
+    given_up: u64,
+    /// Minutes that slots of GPU nodes would be busy, as far as the stages have a price.
+    gpu_minutes: f64,
+    /// The same of CPU nodes.
+    cpu_minutes: f64,
+    /// Stages with work whose price is not known, as nothing like it has been done yet.
+    unpriced: Vec<String>,
+}
+
+/// A stage of the plan. Numbers are of volumes where nothing else is said.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct PlannedStage {
+    stage: String,
+    /// cpu or gpu; absent for a stage that this build does not have.
+    hardware: Option<&'static str>,
+    /// That it would be run on and make something of.
+    runs: u64,
+    /// Of them, by cause: not done yet, failed and to be tried again, recomputed at an order,
+    missing: u64,
+    failed: u64,
+    forced: u64,
+    /// with a setting of another value, a model that no node has any more, or another result of a stage before it.
+    config_changed: u64,
+    model_changed: u64,
+    input_changed: u64,
+    /// That it would come to, and take over what stands.
+    stands: u64,
+    /// Whose results are out of date while nothing comes to them by itself: a rerun would.
+    outdated: u64,
+    /// Of which nobody wrote down what with their results were made; they count as standing.
+    unknown: u64,
+    /// Settings of the job that have other values than results were made with.
+    changed_settings: Vec<String>,
+    /// To be worked on, by the mean of the volumes that are known.
+    pages: Option<f64>,
+    /// Minutes that one slot would be busy; absent where nothing like it has been done yet.
+    minutes: Option<f64>,
+    /// Finished runs whose median the minutes go by.
+    samples: u64,
+    /// Whether these were runs of this job.
+    of_this_job: bool,
+}
+
+#[async_trait]
+impl Command for Plan {
+    const NAME: [&'static str; 2] = ["job", "plan"];
+    const ACCESS: Access = Access::Read;
+    const VERB: Verb = Verb::Get;
+    const PATH: &'static str = "/jobs/{job}/plan";
+    type Answer = PlanAnswer;
+
+    async fn run(self, admin: &Admin) -> Result<PlanAnswer, Refusal> {
+        let job = find(admin, &self.job).await?;
+        let Some(from) = self.from else {
+            return plan(admin, &job, None, None).await;
+        };
+        let rerun = Rerun {
+            tasks: TaskFilter::default(),
+            from,
+            force: self.force,
+        };
+        rerun::check_stages(&job, &rerun)?;
+        plan(admin, &job, Some(&rerun), None).await
+    }
+}
+
+/// Of the tasks named, or of all.
+pub async fn plan(
+    admin: &Admin,
+    job: &Job,
+    rerun: Option<&Rerun>,
+    tasks: Option<&[TaskId]>,
+) -> Result<PlanAnswer, Refusal> {
+    let cohorts = admin.store.cohorts(job.id, tasks).await?;
+    let paces = admin.store.paces_of(job.id).await?;
+    let Ok(Value::Object(config)) = serde_json::to_value(&job.config) else {
+        return Err(Refusal::Internal(anyhow::anyhow!("a configuration is no object")));
+    };
+    let again = rerun.map(|rerun| Again {
+        from: rerun.from.clone(),
+        force: rerun.force,
+    });
+    let known = Known {
+        pipeline: &job.pipeline,
+        config: &config,
+        models: &loaded_models(admin).await?,
+        paces: &paces.stages,
+        pages_of_a_volume: paces.pages_of_a_volume,
+    };
+    let forecast = forecast::forecast(&cohorts, again.as_ref(), known);
+    Ok(PlanAnswer::new(job, again, &forecast))
+}
+
+/// What the pools of the nodes that are there told of.
+async fn loaded_models(admin: &Admin) -> Result<BTreeMap<StageName, BTreeSet<Vec<String>>>, Refusal> {
+    let mut models: BTreeMap<StageName, BTreeSet<Vec<String>>> = BTreeMap::new();
+    let nodes = admin.store.actors().await?;
+    let pools = nodes.into_iter().flat_map(|node| node.actors);
+    for pool in pools.filter(|actor| actor.kind == ActorKind::Pool && actor.slots.is_some()) {
+        // One that has been replaced bears a number behind its stage.
+        let stage = pool.name.split('.').next().unwrap_or_default();
+        if let Ok(stage) = StageName::new(stage) {
+            let digests = pool.models.into_iter().map(|model| model.digest);
+            models.entry(stage).or_default().insert(digests.collect());
+        }
+    }
+    Ok(models)
+}
+
+impl PlanAnswer {
+    fn new(job: &Job, again: Option<Again>, forecast: &Forecast) -> Self {
+        let stages: Vec<PlannedStage> = forecast.stages.iter().map(PlannedStage::new).collect();
+        let minutes = |hardware: &str| {
+            let of_it = stages.iter().filter(|stage| stage.hardware == Some(hardware));
+            of_it.filter_map(|stage| stage.minutes).sum()
+        };
+        let unpriced = stages.iter().filter(|stage| stage.minutes.is_none());
+        Self {
+            job: job.key.to_string(),
+            force: again.as_ref().is_some_and(|again| again.force),
+            from: again.map(|again| again.from.to_string()),
+            given_up: forecast.given_up,
+            gpu_minutes: minutes(GPU),
+            cpu_minutes: minutes(CPU),
+            unpriced: unpriced.map(|stage| stage.stage.clone()).collect(),
+            stages,
+        }
+    }
+}
+
+const GPU: &str = "gpu";
+const CPU: &str = "cpu";
+
+impl PlannedStage {
+    fn new(stage: &StageForecast) -> Self {
+        let by = |cause| stage.runs.get(&cause).copied().unwrap_or_default();
+        Self {
+            stage: stage.stage.to_string(),
+            hardware: hardware_of(&stage.stage).map(|hardware| match hardware {
+                Hardware::Cpu => CPU,
+                Hardware::Gpu => GPU,
+            }),
+            runs: stage.volumes(),
+            missing: by(Cause::Missing),
+            failed: by(Cause::Failed),
+            forced: by(Cause::Forced),
+            config_changed: by(Cause::ConfigChanged),
+            model_changed: by(Cause::ModelChanged),
+            input_changed: by(Cause::InputChanged),
+            stands: stage.stands,
+            outdated: stage.outdated.values().sum(),
+            unknown: stage.unknown,
+            changed_settings: stage.changed_settings.iter().cloned().collect(),
+            pages: stage.pages,
+            minutes: stage.seconds.map(|seconds| seconds / 60.0),
+            samples: stage.pace.map_or(0, |pace| pace.samples),
+            of_this_job: stage.pace.is_some_and(|pace| pace.of_this_job),
+        }
+    }
+
+    fn why(&self) -> String {
+        let causes = [
+            (self.missing, "not done"),
+            (self.failed, "failed"),
+            (self.forced, "forced"),
+            (self.config_changed, "settings changed"),
+            (self.model_changed, "model changed"),
+            (self.input_changed, "input changed"),
+        ];
+        let causes = causes.into_iter().filter(|(volumes, _)| *volumes > 0);
+        let mut causes: Vec<String> = causes
+            .map(|(volumes, cause)| format!("{volumes} {cause}"))
+            .collect();
+        if !self.changed_settings.is_empty() {
+            causes.push(format!("({})", self.changed_settings.join(", ")));
+        }
+        causes.join(", ")
+    }
+
+    fn price(&self) -> String {
+        match self.minutes {
+            Some(minutes) => format!("{minutes:.1}"),
+            None => "?".to_owned(),
+        }
+    }
+
+    fn certainty(&self) -> String {
+        match (self.runs, self.samples) {
+            (0, _) => String::new(),
+            (_, 0) => "nothing like it yet".to_owned(),
+            (_, samples) if self.of_this_job => counted(samples, "run"),
+            (_, samples) => format!("{} of other jobs", counted(samples, "run")),
+        }
+    }
+}
+
+impl Answer for PlanAnswer {
+    fn text(&self) -> String {
+        let header = [
+            "stage",
+            "on",
+            "why",
+            "stands",
+            "out of date",
+            "runs",
+            "pages",
+            "minutes",
+            "by",
+        ];
+        let rows = self.stages.iter().map(|stage| {
+            [
+                stage.stage.clone(),
+                stage.hardware.unwrap_or_default().to_owned(),
+                stage.why(),
+                stage.stands.to_string(),
+                stage.outdated.to_string(),
+                stage.runs.to_string(),
+                stage
+                    .pages
+                    .map_or_else(|| "?".to_owned(), |pages| format!("{pages:.0}")),
+                stage.price(),
+                stage.certainty(),
+            ]
+        });
+        let mut text = table(header, rows, usize::MAX);
+        text.push_str(&format!(
+            "\n{:.1} minutes of GPU slots and {:.1} of CPU slots",
+            self.gpu_minutes, self.cpu_minutes
+        ));
+        if !self.unpriced.is_empty() {
+            text.push_str(&format!(", and {} at no known price", self.unpriced.join(", ")));
+        }
+        if self.given_up > 0 {
+            text.push_str(&format!(
+                "\n{} failed for good; tasks retry takes them up again",
+                counted(self.given_up, "volume")
+            ));
+        }
+        if let Some(stage) = self.stages.iter().find(|stage| stage.outdated > 0) {
+            text.push_str(&format!(
+                "\nresults are out of date: job rerun {} --from {} makes them anew",
+                self.job, stage.stage
+            ));
+        }
+        let unknown = self
+            .stages
+            .iter()
+            .map(|stage| stage.unknown)
+            .max()
+            .unwrap_or_default();
+        if unknown > 0 {
+            text.push_str(&format!(
+                "\nof {} nobody wrote down what with they were made; they are taken to stand",
+                counted(unknown, "volume")
+            ));
+        }
+        text
+    }
+}
