@@ -27,7 +27,7 @@ macro_rules! asset {
     };
 }
 
-const ASSETS: [Asset; 15] = [
+const ASSETS: [Asset; 16] = [
     asset!("/", "index.html", "text/html; charset=utf-8"),
     asset!("/assets/console.css", "console.css", "text/css; charset=utf-8"),
     asset!("/assets/main.js", "main.js", SCRIPT),
@@ -37,6 +37,7 @@ const ASSETS: [Asset; 15] = [
     asset!("/assets/job.js", "job.js", SCRIPT),
     asset!("/assets/task.js", "task.js", SCRIPT),
     asset!("/assets/nodes.js", "nodes.js", SCRIPT),
+    asset!("/assets/actors.js", "actors.js", SCRIPT),
     asset!("/assets/audit.js", "audit.js", SCRIPT),
     asset!("/assets/reader.js", "reader.js", SCRIPT),
     asset!("/assets/search.js", "search.js", SCRIPT),

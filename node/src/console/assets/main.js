@@ -6,12 +6,14 @@ import { overview } from "./overview.js";
 import { job } from "./job.js";
 import { task } from "./task.js";
 import { nodes } from "./nodes.js";
+import { actors } from "./actors.js";
 import { audit } from "./audit.js";
 import { reader } from "./reader.js";
 
 const VIEWS = [
   [/^\/$/, overview],
   [/^\/nodes$/, nodes],
+  [/^\/actors(?:\/([^/]+))?$/, actors],
   [/^\/audit$/, audit],
   [/^\/jobs\/([^/]+)$/, job],
   [/^\/jobs\/([^/]+)\/([^/]+)$/, task],

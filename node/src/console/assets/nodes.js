@@ -1,10 +1,10 @@
-import { get } from "./api.js";
+import { get, part } from "./api.js";
 import { ago, bar, fill, h, state } from "./dom.js";
 
 export async function nodes(place) {
   const draw = async () => {
     const { nodes: found } = await get("/nodes");
-    fill(place, h("h1", {}, "Nodes"), found.length === 0
+    fill(place, h("h1", {}, "Nodes"), h("p", {}, h("a", { href: "#/actors" }, "Their actors")), found.length === 0
       ? h("p", { class: "note" }, "No node is there: node --role orchestrator, node --role gpu and node --role cpu start them.")
       : found.map(node));
   };
@@ -14,7 +14,8 @@ export async function nodes(place) {
 
 function node(about) {
   return h("section", {},
-    h("h2", {}, about.name, " ", state(about.state), about.leads ? " leads" : ""),
+    h("h2", {}, about.name, " ", state(about.state), about.leads ? " leads" : "", " ",
+      h("a", { href: `#/actors/${part(about.name)}` }, "actors")),
     h("p", { class: "note" }, about.roles.join(", "), about.host ? ` on ${about.host}` : "", `, build ${about.build}, seen `,
       ago(about.last_seen)),
     h("ul", {}, about.workers.map((worker) => h("li", {}, worker.stage, `: ${worker.in_use} of ${worker.slots} slots in use`,
