@@ -35,18 +35,20 @@ impl Command for Drain {
 
     async fn run(self, admin: &Admin) -> Result<Obeyed, Refusal> {
         let obeyed = give(admin, &self.node, NodeOrder::Drain).await?;
-        while self.wait {
-            let nodes = admin.store.nodes().await?;
-            if nodes
-                .iter()
-                .find(|node| node.name == obeyed.node())
-                .is_none_or(is_drained)
-            {
-                break;
-            }
-            tokio::time::sleep(LOOK_AGAIN).await;
+        if self.wait {
+            until_drained(admin, obeyed.node()).await?;
         }
         Ok(obeyed)
+    }
+}
+
+async fn until_drained(admin: &Admin, name: &str) -> Result<(), Refusal> {
+    loop {
+        let nodes = admin.store.nodes().await?;
+        if nodes.iter().find(|node| node.name == name).is_none_or(is_drained) {
+            return Ok(());
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
     }
 }
 
