@@ -314,7 +314,7 @@ fn a_job_is_made_steered_and_read_over_http() {
         .unwrap()
         .iter()
         .filter(|entry| entry["refusal"].is_string());
-    assert_eq!(refusals.count(), 3, "{audit:#}");
+    assert_eq!(refusals.count(), 5, "{audit:#}");
 }
 
 #[test]

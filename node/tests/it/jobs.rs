@@ -201,10 +201,10 @@ fn the_volumes_of_a_job_are_read_from_a_list() {
     let list = office.folder.path().join("volumes.txt");
     let list_of = |text: &str| std::fs::write(&list, text).unwrap();
     let create = ["create", "press", "--volumes-from", "volumes.txt"];
-    list_of("# all\nW1-I1\nW1 I2\n");
+    list_of("# all\nW1,I1\nW1/I2\n");
     office.refused(
         &create,
-        "volumes.txt: lines that name no volume:\n  line 3: \"W1 I2\" is not",
+        "volumes.txt: lines that name no volume:\n  line 3: \"W1/I2\" is not",
     );
     list_of("W1-I1\nW1-I9\n");
     office.refused(

@@ -270,7 +270,7 @@ async fn questions_about_volumes_cost_what_they_show() {
     let job = store.create_job(&new_job(4), now()).await.unwrap();
     raw_sql(
         "insert into volumes (bdrc_w_id, bdrc_i_id, etag, nb_images, imported_at)
-         select 'W' || n % 1000, 'I' || n, 'aa', 10, now() from generate_series(1, 60000) n;
+         select 'V' || n % 1000, 'I' || n, 'aa', 10, now() from generate_series(1, 60000) n;
          insert into tasks (job_id, volume_id, max_attempts, allowance, current_stage, status, done_at)
          select 1, id, 3, 3, 'done', 'done', now() from volumes where etag is not null;
          insert into stage_runs (task_id, stage, attempt, generation, status, worker_id, started_at, done_at)
@@ -284,13 +284,13 @@ async fn questions_about_volumes_cost_what_they_show() {
     .unwrap();
     assert_eq!(job.id.0, 1);
     for (statement, parameters, index) in [
-        (LIST, "'W22', null, null, null, null, 50", "volumes_by_name"),
-        (LIST, "null, 'W7', 'I77', null, null, 50", "volumes_by_name"),
-        (IMAGES, "'W7', 'I7', 0, 50", "images_pkey"),
-        (WORK, "'W7', 'I7', 20", "tasks_by_volume"),
+        (LIST, "'V22', null, null, null, null, 50", "volumes_by_name"),
+        (LIST, "null, 'V7', 'I77', null, null, 50", "volumes_by_name"),
+        (IMAGES, "'V7', 'I7', 0, 50", "images_pkey"),
+        (WORK, "'V7', 'I7', 20", "tasks_by_volume"),
         (
             READ,
-            "'{W7}', '{I7}', '{1}', 'line_detection', null",
+            "'{V7}', '{I7}', '{1}', 'line_detection', null",
             "tasks_by_volume",
         ),
     ] {
