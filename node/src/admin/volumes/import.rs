@@ -281,7 +281,7 @@ fn progress(lists: usize, is_watched: bool) -> ProgressBar {
     if !is_watched || !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let style = ProgressStyle::with_template("{bar:30} {pos} of {len} volumes, {per_sec}, {eta} left");
+    let style = ProgressStyle::with_template("{bar:30} {pos} of {len} volumes, {eta} left");
     let bar = ProgressBar::new(lists as u64);
     match style {
         Ok(style) => bar.with_style(style),
