@@ -129,9 +129,11 @@ fn only_the_postgres_store_speaks_sql() {
 #[test]
 fn only_the_layout_builds_keys() {
     let needles = ["\"jobs/", ".parquet\"", "/parts/"];
-    let found = lines_with(&needles, |path| {
+    let mut found = lines_with(&needles, |path| {
         path != "actors/src/artifact/layout.rs" && !path.starts_with("models/")
     });
+    let is_media_type = |line: &String| line.contains("\"application/vnd.apache.parquet\"");
+    found.retain(|line| !is_media_type(line));
     report("artifact keys are built in artifact/layout.rs alone", found);
 }
 
