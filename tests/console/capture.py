@@ -88,12 +88,12 @@ class Console:
     def take_of_pages(self):
         for name, options in {"viewer": {}, "dark": {"color_scheme": "dark"}}.items():
             page = self.visit(f"/read/sample/{SAMPLE}/2", **DESK | options)
-            page.wait_for_function("document.querySelector('.sheet img').complete")
+            page.wait_for_function("() => document.querySelector('.sheet img').complete")
             page.locator("ol.lines li").nth(1).click()
             page.get_by_label("numbers").check()
             self.take(page, name)
         page = self.visit(f"/read/sample/{SAMPLE}/4", **PHONE)
-        page.wait_for_function("document.querySelector('.sheet img').complete")
+        page.wait_for_function("() => document.querySelector('.sheet img').complete")
         self.take(page, "phone")
 
 
