@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use parkhang_actors::domain::{
-    Adjustment, Job, JobId, JobKey, NewJob, NodeRecord, StageName, StageRun, Task, TaskId, VolumeId,
-    VolumeResults, WorkerId,
+    Adjustment, Job, JobId, JobKey, NewJob, NodeRecord, ScalingRecord, StageName, StageRun, Task, TaskId,
+    VolumeId, VolumeResults, WorkerId,
 };
+use parkhang_actors::policy::autoscale::StageBacklog;
 use parkhang_actors::policy::job_action::JobAction;
 use parkhang_actors::policy::rerun::Rerun;
 use parkhang_actors::state::{
@@ -128,6 +129,10 @@ impl StateStore for FlakyStore {
         self.inner.ready_tasks(room, now).await
     }
 
+    async fn backlog(&self) -> Result<Vec<StageBacklog>, StateError> {
+        self.inner.backlog().await
+    }
+
     async fn count_tasks(&self) -> Result<Vec<TaskCount>, StateError> {
         self.inner.count_tasks().await
     }
@@ -158,5 +163,13 @@ impl StateStore for FlakyStore {
 
     async fn nodes(&self) -> Result<Vec<NodeRecord>, StateError> {
         self.inner.nodes().await
+    }
+
+    async fn record_scaling(&self, record: &ScalingRecord) -> Result<(), StateError> {
+        self.inner.record_scaling(record).await
+    }
+
+    async fn scaling(&self) -> Result<Vec<ScalingRecord>, StateError> {
+        self.inner.scaling().await
     }
 }

@@ -11,6 +11,7 @@ mod job_config;
 mod node;
 mod order;
 mod pipeline;
+mod scaling;
 mod task;
 mod volume;
 
@@ -26,5 +27,6 @@ pub use job_config::{
 pub use node::{NodeRecord, NodeState, WorkerRecord};
 pub use order::{NodeOrder, OrderOutcome, PlacedOrder};
 pub use pipeline::{Hardware, InvalidPipeline, Pipeline, Position, StageName};
+pub use scaling::ScalingRecord;
 pub use task::{Fence, Lease, StageRun, StageRunStatus, Task, TaskStatus, VolumeResults};
 pub use volume::{InvalidName, VolumeId};

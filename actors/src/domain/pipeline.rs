@@ -68,6 +68,8 @@ pub enum Hardware {
 }
 
 impl Hardware {
+    pub const ALL: [Self; 2] = [Self::Cpu, Self::Gpu];
+
     /// Also the name of the role whose nodes have it.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -1,6 +1,7 @@
 //! Pure decisions: what may follow what, when to retry, in which order, where. No clock and no I/O: time and chance are
 //! arguments.
 
+pub mod autoscale;
 pub mod budget;
 pub mod claim;
 pub mod forecast;

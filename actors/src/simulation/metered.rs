@@ -9,9 +9,10 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use crate::domain::{
-    Adjustment, Job, JobId, JobKey, NewJob, NodeRecord, StageName, StageRun, Task, TaskId, VolumeId,
-    VolumeResults, WorkerId,
+    Adjustment, Job, JobId, JobKey, NewJob, NodeRecord, ScalingRecord, StageName, StageRun, Task, TaskId,
+    VolumeId, VolumeResults, WorkerId,
 };
+use crate::policy::autoscale::StageBacklog;
 use crate::policy::job_action::JobAction;
 use crate::policy::placement::Held;
 use crate::policy::rerun::Rerun;
@@ -210,6 +211,14 @@ impl StateStore for MeteredStore {
         self.inner.nodes().await
     }
 
+    async fn record_scaling(&self, record: &ScalingRecord) -> Result<(), StateError> {
+        self.inner.record_scaling(record).await
+    }
+
+    async fn scaling(&self) -> Result<Vec<ScalingRecord>, StateError> {
+        self.inner.scaling().await
+    }
+
     async fn create_job(&self, job: &NewJob, now: DateTime<Utc>) -> Result<Job, StateError> {
         self.inner.create_job(job, now).await
     }
@@ -236,6 +245,15 @@ impl StateStore for MeteredStore {
 
     async fn job_task_counts(&self, job: Option<JobId>) -> Result<Vec<JobTaskCount>, StateError> {
         self.inner.job_task_counts(job).await
+    }
+
+    async fn backlog(&self) -> Result<Vec<StageBacklog>, StateError> {
+        let began = Instant::now();
+        let answer = self.inner.backlog().await;
+        self.count(began, &answer, |traffic, backlog| {
+            traffic.add(2, 1 + backlog.len(), 0);
+        });
+        answer
     }
 
     async fn count_tasks(&self) -> Result<Vec<TaskCount>, StateError> {

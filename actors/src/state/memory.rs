@@ -16,9 +16,10 @@ use super::{
     Standing, StateError, StateStore, TaskCount,
 };
 use crate::domain::{
-    Adjustment, Job, JobId, JobKey, JobStatus, NewJob, NodeRecord, Position, StageName, StageRun, Task,
-    TaskId, TaskStatus, VolumeId, VolumeResults, WorkerId,
+    Adjustment, Job, JobId, JobKey, JobStatus, NewJob, NodeRecord, Position, ScalingRecord, StageName,
+    StageRun, Task, TaskId, TaskStatus, VolumeId, VolumeResults, WorkerId,
 };
+use crate::policy::autoscale::StageBacklog;
 use crate::policy::job_action::{self, JobAction};
 use crate::policy::rerun::Rerun;
 use crate::policy::transition::is_terminal;
@@ -235,6 +236,10 @@ impl StateStore for MemoryStore {
         Ok(ready)
     }
 
+    async fn backlog(&self) -> Result<Vec<StageBacklog>, StateError> {
+        Ok(self.tables().backlog())
+    }
+
     async fn count_tasks(&self) -> Result<Vec<TaskCount>, StateError> {
         let tables = self.tables();
         let mut counts: HashMap<(&Position, TaskStatus), u64> = HashMap::new();
@@ -344,6 +349,15 @@ impl StateStore for MemoryStore {
 
     async fn nodes(&self) -> Result<Vec<NodeRecord>, StateError> {
         Ok(self.tables().nodes.all())
+    }
+
+    async fn record_scaling(&self, record: &ScalingRecord) -> Result<(), StateError> {
+        self.tables().scaling.insert(record.hardware, record.clone());
+        Ok(())
+    }
+
+    async fn scaling(&self) -> Result<Vec<ScalingRecord>, StateError> {
+        Ok(self.tables().scaling.values().cloned().collect())
     }
 }
 

@@ -22,8 +22,9 @@ use chrono::{DateTime, Utc};
 
 use crate::domain::{
     Adjustment, ConfigError, Epoch, Fence, Generation, Job, JobId, JobKey, NewJob, NodeRecord, Position,
-    StageName, StageRun, Task, TaskId, TaskStatus, VolumeResults, WorkerId,
+    ScalingRecord, StageName, StageRun, Task, TaskId, TaskStatus, VolumeResults, WorkerId,
 };
+use crate::policy::autoscale::StageBacklog;
 use crate::policy::job_action::{Forbidden, JobAction};
 use crate::policy::rerun::Rerun;
 use crate::policy::transition::Event;
@@ -265,6 +266,10 @@ pub trait StateStore: Send + Sync + fmt::Debug {
         now: DateTime<Utc>,
     ) -> Result<Ready, StateError>;
 
+    /// What running jobs ask of their stages, by job and then in the order of the pipeline. Stages that have nothing to do are
+    /// left out.
+    async fn backlog(&self) -> Result<Vec<StageBacklog>, StateError>;
+
     /// Tasks of jobs that are not over, counted by position and status, in no order.
     async fn count_tasks(&self) -> Result<Vec<TaskCount>, StateError>;
 
@@ -305,4 +310,10 @@ pub trait StateStore: Send + Sync + fmt::Debug {
 
     /// The nodes that are not forgotten, by name.
     async fn nodes(&self) -> Result<Vec<NodeRecord>, StateError>;
+
+    /// Writes down what the autoscaler decided, in the place of what it decided for the same hardware before.
+    async fn record_scaling(&self, record: &ScalingRecord) -> Result<(), StateError>;
+
+    /// What the autoscaler decided last, by hardware.
+    async fn scaling(&self) -> Result<Vec<ScalingRecord>, StateError>;
 }

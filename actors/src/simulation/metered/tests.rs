@@ -101,6 +101,7 @@ async fn exercise(store: &dyn StateStore) {
             .unwrap();
     }
     store.leases(now()).await.unwrap();
+    assert_eq!(store.backlog().await.unwrap().len(), 1);
     let held = store.leased_to(&worker).await.unwrap();
     let beats = held.iter().map(|task| Heartbeat {
         fence: task.fence().unwrap(),

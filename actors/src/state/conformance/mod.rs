@@ -13,6 +13,7 @@ mod history;
 mod jobs;
 mod leases;
 mod nodes;
+mod scaling;
 
 use std::sync::Arc;
 
@@ -35,6 +36,7 @@ pub async fn suite(make: impl AsyncFn() -> Arc<dyn StateStore>) {
     backlog::suite(&make).await;
     history::suite(&make).await;
     nodes::suite(&make).await;
+    scaling::suite(&make).await;
 }
 
 fn stage(name: &str) -> StageName {

@@ -7,8 +7,13 @@ use chrono::{DateTime, Utc};
 
 use super::index::Index;
 use super::nodes::Nodes;
-use crate::domain::{Job, JobId, JobStatus, StageRun, Task, TaskId, VolumeId, VolumeResults};
+use crate::domain::{
+    Hardware, Job, JobId, JobStatus, Position, ScalingRecord, StageRun, Task, TaskId, TaskStatus, VolumeId,
+    VolumeResults,
+};
+use crate::policy::autoscale::StageBacklog;
 use crate::policy::transition::is_terminal;
+use crate::state::backlog::waiting_for;
 use crate::state::change::apply;
 use crate::state::{Change, JobTaskCount, Outcome, StateError};
 
@@ -21,6 +26,7 @@ pub(super) struct Tables {
     pub stage_runs: HashMap<TaskId, Vec<StageRun>>,
     pub volume_results: HashMap<TaskId, VolumeResults>,
     pub nodes: Nodes,
+    pub scaling: BTreeMap<Hardware, ScalingRecord>,
     pub index: Index,
 }
 
@@ -69,6 +75,38 @@ impl Tables {
             }
         }
         added
+    }
+
+    pub(super) fn backlog(&self) -> Vec<StageBacklog> {
+        let mut backlog = Vec::new();
+        for job in self.running_jobs() {
+            for stage in job.pipeline.stages() {
+                let places = waiting_for(&job.pipeline, stage).into_iter().map(|place| {
+                    let tasks = self.index.at(job.id, &place);
+                    let tasks = tasks.filter_map(|task| self.tasks.get(&task));
+                    let open = tasks.filter(|task| !is_terminal(task, job.config.retry_scope));
+                    open.collect::<Vec<&Task>>()
+                });
+                let waiting: Vec<Vec<&Task>> = places.collect();
+                let since = |task: &&Task| self.last_end(task.id).unwrap_or(job.created_at);
+                let firsts = waiting.iter().filter_map(|tasks| tasks.first());
+                let running = (Position::At(stage.clone()), TaskStatus::Running);
+                let one = StageBacklog {
+                    job: job.id,
+                    stage: stage.clone(),
+                    waiting: waiting.iter().map(|tasks| tasks.len() as u64).sum(),
+                    running: self.index.at(job.id, &running).count() as u64,
+                    oldest: firsts.map(since).min(),
+                };
+                backlog.extend((one.waiting + one.running > 0).then_some(one));
+            }
+        }
+        backlog
+    }
+
+    fn last_end(&self, task: TaskId) -> Option<DateTime<Utc>> {
+        let runs = self.stage_runs.get(&task)?;
+        runs.iter().filter_map(|run| run.ended_at).max()
     }
 
     pub(super) fn counts(&self, job: Option<JobId>) -> Result<Vec<JobTaskCount>, StateError> {

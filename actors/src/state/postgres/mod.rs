@@ -16,6 +16,7 @@ mod leadership;
 mod nodes;
 mod orders;
 mod rows;
+mod scaling;
 mod statistics;
 mod tasks;
 mod volumes;
@@ -44,9 +45,10 @@ use super::{
 };
 use crate::domain::{
     Adjustment, Epoch, ImageRecord, Job, JobId, JobKey, NewJob, NodeActors, NodeOrder, NodeRecord,
-    OrderOutcome, Pipeline, PlacedOrder, StageName, StageRun, Task, TaskId, VolumeId, VolumeResults,
-    WorkerId,
+    OrderOutcome, Pipeline, PlacedOrder, ScalingRecord, StageName, StageRun, Task, TaskId, VolumeId,
+    VolumeResults, WorkerId,
 };
+use crate::policy::autoscale::StageBacklog;
 use crate::policy::forecast::Cohort;
 use crate::policy::job_action::JobAction;
 use crate::policy::rerun::Rerun;
@@ -414,6 +416,10 @@ impl StateStore for PostgresStore {
         backlog::ready_tasks(&self.pool, room, now).await
     }
 
+    async fn backlog(&self) -> Result<Vec<StageBacklog>, StateError> {
+        scaling::backlog(&self.pool).await
+    }
+
     async fn count_tasks(&self) -> Result<Vec<TaskCount>, StateError> {
         statistics::count_tasks(&self.pool).await
     }
@@ -460,6 +466,14 @@ impl StateStore for PostgresStore {
 
     async fn nodes(&self) -> Result<Vec<NodeRecord>, StateError> {
         nodes::nodes(&self.pool).await
+    }
+
+    async fn record_scaling(&self, record: &ScalingRecord) -> Result<(), StateError> {
+        scaling::record(&self.pool, self.epoch, record).await
+    }
+
+    async fn scaling(&self) -> Result<Vec<ScalingRecord>, StateError> {
+        scaling::all(&self.pool).await
     }
 }
 

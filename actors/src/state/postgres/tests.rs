@@ -101,6 +101,11 @@ async fn a_pass_over_open_tasks_does_not_read_finished_ones() {
             "'{1}', '{ocr}', '{failed}', 'now'",
             "tasks_open",
         ),
+        (
+            scaling::BACKLOG,
+            "'{1,1}', '{pending,ocr}', '{pending,running}', '{line_detection,ocr}'",
+            "tasks_open",
+        ),
         (settle, "'{1}'", "tasks_open"),
         (backlog::HELD, "'now', 2", "tasks_leased"),
         (backlog::TO_END, "'now'", "tasks_leased"),
