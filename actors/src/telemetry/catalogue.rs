@@ -32,6 +32,36 @@ pub(super) const STAGES_DESERTED: Gauge<1> = Gauge::new(
     &["stage"],
     "1 while tasks wait for a stage that no pool runs: an alarm",
 );
+pub(super) const WORKERS_DESIRED: Gauge<1> = Gauge::new(
+    "parkhang_workers_desired",
+    &["hardware"],
+    "Worker nodes that there are to be, as the autoscaler decided",
+);
+pub(super) const WORKERS_RUNNING: Gauge<1> = Gauge::new(
+    "parkhang_workers_running",
+    &["hardware"],
+    "Worker nodes that the launcher saw running when the autoscaler decided",
+);
+pub(super) const AUTOSCALER_DECISIONS: Counter<2> = Counter::new(
+    "parkhang_autoscaler_decisions_total",
+    &["hardware", "reason"],
+    "Decisions of the autoscaler, those included that change nothing",
+);
+pub(super) const AUTOSCALER_FAILURES: Counter<1> = Counter::new(
+    "parkhang_autoscaler_failures_total",
+    &["hardware"],
+    "Decisions of the autoscaler that could not be made or carried out",
+);
+pub(super) const AUTOSCALER_BACKLOG: Gauge<1> = Gauge::new(
+    "parkhang_autoscaler_backlog",
+    &["hardware"],
+    "Tasks that wait for stages of this hardware or are in work",
+);
+pub(super) const AUTOSCALER_OVERDUE: Gauge<1> = Gauge::new(
+    "parkhang_autoscaler_overdue",
+    &["hardware"],
+    "1 while a task has waited for longer than autoscaler.max_age: an alarm",
+);
 pub(super) const PASS_SECONDS: Histogram<1> = Histogram::new(
     "parkhang_pass_seconds",
     FAST_SECONDS,
@@ -198,6 +228,12 @@ pub fn definitions() -> impl Iterator<Item = Definition> {
         POOLS.definition(),
         POOL_SLOTS.definition(),
         STAGES_DESERTED.definition(),
+        WORKERS_DESIRED.definition(),
+        WORKERS_RUNNING.definition(),
+        AUTOSCALER_DECISIONS.definition(),
+        AUTOSCALER_FAILURES.definition(),
+        AUTOSCALER_BACKLOG.definition(),
+        AUTOSCALER_OVERDUE.definition(),
         PASS_SECONDS.definition(),
         ASSIGNMENTS.definition(),
         ASSIGN_SECONDS.definition(),
@@ -267,6 +303,8 @@ mod tests {
             "network",
             "operation",
             "direction",
+            "hardware",
+            "reason",
         ];
         for metric in definitions() {
             for label in metric.labels {

@@ -7,6 +7,7 @@ mod metric;
 mod orchestration;
 mod pages;
 mod progress;
+mod scaling;
 mod span;
 mod work;
 
@@ -22,6 +23,7 @@ pub(crate) use orchestration::{
 };
 pub(crate) use pages::PageEvents;
 pub use progress::{Followed, PageOutcome, ProgressBoard, RunProgress, StageProgress, StageState};
+pub(crate) use scaling::{Scaled, ScalingFailed, WorkerEnded, WorkerStarted, WorkerStopping};
 pub(crate) use span::{assign_span, report_span, stage_span};
 pub(crate) use work::{
     BatchInferred, Connected, Disconnected, HeartbeatAnswered, HeartbeatUnanswered, ObjectUnreadable,

@@ -85,20 +85,20 @@ async fn takes_names_of_any_script(store: &S3Store) {
 }
 
 /// A program of the Python environment that the tests use.
-fn beside_python(program: &str) -> Command {
+pub(crate) fn beside_python(program: &str) -> Command {
     let python = std::env::var_os("PYTHON").map(PathBuf::from);
     let folder = python.and_then(|python| Some(python.parent()?.to_owned()));
     Command::new(folder.unwrap_or_default().join(program))
 }
 
 /// A server that says where it listens; killed with this value.
-struct Server {
+pub(crate) struct Server {
     child: Child,
-    url: String,
+    pub(crate) url: String,
 }
 
 impl Server {
-    fn start(mut command: Command) -> Self {
+    pub(crate) fn start(mut command: Command) -> Self {
         let (said, says) = std::io::pipe().unwrap();
         command
             .stdin(std::process::Stdio::null())

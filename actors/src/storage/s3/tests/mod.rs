@@ -1,6 +1,6 @@
 //! The store against a server in this process and, where the environment names one, against another.
 
-mod external;
+pub(crate) mod external;
 mod faults;
 mod reading;
 mod writing;

@@ -1,0 +1,131 @@
+//! The loop's one step: looks at the backlog and the workers, decides for each kind of hardware, and has the launcher do it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+
+use super::{Launcher, LauncherError, idle_workers};
+use crate::domain::{Hardware, JobId, NodeRecord, ScalingRecord, StageName};
+use crate::policy::autoscale::{Fleet, Limits, Load, decide, is_overdue, loads};
+use crate::stage::hardware_of;
+use crate::state::{StateError, StateStore};
+use crate::telemetry::{Scaled, ScalingFailed};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AutoscalerConfig {
+    /// Of the hardware that is scaled; there may be workers of another, which are left alone.
+    pub limits: BTreeMap<Hardware, Limits>,
+    /// Of a worker, for each stage that needs the hardware.
+    pub slots: BTreeMap<Hardware, u32>,
+}
+
+/// Keeps as many workers as the work that waits needs. It remembers nothing itself: the last decision is in the store.
+#[derive(Debug)]
+pub struct Autoscaler {
+    store: Arc<dyn StateStore>,
+    launcher: Arc<dyn Launcher>,
+    config: AutoscalerConfig,
+}
+
+/// What a pass looks at.
+struct Sight {
+    now: DateTime<Utc>,
+    loads: BTreeMap<StageName, Load>,
+    nodes: Vec<NodeRecord>,
+    before: Vec<ScalingRecord>,
+}
+
+impl Autoscaler {
+    /// `store` is that of a leader: once another leads, it decides nothing any more.
+    pub fn new(store: Arc<dyn StateStore>, launcher: Arc<dyn Launcher>, config: AutoscalerConfig) -> Self {
+        Self {
+            store,
+            launcher,
+            config,
+        }
+    }
+
+    /// Decides once. What the launcher refuses is told and tried again with the next pass.
+    pub async fn pass(&self) -> Result<(), StateError> {
+        let sight = self.look().await?;
+        for (hardware, limits) in &self.config.limits {
+            match self.scale(*hardware, limits, &sight).await {
+                Ok(record) => self.store.record_scaling(&record).await?,
+                Err(error) => ScalingFailed {
+                    hardware: *hardware,
+                    error: &error,
+                }
+                .emit(),
+            }
+        }
+        Ok(())
+    }
+
+    async fn look(&self) -> Result<Sight, StateError> {
+        let backlog = self.store.backlog().await?;
+        let jobs = self.store.running_jobs().await?;
+        let config = |id: JobId| jobs.iter().find(|job| job.id == id).map(|job| &job.config);
+        Ok(Sight {
+            now: self.store.now().await?,
+            loads: loads(&backlog, config),
+            nodes: self.store.nodes().await?,
+            before: self.store.scaling().await?,
+        })
+    }
+
+    async fn scale(
+        &self,
+        hardware: Hardware,
+        limits: &Limits,
+        sight: &Sight,
+    ) -> Result<ScalingRecord, LauncherError> {
+        let needs_it = |(stage, _): &(&StageName, &Load)| hardware_of(stage) == Some(hardware);
+        let loads: Vec<Load> = sight
+            .loads
+            .iter()
+            .filter(needs_it)
+            .map(|(_, load)| *load)
+            .collect();
+        let workers = self.launcher.workers(hardware).await?;
+        let (idle, names) = idle_workers(&sight.nodes, hardware, &workers);
+        let before = sight.before.iter().find(|record| record.hardware == hardware);
+        let changed_at = before.and_then(|record| record.changed_at);
+        let fleet = Fleet {
+            desired: workers.desired,
+            limit: workers.limit,
+            idle,
+            slots: self.config.slots.get(&hardware).copied().unwrap_or(1),
+            changed_at,
+        };
+        let decision = decide(limits, &loads, &fleet, sight.now);
+        let changes = decision.desired != workers.desired;
+        if changes {
+            self.launcher
+                .set_desired(hardware, decision.desired, &names)
+                .await?;
+        }
+        let record = ScalingRecord {
+            hardware,
+            decided_at: sight.now,
+            desired: decision.desired,
+            cap: limits.cap.min(workers.limit.unwrap_or(u32::MAX)),
+            reason: decision.reason.as_str().to_owned(),
+            running: workers.running,
+            waiting: loads.iter().map(|load| load.waiting).sum(),
+            in_work: loads.iter().map(|load| load.running).sum(),
+            oldest: loads.iter().filter_map(|load| load.oldest).min(),
+            changed_at: if changes { Some(sight.now) } else { changed_at },
+        };
+        Scaled {
+            record: &record,
+            before: workers.desired,
+            overdue: is_overdue(limits, &loads, sight.now),
+        }
+        .emit();
+        Ok(record)
+    }
+}
+
+#[cfg(test)]
+mod tests;

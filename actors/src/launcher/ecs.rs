@@ -1,0 +1,104 @@
+//! Tasks of ECS services, one service for each kind of hardware.
+
+use std::collections::BTreeSet;
+
+use async_trait::async_trait;
+use aws_sdk_ecs::Client;
+use aws_sdk_ecs::config::{Builder, SharedCredentialsProvider};
+
+use super::aws::{AwsOptions, count, failed, shared_config, signed};
+use super::{Launcher, LauncherError, Workers};
+use crate::domain::Hardware;
+
+/// The status of a service that was deleted.
+const DELETED: &str = "INACTIVE";
+
+/// Sets the desired count of services. ECS chooses which tasks go.
+#[derive(Debug, Clone)]
+pub struct EcsLauncher {
+    client: Client,
+    options: AwsOptions,
+    /// `None` is the account's default one.
+    cluster: Option<String>,
+}
+
+impl EcsLauncher {
+    /// Finds region and credentials, which fails without them; asks ECS nothing yet.
+    pub async fn open(options: AwsOptions, cluster: Option<String>) -> Result<Self, LauncherError> {
+        Self::connect(options, cluster, None).await
+    }
+
+    pub(super) async fn connect(
+        options: AwsOptions,
+        cluster: Option<String>,
+        credentials: Option<SharedCredentialsProvider>,
+    ) -> Result<Self, LauncherError> {
+        let mut config = Builder::from(&shared_config(&options, credentials).await?);
+        if let Some(endpoint) = &options.endpoint {
+            config = config.endpoint_url(endpoint);
+        }
+        Ok(Self {
+            client: Client::from_conf(config.build()),
+            options,
+            cluster,
+        })
+    }
+
+    #[cfg(test)]
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+}
+
+#[async_trait]
+impl Launcher for EcsLauncher {
+    fn hardware(&self) -> BTreeSet<Hardware> {
+        self.options.hardware()
+    }
+
+    async fn workers(&self, hardware: Hardware) -> Result<Workers, LauncherError> {
+        let name = self.options.name(hardware)?;
+        let answer = self
+            .client
+            .describe_services()
+            .set_cluster(self.cluster.clone())
+            .services(name)
+            .send()
+            .await
+            .map_err(|error| failed("look at the ECS service", name, error))?;
+        let mut services = answer.services().iter();
+        let service = services
+            .find(|service| service.status() != Some(DELETED))
+            .ok_or_else(|| LauncherError::Missing {
+                kind: "ECS service",
+                name: name.to_owned(),
+            })?;
+        let (desired, there) = (count(service.desired_count()), count(service.running_count()));
+        Ok(Workers {
+            desired,
+            running: there.min(desired),
+            starting: count(service.pending_count()),
+            stopping: there.saturating_sub(desired),
+            limit: None,
+            names: None,
+        })
+    }
+
+    async fn set_desired(
+        &self,
+        hardware: Hardware,
+        count: u32,
+        _: &BTreeSet<String>,
+    ) -> Result<(), LauncherError> {
+        let name = self.options.name(hardware)?;
+        self.client
+            .update_service()
+            .set_cluster(self.cluster.clone())
+            .service(name)
+            .desired_count(signed(count))
+            .send()
+            .await
+            .map_err(|error| failed("set the desired count of the ECS service", name, error))?;
+        Ok(())
+    }
+}

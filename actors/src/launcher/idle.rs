@@ -1,0 +1,110 @@
+use std::collections::BTreeSet;
+
+use super::Workers;
+use crate::domain::{Hardware, NodeRecord, NodeState};
+
+/// Launched workers that have joined and do nothing: how many, and, where the launcher knows its workers by name, which.
+///
+/// Where it does not, nodes that somebody started by hand cannot be told from them. All of those are taken for idle ones, so
+/// that none at work is taken for idle.
+pub fn idle_workers(nodes: &[NodeRecord], hardware: Hardware, workers: &Workers) -> (u32, BTreeSet<String>) {
+    let has_hardware = |node: &&NodeRecord| node.roles.iter().any(|role| role == hardware.as_str());
+    let joined = nodes.iter().filter(|node| node.state == NodeState::Joined);
+    let joined: Vec<&NodeRecord> = joined.filter(has_hardware).collect();
+    let idle = joined.iter().filter(|node| is_idle(node));
+    let Some(launched) = &workers.names else {
+        let by_hand = joined.len().saturating_sub(workers.running as usize);
+        let idle = idle.count().saturating_sub(by_hand);
+        return (u32::try_from(idle).unwrap_or(u32::MAX), BTreeSet::new());
+    };
+    let names = idle.map(|node| operators_name(&node.name));
+    let names: BTreeSet<String> = names
+        .filter(|name| launched.contains(*name))
+        .map(str::to_owned)
+        .collect();
+    (u32::try_from(names.len()).unwrap_or(u32::MAX), names)
+}
+
+fn is_idle(node: &NodeRecord) -> bool {
+    !node.workers.is_empty() && node.workers.iter().all(|pool| pool.in_use == 0)
+}
+
+/// A node's name without what makes it unique, see [`NodeName`](crate::cluster::NodeName).
+fn operators_name(node: &str) -> &str {
+    node.rsplit_once('.').map_or(node, |(name, _)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::DateTime;
+
+    use super::*;
+    use crate::cluster::NodeName;
+    use crate::domain::{StageName, WorkerId, WorkerRecord};
+
+    fn node(name: &str, role: &str, state: NodeState, in_use: &[u32]) -> NodeRecord {
+        let pool = |in_use: &u32| WorkerRecord {
+            worker: WorkerId(format!("{name}/{in_use}")),
+            stage: StageName::new("ocr").unwrap(),
+            slots: 2,
+            in_use: *in_use,
+            generation: 0,
+            last_heartbeat: None,
+            pages: None,
+            pages_finished: None,
+        };
+        NodeRecord {
+            name: NodeName::unique(name).unwrap().to_string(),
+            roles: vec![role.to_owned()],
+            host: None,
+            build: "0".to_owned(),
+            protocol: 1,
+            health: None,
+            started_at: None,
+            last_seen: DateTime::UNIX_EPOCH,
+            state,
+            workers: in_use.iter().map(pool).collect(),
+        }
+    }
+
+    fn workers(running: u32, names: Option<&[&str]>) -> Workers {
+        Workers {
+            desired: running,
+            running,
+            names: names.map(|names| names.iter().map(ToString::to_string).collect()),
+            ..Workers::default()
+        }
+    }
+
+    #[test]
+    fn a_worker_is_idle_when_it_has_joined_and_no_slot_is_in_use() {
+        let nodes = [
+            node("a.1", "gpu", NodeState::Joined, &[0, 0]),
+            node("b", "gpu", NodeState::Joined, &[0, 1]),
+            node("c", "gpu", NodeState::Joined, &[]),
+            node("d", "gpu", NodeState::Draining, &[0]),
+            node("e", "cpu", NodeState::Joined, &[0]),
+        ];
+        let names = ["a.1", "b", "c", "d", "e"];
+        let (count, idle) = idle_workers(&nodes, Hardware::Gpu, &workers(5, Some(&names)));
+        assert_eq!((count, idle), (1, BTreeSet::from(["a.1".to_owned()])));
+    }
+
+    #[test]
+    fn nodes_that_were_started_by_hand_are_not_given_up() {
+        let nodes = [
+            node("hand", "gpu", NodeState::Joined, &[0]),
+            node("x", "gpu", NodeState::Joined, &[0]),
+            node("y", "gpu", NodeState::Joined, &[1]),
+        ];
+        let named = workers(2, Some(&["x", "y"]));
+        assert_eq!(idle_workers(&nodes, Hardware::Gpu, &named).0, 1);
+        let (count, names) = idle_workers(&nodes, Hardware::Gpu, &workers(2, None));
+        assert_eq!(
+            (count, names.len()),
+            (1, 0),
+            "the one at work may be by hand or not"
+        );
+        assert_eq!(idle_workers(&nodes, Hardware::Gpu, &workers(1, None)).0, 0);
+    }
+}

@@ -1,0 +1,103 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use tempfile::NamedTempFile;
+
+use super::process::Process;
+use crate::domain::Hardware;
+use crate::launcher::LauncherError;
+
+/// A process that was launched.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Launched {
+    pub(super) name: String,
+    pub(super) hardware: Hardware,
+    pub(super) process: Process,
+    /// When it was told to end.
+    pub(super) stopping_since: Option<DateTime<Utc>>,
+}
+
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Entries {
+    pub(super) desired: BTreeMap<Hardware, u32>,
+    /// In the order in which they were started.
+    pub(super) launched: Vec<Launched>,
+}
+
+/// The record of the workers of this machine, held against other processes that launch any until it is dropped.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    pub(super) entries: Entries,
+    path: PathBuf,
+    _lock: File,
+}
+
+impl Ledger {
+    /// Waits for whoever has it open.
+    pub(super) fn open(folder: &Path) -> Result<Self, LauncherError> {
+        let path = folder.join("workers.json");
+        let failed = |source: io::Error| LauncherError::Record {
+            path: path.clone(),
+            source,
+        };
+        std::fs::create_dir_all(folder).map_err(failed)?;
+        let lock = File::create(folder.join("workers.lock")).map_err(failed)?;
+        lock.lock().map_err(failed)?;
+        let entries = match std::fs::read(&path) {
+            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| LauncherError::Corrupt {
+                path: path.clone(),
+                message: error.to_string(),
+            })?,
+            Err(error) if error.kind() == ErrorKind::NotFound => Entries::default(),
+            Err(error) => return Err(failed(error)),
+        };
+        Ok(Self {
+            entries,
+            path,
+            _lock: lock,
+        })
+    }
+
+    /// Writes the record whole or not at all.
+    pub(super) fn save(&self) -> Result<(), LauncherError> {
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        let write = || -> io::Result<()> {
+            let mut file = NamedTempFile::new_in(folder)?;
+            file.write_all(&serde_json::to_vec_pretty(&self.entries)?)?;
+            file.as_file().sync_all()?;
+            file.persist(&self.path)?;
+            Ok(())
+        };
+        write().map_err(|source| LauncherError::Record {
+            path: self.path.clone(),
+            source,
+        })
+    }
+
+    /// Takes out the workers that have ended.
+    pub(super) fn take_ended(&mut self) -> Vec<Launched> {
+        let ended = self
+            .entries
+            .launched
+            .extract_if(.., |launched| !launched.process.is_alive());
+        ended.collect()
+    }
+
+    pub(super) fn of(&self, hardware: Hardware) -> impl Iterator<Item = &Launched> {
+        let launched = self.entries.launched.iter();
+        launched.filter(move |launched| launched.hardware == hardware)
+    }
+
+    /// A name that no worker has.
+    pub(super) fn free_name(&self, hardware: Hardware) -> String {
+        let taken: BTreeSet<&str> = self.of(hardware).map(|launched| launched.name.as_str()).collect();
+        let mut names = (1_u64..).map(|number| format!("launched-{}-{number}", hardware.as_str()));
+        names
+            .find(|name| !taken.contains(name.as_str()))
+            .unwrap_or_default()
+    }
+}

@@ -1,0 +1,254 @@
+//! Processes on this machine. They outlive whoever started them, and a record in a folder tells whoever comes next which they are.
+//! No other process is ever told anything.
+
+mod ledger;
+mod process;
+#[cfg(test)]
+pub(super) mod tests;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use chrono::{DateTime, TimeDelta, Utc};
+use nix::sys::signal::Signal;
+
+use self::ledger::{Launched, Ledger};
+use self::process::Process;
+use super::{Launcher, LauncherError, Workers, within};
+use crate::domain::Hardware;
+use crate::telemetry::{WorkerEnded, WorkerStarted, WorkerStopping};
+
+/// How a worker with this hardware and this name is started.
+pub type WorkerCommand = dyn Fn(Hardware, &str) -> Command + Send + Sync;
+
+#[derive(Clone)]
+pub struct LocalOptions {
+    /// Of the record, and of the files that take what the workers print.
+    pub folder: PathBuf,
+    /// The most workers of each hardware.
+    pub limit: u32,
+    /// A worker that was told to end and has not after so long is killed.
+    pub patience: Duration,
+    pub command: Arc<WorkerCommand>,
+}
+
+/// Starts and stops processes on this machine. Several launchers of the same folder, in any number of processes, are one.
+#[derive(Debug, Clone)]
+pub struct LocalLauncher {
+    options: LocalOptions,
+}
+
+impl LocalLauncher {
+    pub fn new(options: LocalOptions) -> Self {
+        Self { options }
+    }
+
+    /// Works on the record, without those workers that have ended.
+    async fn on_record<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&LocalOptions, &mut Ledger) -> Result<T, LauncherError> + Send + 'static,
+    ) -> Result<T, LauncherError> {
+        let options = self.options.clone();
+        let path = options.folder.clone();
+        let worked = tokio::task::spawn_blocking(move || {
+            let mut ledger = Ledger::open(&options.folder)?;
+            let ended = ledger.take_ended();
+            if !ended.is_empty() {
+                ledger.save()?;
+            }
+            for Launched {
+                name, stopping_since, ..
+            } in &ended
+            {
+                WorkerEnded {
+                    name,
+                    was_told: stopping_since.is_some(),
+                }
+                .emit();
+            }
+            work(&options, &mut ledger)
+        });
+        let gone = |error: tokio::task::JoinError| LauncherError::Record {
+            path,
+            source: io::Error::other(error),
+        };
+        worked.await.map_err(gone)?
+    }
+}
+
+#[async_trait]
+impl Launcher for LocalLauncher {
+    fn hardware(&self) -> BTreeSet<Hardware> {
+        BTreeSet::from(Hardware::ALL)
+    }
+
+    async fn workers(&self, hardware: Hardware) -> Result<Workers, LauncherError> {
+        self.on_record(move |options, ledger| {
+            let (running, stopping): (Vec<&Launched>, Vec<&Launched>) = ledger
+                .of(hardware)
+                .partition(|launched| launched.stopping_since.is_none());
+            let number = |of: &[&Launched]| u32::try_from(of.len()).unwrap_or(u32::MAX);
+            Ok(Workers {
+                desired: ledger.entries.desired.get(&hardware).copied().unwrap_or(0),
+                running: number(&running),
+                starting: 0,
+                stopping: number(&stopping),
+                limit: Some(options.limit),
+                names: Some(running.iter().map(|launched| launched.name.clone()).collect()),
+            })
+        })
+        .await
+    }
+
+    async fn set_desired(
+        &self,
+        hardware: Hardware,
+        count: u32,
+        idle: &BTreeSet<String>,
+    ) -> Result<(), LauncherError> {
+        let idle = idle.clone();
+        self.on_record(move |options, ledger| {
+            within(Some(options.limit), hardware, count)?;
+            ledger.entries.desired.insert(hardware, count);
+            ledger.save()?;
+            adjust(options, ledger, hardware, &idle)
+        })
+        .await
+    }
+
+    async fn tend(&self, hardware: Hardware) -> Result<(), LauncherError> {
+        self.on_record(move |options, ledger| {
+            kill_overdue(options, ledger, hardware, Utc::now())?;
+            adjust(options, ledger, hardware, &BTreeSet::new())
+        })
+        .await
+    }
+}
+
+/// Starts or stops workers until there are as many as there are to be. The record is written after each, so that none is
+/// forgotten.
+fn adjust(
+    options: &LocalOptions,
+    ledger: &mut Ledger,
+    hardware: Hardware,
+    idle: &BTreeSet<String>,
+) -> Result<(), LauncherError> {
+    let desired = ledger.entries.desired.get(&hardware).copied().unwrap_or(0) as usize;
+    let stays = |launched: &&Launched| launched.stopping_since.is_none();
+    let running = ledger.of(hardware).filter(stays).count();
+    for _ in running..desired {
+        let name = ledger.free_name(hardware);
+        let process = start(options, hardware, &name).map_err(|source| LauncherError::Start {
+            hardware,
+            name: name.clone(),
+            source,
+        })?;
+        WorkerStarted {
+            name: &name,
+            hardware,
+            process: process.number,
+        }
+        .emit();
+        ledger.entries.launched.push(Launched {
+            name,
+            hardware,
+            process,
+            stopping_since: None,
+        });
+        ledger.save()?;
+    }
+    for name in to_stop(ledger, hardware, running.saturating_sub(desired), idle) {
+        let mut launched = ledger.entries.launched.iter_mut();
+        let Some(launched) = launched.find(|launched| launched.name == name) else {
+            continue;
+        };
+        let told = launched.process.signal(Signal::SIGTERM);
+        told.map_err(|source| LauncherError::Stop {
+            name: name.clone(),
+            source,
+        })?;
+        launched.stopping_since = Some(Utc::now());
+        WorkerStopping { name: &name }.emit();
+        ledger.save()?;
+    }
+    Ok(())
+}
+
+/// Idle workers before others, the latest before the earlier.
+fn to_stop(ledger: &Ledger, hardware: Hardware, count: usize, idle: &BTreeSet<String>) -> Vec<String> {
+    let running = ledger.of(hardware).filter(|one| one.stopping_since.is_none());
+    let mut names: Vec<&String> = running.map(|launched| &launched.name).collect();
+    names.reverse();
+    names.sort_by_key(|name| !idle.contains(*name));
+    names.into_iter().take(count).cloned().collect()
+}
+
+fn kill_overdue(
+    options: &LocalOptions,
+    ledger: &Ledger,
+    hardware: Hardware,
+    now: DateTime<Utc>,
+) -> Result<(), LauncherError> {
+    let patience = TimeDelta::from_std(options.patience).unwrap_or(TimeDelta::MAX);
+    let is_overdue = |launched: &&Launched| {
+        let since = launched.stopping_since;
+        since.is_some_and(|since| now - since > patience)
+    };
+    for Launched { name, process, .. } in ledger.of(hardware).filter(is_overdue) {
+        process
+            .signal(Signal::SIGKILL)
+            .map_err(|source| LauncherError::Stop {
+                name: name.clone(),
+                source,
+            })?;
+    }
+    Ok(())
+}
+
+/// In a process group of its own: Ctrl-C at a terminal is not for the workers.
+fn start(options: &LocalOptions, hardware: Hardware, name: &str) -> io::Result<Process> {
+    let output = output(&options.folder, name)?;
+    let mut command = (options.command)(hardware, name);
+    command
+        .stdin(Stdio::null())
+        .stdout(output.try_clone()?)
+        .stderr(output)
+        .process_group(0);
+    let mut child = tokio::process::Command::from(command).spawn()?;
+    let number = child
+        .id()
+        .ok_or_else(|| io::Error::other("it has ended already"))?;
+    let process = Process::of(number)?;
+    // Takes the end of a process that this one outlives; nobody waits for the others.
+    tokio::spawn(async move { drop(child.wait().await) });
+    Ok(process)
+}
+
+/// A new file for what a worker prints; that of the last one of its name is kept beside it.
+fn output(folder: &Path, name: &str) -> io::Result<File> {
+    let path = folder.join(format!("{name}.log"));
+    match std::fs::rename(&path, folder.join(format!("{name}.old.log"))) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    File::create_new(path)
+}
+
+/// Says nothing of the command: its arguments are the caller's.
+impl fmt::Debug for LocalOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalOptions")
+            .field("folder", &self.folder)
+            .field("limit", &self.limit)
+            .field("patience", &self.patience)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,117 @@
+use std::io;
+
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde::{Deserialize, Serialize};
+
+/// A process of this machine, told from a later one that was given its number.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Process {
+    pub(super) number: i32,
+    /// From the boot to the start of the process, in ticks of the kernel's clock.
+    pub(super) started: u64,
+    pub(super) boot: String,
+}
+
+impl Process {
+    /// A process that has not been waited for yet.
+    pub(super) fn of(number: u32) -> io::Result<Self> {
+        let number = i32::try_from(number).map_err(io::Error::other)?;
+        let (started, _) = standing(number)?;
+        Ok(Self {
+            number,
+            started,
+            boot: boot()?,
+        })
+    }
+
+    /// Whether it runs. One that has ended and was not waited for does not.
+    pub(super) fn is_alive(&self) -> bool {
+        let is_the_same = standing(self.number)
+            .is_ok_and(|(started, state)| started == self.started && !matches!(state, 'Z' | 'X'));
+        is_the_same && boot().is_ok_and(|boot| boot == self.boot)
+    }
+
+    /// Does nothing to any other process. One that has ended is as good.
+    pub(super) fn signal(&self, order: Signal) -> io::Result<()> {
+        if !self.is_alive() {
+            return Ok(());
+        }
+        match kill(Pid::from_raw(self.number), order) {
+            Ok(()) | Err(Errno::ESRCH) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// When a process began, and its state.
+fn standing(number: i32) -> io::Result<(u64, char)> {
+    let text = std::fs::read_to_string(format!("/proc/{number}/stat"))?;
+    parse(&text).ok_or_else(|| io::Error::other(format!("/proc/{number}/stat has an unknown form")))
+}
+
+/// Fields 22 and 3 of proc_pid_stat(5). The second is the program's name in parentheses, and may hold some itself.
+fn parse(stat: &str) -> Option<(u64, char)> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace();
+    let state = fields.next()?.chars().next()?;
+    Some((fields.nth(18)?.parse().ok()?, state))
+}
+
+fn boot() -> io::Result<String> {
+    Ok(std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?
+        .trim()
+        .to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command};
+
+    use super::*;
+
+    fn sleeper() -> Child {
+        Command::new("sleep").arg("1000").spawn().unwrap()
+    }
+
+    #[test]
+    fn a_process_is_alive_until_it_ends_and_is_told_only_while_it_lives() {
+        let mut child = sleeper();
+        let process = Process::of(child.id()).unwrap();
+        assert!(process.is_alive());
+        process.signal(Signal::SIGTERM).unwrap();
+        assert!(!child.wait().unwrap().success());
+        assert!(!process.is_alive());
+        process.signal(Signal::SIGTERM).unwrap();
+    }
+
+    #[test]
+    fn another_process_of_the_same_number_is_left_alone() {
+        let mut child = sleeper();
+        let process = Process::of(child.id()).unwrap();
+        for other in [
+            Process {
+                started: process.started + 1,
+                ..process.clone()
+            },
+            Process {
+                boot: "another".to_owned(),
+                ..process
+            },
+        ] {
+            assert!(!other.is_alive());
+            other.signal(Signal::SIGKILL).unwrap();
+        }
+        assert!(child.try_wait().unwrap().is_none(), "it runs on");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_name_may_hold_parentheses() {
+        let stat = "7 (a) S (b) Z 1 7 7 0 -1 4 0 0 0 0 0 0 0 0 20 0 1 0 4242 0 0";
+        assert_eq!(parse(stat), Some((4242, 'Z')));
+        assert_eq!(parse("7 (a) S 1"), None);
+    }
+}
