@@ -57,6 +57,10 @@ pub(super) struct Tally {
     pub passes: u64,
     pub largest_group: usize,
     pub peak_round_trips_per_s: f64,
+    /// Changes of the autoscaler, by class the time of the last, and the most nodes that there were to be.
+    pub scalings: u64,
+    pub scaled_at: HashMap<usize, Millis>,
+    pub most_nodes: HashMap<usize, usize>,
     /// Since when a task could have begun its next stage.
     pub ready_since: HashMap<TaskId, Millis>,
 }

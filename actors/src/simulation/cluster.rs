@@ -36,6 +36,12 @@ pub(super) struct Node {
     condition: Condition,
     since: Millis,
     pub up: Millis,
+    /// Since when there is to be such a node, if there is.
+    pub launched: Option<Millis>,
+    /// How long there was to be one before that.
+    pub paid: Millis,
+    /// It cannot join before.
+    pub ready_at: Millis,
     pub pools: Vec<StagePool>,
 }
 
@@ -57,6 +63,9 @@ impl Node {
             condition: Condition::Down,
             since: 0,
             up: 0,
+            launched: None,
+            paid: 0,
+            ready_at: 0,
             pools: stages
                 .map(|stage| StagePool {
                     worker: WorkerId(String::new()),
@@ -74,6 +83,20 @@ impl Node {
             Condition::Down => self.up,
         }
     }
+
+    pub(super) fn paid_until(&self, now: Millis) -> Millis {
+        self.paid + self.launched.map_or(0, |since| now - since)
+    }
+
+    pub(super) fn is_down(&self) -> bool {
+        self.condition == Condition::Down
+    }
+
+    /// Whether it is there and does nothing.
+    pub(super) fn is_idle(&self) -> bool {
+        let rests = |pool: &StagePool| pool.running.is_empty() && pool.leases.is_empty();
+        self.condition == Condition::Up && self.pools.iter().all(rests)
+    }
 }
 
 impl Engine {
@@ -88,6 +111,9 @@ impl Engine {
     pub(super) async fn join(&mut self, node: usize) -> Result<(), SimulationError> {
         let class = self.class_of(node);
         let joining = &mut self.nodes[node];
+        if joining.launched.is_none() || !joining.is_down() || self.now < joining.ready_at {
+            return Ok(());
+        }
         joining.incarnation += 1;
         joining.condition = Condition::Up;
         joining.since = self.now;
@@ -305,6 +331,28 @@ impl Engine {
         if !self.is_up(node, incarnation) {
             return;
         }
+        self.tally.node_ends += 1;
+        let suspected = self.take_down(node, incarnation);
+        let back = self.now + exponential(&mut self.random, millis(self.settings.faults.repair));
+        let back = back.max(suspected);
+        self.nodes[node].ready_at = back;
+        self.agenda.enter(back, Event::Join(node));
+    }
+
+    /// An idle node leaves in order, and does not come back by itself.
+    pub(super) fn retire(&mut self, node: usize) {
+        let retiring = &mut self.nodes[node];
+        retiring.paid = retiring.paid_until(self.now);
+        retiring.launched = None;
+        if !retiring.is_down() {
+            retiring.condition = Condition::Draining;
+            let incarnation = retiring.incarnation;
+            self.take_down(node, incarnation);
+        }
+    }
+
+    /// Ends what the node runs; returns when it is not counted on any more.
+    fn take_down(&mut self, node: usize, incarnation: u32) -> Millis {
         let ending = &mut self.nodes[node];
         let drained = ending.condition == Condition::Draining;
         ending.up += self.now - ending.since;
@@ -314,7 +362,6 @@ impl Engine {
             .iter_mut()
             .flat_map(|pool| std::mem::take(&mut pool.running))
             .collect();
-        self.tally.node_ends += 1;
         for number in numbers {
             if let Some(run) = self.runs.remove(&number) {
                 self.tally.ends.killed += 1;
@@ -330,8 +377,7 @@ impl Engine {
         let forgotten = suspected + millis(timings.grace);
         let workers = self.nodes[node].pools.iter().map(|pool| pool.worker.clone());
         self.agenda.enter(forgotten, Event::Forget(workers.collect()));
-        let back = self.now + exponential(&mut self.random, millis(self.settings.faults.repair));
-        self.agenda.enter(back.max(suspected), Event::Join(node));
+        suspected
     }
 
     pub(super) fn suspect(&mut self, node: usize, incarnation: u32) {

@@ -40,6 +40,8 @@ pub(super) enum Event {
     Suspect(usize, u32),
     Forget(Vec<WorkerId>),
     Join(usize),
+    /// The autoscaler decides.
+    Scale,
 }
 
 /// Who waits for a change.
@@ -186,9 +188,7 @@ impl Engine {
 
     async fn run(&mut self) -> Result<(), SimulationError> {
         self.agenda.enter(0, Event::FullPass);
-        for node in 0..self.nodes.len() {
-            self.agenda.enter(0, Event::Join(node));
-        }
+        self.begin_fleet();
         let horizon = millis(self.settings.horizon);
         while !self.settled {
             let next = self.agenda.next().filter(|(at, _)| *at <= horizon);
@@ -230,6 +230,7 @@ impl Engine {
             Event::Suspect(node, incarnation) => self.suspect(node, incarnation),
             Event::Forget(workers) => self.forget(workers).await?,
             Event::Join(node) => self.join(node).await?,
+            Event::Scale => self.scale().await?,
         }
         Ok(())
     }

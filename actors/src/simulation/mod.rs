@@ -12,6 +12,7 @@ mod group_commit;
 mod metered;
 mod profile;
 mod report;
+mod scaling;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -22,7 +23,7 @@ pub use engine::simulate;
 pub use metered::Traffic;
 pub use profile::{Profile, ProfileError, StageProfile};
 pub use report::{Audit, ClassReport, Cost, Ends, Report, StageReport};
-pub use settings::{Faults, NodeClass, Settings, Timings};
+pub use settings::{Autoscaling, Faults, NodeClass, Settings, Timings};
 
 use crate::domain::InvalidPipeline;
 use crate::state::StateError;
@@ -34,6 +35,8 @@ pub enum SimulationError {
     Empty(&'static str),
     #[error("no node of the fleet runs {stage}, which needs hardware {hardware}")]
     Unserved { stage: String, hardware: &'static str },
+    #[error("an autoscaled fleet has one class of nodes for each hardware")]
+    TwoClasses,
     #[error(transparent)]
     Pipeline(#[from] InvalidPipeline),
     #[error(transparent)]

@@ -26,6 +26,10 @@ pub struct Report {
     /// Ends of nodes, and how many of them were announced.
     pub node_ends: u64,
     pub announced_ends: u64,
+    /// Hours for which there was to be a node, over all nodes.
+    pub node_hours: f64,
+    /// How often the autoscaler changed the number of nodes.
+    pub scalings: u64,
     /// Pages that were worked on more than once because a node ended, and their share of all pages of all stages.
     pub repeated_pages: u64,
     pub repeated_share: f64,
@@ -62,6 +66,9 @@ pub struct ClassReport {
     pub hardware: &'static str,
     pub nodes: usize,
     pub slots: usize,
+    /// The most that there were to be at once, and hours for which there was to be one.
+    pub most_nodes: usize,
+    pub node_hours: f64,
     /// Share of the time that the nodes were there.
     pub up: f64,
     /// Share of the slots that were taken while the nodes were there, by stage.
@@ -118,6 +125,12 @@ impl Report {
             ends: tally.ends,
             node_ends: tally.node_ends,
             announced_ends: tally.announced_ends,
+            node_hours: engine
+                .nodes
+                .iter()
+                .map(|node| hours(node.paid_until(engine.now)))
+                .sum(),
+            scalings: tally.scalings,
             repeated_pages: repeated,
             repeated_share: share(repeated as f64, worked as f64),
             lost_time_share: share(tally.lost as f64, used as f64),
@@ -141,8 +154,8 @@ impl Report {
 impl ClassReport {
     fn of(engine: &Engine, number: usize) -> Self {
         let class = engine.settings.fleet[number];
-        let nodes = engine.nodes.iter().filter(|node| node.class == number);
-        let up: Millis = nodes.map(|node| node.up_until(engine.now)).sum();
+        let nodes = || engine.nodes.iter().filter(|node| node.class == number);
+        let up: Millis = nodes().map(|node| node.up_until(engine.now)).sum();
         let stages = engine.settings.profile.stages.iter().enumerate();
         let utilisation =
             stages
@@ -156,6 +169,8 @@ impl ClassReport {
             hardware: class.hardware.as_str(),
             nodes: class.nodes,
             slots: class.slots,
+            most_nodes: engine.tally.most_nodes.get(&number).copied().unwrap_or(0),
+            node_hours: nodes().map(|node| hours(node.paid_until(engine.now))).sum(),
             up: share(up as f64, engine.now as f64 * class.nodes as f64),
             utilisation: utilisation.collect(),
         }
@@ -188,6 +203,10 @@ impl StageReport {
 
 fn seconds(millis: Millis) -> f64 {
     millis as f64 / 1000.0
+}
+
+fn hours(millis: Millis) -> f64 {
+    seconds(millis) / 3600.0
 }
 
 fn share(part: f64, whole: f64) -> f64 {

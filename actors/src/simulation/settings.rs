@@ -1,16 +1,20 @@
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::agenda::Millis;
 use super::{Profile, SimulationError};
 use crate::domain::{Hardware, JobConfig};
 use crate::orchestrator::MAX_INTERRUPTIONS;
+use crate::policy::autoscale::Limits;
 
 /// What is simulated.
 #[derive(Debug, Clone)]
 pub struct Settings {
     pub seed: u64,
     pub volumes: usize,
+    /// With `autoscaling`, the most nodes there may be.
     pub fleet: Vec<NodeClass>,
+    pub autoscaling: Option<Autoscaling>,
     pub profile: Profile,
     pub faults: Faults,
     pub timings: Timings,
@@ -29,6 +33,17 @@ pub struct NodeClass {
     pub slots: usize,
     /// How much faster a slot is than the one of the recording.
     pub speed: f64,
+}
+
+/// A fleet that grows and shrinks with the work. The class of a hardware is scaled where it has limits, else all of it is there
+/// from the beginning to the end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Autoscaling {
+    pub limits: BTreeMap<Hardware, Limits>,
+    /// Between two decisions.
+    pub interval: Duration,
+    /// From the decision until a node has joined.
+    pub boot: Duration,
 }
 
 /// What goes wrong.
@@ -107,6 +122,13 @@ impl Settings {
         }
         if self.profile.stages.is_empty() {
             return Err(SimulationError::Empty("no stages"));
+        }
+        let alike = |class: &NodeClass| {
+            let same = self.fleet.iter().filter(|other| other.hardware == class.hardware);
+            same.count() > 1
+        };
+        if self.autoscaling.is_some() && self.fleet.iter().any(alike) {
+            return Err(SimulationError::TwoClasses);
         }
         for stage in &self.profile.stages {
             let serves = |class: &NodeClass| {

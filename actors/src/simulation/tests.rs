@@ -1,9 +1,11 @@
 use std::time::Duration;
 
+use chrono::TimeDelta;
 use proptest::prelude::*;
 
 use super::*;
 use crate::domain::{Hardware, JobConfig, StageName};
+use crate::policy::autoscale::Limits;
 
 fn hours(hours: u64) -> Duration {
     Duration::from_secs(hours * 3600)
@@ -39,6 +41,7 @@ fn stormy(seed: u64) -> Settings {
         seed,
         volumes: 200,
         fleet: vec![class(Hardware::Gpu, 7), class(Hardware::Cpu, 3)],
+        autoscaling: None,
         profile: profile(),
         faults: Faults {
             between: Duration::from_secs(600),
@@ -51,6 +54,25 @@ fn stormy(seed: u64) -> Settings {
         timings: Timings::default(),
         config: JobConfig::default(),
         horizon: hours(24 * 30),
+    }
+}
+
+fn autoscaled(settings: Settings) -> Settings {
+    let limits = Limits {
+        floor: 0,
+        cap: 99,
+        tasks_per_slot: 1,
+        max_age: TimeDelta::hours(1),
+        scale_out_cooldown: TimeDelta::minutes(1),
+        scale_in_cooldown: TimeDelta::minutes(5),
+    };
+    Settings {
+        autoscaling: Some(Autoscaling {
+            limits: Hardware::ALL.map(|hardware| (hardware, limits)).into(),
+            interval: Duration::from_secs(30),
+            boot: Duration::from_secs(120),
+        }),
+        ..settings
     }
 }
 
@@ -153,14 +175,67 @@ async fn what_does_not_end_is_given_up() {
     ));
 }
 
+/// Rows: 135, 155.
+#[tokio::test]
+async fn an_autoscaled_fleet_does_the_same_work_with_fewer_node_hours() {
+    let mut oversized = stormy(1);
+    for class in &mut oversized.fleet {
+        class.nodes = 25;
+    }
+    let fixed = simulated(oversized.clone()).await;
+    let report = simulated(autoscaled(oversized)).await;
+    assert_nothing_is_lost(&report);
+    assert!(report.scalings > 2, "{report:#?}");
+    let whole = fixed.makespan_s / 3600.0 * 50.0;
+    assert!(
+        (fixed.node_hours - whole).abs() < 1e-6,
+        "{} of {whole}",
+        fixed.node_hours
+    );
+    assert!(
+        report.node_hours < fixed.node_hours,
+        "{} hours",
+        report.node_hours
+    );
+    assert!(
+        report.makespan_s < 2.0 * fixed.makespan_s,
+        "{} s",
+        report.makespan_s
+    );
+    for class in &report.classes {
+        assert!((1..=class.nodes).contains(&class.most_nodes), "{class:?}");
+    }
+}
+
+#[tokio::test]
+async fn nobody_is_there_before_the_boot_delay() {
+    let mut settings = autoscaled(stormy(1));
+    settings.faults.between = Duration::ZERO;
+    let delayed = |minutes: u64| {
+        let mut settings = settings.clone();
+        let autoscaling = settings.autoscaling.as_mut().unwrap();
+        autoscaling.boot = Duration::from_secs(minutes * 60);
+        simulated(settings)
+    };
+    let (soon, late) = (delayed(1).await, delayed(31).await);
+    assert!(
+        late.makespan_s > soon.makespan_s + 1_700.0,
+        "{} s",
+        late.makespan_s
+    );
+    assert!(late.node_hours > soon.node_hours, "boots are paid for");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
     #[test]
-    fn whatever_the_seed_nothing_is_lost_and_the_run_repeats(seed in any::<u64>(), mean_s in 120_u64..3_000) {
+    fn whatever_the_seed_nothing_is_lost_and_the_run_repeats(
+        seed in any::<u64>(), mean_s in 120_u64..3_000, scales in any::<bool>(),
+    ) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
-            let mut settings = stormy(seed);
+            let mut settings = if scales { autoscaled(stormy(seed)) } else { stormy(seed) };
             settings.volumes = 40;
             settings.faults.between = Duration::from_secs(mean_s);
             let report = simulated(settings.clone()).await;

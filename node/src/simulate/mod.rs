@@ -11,11 +11,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
-use parkhang_actors::simulation::{Faults, Profile, Report, Settings, Timings, simulate};
+use parkhang_actors::simulation::{Autoscaling, Faults, Profile, Report, Settings, Timings, simulate};
 use serde_json::json;
 
 use self::record::RecordArgs;
 use crate::config::{ConfigArgs, Loaded};
+use crate::launcher::limits;
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -75,6 +76,13 @@ pub struct RunArgs {
     /// Simulate several fleets, such as nodes=50,100,200,400.
     #[arg(long, value_name = "nodes=N,N", value_parser = sweep)]
     pub sweep: Option<Sweep>,
+    /// Simulate each fleet once more, growing and shrinking as the section `autoscaler` of the configuration says; the numbers of
+    /// nodes are then caps.
+    #[arg(long)]
+    pub autoscale: bool,
+    /// From the autoscaler's decision until a node has joined, its models loaded.
+    #[arg(long, default_value = "4m", value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub boot: Duration,
     /// Give up what takes longer in simulated time.
     #[arg(long, default_value = "365d", value_name = "TIME", value_parser = humantime::parse_duration)]
     pub horizon: Duration,
@@ -138,33 +146,54 @@ async fn simulate_fleets(arguments: RunArgs) -> Result<ExitCode> {
     if sizes.iter().any(|nodes| *nodes < 2) {
         bail!("a fleet has at least two nodes");
     }
-    let mut reports = Vec::new();
+    let mut fleets = Vec::new();
     for nodes in sizes {
-        let settings = settings(&arguments, &loaded, profile.clone(), nodes);
-        // A simulation computes and never waits: it would keep an async thread to itself.
-        let report = tokio::task::spawn_blocking(move || futures::executor::block_on(simulate(settings)));
-        reports.push((nodes, report.await??));
+        for autoscaled in [false, true] {
+            if autoscaled && !arguments.autoscale {
+                continue;
+            }
+            let settings = settings(&arguments, &loaded, profile.clone(), nodes, autoscaled);
+            // A simulation computes and never waits: it would keep an async thread to itself.
+            let report = tokio::task::spawn_blocking(move || futures::executor::block_on(simulate(settings)));
+            fleets.push(Fleet {
+                nodes,
+                autoscaled,
+                report: report.await??,
+            });
+        }
     }
     let memory = peak_memory();
     if arguments.json {
-        let objects = reports
-            .iter()
-            .map(|(nodes, report)| as_json(*nodes, report, memory));
+        let objects = fleets.iter().map(|fleet| as_json(fleet, memory));
         println!(
             "{:#}",
             serde_json::Value::Array(objects.collect::<Result<_, _>>()?)
         );
     } else {
         println!("Stage times: {}\n", profile.about);
-        match &reports[..] {
-            [(_, report)] => print!("{}", table::one(report, memory)),
+        match &fleets[..] {
+            [fleet] => print!("{}", table::one(&fleet.report, memory)),
             several => print!("{}", table::several(several)),
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn settings(arguments: &RunArgs, loaded: &Loaded, profile: Profile, nodes: usize) -> Settings {
+/// What was simulated, and what came of it.
+struct Fleet {
+    /// All there are, or the most there may be.
+    nodes: usize,
+    autoscaled: bool,
+    report: Report,
+}
+
+fn settings(
+    arguments: &RunArgs,
+    loaded: &Loaded,
+    profile: Profile,
+    nodes: usize,
+    autoscaled: bool,
+) -> Settings {
     let config = &loaded.config;
     let kinds = fleet::Kinds {
         slots: &config.node.slots,
@@ -175,6 +204,11 @@ fn settings(arguments: &RunArgs, loaded: &Loaded, profile: Profile, nodes: usize
         seed: arguments.seed,
         volumes: arguments.volumes,
         fleet: kinds.fleet(&profile, nodes, arguments.gpu_share),
+        autoscaling: autoscaled.then(|| Autoscaling {
+            limits: limits(loaded),
+            interval: config.launcher.interval,
+            boot: arguments.boot,
+        }),
         profile,
         faults: Faults {
             between: arguments.mtbf,
@@ -198,10 +232,14 @@ fn settings(arguments: &RunArgs, loaded: &Loaded, profile: Profile, nodes: usize
     }
 }
 
-fn as_json(nodes: usize, report: &Report, memory: Option<u64>) -> Result<serde_json::Value> {
-    let mut object = json!({ "nodes": nodes, "peak_memory_bytes": memory });
+fn as_json(fleet: &Fleet, memory: Option<u64>) -> Result<serde_json::Value> {
+    let mut object = json!({
+        "nodes": fleet.nodes,
+        "autoscaled": fleet.autoscaled,
+        "peak_memory_bytes": memory,
+    });
     if let (Some(object), serde_json::Value::Object(report)) =
-        (object.as_object_mut(), serde_json::to_value(report)?)
+        (object.as_object_mut(), serde_json::to_value(&fleet.report)?)
     {
         object.extend(report);
     }

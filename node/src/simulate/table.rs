@@ -7,6 +7,8 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, Table};
 use parkhang_actors::simulation::Report;
 
+use super::Fleet;
+
 /// Times beyond it are said in hours and minutes.
 const SHORT_S: f64 = 600.0;
 
@@ -53,6 +55,7 @@ pub fn one(report: &Report, memory: Option<u64>) -> String {
         ("volumes", report.volumes.to_string()),
         ("pages", report.pages.to_string()),
         ("makespan", time(report.makespan_s)),
+        ("node-hours", format!("{:.0}", report.node_hours)),
         ("finished", report.finished.to_string()),
         ("quarantined", report.quarantined.to_string()),
         ("failed", report.failed.to_string()),
@@ -150,10 +153,11 @@ pub fn one(report: &Report, memory: Option<u64>) -> String {
 }
 
 /// Several fleets, a line each.
-pub fn several(reports: &[(usize, Report)]) -> String {
+pub fn several(fleets: &[Fleet]) -> String {
     let mut table = table(&[
         "nodes",
         "makespan",
+        "node-hours",
         "busiest stage in use",
         "pages repeated",
         "quarantined",
@@ -161,7 +165,16 @@ pub fn several(reports: &[(usize, Report)]) -> String {
         "at most",
         "decisions",
     ]);
-    for (nodes, report) in reports {
+    for Fleet {
+        nodes,
+        autoscaled,
+        report,
+    } in fleets
+    {
+        let name = match autoscaled {
+            true => format!("up to {nodes}"),
+            false => nodes.to_string(),
+        };
         let shares = report.classes.iter().flat_map(|class| &class.utilisation);
         let busiest = shares.max_by(|(_, one), (_, other)| one.total_cmp(other));
         let busiest = busiest.map_or_else(String::new, |(stage, share)| {
@@ -169,9 +182,10 @@ pub fn several(reports: &[(usize, Report)]) -> String {
         });
         row(
             &mut table,
-            nodes.to_string(),
+            name,
             [
                 time(report.makespan_s),
+                format!("{:.0}", report.node_hours),
                 busiest,
                 fine_percent(report.repeated_share),
                 report.quarantined.to_string(),
