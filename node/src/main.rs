@@ -13,6 +13,7 @@ mod console;
 mod eval;
 mod export;
 mod http;
+mod launcher;
 mod log;
 mod manual;
 mod networks;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use async_trait::async_trait;
-use chrono::Utc;
+use chrono::{TimeDelta, Utc};
 use clap::Args;
 use parkhang_actors::domain::JobStatus;
 use parkhang_actors::state::StateStore;
@@ -13,6 +13,7 @@ use utoipa::ToSchema;
 use super::command::{Access, Answer, Command, Verb};
 use super::jobs::{Hands, counts_by_job, tallies};
 use super::text::table;
+use super::workers::{self, Scaling};
 use super::{Admin, Refusal};
 use crate::words::counted;
 
@@ -36,6 +37,8 @@ pub struct Cluster {
     /// Volumes of open jobs that failed for good.
     failed: u64,
     stages: Vec<Stage>,
+    /// What the autoscaler decided last, where it is on.
+    scaling: Vec<Scaling>,
     /// What somebody should look at.
     alarms: Vec<String>,
 }
@@ -107,8 +110,13 @@ impl Command for Status {
             .filter(|name| names.contains(name.as_str()));
         let served = Hands::new(admin, leader.is_some(), &nodes).are_there(now);
         let sum = |number: fn(&Stage) -> u64| stages.iter().map(number).sum();
+        let scaling = workers::decisions(admin).await?;
+        let max_age = TimeDelta::from_std(admin.loaded.config.autoscaler.max_age).unwrap_or(TimeDelta::MAX);
+        let mut alarms = alarms(served, &stages);
+        alarms.extend(workers::alarms(&scaling, max_age));
         Ok(Cluster {
-            alarms: alarms(served, &stages),
+            alarms,
+            scaling,
             nodes: there.len(),
             pages_a_minute,
             running: sum(|stage| stage.running),
@@ -176,6 +184,9 @@ impl Answer for Cluster {
             ]
         });
         text.push_str(&table(header, rows, 1));
+        for decision in &self.scaling {
+            text.push_str(&format!("\n{}", decision.in_a_line()));
+        }
         for alarm in &self.alarms {
             text.push_str(&format!("\n{alarm}"));
         }

@@ -21,6 +21,7 @@ mod table;
 mod tasks;
 mod text;
 mod volumes;
+mod workers;
 
 use std::sync::Arc;
 

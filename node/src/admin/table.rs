@@ -5,10 +5,10 @@ use std::sync::LazyLock;
 use clap::ArgMatches;
 
 use super::command::{Command, Entry};
-use super::{actors, audit, chaos, cluster, jobs, nodes, reading, tasks, volumes};
+use super::{actors, audit, chaos, cluster, jobs, nodes, reading, tasks, volumes, workers};
 
 /// What the first words of commands are about, in the order that help shows them.
-const SUBJECTS: [(&str, &str); 9] = [
+const SUBJECTS: [(&str, &str); 10] = [
     (
         "job",
         "Make jobs for a cluster, look at them, and steer them while they run.",
@@ -26,6 +26,10 @@ const SUBJECTS: [(&str, &str); 9] = [
     (
         "actors",
         "Look at what works on the nodes, and put another in the place of what is stuck.",
+    ),
+    (
+        "workers",
+        "Start and stop worker nodes, where the cluster has a launcher.",
     ),
     ("cluster", "Look at the cluster as a whole."),
     (
@@ -75,6 +79,9 @@ pub fn table() -> &'static Table {
             .with::<chaos::DropLink>()
             .with::<chaos::SlowStore>()
             .with::<chaos::LoseLease>()
+            .with::<workers::List>()
+            .with::<workers::Launch>()
+            .with::<workers::Scale>()
             .with::<cluster::Status>()
             .with::<audit::List>()
     });

@@ -1,5 +1,7 @@
 //! What must hold between the keys, for a node to start. Pure; what depends on files is in [`on_disk`](super::on_disk).
 
+mod scaling;
+
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -66,6 +68,8 @@ pub fn findings(config: &ClusterConfig, secrets: &Secrets) -> Vec<Finding> {
     pages(config, &mut findings);
     storage(config, &mut findings);
     source(config, &mut findings);
+    scaling::launcher(config, &mut findings);
+    scaling::autoscaler(config, &mut findings);
     findings.0
 }
 

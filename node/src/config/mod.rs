@@ -10,6 +10,7 @@ mod file;
 mod layers;
 mod on_disk;
 mod problem;
+mod scaling;
 mod schema;
 mod secrets;
 mod sections;
@@ -29,6 +30,7 @@ use clap::Args;
 use parkhang_actors::domain::JobConfig;
 use parkhang_actors::state::data_folder;
 use rustls::pki_types::UnixTime;
+use toml::Value;
 
 use self::check::Finding;
 use self::layers::{Layers, Setting};
@@ -36,6 +38,7 @@ use self::problem::{Origin, Problem, Problems};
 use self::secrets::Secrets;
 
 pub use self::check::beside;
+pub use self::scaling::{Bounds, Launched, LauncherKind};
 pub use self::sections::{
     ClusterConfig, LogFormat, Pages, PagesKind, S3, Slots, SourceKind, StorageKind, Telemetry,
 };
@@ -153,6 +156,22 @@ impl Loaded {
         let mut keys = std::iter::once(&finding.key).chain(finding.because);
         let by_somebody = keys.find_map(|key| said(key).filter(|origin| **origin != Origin::BuiltIn));
         by_somebody.or_else(|| said(finding.key)).cloned()
+    }
+
+    /// The file that is one of the layers.
+    pub fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+
+    /// What flags set, as `--set` would be given it.
+    pub fn flags(&self) -> Vec<String> {
+        let settings = self.settings.iter();
+        let flags = settings.filter(|(_, setting)| matches!(setting.origin, Origin::Flag(_)));
+        let pairs = flags.map(|(key, setting)| match &setting.value {
+            Value::String(text) => format!("{key}={text}"),
+            value => format!("{key}={value}"),
+        });
+        pairs.collect()
     }
 
     /// Which configuration this is, in words.

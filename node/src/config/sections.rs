@@ -12,6 +12,7 @@ use bytesize::ByteSize;
 use parkhang_actors::domain::{JobConfig, JobKey};
 use serde::{Deserialize, Serialize};
 
+use super::scaling::{Autoscaler, Launcher};
 use super::values::{HostPort, Role, duration, optional};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -20,6 +21,8 @@ pub struct ClusterConfig {
     pub node: Node,
     pub cluster: Cluster,
     pub orchestrator: Orchestrator,
+    pub launcher: Launcher,
+    pub autoscaler: Autoscaler,
     pub source: Source,
     pub state: State,
     pub pages: Pages,

@@ -510,3 +510,5 @@ fn a_mistake_is_told_by_the_flag_that_made_it() {
         "{told}"
     );
 }
+
+mod scaling;

@@ -290,7 +290,7 @@ mod tests {
             ("job list --limt 3", "unexpected argument '--limt'"),
             ("job status 'x", "a quotation mark"),
             ("watch", "a command is needed"),
-            ("launch_workers --job J1", "launch_workers: nodes cannot"),
+            ("create_job --model M", "--model: a job cannot choose"),
             ("help job sing", "there is no command job sing"),
         ] {
             let refusal = order(line).unwrap_err();

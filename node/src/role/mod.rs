@@ -14,6 +14,7 @@ mod standing;
 mod stop;
 mod watch;
 mod worker;
+mod workers;
 
 use std::process::ExitCode;
 use std::sync::Arc;

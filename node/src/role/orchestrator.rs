@@ -24,7 +24,7 @@ use super::probes::OrchestratorProbe;
 use super::standing::Standing;
 use super::stop::StopOrders;
 use super::watch::{Presence, Presently, count_tasks, record_last, record_nodes};
-use super::{SCOPE, join, services};
+use super::{SCOPE, join, services, workers};
 use crate::admin::{Admin, CommandDesk};
 use crate::api;
 use crate::config::Loaded;
@@ -166,6 +166,7 @@ async fn reign(
         () = count_tasks(store) => {}
         () = record_nodes(&led, &roster, cluster.heartbeat) => {}
         () = orders::forward(store, &pools) => {}
+        () = workers::tend(loaded, &led) => {}
     }
     pools.stop().await;
     orchestrator.stop().await;

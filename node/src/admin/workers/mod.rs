@@ -1,0 +1,47 @@
+//! Worker nodes that the cluster starts and stops itself.
+
+mod group;
+mod list;
+mod scale;
+mod scaling;
+
+pub use self::list::List;
+pub use self::scale::{Launch, Scale};
+pub use self::scaling::{Scaling, alarms, decisions};
+
+use std::sync::Arc;
+
+use parkhang_actors::launcher::{Launcher, LauncherError};
+
+use super::{Admin, Refusal};
+use crate::launcher::launcher;
+
+async fn launcher_of(admin: &Admin) -> Result<Arc<dyn Launcher>, Refusal> {
+    let launcher = launcher(&admin.loaded).await;
+    let launcher = launcher.map_err(|error| match error.downcast::<LauncherError>() {
+        Ok(error) => Refusal::from(error),
+        Err(error) => Refusal::Internal(error),
+    })?;
+    launcher.ok_or_else(|| {
+        Refusal::Conflict(
+            "this cluster has no launcher: name one in launcher.kind, or start nodes with node --role, each on its machine"
+                .to_owned(),
+        )
+    })
+}
+
+impl From<LauncherError> for Refusal {
+    fn from(error: LauncherError) -> Self {
+        match error {
+            LauncherError::Unserved(_) | LauncherError::OverLimit { .. } => Self::Conflict(error.to_string()),
+            LauncherError::Missing { .. } => Self::NotFound(error.to_string()),
+            LauncherError::Credentials(_) | LauncherError::Remote { .. } => {
+                Self::Unavailable(error.to_string())
+            }
+            LauncherError::Start { .. }
+            | LauncherError::Stop { .. }
+            | LauncherError::Record { .. }
+            | LauncherError::Corrupt { .. } => Self::Internal(error.into()),
+        }
+    }
+}

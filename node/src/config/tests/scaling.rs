@@ -1,0 +1,98 @@
+use super::*;
+
+#[test]
+fn a_launcher_has_what_it_needs_and_nothing_besides() {
+    for (flags, expected) in [
+        (
+            &["launcher.kind=asg"][..],
+            "launcher.gpu.group: needed, or launcher.cpu.group",
+        ),
+        (
+            &["launcher.kind=local", "launcher.gpu.group=readers"],
+            "launcher.gpu.group: has no effect",
+        ),
+        (
+            &[
+                "launcher.kind=asg",
+                "launcher.cpu.group=cutters",
+                "launcher.ecs_cluster=library",
+            ],
+            "launcher.ecs_cluster: has no effect",
+        ),
+        (
+            &["launcher.endpoint=127.0.0.1:5000"],
+            "launcher.endpoint: must begin with http",
+        ),
+        (
+            &["launcher.local_limit=0"],
+            "launcher.local_limit: must be 1 or more",
+        ),
+        (
+            &["launcher.interval=10ms"],
+            "launcher.interval: must be 100ms or more",
+        ),
+    ] {
+        let problem = the_problem(flags);
+        assert!(problem.contains(expected), "{problem}");
+    }
+    let whole = [
+        "launcher.kind=ecs",
+        "launcher.ecs_cluster=library",
+        "launcher.gpu.group=readers",
+    ];
+    assert!(problems(None, &[], &whole).is_empty());
+}
+
+#[test]
+fn an_autoscaler_has_a_launcher_and_bounds() {
+    for (flags, expected) in [
+        (
+            &["autoscaler.enabled=true"][..],
+            "autoscaler.enabled: needs a launcher",
+        ),
+        (
+            &["autoscaler.tasks_per_slot=0"],
+            "autoscaler.tasks_per_slot: must be 1 or more",
+        ),
+        (
+            &["autoscaler.max_age=1ms"],
+            "autoscaler.max_age: must be a second",
+        ),
+        (
+            &["autoscaler.gpu.floor=200"],
+            "autoscaler.gpu.cap: must not be less than autoscaler.gpu.floor",
+        ),
+        (
+            &["autoscaler.cpu.floor=3", "autoscaler.cpu.cap=2"],
+            "autoscaler.cpu.cap: must not be less than autoscaler.cpu.floor",
+        ),
+        (
+            &[
+                "autoscaler.enabled=true",
+                "launcher.kind=local",
+                "source.kind=shards",
+                "source.jobs=press",
+            ],
+            "autoscaler.enabled: cannot see the work of shards",
+        ),
+    ] {
+        let problem = the_problem(flags);
+        assert!(problem.contains(expected), "{problem}");
+    }
+    let whole = ["autoscaler.enabled=true", "launcher.kind=local"];
+    assert!(problems(None, &[], &whole).is_empty());
+}
+
+#[test]
+fn what_flags_said_can_be_said_again() {
+    let desk = Desk::new();
+    let path = desk.file("[node]\nname = 'desk'\n");
+    let flags = ["node.slots.gpu=3", "cluster.lease=90s", "node.roles=cpu,gpu"];
+    let loaded = load(Some(&path), &[("PARKHANG_JOB__LIMIT", "4")], &flags);
+    assert_eq!(loaded.file(), Some(path.as_path()));
+    let again = loaded.flags();
+    let again: Vec<&str> = again.iter().map(String::as_str).collect();
+    assert_eq!(again.len(), flags.len(), "{again:?}");
+    let again = load(Some(&path), &[("PARKHANG_JOB__LIMIT", "4")], &again);
+    assert_eq!(again.config, loaded.config);
+}

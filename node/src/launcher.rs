@@ -1,0 +1,121 @@
+//! From configuration to whoever starts and stops worker nodes. The leading orchestrator and the commands ask here, so that both
+//! mean the same workers.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use chrono::TimeDelta;
+use parkhang_actors::domain::Hardware;
+use parkhang_actors::launcher::{
+    AsgLauncher, AutoscalerConfig, AwsOptions, EcsLauncher, Launcher, LocalLauncher, LocalOptions,
+    WorkerCommand,
+};
+use parkhang_actors::policy::autoscale::Limits;
+
+use crate::config::{Bounds, Launched, LauncherKind, Loaded};
+
+/// For a worker to end in, besides the time to drain.
+const GRACE: Duration = Duration::from_secs(8);
+
+/// The launcher of this cluster, if it has one.
+pub async fn launcher(loaded: &Loaded) -> Result<Option<Arc<dyn Launcher>>> {
+    let section = &loaded.config.launcher;
+    Ok(Some(match section.kind {
+        LauncherKind::None => return Ok(None),
+        LauncherKind::Local => Arc::new(LocalLauncher::new(LocalOptions {
+            folder: loaded.state_dir()?.join("workers"),
+            limit: section.local_limit,
+            patience: loaded.config.node.drain_deadline + GRACE,
+            command: worker_command(loaded)?,
+        })),
+        LauncherKind::Ecs => {
+            let cluster = section.ecs_cluster.clone();
+            Arc::new(EcsLauncher::open(aws(loaded), cluster).await?)
+        }
+        LauncherKind::Asg => Arc::new(AsgLauncher::open(aws(loaded)).await?),
+    }))
+}
+
+/// What the configuration says of workers with this hardware.
+pub fn section(loaded: &Loaded, hardware: Hardware) -> &Launched {
+    let launcher = &loaded.config.launcher;
+    match hardware {
+        Hardware::Gpu => &launcher.gpu,
+        Hardware::Cpu => &launcher.cpu,
+    }
+}
+
+fn aws(loaded: &Loaded) -> AwsOptions {
+    let launcher = &loaded.config.launcher;
+    let named = |hardware| Some((hardware, section(loaded, hardware).group.clone()?));
+    AwsOptions {
+        endpoint: launcher.endpoint.clone(),
+        region: launcher.region.clone(),
+        names: Hardware::ALL.into_iter().filter_map(named).collect(),
+    }
+}
+
+/// This program with this configuration, as a node with one role. Variables are handed down.
+fn worker_command(loaded: &Loaded) -> Result<Arc<WorkerCommand>> {
+    let program = std::env::current_exe().context("where this program is")?;
+    let file = loaded.file().map(std::path::absolute).transpose()?;
+    let mut settings = loaded.flags();
+    if loaded.config.health.listen.is_some() {
+        // The configured port is the orchestrator's.
+        settings.push("health.listen=127.0.0.1:0".to_owned());
+    }
+    Ok(Arc::new(move |hardware, name| {
+        let mut command = Command::new(&program);
+        if let Some(file) = &file {
+            command.arg("--config-file").arg(file);
+        }
+        let own = [
+            format!("node.name={name}"),
+            format!("node.roles={}", hardware.as_str()),
+        ];
+        for setting in settings.iter().chain(&own) {
+            command.arg("--set").arg(setting);
+        }
+        command.env_remove("NOTIFY_SOCKET");
+        command
+    }))
+}
+
+/// What the autoscaler keeps to, if it is on.
+pub fn autoscaler(loaded: &Loaded) -> Option<AutoscalerConfig> {
+    let config = &loaded.config;
+    let launched =
+        |hardware: &Hardware| !config.launcher.kind.is_aws() || section(loaded, *hardware).group.is_some();
+    let slots = |slots: usize| u32::try_from(slots).unwrap_or(u32::MAX);
+    config.autoscaler.enabled.then(|| AutoscalerConfig {
+        limits: limits(loaded)
+            .into_iter()
+            .filter(|(hardware, _)| launched(hardware))
+            .collect(),
+        slots: BTreeMap::from([
+            (Hardware::Gpu, slots(config.node.slots.gpu)),
+            (Hardware::Cpu, slots(config.node.slots.cpu)),
+        ]),
+    })
+}
+
+/// What it would keep to.
+pub fn limits(loaded: &Loaded) -> BTreeMap<Hardware, Limits> {
+    let autoscaler = &loaded.config.autoscaler;
+    let span = |duration| TimeDelta::from_std(duration).unwrap_or(TimeDelta::MAX);
+    let limits = |bounds: &Bounds| Limits {
+        floor: bounds.floor,
+        cap: bounds.cap,
+        tasks_per_slot: autoscaler.tasks_per_slot,
+        max_age: span(autoscaler.max_age),
+        scale_out_cooldown: span(autoscaler.scale_out_cooldown),
+        scale_in_cooldown: span(autoscaler.scale_in_cooldown),
+    };
+    BTreeMap::from([
+        (Hardware::Gpu, limits(&autoscaler.gpu)),
+        (Hardware::Cpu, limits(&autoscaler.cpu)),
+    ])
+}

@@ -1,0 +1,63 @@
+//! The leading orchestrator looks after the workers that a launcher starts and stops.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use parkhang_actors::launcher::{Autoscaler, Launcher};
+use parkhang_actors::state::PostgresStore;
+use tokio::time::MissedTickBehavior;
+use tracing::{debug, warn};
+
+use crate::config::Loaded;
+use crate::launcher::{autoscaler, launcher};
+
+/// Replaces workers that ended by themselves, and lets the autoscaler decide, again and again. `store` is that of the leader.
+pub async fn tend(loaded: &Loaded, store: &PostgresStore) {
+    let mut ticks = tokio::time::interval(loaded.config.launcher.interval);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut tended: Option<Tended> = None;
+    loop {
+        ticks.tick().await;
+        let tended = match &tended {
+            Some(tended) => tended,
+            None => match Tended::open(loaded, store).await {
+                Ok(Some(opened)) => &*tended.insert(opened),
+                Ok(None) => return std::future::pending().await,
+                Err(error) => {
+                    warn!(error = format!("{error:#}"), "nobody can launch workers now");
+                    continue;
+                }
+            },
+        };
+        tended.look_after().await;
+    }
+}
+
+struct Tended {
+    launcher: Arc<dyn Launcher>,
+    autoscaler: Option<Autoscaler>,
+}
+
+impl Tended {
+    async fn open(loaded: &Loaded, store: &PostgresStore) -> Result<Option<Self>> {
+        let Some(launcher) = launcher(loaded).await? else {
+            return Ok(None);
+        };
+        let autoscaler = autoscaler(loaded)
+            .map(|config| Autoscaler::new(Arc::new(store.clone()), launcher.clone(), config));
+        Ok(Some(Self { launcher, autoscaler }))
+    }
+
+    async fn look_after(&self) {
+        for hardware in self.launcher.hardware() {
+            if let Err(error) = self.launcher.tend(hardware).await {
+                warn!(%error, hardware = hardware.as_str(), "cannot look after the workers now");
+            }
+        }
+        if let Some(autoscaler) = &self.autoscaler
+            && let Err(error) = autoscaler.pass().await
+        {
+            debug!(%error, "cannot see now how many workers are needed");
+        }
+    }
+}
