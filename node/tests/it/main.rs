@@ -27,3 +27,4 @@ mod support;
 mod tutorial;
 mod volumes;
 mod watched;
+mod workers;
