@@ -34,7 +34,7 @@ pub struct Scale {
     settle: bool,
 }
 
-/// How many workers, and which.
+// How many workers, and which. A doc comment would become the help of the commands.
 #[derive(Debug, Args)]
 struct Meant {
     /// Workers of each hardware that is meant.
