@@ -153,7 +153,7 @@ impl Desk {
             force,
         };
         let rewound = self.store.rerun(job, &rerun, Utc::now()).await.unwrap();
-        assert_eq!(rewound.tasks.len(), 1);
+        assert_eq!(rewound.tasks.number, 1);
         self.orchestrator.wake();
     }
 

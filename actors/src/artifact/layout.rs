@@ -74,6 +74,14 @@ pub struct VolumeLayout {
 }
 
 impl VolumeLayout {
+    /// Everything of the volume, if it is the job's own; `None` where jobs share a folder.
+    pub fn own_folder(&self) -> Option<&ArtifactKey> {
+        match self.name {
+            LayoutName::BdrcV2 | LayoutName::BdrcV1 => Some(&self.folder),
+            LayoutName::OcrBboxes => None,
+        }
+    }
+
     pub fn root(&self) -> &ArtifactKey {
         &self.root
     }

@@ -18,16 +18,25 @@ pub const ADJUSTABLE: [&str; 13] = [
     "diagnostics_interval_s",
 ];
 
-/// A change to the limits of a job that runs. Scheduling follows it at once, a stage from its next lease on.
+/// Keys that hold for as long as the job is there: they say where its results lie, and what its tasks' failures have amounted to.
+const FIXED: [&str; 2] = ["layout", "retry_scope"];
+
+/// A change to the configuration of a job. Scheduling follows it at once, a stage from its next lease on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Adjustment(Vec<String>);
+pub struct Adjustment {
+    pairs: Vec<String>,
+    /// Whether other keys may change than [`ADJUSTABLE`], for which the job has to be at rest.
+    pub is_revision: bool,
+}
 
 impl Adjustment {
     /// Accepts `key=value` pairs of [`ADJUSTABLE`] keys with values that a job may have.
     pub fn new(pairs: impl IntoIterator<Item = impl Into<String>>) -> Result<Self, ConfigError> {
-        let adjustment = Self(pairs.into_iter().map(Into::into).collect());
-        for pair in &adjustment.0 {
-            let key = pair.split('=').next().unwrap_or_default().trim();
+        let adjustment = Self {
+            pairs: pairs.into_iter().map(Into::into).collect(),
+            is_revision: false,
+        };
+        for key in adjustment.keys() {
             if ADJUSTABLE.contains(&key) {
                 continue;
             }
@@ -40,9 +49,28 @@ impl Adjustment {
         Ok(adjustment)
     }
 
+    /// Accepts `key=value` pairs of all keys but those that hold for as long as the job is there.
+    pub fn revision(pairs: impl IntoIterator<Item = impl Into<String>>) -> Result<Self, ConfigError> {
+        let revision = Self {
+            pairs: pairs.into_iter().map(Into::into).collect(),
+            is_revision: true,
+        };
+        revision.apply(JobConfig::default())?;
+        let fixed = revision.keys().find(|key| FIXED.contains(key)).map(str::to_owned);
+        match fixed {
+            Some(key) => Err(ConfigError::Fixed(key)),
+            None => Ok(revision),
+        }
+    }
+
     /// What a job of `config` is set to afterwards.
     pub fn apply(&self, config: JobConfig) -> Result<JobConfig, ConfigError> {
-        config.with_overrides(self.0.iter().map(String::as_str))
+        config.with_overrides(self.pairs.iter().map(String::as_str))
+    }
+
+    fn keys(&self) -> impl Iterator<Item = &str> {
+        let pairs = self.pairs.iter();
+        pairs.map(|pair| pair.split('=').next().unwrap_or_default().trim())
     }
 }
 
@@ -85,8 +113,18 @@ mod tests {
     }
 
     #[test]
+    fn a_revision_may_change_results_but_not_where_they_lie() {
+        let revision = Adjustment::revision(["k_factor=2.5", "priority=3"]).unwrap();
+        assert_eq!(revision.apply(JobConfig::default()).unwrap().k_factor, 2.5);
+        let refused = |pair: &str| Adjustment::revision([pair]).unwrap_err();
+        assert_eq!(refused("layout=bdrc_v1"), ConfigError::Fixed("layout".to_owned()));
+        assert!(matches!(refused("k_factor=99"), ConfigError::Unfit { .. }));
+        assert!(matches!(refused("k_facto=2"), ConfigError::Unknown(_)));
+    }
+
+    #[test]
     fn every_adjustable_key_is_a_key() {
-        for key in ADJUSTABLE {
+        for key in ADJUSTABLE.into_iter().chain(FIXED) {
             assert!(is_known(key), "{key}");
         }
     }

@@ -15,10 +15,22 @@ pub enum JobAction {
     Rerun,
     /// The job is taken up again, whatever it was doing.
     Reopen,
+    /// Its configuration is to change in more than what it may take.
+    Update,
+    /// It is to go with all its tasks. From then on nothing else can be done to it.
+    Delete,
 }
 
 impl JobAction {
-    pub const ALL: [Self; 5] = [Self::Pause, Self::Resume, Self::Cancel, Self::Rerun, Self::Reopen];
+    pub const ALL: [Self; 7] = [
+        Self::Pause,
+        Self::Resume,
+        Self::Cancel,
+        Self::Rerun,
+        Self::Reopen,
+        Self::Update,
+        Self::Delete,
+    ];
 }
 
 impl fmt::Display for JobAction {
@@ -29,6 +41,8 @@ impl fmt::Display for JobAction {
             Self::Cancel => "cancelled",
             Self::Rerun => "rerun",
             Self::Reopen => "taken up again",
+            Self::Update => "updated",
+            Self::Delete => "deleted",
         })
     }
 }
@@ -51,10 +65,15 @@ pub fn after(status: JobStatus, action: JobAction) -> Result<JobStatus, Forbidde
         (Created | Running | Paused, JobAction::Rerun) => Ok(status),
         (Completed | Failed, JobAction::Rerun) => Ok(Running),
         (Created | Running | Paused | Completed | Failed, JobAction::Reopen) => Ok(Running),
+        (Created | Paused | Completed | Failed, JobAction::Update) => Ok(status),
+        (Created | Completed | Failed | Cancelled, JobAction::Delete) => Ok(Cancelled),
         (Completed | Failed, JobAction::Pause | JobAction::Resume | JobAction::Cancel)
-        | (Cancelled, JobAction::Pause | JobAction::Resume | JobAction::Rerun | JobAction::Reopen) => {
-            Err(Forbidden { status, action })
-        }
+        | (Running, JobAction::Update)
+        | (Running | Paused, JobAction::Delete)
+        | (
+            Cancelled,
+            JobAction::Pause | JobAction::Resume | JobAction::Rerun | JobAction::Reopen | JobAction::Update,
+        ) => Err(Forbidden { status, action }),
     }
 }
 
@@ -66,7 +85,8 @@ mod tests {
     fn cancelled_is_final() {
         for action in JobAction::ALL {
             let end = after(JobStatus::Cancelled, action);
-            assert_eq!(end.is_ok(), action == JobAction::Cancel, "{action:?}");
+            let is_allowed = matches!(action, JobAction::Cancel | JobAction::Delete);
+            assert_eq!(end.is_ok(), is_allowed, "{action:?}");
             assert!(end.is_err() || end == Ok(JobStatus::Cancelled));
         }
     }
@@ -88,6 +108,19 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_runs_or_may_go_on_is_neither_updated_nor_deleted() {
+        assert!(after(JobStatus::Running, JobAction::Update).is_err());
+        assert_eq!(after(JobStatus::Paused, JobAction::Update), Ok(JobStatus::Paused));
+        for status in [JobStatus::Running, JobStatus::Paused] {
+            assert!(after(status, JobAction::Delete).is_err(), "{status:?}");
+        }
+        assert_eq!(
+            after(JobStatus::Failed, JobAction::Delete),
+            Ok(JobStatus::Cancelled)
+        );
     }
 
     #[test]

@@ -2,8 +2,13 @@
 
 use glob::Pattern;
 
-use crate::domain::{ErrorCategory, Job, Position, StageName, Task, TaskStatus, VolumeId};
-use crate::policy::transition::{self, Event};
+use crate::domain::{
+    ErrorCategory, Job, Position, RetryScope, StageError, StageName, Task, TaskStatus, VolumeId,
+};
+use crate::policy::transition::{self, Event, is_terminal};
+
+/// Letters of a message that tell its cause.
+const CAUSE_LETTERS: usize = 500;
 
 /// Some tasks of a job: those for which all that is given holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -15,10 +20,31 @@ pub struct TaskFilter {
     pub stage: Option<StageName>,
     /// Category of the error with which its last try failed.
     pub error: Option<ErrorCategory>,
+    /// See [`Cause`].
+    pub cause: Option<Cause>,
+    /// Only tasks that have failed for good.
+    pub dead: bool,
+}
+
+/// What failures have in common: their category, a colon and their message, in which `*` stands for any text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cause(Pattern);
+
+impl Cause {
+    pub fn new(text: &str) -> Self {
+        let pattern = Pattern::escape(text).replace("[*]", "*");
+        Self(Pattern::new(&pattern).unwrap_or_default())
+    }
+
+    pub fn is_of(&self, error: &StageError) -> bool {
+        let message = error.message.chars().take(CAUSE_LETTERS).collect::<String>();
+        self.0.matches(&format!("{}: {message}", error.category.as_str()))
+    }
 }
 
 impl TaskFilter {
-    pub fn admits(&self, task: &Task) -> bool {
+    /// `scope` is that of the task's job.
+    pub fn admits(&self, task: &Task, scope: RetryScope) -> bool {
         let category = task.last_error.as_ref().map(|error| error.category);
         self.status.is_none_or(|status| task.status == status)
             && self
@@ -26,6 +52,11 @@ impl TaskFilter {
                 .as_ref()
                 .is_none_or(|stage| matches!(&task.position, Position::At(at) if at == stage))
             && self.error.is_none_or(|wanted| category == Some(wanted))
+            && (!self.dead || is_terminal(task, scope))
+            && self
+                .cause
+                .as_ref()
+                .is_none_or(|cause| task.last_error.as_ref().is_some_and(|error| cause.is_of(error)))
             && self.admits_volume(&task.volume)
     }
 
@@ -48,6 +79,18 @@ pub struct Rerun {
 }
 
 impl Rerun {
+    /// Those of the tasks that stand at the stage, from there.
+    pub fn where_they_stand(stage: StageName, tasks: TaskFilter) -> Self {
+        Self {
+            tasks: TaskFilter {
+                stage: Some(stage.clone()),
+                ..tasks
+            },
+            from: stage,
+            force: false,
+        }
+    }
+
     pub fn event(&self) -> Event {
         Event::Rerun {
             stage: self.from.clone(),
@@ -58,10 +101,10 @@ impl Rerun {
     /// The tasks meant, told apart by whether they have come as far as the stage. Those that have not will run it anyway.
     pub fn split<'a>(&self, job: &Job, tasks: impl IntoIterator<Item = &'a Task>) -> Split<'a> {
         let mut split = Split::default();
-        for task in tasks.into_iter().filter(|task| self.tasks.admits(task)) {
+        let scope = job.config.retry_scope;
+        for task in tasks.into_iter().filter(|task| self.tasks.admits(task, scope)) {
             // The time of a rerun is written nowhere.
             let now = job.created_at;
-            let scope = job.config.retry_scope;
             match transition::next(task, &job.pipeline, scope, &self.event(), now) {
                 Ok(_) => split.reached.push(task),
                 Err(_) => split.not_reached.push(task),

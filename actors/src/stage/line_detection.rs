@@ -122,7 +122,9 @@ impl PageStage for LineDetection {
     }
 
     fn relevant_config(&self, config: &JobConfig) -> Value {
-        json!({ "use_tps": config.use_tps, "line_mode": config.line_mode, "threshold": self.threshold })
+        let mut relevant = deciding(config);
+        relevant["threshold"] = json!(self.threshold);
+        relevant
     }
 
     fn models(&self) -> Vec<ModelRef> {
@@ -317,4 +319,9 @@ fn encode_mask(mask: &GrayImage) -> image::ImageResult<Vec<u8>> {
 
 fn as_i32(value: u32) -> i32 {
     i32::try_from(value).unwrap_or(i32::MAX)
+}
+
+/// What of a job's configuration decides its lines.
+pub(super) fn deciding(config: &JobConfig) -> Value {
+    json!({ "use_tps": config.use_tps, "line_mode": config.line_mode })
 }

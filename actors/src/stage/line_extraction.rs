@@ -69,11 +69,7 @@ impl PageStage for LineExtraction {
     }
 
     fn relevant_config(&self, config: &JobConfig) -> Value {
-        json!({
-            "k_factor": config.k_factor,
-            "bbox_tolerance": config.bbox_tolerance,
-            "merge_lines": config.merge_lines,
-        })
+        deciding(config)
     }
 
     fn models(&self) -> Vec<ModelRef> {
@@ -217,4 +213,13 @@ fn cut_page(
         });
     }
     Ok(cuts)
+}
+
+/// What of a job's configuration decides its line images.
+pub(super) fn deciding(config: &JobConfig) -> Value {
+    json!({
+        "k_factor": config.k_factor,
+        "bbox_tolerance": config.bbox_tolerance,
+        "merge_lines": config.merge_lines,
+    })
 }

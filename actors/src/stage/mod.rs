@@ -31,7 +31,7 @@ use crate::runner::CpuPool;
 use crate::telemetry::RunProgress;
 
 pub use names::ocr_pipeline;
-pub use registry::{ModelSet, StageRegistry, StageServices, hardware_of};
+pub use registry::{ModelSet, StageRegistry, StageServices, first_stale, hardware_of};
 
 /// One stage of one task, as handed to a worker.
 #[derive(Debug, Clone, PartialEq)]

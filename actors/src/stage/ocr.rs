@@ -125,13 +125,9 @@ impl PageStage for Ocr {
     }
 
     fn relevant_config(&self, config: &JobConfig) -> Value {
-        json!({
-            "encoding": config.encoding,
-            "decoder": config.decoder,
-            "beam_width": config.beam_width,
-            "language_model": config.language_model,
-            "head": self.head,
-        })
+        let mut relevant = deciding(config);
+        relevant["head"] = json!(self.head);
+        relevant
     }
 
     fn models(&self) -> Vec<ModelRef> {
@@ -279,5 +275,15 @@ fn prepare_page(
         widths,
         lines,
         batches,
+    })
+}
+
+/// What of a job's configuration decides its text.
+pub(super) fn deciding(config: &JobConfig) -> Value {
+    json!({
+        "encoding": config.encoding,
+        "decoder": config.decoder,
+        "beam_width": config.beam_width,
+        "language_model": config.language_model,
     })
 }

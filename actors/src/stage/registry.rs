@@ -7,6 +7,7 @@ use parkhang_models::inference::{Recognizer, Segmenter};
 use parkhang_models::recognition::charset::Charset;
 use parkhang_models::recognition::language::LanguageModel;
 use parkhang_models::recognition::line_image::Preprocessing;
+use serde_json::Value;
 
 use super::line_detection::{self, LineDetection};
 use super::line_extraction::{self, LineExtraction};
@@ -16,7 +17,7 @@ use super::paged::PagedStage;
 use super::reduce::{self, Reduce};
 use super::{StageLogic, names};
 use crate::artifact::ModelRef;
-use crate::domain::{Hardware, StageName};
+use crate::domain::{Hardware, JobConfig, StageName};
 use crate::inference::{Inference, LineRecognition, PageSegmentation};
 use crate::pages::PageSource;
 use crate::runner::CpuPool;
@@ -80,6 +81,20 @@ pub fn hardware_of(stage: &StageName) -> Option<Hardware> {
     ];
     let found = known.into_iter().find(|(name, _)| name == stage);
     found.map(|(_, hardware)| hardware)
+}
+
+/// The first stage of this program whose results no longer stand, nor those of the stages behind it, once a job's configuration is
+/// `after` instead of `before`.
+pub fn first_stale(before: &JobConfig, after: &JobConfig) -> Option<StageName> {
+    type Deciding = fn(&JobConfig) -> Value;
+    let known: [(StageName, Deciding); 3] = [
+        (names::line_detection(), line_detection::deciding),
+        (names::line_extraction(), line_extraction::deciding),
+        (names::ocr(), ocr::deciding),
+    ];
+    let mut known = known.into_iter();
+    let stale = known.find(|(_, deciding)| deciding(before) != deciding(after));
+    stale.map(|(stage, _)| stage)
 }
 
 /// The stages that pipelines can name.

@@ -43,6 +43,8 @@ pub enum ListedPhase {
 pub struct ErrorGroup {
     pub stage: String,
     pub category: ErrorCategory,
+    /// What they have in common; see [`Cause`](crate::policy::rerun::Cause).
+    pub cause: String,
     /// A message of the group; in those of the others, numbers and quoted names differ.
     pub message: String,
     pub tasks: u64,
@@ -50,6 +52,7 @@ pub struct ErrorGroup {
     pub terminal: u64,
     /// Some of the volumes.
     pub volumes: Vec<String>,
+    /// When a failure was last written down that belongs to it.
     pub last: Option<DateTime<Utc>>,
 }
 

@@ -4,8 +4,9 @@
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 
-use super::{Change, Expected, Outcome};
-use crate::domain::{Job, JobStatus, StageRun, StageRunStatus, Task};
+use super::{Change, Expected, JobTaskCount, Outcome};
+use crate::domain::{Adjustment, Job, JobStatus, Position, StageRun, StageRunStatus, Task};
+use crate::policy::job_action::{self, Forbidden, JobAction};
 use crate::policy::rerun::Rerun;
 use crate::policy::transition::{self, Event};
 
@@ -41,6 +42,20 @@ pub(super) fn rerun_changes(job: &Job, rerun: &Rerun, tasks: &[Task]) -> (Vec<Ch
         changes.collect(),
         split.not_reached.into_iter().cloned().collect(),
     )
+}
+
+/// Whether a job may be adjusted so. A revision is for a job at rest, or one that has not begun: what is being made would be of two
+/// configurations.
+pub(super) fn may_adjust(
+    job: &Job,
+    counts: &[JobTaskCount],
+    adjustment: &Adjustment,
+) -> Result<(), Forbidden> {
+    let has_begun = counts.iter().any(|count| count.position != Position::Pending);
+    if adjustment.is_revision && (has_begun || job.status == JobStatus::Cancelled) {
+        job_action::after(job.status, JobAction::Update)?;
+    }
+    Ok(())
 }
 
 /// The tries of a task after its job's have been set to `max_attempts`: (`max_attempts`, `allowance`). No task becomes or

@@ -10,7 +10,7 @@ use chrono::{DateTime, Utc};
 
 use self::tables::Tables;
 use super::backlog::{may_back_off, waiting_for};
-use super::change::{rerun_changes, tries};
+use super::change::{may_adjust, rerun_changes, tries};
 use super::{
     Census, Change, ClaimRequest, Heartbeat, JobTaskCount, Leases, Outcome, Ready, Rewound, StageStatistics,
     Standing, StateError, StateStore, TaskCount,
@@ -131,6 +131,7 @@ impl StateStore for MemoryStore {
 
     async fn adjust_job(&self, id: JobId, adjustment: &Adjustment) -> Result<Job, StateError> {
         let mut tables = self.tables();
+        may_adjust(tables.job(id)?, &tables.counts(Some(id))?, adjustment)?;
         let before = tables.job(id)?.config.clone();
         let config = adjustment.apply(before.clone())?;
         let job = tables.job_mut(id)?;
@@ -153,11 +154,15 @@ impl StateStore for MemoryStore {
         let tasks: Vec<Task> = tables.job_tasks(id).cloned().collect();
         let (changes, not_reached) = rerun_changes(&job, rerun, &tasks);
         let outcomes = tables.commit(&changes, now);
-        let tasks: Vec<Task> = outcomes.into_iter().filter_map(Outcome::applied).collect();
-        if !tasks.is_empty() {
+        let mut rewound = Rewound::default();
+        rewound
+            .tasks
+            .extend(outcomes.into_iter().filter_map(Outcome::applied));
+        rewound.not_reached.extend(not_reached);
+        if rewound.tasks.number > 0 {
             tables.set_status(id, status)?;
         }
-        Ok(Rewound { tasks, not_reached })
+        Ok(rewound)
     }
 
     async fn tasks(&self, job: JobId) -> Result<Vec<Task>, StateError> {

@@ -159,13 +159,44 @@ pub struct JobTaskCount {
     pub tasks: u64,
 }
 
+/// Tasks, of which there may be very many: how many, and the first of them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Sample {
+    pub number: u64,
+    pub first: Vec<Task>,
+}
+
+impl Sample {
+    /// Tasks that a sample holds at most.
+    pub const SIZE: usize = 1_000;
+}
+
+impl Extend<Task> for Sample {
+    fn extend<T: IntoIterator<Item = Task>>(&mut self, tasks: T) {
+        for task in tasks {
+            self.number += 1;
+            if self.first.len() < Self::SIZE {
+                self.first.push(task);
+            }
+        }
+    }
+}
+
 /// What a rerun did.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rewound {
     /// The tasks that will be done again, as they are now.
-    pub tasks: Vec<Task>,
+    pub tasks: Sample,
     /// Tasks that were meant, but have not come as far as the stage and will run it anyway.
-    pub not_reached: Vec<Task>,
+    pub not_reached: Sample,
+}
+
+/// What a rerun would do.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RerunPreview {
+    pub rewound: Rewound,
+    /// All tasks that would be done again.
+    pub reached: Vec<TaskId>,
 }
 
 /// What a heartbeat found its lease to be.

@@ -10,6 +10,7 @@ use crate::runner::percentile;
 
 /// Where durations are divided to be counted, in seconds: about three steps to a power of ten, at figures that people know.
 pub const DURATION_BOUNDS_S: [f64; 11] = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 60.0, 180.0, 600.0, 1800.0, 3600.0];
+
 /// How long the stages of a job should take.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Paces {
@@ -27,13 +28,13 @@ pub struct StageStatistics {
     pub done: u64,
     pub failed: u64,
     pub interrupted: u64,
-    /// Nearest-rank percentiles of the duration, in seconds; absent while no run is done.
+    /// Nearest-rank percentiles of the duration, in seconds and to one per cent; absent while no run is done.
     pub p50_s: Option<f64>,
     pub p95_s: Option<f64>,
     /// Sum of the durations.
     pub seconds: f64,
     /// Runs shorter than the first of [`DURATION_BOUNDS_S`], those from there to the next one, and so on; the last are not
-    /// shorter than any.
+    /// shorter than any. A duration within one per cent of a bound may be counted on its other side.
     pub durations: Vec<u64>,
     /// Pages that were made, failed ones included, those whose result stood aside.
     pub pages: u64,
@@ -70,6 +71,65 @@ impl StageStatistics {
             pages: done.map(|run| number(run, "read") + number(run, "failed")).sum(),
         })
     }
+
+    /// Of the runs of a job, in the order of the stages' names.
+    pub(super) fn of_tallies(mut tallies: Vec<RunTally>) -> Vec<Self> {
+        tallies.sort_by_key(|tally| tally.duration_bucket);
+        let mut by_stage: BTreeMap<StageName, Vec<RunTally>> = BTreeMap::new();
+        for tally in tallies {
+            by_stage.entry(tally.stage.clone()).or_default().push(tally);
+        }
+        by_stage
+            .into_iter()
+            .map(|(stage, tallies)| Self::of_stage(stage, &tallies))
+            .collect()
+    }
+
+    fn of_stage(stage: StageName, tallies: &[RunTally]) -> Self {
+        let of = |status| tallies.iter().filter(move |tally| tally.status == status);
+        let count = |status| of(status).map(|tally| tally.runs).sum();
+        let done: u64 = count(StageRunStatus::Done);
+        let percentile = |percent: u64| {
+            let rank = (done * percent).div_ceil(100).max(1);
+            let mut behind = 0;
+            let bucket = of(StageRunStatus::Done).find(|tally| {
+                behind += tally.runs;
+                behind >= rank
+            });
+            bucket.map(|tally| middle_of(tally.duration_bucket))
+        };
+        Self {
+            running: count(StageRunStatus::Running),
+            done,
+            failed: count(StageRunStatus::Failed),
+            interrupted: count(StageRunStatus::Interrupted),
+            p50_s: percentile(50),
+            p95_s: percentile(95),
+            seconds: of(StageRunStatus::Done).map(|tally| tally.seconds).sum(),
+            durations: spread(
+                of(StageRunStatus::Done).map(|tally| (middle_of(tally.duration_bucket), tally.runs)),
+            ),
+            pages: of(StageRunStatus::Done).map(|tally| tally.pages).sum(),
+            stage,
+        }
+    }
+}
+
+/// Runs of one stage that took about as long.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct RunTally {
+    pub stage: StageName,
+    pub status: StageRunStatus,
+    /// A duration in bucket `b` is above 1.02^(b-1) seconds and not above 1.02^b. Of no meaning while runs go on.
+    pub duration_bucket: i16,
+    pub runs: u64,
+    pub seconds: f64,
+    pub pages: u64,
+}
+
+/// No duration of the bucket is more than one per cent away.
+fn middle_of(duration_bucket: i16) -> f64 {
+    1.02_f64.powf(f64::from(duration_bucket) - 0.5)
 }
 
 /// How many runs lie between the bounds, given durations and how many runs took each of them.
@@ -83,7 +143,34 @@ fn spread(durations: impl IntoIterator<Item = (f64, u64)>) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    fn tally(seconds: f64) -> RunTally {
+        RunTally {
+            stage: "ocr".parse().unwrap(),
+            status: StageRunStatus::Done,
+            duration_bucket: (seconds.ln() / 1.02_f64.ln()).ceil() as i16,
+            runs: 1,
+            seconds,
+            pages: 0,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn percentiles_of_buckets_are_those_of_the_durations_to_one_per_cent(
+            durations in prop::collection::vec(0.001..100_000.0_f64, 1..60),
+        ) {
+            let found = StageStatistics::of_tallies(durations.iter().map(|seconds| tally(*seconds)).collect());
+            for (percent, found) in [(50.0, found[0].p50_s), (95.0, found[0].p95_s)] {
+                let exact = percentile(&durations, percent);
+                let found = found.unwrap();
+                prop_assert!((found - exact).abs() <= exact * 0.010_001, "{found} for {exact}");
+            }
+        }
+    }
 
     #[test]
     fn a_duration_is_counted_above_the_bound_that_it_reaches() {

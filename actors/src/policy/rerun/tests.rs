@@ -40,7 +40,7 @@ fn tasks() -> Vec<Task> {
 
 fn admitted(filter: &TaskFilter) -> Vec<i64> {
     let tasks = tasks();
-    let admitted = tasks.iter().filter(|task| filter.admits(task));
+    let admitted = tasks.iter().filter(|task| filter.admits(task, RetryScope::Task));
     admitted.map(|task| task.id.0).collect()
 }
 
@@ -86,6 +86,37 @@ fn every_condition_must_hold() {
     };
     assert_eq!(admitted(&with(ErrorCategory::Network)), [3]);
     assert_eq!(admitted(&with(ErrorCategory::Input)), [] as [i64; 0]);
+    let dead = TaskFilter {
+        dead: true,
+        ..TaskFilter::default()
+    };
+    assert_eq!(admitted(&dead), [] as [i64; 0], "it has tries left");
+}
+
+#[test]
+fn a_cause_is_the_category_and_the_message_but_for_some_words() {
+    let error = StageError::new(
+        "read",
+        ErrorCategory::Input,
+        "page 7 of \"a[1].jpg\" is no image?",
+    );
+    for (cause, is_its) in [
+        ("input: page * of * is no image?", true),
+        ("input: page 7 of \"a[1].jpg\" is no image?", true),
+        ("input: *", true),
+        ("*image?", true),
+        ("network: *", false),
+        ("page * of * is no image?", false),
+        ("input: page * of * is no image.", false),
+    ] {
+        assert_eq!(Cause::new(cause).is_of(&error), is_its, "{cause}");
+    }
+    let caused = |cause| TaskFilter {
+        cause: Some(Cause::new(cause)),
+        ..TaskFilter::default()
+    };
+    assert_eq!(admitted(&caused("network: reset")), [3]);
+    assert_eq!(admitted(&caused("network: rese")), [] as [i64; 0]);
 }
 
 #[test]

@@ -93,7 +93,9 @@ impl Site for ArtifactSite {
             JobAction::Pause => ShardOrder::Pause,
             JobAction::Resume => ShardOrder::Resume,
             JobAction::Cancel => ShardOrder::Cancel,
-            JobAction::Rerun | JobAction::Reopen => panic!("not an order to shards"),
+            JobAction::Rerun | JobAction::Reopen | JobAction::Update | JobAction::Delete => {
+                panic!("not an order to shards")
+            }
         };
         let manifest = JobManifest::read(self.store.as_ref(), &key()).await.unwrap();
         manifest.order(self.store.as_ref(), order, at(0)).await.unwrap();

@@ -6,7 +6,7 @@ use super::*;
 use crate::domain::{Adjustment, JobId, JobStatus, Position, RetryScope, StageRunStatus, TaskStatus};
 use crate::policy::job_action::JobAction;
 use crate::policy::rerun::{Rerun, TaskFilter};
-use crate::state::{Heartbeat, JobTaskCount, Standing, StateError};
+use crate::state::{Heartbeat, JobTaskCount, Rewound, Sample, Standing, StateError};
 
 pub(super) async fn suite(make: &impl AsyncFn() -> Store) {
     a_job_can_be_paused_and_resumed(make().await).await;
@@ -15,6 +15,7 @@ pub(super) async fn suite(make: &impl AsyncFn() -> Store) {
     a_cancelled_stage_is_told_by_its_heartbeat(make().await).await;
     limits_can_change(make().await).await;
     new_tries_hold_for_what_has_not_failed_for_good(make().await).await;
+    a_job_at_rest_can_be_revised(make().await).await;
     a_rerun_opens_the_job_again(make().await).await;
     a_rerun_touches_what_it_means(make().await).await;
     a_rerun_of_nothing_leaves_the_job_alone(make().await).await;
@@ -201,6 +202,36 @@ async fn new_tries_hold_for_what_has_not_failed_for_good(store: Store) {
     }
 }
 
+/// Rows: F3.
+async fn a_job_at_rest_can_be_revised(store: Store) {
+    let (job, tasks) = job_with(&store, &["I1", "I2"]).await;
+    let revise = async |pair: &str| {
+        let revision = Adjustment::revision([pair]).unwrap();
+        store.adjust_job(job.id, &revision).await
+    };
+    let revised = revise("k_factor=2.5").await.unwrap();
+    assert_eq!(revised.config.k_factor, 2.5, "nothing has begun");
+    let running = applied(&store, lease(&tasks[0], &job, "w")).await;
+    let refused = revise("k_factor=3").await;
+    assert!(matches!(refused, Err(StateError::Forbidden(_))), "{refused:?}");
+    act(&store, &job, JobAction::Pause).await;
+    let revised = revise("k_factor=3").await.unwrap();
+    assert_eq!(
+        (revised.config.k_factor, revised.status),
+        (3.0, JobStatus::Paused)
+    );
+    assert_eq!(revise("max_attempts=9").await.unwrap().config.max_attempts, 9);
+    assert_eq!(current(&store, &running).await.max_attempts, 9);
+    act(&store, &job, JobAction::Resume).await;
+    assert!(revise("k_factor=1").await.is_err());
+    act(&store, &job, JobAction::Cancel).await;
+    assert!(revise("k_factor=1").await.is_err());
+    assert_eq!(
+        store.job_by_id(job.id).await.unwrap().unwrap().config.k_factor,
+        3.0
+    );
+}
+
 async fn a_rerun_opens_the_job_again(store: Store) {
     let (job, tasks) = job_with(&store, &["I1", "I2"]).await;
     for task in &tasks {
@@ -211,9 +242,9 @@ async fn a_rerun_opens_the_job_again(store: Store) {
         .rerun(job.id, &rerun("read", TaskFilter::default()), at(10))
         .await
         .unwrap();
-    assert_eq!(store.tasks(job.id).await.unwrap(), rewound.tasks);
-    assert_eq!(rewound.not_reached, []);
-    for task in &rewound.tasks {
+    assert_eq!(store.tasks(job.id).await.unwrap(), rewound.tasks.first);
+    assert_eq!(rewound.not_reached, Sample::default());
+    for task in &rewound.tasks.first {
         assert_eq!(
             (&task.position, task.status, task.generation.0),
             (&Position::At(stage("detect")), TaskStatus::Done, 1)
@@ -221,7 +252,7 @@ async fn a_rerun_opens_the_job_again(store: Store) {
     }
     assert_eq!(store.job_by_id(job.id).await.unwrap().as_ref(), Some(&job));
     assert_eq!(store.settle_jobs(at(11)).await.unwrap(), vec![]);
-    for task in &rewound.tasks {
+    for task in &rewound.tasks.first {
         run_stage(&store, &job, task, Event::Succeeded).await;
     }
     assert_eq!(
@@ -242,9 +273,9 @@ async fn a_rerun_touches_what_it_means(store: Store) {
         ..TaskFilter::default()
     };
     let rewound = store.rerun(job.id, &rerun("read", named), at(10)).await.unwrap();
-    let touched: Vec<_> = rewound.tasks.iter().map(|task| task.id).collect();
+    let touched: Vec<_> = rewound.tasks.first.iter().map(|task| task.id).collect();
     assert_eq!(touched, [tasks[1].id]);
-    let left: Vec<_> = rewound.not_reached.iter().map(|task| task.id).collect();
+    let left: Vec<_> = rewound.not_reached.first.iter().map(|task| task.id).collect();
     assert_eq!(left, [failed.id]);
 
     let broken = TaskFilter {
@@ -258,6 +289,7 @@ async fn a_rerun_touches_what_it_means(store: Store) {
         .unwrap();
     let touched: Vec<_> = rewound
         .tasks
+        .first
         .iter()
         .map(|task| (task.id, task.max_attempts))
         .collect();
@@ -277,7 +309,7 @@ async fn a_rerun_of_nothing_leaves_the_job_alone(store: Store) {
         .rerun(job.id, &rerun("detect", failed), at(10))
         .await
         .unwrap();
-    assert_eq!((rewound.tasks, rewound.not_reached), (vec![], vec![]));
+    assert_eq!(rewound, Rewound::default());
     assert_eq!(store.jobs().await.unwrap(), settled);
 }
 
@@ -290,7 +322,7 @@ async fn a_rerun_fences_running_work_off(store: Store) {
         .rerun(job.id, &rerun("detect", TaskFilter::default()), at(10))
         .await
         .unwrap();
-    assert_eq!(rewound.tasks[0].fence(), None);
+    assert_eq!(rewound.tasks.first[0].fence(), None);
     fenced(&store, change(&reading, Event::Succeeded)).await;
     let runs = store.stage_runs(reading.id).await.unwrap();
     assert_eq!(runs[1].status, StageRunStatus::Interrupted);
@@ -306,7 +338,7 @@ async fn a_forced_rerun_is_remembered(store: Store) {
         ..rerun("read", TaskFilter::default())
     };
     let rewound = store.rerun(job.id, &forced, at(10)).await.unwrap();
-    let running = applied(&store, lease(&rewound.tasks[0], &job, "w")).await;
+    let running = applied(&store, lease(&rewound.tasks.first[0], &job, "w")).await;
     assert!(running.forced);
     let done = applied(&store, change(&running, Event::Succeeded)).await;
     assert!(!done.forced);

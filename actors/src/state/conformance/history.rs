@@ -170,7 +170,8 @@ async fn runs_are_summed_up_by_stage(store: Store) {
     let counts = |stage: &StageStatistics| [stage.running, stage.done, stage.failed, stage.interrupted];
     assert_eq!(detect.stage, stage("detect"));
     assert_eq!(counts(detect), [1, 3, 1, 1]);
-    assert_eq!((detect.p50_s, detect.p95_s), (Some(2.0), Some(4.0)));
+    let about = |found: Option<f64>, exact: f64| (found.unwrap() / exact - 1.0).abs() < 0.011;
+    assert!(about(detect.p50_s, 2.0) && about(detect.p95_s, 4.0), "{detect:?}");
     assert_eq!((detect.seconds, detect.pages), (7.0, 30));
     // One of them took between 3 and 10 seconds.
     assert_eq!(

@@ -11,7 +11,7 @@ use crate::domain::{ErrorCategory, Job, JobId, Position, Task, TaskStatus};
 use crate::state::{AuditEntry, ErrorGroup, FailedPages, ListedPhase, Pace, StateError, TaskPage, TaskQuery};
 
 /// Volumes that a group of errors names.
-const SAMPLES: i32 = 5;
+const SAMPLES: i64 = 5;
 
 /// By the index `tasks_by_job`.
 pub(super) const ALL: &str = concat!(
@@ -147,34 +147,29 @@ fn lanes(job: &Job, query: &TaskQuery, phase: Option<ListedPhase>) -> Vec<(Posit
         .collect()
 }
 
-/// By the partial indexes `tasks_terminal` and `tasks_open`.
-pub(super) const ERRORS: &str = "with failed as ( \
-         select t.id, t.volume_id, t.current_stage, t.terminal, t.last_error \
-         from tasks t where t.job_id = $1 and t.terminal \
-         union all \
-         select t.id, t.volume_id, t.current_stage, t.terminal, t.last_error \
-         from unnest($2::text[]) as lane (stage) \
-         join tasks t on t.job_id = $1 and t.current_stage = lane.stage and t.status = 'failed' \
-             and t.current_stage <> 'done' and not t.terminal \
-     ), cause as ( \
-         select f.*, coalesce(f.last_error ->> 'message', '') as message, \
-             coalesce(f.last_error ->> 'category', 'unknown') as category, \
-             (select max(r.done_at) from stage_runs r where r.task_id = f.id and r.status = 'failed') as at \
-         from failed f \
+/// The groups from their totals, and the samples of each by the partial index `tasks_failed`.
+pub(super) const ERRORS: &str = "with cause as ( \
+         select current_stage, cause, sum(tasks)::bigint as tasks, \
+             coalesce(sum(tasks) filter (where terminal), 0)::bigint as terminal, max(latest) as latest \
+         from task_counts where job_id = $1 and status = 'failed' \
+         group by current_stage, cause having sum(tasks) <> 0 \
+         order by sum(tasks) desc, current_stage, cause limit $3 \
      ) \
-     select current_stage, category, min(message) as message, count(*) as tasks, \
-         count(*) filter (where terminal) as terminal, max(at) as last, \
-         (array_agg(v.bdrc_w_id || '-' || v.bdrc_i_id order by c.id))[1:$3] as volumes \
-     from cause c join volumes v on v.id = c.volume_id \
-     group by current_stage, category, \
-         regexp_replace(regexp_replace(message, '\"[^\"]*\"|''[^'']*''', '_', 'g'), '[0-9]+', '0', 'g') \
-     order by count(*) desc, current_stage, category, min(message) limit $4";
+     select c.*, sample.* from cause c cross join lateral ( \
+         select (array_agg(f.last_error order by f.id))[1] as error, array_agg(f.volume order by f.id) as volumes \
+         from ( \
+             select t.id, t.last_error, v.bdrc_w_id || '-' || v.bdrc_i_id as volume \
+             from tasks t join volumes v on v.id = t.volume_id \
+             where t.job_id = $1 and t.current_stage = c.current_stage and error_cause(t.last_error) = c.cause \
+                 and t.status = 'failed' \
+             order by t.id limit $2 \
+         ) f \
+     ) sample \
+     order by c.tasks desc, c.current_stage, c.cause";
 
-pub(super) async fn errors(pool: &PgPool, job: &Job, limit: u32) -> Result<Vec<ErrorGroup>, StateError> {
-    let stages: Vec<&str> = job.pipeline.stages().iter().map(|stage| stage.as_str()).collect();
+pub(super) async fn errors(pool: &PgPool, job: JobId, limit: u32) -> Result<Vec<ErrorGroup>, StateError> {
     let groups: Vec<ErrorGroupRow> = sqlx::query_as(ERRORS)
-        .bind(job.id.0)
-        .bind(stages)
+        .bind(job.0)
         .bind(SAMPLES)
         .bind(i64::from(limit))
         .fetch_all(pool)
@@ -186,44 +181,58 @@ struct ErrorGroupRow(ErrorGroup);
 
 impl FromRow<'_, PgRow> for ErrorGroupRow {
     fn from_row(row: &PgRow) -> sqlx::Result<Self> {
-        let category: String = row.try_get("category")?;
+        let error: Option<Json<Value>> = row.try_get("error")?;
+        let error = error.map(|json| json.0).unwrap_or_default();
+        let category = error["category"].as_str();
         let known = ErrorCategory::ALL
             .into_iter()
-            .find(|known| known.as_str() == category);
+            .find(|known| Some(known.as_str()) == category);
         let count = |column| -> sqlx::Result<u64> {
             u64::try_from(row.try_get::<i64, _>(column)?).map_err(|error| unreadable(column, error))
         };
         Ok(Self(ErrorGroup {
             stage: row.try_get("current_stage")?,
             category: known.unwrap_or(ErrorCategory::Unknown),
-            message: row.try_get("message")?,
+            cause: row.try_get::<Option<String>, _>("cause")?.unwrap_or_default(),
+            message: error["message"].as_str().unwrap_or_default().to_owned(),
             tasks: count("tasks")?,
             terminal: count("terminal")?,
-            volumes: row.try_get("volumes")?,
-            last: row.try_get("last")?,
+            volumes: row.try_get::<Option<_>, _>("volumes")?.unwrap_or_default(),
+            last: row.try_get("latest")?,
         }))
     }
 }
 
-/// By the partial index `volume_results_errors`.
-pub(super) const FAILED_PAGES: &str = "select coalesce(sum(r.nb_errors), 0)::bigint as pages, count(*) as tasks, \
-         coalesce((array_agg(v.bdrc_w_id || '-' || v.bdrc_i_id order by t.id))[1:$2], '{}') as volumes \
+/// By the partial index `volume_results_errors`, from the first task of the job on.
+const FAILED_PAGES: &str = "select v.bdrc_w_id || '-' || v.bdrc_i_id \
      from volume_results r join tasks t on t.id = r.task_id join volumes v on v.id = t.volume_id \
-     where r.nb_errors > 0 and t.job_id = $1";
+     where r.nb_errors > 0 and t.job_id = $1 \
+         and r.task_id >= (select f.id from tasks f where f.job_id = $1 order by f.id limit 1) \
+     order by r.task_id limit $2";
 
 pub(super) async fn failed_pages(pool: &PgPool, job: JobId) -> Result<FailedPages, StateError> {
-    let row = sqlx::query(FAILED_PAGES)
-        .bind(job.0)
-        .bind(SAMPLES)
-        .fetch_one(pool)
-        .await?;
+    let row = sqlx::query(
+        "select coalesce(sum(pages), 0)::bigint as pages, coalesce(sum(tasks), 0)::bigint as tasks
+         from failed_page_counts where job_id = $1",
+    )
+    .bind(job.0)
+    .fetch_one(pool)
+    .await?;
     let count = |column| -> sqlx::Result<u64> {
         u64::try_from(row.try_get::<i64, _>(column)?).map_err(|error| unreadable(column, error))
     };
+    let (pages, tasks) = (count("pages")?, count("tasks")?);
+    let volumes = match tasks {
+        0 => Vec::new(),
+        _ => {
+            let samples = sqlx::query_scalar(FAILED_PAGES).bind(job.0).bind(SAMPLES);
+            samples.fetch_all(pool).await?
+        }
+    };
     Ok(FailedPages {
-        pages: count("pages")?,
-        tasks: count("tasks")?,
-        volumes: row.try_get("volumes")?,
+        pages,
+        tasks,
+        volumes,
     })
 }
 

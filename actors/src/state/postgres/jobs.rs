@@ -6,12 +6,11 @@ use sqlx::postgres::{PgConnection, PgPool};
 use sqlx::types::Json;
 
 use super::rows::{JobRow, job_columns};
-use super::{commit, tasks};
-use crate::domain::{Adjustment, Job, JobId, JobKey, JobStatus, NewJob, Task, VolumeId};
+use super::tasks;
+use crate::domain::{Adjustment, Job, JobId, JobKey, JobStatus, NewJob, VolumeId};
 use crate::policy::job_action::{self, JobAction};
-use crate::policy::rerun::Rerun;
-use crate::state::change::rerun_changes;
-use crate::state::{Outcome, Rewound, StateError};
+use crate::state::StateError;
+use crate::state::change::may_adjust;
 
 /// Whether nothing of the job `j` is left to do, or to be taken back, and nobody has said so yet.
 macro_rules! is_settled {
@@ -28,7 +27,7 @@ macro_rules! is_settled {
 const BATCH: usize = 10_000;
 /// Tasks that are locked at once. One transaction over a large job would hold up the heartbeats of its tasks, and be ended by
 /// the server for its pauses.
-const LOCKED_AT_ONCE: usize = 1_000;
+pub(super) const LOCKED_AT_ONCE: usize = 1_000;
 
 pub(super) async fn create(pool: &PgPool, new: &NewJob, now: DateTime<Utc>) -> Result<Job, StateError> {
     create_with(pool, new, JobStatus::Running, &new.volumes, now).await
@@ -185,11 +184,6 @@ async fn insert_tasks(
         .await?
         .rows_affected();
     }
-    sqlx::query("update jobs set tasks = tasks + $2 where id = $1")
-        .bind(job)
-        .bind(i64::try_from(added).unwrap_or(i64::MAX))
-        .execute(connection)
-        .await?;
     Ok(added)
 }
 
@@ -277,6 +271,7 @@ pub(super) async fn set_status(
 pub(super) async fn adjust(pool: &PgPool, id: JobId, adjustment: &Adjustment) -> Result<Job, StateError> {
     let job = by_id(pool, id).await?;
     let job = job.ok_or_else(|| StateError::NoSuchJob(id.to_string()))?;
+    may_adjust(&job, &tasks::counts(pool, Some(id)).await?, adjustment)?;
     let max_attempts = adjustment.apply(job.config.clone())?.max_attempts;
     let mut last = 0;
     if max_attempts != job.config.max_attempts {
@@ -292,6 +287,11 @@ pub(super) async fn adjust(pool: &PgPool, id: JobId, adjustment: &Adjustment) ->
     }
     let mut transaction = pool.begin().await?;
     let before = lock(&mut transaction, id).await?;
+    may_adjust(
+        &before,
+        &tasks::counts(&mut *transaction, Some(id)).await?,
+        adjustment,
+    )?;
     let config = adjustment.apply(before.config.clone())?;
     sqlx::query("update jobs set config = $2 where id = $1")
         .bind(id.0)
@@ -333,58 +333,6 @@ async fn set_tries(
     .bind(max_attempts)
     .execute(executor)
     .await?;
-    Ok(())
-}
-
-/// In transactions of moderate size.
-pub(super) async fn rerun(
-    pool: &PgPool,
-    id: JobId,
-    rerun: &Rerun,
-    now: DateTime<Utc>,
-) -> Result<Rewound, StateError> {
-    let job = by_id(pool, id).await?;
-    let job = job.ok_or_else(|| StateError::NoSuchJob(id.to_string()))?;
-    job_action::after(job.status, JobAction::Rerun)?;
-    let mut meant = tasks::tasks(pool, id).await?;
-    meant.retain(|task| rerun.tasks.admits(task));
-    let mut rewound = Rewound::default();
-    for batch in meant.chunks(LOCKED_AT_ONCE) {
-        rerun_batch(pool, id, rerun, batch.to_vec(), now, &mut rewound).await?;
-    }
-    Ok(rewound)
-}
-
-/// Locks the job before its tasks, so that it is not settled meanwhile.
-async fn rerun_batch(
-    pool: &PgPool,
-    id: JobId,
-    rerun: &Rerun,
-    mut tasks: Vec<Task>,
-    now: DateTime<Utc>,
-    rewound: &mut Rewound,
-) -> Result<(), StateError> {
-    let mut transaction = pool.begin().await?;
-    let job = lock(&mut transaction, id).await?;
-    let status = job_action::after(job.status, JobAction::Rerun)?;
-    let before = rewound.tasks.len();
-    while !tasks.is_empty() {
-        let (changes, not_reached) = rerun_changes(&job, rerun, &tasks);
-        rewound.not_reached.extend(not_reached);
-        tasks.clear();
-        for outcome in commit::apply_all(&mut transaction, &changes, now).await? {
-            match outcome {
-                Outcome::Applied(task) => rewound.tasks.push(task),
-                // It moved after it was read. Now it is locked, and the next round finds it as it is.
-                Outcome::Fenced(Some(task)) => tasks.push(task),
-                Outcome::Fenced(None) | Outcome::Illegal(_) => {}
-            }
-        }
-    }
-    if rewound.tasks.len() > before {
-        set_status(&mut transaction, job, status).await?;
-    }
-    transaction.commit().await?;
     Ok(())
 }
 

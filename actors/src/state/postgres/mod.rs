@@ -9,12 +9,14 @@ mod changes;
 mod claims;
 mod commit;
 mod database;
+mod deletion;
 mod error;
 mod forecast;
 mod jobs;
 mod leadership;
 mod nodes;
 mod orders;
+mod rerun;
 mod rows;
 mod scaling;
 mod statistics;
@@ -39,8 +41,8 @@ pub use leadership::{Leadership, LeadershipTimings};
 
 use super::{
     AuditEntry, Census, Change, ClaimRequest, ErrorGroup, FailedPages, Heartbeat, ImportOutcome,
-    JobTaskCount, Leases, Outcome, Pace, Paces, Readers, Ready, Rewound, StageStatistics, Standing,
-    StateError, StateStore, TaskCount, TaskPage, TaskQuery, VolumeImport, VolumePage, VolumeQuery,
+    JobTaskCount, Leases, Outcome, Pace, Paces, Readers, Ready, RerunPreview, Rewound, StageStatistics,
+    Standing, StateError, StateStore, TaskCount, TaskPage, TaskQuery, VolumeImport, VolumePage, VolumeQuery,
     VolumeRecord, VolumeWork,
 };
 use crate::domain::{
@@ -163,9 +165,14 @@ impl PostgresStore {
         browse::task_of(&self.pool, job, volume.w_id(), volume.i_id()).await
     }
 
+    /// What a rerun would do, with the tasks as they are.
+    pub async fn preview_rerun(&self, job: &Job, rerun: &Rerun) -> Result<RerunPreview, StateError> {
+        rerun::preview(&self.pool, job, rerun).await
+    }
+
     /// Tasks of a job whose last try failed, by cause, the most frequent first.
     pub async fn error_groups(&self, job: &Job, limit: u32) -> Result<Vec<ErrorGroup>, StateError> {
-        browse::errors(&self.pool, job, limit).await
+        browse::errors(&self.pool, job.id, limit).await
     }
 
     /// Pages of a job's finished volumes that could not be read.
@@ -185,6 +192,27 @@ impl PostgresStore {
     /// A text that differs once something that operators are shown has changed.
     pub async fn change_mark(&self) -> Result<String, StateError> {
         browse::change_mark(&self.pool).await
+    }
+
+    /// Closes a job that is to go, so that nothing else can be done to it; says how many of its stages still run. While there are
+    /// any, the job stays as it is.
+    pub async fn begin_deletion(&self, id: JobId, now: DateTime<Utc>) -> Result<u64, StateError> {
+        deletion::begin(&self.pool, id, now).await
+    }
+
+    /// The first tasks of a job, in task order.
+    pub async fn first_tasks(&self, id: JobId, limit: u32) -> Result<Vec<Task>, StateError> {
+        deletion::first(&self.pool, id, limit).await
+    }
+
+    /// Deletes tasks of a job with their history and results.
+    pub async fn delete_tasks(&self, job: JobId, tasks: &[TaskId]) -> Result<(), StateError> {
+        deletion::delete_tasks(&self.pool, job, tasks).await
+    }
+
+    /// Deletes a job that was closed to go.
+    pub async fn finish_deletion(&self, job: &Job) -> Result<(), StateError> {
+        deletion::finish(&self.pool, job).await
     }
 
     /// Writes down what an operator did.
@@ -389,7 +417,7 @@ impl StateStore for PostgresStore {
     }
 
     async fn rerun(&self, id: JobId, rerun: &Rerun, now: DateTime<Utc>) -> Result<Rewound, StateError> {
-        jobs::rerun(&self.pool, id, rerun, now).await
+        rerun::rerun(&self.pool, id, rerun, now).await
     }
 
     async fn tasks(&self, job: JobId) -> Result<Vec<Task>, StateError> {

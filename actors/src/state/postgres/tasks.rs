@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 
-use sqlx::Row;
 use sqlx::postgres::PgPool;
+use sqlx::{PgExecutor, Row};
 
 use super::rows::{JobTaskCountRow, StageRunRow, TaskRow, VolumeResultsRow, stage_name, task_columns};
 use crate::domain::{Attempt, Fence, Generation, JobId, StageRun, Task, TaskId, VolumeResults};
@@ -31,14 +31,18 @@ pub(super) async fn task(pool: &PgPool, id: TaskId) -> Result<Option<Task>, Stat
     Ok(row.map(|row| row.0))
 }
 
-pub(super) async fn counts(pool: &PgPool, job: Option<JobId>) -> Result<Vec<JobTaskCount>, StateError> {
+/// From the totals that triggers keep: a few rows for each job.
+pub(super) async fn counts(
+    executor: impl PgExecutor<'_>,
+    job: Option<JobId>,
+) -> Result<Vec<JobTaskCount>, StateError> {
     let rows: Vec<JobTaskCountRow> = sqlx::query_as(
-        "select job_id, current_stage, status::text as status, terminal, count(*) as tasks
-         from tasks where $1::bigint is null or job_id = $1
-         group by job_id, current_stage, status, terminal",
+        "select job_id, current_stage, status::text as status, terminal, sum(tasks)::bigint as tasks
+         from task_counts where $1::bigint is null or job_id = $1
+         group by job_id, current_stage, status, terminal having sum(tasks) <> 0",
     )
     .bind(job.map(|job| job.0))
-    .fetch_all(pool)
+    .fetch_all(executor)
     .await?;
     Ok(rows.into_iter().map(|row| row.0).collect())
 }

@@ -9,7 +9,7 @@ use crate::domain::{
 };
 use crate::policy::rerun::TaskFilter;
 use crate::policy::transition::{Event, runnable_stage};
-use crate::state::{EmbeddedPostgres, Expected};
+use crate::state::{EmbeddedPostgres, Expected, Sample};
 
 static SERVER: LazyLock<EmbeddedPostgres> =
     LazyLock::new(|| EmbeddedPostgres::temporary().unwrap_or_else(|error| panic!("{error}")));
@@ -245,7 +245,7 @@ async fn a_large_job_can_be_done_again() {
     };
     let rewound = store.rerun(job.id, &rerun, now()).await.unwrap();
     let tasks = store.tasks(job.id).await.unwrap();
-    assert!(rewound.tasks == tasks && tasks.len() == 2_500);
+    assert!(rewound.tasks.number == 2_500 && rewound.tasks.first == tasks[..Sample::SIZE]);
     assert!(tasks.iter().all(|task| task.generation.0 == 1));
     assert_eq!(store.job_by_id(job.id).await.unwrap(), Some(job));
 }
@@ -275,39 +275,6 @@ async fn the_tries_of_a_large_job_are_set_in_many_transactions() {
         .await
         .unwrap();
     assert_eq!(store.tasks(job.id).await.unwrap()[2_500].max_attempts, 7);
-}
-
-#[tokio::test]
-async fn a_count_of_a_large_job_reads_the_index_of_its_open_tasks() {
-    let store = store().await;
-    let job = store.create_job(&new_job(50_000), now()).await.unwrap();
-    raw_sql("update tasks set current_stage = 'done', status = 'done', done_at = now() where id % 10 = 0")
-        .execute(&store.pool)
-        .await
-        .unwrap();
-    raw_sql("vacuum analyze tasks")
-        .execute(&store.pool)
-        .await
-        .unwrap();
-    let mut transaction = store.pool.begin_with(statistics::BY_INDEX).await.unwrap();
-    let plan = plan_on(&mut transaction, statistics::COUNT_UNFINISHED, "'{1}'").await;
-    drop(transaction);
-    assert!(plan.contains("Index Only Scan using tasks_open"), "{plan}");
-    assert!(!plan.contains("Seq Scan on tasks"), "{plan}");
-    let count = |position, status, tasks| TaskCount {
-        position,
-        status,
-        tasks,
-    };
-    assert_eq!(
-        store.count_tasks().await.unwrap(),
-        [
-            count(Position::Pending, TaskStatus::Pending, 45_000),
-            count(Position::Done, TaskStatus::Done, 5_000),
-        ]
-    );
-    store.act_on_job(job.id, JobAction::Cancel).await.unwrap();
-    assert_eq!(store.count_tasks().await.unwrap(), []);
 }
 
 #[derive(Debug, PartialEq, sqlx::FromRow)]

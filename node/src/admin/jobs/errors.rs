@@ -31,6 +31,8 @@ pub struct Causes {
 pub struct Cause {
     stage: String,
     category: String,
+    /// What they have in common, as `dead redrive` takes it.
+    cause: String,
     /// Of one of them.
     message: String,
     tasks: u64,
@@ -63,6 +65,7 @@ impl From<ErrorGroup> for Cause {
         Self {
             stage: group.stage,
             category: group.category.as_str().to_owned(),
+            cause: group.cause,
             message: group.message,
             tasks: group.tasks,
             terminal: group.terminal,

@@ -2,10 +2,10 @@ use async_trait::async_trait;
 use chrono::Utc;
 use clap::Args;
 use glob::Pattern;
-use parkhang_actors::domain::{ErrorCategory, Job, JobKey, StageName, Task, TaskId, TaskStatus};
+use parkhang_actors::domain::{ErrorCategory, Job, JobKey, StageName, TaskStatus};
 use parkhang_actors::policy::job_action::{self, JobAction};
 use parkhang_actors::policy::rerun::{self, TaskFilter};
-use parkhang_actors::state::StateStore;
+use parkhang_actors::state::{Sample, StateStore, TaskQuery};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -14,6 +14,9 @@ use super::plan::{PlanAnswer, plan};
 use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::{Admin, Refusal};
 use crate::words::counted;
+
+/// Volumes that are looked at at once.
+const PAGE: u32 = 1_000;
 
 /// Do a stage and all after it again, for all volumes of the job or for those that the options describe.
 ///
@@ -54,9 +57,13 @@ pub struct RerunAnswer {
     force: bool,
     /// Whether it is only what would be done.
     dry_run: bool,
-    /// To be done again.
+    /// Volumes to be done again.
+    number: u64,
+    /// The first thousand of them.
     volumes: Vec<String>,
     /// Meant too, but these have not come as far as the stage and will run it anyway.
+    not_reached_number: u64,
+    /// The first thousand of them.
     not_reached: Vec<String>,
     /// Of a dry run: what the stages would make of the volumes that would go back, and at what price.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -80,43 +87,43 @@ impl Command for Rerun {
                 status: self.status,
                 stage: self.at,
                 error: self.error,
+                ..TaskFilter::default()
             },
             from: self.from,
             force: self.force,
         };
-        let tasks = admin.store.tasks(job.id).await?;
-        check(&job, &rerun, &tasks)?;
+        check(admin, &job, &rerun).await?;
         let mut planned = None;
-        let (volumes, not_reached) = if dry_run {
-            let split = rerun.split(&job, &tasks);
-            let ids: Vec<TaskId> = split.reached.iter().map(|task| task.id).collect();
-            if !ids.is_empty() {
-                planned = Some(plan(admin, &job, Some(&rerun), Some(&ids)).await?);
+        let rewound = if dry_run {
+            let preview = admin.store.preview_rerun(&job, &rerun).await?;
+            if !preview.reached.is_empty() {
+                planned = Some(plan(admin, &job, Some(&rerun), Some(&preview.reached)).await?);
             }
-            (names(split.reached), names(split.not_reached))
+            preview.rewound
         } else {
-            let done = admin.store.rerun(job.id, &rerun, Utc::now()).await;
-            let done = done.map_err(|error| Refusal::about(&format!("job {}", job.key), error))?;
-            (names(&done.tasks), names(&done.not_reached))
+            let rewound = admin.store.rerun(job.id, &rerun, Utc::now()).await;
+            rewound.map_err(|error| Refusal::about(&format!("job {}", job.key), error))?
         };
         Ok(RerunAnswer {
             job: job.key.to_string(),
             from: rerun.from.to_string(),
             force: rerun.force,
             dry_run,
-            volumes,
-            not_reached,
+            number: rewound.tasks.number,
+            volumes: names(&rewound.tasks),
+            not_reached_number: rewound.not_reached.number,
+            not_reached: names(&rewound.not_reached),
             plan: planned,
         })
     }
 }
 
-fn names<'a>(tasks: impl IntoIterator<Item = &'a Task>) -> Vec<String> {
-    tasks.into_iter().map(|task| task.volume.to_string()).collect()
+pub fn names(tasks: &Sample) -> Vec<String> {
+    tasks.first.iter().map(|task| task.volume.to_string()).collect()
 }
 
 /// A stage or a volume that the job does not have was written wrongly.
-fn check(job: &Job, rerun: &rerun::Rerun, tasks: &[Task]) -> Result<(), Refusal> {
+async fn check(admin: &Admin, job: &Job, rerun: &rerun::Rerun) -> Result<(), Refusal> {
     let key = &job.key;
     job_action::after(job.status, JobAction::Rerun)
         .map_err(|error| Refusal::Conflict(format!("job {key}: {error}")))?;
@@ -146,14 +153,50 @@ pub fn check_stages(job: &Job, rerun: &rerun::Rerun) -> Result<(), Refusal> {
             )));
         }
     }
-    Ok(())
+    check_volumes(admin, job, &rerun.tasks.volumes).await
+}
+
+/// A volume that the job does not have was written wrongly.
+pub async fn check_volumes(admin: &Admin, job: &Job, patterns: &[Pattern]) -> Result<(), Refusal> {
+    let mut unseen = Vec::new();
+    for pattern in patterns {
+        let is_there = match pattern.as_str().parse() {
+            Ok(volume) => admin.store.task_of(job.id, &volume).await?.is_some(),
+            Err(_) => false,
+        };
+        if !is_there {
+            unseen.push(pattern);
+        }
+    }
+    let mut query = TaskQuery {
+        limit: PAGE,
+        ..TaskQuery::default()
+    };
+    while !unseen.is_empty() {
+        let page = admin.store.task_page(job, &query).await?;
+        for task in &page.tasks {
+            let name = task.volume.to_string();
+            unseen.retain(|pattern| !pattern.matches(&name));
+        }
+        query.after = page.next;
+        if page.next.is_none() {
+            break;
+        }
+    }
+    match unseen.first() {
+        Some(pattern) => Err(Refusal::NotFound(format!(
+            "job {} has no volume {pattern}",
+            job.key
+        ))),
+        None => Ok(()),
+    }
 }
 
 fn task_status(text: &str) -> Result<TaskStatus, String> {
     one_of(&TaskStatus::ALL, TaskStatus::as_str, text)
 }
 
-fn error_category(text: &str) -> Result<ErrorCategory, String> {
+pub fn error_category(text: &str) -> Result<ErrorCategory, String> {
     one_of(&ErrorCategory::ALL, ErrorCategory::as_str, text)
 }
 
@@ -172,17 +215,17 @@ impl Answer for RerunAnswer {
         } else {
             Vec::new()
         };
-        let verb = match (self.dry_run, self.volumes.len()) {
+        let verb = match (self.dry_run, self.number) {
             (true, _) => "would go",
             (false, 1) => "goes",
             (false, _) => "go",
         };
         lines.push(format!(
             "{} {verb} back to {}",
-            counted(self.volumes.len(), "volume"),
+            counted(self.number, "volume"),
             self.from
         ));
-        match self.not_reached.len() {
+        match self.not_reached_number {
             0 => {}
             1 => lines.push("1 has not come that far and will run it anyway".to_owned()),
             many => lines.push(format!("{many} have not come that far and will run it anyway")),

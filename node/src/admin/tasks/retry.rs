@@ -32,9 +32,17 @@ impl Command for Retry {
 
     async fn run(self, admin: &Admin) -> Result<TaskLine, Refusal> {
         let (job, task) = find(admin, &self.job, &self.volume).await?;
-        let stage = match (self.from, &task.position) {
-            (Some(stage), _) => stage,
-            (None, Position::At(stage)) => stage.clone(),
+        let tasks = TaskFilter {
+            volumes: vec![exactly(&task.volume)],
+            ..TaskFilter::default()
+        };
+        let rerun = match (self.from, &task.position) {
+            (Some(from), _) => Rerun {
+                tasks,
+                from,
+                force: false,
+            },
+            (None, Position::At(stage)) => Rerun::where_they_stand(stage.clone(), tasks),
             (None, Position::Pending) => {
                 return Err(Refusal::Conflict(format!(
                     "{} has not been begun yet",
@@ -48,17 +56,9 @@ impl Command for Retry {
                 )));
             }
         };
-        let rerun = Rerun {
-            tasks: TaskFilter {
-                volumes: vec![exactly(&task.volume)],
-                ..TaskFilter::default()
-            },
-            from: stage,
-            force: false,
-        };
         let rewound = admin.store.rerun(job.id, &rerun, Utc::now()).await;
         let rewound = rewound.map_err(|error| Refusal::about(&format!("job {}", job.key), error))?;
-        if rewound.tasks.is_empty() {
+        if rewound.tasks.number == 0 {
             let message = format!("{} has not come as far as {}", task.volume, rerun.from);
             return Err(Refusal::Conflict(message));
         }

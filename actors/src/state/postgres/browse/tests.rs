@@ -123,7 +123,7 @@ async fn failures_that_differ_in_numbers_and_names_are_one_cause() {
     assert_eq!(
         told,
         [
-            (2, 2, messages[1], ErrorCategory::Input),
+            (2, 2, messages[0], ErrorCategory::Input),
             (1, 1, "disk full", ErrorCategory::Input),
             (1, 0, "disk full", ErrorCategory::Transient),
         ]
