@@ -9,6 +9,7 @@ mod chaos;
 pub mod cli;
 mod cluster;
 mod command;
+mod dead;
 mod jobs;
 mod nodes;
 mod operator;

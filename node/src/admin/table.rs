@@ -5,10 +5,10 @@ use std::sync::LazyLock;
 use clap::ArgMatches;
 
 use super::command::{Command, Entry};
-use super::{actors, audit, chaos, cluster, jobs, nodes, reading, tasks, volumes, workers};
+use super::{actors, audit, chaos, cluster, dead, jobs, nodes, reading, tasks, volumes, workers};
 
 /// What the first words of commands are about, in the order that help shows them.
-const SUBJECTS: [(&str, &str); 10] = [
+const SUBJECTS: [(&str, &str); 11] = [
     (
         "job",
         "Make jobs for a cluster, look at them, and steer them while they run.",
@@ -20,6 +20,10 @@ const SUBJECTS: [(&str, &str); 10] = [
     (
         "volumes",
         "Make the volumes of a library known, and look at what became of them.",
+    ),
+    (
+        "dead",
+        "Look at volumes that failed for good, and try them again.",
     ),
     ("pages", "Look at what was read."),
     ("nodes", "Look at the nodes of a cluster, and empty one."),
@@ -59,11 +63,18 @@ pub fn table() -> &'static Table {
             .with::<jobs::Cancel>()
             .with::<jobs::Priority>()
             .with::<jobs::Limits>()
+            .with::<jobs::Config>()
+            .with::<jobs::Update>()
             .with::<jobs::Rerun>()
+            .with::<jobs::Delete>()
             .with::<tasks::List>()
             .with::<tasks::Show>()
             .with::<tasks::Why>()
             .with::<tasks::Retry>()
+            .with::<tasks::Requeue>()
+            .with::<dead::List>()
+            .with::<dead::Show>()
+            .with::<dead::Redrive>()
             .with::<volumes::Import>()
             .with::<volumes::List>()
             .with::<volumes::Show>()

@@ -115,7 +115,9 @@ fn a_job_is_steered_from_the_command_line() {
             "from": "line_detection",
             "force": true,
             "dry_run": false,
+            "number": 1,
             "volumes": ["W1-I2"],
+            "not_reached_number": 0,
             "not_reached": [],
         })
     );
@@ -141,6 +143,57 @@ fn a_job_is_steered_from_the_command_line() {
 }
 
 /// Rows: F3.
+#[test]
+fn a_job_is_shown_updated_and_deleted() {
+    let office = Office::new();
+    office
+        .job(&["create", "press", "--config", "k_factor=2"])
+        .exits(0);
+    let updated = office
+        .job(&[
+            "update",
+            "press",
+            "k_factor=2.5",
+            "--text",
+            "{\"decoder\": \"greedy\"}",
+            "--json",
+        ])
+        .exits(0)
+        .json();
+    assert_eq!(
+        updated,
+        json!({
+            "job": "press",
+            "changed": {
+                "decoder": { "before": "beam", "after": "greedy" },
+                "k_factor": { "before": 2.0, "after": 2.5 },
+            },
+            "stale": ["line_extraction", "ocr", "reduce"],
+            "advice": "node job rerun press --from line_extraction",
+        })
+    );
+    let config = office.job(&["config", "press", "--json"]).exits(0).json();
+    assert_eq!(config["config"]["k_factor"], 2.5);
+    assert_eq!(config["config"]["decoder"], "greedy");
+    office.refused(&["update", "press", "k_factor=99"], "k_factor must be 0.1 to 10");
+    office.refused(&["update", "press", "layout=bdrc_v1"], "layout cannot be changed");
+
+    office.refused(
+        &["delete", "press", "--yes"],
+        "a job that is running cannot be deleted",
+    );
+    office.job(&["cancel", "press"]).exits(0);
+    office.refused(
+        &["update", "press", "k_factor=3"],
+        "a job that is cancelled cannot be updated",
+    );
+    office.refused(&["delete", "press"], "--yes says that this is meant");
+    let deleted = office.job(&["delete", "press", "--yes"]).exits(0);
+    assert_eq!(deleted.stdout, "press: 2 volumes deleted\n");
+    office.refused(&["status", "press"], "there is no job press");
+    office.job(&["create", "press"]).exits(0);
+}
+
 #[test]
 fn what_cannot_be_done_to_a_job_is_refused_with_the_reason() {
     let office = Office::new();

@@ -1,6 +1,8 @@
 //! Jobs of a cluster. The orchestrator hears of every change through the database.
 
+mod config;
 mod create;
+mod delete;
 mod errors;
 mod limits;
 mod list;
@@ -13,13 +15,15 @@ mod steer;
 mod summary;
 mod tally;
 
+pub use self::config::{Config, Update};
 pub use self::create::Create;
+pub use self::delete::Delete;
 pub use self::errors::Errors;
 pub use self::limits::{Limits, Priority};
 pub use self::list::List;
 pub use self::obstacles::Hands;
 pub use self::plan::Plan;
-pub use self::rerun::Rerun;
+pub use self::rerun::{Rerun, check_volumes, error_category, names};
 pub use self::stats::Stats;
 pub use self::status::Status;
 pub use self::steer::{Cancel, Pause, Resume};

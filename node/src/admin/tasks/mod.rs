@@ -1,6 +1,7 @@
 //! Volumes of a job: where they stand, what was tried, and why one does not go on.
 
 mod list;
+mod requeue;
 mod retry;
 mod show;
 mod why;
@@ -18,8 +19,9 @@ use super::command::Answer;
 use super::{Admin, Refusal, jobs};
 
 pub use self::list::List;
+pub use self::requeue::Requeue;
 pub use self::retry::Retry;
-pub use self::show::{Results, Show};
+pub use self::show::{Results, Run, Show};
 pub use self::why::Why;
 
 /// How far a volume is.

@@ -102,6 +102,21 @@ impl From<StageRun> for Run {
     }
 }
 
+impl Run {
+    /// With the worker, and why it failed.
+    pub fn in_a_line(&self) -> String {
+        let error = self
+            .error
+            .as_ref()
+            .map_or(String::new(), |error| format!(": {error}"));
+        let (stage, attempt) = (&self.stage, self.attempt);
+        format!(
+            "{stage}, try {attempt}, {} on {}{error}",
+            self.status, self.worker
+        )
+    }
+}
+
 impl From<VolumeResults> for Results {
     fn from(results: VolumeResults) -> Self {
         Self {

@@ -1,0 +1,254 @@
+use std::sync::Arc;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use parkhang_actors::artifact::ArtifactLayout;
+use parkhang_actors::domain::{
+    ErrorCategory, Job, JobConfig, NewJob, Position, StageError, StageName, Task, TaskStatus, VolumeId,
+    WorkerId,
+};
+use parkhang_actors::policy::job_action::JobAction;
+use parkhang_actors::policy::transition::{Event, runnable_stage};
+use parkhang_actors::stage::ocr_pipeline;
+use parkhang_actors::state::{Change, EmbeddedPostgres, Expected, Outcome, PostgresStore, StateStore};
+use serde_json::{Value, json};
+
+use crate::admin::{Admin, Refusal, table};
+use crate::config::{ConfigArgs, Loaded};
+
+/// A cluster without nodes, and a job of six volumes in it.
+struct Desk {
+    _server: EmbeddedPostgres,
+    folder: tempfile::TempDir,
+    admin: Admin,
+    job: Job,
+}
+
+fn now() -> DateTime<Utc> {
+    DateTime::from_timestamp(1_700_000_000, 0).unwrap()
+}
+
+impl Desk {
+    async fn new() -> Self {
+        let server = EmbeddedPostgres::temporary().unwrap();
+        let options = server.create_database("desk").await.unwrap();
+        let store = PostgresStore::connect_with(options).await.unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let set = vec![format!("storage.folder={}", folder.path().display())];
+        let loaded = Loaded::read(&ConfigArgs {
+            set,
+            ..ConfigArgs::default()
+        });
+        let new = NewJob {
+            key: Some("press".parse().unwrap()),
+            operation: "ocr".to_owned(),
+            pipeline: ocr_pipeline(),
+            config: JobConfig {
+                max_attempts: 1,
+                ..JobConfig::default()
+            },
+            volumes: (1..=6)
+                .map(|n| VolumeId::new("W1", format!("I{n}")).unwrap())
+                .collect(),
+        };
+        let job = store.create_job(&new, now()).await.unwrap();
+        Self {
+            _server: server,
+            folder,
+            admin: Admin::new(store, Arc::new(loaded.unwrap())),
+            job,
+        }
+    }
+
+    async fn task(&self, number: usize) -> Task {
+        let volume = VolumeId::new("W1", format!("I{number}")).unwrap();
+        self.admin
+            .store
+            .task_of(self.job.id, &volume)
+            .await
+            .unwrap()
+            .unwrap()
+    }
+
+    async fn happens(&self, task: &Task, event: Event) -> Outcome {
+        let change = Change::new(Expected::of(task), event);
+        self.admin.store.commit(&[change], now()).await.unwrap().remove(0)
+    }
+
+    async fn leased(&self, number: usize, worker: &str) -> Task {
+        let task = self.task(number).await;
+        let stage = runnable_stage(&task, &self.job.pipeline, self.job.config.retry_scope).unwrap();
+        let lease = Event::Leased {
+            stage: stage.clone(),
+            worker: WorkerId(worker.to_owned()),
+            until: now() + TimeDelta::minutes(1),
+        };
+        self.happens(&task, lease).await.applied().unwrap()
+    }
+
+    async fn fails(&self, number: usize, category: ErrorCategory, message: &str) {
+        let running = self.leased(number, "gpu-2").await;
+        let error = StageError::new("line_detection", category, message);
+        let failed = Event::Failed {
+            error,
+            not_before: None,
+        };
+        self.happens(&running, failed).await.applied().unwrap();
+    }
+
+    async fn ask(&self, command: &str, given: Value) -> Result<Value, Refusal> {
+        let words: Vec<&str> = command.split(' ').collect();
+        let entry = table().named(&words).unwrap();
+        let reply = entry
+            .run_given(given.as_object().unwrap(), self.admin.clone())
+            .await?;
+        assert!(!reply.text.is_empty());
+        Ok(reply.data)
+    }
+
+    async fn dead(&self) -> Vec<String> {
+        let listed = self.ask("dead list", json!({ "job": "press" })).await.unwrap();
+        let dead = listed["dead"].as_array().unwrap();
+        dead.iter()
+            .map(|dead| dead["volume"].as_str().unwrap().to_owned())
+            .collect()
+    }
+}
+
+/// Volume 1 is intact; 2 and 3 share a cause; 4 has no try left; 5 has cost two nodes.
+async fn with_dead() -> Desk {
+    let desk = Desk::new().await;
+    desk.fails(2, ErrorCategory::Input, "page 7 of \"a.jpg\" is no image")
+        .await;
+    desk.fails(3, ErrorCategory::Input, "page 31 of \"b.jpg\" is no image")
+        .await;
+    desk.fails(4, ErrorCategory::Network, "reset").await;
+    for worker in ["gpu-1", "gpu-3"] {
+        let running = desk.leased(5, worker).await;
+        desk.happens(&running, Event::Interrupted)
+            .await
+            .applied()
+            .unwrap();
+    }
+    let error = StageError::new("line_detection", ErrorCategory::Poison, "lost 2 nodes");
+    let waiting = desk.task(5).await;
+    desk.happens(&waiting, Event::Quarantined { error })
+        .await
+        .applied()
+        .unwrap();
+    desk
+}
+
+#[tokio::test]
+async fn dead_letters_are_listed_with_their_evidence() {
+    let desk = with_dead().await;
+    assert_eq!(desk.dead().await, ["W1-I2", "W1-I3", "W1-I4", "W1-I5"]);
+    let shown = desk
+        .ask("dead show", json!({ "job": "press", "volume": "W1-I5" }))
+        .await
+        .unwrap();
+    assert_eq!(shown["category"], "poison");
+    assert_eq!(shown["error"], "lost 2 nodes");
+    assert_eq!(shown["interruptions"], 2);
+    assert_eq!(shown["lost_workers"], json!(["gpu-1", "gpu-3"]));
+    assert_eq!(shown["runs"].as_array().unwrap().len(), 2);
+    let alive = desk
+        .ask("dead show", json!({ "job": "press", "volume": "W1-I1" }))
+        .await;
+    assert!(matches!(alive, Err(Refusal::Conflict(_))));
+}
+
+#[tokio::test]
+async fn a_redrive_gives_new_tries_to_those_it_means_and_to_no_others() {
+    let desk = with_dead().await;
+    let redrive = async |mut given: Value| {
+        given["job"] = json!("press");
+        desk.ask("dead redrive", given).await
+    };
+    let nothing = redrive(json!({})).await;
+    assert!(
+        matches!(nothing, Err(Refusal::Invalid(_))),
+        "it must be told which"
+    );
+    let causes = desk.ask("job errors", json!({ "job": "press" })).await.unwrap();
+    let cause = causes["groups"][0]["cause"].clone();
+    assert_eq!(cause, "input: page * of * is no image");
+    let asked = redrive(json!({ "cause": cause, "dry_run": true })).await.unwrap();
+    assert_eq!(asked["volumes"], json!(["W1-I2", "W1-I3"]));
+    assert_eq!(desk.dead().await.len(), 4, "it was only asked");
+
+    assert_eq!(redrive(json!({ "cause": cause })).await.unwrap()["number"], 2);
+    assert_eq!(desk.dead().await, ["W1-I4", "W1-I5"]);
+    assert_eq!(
+        redrive(json!({ "volume": ["W1-I4", "W1-I1"] })).await.unwrap()["number"],
+        1
+    );
+    let again = desk.task(4).await;
+    assert_eq!((again.status, again.stage_attempts), (TaskStatus::Pending, 0));
+    assert_eq!((again.attempts, again.max_attempts), (1, 2));
+    assert_eq!(
+        redrive(json!({ "all": true })).await.unwrap()["volumes"],
+        json!(["W1-I5"])
+    );
+    assert_eq!(desk.dead().await, [""; 0]);
+    let none = redrive(json!({ "all": true })).await;
+    assert!(matches!(none, Err(Refusal::Conflict(_))));
+    let unknown = redrive(json!({ "volume": ["W9-*"] })).await;
+    assert!(matches!(unknown, Err(Refusal::NotFound(_))));
+}
+
+#[tokio::test]
+async fn a_volume_that_is_taken_back_costs_no_try_and_fences_its_worker_off() {
+    let desk = Desk::new().await;
+    let requeue = async || {
+        desk.ask("tasks requeue", json!({ "job": "press", "volume": "W1-I1" }))
+            .await
+    };
+    assert!(
+        matches!(requeue().await, Err(Refusal::Conflict(_))),
+        "nobody has it"
+    );
+    let running = desk.leased(1, "gpu-1").await;
+    let requeued = requeue().await.unwrap();
+    assert_eq!(
+        (&requeued["state"], &requeued["attempts"]),
+        (&json!("waiting"), &json!(0))
+    );
+    let late = desk.happens(&running, Event::Succeeded).await;
+    assert!(matches!(late, Outcome::Fenced(_)), "{late:?}");
+    let task = desk.task(1).await;
+    let first: StageName = "line_detection".parse().unwrap();
+    assert_eq!((task.position, task.interruptions), (Position::At(first), 0));
+}
+
+/// Rows: F3.
+#[tokio::test]
+async fn artifacts_outlast_their_job_unless_they_are_to_go_with_it() {
+    let desk = Desk::new().await;
+    let other = "other".parse().unwrap();
+    let store = desk.admin.library.store().await.unwrap();
+    let volume = VolumeId::new("W1", "I1").unwrap();
+    let [own, others] = [&desk.job.key, &other].map(|key| {
+        let layout = ArtifactLayout::new(desk.job.config.layout, key);
+        layout.volume(&volume).ocr_results()
+    });
+    for key in [&own, &others] {
+        store.put(key, "text".into()).await.unwrap();
+    }
+    desk.admin
+        .store
+        .act_on_job(desk.job.id, JobAction::Cancel)
+        .await
+        .unwrap();
+    let delete = async |artifacts: bool| {
+        let given = json!({ "job": "press", "artifacts": artifacts, "yes": true });
+        desk.ask("job delete", given).await.unwrap()
+    };
+    let deleted = delete(true).await;
+    assert_eq!(
+        deleted,
+        json!({ "job": "press", "volumes": 6, "artifacts": 1, "left": 0 })
+    );
+    assert!(store.head(&own).await.unwrap().is_none());
+    assert!(store.head(&others).await.unwrap().is_some());
+    assert!(desk.folder.path().exists());
+}

@@ -1,0 +1,220 @@
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use clap::Args;
+use parkhang_actors::domain::{Adjustment, Job, JobConfig, JobKey, JobStatus};
+use parkhang_actors::stage::first_stale;
+use parkhang_actors::state::StateStore;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use super::find;
+use crate::admin::command::{Access, Answer, Command, Verb};
+use crate::admin::{Admin, Refusal};
+
+/// Show the configuration of a job.
+#[derive(Debug, Args)]
+pub struct Config {
+    #[arg(value_name = "NAME")]
+    job: JobKey,
+}
+
+/// A job's configuration, by key.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct InUse {
+    job: String,
+    #[schema(value_type = BTreeMap<String, Object>)]
+    config: Map<String, Value>,
+}
+
+#[async_trait]
+impl Command for Config {
+    const NAME: [&'static str; 2] = ["job", "config"];
+    const ACCESS: Access = Access::Read;
+    const VERB: Verb = Verb::Get;
+    const PATH: &'static str = "/jobs/{job}/config";
+    type Answer = InUse;
+
+    async fn run(self, admin: &Admin) -> Result<InUse, Refusal> {
+        let job = find(admin, &self.job).await?;
+        Ok(InUse {
+            job: job.key.to_string(),
+            config: by_key(&job.config)?,
+        })
+    }
+}
+
+fn by_key(config: &JobConfig) -> Result<Map<String, Value>, Refusal> {
+    match serde_json::to_value(config).map_err(anyhow::Error::from)? {
+        Value::Object(keys) => Ok(keys),
+        _ => Ok(Map::new()),
+    }
+}
+
+impl Answer for InUse {
+    fn text(&self) -> String {
+        let lines: Vec<String> = self
+            .config
+            .iter()
+            .map(|(key, value)| format!("{key} = {value}"))
+            .collect();
+        lines.join("\n")
+    }
+}
+
+/// Change the configuration of a job that is paused, has not begun or has ended.
+///
+/// A stage that still runs goes on as it began. What is finished stays until it is done again: the answer names the stages whose
+/// results the change makes out of date.
+#[derive(Debug, Args)]
+pub struct Update {
+    #[arg(value_name = "NAME")]
+    job: JobKey,
+    /// Such as k_factor=2.5; `docs/config.md` has all keys. layout and retry_scope stay as they were.
+    #[arg(value_name = "KEY=VALUE", required_unless_present = "text")]
+    config: Vec<String>,
+    /// The same as a JSON object.
+    #[arg(long, value_name = "JSON")]
+    text: Option<String>,
+}
+
+/// What an update changed.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Updated {
+    job: String,
+    changed: BTreeMap<String, Revised>,
+    /// Stages of which results no longer stand, in the order of the pipeline.
+    stale: Vec<String>,
+    /// What to do about them, if there are any.
+    advice: Option<String>,
+}
+
+/// A key that has another value.
+#[derive(Debug, PartialEq, Serialize, ToSchema)]
+pub struct Revised {
+    #[schema(value_type = Object)]
+    before: Value,
+    #[schema(value_type = Object)]
+    after: Value,
+}
+
+#[async_trait]
+impl Command for Update {
+    const NAME: [&'static str; 2] = ["job", "update"];
+    const ACCESS: Access = Access::Operate;
+    const VERB: Verb = Verb::Patch;
+    const PATH: &'static str = "/jobs/{job}/config";
+    type Answer = Updated;
+
+    async fn run(self, admin: &Admin) -> Result<Updated, Refusal> {
+        let job = find(admin, &self.job).await?;
+        let text = self.text.as_deref().map(pairs).transpose()?.unwrap_or_default();
+        let revision = Adjustment::revision(self.config.into_iter().chain(text))?;
+        let updated = admin.store.adjust_job(job.id, &revision).await;
+        let updated = updated.map_err(|error| match Refusal::about(&format!("job {}", job.key), error) {
+            Refusal::Conflict(why) if job.status == JobStatus::Running => {
+                Refusal::Conflict(format!("{why}: it has to be paused first"))
+            }
+            refusal => refusal,
+        })?;
+        let stale = stale(&job, &updated.config);
+        Ok(Updated {
+            changed: changed(&by_key(&job.config)?, by_key(&updated.config)?),
+            advice: stale
+                .first()
+                .map(|stage| format!("node job rerun {} --from {stage}", job.key)),
+            stale,
+            job: job.key.to_string(),
+        })
+    }
+}
+
+fn pairs(text: &str) -> Result<Vec<String>, Refusal> {
+    let keys: Map<String, Value> = serde_json::from_str(text)
+        .map_err(|error| Refusal::Invalid(format!("--text is no JSON object: {error}")))?;
+    Ok(keys.iter().map(|(key, value)| format!("{key}={value}")).collect())
+}
+
+fn stale(job: &Job, after: &JobConfig) -> Vec<String> {
+    let first = first_stale(&job.config, after);
+    let stages = job.pipeline.stages().iter();
+    let stale = stages.skip_while(|stage| Some(*stage) != first.as_ref());
+    stale.map(ToString::to_string).collect()
+}
+
+fn changed(before: &Map<String, Value>, after: Map<String, Value>) -> BTreeMap<String, Revised> {
+    let revised = after.into_iter().filter_map(|(key, after)| {
+        let before = before.get(&key).cloned().unwrap_or_default();
+        (before != after).then_some((key, Revised { before, after }))
+    });
+    revised.collect()
+}
+
+impl Answer for Updated {
+    fn text(&self) -> String {
+        let mut lines: Vec<String> = self
+            .changed
+            .iter()
+            .map(|(key, value)| format!("{key} = {} (was {})", value.after, value.before))
+            .collect();
+        if lines.is_empty() {
+            lines.push("nothing is different".to_owned());
+        }
+        if let Some(advice) = &self.advice {
+            lines.push(format!(
+                "out of date where they are finished: {}; `{advice}` does what is again",
+                self.stale.join(", ")
+            ));
+        }
+        lines.join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::DateTime;
+    use parkhang_actors::domain::JobId;
+    use parkhang_actors::stage::ocr_pipeline;
+
+    use super::*;
+
+    fn job() -> Job {
+        Job {
+            id: JobId(1),
+            key: "press".parse().unwrap(),
+            operation: "ocr".to_owned(),
+            pipeline: ocr_pipeline(),
+            config: JobConfig::default(),
+            status: JobStatus::Paused,
+            created_at: DateTime::UNIX_EPOCH,
+            finished_at: None,
+        }
+    }
+
+    #[test]
+    fn a_key_makes_the_results_of_its_stage_and_of_those_behind_it_stale() {
+        for (pair, stages) in [
+            (
+                "line_mode=layout",
+                &["line_detection", "line_extraction", "ocr", "reduce"][..],
+            ),
+            ("k_factor=2.5", &["line_extraction", "ocr", "reduce"]),
+            ("beam_width=16", &["ocr", "reduce"]),
+            ("priority=3", &[]),
+            ("k_factor=1.7", &[]),
+        ] {
+            let after = Adjustment::revision([pair]).unwrap().apply(JobConfig::default());
+            assert_eq!(stale(&job(), &after.unwrap()), stages, "{pair}");
+        }
+    }
+
+    #[test]
+    fn an_object_is_pairs() {
+        assert_eq!(
+            pairs("{\"k_factor\": 2.5, \"encoding\": \"wylie\"}").unwrap(),
+            ["k_factor=2.5", "encoding=\"wylie\""]
+        );
+        assert!(pairs("[1]").is_err());
+    }
+}

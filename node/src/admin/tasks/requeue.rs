@@ -1,0 +1,46 @@
+use async_trait::async_trait;
+use chrono::Utc;
+use clap::Args;
+use parkhang_actors::domain::{JobKey, TaskStatus, VolumeId};
+use parkhang_actors::policy::transition::Event;
+use parkhang_actors::state::{Change, Expected, Outcome, StateStore};
+
+use super::{TaskLine, find};
+use crate::admin::command::{Access, Command, Verb};
+use crate::admin::{Admin, Refusal};
+
+/// Take a volume back from the node that works on it, and let another begin the stage again; no try is charged.
+///
+/// The node hears of it with its next heartbeat, and what it writes until then does not count.
+#[derive(Debug, Args)]
+pub struct Requeue {
+    #[arg(value_name = "JOB")]
+    job: JobKey,
+    #[arg(value_name = "VOLUME")]
+    volume: VolumeId,
+}
+
+#[async_trait]
+impl Command for Requeue {
+    const NAME: [&'static str; 2] = ["tasks", "requeue"];
+    const ACCESS: Access = Access::Operate;
+    const VERB: Verb = Verb::Post;
+    const PATH: &'static str = "/jobs/{job}/tasks/{volume}/requeue";
+    type Answer = TaskLine;
+
+    async fn run(self, admin: &Admin) -> Result<TaskLine, Refusal> {
+        let (job, task) = find(admin, &self.job, &self.volume).await?;
+        if task.status != TaskStatus::Running {
+            return Err(Refusal::Conflict(format!("nobody works on {}", task.volume)));
+        }
+        let release = Change::new(Expected::of(&task), Event::Released);
+        let outcome = admin.store.commit(&[release], Utc::now()).await?.pop();
+        match outcome.and_then(Outcome::applied) {
+            Some(task) => Ok(TaskLine::of(&task, &job)),
+            None => Err(Refusal::Conflict(format!(
+                "{} has gone on meanwhile; look at it again",
+                task.volume
+            ))),
+        }
+    }
+}
