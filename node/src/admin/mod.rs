@@ -70,3 +70,6 @@ impl Admin {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,6 +9,7 @@
 mod backlog;
 mod claims;
 mod control;
+pub mod crowd;
 mod history;
 mod jobs;
 mod leases;
