@@ -213,7 +213,7 @@ mod tests {
     fn an_object_is_pairs() {
         assert_eq!(
             pairs("{\"k_factor\": 2.5, \"encoding\": \"wylie\"}").unwrap(),
-            ["k_factor=2.5", "encoding=\"wylie\""]
+            ["encoding=\"wylie\"", "k_factor=2.5"]
         );
         assert!(pairs("[1]").is_err());
     }
