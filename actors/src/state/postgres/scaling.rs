@@ -6,14 +6,18 @@ use sqlx::postgres::{PgPool, PgRow};
 use super::backlog::running_jobs;
 use super::leadership;
 use super::rows::{stage_name, unreadable};
-use super::statistics::BY_INDEX;
 use crate::domain::{Epoch, Hardware, JobId, Position, ScalingRecord, TaskStatus};
 use crate::policy::autoscale::StageBacklog;
 use crate::state::StateError;
 use crate::state::backlog::waiting_for;
 
-/// A lane is a place where tasks of a job wait for a stage, or run it; `wanted` is that stage. Counted and looked up by the
-/// partial index `tasks_open`, see [`READY`](super::backlog::READY).
+/// Begins a transaction of one snapshot, in which no table is read from end to end where an index will do: the planner would
+/// rather, as long as it believes the table to be in memory.
+pub(super) const BY_INDEX: &str = "begin isolation level repeatable read read only; \
+     set local enable_seqscan = off; set local enable_bitmapscan = off";
+
+/// A lane is a place where tasks of a job wait for a stage, or run it; `wanted` is that stage. Counted by their totals,
+/// and looked up by the partial index `tasks_open`, see [`READY`](super::backlog::READY).
 pub(super) const BACKLOG: &str = "select l.job_id, l.wanted, \
          coalesce(sum(c.tasks) filter (where l.status <> 'running'), 0)::bigint as waiting, \
          coalesce(sum(c.tasks) filter (where l.status = 'running'), 0)::bigint as running, \
@@ -21,7 +25,7 @@ pub(super) const BACKLOG: &str = "select l.job_id, l.wanted, \
      from unnest($1::bigint[], $2::text[], $3::text[], $4::text[]) with ordinality \
          as l (job_id, stage, status, wanted, number) \
      cross join lateral ( \
-         select count(*) as tasks from tasks t \
+         select sum(t.tasks) as tasks from task_counts t \
          where t.job_id = l.job_id and t.current_stage = l.stage and t.status = l.status::task_status \
              and t.current_stage <> 'done' and not t.terminal \
      ) c \

@@ -80,7 +80,10 @@ impl Command for Redrive {
         for stage in job.pipeline.stages().iter().filter(is_asked_for) {
             let rerun = Rerun::where_they_stand(stage.clone(), filter.clone());
             let redriven = match self.dry_run {
-                true => admin.store.preview_rerun(&job, &rerun).await,
+                true => {
+                    let preview = admin.store.preview_rerun(&job, &rerun).await;
+                    preview.map(|preview| preview.rewound)
+                }
                 false => admin.store.rerun(job.id, &rerun, Utc::now()).await,
             };
             let about = |error| Refusal::about(&format!("job {}", job.key), error);

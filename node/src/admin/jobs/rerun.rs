@@ -128,13 +128,7 @@ async fn check(admin: &Admin, job: &Job, rerun: &rerun::Rerun) -> Result<(), Ref
     job_action::after(job.status, JobAction::Rerun)
         .map_err(|error| Refusal::Conflict(format!("job {key}: {error}")))?;
     check_stages(job, rerun)?;
-    let names = names(tasks);
-    for pattern in &rerun.tasks.volumes {
-        if !names.iter().any(|name| pattern.matches(name)) {
-            return Err(Refusal::NotFound(format!("job {key} has no volume {pattern}")));
-        }
-    }
-    Ok(())
+    check_volumes(admin, job, &rerun.tasks.volumes).await
 }
 
 /// A stage that the job does not have was written wrongly.
@@ -153,7 +147,7 @@ pub fn check_stages(job: &Job, rerun: &rerun::Rerun) -> Result<(), Refusal> {
             )));
         }
     }
-    check_volumes(admin, job, &rerun.tasks.volumes).await
+    Ok(())
 }
 
 /// A volume that the job does not have was written wrongly.
