@@ -1,6 +1,8 @@
 //! The seam between the algorithms and whatever runs the networks: plain `f32` buffers in, plain `f32` buffers out, so
 //! that nothing outside the network modules names a tensor type and a test can stand in for a network.
 
+use serde::{Deserialize, Serialize};
+
 /// Why a network could not answer. The caller decides whether to retry with a smaller batch.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InferenceError {
@@ -10,6 +12,36 @@ pub enum InferenceError {
     OutOfMemory(String),
     #[error("network failed: {0}")]
     Failed(String),
+    #[error("the segmentation network tells lines from the rest of a page, but no classes of a layout")]
+    NoLayout,
+}
+
+/// What a segmenter is asked to tell apart. Its answer has one plane of probabilities for each class of a tile.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Classes {
+    /// Lines and nothing else: one plane.
+    #[default]
+    Line,
+    /// Background, image, line, margin and caption: a plane for each, in this order.
+    Layout,
+}
+
+impl Classes {
+    pub fn planes(self) -> usize {
+        match self {
+            Self::Line => 1,
+            Self::Layout => 5,
+        }
+    }
+
+    /// Which plane holds the lines.
+    pub fn line_plane(self) -> usize {
+        match self {
+            Self::Line => 0,
+            Self::Layout => 2,
+        }
+    }
 }
 
 /// Square tiles of a binarised page, row-major, one channel, `1.0` = paper and `0.0` = ink.
@@ -30,6 +62,32 @@ pub trait Segmenter: Send + Sync + std::fmt::Debug {
     /// Probability (after the sigmoid) that a pixel belongs to the core of a text line: `count * size * size` values in
     /// the order of the input.
     fn line_probabilities(&self, tiles: &TileBatch) -> Result<Vec<f32>, InferenceError>;
+
+    /// Whether the network knows the classes of a layout.
+    fn has_layout(&self) -> bool {
+        false
+    }
+
+    /// Probability (after the softmax over the classes) of each class of [`Classes::Layout`]: `count * 5 * size * size`
+    /// values, for each tile plane after plane.
+    ///
+    /// # Errors
+    /// [`InferenceError::NoLayout`] from a network without these classes.
+    fn layout_probabilities(&self, tiles: &TileBatch) -> Result<Vec<f32>, InferenceError> {
+        let _ = tiles;
+        Err(InferenceError::NoLayout)
+    }
+
+    /// What is asked for of the two: `count * planes * size * size` values.
+    ///
+    /// # Errors
+    /// As the one that is asked.
+    fn probabilities(&self, tiles: &TileBatch, classes: Classes) -> Result<Vec<f32>, InferenceError> {
+        match classes {
+            Classes::Line => self.line_probabilities(tiles),
+            Classes::Layout => self.layout_probabilities(tiles),
+        }
+    }
 }
 
 /// Line images of one height, padded to one width.

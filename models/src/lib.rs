@@ -5,6 +5,7 @@
 //! angles are degrees, positive counter-clockwise as seen on screen.
 
 pub mod device;
+mod feature_map;
 pub mod inference;
 pub mod line_detection;
 pub mod line_extraction;

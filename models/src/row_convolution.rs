@@ -4,6 +4,8 @@
 //! rows of a map lie with their channels side by side, so what one output row needs is copied in whole runs, fits into the
 //! second-level cache, and is multiplied with the weights at the speed of the matrix product.
 
+use std::ops::Range;
+
 use burn::tensor::module::conv1d;
 use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Device, Tensor, TensorData};
@@ -12,13 +14,17 @@ use crate::device::read;
 use crate::inference::InferenceError;
 use crate::weights::layers::Conv2dShape;
 
+/// Columns that a product has at least, if the map has them: narrow rows are multiplied several at a time, so that the
+/// weights do not have to be read for each of them.
+const MIN_COLUMNS: usize = 256;
+
 /// A map of features in host memory, `[rows][channels][width]`.
 #[derive(Debug, Clone)]
 pub(crate) struct RowMap {
-    rows: usize,
-    channels: usize,
-    width: usize,
-    values: Vec<f32>,
+    pub(crate) rows: usize,
+    pub(crate) channels: usize,
+    pub(crate) width: usize,
+    pub(crate) values: Vec<f32>,
 }
 
 impl RowMap {
@@ -64,7 +70,7 @@ impl RowMap {
     }
 }
 
-/// A convolution that keeps the size of the map, but for its stride.
+/// A convolution. Its size is that of the map by its stride, less what its kernel is larger than its padding.
 #[derive(Debug)]
 pub(crate) struct RowConvolution {
     shape: Conv2dShape,
@@ -75,7 +81,7 @@ pub(crate) struct RowConvolution {
 }
 
 impl RowConvolution {
-    /// `weight` is `[outputs][inputs][kernel rows][kernel columns]`. The shape has one group and a padding of half its kernel.
+    /// `weight` is `[outputs][inputs][kernel rows][kernel columns]`. The shape has one group.
     pub(crate) fn new(weight: &[f32], bias: Vec<f32>, shape: Conv2dShape, device: &Device) -> Self {
         let taps = shape.kernel[0] * shape.kernel[1];
         let mut by_tap = vec![0.0; weight.len()];
@@ -104,21 +110,31 @@ impl RowConvolution {
         map: &RowMap,
         activation: impl Fn(f32) -> f32,
     ) -> Result<RowMap, InferenceError> {
-        let [stride_down, stride_across] = self.shape.stride;
-        let (rows, width) = (map.rows.div_ceil(stride_down), map.width.div_ceil(stride_across));
-        let mut values = Vec::with_capacity(rows * self.shape.outputs * width);
-        for row in 0..rows {
-            let taps = self.taps_of_row(map, row, width);
+        let (rows, width) = (self.output(map.rows, 0), self.output(map.width, 1));
+        let size = self.shape.outputs * width;
+        let mut values = vec![0.0; rows * size];
+        let rows_at_once = (MIN_COLUMNS / width.max(1)).clamp(1, rows.max(1));
+        for (number, output) in values.chunks_mut((rows_at_once * size).max(1)).enumerate() {
+            let first = number * rows_at_once;
+            let taps = self.taps_of_rows(map, first..first + output.len() / size, width);
             let channels = self.weight.dims()[1];
-            let taps = Tensor::<3>::from_data(TensorData::new(taps, [1, channels, width]), &self.device);
+            let columns = output.len() / self.shape.outputs;
+            let taps = Tensor::<3>::from_data(TensorData::new(taps, [1, channels, columns]), &self.device);
             let product = conv1d(
                 taps,
                 self.weight.clone(),
                 None,
                 ConvOptions::new([1], [0], [1], 1),
             );
-            for (channel, &bias) in read(product)?.chunks_exact(width).zip(&self.bias) {
-                values.extend(channel.iter().map(|value| activation(value + bias)));
+            for (channel, (product, &bias)) in
+                read(product)?.chunks_exact(columns).zip(&self.bias).enumerate()
+            {
+                for (row, product) in product.chunks_exact(width).enumerate() {
+                    let start = row * size + channel * width;
+                    for (target, value) in output[start..start + width].iter_mut().zip(product) {
+                        *target = activation(value + bias);
+                    }
+                }
             }
         }
         Ok(RowMap {
@@ -129,8 +145,8 @@ impl RowConvolution {
         })
     }
 
-    /// What each tap of the kernel sees for one output row, `[taps * inputs][width]`; 0 outside the map.
-    fn taps_of_row(&self, map: &RowMap, row: usize, width: usize) -> Vec<f32> {
+    /// Rows or columns of the output for as many of the input.
+    fn output(&self, input: usize, axis: usize) -> usize {
         let Conv2dShape {
             kernel,
             stride,
@@ -138,24 +154,42 @@ impl RowConvolution {
             padding,
             ..
         } = self.shape;
-        let block = map.channels * width;
+        let reach = dilation[axis] * (kernel[axis] - 1);
+        (input + 2 * padding[axis])
+            .checked_sub(reach + 1)
+            .map_or(0, |last| last / stride[axis] + 1)
+    }
+
+    /// What each tap of the kernel sees for some output rows, `[taps * inputs][output rows * width]`; 0 outside the map.
+    fn taps_of_rows(&self, map: &RowMap, output_rows: Range<usize>, width: usize) -> Vec<f32> {
+        let Conv2dShape {
+            kernel,
+            stride,
+            dilation,
+            padding,
+            ..
+        } = self.shape;
         let size = map.channels * map.width;
-        let mut taps = Vec::with_capacity(kernel[0] * kernel[1] * block);
+        let taps = kernel[0] * kernel[1] * map.channels;
+        let mut values = Vec::with_capacity(taps * output_rows.len() * width);
         for down in 0..kernel[0] {
-            let input_row = (row * stride[0] + down * dilation[0]).checked_sub(padding[0]);
-            let Some(input_row) = input_row.filter(|&input_row| input_row < map.rows) else {
-                taps.resize(taps.len() + kernel[1] * block, 0.0);
-                continue;
-            };
-            let input = &map.values[input_row * size..(input_row + 1) * size];
             for across in 0..kernel[1] {
                 let run = Run::new(across * dilation[1], padding[1], stride[1], map.width, width);
-                for channel in input.chunks_exact(map.width) {
-                    run.append(channel, &mut taps);
+                for channel in 0..map.channels {
+                    for row in output_rows.clone() {
+                        let input_row = (row * stride[0] + down * dilation[0]).checked_sub(padding[0]);
+                        match input_row.filter(|&input_row| input_row < map.rows) {
+                            Some(input_row) => {
+                                let start = input_row * size + channel * map.width;
+                                run.append(&map.values[start..start + map.width], &mut values);
+                            }
+                            None => values.resize(values.len() + width, 0.0),
+                        }
+                    }
                 }
             }
         }
-        taps
+        values
     }
 }
 
@@ -213,14 +247,17 @@ mod tests {
         fn agrees_with_the_backends_convolution(
             [rows, width] in [1_usize..9, 1_usize..24],
             [inputs, outputs] in [1_usize..4, 1_usize..4],
-            kernel in prop::sample::select(vec![[1, 1], [3, 3], [1, 5], [5, 3]]),
+            kernel in prop::sample::select(vec![[1, 1], [3, 3], [1, 5], [5, 3], [7, 7]]),
             stride in prop::sample::select(vec![[1, 1], [2, 1], [2, 2], [1, 3]]),
             across in 1_usize..3,
+            padded: bool,
             seed in 0_usize..100,
         ) {
+            let reach = [kernel[0] - 1, (kernel[1] - 1) * across];
+            prop_assume!(padded || (rows > reach[0] && width > reach[1]));
             let device = Device::default();
             let dilation = [1, across];
-            let padding = [kernel[0] / 2, kernel[1] / 2 * across];
+            let padding = if padded { [reach[0] / 2, reach[1] / 2] } else { [0, 0] };
             let shape = Conv2dShape { inputs, outputs, kernel, stride, dilation, padding, groups: 1, stored_flat: false };
             let weight = numbers(outputs * inputs * kernel[0] * kernel[1], seed);
             let bias = numbers(outputs, seed + 1);

@@ -8,7 +8,6 @@ use anyhow::{Context, Result, bail};
 use parkhang_actors::artifact::{Digest, ModelRef};
 use parkhang_actors::stage::ModelSet;
 use parkhang_models::device::{ComputeDevice, DeviceKind, DeviceSpec};
-use parkhang_models::recognition::charset::Charset;
 use parkhang_models::weights::{Bundle, Model, load_recognizer, load_segmenter, shipped};
 
 /// Output of a recogniser that is read where it has several: whole stacks leave fewer ways to go wrong.
@@ -26,7 +25,7 @@ pub fn load(directories: &[PathBuf], device: &str, threads: NonZeroUsize) -> Res
     for directory in directories {
         let bundle = Bundle::open(directory).with_context(|| {
             format!(
-                "{} is no model: a folder with model.json and weights",
+                "{} is no model: a folder with model.json, or with BDRC's model_config.json or config.json, and weights",
                 directory.display()
             )
         })?;
@@ -50,7 +49,7 @@ pub fn load(directories: &[PathBuf], device: &str, threads: NonZeroUsize) -> Res
         .find(|name| *name == PREFERRED_HEAD)
         .or_else(|| heads().next());
     let head = head.with_context(|| format!("model {} has no output", recogniser.name()))?;
-    let charset = Charset::new(recogniser.symbols(head)?).context("the model's charset")?;
+    let charset = recogniser.charset(head)?;
     Ok(ModelSet {
         segmenter: load_segmenter(&segmenter, &device)?,
         line_threshold: segmenter.segmentation()?.threshold,

@@ -3,6 +3,7 @@
 
 mod config;
 mod curvature;
+pub(crate) mod deeplab;
 mod frame;
 #[cfg(test)]
 pub(crate) mod golden;

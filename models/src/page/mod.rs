@@ -7,7 +7,7 @@ pub mod geometry;
 pub mod morphology;
 pub mod polygon;
 pub mod resize;
-mod simd;
+pub(crate) mod simd;
 pub mod spline;
 pub mod threshold;
 pub mod tone;

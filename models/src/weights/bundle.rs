@@ -1,11 +1,15 @@
 use std::borrow::Cow;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::WeightsError;
-use super::description::{FileReference, Model, ModelDescription, RecognitionModel, SegmentationModel};
+use super::description::{FileReference, Head, Model, ModelDescription, RecognitionModel, SegmentationModel};
+use super::import::{self, StateDict};
+use super::tensors::WeightTensors;
+use crate::recognition::charset::Charset;
 use crate::recognition::language::{LanguageModel, Ngrams};
 
 /// A model in memory: its description, and the files that the description names, checked against their checksums.
@@ -17,7 +21,14 @@ pub struct Bundle {
     sha256: String,
     charset: Cow<'static, [u8]>,
     ngrams: Cow<'static, [u8]>,
-    weights: Cow<'static, [u8]>,
+    weights: Weights,
+}
+
+/// The weights of a bundle.
+#[derive(Clone)]
+enum Weights {
+    Safetensors(Cow<'static, [u8]>),
+    Imported(Arc<StateDict>),
 }
 
 impl Bundle {
@@ -26,8 +37,25 @@ impl Bundle {
     /// The version of the description that this program reads.
     pub const VERSION: u32 = 1;
 
-    /// Reads the bundle in the folder `directory`.
+    /// Reads the bundle in the folder `directory`, which may also be one that BDRC publishes: a description of theirs and
+    /// weights as `.onnx` or `.pth`.
     pub fn open(directory: &Path) -> Result<Self, WeightsError> {
+        if !directory.join(Self::DESCRIPTION).exists()
+            && let Some(imported) = import::open(directory)?
+        {
+            let origin = directory.display().to_string();
+            for correction in &imported.description.corrections {
+                tracing::warn!(model = %origin, %correction, "the description of a model is wrong");
+            }
+            return Ok(Self {
+                origin,
+                description: imported.description,
+                sha256: imported.sha256,
+                charset: Cow::Owned(imported.charset),
+                ngrams: Cow::Borrowed(&[]),
+                weights: Weights::Imported(Arc::new(imported.tensors)),
+            });
+        }
         Self::assemble(directory.display().to_string(), |name| {
             let path = directory.join(name);
             std::fs::read(&path)
@@ -49,7 +77,7 @@ impl Bundle {
                 file,
                 sha256: expected,
             } = reference;
-            if !is_plain_file_name(file) {
+            if !Self::is_plain_file_name(file) {
                 return Err(WeightsError::FileName {
                     file: label(Self::DESCRIPTION),
                     name: file.clone(),
@@ -83,7 +111,7 @@ impl Bundle {
             sha256,
             charset,
             ngrams,
-            weights,
+            weights: Weights::Safetensors(weights),
         })
     }
 
@@ -116,6 +144,16 @@ impl Bundle {
             Model::Segmentation(model) => Ok(model),
             Model::Recognition(_) => Err(self.wrong_kind("segmentation")),
         }
+    }
+
+    /// The charset of a head.
+    pub fn charset(&self, head: &str) -> Result<Charset, WeightsError> {
+        let encoding = |known: &&Head| known.name == head;
+        let encoding = self.recognition()?.heads.iter().find(encoding);
+        let encoding = encoding.map(|head| head.encoding).unwrap_or_default();
+        Charset::new(self.symbols(head)?)
+            .map(|charset| charset.spelled_in(encoding))
+            .map_err(|error| self.invalid("charset", error.to_string()))
     }
 
     /// Symbols of a head: class `n + 1` of its scores stands for symbol `n`; class 0 is the blank.
@@ -157,9 +195,13 @@ impl Bundle {
         }))
     }
 
-    /// The weights file.
-    pub(super) fn weights(&self) -> &[u8] {
-        &self.weights
+    /// The weights, by name.
+    pub(crate) fn tensors(&self) -> Result<WeightTensors<'_>, WeightsError> {
+        let file = self.label(&self.description.weights.file);
+        match &self.weights {
+            Weights::Safetensors(bytes) => WeightTensors::parse(&file, bytes),
+            Weights::Imported(tensors) => Ok(WeightTensors::imported(&file, StateDict::clone(tensors))),
+        }
     }
 
     /// Full name of a file of the bundle, for errors.
@@ -179,12 +221,21 @@ impl Bundle {
         }
     }
 
-    pub(super) fn invalid(&self, key: &'static str, problem: String) -> WeightsError {
+    pub(crate) fn invalid(&self, key: &'static str, problem: String) -> WeightsError {
         WeightsError::Invalid {
             file: self.label(Self::DESCRIPTION),
             key,
             problem,
         }
+    }
+
+    /// A bundle may come from anywhere; its description must not reach outside its folder.
+    pub(super) fn is_plain_file_name(name: &str) -> bool {
+        !name.starts_with('.')
+            && !name.is_empty()
+            && name
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_'))
     }
 
     fn wrong_kind(&self, expected: &'static str) -> WeightsError {
@@ -225,13 +276,4 @@ fn parse_description(json: &[u8], file: &str) -> Result<ModelDescription, Weight
         });
     }
     serde_json::from_slice(json).map_err(not_a_description)
-}
-
-/// A bundle may come from anywhere; its description must not reach outside its folder.
-fn is_plain_file_name(name: &str) -> bool {
-    !name.starts_with('.')
-        && !name.is_empty()
-        && name
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_'))
 }

@@ -1,10 +1,13 @@
 //! `model.json`: what a model is and how to feed it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::num::NonZeroU16;
 
 use serde::{Deserialize, Serialize};
 
+use crate::inference::Classes;
+use crate::recognition::charset::Encoding;
 use crate::recognition::line_image::Preprocessing;
 
 /// Contents of `model.json`.
@@ -18,6 +21,9 @@ pub struct ModelDescription {
     #[serde(flatten)]
     pub model: Model,
     pub training: TrainingSummary,
+    /// What the description of another program says of its network and what the network is; always empty in a bundle.
+    #[serde(skip)]
+    pub corrections: Vec<Correction>,
 }
 
 impl ModelDescription {
@@ -55,6 +61,9 @@ pub struct SegmentationModel {
     pub tile_size: NonZeroU16,
     /// Probability from which a pixel counts as part of a line.
     pub threshold: f32,
+    /// What the network tells apart.
+    #[serde(default)]
+    pub classes: Classes,
 }
 
 /// Reads line images.
@@ -99,6 +108,32 @@ pub struct Head {
     pub name: String,
     /// Name of the layer in the weights file.
     pub layer: String,
+    /// How its symbols are spelled.
+    #[serde(default)]
+    pub encoding: Encoding,
+}
+
+/// A value of a description that does not fit the network beside it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Correction {
+    pub key: &'static str,
+    /// What the description says; `None` if it says nothing.
+    pub stated: Option<String>,
+    /// What is used.
+    pub used: String,
+}
+
+impl fmt::Display for Correction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, stated, used } = self;
+        match stated {
+            Some(stated) => write!(
+                f,
+                "`{key}` is {stated}, which does not fit the network; {used} is used"
+            ),
+            None => write!(f, "`{key}` is missing; {used} is used"),
+        }
+    }
 }
 
 /// Where the weights come from.

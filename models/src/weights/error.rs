@@ -69,4 +69,28 @@ pub enum WeightsError {
     },
     #[error("{file}: unexpected tensor `{key}`")]
     UnexpectedTensor { file: String, key: String },
+    #[error("{file}: unknown kind of weights; this program reads .onnx, .pth and .safetensors")]
+    UnknownFormat { file: String },
+    #[error("{file}: {bytes} bytes are more than the limit of {limit}")]
+    TooLarge { file: String, bytes: u64, limit: u64 },
+    #[error("{file}: not an ONNX file")]
+    NotOnnx {
+        file: String,
+        source: prost::DecodeError,
+    },
+    #[error("{file}: not a PyTorch checkpoint")]
+    NotPytorch {
+        file: String,
+        source: Box<burn::store::pytorch_reader::PytorchError>,
+    },
+    #[error("{file}: the graph {problem}")]
+    Graph { file: String, problem: String },
+    #[error("{file}: tensor `{key}` {problem}")]
+    TensorData {
+        file: String,
+        key: String,
+        problem: String,
+    },
+    #[error("{file}: neither the file that it names nor any other .onnx or .pth lies beside it")]
+    NoWeights { file: String },
 }

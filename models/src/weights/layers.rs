@@ -10,8 +10,8 @@ use super::WeightsError;
 use super::tensors::WeightTensors;
 use crate::row_convolution::RowConvolution;
 
-/// PyTorch's default, which both networks were trained with.
-const BATCH_NORM_EPSILON: f64 = 1e-5;
+/// PyTorch's default, which all networks were trained with.
+pub(crate) const BATCH_NORM_EPSILON: f64 = 1e-5;
 
 /// Where the shift of a convolution comes from.
 #[derive(Debug, Clone, Copy)]
@@ -75,6 +75,15 @@ impl Conv2dShape {
         }
     }
 
+    /// The same with its taps apart, in rows and columns; keeps the size.
+    pub(crate) fn dilated(self, dilation: usize) -> Self {
+        Self {
+            dilation: [dilation; 2],
+            padding: self.kernel.map(|kernel| dilation * (kernel / 2)),
+            ..self
+        }
+    }
+
     /// Each channel by itself; keeps the size.
     pub(crate) fn depthwise(channels: usize, kernel: usize) -> Self {
         Self {
@@ -94,6 +103,10 @@ pub(crate) struct LayerLoader<'a> {
 impl<'a> LayerLoader<'a> {
     pub(crate) fn new(tensors: WeightTensors<'a>, device: &'a Device) -> Self {
         Self { tensors, device }
+    }
+
+    pub(crate) fn device(&self) -> &'a Device {
+        self.device
     }
 
     pub(crate) fn conv2d(
@@ -165,24 +178,98 @@ impl<'a> LayerLoader<'a> {
             Shift::Bias => return Ok((weight, self.tensors.take(&format!("{name}.bias"), [outputs])?)),
             Shift::BatchNorm(norm) => norm,
         };
-        let scale = self.tensors.take(&format!("{norm}.weight"), [outputs])?;
-        let offset = self.tensors.take(&format!("{norm}.bias"), [outputs])?;
-        let mean = self.tensors.take(&format!("{norm}.running_mean"), [outputs])?;
-        let variance = self.tensors.take(&format!("{norm}.running_var"), [outputs])?;
-        let per_channel = weight.len() / outputs.max(1);
-        let mut bias = Vec::with_capacity(outputs);
-        for (channel, kernel) in weight.chunks_exact_mut(per_channel.max(1)).enumerate() {
-            let factor =
-                f64::from(scale[channel]) / (f64::from(variance[channel]) + BATCH_NORM_EPSILON).sqrt();
-            for value in kernel {
-                *value = (f64::from(*value) * factor) as f32;
+        let affine = self.norm(norm, outputs)?;
+        scale_outputs(&mut weight, &affine);
+        Ok((weight, affine.iter().map(|of| of.shift as f32).collect()))
+    }
+
+    /// The convolution or linear layer `name` of another program, which may have a bias, a norm, or both; the norm is folded
+    /// in.
+    pub(crate) fn imported(
+        &mut self,
+        name: &str,
+        norm: Option<&str>,
+        shape: Conv2dShape,
+    ) -> Result<ImportedConvolution, WeightsError> {
+        let outputs = shape.outputs;
+        let mut weight = self.kernel(&format!("{name}.weight"), shape)?;
+        let key = format!("{name}.bias");
+        let mut bias = if self.tensors.contains(&key) {
+            self.tensors.take(&key, [outputs])?
+        } else {
+            vec![0.0; outputs]
+        };
+        let mut of_zero = vec![0.0; outputs];
+        if let Some(norm) = norm.filter(|norm| self.tensors.contains(&format!("{norm}.running_var"))) {
+            let affine = self.norm(norm, outputs)?;
+            scale_outputs(&mut weight, &affine);
+            for ((bias, zero), of) in bias.iter_mut().zip(&mut of_zero).zip(&affine) {
+                *bias = (f64::from(*bias) * of.factor + of.shift) as f32;
+                *zero = of.shift as f32;
             }
-            bias.push((f64::from(offset[channel]) - f64::from(mean[channel]) * factor) as f32);
         }
-        Ok((weight, bias))
+        Ok(ImportedConvolution {
+            weight,
+            bias,
+            of_zero,
+        })
+    }
+
+    /// A kernel, which lacks the dimensions that its kind of layer does not have.
+    fn kernel(&mut self, key: &str, shape: Conv2dShape) -> Result<Vec<f32>, WeightsError> {
+        let (outputs, inputs) = (shape.outputs, shape.inputs / shape.groups);
+        match (self.tensors.rank(key), shape.kernel) {
+            (Some(2), [1, 1]) => self.tensors.take(key, [outputs, inputs]),
+            (Some(3), [1, columns]) => self.tensors.take(key, [outputs, inputs, columns]),
+            (_, [rows, columns]) => self.tensors.take(key, [outputs, inputs, rows, columns]),
+        }
+    }
+
+    /// What the norm `name` does to each of its channels.
+    fn norm(&mut self, name: &str, channels: usize) -> Result<Vec<Affine>, WeightsError> {
+        let scale = self.tensors.take(&format!("{name}.weight"), [channels])?;
+        let offset = self.tensors.take(&format!("{name}.bias"), [channels])?;
+        let mean = self.tensors.take(&format!("{name}.running_mean"), [channels])?;
+        let variance = self.tensors.take(&format!("{name}.running_var"), [channels])?;
+        Ok((0..channels)
+            .map(|channel| {
+                let deviation = (f64::from(variance[channel]) + BATCH_NORM_EPSILON).sqrt();
+                let factor = f64::from(scale[channel]) / deviation;
+                Affine {
+                    factor,
+                    shift: f64::from(offset[channel]) - f64::from(mean[channel]) * factor,
+                }
+            })
+            .collect())
     }
 
     fn parameter<const D: usize>(&self, values: Vec<f32>, shape: [usize; D]) -> Param<Tensor<D>> {
         Param::from_tensor(Tensor::from_data(TensorData::new(values, shape), self.device))
+    }
+}
+
+/// A norm with fixed statistics, for one channel.
+#[derive(Debug, Clone, Copy)]
+struct Affine {
+    factor: f64,
+    shift: f64,
+}
+
+/// A convolution of another program with its norm folded in.
+#[derive(Debug, Clone)]
+pub(crate) struct ImportedConvolution {
+    /// `[outputs][inputs][rows][columns]`.
+    pub(crate) weight: Vec<f32>,
+    pub(crate) bias: Vec<f32>,
+    /// What the norm makes of zero, for networks that pad between the convolution and the norm; zero without a norm.
+    pub(crate) of_zero: Vec<f32>,
+}
+
+fn scale_outputs(weight: &mut [f32], affine: &[Affine]) {
+    let per_output = (weight.len() / affine.len().max(1)).max(1);
+    for (kernel, of) in weight.chunks_exact_mut(per_output).zip(affine) {
+        for value in kernel {
+            *value = (f64::from(*value) * of.factor) as f32;
+        }
     }
 }

@@ -3,6 +3,7 @@
 mod bundle;
 mod description;
 mod error;
+pub(crate) mod import;
 pub(crate) mod layers;
 pub mod shipped;
 pub(crate) mod tensors;
@@ -13,16 +14,17 @@ use serde::de::DeserializeOwned;
 
 pub use bundle::Bundle;
 pub use description::{
-    Architecture, FileReference, Head, LanguageModelReference, Model, ModelDescription, RecognitionModel,
-    SegmentationModel, TrainingData, TrainingSummary,
+    Architecture, Correction, FileReference, Head, LanguageModelReference, Model, ModelDescription,
+    RecognitionModel, SegmentationModel, TrainingData, TrainingSummary,
 };
 pub use error::WeightsError;
 
 use crate::device::ComputeDevice;
-use crate::inference::{Recognizer, Segmenter};
+use crate::inference::{Classes, Recognizer, Segmenter};
+use crate::line_detection::deeplab::{self, DeepLabSegmenter};
 use crate::line_detection::network::{self as segmentation, PatchSegmenter};
+use crate::recognition::fixed_size::FixedSizeRecognizer;
 use crate::recognition::network::{self as recognition, CtcRecognizer, OutputLayer};
-use tensors::WeightTensors;
 
 /// Puts a recognition model on a device, to read with the head (and so the charset) of the given name.
 pub fn load_recognizer(
@@ -31,6 +33,9 @@ pub fn load_recognizer(
     head: &str,
 ) -> Result<Arc<dyn Recognizer>, WeightsError> {
     let model = bundle.recognition()?;
+    if let Ok(architecture) = model.architecture.name.parse() {
+        return FixedSizeRecognizer::load(bundle, model, architecture, device);
+    }
     let dimensions =
         dimensions::<recognition::NetworkDimensions>(bundle, &model.architecture, recognition::ARCHITECTURE)?;
     let classes = bundle.symbols(head)?.len() + 1;
@@ -46,12 +51,8 @@ pub fn load_recognizer(
         key: layer.ok_or_else(|| bundle.unknown_head(head))?,
         classes,
     };
-    let tensors = WeightTensors::parse(
-        &bundle.label(&bundle.description().weights.file),
-        bundle.weights(),
-    )?;
     Ok(CtcRecognizer::load(
-        tensors,
+        bundle.tensors()?,
         &dimensions,
         output,
         &others,
@@ -63,6 +64,9 @@ pub fn load_recognizer(
 /// Puts a segmentation model on a device.
 pub fn load_segmenter(bundle: &Bundle, device: &ComputeDevice) -> Result<Arc<dyn Segmenter>, WeightsError> {
     let model = bundle.segmentation()?;
+    if model.architecture.name == deeplab::ARCHITECTURE {
+        return DeepLabSegmenter::load(bundle, model, device);
+    }
     let dimensions = dimensions::<segmentation::NetworkDimensions>(
         bundle,
         &model.architecture,
@@ -75,11 +79,16 @@ pub fn load_segmenter(bundle: &Bundle, device: &ComputeDevice) -> Result<Arc<dyn
             format!("must be a multiple of {}", segmentation::TILE_MULTIPLE),
         ));
     }
-    let tensors = WeightTensors::parse(
-        &bundle.label(&bundle.description().weights.file),
-        bundle.weights(),
-    )?;
-    Ok(PatchSegmenter::load(tensors, &dimensions, tile_size, device)?)
+    if model.classes != Classes::Line {
+        let problem = format!("{} knows lines alone", segmentation::ARCHITECTURE);
+        return Err(bundle.invalid("classes", problem));
+    }
+    Ok(PatchSegmenter::load(
+        bundle.tensors()?,
+        &dimensions,
+        tile_size,
+        device,
+    )?)
 }
 
 fn dimensions<T: DeserializeOwned>(

@@ -1,4 +1,4 @@
-//! Named tensors of a `.safetensors` file, as 32-bit floats on the host.
+//! Named tensors of a weights file, as 32-bit floats on the host.
 
 use std::collections::BTreeMap;
 
@@ -6,6 +6,7 @@ use half::{bf16, f16};
 use safetensors::{Dtype, SafeTensors};
 
 use super::WeightsError;
+use super::import::{HostTensor, StateDict};
 
 /// Bookkeeping of PyTorch's batch norm, of no use for inference.
 const IGNORED_SUFFIX: &str = ".num_batches_tracked";
@@ -16,7 +17,23 @@ const IGNORED_SUFFIX: &str = ".num_batches_tracked";
 pub(crate) struct WeightTensors<'a> {
     /// Name of the file, for errors.
     file: String,
-    tensors: BTreeMap<String, safetensors::tensor::TensorView<'a>>,
+    tensors: BTreeMap<String, Stored<'a>>,
+}
+
+/// A tensor as its file keeps it, or as it was imported.
+#[derive(Debug)]
+enum Stored<'a> {
+    View(safetensors::tensor::TensorView<'a>),
+    Imported(HostTensor),
+}
+
+impl Stored<'_> {
+    fn shape(&self) -> &[usize] {
+        match self {
+            Self::View(view) => view.shape(),
+            Self::Imported(tensor) => &tensor.shape,
+        }
+    }
 }
 
 impl<'a> WeightTensors<'a> {
@@ -29,11 +46,52 @@ impl<'a> WeightTensors<'a> {
             .tensors()
             .into_iter()
             .filter(|(key, _)| !key.ends_with(IGNORED_SUFFIX))
+            .map(|(key, view)| (key, Stored::View(view)))
             .collect();
         Ok(Self {
             file: file.to_owned(),
             tensors,
         })
+    }
+
+    /// The tensors of another program.
+    pub(crate) fn imported(file: &str, tensors: StateDict) -> Self {
+        Self {
+            file: file.to_owned(),
+            tensors: tensors
+                .into_iter()
+                .filter(|(key, _)| !key.ends_with(IGNORED_SUFFIX))
+                .map(|(key, tensor)| (key, Stored::Imported(tensor)))
+                .collect(),
+        }
+    }
+
+    pub(crate) fn contains(&self, key: &str) -> bool {
+        self.tensors.contains_key(key)
+    }
+
+    /// Number of dimensions of the tensor `key`, if it is there.
+    pub(crate) fn rank(&self, key: &str) -> Option<usize> {
+        Some(self.tensors.get(key)?.shape().len())
+    }
+
+    /// Shape of the tensor `key`, which has `D` dimensions.
+    pub(crate) fn shape<const D: usize>(&self, key: &str) -> Result<[usize; D], WeightsError> {
+        let Some(stored) = self.tensors.get(key) else {
+            return Err(self.missing(key));
+        };
+        stored.shape().try_into().map_err(|_| WeightsError::TensorData {
+            file: self.file.clone(),
+            key: key.to_owned(),
+            problem: format!("has shape {:?}, expected {D} dimensions", stored.shape()),
+        })
+    }
+
+    fn missing(&self, key: &str) -> WeightsError {
+        WeightsError::MissingTensor {
+            file: self.file.clone(),
+            key: key.to_owned(),
+        }
     }
 
     /// Removes the tensor `key` and returns its values, row-major.
@@ -42,20 +100,21 @@ impl<'a> WeightTensors<'a> {
         key: &str,
         shape: [usize; D],
     ) -> Result<Vec<f32>, WeightsError> {
-        let Some(view) = self.tensors.remove(key) else {
-            return Err(WeightsError::MissingTensor {
-                file: self.file.clone(),
-                key: key.to_owned(),
-            });
+        let Some(stored) = self.tensors.remove(key) else {
+            return Err(self.missing(key));
         };
-        if view.shape() != shape {
+        if stored.shape() != shape {
             return Err(WeightsError::TensorShape {
                 file: self.file.clone(),
                 key: key.to_owned(),
                 expected: shape.to_vec(),
-                actual: view.shape().to_vec(),
+                actual: stored.shape().to_vec(),
             });
         }
+        let view = match stored {
+            Stored::View(view) => view,
+            Stored::Imported(tensor) => return Ok(tensor.values),
+        };
         let (pairs, quads) = (view.data().as_chunks::<2>().0, view.data().as_chunks::<4>().0);
         match view.dtype() {
             Dtype::F32 => Ok(quads.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect()),

@@ -91,6 +91,14 @@ impl Preprocessing {
         })
     }
 
+    /// Width and height of the images, if all have the same.
+    pub fn canvas(&self) -> Option<(usize, usize)> {
+        match *self {
+            Self::BdrcGen2 { width, height, .. } => Some((width as usize, height as usize)),
+            Self::Ink { .. } => None,
+        }
+    }
+
     /// The value of blank paper.
     pub fn paper(&self) -> f32 {
         match self {

@@ -1,0 +1,222 @@
+//! Recognisers of BDRC's, which read line images of one size.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use super::crnn::{self, Crnn};
+use super::easter2::{self, Easter2};
+use crate::device::{ComputeDevice, DeviceKind};
+use crate::feature_map::{DeviceMap, FeatureMap, HostMap, MapSize, Network};
+use crate::inference::{InferenceError, LineBatch, Logits, Recognizer};
+use crate::weights::import::Slot;
+use crate::weights::layers::LayerLoader;
+use crate::weights::{Bundle, RecognitionModel, WeightsError};
+
+/// The networks that read line images of one size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Architecture {
+    Easter2,
+    Crnn,
+}
+
+impl Architecture {
+    /// Names of all, for errors.
+    pub(crate) const NAMES: &'static str = "Easter2, CRNN";
+
+    /// The layers in the order in which the network uses them.
+    pub(crate) fn slots(self) -> Vec<Slot> {
+        match self {
+            Self::Easter2 => easter2::slots(),
+            Self::Crnn => crnn::slots(),
+        }
+    }
+
+    /// An image as the network takes it.
+    fn image_size(self, height: usize, width: usize) -> MapSize {
+        let (channels, rows) = match self {
+            Self::Easter2 => (height, 1),
+            Self::Crnn => (1, height),
+        };
+        MapSize {
+            channels,
+            rows,
+            columns: width,
+        }
+    }
+
+    fn load<M>(self, loader: &mut LayerLoader<'_>) -> Result<Loaded<M>, WeightsError>
+    where
+        M: FeatureMap + Send + Sync + fmt::Debug + 'static,
+    {
+        Ok(match self {
+            Self::Easter2 => {
+                let network = Easter2::<M>::load(loader)?;
+                Loaded {
+                    min_width: network.min_width,
+                    heights: network.height..=network.height,
+                    classes: network.classes,
+                    network: Box::new(network),
+                }
+            }
+            Self::Crnn => {
+                let network = Crnn::<M>::load(loader)?;
+                Loaded {
+                    min_width: crnn::MIN_WIDTH,
+                    heights: network.heights(),
+                    classes: network.classes,
+                    network: Box::new(network),
+                }
+            }
+        })
+    }
+}
+
+impl fmt::Display for Architecture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Easter2 => "Easter2",
+            Self::Crnn => "CRNN",
+        })
+    }
+}
+
+impl FromStr for Architecture {
+    type Err = UnknownArchitecture;
+
+    fn from_str(name: &str) -> Result<Self, UnknownArchitecture> {
+        match name.to_ascii_lowercase().as_str() {
+            "easter2" => Ok(Self::Easter2),
+            "crnn" => Ok(Self::Crnn),
+            _ => Err(UnknownArchitecture),
+        }
+    }
+}
+
+/// A name that is none of [`Architecture`].
+#[derive(Debug)]
+pub(crate) struct UnknownArchitecture;
+
+/// A network and the images that it takes.
+struct Loaded<M> {
+    network: Box<dyn Network<M>>,
+    heights: std::ops::RangeInclusive<usize>,
+    min_width: usize,
+    classes: usize,
+}
+
+/// The network in the form that suits its device.
+#[derive(Debug)]
+enum Form {
+    Processor(Box<dyn Network<HostMap>>),
+    Gpu(Box<dyn Network<DeviceMap>>),
+}
+
+/// A [`Recognizer`] around Easter2 or CRNN. All lines of a batch are as wide as the batch, padding included, because these
+/// networks look at the whole image. The processor takes each line by itself, as many at a time as the device has threads.
+#[derive(Debug)]
+pub(crate) struct FixedSizeRecognizer {
+    form: Form,
+    architecture: Architecture,
+    height: usize,
+    min_width: usize,
+    classes: usize,
+    device: ComputeDevice,
+}
+
+impl FixedSizeRecognizer {
+    pub(crate) fn load(
+        bundle: &Bundle,
+        model: &RecognitionModel,
+        architecture: Architecture,
+        device: &ComputeDevice,
+    ) -> Result<Arc<dyn Recognizer>, WeightsError> {
+        let Some((width, height)) = model.preprocessing.canvas() else {
+            let problem = format!("gives no images of one size, as {architecture} needs");
+            return Err(bundle.invalid("preprocessing", problem));
+        };
+        let mut loader = LayerLoader::new(bundle.tensors()?, device.burn());
+        let (form, heights, min_width, classes) = match device.kind() {
+            DeviceKind::Cpu => {
+                let loaded = architecture.load(&mut loader)?;
+                let form = Form::Processor(loaded.network);
+                (form, loaded.heights, loaded.min_width, loaded.classes)
+            }
+            DeviceKind::Wgpu | DeviceKind::Cuda => {
+                let loaded = architecture.load(&mut loader)?;
+                let form = Form::Gpu(loaded.network);
+                (form, loaded.heights, loaded.min_width, loaded.classes)
+            }
+        };
+        loader.tensors.finish()?;
+        if !heights.contains(&height) {
+            let problem = format!("is for images {height} rows high, the network for {heights:?}");
+            return Err(bundle.invalid("preprocessing", problem));
+        }
+        if width < min_width {
+            let problem = format!("is for images {width} columns wide, the network needs {min_width}");
+            return Err(bundle.invalid("preprocessing", problem));
+        }
+        Ok(Arc::new(Self {
+            form,
+            architecture,
+            height,
+            min_width,
+            classes,
+            device: device.clone(),
+        }))
+    }
+
+    /// Scores of `count` lines, one after the other.
+    fn scores<M: FeatureMap>(
+        &self,
+        network: &dyn Network<M>,
+        values: &[f32],
+        count: usize,
+        width: usize,
+    ) -> Result<Vec<f32>, InferenceError> {
+        let size = self.architecture.image_size(self.height, width);
+        let images = M::images(values.to_vec(), count, size, self.device.burn());
+        network.forward(images)?.into_columns()
+    }
+}
+
+impl Recognizer for FixedSizeRecognizer {
+    fn logits(&self, lines: &LineBatch) -> Result<Vec<Logits>, InferenceError> {
+        let (count, width) = (lines.line_widths.len(), lines.width);
+        let area = self.height * width;
+        if lines.height != self.height || width < self.min_width || lines.values.len() != count * area {
+            return Err(InferenceError::Shape {
+                expected: format!("{count} x {} x at least {}", self.height, self.min_width),
+                actual: lines.values.len(),
+            });
+        }
+        let by_line: Vec<Vec<f32>> = self.device.run(|| match &self.form {
+            Form::Processor(network) => lines
+                .values
+                .par_chunks_exact(area)
+                .map(|line| self.scores(network.as_ref(), line, 1, width))
+                .collect(),
+            Form::Gpu(network) => {
+                let scores = self.scores(network.as_ref(), &lines.values, count, width)?;
+                let size = (scores.len() / count.max(1)).max(1);
+                Ok(scores.chunks_exact(size).map(<[f32]>::to_vec).collect())
+            }
+        })?;
+        Ok(by_line
+            .into_iter()
+            .zip(&lines.line_widths)
+            .map(|(mut values, &line_width)| {
+                let frames = (values.len() / self.classes * line_width).div_ceil(width);
+                values.truncate(frames * self.classes);
+                Logits {
+                    frames,
+                    classes: self.classes,
+                    values,
+                }
+            })
+            .collect())
+    }
+}

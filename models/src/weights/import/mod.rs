@@ -1,0 +1,108 @@
+//! Weights of other programs: what BDRC publishes as `.onnx` and `.pth`, brought under the names that its networks give
+//! their layers. Nothing here knows how a network computes; the networks take the tensors by name.
+
+mod bdrc;
+mod names;
+mod onnx;
+mod pytorch;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+pub(crate) use bdrc::open;
+pub(crate) use names::{LayerKind, Slot};
+pub(crate) use onnx::OnnxGraph;
+
+use sha2::{Digest, Sha256};
+
+use super::WeightsError;
+
+/// Larger files are refused before they are read.
+const MAX_FILE_BYTES: u64 = 2 << 30;
+
+/// A tensor in host memory, row-major.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct HostTensor {
+    pub(crate) shape: Vec<usize>,
+    pub(crate) values: Vec<f32>,
+}
+
+/// The tensors of a network under the names of its PyTorch modules.
+pub(crate) type StateDict = BTreeMap<String, HostTensor>;
+
+/// A file of weights that another program wrote.
+#[derive(Debug, Clone)]
+pub(crate) enum Checkpoint {
+    Onnx(OnnxGraph),
+    PyTorch(StateDict),
+}
+
+impl Checkpoint {
+    /// Reads a file; its name says which kind it is.
+    pub(crate) fn open(path: &Path) -> Result<Self, WeightsError> {
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        match extension.map(str::to_ascii_lowercase).as_deref() {
+            Some("onnx") => Ok(Self::Onnx(OnnxGraph::open(path)?)),
+            Some("pth" | "pt" | "ckpt") => Ok(Self::PyTorch(pytorch::read(path)?)),
+            _ => Err(WeightsError::UnknownFormat {
+                file: path.display().to_string(),
+            }),
+        }
+    }
+
+    /// Shape of the network's input where the file declares one; `None` for a dimension that varies.
+    pub(crate) fn input_shape(&self) -> Option<&[Option<usize>]> {
+        match self {
+            Self::Onnx(graph) => graph.input_shape(),
+            Self::PyTorch(_) => None,
+        }
+    }
+
+    /// The tensors under the names of `slots`, the layers of the network in the order in which it uses them.
+    pub(crate) fn state_dict(&self, slots: &[Slot]) -> Result<StateDict, WeightsError> {
+        match self {
+            Self::Onnx(graph) => names::assign(graph.label(), graph.layers()?, slots),
+            Self::PyTorch(tensors) => Ok(names::without_prefix(tensors, slots)),
+        }
+    }
+
+    /// SHA-256 of the file `path` that this was read from, and of the files that it refers to, hexadecimal.
+    pub(crate) fn sha256(&self, path: &Path) -> Result<String, WeightsError> {
+        let mut hash = Sha256::new();
+        let others = match self {
+            Self::Onnx(graph) => graph.external_files(),
+            Self::PyTorch(_) => Vec::new(),
+        };
+        for path in std::iter::once(path.to_owned()).chain(others) {
+            hash.update(read_limited(&path)?);
+        }
+        Ok(hex::encode(hash.finalize()))
+    }
+
+    /// Whether the network has recurrent layers.
+    pub(crate) fn is_recurrent(&self) -> bool {
+        match self {
+            Self::Onnx(graph) => graph.uses("LSTM") || graph.uses("GRU"),
+            Self::PyTorch(tensors) => tensors.keys().any(|name| name.contains(".weight_hh_l0")),
+        }
+    }
+}
+
+/// Reads a whole file that is no larger than the limit.
+fn read_limited(path: &Path) -> Result<Vec<u8>, WeightsError> {
+    let read_error = |source| WeightsError::Read {
+        path: path.to_owned(),
+        source,
+    };
+    let bytes = std::fs::metadata(path).map_err(read_error)?.len();
+    if bytes > MAX_FILE_BYTES {
+        return Err(WeightsError::TooLarge {
+            file: path.display().to_string(),
+            bytes,
+            limit: MAX_FILE_BYTES,
+        });
+    }
+    std::fs::read(path).map_err(read_error)
+}

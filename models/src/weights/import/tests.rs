@@ -1,0 +1,88 @@
+//! Whatever a file holds, reading it ends in tensors or in an error that names the file.
+
+use std::path::{Path, PathBuf};
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/fixtures/bdrc")
+        .join(name)
+}
+
+/// Everything that can be asked of a file.
+fn open(path: &Path) -> Result<usize, WeightsError> {
+    let checkpoint = Checkpoint::open(path)?;
+    checkpoint.input_shape();
+    match &checkpoint {
+        Checkpoint::Onnx(graph) => Ok(graph.layers()?.len()),
+        Checkpoint::PyTorch(tensors) => Ok(tensors.len()),
+    }
+}
+
+fn written(name: &str, bytes: &[u8]) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(name);
+    std::fs::write(&path, bytes).unwrap();
+    (folder, path)
+}
+
+#[test]
+fn truncated_files_are_errors() {
+    for name in ["easter2/folded.onnx", "crnn/folded.onnx", "easter2/model.pth"] {
+        let whole = std::fs::read(fixture(name)).unwrap();
+        assert!(open(&fixture(name)).unwrap() > 0, "{name}");
+        for length in (0..whole.len()).step_by(whole.len() / 97 + 1) {
+            let (_folder, path) = written(name.rsplit('/').next().unwrap(), &whole[..length]);
+            // A cut between two messages leaves a valid file with fewer layers.
+            if let Ok(layers) = open(&path) {
+                assert!(
+                    name.ends_with("onnx") && layers < open(&fixture(name)).unwrap(),
+                    "{name} {length}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn other_formats_are_named() {
+    let (_folder, path) = written("weights.bin", b"weights");
+    assert!(matches!(open(&path), Err(WeightsError::UnknownFormat { .. })));
+    let (_folder, path) = written("model.onnx", b"");
+    let error = open(&path).unwrap_err().to_string();
+    assert!(
+        error.contains("model.onnx") && error.contains("no graph"),
+        "{error}"
+    );
+    let (_folder, path) = written("model.pth", b"\x80garbage");
+    assert!(matches!(open(&path), Err(WeightsError::NotPytorch { .. })));
+    let missing = open(Path::new("nowhere/model.pth")).unwrap_err();
+    assert!(matches!(missing, WeightsError::Read { .. }), "{missing}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn garbage_does_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..400), pickle: bool) {
+        let (_folder, path) = written(if pickle { "m.pth" } else { "m.onnx" }, &bytes);
+        let _ = open(&path);
+    }
+
+    #[test]
+    fn damage_does_not_panic(
+        name in prop::sample::select(vec!["easter2/folded.onnx", "crnn/preserve.onnx", "crnn/model.pth"]),
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..40),
+    ) {
+        let mut bytes = std::fs::read(fixture(name)).unwrap();
+        for (place, value) in damage {
+            let place = place.index(bytes.len());
+            bytes[place] = value;
+        }
+        let (_folder, path) = written(name.rsplit('/').next().unwrap(), &bytes);
+        let _ = open(&path);
+    }
+}
