@@ -95,7 +95,8 @@ pub struct OcrArgs {
     /// Folder for artifacts (unless --output-bucket takes them), text and viewer; made if it does not exist.
     #[arg(long, value_name = "OUT")]
     pub out: PathBuf,
-    /// Model bundle to use instead of a shipped one; its model.json says what it is for. May be given twice.
+    /// Model bundle, or folder of a model of BDRC's, to use instead of a shipped one; its description says what it is for. May
+    /// be given twice.
     #[arg(long, value_name = "DIR")]
     pub model: Vec<PathBuf>,
     /// Collection id (W...), instead of one derived from folder names.
@@ -196,7 +197,7 @@ pub struct EvalArgs {
     /// Readings to score: an output folder of `node ocr`. Without it the folder is read now, into a temporary place.
     #[arg(long, value_name = "OUT")]
     pub results: Option<PathBuf>,
-    /// Model bundle to use instead of a shipped one; may be given twice.
+    /// Model bundle, or folder of a model of BDRC's, to use instead of a shipped one; may be given twice.
     #[arg(long, value_name = "DIR")]
     pub model: Vec<PathBuf>,
     /// Where networks run: cpu, wgpu or cuda.

@@ -80,3 +80,31 @@ pub fn parse_device(text: &str, threads: NonZeroUsize) -> Result<DeviceSpec> {
         .with_context(|| format!("{text:?}: the part after the colon is a device number"))?;
     Ok(DeviceSpec { kind, index, threads })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use parkhang_models::recognition::charset::Encoding;
+    use parkhang_models::recognition::line_image::Preprocessing;
+
+    use super::*;
+
+    #[test]
+    fn folders_of_bdrc_take_the_place_of_the_shipped_models() {
+        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/tests/fixtures/bdrc");
+        let folders = ["easter2", "deeplab"].map(|name| fixtures.join(name));
+        let models = load(&folders, "cpu", NonZeroUsize::MIN).unwrap();
+        assert_eq!(models.segmenter.tile_size(), 640);
+        assert_eq!(models.segmenter_ref.name, "deeplab");
+        assert_eq!(models.recognizer_ref.name, "easter2");
+        assert_eq!((models.head.as_str(), models.charset.classes()), ("wylie", 13));
+        assert_eq!(models.charset.encoding(), Encoding::Wylie);
+        let expected = Preprocessing::BdrcGen2 {
+            width: 256,
+            height: 16,
+            pre_pad: true,
+        };
+        assert_eq!(models.preprocessing, expected);
+    }
+}

@@ -156,11 +156,11 @@ impl HostDirection {
                 }
                 *sums = lanes;
             }
-            for unit in 0..hidden {
+            for (unit, (cell, state)) in cell.iter_mut().zip(&mut state).enumerate() {
                 let gate = |number: usize| sums[number * hidden + unit];
-                cell[unit] = sigmoid(gate(1)) * cell[unit] + sigmoid(gate(0)) * gate(2).tanh();
-                state[unit] = sigmoid(gate(3)) * cell[unit].tanh();
-                states[unit * steps + step] = state[unit];
+                *cell = sigmoid(gate(1)) * *cell + sigmoid(gate(0)) * gate(2).tanh();
+                *state = sigmoid(gate(3)) * cell.tanh();
+                states[unit * steps + step] = *state;
             }
         }
     }

@@ -12,7 +12,7 @@ use crate::weights::layers::{Conv2dShape, ImportedConvolution};
 /// A convolution of all channels with all, or of each with itself.
 #[derive(Debug)]
 pub(crate) enum HostConvolution {
-    Dense(RowConvolution),
+    Dense(Box<RowConvolution>),
     Depthwise(DepthwiseConvolution),
 }
 
@@ -49,7 +49,7 @@ impl FeatureMap for RowMap {
     fn convolution(weights: ImportedConvolution, shape: Conv2dShape, device: &Device) -> HostConvolution {
         let ImportedConvolution { weight, bias, .. } = weights;
         if shape.groups == 1 {
-            return HostConvolution::Dense(RowConvolution::new(&weight, bias, shape, device));
+            return HostConvolution::Dense(Box::new(RowConvolution::new(&weight, bias, shape, device)));
         }
         HostConvolution::Depthwise(DepthwiseConvolution { shape, weight, bias })
     }

@@ -220,3 +220,50 @@ impl Recognizer for FixedSizeRecognizer {
             .collect())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use burn::tensor::Device;
+
+    use super::*;
+
+    /// What a network of the fixtures answers to two images.
+    fn scores<M>(architecture: Architecture, folder: &str, height: usize, width: usize) -> Vec<Vec<f32>>
+    where
+        M: FeatureMap + Send + Sync + fmt::Debug + 'static,
+    {
+        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/bdrc");
+        let bundle = Bundle::open(&fixtures.join(folder)).unwrap();
+        let device = Device::flex();
+        let mut loader = LayerLoader::new(bundle.tensors().unwrap(), &device);
+        let loaded: Loaded<M> = architecture.load(&mut loader).unwrap();
+        loader.tensors.finish().unwrap();
+        let size = architecture.image_size(height, width);
+        [7, 11]
+            .map(|step| {
+                let values = (0..height * width).map(|place| if place % step < 3 { -1.0 } else { 1.0 });
+                let images = M::images(values.collect(), 1, size, &device);
+                loaded.network.forward(images).unwrap().into_columns().unwrap()
+            })
+            .to_vec()
+    }
+
+    #[test]
+    fn a_gpu_computes_what_a_processor_computes() {
+        for (architecture, folder, height, width) in [
+            (Architecture::Easter2, "easter2", 16, 256),
+            (Architecture::Easter2, "easter2", 16, 300),
+            (Architecture::Crnn, "crnn", 32, 224),
+            (Architecture::Crnn, "crnn", 32, 50),
+        ] {
+            let processor = scores::<HostMap>(architecture, folder, height, width).concat();
+            let gpu = scores::<DeviceMap>(architecture, folder, height, width).concat();
+            assert_eq!(processor.len(), gpu.len());
+            for (processor, gpu) in processor.into_iter().zip(gpu) {
+                assert!((processor - gpu).abs() < 1e-4, "{folder}: {processor} {gpu}");
+            }
+        }
+    }
+}

@@ -170,3 +170,52 @@ impl Segmenter for DeepLabSegmenter {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use burn::tensor::Device;
+
+    use super::*;
+
+    /// Logits of a small tile from the network of the fixtures.
+    fn logits<M>() -> Vec<f32>
+    where
+        M: FeatureMap + Send + Sync + std::fmt::Debug + 'static,
+    {
+        let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/bdrc/deeplab");
+        let bundle = Bundle::open(&fixture).unwrap();
+        let device = Device::flex();
+        let mut loader = LayerLoader::new(bundle.tensors().unwrap(), &device);
+        let network = DeepLab::<M>::load(&mut loader).unwrap();
+        loader.tensors.finish().unwrap();
+        let size = MapSize {
+            channels: 1,
+            rows: 96,
+            columns: 96,
+        };
+        let tile = (0..96 * 96)
+            .map(|place| f32::from(u8::from(place % 11 < 8)))
+            .collect();
+        let map = M::images(tile, 1, size, &device);
+        network.forward(map).unwrap().into_planes().unwrap()
+    }
+
+    #[test]
+    fn a_gpu_computes_what_a_processor_computes() {
+        let (processor, gpu) = (logits::<HostMap>(), logits::<DeviceMap>());
+        assert_eq!((processor.len(), gpu.len()), (96 * 96, 96 * 96));
+        for (processor, gpu) in processor.into_iter().zip(gpu) {
+            assert!((processor - gpu).abs() < 1e-4, "{processor} {gpu}");
+        }
+    }
+
+    #[test]
+    fn probabilities_of_a_pixel_add_up() {
+        let mut planes = vec![1.0, 5.0, 1.0, -5.0];
+        softmax(&mut planes, 2);
+        assert_eq!((planes[0], planes[2]), (0.5, 0.5));
+        assert!((planes[1] + planes[3] - 1.0).abs() < 1e-6 && planes[1] > 0.9999);
+    }
+}

@@ -29,6 +29,9 @@ pub(crate) struct HostTensor {
     pub(crate) values: Vec<f32>,
 }
 
+/// Tensors of one layer, by the last part of their names.
+pub(crate) type LayerTensors = Vec<(String, HostTensor)>;
+
 /// The tensors of a network under the names of its PyTorch modules.
 pub(crate) type StateDict = BTreeMap<String, HostTensor>;
 

@@ -56,8 +56,11 @@ pub(super) fn read(path: &Path) -> Result<StateDict, WeightsError> {
     Ok(tensors)
 }
 
-/// How values of a type become 32-bit floats; `None` for what no weight is, such as counters. The bytes are native-endian.
-fn widening(dtype: DType) -> Option<fn(&[u8]) -> Vec<f32>> {
+/// Makes 32-bit floats of native-endian values.
+type Widen = fn(&[u8]) -> Vec<f32>;
+
+/// How values of a type become 32-bit floats; `None` for what no weight is, such as counters.
+fn widening(dtype: DType) -> Option<Widen> {
     fn each<const N: usize>(bytes: &[u8], value: impl Fn([u8; N]) -> f32) -> Vec<f32> {
         bytes
             .as_chunks::<N>()

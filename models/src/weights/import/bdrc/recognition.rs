@@ -112,6 +112,15 @@ pub(super) fn read(mut source: Source) -> Result<Imported, WeightsError> {
         source.correct("architecture", None::<String>, architecture);
     }
     let architecture = source.settle("architecture", stated, architecture);
+    if let Checkpoint::Onnx(graph) = &checkpoint
+        && architecture == Architecture::Easter2
+        && !(graph.uses("AveragePool") && graph.uses("ReduceMean"))
+    {
+        return Err(WeightsError::Graph {
+            file: weights.display().to_string(),
+            problem: "weighs its channels in another way than Easter2".to_owned(),
+        });
+    }
     let tensors = checkpoint.state_dict(&architecture.slots())?;
     let known = known(&weights, &tensors, architecture)?;
 

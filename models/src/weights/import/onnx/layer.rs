@@ -5,8 +5,32 @@ use std::collections::HashMap;
 use super::proto::NodeProto;
 use super::{HostTensor, Index, MAX_STEPS, lstm, transposed};
 use crate::weights::WeightsError;
-use crate::weights::import::LayerKind;
+use crate::weights::import::{LayerKind, LayerTensors};
 use crate::weights::layers::BATCH_NORM_EPSILON;
+
+/// Layers and activations that would be computed as something else if they were passed over.
+const FOREIGN: [&str; 20] = [
+    "Celu",
+    "ConvTranspose",
+    "Elu",
+    "Erf",
+    "GRU",
+    "Gelu",
+    "GlobalMaxPool",
+    "GroupNormalization",
+    "HardSigmoid",
+    "HardSwish",
+    "InstanceNormalization",
+    "LayerNormalization",
+    "LeakyRelu",
+    "Mish",
+    "PRelu",
+    "RNN",
+    "Selu",
+    "Softplus",
+    "Swish",
+    "Tanh",
+];
 
 /// A layer of a graph, before it is known which layer of the network it is.
 #[derive(Debug, Clone)]
@@ -17,7 +41,7 @@ pub(in crate::weights::import) struct GraphLayer {
     /// Paths of the layer in the network, from the name of its weight and from the name of its node.
     pub(in crate::weights::import) paths: Vec<String>,
     /// By the last part of their names.
-    pub(in crate::weights::import) tensors: Vec<(String, HostTensor)>,
+    pub(in crate::weights::import) tensors: LayerTensors,
     /// `weight`, `bias`, `running_mean` and `running_var` of the batch norm behind it.
     pub(in crate::weights::import) norm: Option<[HostTensor; 4]>,
 }
@@ -39,9 +63,8 @@ pub(super) fn layers(index: &Index<'_>) -> Result<Vec<GraphLayer>, WeightsError>
                 attach_norm(index, node, layer)?;
                 None
             }
-            "GRU" | "RNN" | "ConvTranspose" | "LayerNormalization" | "InstanceNormalization" => {
-                let problem = format!("has the operator {}, which no known network has", node.op_type);
-                return Err(index.problem(problem));
+            foreign if FOREIGN.contains(&foreign) => {
+                return Err(index.problem(format!("has the operator {foreign}, which no known network has")));
             }
             _ => None,
         };
@@ -53,12 +76,7 @@ pub(super) fn layers(index: &Index<'_>) -> Result<Vec<GraphLayer>, WeightsError>
     Ok(layers)
 }
 
-fn layer(
-    node: &NodeProto,
-    kind: LayerKind,
-    weight_name: Option<&str>,
-    tensors: Vec<(String, HostTensor)>,
-) -> GraphLayer {
+fn layer(node: &NodeProto, kind: LayerKind, weight_name: Option<&str>, tensors: LayerTensors) -> GraphLayer {
     let of_weight = weight_name.and_then(|name| name.strip_suffix(".weight"));
     let paths = of_weight
         .map(str::to_owned)
@@ -110,7 +128,7 @@ fn bias_of(index: &Index<'_>, node: &NodeProto) -> Result<Option<HostTensor>, We
     }
 }
 
-fn named(weight: HostTensor, bias: Option<HostTensor>) -> Vec<(String, HostTensor)> {
+fn named(weight: HostTensor, bias: Option<HostTensor>) -> LayerTensors {
     let bias = bias.map(|bias| ("bias".to_owned(), bias));
     std::iter::once(("weight".to_owned(), weight))
         .chain(bias)

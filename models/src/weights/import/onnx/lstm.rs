@@ -5,7 +5,7 @@ use super::layer::{GraphLayer, node_path};
 use super::proto::NodeProto;
 use super::{HostTensor, Index};
 use crate::weights::WeightsError;
-use crate::weights::import::LayerKind;
+use crate::weights::import::{LayerKind, LayerTensors};
 
 /// Where PyTorch's gates stand in ONNX.
 const GATES: [usize; 4] = [0, 2, 3, 1];
@@ -42,7 +42,7 @@ pub(super) fn layer(index: &Index<'_>, node: &NodeProto) -> Result<GraphLayer, W
 }
 
 /// Takes `[2, 4 h, inputs]`, `[2, 4 h, h]` and `[2, 8 h]` apart.
-fn unstacked([weights, recurrent, bias]: [HostTensor; 3]) -> Option<Vec<(String, HostTensor)>> {
+fn unstacked([weights, recurrent, bias]: [HostTensor; 3]) -> Option<LayerTensors> {
     let &[2, gates, inputs] = weights.shape.as_slice() else {
         return None;
     };
@@ -82,10 +82,7 @@ fn unstacked([weights, recurrent, bias]: [HostTensor; 3]) -> Option<Vec<(String,
 
 /// An exporter that folds nothing leaves PyTorch's tensors in the file, under PyTorch's names, and takes them apart in the
 /// graph. The node's name says which they are.
-fn by_name(
-    index: &Index<'_>,
-    node: &NodeProto,
-) -> Result<(Vec<String>, Vec<(String, HostTensor)>), WeightsError> {
+fn by_name(index: &Index<'_>, node: &NodeProto) -> Result<(Vec<String>, LayerTensors), WeightsError> {
     let missing = || index.problem(format!("has no weights for the LSTM `{}`", node.name));
     let path = node_path(&node.name).ok_or_else(missing)?;
     let mut tensors = Vec::with_capacity(8);
