@@ -14,9 +14,10 @@ use crate::device::read;
 use crate::inference::InferenceError;
 use crate::weights::layers::Conv2dShape;
 
-/// Columns that a product has at least, if the map has them: narrow rows are multiplied several at a time, so that the
-/// weights do not have to be read for each of them.
-const MIN_COLUMNS: usize = 256;
+/// Values of the taps of one product, so that they stay in the second-level cache.
+const BLOCK: usize = 1 << 17;
+/// Columns of a product are a multiple of this, the width of what the matrix product reads at a time.
+const PANEL: usize = 64;
 
 /// A map of features in host memory, `[rows][channels][width]`.
 #[derive(Debug, Clone)]
@@ -113,26 +114,22 @@ impl RowConvolution {
         let (rows, width) = (self.output(map.rows, 0), self.output(map.width, 1));
         let size = self.shape.outputs * width;
         let mut values = vec![0.0; rows * size];
-        let rows_at_once = (MIN_COLUMNS / width.max(1)).clamp(1, rows.max(1));
+        let columns_at_once = (BLOCK / self.weight.dims()[1].max(1)).next_multiple_of(PANEL);
+        let rows_at_once = (columns_at_once / width.max(1)).clamp(1, rows.max(1));
         for (number, output) in values.chunks_mut((rows_at_once * size).max(1)).enumerate() {
-            let first = number * rows_at_once;
-            let taps = self.taps_of_rows(map, first..first + output.len() / size, width);
-            let channels = self.weight.dims()[1];
-            let columns = output.len() / self.shape.outputs;
-            let taps = Tensor::<3>::from_data(TensorData::new(taps, [1, channels, columns]), &self.device);
-            let product = conv1d(
-                taps,
-                self.weight.clone(),
-                None,
-                ConvOptions::new([1], [0], [1], 1),
-            );
-            for (channel, (product, &bias)) in
-                read(product)?.chunks_exact(columns).zip(&self.bias).enumerate()
-            {
-                for (row, product) in product.chunks_exact(width).enumerate() {
-                    let start = row * size + channel * width;
-                    for (target, value) in output[start..start + width].iter_mut().zip(product) {
-                        *target = activation(value + bias);
+            let first_row = number * rows_at_once;
+            let rows = first_row..first_row + output.len() / size;
+            for first in (0..width).step_by(columns_at_once) {
+                let columns = first..width.min(first + columns_at_once);
+                let product = self.product(map, rows.clone(), columns.clone())?;
+                let by_channel = product.chunks_exact(rows.len() * columns.len());
+                for (channel, (product, &bias)) in by_channel.zip(&self.bias).enumerate() {
+                    for (row, product) in product.chunks_exact(columns.len()).enumerate() {
+                        let start = row * size + channel * width;
+                        let target = &mut output[start + columns.start..start + columns.end];
+                        for (target, value) in target.iter_mut().zip(product) {
+                            *target = activation(value + bias);
+                        }
                     }
                 }
             }
@@ -143,6 +140,20 @@ impl RowConvolution {
             width,
             values,
         })
+    }
+
+    /// The weights times what they see for a block of the output, `[outputs][rows][columns]`.
+    fn product(
+        &self,
+        map: &RowMap,
+        rows: Range<usize>,
+        columns: Range<usize>,
+    ) -> Result<Vec<f32>, InferenceError> {
+        let shape = [1, self.weight.dims()[1], rows.len() * columns.len()];
+        let taps = TensorData::new(self.taps(map, rows, columns), shape);
+        let taps = Tensor::<3>::from_data(taps, &self.device);
+        let options = ConvOptions::new([1], [0], [1], 1);
+        read(conv1d(taps, self.weight.clone(), None, options))
     }
 
     /// Rows or columns of the output for as many of the input.
@@ -160,8 +171,8 @@ impl RowConvolution {
             .map_or(0, |last| last / stride[axis] + 1)
     }
 
-    /// What each tap of the kernel sees for some output rows, `[taps * inputs][output rows * width]`; 0 outside the map.
-    fn taps_of_rows(&self, map: &RowMap, output_rows: Range<usize>, width: usize) -> Vec<f32> {
+    /// What each tap of the kernel sees for a block of the output, `[taps * inputs][rows][columns]`; 0 outside the map.
+    fn taps(&self, map: &RowMap, rows: Range<usize>, columns: Range<usize>) -> Vec<f32> {
         let Conv2dShape {
             kernel,
             stride,
@@ -171,19 +182,20 @@ impl RowConvolution {
         } = self.shape;
         let size = map.channels * map.width;
         let taps = kernel[0] * kernel[1] * map.channels;
-        let mut values = Vec::with_capacity(taps * output_rows.len() * width);
+        let mut values = Vec::with_capacity(taps * rows.len() * columns.len());
         for down in 0..kernel[0] {
             for across in 0..kernel[1] {
-                let run = Run::new(across * dilation[1], padding[1], stride[1], map.width, width);
+                let offset = columns.start * stride[1] + across * dilation[1];
+                let run = Run::new(offset, padding[1], stride[1], map.width, columns.len());
                 for channel in 0..map.channels {
-                    for row in output_rows.clone() {
+                    for row in rows.clone() {
                         let input_row = (row * stride[0] + down * dilation[0]).checked_sub(padding[0]);
                         match input_row.filter(|&input_row| input_row < map.rows) {
                             Some(input_row) => {
                                 let start = input_row * size + channel * map.width;
                                 run.append(&map.values[start..start + map.width], &mut values);
                             }
-                            None => values.resize(values.len() + width, 0.0),
+                            None => values.resize(values.len() + columns.len(), 0.0),
                         }
                     }
                 }
@@ -245,7 +257,7 @@ mod tests {
     proptest! {
         #[test]
         fn agrees_with_the_backends_convolution(
-            [rows, width] in [1_usize..9, 1_usize..24],
+            [rows, width] in [1_usize..9, 1_usize..150],
             [inputs, outputs] in [1_usize..4, 1_usize..4],
             kernel in prop::sample::select(vec![[1, 1], [3, 3], [1, 5], [5, 3], [7, 7]]),
             stride in prop::sample::select(vec![[1, 1], [2, 1], [2, 2], [1, 3]]),
