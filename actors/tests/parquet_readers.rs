@@ -77,6 +77,7 @@ fn line_detection_row(i: i32) -> LineDetectionRow {
         tps_alpha: (i % 2 == 0).then_some(0.5),
         input_sha256: Digest::of(&i.to_le_bytes()).to_string(),
         is_binary: i % 2 == 1,
+        regions: None,
     }
 }
 

@@ -409,8 +409,8 @@ fn lines_are_split_into_the_same_syllables() {
         let ours = segments(
             &decoding,
             &charset,
-            FrameToPixel {
-                frames: decoding.frames,
+            &FrameToPixel {
+                frames: 0..decoding.frames,
                 width: 1000,
             },
         );
@@ -435,7 +435,7 @@ fn frames_stand_at_the_same_columns() {
     let mut compared = 0;
     for case in golden.segments.iter().filter(|case| case.frames == "matching") {
         let scale = FrameToPixel {
-            frames: case.num_frames,
+            frames: 0..case.num_frames,
             width: case.original_width,
         };
         for ((_, (start, end)), (x_start, x_end, ..)) in case.text_frames.iter().zip(&case.segments) {

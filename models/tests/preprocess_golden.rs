@@ -1,4 +1,4 @@
-//! Line preprocessing against BDRC's second generation; see `golden/preprocess/README.md`.
+//! Line preprocessing against both generations of BDRC's programs; see `golden/preprocess/README.md`.
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -6,7 +6,7 @@ mod golden;
 
 use golden::Golden;
 use image::DynamicImage;
-use parkhang_models::recognition::line_image::{LineImage, Preprocessing};
+use parkhang_models::recognition::line_image::{LineImage, PreparedLine, Preprocessing};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -41,9 +41,6 @@ fn check(golden: &Golden) {
         else {
             continue;
         };
-        let expected = image::load_from_memory(&golden.bytes(&case.png))
-            .unwrap()
-            .to_luma8();
         let preprocessing = Preprocessing::BdrcGen2 {
             width: case.width,
             height: case.height,
@@ -67,20 +64,77 @@ fn check(golden: &Golden) {
             "{}",
             case.png
         );
-        assert_eq!(
-            (line.width, line.height),
-            (expected.width() as usize, expected.height() as usize)
-        );
-        let ours = line.values.iter().map(|&value| value > 0.0);
-        let differing = ours
-            .zip(expected.as_raw())
-            .filter(|(ours, theirs)| *ours != (**theirs > 0))
-            .count();
-        if differing > 0 {
-            wrong.push(format!("{}: {differing} pixels", case.png));
-        }
+        wrong.extend(difference(golden, &line, &case.png));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// How a line differs from the image of it that upstream made.
+fn difference(golden: &Golden, line: &PreparedLine, png: &str) -> Option<String> {
+    let expected = image::load_from_memory(&golden.bytes(png)).unwrap().to_luma8();
+    assert_eq!(
+        (line.width, line.height),
+        (expected.width() as usize, expected.height() as usize)
+    );
+    let ours = line.values.iter().map(|&value| value > 0.0);
+    let differing = ours
+        .zip(expected.as_raw())
+        .filter(|(ours, theirs)| *ours != (**theirs > 0))
+        .count();
+    (differing > 0).then(|| format!("{png}: {differing} pixels"))
+}
+
+#[derive(Deserialize)]
+struct Gen1Cases {
+    cases: Vec<Gen1Case>,
+}
+
+#[derive(Deserialize)]
+struct Gen1Case {
+    file: String,
+    png: String,
+    #[serde(rename = "H")]
+    height: u32,
+    #[serde(rename = "W")]
+    width: u32,
+    prepad: bool,
+}
+
+fn check_gen1(golden: &Golden) {
+    let Gen1Cases { cases } = golden.json("gen1.json");
+    assert!(!cases.is_empty());
+    let mut wrong = Vec::new();
+    for case in cases {
+        let DynamicImage::ImageLuma8(image) = image::load_from_memory(&golden.bytes(&case.file)).unwrap()
+        else {
+            continue;
+        };
+        let preprocessing = Preprocessing::BdrcGen1 {
+            width: case.width,
+            height: case.height,
+            pre_pad: case.prepad,
+        };
+        let line = LineImage {
+            image: &image,
+            bilevel: false,
+        };
+        let line = preprocessing.prepare(&line).unwrap();
+        assert!(line.left_pad + line.content_width <= line.width, "{}", case.png);
+        wrong.extend(difference(golden, &line, &case.png));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn gen1_lines() {
+    check_gen1(&Golden::open("preprocess"));
+}
+
+#[test]
+fn gen1_lines_of_the_full_set() {
+    if let Some(golden) = Golden::open_full("preprocess") {
+        check_gen1(&golden);
+    }
 }
 
 #[test]

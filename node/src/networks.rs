@@ -1,13 +1,14 @@
 //! Opening the device and the models that a command asks for.
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use parkhang_actors::artifact::{Digest, ModelRef};
 use parkhang_actors::stage::ModelSet;
 use parkhang_models::device::{ComputeDevice, DeviceKind, DeviceSpec};
+use parkhang_models::inference::Classes;
 use parkhang_models::weights::{Bundle, Model, load_recognizer, load_segmenter, shipped};
 
 /// Output of a recogniser that is read where it has several: whole stacks leave fewer ways to go wrong.
@@ -20,15 +21,11 @@ pub fn cores() -> NonZeroUsize {
 
 /// Loads the shipped models, or in their place the ones in `directories`; `model.json` says what each is for.
 pub fn load(directories: &[PathBuf], device: &str, threads: NonZeroUsize) -> Result<ModelSet> {
+    let device_name = device.to_owned();
     let device = ComputeDevice::open(&parse_device(device, threads)?).context("cannot use the device")?;
     let (mut segmenter, mut recogniser) = (None, None);
     for directory in directories {
-        let bundle = Bundle::open(directory).with_context(|| {
-            format!(
-                "{} is no model: a folder with model.json, or with BDRC's model_config.json or config.json, and weights",
-                directory.display()
-            )
-        })?;
+        let bundle = open(directory)?;
         let slot = match bundle.description().model {
             Model::Segmentation(_) => &mut segmenter,
             Model::Recognition(_) => &mut recogniser,
@@ -60,6 +57,31 @@ pub fn load(directories: &[PathBuf], device: &str, threads: NonZeroUsize) -> Res
         preprocessing: description.preprocessing,
         head: head.to_owned(),
         recognizer_ref: reference(&recogniser)?,
+        device: device_name,
+    })
+}
+
+/// Whether the segmentation model among these, or else the shipped one, knows the classes of a layout.
+pub fn knows_layout(directories: &[PathBuf]) -> Result<bool> {
+    let mut classes = shipped::line_segmenter()?.segmentation()?.classes;
+    for directory in directories {
+        let bundle = open(directory)?;
+        if let Model::Segmentation(model) = &bundle.description().model {
+            classes = model.classes;
+        }
+    }
+    Ok(classes == Classes::Layout)
+}
+
+/// What is wrong with a job that asks for the classes of a layout which no model knows.
+pub const NO_LAYOUT: &str = "line_mode=layout needs a segmentation model that knows the classes of a layout, and the one in use knows lines alone";
+
+fn open(directory: &Path) -> Result<Bundle> {
+    Bundle::open(directory).with_context(|| {
+        format!(
+            "{} is no model: a folder with model.json, or with BDRC's model_config.json or config.json, and weights",
+            directory.display()
+        )
     })
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, BinaryArray, BooleanArray, Float32Array, Int32Array, PrimitiveArray,
-    RecordBatch, StringArray,
+    RecordBatch, StringArray, new_null_array,
 };
 use arrow::datatypes::{DataType, Field, Float32Type, Int32Type, Schema};
 use arrow::error::ArrowError;
@@ -46,12 +46,14 @@ impl<'a> Columns<'a> {
     }
 
     pub(super) fn values<T: ColumnValue>(&self, column: &str) -> Result<Vec<T>, ColumnError> {
-        let array = self
-            .batch
-            .column_by_name(column)
-            .ok_or_else(|| ColumnError::Missing {
-                column: column.to_owned(),
-            })?;
+        let Some(array) = self.batch.column_by_name(column) else {
+            if !T::NULLABLE {
+                return Err(ColumnError::Missing {
+                    column: column.to_owned(),
+                });
+            }
+            return T::from_array(column, &new_null_array(&T::data_type(), self.rows()));
+        };
         if !T::NULLABLE {
             refuse_nulls(column, array)?;
         }
@@ -77,11 +79,15 @@ pub(super) fn field<T: ColumnValue>(name: &str) -> Field {
     Field::new(name, T::data_type(), T::NULLABLE)
 }
 
-/// Refuses a schema that lacks one of `fields` or has it with another layout. What the children of lists are called, and
+/// Refuses a schema that lacks one of `fields` or has it with another layout. A column that may be null may be missing:
+/// tables written before it was added have nothing there. What the children of lists are called, and
 /// what may be null, differs between writers and is no difference of type.
 pub(super) fn check_schema(fields: &[Field], found: &Schema) -> Result<(), ColumnError> {
     for field in fields {
         let Ok(same_name) = found.field_with_name(field.name()) else {
+            if field.is_nullable() {
+                continue;
+            }
             return Err(ColumnError::Missing {
                 column: field.name().clone(),
             });

@@ -1,4 +1,5 @@
 use super::nested::{Contour, TpsPoint};
+use super::regions::PageRegion;
 use super::row::artifact_row;
 
 artifact_row! {
@@ -33,5 +34,7 @@ artifact_row! {
         input_sha256: String,
         /// Whether the page came as one bit per pixel.
         is_binary: bool,
+        /// What a layout network saw besides lines; absent where none was asked.
+        regions: Option<Vec<PageRegion>>,
     }
 }

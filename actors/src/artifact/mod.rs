@@ -14,6 +14,7 @@ mod line_images;
 mod nested;
 mod ocr_results;
 mod provenance;
+mod regions;
 mod row;
 mod table;
 #[cfg(test)]
@@ -31,6 +32,7 @@ pub use line_images::LineImageRow;
 pub use nested::{Contour, TpsPoint};
 pub use ocr_results::{OcrResultRow, Segment};
 pub use provenance::{ModelRef, Provenance};
+pub use regions::PageRegion;
 pub use row::ArtifactRow;
 pub use table::{Table, TableReader, decode_table, read_table};
 pub use writer::{TableWriter, encode_table, write_table};

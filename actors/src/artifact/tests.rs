@@ -34,6 +34,10 @@ fn contour() -> impl Strategy<Value = Contour> {
     prop::collection::vec(any::<[i32; 2]>(), 0..5)
 }
 
+fn region() -> impl Strategy<Value = PageRegion> {
+    (".{0,5}", contour()).prop_map(|(kind, contour)| PageRegion { kind, contour })
+}
+
 fn float() -> impl Strategy<Value = f32> {
     -1e9_f32..1e9
 }
@@ -45,6 +49,7 @@ prop_compose! {
         (dewarping_applied, is_binary) in any::<(bool, bool)>(),
         filtered_contours in prop::collection::vec(contour(), 0..4),
         tps_points in prop::option::of(prop::collection::vec([float(), float(), float(), float()], 0..4)),
+        regions in prop::option::of(prop::collection::vec(region(), 0..3)),
     ) -> LineDetectionRow {
         LineDetectionRow {
             rotated_image_path: format!("rotated/{name}.jpg"),
@@ -55,7 +60,7 @@ prop_compose! {
             page_angle: angle,
             tps_ratio: ratio,
             tps_alpha: alpha,
-            dewarping_applied, filtered_contours, tps_points, is_binary,
+            dewarping_applied, filtered_contours, tps_points, is_binary, regions,
             page_index: numbers[0],
             image_width: numbers[1],
             image_height: numbers[2],
@@ -177,6 +182,7 @@ fn columns_are_stored_as_readers_expect() {
         tps_alpha: None,
         input_sha256: String::new(),
         is_binary: false,
+        regions: None,
     };
     let file = SerializedFileReader::new(encode(&[row])).unwrap();
     let metadata = file.metadata();
@@ -260,6 +266,21 @@ fn more_columns_another_order_and_large_strings_are_no_harm() {
         true,
     );
     assert_eq!(decode::<ErrorRow>(bytes).unwrap(), error_rows(2));
+}
+
+#[test]
+fn a_column_that_was_added_is_absent_in_older_tables() {
+    let fields: Vec<Field> = LineDetectionRow::fields();
+    let older: Vec<Field> = fields
+        .iter()
+        .filter(|field| field.name() != "regions")
+        .cloned()
+        .collect();
+    columns::check_schema(&fields, &Schema::new(older)).unwrap();
+    let batch = RecordBatch::try_from_iter([("more", Arc::new(Int32Array::from(vec![1, 2])) as ArrayRef)]);
+    let batch = batch.unwrap();
+    let regions: Vec<Option<Vec<PageRegion>>> = Columns::new(&batch).values("regions").unwrap();
+    assert_eq!(regions, [None, None]);
 }
 
 #[test]

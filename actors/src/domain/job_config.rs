@@ -1,3 +1,4 @@
+use parkhang_models::algorithms::Algorithms;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -98,11 +99,13 @@ pub enum LayoutName {
     OcrBboxes,
 }
 
-/// What an operator can set for a job (`jobs.config`). Keys left out take the value documented here; the geometry
-/// defaults are those of the GEN-2 algorithms.
+/// What an operator can set for a job (`jobs.config`). Keys left out take the value documented here, which is that of
+/// the second generation of algorithms.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct JobConfig {
+    /// Whose algorithms find, cut and prepare lines.
+    pub generation: Algorithms,
     /// Start value of the line mask's dilation, in line heights.
     pub k_factor: f32,
     /// Dilation shrinks until a line image is at most this many line heights tall.
@@ -159,6 +162,7 @@ pub struct JobConfig {
 impl Default for JobConfig {
     fn default() -> Self {
         Self {
+            generation: Algorithms::Gen2,
             k_factor: 1.7,
             bbox_tolerance: 3.0,
             merge_lines: true,
@@ -192,16 +196,85 @@ impl Default for JobConfig {
 }
 
 impl JobConfig {
+    /// Key of the generation of algorithms.
+    pub const GENERATION: &'static str = "generation";
+    /// Keys whose usual value depends on it.
+    pub const BY_GENERATION: [&'static str; 6] = [
+        "k_factor",
+        "bbox_tolerance",
+        "merge_lines",
+        "use_tps",
+        "beam_width",
+        "language_model",
+    ];
+
+    /// What a job of a generation is usually set to.
+    pub fn usual(generation: Algorithms) -> Self {
+        match generation {
+            Algorithms::Gen2 => Self::default(),
+            Algorithms::Gen1 => Self {
+                generation,
+                k_factor: 2.5,
+                bbox_tolerance: 4.0,
+                merge_lines: false,
+                use_tps: false,
+                beam_width: 100,
+                language_model: false,
+                ..Self::default()
+            },
+        }
+    }
+
     /// Applies `key=value` pairs in order, the last one winning. A value is JSON where it parses as JSON, else a string.
+    ///
+    /// Another generation comes before all others and brings its usual values with it, so that it does not matter where
+    /// among the pairs it stands.
     pub fn with_overrides<'a>(self, pairs: impl IntoIterator<Item = &'a str>) -> Result<Self, ConfigError> {
+        let pair = |pair: &'a str| {
+            let (key, text) = pair.split_once('=')?;
+            Some((key.trim(), text))
+        };
+        let pairs: Vec<(&str, &str)> = pairs
+            .into_iter()
+            .map(|given| pair(given).ok_or_else(|| ConfigError::NotAPair(given.to_owned())))
+            .collect::<Result<_, _>>()?;
+        let (generation, others): (Vec<_>, Vec<_>) =
+            pairs.into_iter().partition(|(key, _)| *key == Self::GENERATION);
         let mut config = self;
-        for pair in pairs {
-            let (key, text) = pair
-                .split_once('=')
-                .ok_or_else(|| ConfigError::NotAPair(pair.to_owned()))?;
-            config = config.with(key.trim(), text)?;
+        let before = config.generation;
+        for (key, text) in generation {
+            config = config.with(key, text)?;
+        }
+        if config.generation != before {
+            config = config.with_usual_values();
+        }
+        for (key, text) in others {
+            config = config.with(key, text)?;
         }
         config.validated()
+    }
+
+    fn with_usual_values(self) -> Self {
+        let Self {
+            generation,
+            k_factor,
+            bbox_tolerance,
+            merge_lines,
+            use_tps,
+            beam_width,
+            language_model,
+            ..
+        } = Self::usual(self.generation);
+        Self {
+            generation,
+            k_factor,
+            bbox_tolerance,
+            merge_lines,
+            use_tps,
+            beam_width,
+            language_model,
+            ..self
+        }
     }
 
     fn with(self, key: &str, text: &str) -> Result<Self, ConfigError> {
@@ -363,6 +436,51 @@ mod tests {
     }
 
     #[test]
+    fn a_generation_brings_its_usual_values_and_named_ones_stay() {
+        let config = |pairs: &[&'static str]| {
+            JobConfig::default()
+                .with_overrides(pairs.iter().copied())
+                .unwrap()
+        };
+        assert_eq!(config(&["generation=gen1"]), JobConfig::usual(Algorithms::Gen1));
+        for pairs in [
+            ["k_factor=2.1", "generation=gen1"],
+            ["generation=gen1", "k_factor=2.1"],
+        ] {
+            let config = config(&pairs);
+            assert_eq!((config.k_factor, config.bbox_tolerance), (2.1, 4.0), "{pairs:?}");
+        }
+        let gen1 = config(&["generation=gen1", "limit=3"]);
+        let back = gen1.clone().with_overrides(["generation=gen2"]).unwrap();
+        assert_eq!(
+            back,
+            JobConfig {
+                limit: 3,
+                ..JobConfig::default()
+            }
+        );
+        // The same generation again changes nothing that somebody set.
+        let tuned = gen1.with_overrides(["use_tps=true"]).unwrap();
+        assert_eq!(tuned.clone().with_overrides(["generation=gen1"]).unwrap(), tuned);
+    }
+
+    #[test]
+    fn the_keys_of_a_generation_are_all_that_differs() {
+        let values = |generation| serde_json::to_value(JobConfig::usual(generation)).unwrap();
+        let (one, two) = (values(Algorithms::Gen1), values(Algorithms::Gen2));
+        let differing: Vec<&str> = one
+            .as_object()
+            .unwrap()
+            .iter()
+            .filter(|(key, value)| two[key.as_str()] != **value && *key != JobConfig::GENERATION)
+            .map(|(key, _)| key.as_str())
+            .collect();
+        let mut keys = JobConfig::BY_GENERATION;
+        keys.sort_unstable();
+        assert_eq!(differing, keys);
+    }
+
+    #[test]
     fn bad_overrides_name_the_key() {
         let fail = |pair| {
             JobConfig::default()
@@ -399,6 +517,7 @@ mod tests {
             ("encoding=morse", "encoding must be unicode or wylie, not morse"),
             ("encoding=1", "encoding must be unicode or wylie, not 1"),
             ("order=best", "order must be one of fifo, sjf, lpt, not best"),
+            ("generation=gen3", "generation must be gen1 or gen2, not gen3"),
         ] {
             assert_eq!(fail(pair), told);
         }

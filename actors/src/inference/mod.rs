@@ -15,10 +15,11 @@ use parkhang_models::inference::InferenceError;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::failpoint::Failpoint;
-use crate::telemetry::BatchInferred;
+use crate::policy::batch_size::{BatchSizes, NetworkOnDevice};
+use crate::telemetry::{BatchHalved, BatchInferred};
 
 pub use recognition::LineRecognition;
-pub use segmentation::PageSegmentation;
+pub use segmentation::{PageSegmentation, PageTiles};
 
 /// A network seen as a batch job: which requests may share a forward pass, and the pass itself.
 pub trait BatchModel: Send + Sync + 'static {
@@ -33,8 +34,33 @@ pub trait BatchModel: Send + Sync + 'static {
 
     fn compatible(&self, first: &Self::Input, other: &Self::Input) -> bool;
 
-    /// One answer per input, in order.
-    fn run(&self, inputs: &[Self::Input]) -> Result<Vec<Self::Output>, InferenceError>;
+    /// The least weight that can go through the network at once, as part of these inputs.
+    fn smallest(&self, inputs: &[Self::Input]) -> usize;
+
+    /// One answer per input, in order. No more than `limit` goes through the network at once, or the smallest part if that
+    /// is more: an input heavier than that goes in parts.
+    fn run(&self, inputs: &[Self::Input], limit: usize) -> Result<Vec<Self::Output>, InferenceError>;
+}
+
+/// The device that a network is on, and what is known of its memory. Clones share what they learn.
+#[derive(Debug, Clone)]
+pub struct DeviceMemory {
+    pub network: NetworkOnDevice,
+    pub sizes: Arc<Mutex<BatchSizes>>,
+}
+
+impl DeviceMemory {
+    fn allowed(&self, capacity: usize) -> usize {
+        self.sizes().allowed(&self.network, capacity)
+    }
+
+    fn out_of_memory(&self, tried: usize, smallest: usize) -> Option<usize> {
+        self.sizes().out_of_memory(&self.network, tried, smallest)
+    }
+
+    fn sizes(&self) -> MutexGuard<'_, BatchSizes> {
+        self.sizes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 struct Request<M: BatchModel> {
@@ -48,6 +74,7 @@ pub struct Inference<M: BatchModel>(Arc<Device<M>>);
 struct Device<M: BatchModel> {
     name: String,
     model: Arc<M>,
+    memory: DeviceMemory,
     /// Requests that wait at most.
     capacity: usize,
     /// The one in use.
@@ -93,12 +120,13 @@ impl<M: BatchModel> fmt::Debug for Inference<M> {
 
 impl<M: BatchModel> Inference<M> {
     /// Starts the thread. `inbox` bounds the requests that wait; further callers wait to send.
-    pub fn start(name: &str, model: M, inbox: usize) -> std::io::Result<Self> {
+    pub fn start(name: &str, model: M, memory: DeviceMemory, inbox: usize) -> std::io::Result<Self> {
         let (model, capacity, passes) = (Arc::new(model), inbox.max(1), Arc::default());
         Ok(Self(Arc::new(Device {
-            thread: Mutex::new(spawn(name, &model, capacity, &passes)?),
+            thread: Mutex::new(spawn(name, &model, &memory, capacity, &passes)?),
             name: name.to_owned(),
             model,
+            memory,
             capacity,
             passes,
             renewals: AtomicU64::new(0),
@@ -109,7 +137,13 @@ impl<M: BatchModel> Inference<M> {
     /// thread is answered when it comes back, or never; if it does come back, it ends.
     pub fn renew(&self) -> std::io::Result<()> {
         let device = &*self.0;
-        *self.thread() = spawn(&device.name, &device.model, device.capacity, &device.passes)?;
+        *self.thread() = spawn(
+            &device.name,
+            &device.model,
+            &device.memory,
+            device.capacity,
+            &device.passes,
+        )?;
         device.renewals.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
@@ -147,16 +181,18 @@ impl<M: BatchModel> Inference<M> {
 fn spawn<M: BatchModel>(
     name: &str,
     model: &Arc<M>,
+    memory: &DeviceMemory,
     capacity: usize,
     passes: &Arc<AtomicU64>,
 ) -> std::io::Result<Thread<M>> {
     let (inbox, requests) = mpsc::channel(capacity);
     let (network, model, passes) = (name.to_owned(), model.clone(), passes.clone());
+    let memory = memory.clone();
     let busy = Arc::new(AtomicBool::new(false));
     let is_busy = busy.clone();
     std::thread::Builder::new()
         .name(name.to_owned())
-        .spawn(move || serve(&network, &*model, requests, &passes, &is_busy))?;
+        .spawn(move || serve(&network, &*model, &memory, requests, &passes, &is_busy))?;
     Ok(Thread {
         inbox,
         busy,
@@ -167,6 +203,7 @@ fn spawn<M: BatchModel>(
 fn serve<M: BatchModel>(
     network: &str,
     model: &M,
+    memory: &DeviceMemory,
     mut inbox: mpsc::Receiver<Request<M>>,
     passes: &AtomicU64,
     busy: &AtomicBool,
@@ -180,7 +217,7 @@ fn serve<M: BatchModel>(
         let mut batch = vec![first];
         while let Ok(next) = inbox.try_recv() {
             weight += model.weight(&next.input);
-            if weight > model.capacity() || !model.compatible(&batch[0].input, &next.input) {
+            if weight > memory.allowed(model.capacity()) || !model.compatible(&batch[0].input, &next.input) {
                 held = Some(next);
                 break;
             }
@@ -189,7 +226,7 @@ fn serve<M: BatchModel>(
         let (requests, began) = (batch.len(), Instant::now());
         busy.store(true, Ordering::Relaxed);
         Failpoint::DevicePass.pass();
-        answer(model, batch);
+        answer(network, model, memory, batch);
         let took = began.elapsed();
         BatchInferred {
             network,
@@ -202,37 +239,46 @@ fn serve<M: BatchModel>(
     }
 }
 
-fn answer<M: BatchModel>(model: &M, batch: Vec<Request<M>>) {
+fn answer<M: BatchModel>(network: &str, model: &M, memory: &DeviceMemory, batch: Vec<Request<M>>) {
     let (inputs, replies): (Vec<_>, Vec<_>) = batch
         .into_iter()
         .map(|request| (request.input, request.reply))
         .unzip();
-    let outputs = run_halving(model, &inputs);
+    let outputs = run_halving(network, model, memory, &inputs);
     for (reply, output) in replies.into_iter().zip(outputs) {
         // A caller that timed out no longer listens; its answer is dropped.
         let _ = reply.send(output);
     }
 }
 
-/// Runs the batch; where the device runs out of memory, runs its halves.
-fn run_halving<M: BatchModel>(model: &M, inputs: &[M::Input]) -> Vec<Result<M::Output, InferenceError>> {
-    match model.run(inputs) {
-        Ok(outputs) if outputs.len() == inputs.len() => outputs.into_iter().map(Ok).collect(),
-        Ok(outputs) => {
-            let message = format!("network answered {} of {} requests", outputs.len(), inputs.len());
-            inputs
-                .iter()
-                .map(|_| Err(InferenceError::Failed(message.clone())))
-                .collect()
+/// Runs the batch; where the device runs out of memory, with half as much of it at once, and so with all batches from then
+/// on.
+fn run_halving<M: BatchModel>(
+    network: &str,
+    model: &M,
+    memory: &DeviceMemory,
+    inputs: &[M::Input],
+) -> Vec<Result<M::Output, InferenceError>> {
+    let weight: usize = inputs.iter().map(|input| model.weight(input)).sum();
+    let mut limit = memory.allowed(model.capacity()).min(weight);
+    let failure = loop {
+        match model.run(inputs, limit) {
+            Ok(outputs) if outputs.len() == inputs.len() => return outputs.into_iter().map(Ok).collect(),
+            Ok(outputs) => {
+                let message = format!("network answered {} of {} requests", outputs.len(), inputs.len());
+                break InferenceError::Failed(message);
+            }
+            Err(InferenceError::OutOfMemory(message)) => {
+                match memory.out_of_memory(limit, model.smallest(inputs)) {
+                    Some(next) => limit = next,
+                    None => break InferenceError::OutOfMemory(message),
+                }
+                BatchHalved { network, limit }.emit();
+            }
+            Err(error) => break error,
         }
-        Err(InferenceError::OutOfMemory(_)) if inputs.len() > 1 => {
-            let (left, right) = inputs.split_at(inputs.len() / 2);
-            let mut outputs = run_halving(model, left);
-            outputs.extend(run_halving(model, right));
-            outputs
-        }
-        Err(error) => inputs.iter().map(|_| Err(error.clone())).collect(),
-    }
+    };
+    inputs.iter().map(|_| Err(failure.clone())).collect()
 }
 
 #[cfg(test)]
@@ -260,21 +306,35 @@ mod tests {
             first % 2 == other % 2
         }
 
-        fn run(&self, inputs: &[u32]) -> Result<Vec<u32>, InferenceError> {
-            if inputs.len() > self.memory {
-                return Err(InferenceError::OutOfMemory("full".into()));
-            }
+        fn smallest(&self, _: &[u32]) -> usize {
+            1
+        }
+
+        fn run(&self, inputs: &[u32], limit: usize) -> Result<Vec<u32>, InferenceError> {
             assert!(
                 inputs.iter().all(|n| n % 2 == inputs[0] % 2),
                 "incompatible requests in one pass"
             );
+            if inputs.len().min(limit) > self.memory {
+                return Err(InferenceError::OutOfMemory("full".into()));
+            }
             Ok(inputs.iter().map(|n| n * 2).collect())
+        }
+    }
+
+    fn memory() -> DeviceMemory {
+        DeviceMemory {
+            network: NetworkOnDevice {
+                model: "doubling".to_owned(),
+                device: "cpu".to_owned(),
+            },
+            sizes: Arc::default(),
         }
     }
 
     #[tokio::test]
     async fn every_caller_gets_its_own_answer() {
-        let inference = Inference::start("doubling", Doubling { memory: 8 }, 4).unwrap();
+        let inference = Inference::start("doubling", Doubling { memory: 8 }, memory(), 4).unwrap();
         let answers = futures::future::join_all((0..50).map(|n| inference.infer(n))).await;
         assert_eq!(answers, (0..50).map(|n| Ok(n * 2)).collect::<Vec<_>>());
         assert!(inference.passes() >= 7);
@@ -303,7 +363,11 @@ mod tests {
             true
         }
 
-        fn run(&self, inputs: &[u32]) -> Result<Vec<u32>, InferenceError> {
+        fn smallest(&self, _: &[u32]) -> usize {
+            1
+        }
+
+        fn run(&self, inputs: &[u32], _: usize) -> Result<Vec<u32>, InferenceError> {
             if self.hangs.swap(false, Ordering::Relaxed) {
                 self.entered.send(()).unwrap();
                 self.let_go.lock().unwrap().recv().unwrap();
@@ -321,7 +385,7 @@ mod tests {
             entered,
             let_go: Mutex::new(let_go),
         };
-        let inference = Inference::start("hanging", model, 4).unwrap();
+        let inference = Inference::start("hanging", model, memory(), 4).unwrap();
         let model = Arc::downgrade(&inference.0.model);
         let hung = tokio::spawn({
             let inference = inference.clone();
@@ -346,10 +410,31 @@ mod tests {
 
     /// Rows: F29.
     #[test]
-    fn a_batch_too_large_for_the_device_is_halved() {
-        let outputs = run_halving(&Doubling { memory: 2 }, &[2, 4, 6, 8, 10]);
-        assert_eq!(outputs, [4, 8, 12, 16, 20].map(Ok));
-        let outputs = run_halving(&Doubling { memory: 0 }, &[2]);
+    fn a_batch_too_large_for_the_device_is_halved_and_its_size_remembered() {
+        let (model, memory) = (Doubling { memory: 2 }, memory());
+        let inputs = [2, 4, 6, 8, 10];
+        assert_eq!(
+            run_halving("doubling", &model, &memory, &inputs),
+            [4, 8, 12, 16, 20].map(Ok)
+        );
+        assert_eq!(memory.allowed(model.capacity()), 2);
+        // A clone knows it as well, and another network of the device does not.
+        assert_eq!(memory.clone().allowed(model.capacity()), 2);
+        let other = DeviceMemory {
+            network: NetworkOnDevice {
+                model: "other".to_owned(),
+                ..memory.network.clone()
+            },
+            ..memory
+        };
+        assert_eq!(other.allowed(model.capacity()), 8);
+    }
+
+    #[test]
+    fn what_does_not_fit_alone_fails_and_nothing_else_does() {
+        let memory = memory();
+        let outputs = run_halving("doubling", &Doubling { memory: 0 }, &memory, &[2]);
         assert!(matches!(outputs[0], Err(InferenceError::OutOfMemory(_))));
+        assert_eq!(memory.allowed(8), 8);
     }
 }

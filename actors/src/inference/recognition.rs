@@ -28,29 +28,106 @@ impl BatchModel for LineRecognition {
         (first.height, first.width) == (other.height, other.width)
     }
 
-    fn run(&self, buckets: &[LineBatch]) -> Result<Vec<Vec<Logits>>, InferenceError> {
+    /// One line.
+    fn smallest(&self, buckets: &[LineBatch]) -> usize {
+        buckets.first().map_or(0, |bucket| bucket.height * bucket.width)
+    }
+
+    fn run(&self, buckets: &[LineBatch], limit: usize) -> Result<Vec<Vec<Logits>>, InferenceError> {
         let [first, ..] = buckets else {
             return Ok(Vec::new());
         };
-        if buckets.len() == 1 {
+        let (height, width) = (first.height, first.width);
+        let of_a_line = (height * width).max(1);
+        let at_once = (limit / of_a_line).max(1);
+        if buckets.len() == 1 && first.line_widths.len() <= at_once {
             return Ok(vec![self.network.logits(first)?]);
         }
-        let joined = LineBatch {
-            height: first.height,
-            width: first.width,
-            line_widths: buckets
-                .iter()
-                .flat_map(|bucket| bucket.line_widths.iter().copied())
-                .collect(),
-            values: buckets
-                .iter()
-                .flat_map(|bucket| bucket.values.iter().copied())
-                .collect(),
-        };
-        let mut logits = self.network.logits(&joined)?.into_iter();
+        let lines: Vec<(usize, &[f32])> = buckets
+            .iter()
+            .flat_map(|bucket| {
+                let values = bucket.values.chunks_exact(of_a_line);
+                bucket.line_widths.iter().copied().zip(values)
+            })
+            .collect();
+        let mut logits = Vec::with_capacity(lines.len());
+        for part in lines.chunks(at_once) {
+            logits.extend(
+                self.network.logits(&LineBatch {
+                    height,
+                    width,
+                    line_widths: part.iter().map(|(width, _)| *width).collect(),
+                    values: part
+                        .iter()
+                        .flat_map(|(_, values)| values.iter().copied())
+                        .collect(),
+                })?,
+            );
+        }
+        let mut logits = logits.into_iter();
         Ok(buckets
             .iter()
             .map(|bucket| logits.by_ref().take(bucket.line_widths.len()).collect())
             .collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// Answers a line with its first value, and remembers how many lines were asked for at once.
+    #[derive(Debug, Default)]
+    struct FirstValue {
+        asked: Mutex<Vec<usize>>,
+    }
+
+    impl Recognizer for FirstValue {
+        fn logits(&self, lines: &LineBatch) -> Result<Vec<Logits>, InferenceError> {
+            self.asked.lock().unwrap().push(lines.line_widths.len());
+            let firsts = lines.values.chunks_exact(lines.height * lines.width);
+            Ok(firsts
+                .map(|values| Logits {
+                    frames: 1,
+                    classes: 1,
+                    values: vec![values[0]],
+                })
+                .collect())
+        }
+    }
+
+    fn bucket(firsts: &[f32]) -> LineBatch {
+        LineBatch {
+            height: 2,
+            width: 3,
+            line_widths: vec![3; firsts.len()],
+            values: firsts
+                .iter()
+                .flat_map(|&first| [first, 0.0, 0.0, 0.0, 0.0, 0.0])
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn buckets_meet_and_heavy_ones_go_in_parts() {
+        let buckets = [bucket(&[1.0, 2.0, 3.0]), bucket(&[4.0])];
+        for (limit, asked) in [(1000, vec![4]), (12, vec![2, 2]), (5, vec![1; 4])] {
+            let network = Arc::new(FirstValue::default());
+            let model = LineRecognition {
+                network: network.clone(),
+                max_pixels: 1000,
+            };
+            assert_eq!(model.smallest(&buckets), 6);
+            let answers: Vec<Vec<f32>> = model
+                .run(&buckets, limit)
+                .unwrap()
+                .into_iter()
+                .map(|lines| lines.into_iter().flat_map(|line| line.values).collect())
+                .collect();
+            assert_eq!(answers, [vec![1.0, 2.0, 3.0], vec![4.0]], "{limit}");
+            assert_eq!(*network.asked.lock().unwrap(), asked, "{limit}");
+        }
     }
 }

@@ -2,6 +2,7 @@
 //! arguments.
 
 pub mod autoscale;
+pub mod batch_size;
 pub mod budget;
 pub mod claim;
 pub mod forecast;

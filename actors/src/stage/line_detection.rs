@@ -7,9 +7,10 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt;
 use image::{ExtendedColorType, GrayImage, ImageEncoder};
-use parkhang_models::inference::TileBatch;
+use parkhang_models::algorithms::Algorithms;
+use parkhang_models::inference::{Classes, TileBatch};
 use parkhang_models::line_detection::{
-    DetectionConfig, PageGeometry, PageLines, Pass1, finish, prepare, straighten,
+    DetectionConfig, PageGeometry, PageLines, Pass1, finish, prepare, straighten_onto,
 };
 use parkhang_models::page::decode::{DecodeLimits, DecodedPage, decode_page};
 use serde_json::{Value, json};
@@ -17,9 +18,9 @@ use tracing::warn;
 
 use super::jpeg::encode_jpeg;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
-use crate::artifact::{Digest, LineDetectionRow, ModelRef, VolumeLayout, image_names};
+use crate::artifact::{Digest, LineDetectionRow, ModelRef, PageRegion, VolumeLayout, image_names};
 use crate::domain::{ErrorCategory, Hardware, JobConfig, LineMode, StageError, StageName};
-use crate::inference::{DeviceStanding, Inference, PageSegmentation};
+use crate::inference::{DeviceStanding, Inference, PageSegmentation, PageTiles};
 use crate::pages::{PageRef, PageSource, read_ahead};
 use crate::runner::CpuPool;
 use crate::storage::ArtifactKey;
@@ -38,6 +39,8 @@ pub(crate) struct LineDetection {
     pub tile_size: usize,
     /// Probability above which a pixel belongs to a line; the model's own.
     pub threshold: f32,
+    /// Whether the model knows the classes of a layout.
+    pub layout: bool,
     pub model: ModelRef,
 }
 
@@ -50,10 +53,24 @@ struct Straightened {
 
 impl LineDetection {
     fn detection_config(&self, config: &JobConfig) -> DetectionConfig {
+        let usual = match config.generation {
+            Algorithms::Gen1 => DetectionConfig::gen1(),
+            Algorithms::Gen2 => DetectionConfig {
+                threshold: self.threshold,
+                ..DetectionConfig::default()
+            },
+        };
+        let usual = match config.line_mode {
+            LineMode::Line => usual,
+            LineMode::Layout => DetectionConfig {
+                classes: Classes::Layout,
+                threshold: DetectionConfig::LAYOUT_THRESHOLD,
+                ..usual
+            },
+        };
         DetectionConfig {
-            threshold: self.threshold,
             use_tps: config.use_tps,
-            ..DetectionConfig::default()
+            ..usual
         }
     }
 
@@ -78,7 +95,10 @@ impl LineDetection {
             );
             let probabilities = self
                 .segmentation
-                .infer(tiles)
+                .infer(PageTiles {
+                    tiles,
+                    classes: config.classes,
+                })
                 .await
                 .map_err(|error| run.error(ErrorCategory::Runtime, error))?;
             let config = config.clone();
@@ -152,9 +172,11 @@ impl PageStage for LineDetection {
     }
 
     async fn plan(&self, run: &VolumeRun) -> Result<Vec<PlannedPage<PageRef>>, StageError> {
-        if run.config().line_mode == LineMode::Layout {
-            let message =
-                "line_mode=layout needs a layout model, and this build has none: use line_mode=line";
+        if run.config().line_mode == LineMode::Layout && !self.layout {
+            let message = format!(
+                "line_mode=layout needs a model that knows the classes of a layout, and {} knows lines alone",
+                self.model.name
+            );
             return Err(run.error(ErrorCategory::Config, message));
         }
         let source_error = |error: crate::pages::SourceError| run.error(error.category(), error);
@@ -217,6 +239,7 @@ impl PageStage for LineDetection {
             tps_alpha: None,
             input_sha256: page.input_hash.to_string(),
             is_binary: false,
+            regions: None,
         }]
     }
 
@@ -245,8 +268,9 @@ impl PageStage for LineDetection {
         }
         let lines = self.find_lines(run, decoded.clone()).await?;
         let scan = decoded.clone();
+        let background = self.detection_config(run.config()).background();
         let straightened = self
-            .compute(run, move || straighten_page(&scan.gray, lines))
+            .compute(run, move || straighten_page(&scan.gray, lines, background))
             .await?;
 
         let key = run.layout.rotated_image(&page.name);
@@ -287,18 +311,31 @@ impl PageStage for LineDetection {
             tps_alpha: lines.dewarp.as_ref().map(|dewarp| dewarp.alpha),
             input_sha256: scan_hash.to_string(),
             is_binary: decoded.bilevel,
+            regions: (run.config().line_mode == LineMode::Layout).then(|| {
+                let regions = lines.regions.into_iter();
+                regions
+                    .map(|region| PageRegion {
+                        kind: region.kind.as_str().to_owned(),
+                        contour: region.contour.iter().map(|point| [point.x, point.y]).collect(),
+                    })
+                    .collect()
+            }),
         }])
     }
 }
 
-/// Straightens the scan at full resolution and encodes it, with its mask.
-fn straighten_page(scan: &GrayImage, lines: PageLines) -> Result<Straightened, (ErrorCategory, String)> {
+/// Straightens the scan at full resolution, on a background of this grey level, and encodes it, with its mask.
+fn straighten_page(
+    scan: &GrayImage,
+    lines: PageLines,
+    background: u8,
+) -> Result<Straightened, (ErrorCategory, String)> {
     let runtime = |error: &dyn std::fmt::Display| (ErrorCategory::Runtime, error.to_string());
     let geometry: PageGeometry = lines.geometry().map_err(|error| runtime(&error))?;
     let jpeg = if geometry.is_identity() {
         encode_jpeg(scan)
     } else {
-        encode_jpeg(&straighten(scan, &geometry))
+        encode_jpeg(&straighten_onto(scan, &geometry, background))
     };
     let jpeg = jpeg.map_err(|error| runtime(&error))?;
     let mask = encode_mask(&lines.mask).map_err(|error| runtime(&error))?;
@@ -323,5 +360,8 @@ fn as_i32(value: u32) -> i32 {
 
 /// What of a job's configuration decides its lines.
 pub(super) fn deciding(config: &JobConfig) -> Value {
-    json!({ "use_tps": config.use_tps, "line_mode": config.line_mode })
+    super::of_generation(
+        config,
+        json!({ "use_tps": config.use_tps, "line_mode": config.line_mode }),
+    )
 }

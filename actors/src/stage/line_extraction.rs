@@ -3,9 +3,11 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
-use parkhang_models::line_extraction::{ExtractionConfig, LineImage, TextLine, build_lines, cut_line};
+use parkhang_models::algorithms::Algorithms;
+use parkhang_models::line_extraction::{ExtractionConfig, LineImage, Rows, TextLine, build_lines, cut_line};
 use parkhang_models::page::decode::{DecodeLimits, decode_page};
 use parkhang_models::page::geometry::Point;
+use parkhang_models::page::resize::resize_nearest;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -42,11 +44,15 @@ struct Cut {
 
 impl LineExtraction {
     fn extraction_config(config: &JobConfig) -> ExtractionConfig {
+        let usual = match config.generation {
+            Algorithms::Gen1 => ExtractionConfig::gen1(),
+            Algorithms::Gen2 => ExtractionConfig::default(),
+        };
         ExtractionConfig {
             k_factor: f64::from(config.k_factor),
             bbox_tolerance: f64::from(config.bbox_tolerance),
             merge_lines: config.merge_lines,
-            ..ExtractionConfig::default()
+            ..usual
         }
     }
 }
@@ -144,7 +150,14 @@ impl PageStage for LineExtraction {
             .map(|contour| contour.iter().map(|[x, y]| Point::new(*x, *y)).collect())
             .collect();
         let config = Self::extraction_config(run.config());
-        let cuts = super::compute(&self.cpu, run, move || cut_page(&jpeg, contours, &config)).await?;
+        let mask = match run.config().generation {
+            Algorithms::Gen1 => Some(row.rot_mask.clone()),
+            Algorithms::Gen2 => None,
+        };
+        let cuts = super::compute(&self.cpu, run, move || {
+            cut_page(&jpeg, mask.as_deref(), contours, &config)
+        })
+        .await?;
 
         let mut rows = Vec::with_capacity(cuts.len());
         let mut images = Vec::with_capacity(cuts.len());
@@ -189,17 +202,25 @@ impl PageStage for LineExtraction {
     }
 }
 
-/// Builds and cuts the lines of a page; what has no pixel on the page is left out.
+/// Builds and cuts the lines of a page, whose rows are found by its mask if one is given; what has no pixel on the page is
+/// left out.
 fn cut_page(
     jpeg: &Bytes,
+    mask: Option<&[u8]>,
     contours: Vec<Vec<Point>>,
     config: &ExtractionConfig,
 ) -> Result<Vec<Cut>, (ErrorCategory, String)> {
-    let page = decode_page(jpeg, &DecodeLimits::default())
-        .map_err(|error| (ErrorCategory::Input, error.to_string()))?;
+    let decode = |image: &[u8]| {
+        decode_page(image, &DecodeLimits::default())
+            .map_err(|error| (ErrorCategory::Input, error.to_string()))
+    };
+    let page = decode(jpeg)?;
+    let mask = mask.map(decode).transpose()?;
+    let mask = mask.map(|mask| resize_nearest(&mask.gray, page.gray.width(), page.gray.height()));
+    let rows = mask.as_ref().map_or(Rows::ByHeight, Rows::ByMask);
     let mut k = config.k_factor;
     let mut cuts = Vec::new();
-    for line in build_lines(contours, config) {
+    for line in build_lines(contours, rows, config) {
         let LineImage { image, origin } = cut_line(&page.gray, &line, &mut k, config);
         if image.width() == 0 || image.height() == 0 {
             continue;
@@ -217,9 +238,12 @@ fn cut_page(
 
 /// What of a job's configuration decides its line images.
 pub(super) fn deciding(config: &JobConfig) -> Value {
-    json!({
-        "k_factor": config.k_factor,
-        "bbox_tolerance": config.bbox_tolerance,
-        "merge_lines": config.merge_lines,
-    })
+    super::of_generation(
+        config,
+        json!({
+            "k_factor": config.k_factor,
+            "bbox_tolerance": config.bbox_tolerance,
+            "merge_lines": config.merge_lines,
+        }),
+    )
 }

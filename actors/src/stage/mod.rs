@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
+use parkhang_models::algorithms::Algorithms;
 use tokio_util::sync::CancellationToken;
 
 use self::page_stage::VolumeRun;
@@ -107,6 +108,15 @@ pub trait StageLogic: Send + Sync + fmt::Debug {
 
     /// Runs the stage over one volume. Running it twice, or again after a kill, gives the same artifacts.
     async fn run(&self, context: StageContext) -> StageVerdict;
+}
+
+/// The keys that a stage's result depends on, and the generation of algorithms where it is not the usual one. What was
+/// made before there was a choice so keeps its fingerprint.
+fn of_generation(config: &JobConfig, mut keys: serde_json::Value) -> serde_json::Value {
+    if config.generation != Algorithms::default() {
+        keys[JobConfig::GENERATION] = serde_json::json!(config.generation);
+    }
+    keys
 }
 
 /// Runs a closure of a stage on the CPU pool: image codecs and geometry never run on the async threads.

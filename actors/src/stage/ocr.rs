@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use image::GrayImage;
+use parkhang_models::algorithms::Algorithms;
 use parkhang_models::inference::{InferenceError, LineBatch};
 use parkhang_models::page::decode::{DecodeLimits, decode_page};
 use parkhang_models::recognition::charset::{Charset, Encoding};
@@ -28,6 +29,9 @@ pub(super) const HARDWARE: Hardware = Hardware::Gpu;
 
 /// Line images of a page that are on their way at once.
 const READS: usize = 16;
+
+/// The default of `pyctcdecode`, with which the programs of the first generation decode.
+const GEN1_TOKEN_MIN_LOG_PROB: f32 = -5.0;
 
 /// Reads lines.
 #[derive(Debug)]
@@ -55,15 +59,16 @@ impl Ocr {
     fn options(&self, config: &JobConfig) -> ReadOptions {
         let language = self.language.clone().filter(|_| config.language_model);
         ReadOptions {
-            preprocessing: self.preprocessing,
+            preprocessing: self.preprocessing.with_algorithms(config.generation),
             decoder: match config.decoder {
                 domain::Decoder::Greedy => Decoder::Greedy,
                 domain::Decoder::Beam => Decoder::BeamSearch(BeamSearch {
                     width: config.beam_width,
-                    token_min_log_prob: match language {
+                    token_min_log_prob: match (&language, config.generation) {
                         // It knows better than a frame that is nearly sure.
-                        Some(_) => -6.0,
-                        None => BeamSearch::default().token_min_log_prob,
+                        (Some(_), _) => -6.0,
+                        (None, Algorithms::Gen1) => GEN1_TOKEN_MIN_LOG_PROB,
+                        (None, Algorithms::Gen2) => BeamSearch::default().token_min_log_prob,
                     },
                     ..BeamSearch::default()
                 }),
@@ -280,10 +285,13 @@ fn prepare_page(
 
 /// What of a job's configuration decides its text.
 pub(super) fn deciding(config: &JobConfig) -> Value {
-    json!({
-        "encoding": config.encoding,
-        "decoder": config.decoder,
-        "beam_width": config.beam_width,
-        "language_model": config.language_model,
-    })
+    super::of_generation(
+        config,
+        json!({
+            "encoding": config.encoding,
+            "decoder": config.decoder,
+            "beam_width": config.beam_width,
+            "language_model": config.language_model,
+        }),
+    )
 }

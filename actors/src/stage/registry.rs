@@ -1,7 +1,7 @@
 //! Which stages this program has, and what each needs.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use parkhang_models::inference::{Recognizer, Segmenter};
 use parkhang_models::recognition::charset::Charset;
@@ -18,8 +18,9 @@ use super::reduce::{self, Reduce};
 use super::{StageLogic, names};
 use crate::artifact::ModelRef;
 use crate::domain::{Hardware, JobConfig, StageName};
-use crate::inference::{Inference, LineRecognition, PageSegmentation};
+use crate::inference::{DeviceMemory, Inference, LineRecognition, PageSegmentation};
 use crate::pages::PageSource;
+use crate::policy::batch_size::{BatchSizes, NetworkOnDevice};
 use crate::runner::CpuPool;
 use crate::storage::ArtifactStore;
 
@@ -45,6 +46,8 @@ pub struct ModelSet {
     /// Name of the recogniser's output that `charset` belongs to.
     pub head: String,
     pub recognizer_ref: ModelRef,
+    /// Where the networks are, as `--device` names it.
+    pub device: String,
 }
 
 /// What stages are built from.
@@ -113,6 +116,14 @@ impl StageRegistry {
             models,
             ..
         } = services;
+        let sizes: Arc<Mutex<BatchSizes>> = Arc::default();
+        let memory = |model: &ModelRef| DeviceMemory {
+            network: NetworkOnDevice {
+                model: model.digest.to_string(),
+                device: models.device.clone(),
+            },
+            sizes: sizes.clone(),
+        };
         let segmentation = PageSegmentation {
             network: models.segmenter.clone(),
             max_tiles: MAX_TILES,
@@ -124,14 +135,25 @@ impl StageRegistry {
         let line_detection = LineDetection {
             pages: pages.clone(),
             cpu: cpu.clone(),
-            segmentation: Inference::start("line-detection", segmentation, DEVICE_INBOX)?,
+            segmentation: Inference::start(
+                "line-detection",
+                segmentation,
+                memory(&models.segmenter_ref),
+                DEVICE_INBOX,
+            )?,
             tile_size: models.segmenter.tile_size(),
             threshold: models.line_threshold,
+            layout: models.segmenter.has_layout(),
             model: models.segmenter_ref.clone(),
         };
         let ocr = Ocr {
             cpu: cpu.clone(),
-            recognition: Inference::start("recognition", recognition, DEVICE_INBOX)?,
+            recognition: Inference::start(
+                "recognition",
+                recognition,
+                memory(&models.recognizer_ref),
+                DEVICE_INBOX,
+            )?,
             charset: models.charset.clone(),
             language: models.language.clone(),
             preprocessing: models.preprocessing,

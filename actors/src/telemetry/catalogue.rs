@@ -169,6 +169,11 @@ pub(super) const INFERENCE_REQUESTS: Histogram<1> = Histogram::new(
     &["network"],
     "Requests in a batch",
 );
+pub(super) const INFERENCE_HALVED: Counter<1> = Counter::new(
+    "parkhang_inference_batches_halved_total",
+    &["network"],
+    "Batches that a device had no memory for",
+);
 pub(super) const SLOTS: Gauge<1> = Gauge::new("parkhang_slots", &["stage"], "Slots of this node");
 pub(super) const SLOTS_IN_USE: Gauge<1> = Gauge::new(
     "parkhang_slots_in_use",
@@ -253,6 +258,7 @@ pub fn definitions() -> impl Iterator<Item = Definition> {
         PAGE_ERRORS.definition(),
         INFERENCE_SECONDS.definition(),
         INFERENCE_REQUESTS.definition(),
+        INFERENCE_HALVED.definition(),
         SLOTS.definition(),
         SLOTS_IN_USE.definition(),
         HEARTBEATS.definition(),

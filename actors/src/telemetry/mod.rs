@@ -26,6 +26,6 @@ pub use progress::{Followed, PageOutcome, ProgressBoard, RunProgress, StageProgr
 pub(crate) use scaling::{Scaled, ScalingFailed, WorkerEnded, WorkerStarted, WorkerStopping};
 pub(crate) use span::{assign_span, report_span, stage_span};
 pub(crate) use work::{
-    BatchInferred, Connected, Disconnected, HeartbeatAnswered, HeartbeatUnanswered, ObjectUnreadable,
-    StageEnded, StageStarted, StorageAnswered, slots_in_use,
+    BatchHalved, BatchInferred, Connected, Disconnected, HeartbeatAnswered, HeartbeatUnanswered,
+    ObjectUnreadable, StageEnded, StageStarted, StorageAnswered, slots_in_use,
 };

@@ -5,9 +5,9 @@ use std::time::Duration;
 use tracing::{debug, info, warn};
 
 use super::catalogue::{
-    CONNECTIONS, CONNECTIONS_LOST, HEARTBEATS, HEARTBEATS_MISSED, INFERENCE_REQUESTS, INFERENCE_SECONDS,
-    SLOTS, SLOTS_IN_USE, SOURCE_OBJECTS_UNREADABLE, STAGE_RUN_SECONDS, STAGE_RUNS, STAGE_RUNS_STARTED,
-    STORAGE_BYTES, STORAGE_REQUESTS, STORAGE_SECONDS,
+    CONNECTIONS, CONNECTIONS_LOST, HEARTBEATS, HEARTBEATS_MISSED, INFERENCE_HALVED, INFERENCE_REQUESTS,
+    INFERENCE_SECONDS, SLOTS, SLOTS_IN_USE, SOURCE_OBJECTS_UNREADABLE, STAGE_RUN_SECONDS, STAGE_RUNS,
+    STAGE_RUNS_STARTED, STORAGE_BYTES, STORAGE_REQUESTS, STORAGE_SECONDS,
 };
 use crate::domain::{StageName, WorkerId};
 use crate::stage::StageVerdict;
@@ -135,6 +135,24 @@ impl BatchInferred<'_> {
         INFERENCE_SECONDS.record(self.took.as_secs_f64(), [self.network]);
         INFERENCE_REQUESTS.record(self.requests as f64, [self.network]);
         debug!(network = self.network, requests = self.requests, took = ?self.took, "batch inferred");
+    }
+}
+
+/// A device had no memory for a batch; from now on no batch of this network is larger than `limit`.
+pub(crate) struct BatchHalved<'a> {
+    pub network: &'a str,
+    /// Tiles, or pixels of lines.
+    pub limit: usize,
+}
+
+impl BatchHalved<'_> {
+    pub(crate) fn emit(self) {
+        INFERENCE_HALVED.add(1, [self.network]);
+        warn!(
+            network = self.network,
+            limit = self.limit,
+            "the device has no memory for so large a batch"
+        );
     }
 }
 

@@ -1,10 +1,20 @@
 use serde::{Deserialize, Serialize};
 
+use crate::algorithms::Algorithms;
+use crate::inference::Classes;
+
+/// Grey level of what a turned page does not cover. Upstream leaves it black, which the binarisation then sees as ink.
+pub(super) const PAPER: u8 = 255;
+const BLACK: u8 = 0;
+
 /// How lines are found. The defaults are those of BDRC's production line detection (`ldv1`) but for
 /// `max_rows_portrait` and `tps_threshold`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DetectionConfig {
+    pub algorithms: Algorithms,
+    /// What the network is asked for: lines alone, or the classes of a layout.
+    pub classes: Classes,
     /// A pixel belongs to a line when its probability is above this.
     pub threshold: f32,
     /// Side of the neighbourhood of the adaptive threshold, odd, in frame pixels.
@@ -42,6 +52,8 @@ pub struct DetectionConfig {
 impl Default for DetectionConfig {
     fn default() -> Self {
         Self {
+            algorithms: Algorithms::Gen2,
+            classes: Classes::Line,
             threshold: 0.85,
             binarise_block: 31,
             binarise_c: 15,
@@ -70,6 +82,34 @@ impl DetectionConfig {
             max_rows_portrait: 2,
             tps_threshold: 0.0,
             ..Self::default()
+        }
+    }
+
+    /// What `ocr-inference` does, for comparison with its results. Its own spline has failed on every page since October
+    /// 2024; where it is asked for, pages are flattened as in the second generation.
+    ///
+    /// `max_rows`, `max_rows_portrait`, `snap` and `second_pass_angle_deg` have no say: pages are clamped to
+    /// `max_width` by `max_height` and never segmented twice.
+    pub fn gen1() -> Self {
+        Self {
+            algorithms: Algorithms::Gen1,
+            threshold: 0.9,
+            binarise_block: 51,
+            binarise_c: 13,
+            min_angle_deg: 0.5,
+            use_tps: false,
+            ..Self::default()
+        }
+    }
+
+    /// Probability above which a pixel belongs to a class of a layout.
+    pub const LAYOUT_THRESHOLD: f32 = 0.8;
+
+    /// Grey level that shows where a straightened page ends.
+    pub fn background(&self) -> u8 {
+        match self.algorithms {
+            Algorithms::Gen1 => BLACK,
+            Algorithms::Gen2 => PAPER,
         }
     }
 }

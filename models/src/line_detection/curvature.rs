@@ -7,7 +7,7 @@ use crate::page::geometry::{Point, Rect, bounding_rect};
 use crate::page::polygon::fill_polygon_at;
 
 /// Width of the five vertical slices in which a line's height is sampled, in frame pixels.
-const SLICE_WIDTH: i32 = 40;
+pub(super) const SLICE_WIDTH: i32 = 40;
 
 /// A line whose middle rises or falls by more than its own thickness.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +18,23 @@ pub(super) struct Bend {
     pub level: i32,
     /// Difference between the highest and the lowest middle, in pixels.
     pub rise: i32,
+}
+
+impl Bend {
+    /// The bend of a line whose middles differ by `rise` and whose slices are `thickness` thick together; `None` when it
+    /// is straight.
+    pub(super) fn of(centers: [Point; 5], rise: i32, thickness: i32) -> Option<Self> {
+        // The mean thickness of five slices, without the division.
+        if 5 * rise <= thickness {
+            return None;
+        }
+        let mean = centers.iter().map(|center| f64::from(center.y)).sum::<f64>() / 5.0;
+        Some(Self {
+            centers,
+            level: mean.round_ties_even() as i32,
+            rise,
+        })
+    }
 }
 
 /// What one slice of a line shows.
@@ -37,17 +54,7 @@ pub(super) fn bend_of(contour: &[Point]) -> Option<Bend> {
     let top = centers.iter().map(|center| center.y).min()?;
     let bottom = centers.iter().map(|center| center.y).max()?;
     let thickness: i32 = slices.iter().map(|slice| slice.thickness).sum();
-    let rise = bottom - top;
-    // The mean thickness of five slices, without the division.
-    if 5 * rise <= thickness {
-        return None;
-    }
-    let mean = centers.iter().map(|center| f64::from(center.y)).sum::<f64>() / 5.0;
-    Some(Bend {
-        centers,
-        level: mean.round_ties_even() as i32,
-        rise,
-    })
+    Bend::of(centers, bottom - top, thickness)
 }
 
 /// Columns `start..end` of the five slices, relative to the line's box and clamped to it.

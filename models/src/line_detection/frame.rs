@@ -2,10 +2,11 @@
 
 use image::GrayImage;
 
-use super::DetectionConfig;
 use super::scale::ScaleLimits;
 use super::straight::{PageGeometry, straighten};
 use super::tiling::TileGrid;
+use super::{DetectionConfig, gen1};
+use crate::algorithms::Algorithms;
 use crate::inference::TileBatch;
 use crate::page::resize::resize_area;
 use crate::page::threshold::adaptive_gaussian;
@@ -54,8 +55,11 @@ impl Frame {
 /// Shrinks, linearises, binarises and tiles a page for a network with square tiles of side `tile_size`.
 ///
 /// `bilevel` says that the page has only ink and paper; such a page is neither linearised nor binarised again unless it
-/// had to be shrunk, which makes it grey.
+/// had to be shrunk, which makes it grey. The first generation does not ask and binarises every page.
 pub fn prepare(page: &GrayImage, bilevel: bool, tile_size: usize, config: &DetectionConfig) -> Frame {
+    if config.algorithms == Algorithms::Gen1 {
+        return gen1::prepare(page, tile_size, config);
+    }
     let (width, height) = page.dimensions();
     let tile = u32::try_from(tile_size).unwrap_or(u32::MAX);
     let frame_size = ScaleLimits::for_page(width, height, tile, config).frame_size(width, height);

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use image::GrayImage;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use super::curvature::bend_of;
 use super::frame::Frame;
@@ -15,11 +16,15 @@ use super::straight::straighten_onto;
 use super::*;
 use crate::page::geometry::{Contour, Point};
 
-/// Where vectors are: those in the repository, and the whole set when the environment names it.
-pub(crate) fn roots() -> Vec<PathBuf> {
-    let mut roots = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/lines_gen2")];
+/// Where the vectors of a set are: those in the repository, and the whole set when the environment names it.
+pub(crate) fn roots(set: &str) -> Vec<PathBuf> {
+    let mut roots = vec![
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/golden")
+            .join(set),
+    ];
     match std::env::var_os("PARKHANG_SHARED") {
-        Some(shared) => roots.push(Path::new(&shared).join("golden/lines_gen2")),
+        Some(shared) => roots.push(Path::new(&shared).join("golden").join(set)),
         None => eprintln!(
             "SKIPPED the whole set of vectors: PARKHANG_SHARED is not set; using the part in the repository"
         ),
@@ -75,7 +80,46 @@ pub(crate) struct Row {
     contours_bboxes: Vec<[i32; 4]>,
 }
 
+/// A mask in the first generation.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Gen1Case {
+    pub id: String,
+    pub mask: String,
+    pub w: u32,
+    pub h: u32,
+    pub page: Option<String>,
+    pub angle: f64,
+    pub build_lines_status: String,
+    pub rotated: Option<bool>,
+    #[serde(default)]
+    pub filtered_contours: Vec<Vec<i32>>,
+    pub rot_mask: Option<String>,
+    pub tps: Option<Gen1Tps>,
+    /// What is said of its lines.
+    #[serde(flatten)]
+    pub extraction: serde_json::Map<String, serde_json::Value>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Gen1Tps {
+    pub lines: Vec<gen1::golden::LineTps>,
+    /// Its index, or an error.
+    pub chosen_line: serde_json::Value,
+}
+
+pub(crate) fn json<T: DeserializeOwned>(path: &Path) -> T {
+    serde_json::from_reader(fs::File::open(path).unwrap()).unwrap()
+}
+
+pub(crate) fn gen1_cases(root: &Path) -> Vec<Gen1Case> {
+    json_lines(root)
+}
+
 pub(crate) fn cases(root: &Path) -> Vec<Case> {
+    json_lines(root)
+}
+
+fn json_lines<T: DeserializeOwned>(root: &Path) -> Vec<T> {
     let mut text = String::new();
     let file = fs::File::open(root.join("expected.jsonl.gz")).unwrap();
     flate2::read::GzDecoder::new(file)
@@ -98,7 +142,7 @@ pub(crate) fn contour(flat: &[i32]) -> Contour {
         .collect()
 }
 
-fn contours(flat: &[Vec<i32>]) -> Vec<Contour> {
+pub(crate) fn contours(flat: &[Vec<i32>]) -> Vec<Contour> {
     flat.iter().map(|flat| contour(flat)).collect()
 }
 
@@ -131,7 +175,7 @@ fn frame_of(mask: &GrayImage, case: &Case) -> Frame {
 
 #[test]
 fn contours_skew_and_bends_of_every_mask() {
-    for root in roots() {
+    for root in roots("lines_gen2") {
         for case in cases(&root) {
             let (id, expected) = (&case.id, &case.ldv1);
             let mask = grey(&root.join(&case.mask));
@@ -186,7 +230,7 @@ fn contours_skew_and_bends_of_every_mask() {
 
 #[test]
 fn rows_of_every_mask_after_one_pass_or_two() {
-    for root in roots() {
+    for root in roots("lines_gen2") {
         for case in cases(&root) {
             let id = &case.id;
             let mask = grey(&root.join(&case.mask));
@@ -239,7 +283,7 @@ fn rows_of_every_mask_after_one_pass_or_two() {
 
 #[test]
 fn straightened_frames_of_every_second_pass() {
-    for root in roots() {
+    for root in roots("lines_gen2") {
         for case in cases(&root) {
             let Some(second) = &case.ldv1.pass2_mask else {
                 continue;
@@ -271,7 +315,7 @@ fn bends_of_very_narrow_lines() {
         contour: Vec<i32>,
         optimized: LineTps,
     }
-    let file = fs::File::open(roots()[0].join("narrow_lines.json")).unwrap();
+    let file = fs::File::open(roots("lines_gen2")[0].join("narrow_lines.json")).unwrap();
     let Cases { cases } = serde_json::from_reader(file).unwrap();
     assert!(!cases.is_empty());
     for Narrow {

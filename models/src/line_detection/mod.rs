@@ -5,8 +5,10 @@ mod config;
 mod curvature;
 pub(crate) mod deeplab;
 mod frame;
+pub(crate) mod gen1;
 #[cfg(test)]
 pub(crate) mod golden;
+mod layout;
 mod mask;
 pub mod network;
 mod passes;
@@ -17,8 +19,8 @@ mod tiling;
 
 pub use config::DetectionConfig;
 pub use frame::{Frame, prepare};
+pub use layout::{Region, RegionKind};
 pub use passes::{PageLines, Pass1, detect_lines, finish};
 pub use scale::ScaleLimits;
-pub(crate) use straight::straighten_onto;
-pub use straight::{ControlPoint, DegenerateDewarp, Dewarp, PageGeometry, straighten};
-pub use tiling::TileGrid;
+pub use straight::{ControlPoint, DegenerateDewarp, Dewarp, PageGeometry, straighten, straighten_onto};
+pub use tiling::{Plane, TileGrid};

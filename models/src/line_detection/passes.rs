@@ -3,11 +3,15 @@
 use image::GrayImage;
 
 use super::frame::{Frame, Straightening};
+use super::layout::{Region, RegionKind, regions};
 use super::mask::{Findings, examine, line_contours};
 use super::straight::{DegenerateDewarp, Dewarp, PageGeometry, straighten_onto};
-use super::{DetectionConfig, prepare};
-use crate::inference::{InferenceError, Segmenter};
+use super::tiling::{Plane, TileGrid};
+use super::{DetectionConfig, gen1, prepare};
+use crate::algorithms::Algorithms;
+use crate::inference::{Classes, InferenceError, Segmenter};
 use crate::page::geometry::{Contour, Point, Rect, bounding_rect, min_area_rect};
+use crate::page::resize::resize_mask;
 
 /// The lines of a page.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,7 +24,9 @@ pub struct PageLines {
     pub tps_ratio: Option<f32>,
     /// In pixels of the straightened page at its original resolution, in the order they were found: bottom to top.
     pub contours: Vec<Contour>,
-    /// The straightened line mask at frame size, 0 and 255.
+    /// What a layout network saw besides lines, in the same pixels as the contours. Always empty where it was not asked.
+    pub regions: Vec<Region>,
+    /// The straightened line mask at frame size, 0 and 255. In the first generation it has the size of the page.
     pub mask: GrayImage,
     /// Width and height in pixels.
     pub frame_size: (u32, u32),
@@ -35,6 +41,17 @@ impl PageLines {
             .iter()
             .map(|contour| box_of_min_area_rect(contour))
             .collect()
+    }
+
+    /// Takes what the network saw on the frame that these lines are from. Unless that frame was straight already, the
+    /// regions are moved to where they are on the straightened page.
+    fn add_regions(&mut self, mut seen: Vec<Region>, straight: bool) {
+        if !straight && let Ok(geometry) = self.geometry() {
+            for point in seen.iter_mut().flat_map(|region| &mut region.contour) {
+                *point = geometry.from_page(*point);
+            }
+        }
+        self.regions.append(&mut seen);
     }
 
     /// How straightened pixels map to scanned ones.
@@ -56,7 +73,8 @@ pub enum Pass1 {
     NeedsSecondPass(Frame),
 }
 
-/// Reads lines off the network's answer to a frame: `probabilities` in the order of [`Frame::tiles`].
+/// Reads lines off the network's answer to a frame: `probabilities` in the order of [`Frame::tiles`], each tile with one
+/// plane for each of `config.classes`.
 ///
 /// # Errors
 /// [`InferenceError::Shape`] when the number of probabilities is not that of the tiles' pixels.
@@ -65,13 +83,46 @@ pub fn finish(
     probabilities: &[f32],
     config: &DetectionConfig,
 ) -> Result<Pass1, InferenceError> {
-    let mask = frame
-        .grid
-        .stitch(probabilities, |p| if p > config.threshold { u8::MAX } else { 0 })?;
-    Ok(finish_mask(frame, mask, config))
+    let (grid, page_size, straight) = (frame.grid, frame.page_size, frame.straightening.is_some());
+    let mask_of = |index| {
+        let plane = Plane {
+            index,
+            of: config.classes.planes(),
+        };
+        class_mask(&grid, page_size, probabilities, plane, config)
+    };
+    let mut pass = finish_mask(frame, mask_of(config.classes.line_plane())?, config);
+    if let Pass1::Done(lines) = &mut pass
+        && config.classes == Classes::Layout
+    {
+        for kind in RegionKind::ALL {
+            let seen = regions(&mask_of(kind.plane())?, kind, page_size);
+            lines.add_regions(seen, straight);
+        }
+    }
+    Ok(pass)
+}
+
+/// The mask of one class: at frame size, or in the first generation at that of the page.
+pub(super) fn class_mask(
+    grid: &TileGrid,
+    (width, height): (u32, u32),
+    probabilities: &[f32],
+    plane: Plane,
+    config: &DetectionConfig,
+) -> Result<GrayImage, InferenceError> {
+    let pixel = |p| if p > config.threshold { u8::MAX } else { 0 };
+    let mask = grid.stitch_plane(probabilities, plane, pixel)?;
+    Ok(match config.algorithms {
+        Algorithms::Gen1 => resize_mask(&mask, width, height),
+        Algorithms::Gen2 => mask,
+    })
 }
 
 pub(super) fn finish_mask(frame: Frame, mask: GrayImage, config: &DetectionConfig) -> Pass1 {
+    if config.algorithms == Algorithms::Gen1 {
+        return Pass1::Done(gen1_lines(frame.page_size, gen1::examine(mask, config)));
+    }
     if let Some(straightening) = frame.straightening {
         let contours = line_contours(&mask, config);
         return Pass1::Done(page_lines(mask, frame.page_size, &contours, straightening));
@@ -89,6 +140,20 @@ pub(super) fn finish_mask(frame: Frame, mask: GrayImage, config: &DetectionConfi
     }
     let mask = turned_mask(mask, &straightening.geometry);
     Pass1::Done(page_lines(mask, frame.page_size, &contours, straightening))
+}
+
+/// Everything is in pixels of the page already.
+fn gen1_lines(page_size: (u32, u32), findings: gen1::Findings) -> PageLines {
+    PageLines {
+        page_angle: findings.angle,
+        dewarp: findings.dewarp,
+        tps_ratio: findings.tps_ratio,
+        contours: findings.contours,
+        regions: Vec::new(),
+        frame_size: findings.mask.dimensions(),
+        mask: findings.mask,
+        page_size,
+    }
 }
 
 fn turned_mask(mask: GrayImage, geometry: &PageGeometry) -> GrayImage {
@@ -119,6 +184,7 @@ fn page_lines(
         dewarp: straightening.geometry.dewarp().map(|dewarp| dewarp.scaled(x, y)),
         tps_ratio: straightening.tps_ratio,
         contours: contours.iter().map(|contour| scaled(contour, x, y)).collect(),
+        regions: Vec::new(),
         mask,
         frame_size,
         page_size,
@@ -130,7 +196,7 @@ fn box_of_min_area_rect(contour: &[Point]) -> Rect {
     bounding_rect(&min_area_rect(contour).corners().map(corner))
 }
 
-fn scaled(contour: &[Point], x: f64, y: f64) -> Contour {
+pub(super) fn scaled(contour: &[Point], x: f64, y: f64) -> Contour {
     let scale = |value: i32, factor: f64| (f64::from(value) * factor).round_ties_even() as i32;
     contour
         .iter()
@@ -150,7 +216,7 @@ pub fn detect_lines(
 ) -> Result<PageLines, InferenceError> {
     let mut frame = prepare(page, bilevel, segmenter.tile_size(), config);
     loop {
-        let probabilities = segmenter.line_probabilities(&frame.tiles)?;
+        let probabilities = segmenter.probabilities(&frame.tiles, config.classes)?;
         match finish(frame, &probabilities, config)? {
             Pass1::Done(lines) => return Ok(lines),
             Pass1::NeedsSecondPass(straightened) => frame = straightened,

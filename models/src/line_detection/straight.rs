@@ -5,12 +5,10 @@ use std::borrow::Cow;
 use image::GrayImage;
 use serde::{Deserialize, Serialize};
 
+use super::config::PAPER;
 use crate::page::geometry::{Contour, Point};
 use crate::page::spline::{SingularSystem, ThinPlateSpline, warp_spline};
 use crate::page::warp::{Affine, rotation_matrix, warp_affine};
-
-/// Grey level of what a turned page does not cover. Upstream leaves it black, which the binarisation then sees as ink.
-const PAPER: u8 = 255;
 
 /// A pair of places: `target` on the straightened page shows what `source` shows on the turned page. Both are `[x, y]`
 /// in pixels.
@@ -209,7 +207,7 @@ pub fn straighten(page: &GrayImage, geometry: &PageGeometry) -> GrayImage {
 }
 
 /// As [`straighten`], on a background of this grey level.
-pub(crate) fn straighten_onto(page: &GrayImage, geometry: &PageGeometry, background: u8) -> GrayImage {
+pub fn straighten_onto(page: &GrayImage, geometry: &PageGeometry, background: u8) -> GrayImage {
     let (width, height) = page.dimensions();
     let turned = match geometry.angle {
         0.0 => Cow::Borrowed(page),

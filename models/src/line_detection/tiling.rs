@@ -1,11 +1,19 @@
 //! Cutting a frame into square tiles and putting the answers together again.
 
-use image::GrayImage;
+use image::{GrayImage, Luma, imageops};
 
 use crate::inference::{InferenceError, TileBatch};
 
 /// Value of tile pixels right of and below the frame.
 const PAPER: f32 = 1.0;
+
+/// One of the planes that a network answers for each tile, one after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Plane {
+    /// Less than `of`.
+    pub index: usize,
+    pub of: usize,
+}
 
 /// The tiles that cover a frame, row by row from the top left, without overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,21 +65,59 @@ impl TileGrid {
         }
     }
 
+    /// As [`Self::cut`], with each tile, its padding included, passed through `map` by itself.
+    pub fn cut_mapped(&self, frame: &GrayImage, map: impl Fn(&GrayImage) -> GrayImage) -> TileBatch {
+        let side = self.tile as u32;
+        let mut values = Vec::with_capacity(self.count() * self.tile * self.tile);
+        for (row, column) in (0..self.rows).flat_map(|row| (0..self.columns).map(move |column| (row, column)))
+        {
+            let (x, y) = (column as u32 * side, row as u32 * side);
+            let part = imageops::crop_imm(frame, x, y, side, side);
+            let mut tile = GrayImage::from_pixel(side, side, Luma([u8::MAX]));
+            imageops::replace(&mut tile, &*part, 0, 0);
+            values.extend(map(&tile).iter().map(|&value| f32::from(value) / 255.0));
+        }
+        TileBatch {
+            size: self.tile,
+            count: self.count(),
+            values,
+        }
+    }
+
     /// Puts tiles together, drops the padding, and turns each value into a pixel.
     ///
     /// # Errors
     /// [`InferenceError::Shape`] when there are not `count * tile * tile` values.
     pub fn stitch(&self, values: &[f32], pixel: impl Fn(f32) -> u8) -> Result<GrayImage, InferenceError> {
-        if values.len() != self.count() * self.tile * self.tile {
+        self.stitch_plane(values, Plane { index: 0, of: 1 }, pixel)
+    }
+
+    /// As [`Self::stitch`], for one of the planes that each tile has.
+    ///
+    /// # Errors
+    /// [`InferenceError::Shape`] when there are not `count * planes * tile * tile` values.
+    pub fn stitch_plane(
+        &self,
+        values: &[f32],
+        plane: Plane,
+        pixel: impl Fn(f32) -> u8,
+    ) -> Result<GrayImage, InferenceError> {
+        if values.len() != self.count() * plane.of * self.tile * self.tile {
             return Err(InferenceError::Shape {
-                expected: format!("{} tiles of {} x {}", self.count(), self.tile, self.tile),
+                expected: format!(
+                    "{} tiles of {} x {} x {}",
+                    self.count(),
+                    plane.of,
+                    self.tile,
+                    self.tile
+                ),
                 actual: values.len(),
             });
         }
         let mut frame = GrayImage::new(self.width as u32, self.height as u32);
         for (y, row) in frame.chunks_exact_mut(self.width.max(1)).enumerate() {
             for (column, part) in row.chunks_mut(self.tile).enumerate() {
-                let start = self.offset(column, y);
+                let start = self.offset_in(column, y, plane);
                 for (target, &value) in part.iter_mut().zip(&values[start..]) {
                     *target = pixel(value);
                 }
@@ -82,8 +128,13 @@ impl TileGrid {
 
     /// Where row `y` of the frame starts in tile column `column`.
     fn offset(&self, column: usize, y: usize) -> usize {
+        self.offset_in(column, y, Plane { index: 0, of: 1 })
+    }
+
+    /// The same in tiles of several planes.
+    fn offset_in(&self, column: usize, y: usize, plane: Plane) -> usize {
         let tile = (y / self.tile) * self.columns + column;
-        (tile * self.tile + y % self.tile) * self.tile
+        ((tile * plane.of + plane.index) * self.tile + y % self.tile) * self.tile
     }
 }
 
@@ -98,7 +149,7 @@ mod tests {
         #[test]
         fn stitching_undoes_cutting(width in 1_u32..70, height in 1_u32..70, tile in 1_usize..40, seed: u32) {
             let frame = GrayImage::from_fn(width, height, |x, y| {
-                image::Luma([(seed.wrapping_mul(31).wrapping_add(x * 7 + y * 13 + x * y % 29) % 256) as u8])
+                Luma([(seed.wrapping_mul(31).wrapping_add(x * 7 + y * 13 + x * y % 29) % 256) as u8])
             });
             let grid = TileGrid::new(width, height, tile);
             let tiles = grid.cut(&frame);
@@ -106,6 +157,19 @@ mod tests {
             let back = grid.stitch(&tiles.values, |value| (value * 255.0).round() as u8).unwrap();
             prop_assert_eq!(back, frame);
         }
+    }
+
+    #[test]
+    fn planes_are_told_apart() {
+        let grid = TileGrid::new(3, 2, 2);
+        let values: Vec<f32> = (0_u8..2 * 3 * 4).map(f32::from).collect();
+        let plane = |index| {
+            grid.stitch_plane(&values, Plane { index, of: 3 }, |value| value as u8)
+                .unwrap()
+                .into_raw()
+        };
+        assert_eq!(plane(0), [0, 1, 12, 2, 3, 14]);
+        assert_eq!(plane(2), [8, 9, 20, 10, 11, 22]);
     }
 
     #[test]
@@ -140,7 +204,7 @@ mod tests {
     fn formula(binary: bool, width: u32, height: u32) -> GrayImage {
         GrayImage::from_fn(width, height, |x, y| {
             let value = ((7 * x + 13 * y + (x * y) % 29) % 256) as u8;
-            image::Luma([if !binary {
+            Luma([if !binary {
                 value
             } else if value > 127 {
                 255

@@ -78,4 +78,15 @@ impl ExtractionConfig {
             ..Self::default()
         }
     }
+
+    /// What `ocr-inference` does, for comparison with its results. Its pages are cut at their own size.
+    pub fn gen1() -> Self {
+        Self {
+            k_factor: 2.5,
+            bbox_tolerance: 4.0,
+            background: Background::Black,
+            trim: Trim::Interior,
+            ..Self::default()
+        }
+    }
 }

@@ -57,7 +57,7 @@ fn upstream_geometry(page: &GrayImage, row: &Row) -> PageGeometry {
 
 fn lines_of(contours: Vec<Contour>, merge: bool, config: &ExtractionConfig) -> Vec<TextLine> {
     if merge {
-        return build_lines(contours, config);
+        return build_lines(contours, Rows::ByHeight, config);
     }
     // Without merging upstream leaves the order of detection.
     contours
@@ -76,7 +76,7 @@ fn crc32(image: &GrayImage) -> u32 {
 #[test]
 fn lines_and_their_images_on_every_page() {
     let config = ExtractionConfig::ocrv1();
-    for root in roots() {
+    for root in roots("lines_gen2") {
         for case in cases(&root) {
             let Case {
                 id,

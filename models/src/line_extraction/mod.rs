@@ -5,13 +5,16 @@ mod config;
 mod cut;
 #[cfg(test)]
 mod golden;
+#[cfg(test)]
+mod golden_gen1;
 mod order;
 mod outline;
 mod page;
+mod running_rows;
 
 pub use config::{Background, ExtractionConfig, Trim};
 pub use cut::{LineImage, cut_line};
-pub use order::build_lines;
+pub use order::{Rows, build_lines};
 pub use outline::line_outline;
 pub use page::{StraightPage, straight_page};
 

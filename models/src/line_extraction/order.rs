@@ -1,21 +1,37 @@
 //! From contours to text lines in reading order.
 
+use image::GrayImage;
+
+use super::running_rows::{half_pitch, running_rows};
 use super::{ExtractionConfig, TextLine};
 use crate::page::geometry::{Contour, arc_length, convex_hull, simplify};
 
 /// Share of the median line height within which two parts belong to one row.
 const ROW_SHARE: f64 = 0.5;
 
+/// How parts of lines are put into rows.
+#[derive(Debug, Clone, Copy)]
+pub enum Rows<'a> {
+    /// By the heights of the parts, as BDRC's `ocrv1` does, or by `merge_threshold`.
+    ByHeight,
+    /// By the line mask of the page and the order of the contours, as `ocr-inference` does. The mask has the resolution
+    /// of the contours, and these are in the order of [`find_contours`](crate::page::contours::find_contours).
+    ByMask(&'a GrayImage),
+}
+
 /// Builds text lines: simplifies contours, joins those in one row (unless the configuration says otherwise), and orders
 /// them top to bottom, then left to right. Empty contours are dropped.
 ///
-/// Two columns of text side by side are joined too: rows are all this looks at (BDRC's `ocrv1` does the same).
-pub fn build_lines(contours: Vec<Contour>, config: &ExtractionConfig) -> Vec<TextLine> {
+/// Two columns of text side by side are joined too: rows are all this looks at (BDRC's programs do the same).
+pub fn build_lines(contours: Vec<Contour>, rows: Rows<'_>, config: &ExtractionConfig) -> Vec<TextLine> {
     let parts: Vec<TextLine> = contours
         .into_iter()
         .filter_map(|contour| TextLine::new(0, simplified(contour, config.simplify)))
         .collect();
-    let rows = rows(parts, config.merge_threshold);
+    let rows = match rows {
+        Rows::ByHeight => rows_by_height(parts, config.merge_threshold),
+        Rows::ByMask(mask) => running_rows(parts, half_pitch(mask)),
+    };
     let mut lines: Vec<TextLine> = if config.merge_lines {
         rows.into_iter().filter_map(joined).collect()
     } else {
@@ -36,7 +52,7 @@ fn simplified(contour: Contour, share: f64) -> Contour {
 
 /// Parts in rows from top to bottom, each row from left to right. A part belongs to the current row while its middle is
 /// within `threshold` of the middle of the row's first part.
-fn rows(mut parts: Vec<TextLine>, threshold: Option<f64>) -> Vec<Vec<TextLine>> {
+fn rows_by_height(mut parts: Vec<TextLine>, threshold: Option<f64>) -> Vec<Vec<TextLine>> {
     let threshold = threshold.unwrap_or_else(|| ROW_SHARE * median_height(&parts));
     // Doubled middles are whole numbers, so that half pixels need no floats; the sort is stable.
     parts.sort_by_key(TextLine::doubled_middle_y);
@@ -101,7 +117,7 @@ mod tests {
             block(10, 200, 700, 40),
             block(10, 98, 400, 40),
         ];
-        let lines = build_lines(contours, &ExtractionConfig::default());
+        let lines = build_lines(contours, Rows::ByHeight, &ExtractionConfig::default());
         let boxes: Vec<_> = lines.iter().map(|line| line.bounding_box).collect();
         assert_eq!(lines.iter().map(|line| line.index).collect::<Vec<_>>(), [0, 1]);
         assert_eq!(
@@ -122,14 +138,15 @@ mod tests {
             merge_threshold: Some(30.0),
             ..ExtractionConfig::default()
         };
-        assert_eq!(build_lines(contours.clone(), &narrow).len(), 2);
-        assert_eq!(build_lines(contours, &wide).len(), 1);
+        assert_eq!(build_lines(contours.clone(), Rows::ByHeight, &narrow).len(), 2);
+        assert_eq!(build_lines(contours, Rows::ByHeight, &wide).len(), 1);
     }
 
     #[test]
     fn no_contours_no_lines() {
-        assert_eq!(build_lines(Vec::new(), &ExtractionConfig::default()), []);
-        assert_eq!(build_lines(vec![Vec::new()], &ExtractionConfig::default()), []);
+        let lines = |contours| build_lines(contours, Rows::ByHeight, &ExtractionConfig::default());
+        assert_eq!(lines(Vec::new()), []);
+        assert_eq!(lines(vec![Vec::new()]), []);
     }
 
     proptest! {
@@ -137,7 +154,7 @@ mod tests {
         fn ordering_is_a_permutation(contours in prop::collection::vec(block_strategy(), 0..30)) {
             let config = ExtractionConfig { merge_lines: false, simplify: 0.0, ..ExtractionConfig::default() };
             let mut ordered: Vec<Contour> =
-                build_lines(contours.clone(), &config).into_iter().map(|line| line.contour).collect();
+                build_lines(contours.clone(), Rows::ByHeight, &config).into_iter().map(|line| line.contour).collect();
             let mut given = contours;
             ordered.sort();
             given.sort();
@@ -147,7 +164,7 @@ mod tests {
         #[test]
         fn joining_loses_no_point(contours in prop::collection::vec(block_strategy(), 1..20)) {
             let all: Contour = contours.iter().flatten().copied().collect();
-            let lines = build_lines(contours, &ExtractionConfig::default());
+            let lines = build_lines(contours, Rows::ByHeight, &ExtractionConfig::default());
             for point in &all {
                 let inside = lines.iter().any(|line| {
                     let hull = convex_hull(&line.contour);

@@ -82,17 +82,18 @@ pub fn read_logits(
         .map_err(|error| InferenceError::Failed(error.to_string()))?;
     let log_probs = log_softmax(logits)?;
     let content = line.content_frames(log_probs.frames());
-    let decoding = options
-        .decoder
-        .decode(&log_probs.crop(content), charset, options.language.as_deref());
-    Ok(spell(&decoding, charset, image_width, options.encoding))
-}
-
-fn spell(decoding: &Decoding, charset: &Charset, image_width: u32, target: Encoding) -> LineText {
+    let decoded = options.preprocessing.decoded_frames(line, log_probs.frames());
     let scale = FrameToPixel {
-        frames: decoding.frames,
+        frames: content.start - decoded.start..content.end - decoded.start,
         width: image_width,
     };
+    let decoding = options
+        .decoder
+        .decode(&log_probs.crop(decoded), charset, options.language.as_deref());
+    Ok(spell(&decoding, charset, &scale, options.encoding))
+}
+
+fn spell(decoding: &Decoding, charset: &Charset, scale: &FrameToPixel, target: Encoding) -> LineText {
     let convert = |text: &str| respell(text, charset.encoding(), target);
     let mut syllables = segments(decoding, charset, scale);
     for syllable in &mut syllables {

@@ -1,5 +1,7 @@
 //! Where the syllables of a line stand and how sure they are.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 use super::charset::{Charset, Encoding};
@@ -18,27 +20,29 @@ pub struct Syllable {
 }
 
 /// Spreads the frames of a line evenly over the columns of its image.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FrameToPixel {
-    pub frames: usize,
+    /// Those that show the line; others are before or after it.
+    pub frames: Range<usize>,
     /// Width of the line image in pixels.
     pub width: u32,
 }
 
 impl FrameToPixel {
-    /// Column where a frame starts, rounded down; the width for the frame after the last one.
+    /// Column where a frame starts, rounded down: 0 before the line, the width after it.
     pub fn column(&self, frame: usize) -> u32 {
-        if frame >= self.frames {
+        if frame >= self.frames.end {
             return self.width;
         }
+        let within = frame.saturating_sub(self.frames.start) as u64;
         // Less than `width`, hence no loss.
-        (frame as u64 * u64::from(self.width) / self.frames as u64) as u32
+        (within * u64::from(self.width) / self.frames.len().max(1) as u64) as u32
     }
 }
 
 /// Splits a decoded line after its delimiters: tsheg, shad and their kin, brackets, spaces. Delimiters stay with the
 /// syllable before them, those at the start of the line with the first one. The texts joined are the line's text.
-pub fn segments(decoding: &Decoding, charset: &Charset, scale: FrameToPixel) -> Vec<Syllable> {
+pub fn segments(decoding: &Decoding, charset: &Charset, scale: &FrameToPixel) -> Vec<Syllable> {
     let mut syllables = Vec::new();
     let mut rest = decoding.tokens.as_slice();
     while !rest.is_empty() {
@@ -73,7 +77,7 @@ fn is_delimiter(c: char, encoding: Encoding) -> bool {
     }
 }
 
-fn build(tokens: &[DecodedToken], charset: &Charset, scale: FrameToPixel) -> Option<Syllable> {
+fn build(tokens: &[DecodedToken], charset: &Charset, scale: &FrameToPixel) -> Option<Syllable> {
     let (first, last) = (tokens.first()?, tokens.last()?);
     let log_prob = tokens.iter().map(|token| f64::from(token.log_prob)).sum::<f64>() / tokens.len() as f64;
     Some(Syllable {
@@ -107,10 +111,10 @@ mod tests {
     fn texts(classes: &[usize]) -> Vec<String> {
         let decoding = decoding(classes);
         let scale = FrameToPixel {
-            frames: decoding.frames,
+            frames: 0..decoding.frames,
             width: 100,
         };
-        segments(&decoding, &charset(), scale)
+        segments(&decoding, &charset(), &scale)
             .into_iter()
             .map(|syllable| syllable.text)
             .collect()
@@ -128,7 +132,14 @@ mod tests {
     #[test]
     fn columns_cover_the_frames_of_the_tokens() {
         let decoding = decoding(&[1, 3, 2]);
-        let syllables = segments(&decoding, &charset(), FrameToPixel { frames: 9, width: 90 });
+        let syllables = segments(
+            &decoding,
+            &charset(),
+            &FrameToPixel {
+                frames: 0..9,
+                width: 90,
+            },
+        );
         let spans: Vec<_> = syllables
             .iter()
             .map(|syllable| (syllable.x_start, syllable.x_end))
@@ -140,10 +151,17 @@ mod tests {
 
     #[test]
     fn a_line_without_frames_has_no_columns_to_divide_by() {
-        assert_eq!(FrameToPixel { frames: 0, width: 7 }.column(0), 7);
         assert_eq!(
             FrameToPixel {
-                frames: 57,
+                frames: 0..0,
+                width: 7
+            }
+            .column(0),
+            7
+        );
+        assert_eq!(
+            FrameToPixel {
+                frames: 0..57,
                 width: 319
             }
             .column(56),

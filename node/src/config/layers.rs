@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use parkhang_actors::domain::JobConfig;
 use toml::{Table, Value};
 
 use super::file;
@@ -117,6 +118,29 @@ impl Layers {
         self.set_text(shortcut.key, &shortcut.value, Origin::Flag(shortcut.flag));
     }
 
+    /// Sets what nobody says of a job to what is usual for the generation of algorithms that somebody names.
+    pub fn follow_generation(&mut self) {
+        let key = |name: &str| format!("job.{name}");
+        let Some(Setting { value, origin }) = self.settings.get(&key(JobConfig::GENERATION)).cloned() else {
+            return;
+        };
+        let usual = value.try_into().map(JobConfig::usual).ok();
+        let Some(Ok(Value::Table(usual))) = usual.map(Value::try_from) else {
+            return;
+        };
+        for name in JobConfig::BY_GENERATION {
+            if let Some(setting) = self.settings.get_mut(&key(name))
+                && setting.origin == Origin::BuiltIn
+                && let Some(value) = usual.get(name)
+            {
+                *setting = Setting {
+                    value: value.clone(),
+                    origin: origin.clone(),
+                };
+            }
+        }
+    }
+
     /// The configuration in force.
     pub fn resolve(&self) -> Result<ClusterConfig, toml::de::Error> {
         let mut table = Table::new();
@@ -193,10 +217,16 @@ fn relative_to(origin: &Origin, key: &str, value: Value) -> Value {
     let (_, name) = schema::split(key);
     let is_path = name.ends_with("_file") || name.ends_with("_dir") || name == "folder";
     match (origin, &value) {
-        (Origin::File { path, .. }, Value::String(text)) if is_path && !text.is_empty() => {
-            let folder: PathBuf = path.parent().map(Path::to_owned).unwrap_or_default();
-            Value::String(folder.join(text).to_string_lossy().into_owned())
-        }
+        (Origin::File { path, .. }, Value::String(text)) if is_path && !text.is_empty() => beside(path, text),
+        (Origin::File { path, .. }, Value::Array(items)) if key == "node.models" => items
+            .iter()
+            .map(|item| item.as_str().map_or(item.clone(), |text| beside(path, text)))
+            .collect(),
         _ => value,
     }
+}
+
+fn beside(file: &Path, text: &str) -> Value {
+    let folder: PathBuf = file.parent().map(Path::to_owned).unwrap_or_default();
+    Value::String(folder.join(text).to_string_lossy().into_owned())
 }

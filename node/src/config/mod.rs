@@ -128,6 +128,7 @@ impl Loaded {
         for shortcut in shortcuts {
             layers.add_shortcut(shortcut);
         }
+        layers.follow_generation();
         let config = layers
             .resolve()
             .context("the layers of the configuration do not fit")?;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use parkhang_actors::domain::LineMode;
 use parkhang_actors::pages::{discover_volumes, read_intro_pages};
 use rustls::pki_types::UnixTime;
 
@@ -10,6 +11,7 @@ use super::secrets::check_private;
 use super::sections::{ApiTls, ClusterConfig, PagesKind, Tls};
 use super::values::Role;
 use crate::http::acceptor;
+use crate::networks;
 use crate::tls::TlsError;
 use crate::tls::identity::Identity;
 
@@ -19,6 +21,7 @@ const ARCHIVE: &str = "Works";
 pub fn findings(config: &ClusterConfig, now: UnixTime) -> Vec<Finding> {
     let mut findings = folders(config);
     findings.extend(intro_pages(config));
+    findings.extend(models(config));
     findings.extend(tls(config, now));
     findings.extend(api_tls(config));
     findings
@@ -120,6 +123,24 @@ fn api_tls(config: &ClusterConfig) -> Option<Finding> {
         because: &["api.tls.key_file"],
         message,
     })
+}
+
+/// Whether the models can be read, and know what jobs usually ask for.
+fn models(config: &ClusterConfig) -> Option<Finding> {
+    let finding = |key, because, message| Finding {
+        key,
+        because,
+        message,
+    };
+    match networks::knows_layout(&config.node.models) {
+        Err(error) => Some(finding("node.models", &[], format!("{error:#}"))),
+        Ok(false) if config.job.line_mode == LineMode::Layout => Some(finding(
+            "job.line_mode",
+            &["node.models"],
+            networks::NO_LAYOUT.to_owned(),
+        )),
+        Ok(_) => None,
+    }
 }
 
 /// Whether the node's TLS files fit each other, the names it is dialled by, and the day.

@@ -44,6 +44,8 @@ pub struct Node {
     pub roles: BTreeSet<Role>,
     /// Where networks run, as `--device` names it.
     pub device: String,
+    /// Folders of model bundles that stand in the place of shipped ones.
+    pub models: Vec<PathBuf>,
     /// `None` takes the folder that the private Postgres lies in by default, less its last part.
     #[serde(with = "optional")]
     pub state_dir: Option<PathBuf>,

@@ -77,6 +77,37 @@ fn a_check_tells_of_a_folder_without_scans() {
 }
 
 #[test]
+fn a_generation_brings_its_usual_values_unless_somebody_says_otherwise() {
+    let desk = Desk::new();
+    let file = desk.file("[job]\ngeneration = \"gen1\"\nk_factor = 1.7\n");
+    let job = load(Some(&file), &[], &["job.merge_lines=true"]).config.job;
+    let usual = JobConfig::usual(job.generation);
+    assert_eq!((job.k_factor, job.merge_lines), (1.7, true));
+    assert_eq!(
+        (job.bbox_tolerance, job.use_tps),
+        (usual.bbox_tolerance, usual.use_tps)
+    );
+    assert_eq!(
+        load(None, &[], &["job.generation=gen2"]).config.job,
+        JobConfig::default()
+    );
+}
+
+#[test]
+fn a_layout_needs_a_model_that_knows_one() {
+    let told = the_problem(&["job.line_mode=layout"]);
+    assert!(
+        told.starts_with("--set: job.line_mode: line_mode=layout needs"),
+        "{told}"
+    );
+    let told = the_problem(&["node.models=/nowhere/at/all"]);
+    assert!(
+        told.starts_with("--set: node.models: /nowhere/at/all is no model"),
+        "{told}"
+    );
+}
+
+#[test]
 fn a_node_that_reads_scans_must_find_them_and_others_need_not() {
     let fit = |flags: &[&str]| load(None, &[], flags).fit_to_start().map(drop);
     let missing = "pages.folder=/nowhere/at/all";

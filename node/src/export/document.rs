@@ -20,8 +20,19 @@ pub struct PageDocument {
     pub width: u32,
     pub height: u32,
     pub lines: Vec<LineDocument>,
+    /// What stands beside the text, where a layout network looked for it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub regions: Vec<RegionDocument>,
     /// Why the page could not be read, if it could not.
     pub error: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RegionDocument {
+    /// `image`, `margin` or `caption`.
+    pub kind: String,
+    /// Outline on the scan.
+    pub polygon: Vec<Point>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]

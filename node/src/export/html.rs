@@ -139,6 +139,7 @@ mod tests {
             width: 10,
             height: 10,
             lines: vec![line],
+            regions: Vec::new(),
             error: None,
         };
         let volume = VolumeDocument {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use anyhow::{Context, Result};
 use parkhang_actors::artifact::{
-    ErrorRow, LineDetectionRow, LineImageRow, OcrResultRow, VolumeLayout, read_table,
+    ErrorRow, LineDetectionRow, LineImageRow, OcrResultRow, PageRegion, VolumeLayout, read_table,
 };
 use parkhang_actors::domain::{StageName, TextEncoding};
 use parkhang_actors::stage::ocr_pipeline;
@@ -13,7 +13,7 @@ use parkhang_models::line_detection::{ControlPoint, Dewarp, PageGeometry};
 use parkhang_models::line_extraction::line_outline;
 use parkhang_models::page::geometry::Point;
 
-use super::document::{LineDocument, PageDocument, SegmentDocument, VolumeDocument};
+use super::document::{LineDocument, PageDocument, RegionDocument, SegmentDocument, VolumeDocument};
 use super::results::StoredVolume;
 
 /// A volume's document; `None` when it has no results yet.
@@ -61,6 +61,12 @@ pub async fn load_volume(store: &dyn ArtifactStore, stored: &StoredVolume) -> Re
                 lines: cut
                     .map(|(text, line)| line_document(text, line, &to_scan))
                     .collect(),
+                regions: page
+                    .regions
+                    .iter()
+                    .flatten()
+                    .map(|region| region_document(region, &to_scan))
+                    .collect(),
                 error: failures.get(&page.image_name).map(|row| row.message.clone()),
             },
         );
@@ -74,6 +80,7 @@ pub async fn load_volume(store: &dyn ArtifactStore, stored: &StoredVolume) -> Re
                 width: 0,
                 height: 0,
                 lines: Vec::new(),
+                regions: Vec::new(),
                 error: Some(failure.message),
             });
     }
@@ -99,6 +106,14 @@ pub async fn failed_pages(
         }
     }
     Ok(failed)
+}
+
+fn region_document(region: &PageRegion, to_scan: &PageGeometry) -> RegionDocument {
+    let points = region.contour.iter().map(|[x, y]| Point::new(*x, *y));
+    RegionDocument {
+        kind: region.kind.clone(),
+        polygon: points.map(|point| to_scan.to_page(point)).collect(),
+    }
 }
 
 fn page_geometry(page: &LineDetectionRow) -> Result<PageGeometry> {

@@ -6,7 +6,7 @@ use parkhang_models::page::geometry::Point;
 use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, Event};
 
-use super::document::{LineDocument, PageDocument};
+use super::document::{LineDocument, PageDocument, RegionDocument};
 use super::xml;
 
 const NAMESPACE: &str = "http://schema.primaresearch.org/PAGE/gts/pagecontent/2013-07-15";
@@ -51,7 +51,11 @@ pub fn page_xml(page: &PageDocument, created: DateTime<Utc>) -> std::io::Result<
                     xml::attribute("imageWidth", &page.width.to_string()),
                     xml::attribute("imageHeight", &page.height.to_string()),
                 ])
-                .write_inner_content(|element| write_region(element, page))?;
+                .write_inner_content(|element| {
+                    write_text_region(element, page)?;
+                    let mut regions = page.regions.iter().enumerate();
+                    regions.try_for_each(|(index, region)| write_region(element, index, region, page))
+                })?;
             Ok(())
         })?;
     let mut bytes = writer.into_inner();
@@ -59,7 +63,7 @@ pub fn page_xml(page: &PageDocument, created: DateTime<Utc>) -> std::io::Result<
     Ok(bytes)
 }
 
-fn write_region(writer: &mut Writer<Vec<u8>>, page: &PageDocument) -> std::io::Result<()> {
+fn write_text_region(writer: &mut Writer<Vec<u8>>, page: &PageDocument) -> std::io::Result<()> {
     if page.lines.is_empty() {
         return Ok(());
     }
@@ -100,6 +104,26 @@ fn write_region(writer: &mut Writer<Vec<u8>>, page: &PageDocument) -> std::io::R
                 })?;
             Ok(())
         })?;
+    Ok(())
+}
+
+/// A region beside the text; it has no text of its own and no place in the reading order.
+fn write_region(
+    writer: &mut Writer<Vec<u8>>,
+    index: usize,
+    region: &RegionDocument,
+    page: &PageDocument,
+) -> std::io::Result<()> {
+    let (element, text_type) = match region.kind.as_str() {
+        "margin" => ("TextRegion", Some("marginalia")),
+        "caption" => ("TextRegion", Some("caption")),
+        _ => ("ImageRegion", None),
+    };
+    writer
+        .create_element(element)
+        .with_attribute(("id", format!("region_{index}").as_str()))
+        .with_attributes(text_type.map(|text_type| ("type", text_type)))
+        .write_inner_content(|inner| write_coords(inner, &region.polygon, page))?;
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use parkhang_models::page::geometry::Point;
 use proptest::prelude::*;
 use roxmltree::{Document, Node, ParsingOptions};
 
-use super::document::{LineDocument, PageDocument, SegmentDocument, VolumeDocument};
+use super::document::{LineDocument, PageDocument, RegionDocument, SegmentDocument, VolumeDocument};
 use super::{alto, hocr, lines, pagexml};
 
 /// A page of two lines: one in two segments, one whose segments spell something else, with an outline that leaves the page.
@@ -32,6 +32,7 @@ pub(super) fn page() -> PageDocument {
                 segments: vec![segment("བདེ", 0, 0.5)],
             },
         ],
+        regions: Vec::new(),
         error: None,
     }
 }
@@ -64,6 +65,40 @@ fn outline(x: i32, y: i32, width: i32, height: i32) -> Vec<Point> {
     let (right, bottom) = (x + width - 1, y + height - 1);
     let corners = [(x, y), (right, y), (right, bottom), (x, bottom)];
     corners.map(|(x, y)| Point::new(x, y)).to_vec()
+}
+
+#[test]
+fn regions_beside_the_text_are_in_page_xml() {
+    let region = |kind: &str, x| RegionDocument {
+        kind: kind.into(),
+        polygon: outline(x, 5, 20, 10),
+    };
+    let page = PageDocument {
+        regions: vec![region("image", 0), region("margin", 30), region("caption", 195)],
+        ..empty_page()
+    };
+    let xml = text_of(pagexml::page_xml(&page, chrono::DateTime::UNIX_EPOCH));
+    let document = Document::parse(&xml).unwrap();
+    let regions: Vec<(&str, Option<&str>, Option<&str>)> = document
+        .descendants()
+        .filter(|node| node.tag_name().name() == "Coords")
+        .map(|coords| {
+            let region = coords.parent().unwrap();
+            (
+                region.tag_name().name(),
+                region.attribute("type"),
+                coords.attribute("points"),
+            )
+        })
+        .collect();
+    assert_eq!(
+        regions,
+        [
+            ("ImageRegion", None, Some("0,5 19,5 19,14 0,14")),
+            ("TextRegion", Some("marginalia"), Some("30,5 49,5 49,14 30,14")),
+            ("TextRegion", Some("caption"), Some("195,5 199,5 199,14 195,14")),
+        ]
+    );
 }
 
 #[test]

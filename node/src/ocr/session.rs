@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use chrono::Utc;
 use parkhang_actors::artifact::ArtifactLayout;
 use parkhang_actors::domain::{
-    Hardware, Job, JobConfig, NewJob, Pipeline, Position, Task, TaskStatus, VolumeId,
+    Hardware, Job, JobConfig, LineMode, NewJob, Pipeline, Position, Task, TaskStatus, VolumeId,
 };
 use parkhang_actors::orchestrator::{
     JobEnd, MAX_INTERRUPTIONS, OrchestratorConfig, OrchestratorHandle, release_abandoned_leases,
@@ -67,6 +67,9 @@ impl Session {
         let models = tokio::task::spawn_blocking(move || networks::load(&directories, &device, cores()))
             .await
             .context("loading the models")??;
+        if options.config.line_mode == LineMode::Layout && !models.segmenter.has_layout() {
+            bail!(networks::NO_LAYOUT);
+        }
         let state = state::open(options.database_url.as_deref(), output.path(), &options.job).await?;
         let (bucket, artifacts) = match options.bucket.clone() {
             Some((bucket, store)) => (Some(bucket), store),
@@ -167,7 +170,7 @@ impl Session {
             .collect();
         for outcome in store.commit(&reruns, now).await? {
             if let Outcome::Illegal(reason) = outcome {
-                anyhow::bail!("cannot take job {} up again with these stages: {reason}", job.key);
+                bail!("cannot take job {} up again with these stages: {reason}", job.key);
             }
         }
         Ok(job)
@@ -268,7 +271,7 @@ async fn wait_for_end(orchestrator: &OrchestratorHandle, job: &Job) -> Result<bo
         end = orchestrator.job_end(job.id) => {
             return match end? {
                 JobEnd::Settled(_) => Ok(false),
-                JobEnd::Abandoned => anyhow::bail!("the orchestrator stopped before the job did"),
+                JobEnd::Abandoned => bail!("the orchestrator stopped before the job did"),
             };
         }
         _ = interrupts.recv() => {}

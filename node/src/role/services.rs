@@ -56,8 +56,8 @@ pub async fn database(loaded: &Loaded) -> Result<Database> {
 
 /// The stages of this node, with their models loaded. `delay` slows their artifact store down, where the configuration allows it.
 pub async fn stages(loaded: &Loaded, delay: &StoreDelay) -> Result<StageRegistry> {
-    let device = loaded.config.node.device.clone();
-    let models = tokio::task::spawn_blocking(move || networks::load(&[], &device, cores()))
+    let node = loaded.config.node.clone();
+    let models = tokio::task::spawn_blocking(move || networks::load(&node.models, &node.device, cores()))
         .await
         .context("loading the models")??;
     let mut artifacts = storage::artifacts(loaded).await?;

@@ -40,10 +40,19 @@ pub type Contour = Vec<Point>;
 /// Area enclosed by the polygon through the pixel centres (shoelace formula), so a block of `w` x `h` pixels has
 /// `(w - 1) * (h - 1)`.
 pub fn contour_area(contour: &[Point]) -> f64 {
-    let doubled: i64 = edges(contour)
+    doubled_area(contour).abs() as f64 / 2.0
+}
+
+/// Whether the polygon runs clockwise on screen, as the border of a hole does.
+pub fn is_clockwise(contour: &[Point]) -> bool {
+    doubled_area(contour) > 0
+}
+
+/// Positive for a polygon that runs clockwise on screen.
+fn doubled_area(contour: &[Point]) -> i64 {
+    edges(contour)
         .map(|(from, to)| i64::from(from.x) * i64::from(to.y) - i64::from(from.y) * i64::from(to.x))
-        .sum();
-    doubled.abs() as f64 / 2.0
+        .sum()
 }
 
 /// The smallest upright box that covers all points; the box of no points has neither width nor height.

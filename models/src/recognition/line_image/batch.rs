@@ -50,7 +50,7 @@ impl Preprocessing {
 
     fn width_step(&self) -> usize {
         match self {
-            Self::BdrcGen2 { .. } => 1,
+            Self::BdrcGen1 { .. } | Self::BdrcGen2 { .. } => 1,
             Self::Ink { .. } => WIDTH_STEP,
         }
     }

@@ -1,5 +1,7 @@
 //! The line preprocessing of bec-orchestration's `ocrv1` job (`LineDecoder._preprocess_line`).
 
+use std::borrow::Cow;
+
 use image::{GrayImage, Luma, imageops};
 
 use super::PreparedLine;
@@ -22,13 +24,7 @@ pub(super) fn prepare(line: &GrayImage, width: u32, height: u32, pre_pad: bool) 
     } else {
         (((target_height * aspect) as u32).max(1), height)
     };
-    let resized = if pad == 0 {
-        resize_area(line, new_width, new_height)
-    } else {
-        let mut padded = GrayImage::from_pixel(padded_width, line.height(), PAPER);
-        imageops::replace(&mut padded, line, i64::from(pad), 0);
-        resize_area(&padded, new_width, new_height)
-    };
+    let resized = resize_area(&padded(line, pad), new_width, new_height);
     let mut canvas = GrayImage::from_pixel(width, height, PAPER);
     imageops::replace(&mut canvas, &resized, 0, i64::from((height - new_height) / 2));
     let binary = adaptive_gaussian(&canvas, THRESHOLD_BLOCK, THRESHOLD_OFFSET);
@@ -37,12 +33,24 @@ pub(super) fn prepare(line: &GrayImage, width: u32, height: u32, pre_pad: bool) 
     PreparedLine {
         height: height as usize,
         width: width as usize,
-        values: binary
-            .as_raw()
-            .iter()
-            .map(|&pixel| if pixel == 0 { -1.0 } else { 1.0 })
-            .collect(),
+        values: signs(&binary),
         left_pad: (f64::from(pad) * scale) as usize,
         content_width: (f64::from(line.width()) * scale) as usize,
     }
+}
+
+/// The line with `pad` columns of paper before and after it.
+pub(super) fn padded(line: &GrayImage, pad: u32) -> Cow<'_, GrayImage> {
+    if pad == 0 {
+        return Cow::Borrowed(line);
+    }
+    let mut padded = GrayImage::from_pixel(line.width() + 2 * pad, line.height(), PAPER);
+    imageops::replace(&mut padded, line, i64::from(pad), 0);
+    Cow::Owned(padded)
+}
+
+/// Ink as -1 and paper as 1.
+pub(super) fn signs(binary: &GrayImage) -> Vec<f32> {
+    let sign = |&pixel: &u8| if pixel == 0 { -1.0 } else { 1.0 };
+    binary.iter().map(sign).collect()
 }

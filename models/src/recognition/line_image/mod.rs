@@ -2,6 +2,7 @@
 
 mod batch;
 mod bdrc;
+mod bdrc_gen1;
 mod ink;
 mod strokes;
 
@@ -12,6 +13,8 @@ use image::GrayImage;
 use serde::{Deserialize, Serialize};
 
 pub use batch::BatchLimits;
+
+use crate::algorithms::Algorithms;
 
 /// A line cut from a page.
 #[derive(Debug, Clone, Copy)]
@@ -33,6 +36,16 @@ pub enum Preprocessing {
         height: u32,
         /// Whether a white square as high as the line is put before and after it.
         #[serde(default = "yes")]
+        pre_pad: bool,
+    },
+    /// The first generation of BDRC's programs: the line fitted into the middle of a black canvas of fixed size and
+    /// binarised, paper 1 and ink -1. What the network answers for the canvas beside the line is decoded as well.
+    BdrcGen1 {
+        width: u32,
+        height: u32,
+        /// Whether a white square as high as the line is put before and after it: the desktop application does, while
+        /// `ocr-inference` does not.
+        #[serde(default)]
         pre_pad: bool,
     },
     /// An ink map of fixed height and free width: paper 0, ink 1, contrast stretched unless the scan is bilevel.
@@ -87,6 +100,11 @@ impl Preprocessing {
                 height,
                 pre_pad,
             } => bdrc::prepare(line.image, width, height, pre_pad),
+            Self::BdrcGen1 {
+                width,
+                height,
+                pre_pad,
+            } => bdrc_gen1::prepare(line.image, width, height, pre_pad),
             Self::Ink { height, stroke_pitch } => ink::prepare(line, height, stroke_pitch),
         })
     }
@@ -94,15 +112,39 @@ impl Preprocessing {
     /// Width and height of the images, if all have the same.
     pub fn canvas(&self) -> Option<(usize, usize)> {
         match *self {
-            Self::BdrcGen2 { width, height, .. } => Some((width as usize, height as usize)),
+            Self::BdrcGen1 { width, height, .. } | Self::BdrcGen2 { width, height, .. } => {
+                Some((width as usize, height as usize))
+            }
             Self::Ink { .. } => None,
+        }
+    }
+
+    /// The same for a model of BDRC's that is used with the algorithms of another generation. Ink maps belong to no
+    /// generation and stay.
+    #[must_use]
+    pub fn with_algorithms(self, algorithms: Algorithms) -> Self {
+        match (self, algorithms) {
+            (Self::BdrcGen2 { width, height, .. }, Algorithms::Gen1) => Self::BdrcGen1 {
+                width,
+                height,
+                pre_pad: false,
+            },
+            _ => self,
+        }
+    }
+
+    /// Of the frames that a network answers for a line, those that are decoded.
+    pub fn decoded_frames(&self, line: &PreparedLine, frames: usize) -> Range<usize> {
+        match self {
+            Self::BdrcGen1 { .. } => 0..frames,
+            Self::BdrcGen2 { .. } | Self::Ink { .. } => line.content_frames(frames),
         }
     }
 
     /// The value of blank paper.
     pub fn paper(&self) -> f32 {
         match self {
-            Self::BdrcGen2 { .. } => 1.0,
+            Self::BdrcGen1 { .. } | Self::BdrcGen2 { .. } => 1.0,
             Self::Ink { .. } => 0.0,
         }
     }
@@ -151,6 +193,30 @@ mod tests {
                 pre_pad: true
             }
         );
+    }
+
+    #[test]
+    fn a_model_of_bdrc_follows_the_generation_and_an_ink_map_does_not() {
+        let gen2 = Preprocessing::BdrcGen2 {
+            width: 3200,
+            height: 100,
+            pre_pad: true,
+        };
+        let gen1 = Preprocessing::BdrcGen1 {
+            width: 3200,
+            height: 100,
+            pre_pad: false,
+        };
+        assert_eq!(gen2.with_algorithms(Algorithms::Gen1), gen1);
+        assert_eq!(gen2.with_algorithms(Algorithms::Gen2), gen2);
+        let ink = Preprocessing::Ink {
+            height: 64,
+            stroke_pitch: None,
+        };
+        assert_eq!(ink.with_algorithms(Algorithms::Gen1), ink);
+        let half = line(3200, 1600, 800);
+        assert_eq!(gen1.decoded_frames(&half, 800), 0..800);
+        assert_eq!(gen2.decoded_frames(&half, 800), 400..600);
     }
 
     #[test]

@@ -184,6 +184,7 @@ mod tests {
             width: 1,
             height: 1,
             lines,
+            regions: Vec::new(),
             error: None,
         };
         let document = VolumeDocument {

@@ -4,7 +4,7 @@ mod filter;
 use async_trait::async_trait;
 use chrono::Utc;
 use clap::Args;
-use parkhang_actors::domain::{JobKey, NewJob};
+use parkhang_actors::domain::{JobKey, LineMode, NewJob};
 use parkhang_actors::stage::ocr_pipeline;
 use parkhang_actors::state::StateStore;
 use serde::Serialize;
@@ -15,6 +15,7 @@ use super::JobSummary;
 use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::skipped::Skipped;
 use crate::admin::{Admin, Refusal};
+use crate::networks;
 use crate::words::counted;
 
 /// Make a job over the volumes of the scans (pages), or over those that the options choose; it starts at once.
@@ -76,6 +77,12 @@ impl Command for Create {
             .collect();
         let config = admin.loaded.config.job.clone();
         let config = config.with_overrides(pairs.iter().map(String::as_str))?;
+        if config.line_mode == LineMode::Layout {
+            let models = networks::knows_layout(&admin.loaded.config.node.models);
+            if !models.map_err(|error| Refusal::Invalid(format!("{error:#}")))? {
+                return Err(Refusal::Invalid(networks::NO_LAYOUT.to_owned()));
+            }
+        }
         if let Some(job) = &self.job
             && admin.store.job(job).await?.is_some()
         {
