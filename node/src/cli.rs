@@ -9,6 +9,7 @@ use parkhang_actors::domain::{JobKey, VolumeId};
 use crate::api::command::TokenArgs;
 use crate::config::command::ConfigCommand;
 use crate::config::{BucketArgs, ConfigArgs};
+use crate::device::DeviceArgs;
 use crate::export::IiifArgs;
 use crate::manual::ManArgs;
 use crate::repl::ReplArgs;
@@ -71,6 +72,8 @@ pub enum Command {
     Shards(ShardsCommand),
     /// Say what a fleet would do with a library: a cluster in simulated time, with recorded stage times.
     Simulate(Box<SimulateArgs>),
+    /// Say which devices networks can run on here, whether they compute what the processor does, and how fast.
+    Device(DeviceArgs),
     /// Check or show the configuration of a cluster's node.
     #[command(subcommand)]
     Config(ConfigCommand),

@@ -10,6 +10,7 @@ mod api;
 mod cli;
 mod config;
 mod console;
+mod device;
 mod eval;
 mod export;
 mod http;
@@ -80,6 +81,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Some(Command::Eval(arguments)) => eval::run(arguments).await,
             Some(Command::Shards(command)) => shards::run(command).await,
             Some(Command::Simulate(arguments)) => simulate::run(*arguments).await,
+            Some(Command::Device(arguments)) => device::run(&arguments),
             Some(Command::Config(command)) => config::command::run(command),
             Some(Command::Tls(command)) => tls::command::run(command).map(|()| ExitCode::SUCCESS),
             Some(Command::Repl(arguments)) => repl::run(arguments).await,

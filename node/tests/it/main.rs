@@ -15,6 +15,7 @@ mod cluster_setup;
 mod commands;
 mod deploy;
 mod exports;
+mod generations;
 mod household;
 mod interrupted;
 mod jobs;

@@ -1,5 +1,7 @@
 //! Compute devices, chosen at run time. A device is always named: nothing falls back to another one.
 
+mod self_test;
+
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,6 +13,8 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::inference::InferenceError;
 
+pub use self_test::{Answers, Comparison, SelfTest};
+
 /// The kinds of device that networks run on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DeviceKind {
@@ -20,6 +24,28 @@ pub enum DeviceKind {
     Wgpu,
     /// An NVIDIA GPU; needs the cargo feature `cuda`, and the driver and NVRTC at run time.
     Cuda,
+}
+
+impl DeviceKind {
+    pub const ALL: [Self; 3] = [Self::Cpu, Self::Wgpu, Self::Cuda];
+
+    /// The names of the devices of this kind that are here, in the order of their numbers.
+    ///
+    /// # Errors
+    /// [`DeviceError::NotCompiledIn`], or [`DeviceError::NotFound`] where there is none.
+    pub fn devices(self) -> Result<Vec<String>, DeviceError> {
+        if self == Self::Cpu {
+            return Ok(vec!["processor".to_owned()]);
+        }
+        let found = enumerate(self)?;
+        if found.is_empty() {
+            return Err(DeviceError::NotFound { kind: self });
+        }
+        Ok(found
+            .iter()
+            .map(|device| identity(device).map_or_else(|| self.to_string(), |(name, _)| name))
+            .collect())
+    }
 }
 
 impl fmt::Display for DeviceKind {
@@ -200,35 +226,55 @@ pub(crate) fn read<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f32>, Infere
 /// The backends report lack of memory as text only, in a panic or in an execution error.
 fn backend_error(message: &str) -> InferenceError {
     let folded = message.to_lowercase();
-    if folded.contains("out of memory") || folded.contains("outofmemory") {
+    let signs = [
+        "out of memory",
+        "out_of_memory",
+        "outofmemory",
+        "not enough memory",
+    ];
+    if signs.iter().any(|sign| folded.contains(sign)) {
         InferenceError::OutOfMemory(message.to_owned())
     } else {
         InferenceError::Failed(message.to_owned())
     }
 }
 
+/// The devices of a kind of GPU.
 fn enumerate(kind: DeviceKind) -> Result<Vec<Device>, DeviceError> {
     match kind {
         #[cfg(feature = "wgpu")]
-        DeviceKind::Wgpu => Ok(Device::enumerate(burn::tensor::DeviceType::Wgpu).into_vec()),
+        DeviceKind::Wgpu => Ok(gpus(burn::tensor::DeviceType::Wgpu)),
         #[cfg(feature = "cuda")]
-        DeviceKind::Cuda => Ok(Device::enumerate(burn::tensor::DeviceType::Cuda).into_vec()),
+        DeviceKind::Cuda => Ok(gpus(burn::tensor::DeviceType::Cuda)),
         other => Err(DeviceError::NotCompiledIn { kind: other }),
     }
 }
 
-/// Name of the device if it is no card but a program that imitates one.
-#[cfg(feature = "wgpu")]
-fn software_renderer(device: &Device) -> Option<String> {
+/// A driver that panics has none.
+#[cfg(any(feature = "wgpu", feature = "cuda"))]
+fn gpus(device_type: burn::tensor::DeviceType) -> Vec<Device> {
+    catch_unwind(AssertUnwindSafe(|| Device::enumerate(device_type).into_vec())).unwrap_or_default()
+}
+
+/// What a driver says of a device: its name, and whether it is a card.
+#[cfg(any(feature = "wgpu", feature = "cuda"))]
+fn identity(device: &Device) -> Option<(String, bool)> {
     let identity = catch_unwind(AssertUnwindSafe(|| device.identity()))
         .ok()
         .flatten()?;
-    identity.physical.is_none().then_some(identity.name)
+    Some((identity.name, identity.physical.is_some()))
 }
 
-#[cfg(not(feature = "wgpu"))]
-fn software_renderer(_: &Device) -> Option<String> {
+#[cfg(not(any(feature = "wgpu", feature = "cuda")))]
+fn identity(_: &Device) -> Option<(String, bool)> {
     None
+}
+
+/// Name of the device if it is no card but a program that imitates one.
+fn software_renderer(device: &Device) -> Option<String> {
+    identity(device)
+        .filter(|(_, is_card)| !is_card)
+        .map(|(name, _)| name)
 }
 
 #[cfg(test)]

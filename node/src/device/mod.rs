@@ -1,0 +1,152 @@
+//! `node device`: which devices this machine has, whether the networks answer there what they answer on the processor, and
+//! how fast.
+
+mod report;
+
+use std::num::NonZeroUsize;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use parkhang_models::device::{Answers, ComputeDevice, DeviceKind, DeviceSpec, SelfTest};
+use parkhang_models::inference::InferenceError;
+
+use self::report::{Report, SelfTested, State, Throughput};
+use crate::networks::{cores, parse_device};
+
+/// Lines and tiles in one pass while the throughput is measured.
+const LINES_AT_ONCE: usize = 16;
+const TILES_AT_ONCE: usize = 8;
+
+#[derive(Debug, Args)]
+pub struct DeviceArgs {
+    /// Only this device: cpu, wgpu:0, cuda:1; may be repeated. The default is every device that there is.
+    #[arg(long, value_name = "DEVICE")]
+    pub device: Vec<String>,
+    /// Say what there is, without using it.
+    #[arg(long)]
+    pub list: bool,
+    /// Time for each of the two measurements of a device.
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = humantime::parse_duration)]
+    pub time: Duration,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Exit status 1 when a device was named that is not there, or when one computes something else than the processor.
+pub fn run(arguments: &DeviceArgs) -> Result<ExitCode> {
+    let mut reports = match arguments.device.as_slice() {
+        [] => DeviceKind::ALL.into_iter().flat_map(of_kind).collect(),
+        named => named
+            .iter()
+            .map(|name| Ok(of_spec(&parse_device(name, cores())?)))
+            .collect::<Result<Vec<Report>>>()?,
+    };
+    if !arguments.list {
+        let reference = reference().context("the processor does not compute")?;
+        for report in &mut reports {
+            if let State::Present = report.state {
+                report.state = examine(report, &reference, arguments.time);
+            }
+        }
+    }
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&report::json(&reports))?);
+    } else {
+        println!("{}", report::table(&reports));
+    }
+    let named = !arguments.device.is_empty();
+    Ok(match reports.iter().any(|report| report.has_failed(named)) {
+        true => ExitCode::FAILURE,
+        false => ExitCode::SUCCESS,
+    })
+}
+
+/// The devices of a kind, or why there is none.
+fn of_kind(kind: DeviceKind) -> Vec<Report> {
+    let spec = |index| DeviceSpec {
+        kind,
+        index,
+        threads: cores(),
+    };
+    match kind.devices() {
+        Ok(names) => names
+            .into_iter()
+            .enumerate()
+            .map(|(index, name)| Report::present(&spec(index), described(kind, name)))
+            .collect(),
+        Err(error) => vec![Report::absent(&spec(0), error.to_string())],
+    }
+}
+
+fn of_spec(spec: &DeviceSpec) -> Report {
+    let names = match spec.kind.devices() {
+        Ok(names) => names,
+        Err(error) => return Report::absent(spec, error.to_string()),
+    };
+    let count = names.len();
+    match names.into_iter().nth(spec.index) {
+        Some(name) => Report::present(spec, described(spec.kind, name)),
+        None => Report::absent(
+            spec,
+            format!(
+                "no {} device number {}; this machine has {count}",
+                spec.kind, spec.index
+            ),
+        ),
+    }
+}
+
+fn described(kind: DeviceKind, name: String) -> String {
+    match kind {
+        DeviceKind::Cpu => format!("{name}, {} threads", cores()),
+        DeviceKind::Wgpu | DeviceKind::Cuda => name,
+    }
+}
+
+/// What the networks answer on one thread of the processor.
+fn reference() -> Result<Answers> {
+    let device = ComputeDevice::open(&DeviceSpec::cpu(NonZeroUsize::MIN))?;
+    Ok(SelfTest::load(&device)?.answers()?)
+}
+
+fn examine(report: &Report, reference: &Answers, time: Duration) -> State {
+    let device = match ComputeDevice::open(&report.spec) {
+        Ok(device) => device,
+        Err(error) => return State::Unusable(error.to_string()),
+    };
+    let tested = || -> Result<SelfTested> {
+        let test = SelfTest::load(&device)?;
+        let comparison = test.answers()?.compare(reference);
+        Ok(SelfTested {
+            comparison,
+            throughput: Throughput {
+                lines_per_s: rate(LINES_AT_ONCE, time, || test.read_lines(LINES_AT_ONCE))?,
+                tiles_per_s: rate(TILES_AT_ONCE, time, || test.segment_tiles(TILES_AT_ONCE))?,
+            },
+        })
+    };
+    tested().map_or_else(|error| State::Unusable(format!("{error:#}")), State::Tested)
+}
+
+/// How many things a second go through `pass`, which takes `at_once` of them. The first pass, in which a GPU compiles its
+/// kernels, is not counted.
+fn rate(
+    at_once: usize,
+    time: Duration,
+    mut pass: impl FnMut() -> Result<(), InferenceError>,
+) -> Result<f64, InferenceError> {
+    pass()?;
+    let began = Instant::now();
+    let mut passes = 0;
+    loop {
+        pass()?;
+        passes += at_once;
+        let took = began.elapsed();
+        if took >= time {
+            return Ok(passes as f64 / took.as_secs_f64());
+        }
+    }
+}

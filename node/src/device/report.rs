@@ -1,0 +1,218 @@
+//! What is told of a device, as a table and as JSON.
+
+use comfy_table::Table;
+use comfy_table::presets::NOTHING;
+use parkhang_models::device::{Comparison, DeviceKind, DeviceSpec};
+use serde_json::{Value, json};
+
+#[derive(Debug)]
+pub struct Report {
+    pub spec: DeviceSpec,
+    /// As the driver tells it; empty where there is none.
+    pub name: String,
+    pub state: State,
+}
+
+#[derive(Debug)]
+pub enum State {
+    /// Not there, and why.
+    Absent(String),
+    /// There, and not tried.
+    Present,
+    /// There, and of no use, and why.
+    Unusable(String),
+    Tested(SelfTested),
+}
+
+#[derive(Debug)]
+pub struct SelfTested {
+    pub comparison: Comparison,
+    pub throughput: Throughput,
+}
+
+#[derive(Debug)]
+pub struct Throughput {
+    pub lines_per_s: f64,
+    pub tiles_per_s: f64,
+}
+
+impl Report {
+    pub fn present(spec: &DeviceSpec, name: String) -> Self {
+        Self {
+            spec: *spec,
+            name,
+            state: State::Present,
+        }
+    }
+
+    pub fn absent(spec: &DeviceSpec, reason: String) -> Self {
+        Self {
+            spec: *spec,
+            name: String::new(),
+            state: State::Absent(reason),
+        }
+    }
+
+    /// Whether it is worth an exit status; that a device is not there is so only where it was named.
+    pub fn has_failed(&self, named: bool) -> bool {
+        match &self.state {
+            State::Absent(_) => named,
+            State::Present => false,
+            State::Unusable(_) => true,
+            State::Tested(tested) => !tested.comparison.passes(),
+        }
+    }
+
+    /// As `--device` takes it.
+    fn device(&self) -> String {
+        match self.spec.kind {
+            DeviceKind::Cpu => DeviceKind::Cpu.to_string(),
+            kind => format!("{kind}:{}", self.spec.index),
+        }
+    }
+
+    fn verdict(&self) -> &'static str {
+        match &self.state {
+            State::Absent(_) => "absent",
+            State::Present => "present",
+            State::Unusable(_) => "unusable",
+            State::Tested(tested) if tested.comparison.passes() => "passed",
+            State::Tested(_) => "failed",
+        }
+    }
+
+    fn explanation(&self) -> String {
+        match &self.state {
+            State::Absent(reason) | State::Unusable(reason) => reason.clone(),
+            State::Present | State::Tested(_) => self.name.clone(),
+        }
+    }
+}
+
+pub fn table(reports: &[Report]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(NOTHING).set_header([
+        "device",
+        "self-test",
+        "difference",
+        "text",
+        "lines/s",
+        "tiles/s",
+        "",
+    ]);
+    for report in reports {
+        let [difference, text, lines, tiles] = match &report.state {
+            State::Tested(tested) => [
+                format!("{:.1e}", tested.comparison.logit_difference),
+                if tested.comparison.text_equal {
+                    "equal"
+                } else {
+                    "differs"
+                }
+                .to_owned(),
+                format!("{:.1}", tested.throughput.lines_per_s),
+                format!("{:.1}", tested.throughput.tiles_per_s),
+            ],
+            _ => [const { String::new() }; 4],
+        };
+        let verdict = report.verdict().to_owned();
+        table.add_row([
+            report.device(),
+            verdict,
+            difference,
+            text,
+            lines,
+            tiles,
+            report.explanation(),
+        ]);
+    }
+    table
+}
+
+pub fn json(reports: &[Report]) -> Value {
+    let devices = reports.iter().map(|report| {
+        let mut told = json!({
+            "device": report.device(),
+            "name": report.name,
+            "state": report.verdict(),
+        });
+        match &report.state {
+            State::Absent(reason) | State::Unusable(reason) => told["reason"] = json!(reason),
+            State::Present => {}
+            State::Tested(tested) => {
+                told["logit_difference"] = json!(tested.comparison.logit_difference);
+                told["text_equal"] = json!(tested.comparison.text_equal);
+                told["lines_per_s"] = json!(tested.throughput.lines_per_s);
+                told["tiles_per_s"] = json!(tested.throughput.tiles_per_s);
+            }
+        }
+        told
+    });
+    json!({ "tolerance": Comparison::TOLERANCE, "devices": devices.collect::<Vec<_>>() })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroUsize;
+
+    use super::*;
+
+    fn spec(kind: DeviceKind) -> DeviceSpec {
+        DeviceSpec {
+            kind,
+            index: 0,
+            threads: NonZeroUsize::MIN,
+        }
+    }
+
+    fn tested(logit_difference: f32) -> Report {
+        Report {
+            state: State::Tested(SelfTested {
+                comparison: Comparison {
+                    logit_difference,
+                    text_equal: true,
+                },
+                throughput: Throughput {
+                    lines_per_s: 812.25,
+                    tiles_per_s: 96.04,
+                },
+            }),
+            ..Report::present(&spec(DeviceKind::Wgpu), "A Card".to_owned())
+        }
+    }
+
+    #[test]
+    fn a_device_that_is_not_there_fails_only_where_it_was_named() {
+        let absent = Report::absent(&spec(DeviceKind::Cuda), "no driver".to_owned());
+        assert!(absent.has_failed(true));
+        assert!(!absent.has_failed(false));
+        assert!(!tested(1e-4).has_failed(true));
+        assert!(tested(2e-3).has_failed(false));
+        assert!(tested(f32::NAN).has_failed(false));
+    }
+
+    #[test]
+    fn table_and_json_tell_the_same() {
+        let reports = [
+            tested(1e-4),
+            Report::absent(&spec(DeviceKind::Cuda), "no driver".to_owned()),
+        ];
+        let shown = table(&reports).to_string();
+        for told in [
+            "wgpu:0",
+            "passed",
+            "1.0e-4",
+            "812.2",
+            "A Card",
+            "cuda:0",
+            "absent",
+            "no driver",
+        ] {
+            assert!(shown.contains(told), "{told}: {shown}");
+        }
+        let told = json(&reports);
+        assert_eq!(told["devices"][0]["lines_per_s"], json!(812.25));
+        assert_eq!(told["devices"][1]["state"], json!("absent"));
+        assert_eq!(told["devices"][1]["reason"], json!("no driver"));
+    }
+}

@@ -1,0 +1,75 @@
+//! The first generation of algorithms, layouts, and devices, as an operator asks for them.
+
+use parkhang_actors::artifact::{LineDetectionRow, OcrResultRow};
+
+use crate::support::{Desk, finish, node, rows};
+
+/// Rows: 12, 15, 18.
+#[test]
+fn a_page_is_read_by_the_algorithms_of_either_generation() {
+    let desk = Desk::with_pages(1);
+    let made = || ["line_detection", "line_extraction", "ocr"].map(|stage| desk.made(stage));
+    let text = || -> Vec<String> {
+        let lines: Vec<OcrResultRow> = rows(&desk.out(), &desk.layout().ocr_results());
+        lines.into_iter().map(|line| line.text).collect()
+    };
+    desk.read(&[]).exits(0);
+    let usual = text();
+    assert_eq!(made(), [1, 1, 1]);
+
+    desk.read(&["--config", "generation=gen1"]).exits(0);
+    assert_eq!(made(), [1, 1, 1], "everything is made anew");
+    let pages: Vec<LineDetectionRow> = rows(&desk.out(), &desk.layout().line_detection());
+    let mask = image::load_from_memory(&pages[0].rot_mask).unwrap();
+    assert_eq!(
+        (mask.width() as i32, mask.height() as i32),
+        (pages[0].image_width, pages[0].image_height),
+        "the mask has the size of the page"
+    );
+    assert!(pages[0].regions.is_none());
+    let older = text();
+    assert!(older.len().abs_diff(usual.len()) <= 1, "{older:#?} {usual:#?}");
+    assert!(older.iter().all(|line| line.chars().count() > 10), "{older:#?}");
+
+    desk.read(&["--config", "generation=gen2"]).exits(0);
+    assert_eq!(text(), usual);
+}
+
+#[test]
+fn a_layout_that_no_model_knows_is_refused() {
+    let desk = Desk::with_pages(1);
+    let refused = desk.read(&["--config", "line_mode=layout"]).exits(1);
+    assert!(
+        refused.stderr.contains("line_mode=layout needs"),
+        "{}",
+        refused.stderr
+    );
+    assert_eq!(desk.made("line_detection"), 0);
+}
+
+#[test]
+fn devices_are_listed_and_tested_and_a_named_one_must_be_there() {
+    let shown = finish(node(["device", "--json", "--time", "0s"])).exits(0).json();
+    let devices = shown["devices"].as_array().unwrap();
+    assert_eq!(devices[0]["device"], "cpu");
+    assert_eq!(devices[0]["state"], "passed");
+    assert!(devices[0]["lines_per_s"].as_f64().unwrap() > 0.0);
+
+    let shown = finish(node(["device", "--list"])).exits(0).stdout;
+    assert!(shown.contains("cpu") && shown.contains("present"), "{shown}");
+    let shown = finish(node(["device", "--device", "cpu:3", "--list"]))
+        .exits(1)
+        .stdout;
+    assert!(
+        shown.contains("no cpu device number 3; this machine has 1"),
+        "{shown}"
+    );
+    #[cfg(not(feature = "cuda"))]
+    {
+        let shown = finish(node(["device", "--device", "cuda"])).exits(1).stdout;
+        assert!(
+            shown.contains("build it with the cargo feature `cuda`"),
+            "{shown}"
+        );
+    }
+}
