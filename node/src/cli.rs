@@ -99,7 +99,7 @@ pub struct OcrArgs {
     #[arg(long, value_name = "OUT")]
     pub out: PathBuf,
     /// Model bundle, or folder of a model of BDRC's, to use instead of a shipped one; its description says what it is for. May
-    /// be given twice.
+    /// be given twice. auto and auto:FOLDER choose a recogniser for each volume, among the shipped one and those in FOLDER.
     #[arg(long, value_name = "DIR")]
     pub model: Vec<PathBuf>,
     /// Collection id (W...), instead of one derived from folder names.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use parkhang_actors::artifact::{Digest, ModelRef};
-use parkhang_actors::stage::ModelSet;
+use parkhang_actors::stage::{ModelSet, Recogniser};
 use parkhang_models::device::{ComputeDevice, DeviceKind, DeviceSpec};
 use parkhang_models::inference::Classes;
 use parkhang_models::weights::{Bundle, Model, load_recognizer, load_segmenter, shipped};
@@ -19,45 +19,111 @@ pub fn cores() -> NonZeroUsize {
     std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
-/// Loads the shipped models, or in their place the ones in `directories`; `model.json` says what each is for.
+/// What stands for a choice among recognisers in a list of models.
+const AUTOMATIC: &str = "auto";
+
+/// One entry of a list of models.
+enum Named<'a> {
+    Bundle(&'a Path),
+    /// The shipped recogniser and those in the folder, of which each volume is read by the surest one.
+    Automatic(Option<&'a Path>),
+}
+
+impl<'a> Named<'a> {
+    fn of(path: &'a Path) -> Self {
+        match path.to_str() {
+            Some(AUTOMATIC) => Self::Automatic(None),
+            Some(text) => match text
+                .strip_prefix(AUTOMATIC)
+                .and_then(|rest| rest.strip_prefix(':'))
+            {
+                Some(folder) => Self::Automatic(Some(Path::new(folder))),
+                None => Self::Bundle(path),
+            },
+            None => Self::Bundle(path),
+        }
+    }
+}
+
+/// Loads the shipped models, or in their place the ones in `directories`; `model.json` says what each is for. `auto` takes
+/// the shipped recogniser, and `auto:FOLDER` those in the folder too.
 pub fn load(directories: &[PathBuf], device: &str, threads: NonZeroUsize) -> Result<ModelSet> {
     let device_name = device.to_owned();
     let device = ComputeDevice::open(&parse_device(device, threads)?).context("cannot use the device")?;
-    let (mut segmenter, mut recogniser) = (None, None);
+    let (mut segmenter, mut recognisers) = (None, None);
     for directory in directories {
-        let bundle = open(directory)?;
-        let slot = match bundle.description().model {
-            Model::Segmentation(_) => &mut segmenter,
-            Model::Recognition(_) => &mut recogniser,
-        };
-        if slot.replace(bundle).is_some() {
-            bail!(
+        let second = || {
+            format!(
                 "{} is the second model of its kind: give one --model of each",
                 directory.display()
-            );
+            )
+        };
+        let taken = match Named::of(directory) {
+            Named::Automatic(folder) => recognisers.replace(candidates(folder)?).is_some(),
+            Named::Bundle(directory) => {
+                let bundle = open(directory)?;
+                match bundle.description().model {
+                    Model::Segmentation(_) => segmenter.replace(bundle).is_some(),
+                    Model::Recognition(_) => recognisers.replace(vec![bundle]).is_some(),
+                }
+            }
+        };
+        if taken {
+            bail!(second());
         }
     }
     let segmenter = segmenter.map_or_else(shipped::line_segmenter, Ok)?;
-    let recogniser = recogniser.map_or_else(shipped::recogniser, Ok)?;
-
-    let description = recogniser.recognition()?;
-    let heads = || description.heads.iter().map(|head| head.name.as_str());
-    let head = heads()
-        .find(|name| *name == PREFERRED_HEAD)
-        .or_else(|| heads().next());
-    let head = head.with_context(|| format!("model {} has no output", recogniser.name()))?;
-    let charset = recogniser.charset(head)?;
+    let recognisers = recognisers.map_or_else(|| candidates(None), Ok)?;
     Ok(ModelSet {
         segmenter: load_segmenter(&segmenter, &device)?,
         line_threshold: segmenter.segmentation()?.threshold,
         segmenter_ref: reference(&segmenter)?,
-        recognizer: load_recognizer(&recogniser, &device, head)?,
+        recognisers: recognisers
+            .iter()
+            .map(|bundle| load_recogniser(bundle, &device))
+            .collect::<Result<_>>()?,
+        device: device_name,
+    })
+}
+
+/// The shipped recogniser, and those in the folders of a folder in the order of their names.
+fn candidates(folder: Option<&Path>) -> Result<Vec<Bundle>> {
+    let mut bundles = vec![shipped::recogniser()?];
+    let Some(folder) = folder else { return Ok(bundles) };
+    let entries = std::fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))?;
+    let mut directories = entries
+        .map(|entry| Ok(entry?.path()))
+        .collect::<std::io::Result<Vec<PathBuf>>>()
+        .with_context(|| format!("cannot list {}", folder.display()))?;
+    directories.sort();
+    for directory in directories
+        .iter()
+        .filter(|path| path.join(Bundle::DESCRIPTION).is_file())
+    {
+        let bundle = open(directory)?;
+        let known = bundles.iter().any(|known| known.sha256() == bundle.sha256());
+        if matches!(bundle.description().model, Model::Recognition(_)) && !known {
+            bundles.push(bundle);
+        }
+    }
+    Ok(bundles)
+}
+
+fn load_recogniser(bundle: &Bundle, device: &ComputeDevice) -> Result<Recogniser> {
+    let description = bundle.recognition()?;
+    let heads = || description.heads.iter().map(|head| head.name.as_str());
+    let head = heads()
+        .find(|name| *name == PREFERRED_HEAD)
+        .or_else(|| heads().next());
+    let head = head.with_context(|| format!("model {} has no output", bundle.name()))?;
+    let charset = Charset::new(bundle.symbols(head)?).context("the model's charset")?;
+    Ok(Recogniser {
+        network: load_recognizer(bundle, device, head)?,
         charset: Arc::new(charset),
-        language: recogniser.language_model(head)?.map(Arc::new),
+        language: bundle.language_model(head)?.map(Arc::new),
         preprocessing: description.preprocessing,
         head: head.to_owned(),
-        recognizer_ref: reference(&recogniser)?,
-        device: device_name,
+        model: reference(bundle)?,
     })
 }
 
@@ -65,9 +131,13 @@ pub fn load(directories: &[PathBuf], device: &str, threads: NonZeroUsize) -> Res
 pub fn knows_layout(directories: &[PathBuf]) -> Result<bool> {
     let mut classes = shipped::line_segmenter()?.segmentation()?.classes;
     for directory in directories {
-        let bundle = open(directory)?;
-        if let Model::Segmentation(model) = &bundle.description().model {
-            classes = model.classes;
+        match Named::of(directory) {
+            Named::Automatic(folder) => drop(candidates(folder)?),
+            Named::Bundle(directory) => {
+                if let Model::Segmentation(model) = &open(directory)?.description().model {
+                    classes = model.classes;
+                }
+            }
         }
     }
     Ok(classes == Classes::Layout)
@@ -105,12 +175,61 @@ pub fn parse_device(text: &str, threads: NonZeroUsize) -> Result<DeviceSpec> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use parkhang_models::recognition::charset::Encoding;
     use parkhang_models::recognition::line_image::Preprocessing;
 
     use super::*;
+
+    fn shipped_folder(name: &str) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../models/weights")
+            .join(name)
+    }
+
+    fn names(models: &[&str]) -> Result<Vec<String>> {
+        let models: Vec<PathBuf> = models.iter().map(PathBuf::from).collect();
+        let loaded = load(&models, "cpu", NonZeroUsize::MIN)?;
+        Ok(loaded
+            .recognisers
+            .into_iter()
+            .map(|recogniser| recogniser.model.name)
+            .collect())
+    }
+
+    #[test]
+    fn a_choice_is_among_the_shipped_recogniser_and_those_of_a_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let copy = |name: &str, bundle: &str, rename: Option<(&str, &str)>| {
+            let to = folder.path().join(name);
+            std::fs::create_dir(&to).unwrap();
+            for entry in std::fs::read_dir(shipped_folder(bundle)).unwrap() {
+                let entry = entry.unwrap();
+                std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+            }
+            if let Some((from, new)) = rename {
+                let json = std::fs::read_to_string(to.join(Bundle::DESCRIPTION)).unwrap();
+                std::fs::write(to.join(Bundle::DESCRIPTION), json.replace(from, new)).unwrap();
+            }
+        };
+        let shipped = shipped::recogniser().unwrap().name().to_owned();
+        copy("b-same", "recogniser", None);
+        copy("c-segmenter", "line-segmenter", None);
+        copy("a-other", "recogniser", Some((&shipped, "another-recogniser")));
+        std::fs::create_dir(folder.path().join("no-model")).unwrap();
+
+        assert_eq!(names(&["auto"]).unwrap(), [shipped.as_str()]);
+        let automatic = format!("auto:{}", folder.path().display());
+        assert_eq!(
+            names(&[&automatic]).unwrap(),
+            [shipped.as_str(), "another-recogniser"]
+        );
+        let one = folder.path().join("a-other").display().to_string();
+        assert_eq!(names(&[&one]).unwrap(), ["another-recogniser"]);
+        let both = names(&["auto", &one]).unwrap_err().to_string();
+        assert!(both.contains("second model of its kind"), "{both}");
+        let nowhere = format!("{:#}", names(&["auto:/nowhere/at/all"]).unwrap_err());
+        assert!(nowhere.contains("/nowhere/at/all"), "{nowhere}");
+    }
 
     #[test]
     fn folders_of_bdrc_take_the_place_of_the_shipped_models() {
@@ -119,14 +238,18 @@ mod tests {
         let models = load(&folders, "cpu", NonZeroUsize::MIN).unwrap();
         assert_eq!(models.segmenter.tile_size(), 640);
         assert_eq!(models.segmenter_ref.name, "deeplab");
-        assert_eq!(models.recognizer_ref.name, "easter2");
-        assert_eq!((models.head.as_str(), models.charset.classes()), ("wylie", 13));
-        assert_eq!(models.charset.encoding(), Encoding::Wylie);
+        let recogniser = &models.recognisers[0];
+        assert_eq!(recogniser.model.name, "easter2");
+        assert_eq!(
+            (recogniser.head.as_str(), recogniser.charset.classes()),
+            ("wylie", 13)
+        );
+        assert_eq!(recogniser.charset.encoding(), Encoding::Wylie);
         let expected = Preprocessing::BdrcGen2 {
             width: 256,
             height: 16,
             pre_pad: true,
         };
-        assert_eq!(models.preprocessing, expected);
+        assert_eq!(recogniser.preprocessing, expected);
     }
 }

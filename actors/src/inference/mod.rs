@@ -260,7 +260,7 @@ fn run_halving<M: BatchModel>(
     inputs: &[M::Input],
 ) -> Vec<Result<M::Output, InferenceError>> {
     let weight: usize = inputs.iter().map(|input| model.weight(input)).sum();
-    let mut limit = memory.allowed(model.capacity()).min(weight);
+    let mut limit = memory.allowed(weight);
     let failure = loop {
         match model.run(inputs, limit) {
             Ok(outputs) if outputs.len() == inputs.len() => return outputs.into_iter().map(Ok).collect(),

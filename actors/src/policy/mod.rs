@@ -7,6 +7,7 @@ pub mod budget;
 pub mod claim;
 pub mod forecast;
 pub mod job_action;
+pub mod model_choice;
 pub mod order;
 pub mod placement;
 pub mod poison;

@@ -9,6 +9,7 @@ mod line_detection;
 mod line_extraction;
 mod names;
 mod ocr;
+mod ocr_choice;
 mod page_stage;
 mod paged;
 mod reduce;
@@ -32,7 +33,7 @@ use crate::runner::CpuPool;
 use crate::telemetry::RunProgress;
 
 pub use names::ocr_pipeline;
-pub use registry::{ModelSet, StageRegistry, StageServices, first_stale, hardware_of};
+pub use registry::{ModelSet, Recogniser, StageRegistry, StageServices, first_stale, hardware_of};
 
 /// One stage of one task, as handed to a worker.
 #[derive(Debug, Clone, PartialEq)]

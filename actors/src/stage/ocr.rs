@@ -1,7 +1,5 @@
 //! `ocr`: from line images to text.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
@@ -9,14 +7,14 @@ use image::GrayImage;
 use parkhang_models::algorithms::Algorithms;
 use parkhang_models::inference::{InferenceError, LineBatch};
 use parkhang_models::page::decode::{DecodeLimits, decode_page};
-use parkhang_models::recognition::charset::{Charset, Encoding};
+use parkhang_models::recognition::charset::Encoding;
 use parkhang_models::recognition::ctc::{BeamSearch, Decoder};
-use parkhang_models::recognition::language::LanguageModel;
-use parkhang_models::recognition::line_image::{BatchLimits, LineImage, PreparedLine, Preprocessing};
+use parkhang_models::recognition::line_image::{BatchLimits, LineImage, PreparedLine};
 use parkhang_models::recognition::read::{LineText, ReadOptions, read_logits};
 use serde_json::{Value, json};
 
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
+use super::registry::Recogniser;
 use crate::artifact::{
     ImageName, LineDetectionRow, LineImageRow, ModelRef, OcrResultRow, Segment, VolumeLayout, read_table,
 };
@@ -37,13 +35,22 @@ const GEN1_TOKEN_MIN_LOG_PROB: f32 = -5.0;
 #[derive(Debug)]
 pub(crate) struct Ocr {
     pub cpu: CpuPool,
+    /// At least one.
+    pub readers: Vec<Reader>,
+}
+
+/// A recogniser at work.
+#[derive(Debug)]
+pub(crate) struct Reader {
     pub recognition: Inference<LineRecognition>,
-    pub charset: Arc<Charset>,
-    pub language: Option<Arc<LanguageModel>>,
-    pub preprocessing: Preprocessing,
-    pub model: ModelRef,
-    /// Which output of the model is read.
-    pub head: String,
+    pub recogniser: Recogniser,
+}
+
+/// The lines of a page, and which of the readers reads them.
+#[derive(Debug)]
+pub(crate) struct PageLines {
+    pub(super) reader: usize,
+    pub(super) rows: Vec<LineImageRow>,
 }
 
 /// The lines of a page, prepared: the batches for the network and what is needed to read its answer.
@@ -55,11 +62,11 @@ struct PreparedPage {
     batches: Vec<(LineBatch, Vec<usize>)>,
 }
 
-impl Ocr {
+impl Reader {
     fn options(&self, config: &JobConfig) -> ReadOptions {
-        let language = self.language.clone().filter(|_| config.language_model);
+        let language = self.recogniser.language.clone().filter(|_| config.language_model);
         ReadOptions {
-            preprocessing: self.preprocessing.with_algorithms(config.generation),
+            preprocessing: self.recogniser.preprocessing.with_algorithms(config.generation),
             decoder: match config.decoder {
                 domain::Decoder::Greedy => Decoder::Greedy,
                 domain::Decoder::Beam => Decoder::BeamSearch(BeamSearch {
@@ -81,21 +88,29 @@ impl Ocr {
             batch: BatchLimits::default(),
         }
     }
+}
 
-    async fn read_page(
+impl Ocr {
+    fn reader(&self, place: usize, run: &VolumeRun) -> Result<&Reader, StageError> {
+        let reader = self.readers.get(place);
+        reader.ok_or_else(|| run.error(ErrorCategory::Config, "there is no recogniser"))
+    }
+
+    pub(super) async fn read_page(
         &self,
         run: &VolumeRun,
+        reader: &Reader,
         images: Vec<(Bytes, bool)>,
     ) -> Result<Vec<LineText>, StageError> {
-        let options = self.options(run.config());
+        let options = reader.options(run.config());
         let preparation = options.clone();
         let mut page = super::compute(&self.cpu, run, move || prepare_page(&images, &preparation)).await?;
         let runtime = |error: InferenceError| run.error(ErrorCategory::Runtime, error);
         let mut answers = Vec::with_capacity(page.batches.len());
         for (batch, places) in std::mem::take(&mut page.batches) {
-            answers.push((self.recognition.infer(batch).await.map_err(runtime)?, places));
+            answers.push((reader.recognition.infer(batch).await.map_err(runtime)?, places));
         }
-        let charset = self.charset.clone();
+        let charset = reader.recogniser.charset.clone();
         super::compute(&self.cpu, run, move || {
             let mut texts = vec![LineText::default(); page.lines.len()];
             for (place, logits) in answers
@@ -115,7 +130,7 @@ impl Ocr {
 
 #[async_trait]
 impl PageStage for Ocr {
-    type Input = Vec<LineImageRow>;
+    type Input = PageLines;
     type Fetched = Vec<Bytes>;
     type Row = OcrResultRow;
 
@@ -130,21 +145,33 @@ impl PageStage for Ocr {
     }
 
     fn relevant_config(&self, config: &JobConfig) -> Value {
+        let readers = self.readers.iter();
+        let heads: Vec<&str> = readers.map(|reader| reader.recogniser.head.as_str()).collect();
         let mut relevant = deciding(config);
-        relevant["head"] = json!(self.head);
+        relevant["head"] = json!(heads.join(","));
         relevant
     }
 
     fn models(&self) -> Vec<ModelRef> {
-        vec![self.model.clone()]
+        let models = self.readers.iter();
+        models.map(|reader| reader.recogniser.model.clone()).collect()
+    }
+
+    fn models_of(&self, planned: &[PlannedPage<PageLines>]) -> Vec<ModelRef> {
+        let chosen = planned
+            .first()
+            .and_then(|page| self.readers.get(page.input.reader));
+        chosen.map_or_else(|| self.models(), |reader| vec![reader.recogniser.model.clone()])
     }
 
     fn device(&self) -> Option<DeviceStanding> {
-        Some(self.recognition.standing())
+        self.readers.first().map(|reader| reader.recognition.standing())
     }
 
     fn renew(&self) -> std::io::Result<()> {
-        self.recognition.renew()
+        self.readers
+            .iter()
+            .try_for_each(|reader| reader.recognition.renew())
     }
 
     fn table(&self, layout: &VolumeLayout) -> ArtifactKey {
@@ -159,7 +186,7 @@ impl PageStage for Ocr {
         None
     }
 
-    async fn plan(&self, run: &VolumeRun) -> Result<Vec<PlannedPage<Vec<LineImageRow>>>, StageError> {
+    async fn plan(&self, run: &VolumeRun) -> Result<Vec<PlannedPage<PageLines>>, StageError> {
         let artifact_error = |error| run.artifact_error(&error);
         let pages = read_table::<LineDetectionRow>(run.store.as_ref(), &run.layout.line_detection())
             .await
@@ -181,48 +208,38 @@ impl PageStage for Ocr {
             let input_hash = made_of.digest();
             let name = ImageName::new(page.image_name.as_str())
                 .map_err(|error| run.error(ErrorCategory::Input, error))?;
-            let mut input = by_page.remove(&page.image_name).unwrap_or_default();
-            input.sort_by_key(|row| row.line_index);
-            let cost = input.iter().map(|row| f64::from(row.image_width)).sum();
+            let mut rows = by_page.remove(&page.image_name).unwrap_or_default();
+            rows.sort_by_key(|row| row.line_index);
+            let cost = rows.iter().map(|row| f64::from(row.image_width)).sum();
             planned.push(PlannedPage {
                 name,
                 index: u32::try_from(page.page_index).unwrap_or(0),
                 input_hash,
                 cost,
-                input,
+                input: PageLines { reader: 0, rows },
             });
+        }
+        let chosen = self.choose(run, &planned).await?;
+        for page in &mut planned {
+            page.input.reader = chosen;
         }
         Ok(planned)
     }
 
-    async fn fetch(
-        &self,
-        run: &VolumeRun,
-        page: &PlannedPage<Vec<LineImageRow>>,
-    ) -> Result<Vec<Bytes>, StageError> {
-        let keys: Result<Vec<ArtifactKey>, _> = page
-            .input
-            .iter()
-            .map(|row| ArtifactKey::new(row.line_image_path.as_str()))
-            .collect();
-        let keys = keys.map_err(|error| run.error(ErrorCategory::Input, error))?;
-        get_many(run.store.as_ref(), keys, READS)
-            .map(|(_, image)| image.map_err(|error| run.storage_error(&error)))
-            .try_collect()
-            .await
+    async fn fetch(&self, run: &VolumeRun, page: &PlannedPage<PageLines>) -> Result<Vec<Bytes>, StageError> {
+        fetch_images(run, &page.input.rows).await
     }
 
     async fn process(
         &self,
         run: &VolumeRun,
-        page: &PlannedPage<Vec<LineImageRow>>,
+        page: &PlannedPage<PageLines>,
         images: Vec<Bytes>,
     ) -> Result<Vec<OcrResultRow>, StageError> {
-        let bilevel = page.input.iter().map(|row| row.is_binary);
-        let images = images.into_iter().zip(bilevel).collect();
-        let texts = self.read_page(run, images).await?;
-        Ok(page
-            .input
+        let PageLines { reader, rows } = &page.input;
+        let reader = self.reader(*reader, run)?;
+        let texts = self.read_page(run, reader, with_depth(rows, images)).await?;
+        Ok(rows
             .iter()
             .zip(texts)
             .map(|(row, line)| OcrResultRow {
@@ -247,6 +264,26 @@ impl PageStage for Ocr {
             })
             .collect())
     }
+}
+
+pub(super) async fn fetch_images(run: &VolumeRun, rows: &[LineImageRow]) -> Result<Vec<Bytes>, StageError> {
+    let keys: Result<Vec<ArtifactKey>, _> = rows
+        .iter()
+        .map(|row| ArtifactKey::new(row.line_image_path.as_str()))
+        .collect();
+    let keys = keys.map_err(|error| run.error(ErrorCategory::Input, error))?;
+    get_many(run.store.as_ref(), keys, READS)
+        .map(|(_, image)| image.map_err(|error| run.storage_error(&error)))
+        .try_collect()
+        .await
+}
+
+/// Each image with whether its page came as one bit per pixel.
+pub(super) fn with_depth(rows: &[LineImageRow], images: Vec<Bytes>) -> Vec<(Bytes, bool)> {
+    images
+        .into_iter()
+        .zip(rows.iter().map(|row| row.is_binary))
+        .collect()
 }
 
 fn prepare_page(

@@ -93,6 +93,12 @@ pub(crate) trait PageStage: Send + Sync + fmt::Debug + 'static {
         None
     }
 
+    /// Those of the models that make the results of a plan.
+    fn models_of(&self, planned: &[PlannedPage<Self::Input>]) -> Vec<ModelRef> {
+        let _ = planned;
+        self.models()
+    }
+
     /// As [`StageLogic::renew`](super::StageLogic::renew).
     fn renew(&self) -> std::io::Result<()> {
         Ok(())

@@ -94,7 +94,12 @@ impl<S: PageStage> PagedStage<S> {
 
         let config_hash = cfg_hash(&self.stage.relevant_config(run.config()))
             .map_err(|error| run.error(ErrorCategory::Config, error))?;
-        let models: Vec<Digest> = self.stage.models().iter().map(|model| model.digest).collect();
+        let models: Vec<Digest> = self
+            .stage
+            .models_of(&planned)
+            .iter()
+            .map(|model| model.digest)
+            .collect();
         let fingerprint = |page: &PlannedPage<S::Input>| {
             Fingerprint::of(
                 run.stage.as_str(),
@@ -269,7 +274,7 @@ impl<S: PageStage> PagedStage<S> {
         pages: BTreeMap<String, Fingerprint>,
     ) -> Provenance {
         let input_hash = Digest::of_parts(planned.iter().map(|page| page.input_hash));
-        let models = self.stage.models();
+        let models = self.stage.models_of(planned);
         let digests: Vec<Digest> = models.iter().map(|model| model.digest).collect();
         Provenance {
             job: run.assignment().job.clone(),

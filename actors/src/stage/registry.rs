@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::line_detection::{self, LineDetection};
 use super::line_extraction::{self, LineExtraction};
-use super::ocr::{self, Ocr};
+use super::ocr::{self, Ocr, Reader};
 use super::page_stage::PageStage;
 use super::paged::PagedStage;
 use super::reduce::{self, Reduce};
@@ -38,16 +38,23 @@ pub struct ModelSet {
     /// Probability above which a pixel belongs to a line.
     pub line_threshold: f32,
     pub segmenter_ref: ModelRef,
-    pub recognizer: Arc<dyn Recognizer>,
-    pub charset: Arc<Charset>,
-    /// Of the recogniser, where it has one.
-    pub language: Option<Arc<LanguageModel>>,
-    pub preprocessing: Preprocessing,
-    /// Name of the recogniser's output that `charset` belongs to.
-    pub head: String,
-    pub recognizer_ref: ModelRef,
+    /// At least one. Of several, each volume is read by the one that is surest of its first pages.
+    pub recognisers: Vec<Recogniser>,
     /// Where the networks are, as `--device` names it.
     pub device: String,
+}
+
+/// A network that reads lines, and what it takes to make text of its answers.
+#[derive(Debug, Clone)]
+pub struct Recogniser {
+    pub network: Arc<dyn Recognizer>,
+    pub charset: Arc<Charset>,
+    /// Where it has one.
+    pub language: Option<Arc<LanguageModel>>,
+    pub preprocessing: Preprocessing,
+    /// Name of the network's output that `charset` belongs to.
+    pub head: String,
+    pub model: ModelRef,
 }
 
 /// What stages are built from.
@@ -128,10 +135,6 @@ impl StageRegistry {
             network: models.segmenter.clone(),
             max_tiles: MAX_TILES,
         };
-        let recognition = LineRecognition {
-            network: models.recognizer.clone(),
-            max_pixels: MAX_LINE_PIXELS,
-        };
         let line_detection = LineDetection {
             pages: pages.clone(),
             cpu: cpu.clone(),
@@ -146,19 +149,20 @@ impl StageRegistry {
             layout: models.segmenter.has_layout(),
             model: models.segmenter_ref.clone(),
         };
+        let reader = |recogniser: &Recogniser| -> std::io::Result<Reader> {
+            let recognition = LineRecognition {
+                network: recogniser.network.clone(),
+                max_pixels: MAX_LINE_PIXELS,
+            };
+            let memory = memory(&recogniser.model);
+            Ok(Reader {
+                recognition: Inference::start("recognition", recognition, memory, DEVICE_INBOX)?,
+                recogniser: recogniser.clone(),
+            })
+        };
         let ocr = Ocr {
             cpu: cpu.clone(),
-            recognition: Inference::start(
-                "recognition",
-                recognition,
-                memory(&models.recognizer_ref),
-                DEVICE_INBOX,
-            )?,
-            charset: models.charset.clone(),
-            language: models.language.clone(),
-            preprocessing: models.preprocessing,
-            model: models.recognizer_ref.clone(),
-            head: models.head.clone(),
+            readers: models.recognisers.iter().map(reader).collect::<Result<_, _>>()?,
         };
         let line_extraction = LineExtraction { cpu: cpu.clone() };
         Ok(Self::of(vec![

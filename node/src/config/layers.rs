@@ -218,15 +218,25 @@ fn relative_to(origin: &Origin, key: &str, value: Value) -> Value {
     let is_path = name.ends_with("_file") || name.ends_with("_dir") || name == "folder";
     match (origin, &value) {
         (Origin::File { path, .. }, Value::String(text)) if is_path && !text.is_empty() => beside(path, text),
-        (Origin::File { path, .. }, Value::Array(items)) if key == "node.models" => items
-            .iter()
-            .map(|item| item.as_str().map_or(item.clone(), |text| beside(path, text)))
-            .collect(),
+        (Origin::File { path, .. }, Value::Array(items)) if key == "node.models" => Value::Array(
+            items
+                .iter()
+                .map(|item| item.as_str().map_or(item.clone(), |text| beside(path, text)))
+                .collect(),
+        ),
         _ => value,
     }
 }
 
 fn beside(file: &Path, text: &str) -> Value {
+    // `auto` is no folder, and `auto:FOLDER` has one behind it.
+    if text == "auto" {
+        return Value::String(text.to_owned());
+    }
+    let (kind, text) = match text.strip_prefix("auto:") {
+        Some(folder) => ("auto:", folder),
+        None => ("", text),
+    };
     let folder: PathBuf = file.parent().map(Path::to_owned).unwrap_or_default();
-    Value::String(folder.join(text).to_string_lossy().into_owned())
+    Value::String(format!("{kind}{}", folder.join(text).display()))
 }

@@ -1,8 +1,8 @@
-//! The first generation of algorithms, layouts, and devices, as an operator asks for them.
+//! The first generation of algorithms, layouts, devices and several recognisers, as an operator asks for them.
 
 use parkhang_actors::artifact::{LineDetectionRow, OcrResultRow};
 
-use crate::support::{Desk, finish, node, rows};
+use crate::support::{Desk, finish, node, provenance, rows, workspace};
 
 /// Rows: 12, 15, 18.
 #[test]
@@ -72,4 +72,35 @@ fn devices_are_listed_and_tested_and_a_named_one_must_be_there() {
             "{shown}"
         );
     }
+}
+
+#[test]
+fn a_recogniser_is_chosen_and_the_results_say_which() {
+    let desk = Desk::with_pages(2);
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().join("copy");
+    std::fs::create_dir(&copy).unwrap();
+    for entry in std::fs::read_dir(workspace().join("models/weights/recogniser")).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), copy.join(entry.file_name())).unwrap();
+    }
+    let description = copy.join("model.json");
+    let json = std::fs::read_to_string(&description).unwrap();
+    let shipped = serde_json::from_str::<serde_json::Value>(&json).unwrap()["name"].clone();
+    let shipped = shipped.as_str().unwrap();
+    std::fs::write(&description, json.replace(shipped, "a-copy")).unwrap();
+
+    let automatic = format!("auto:{}", folder.path().display());
+    desk.read(&["--model", &automatic]).exits(0);
+    let made_by = || -> Vec<String> {
+        let provenance = provenance::<OcrResultRow>(&desk.out(), &desk.layout().ocr_results());
+        provenance.models.into_iter().map(|model| model.name).collect()
+    };
+    // Both are equally sure of everything, and the shipped one is the first.
+    assert_eq!(made_by(), [shipped]);
+    assert_eq!(desk.made("ocr"), 2);
+    desk.read(&["--model", &automatic]).exits(0);
+    assert_eq!(desk.made("ocr"), 0, "the same one is chosen again");
+    desk.read(&["--model", copy.to_str().unwrap()]).exits(0);
+    assert_eq!((made_by(), desk.made("ocr")), (vec!["a-copy".to_owned()], 2));
 }

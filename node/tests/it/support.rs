@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use parkhang_actors::artifact::{ArtifactLayout, ArtifactRow, VolumeLayout, read_table};
+use parkhang_actors::artifact::{ArtifactLayout, ArtifactRow, Provenance, Table, VolumeLayout, read_table};
 use parkhang_actors::domain::{JobKey, VolumeId};
 use parkhang_actors::storage::{ArtifactKey, LocalStore};
 use serde_json::Value;
@@ -233,10 +233,19 @@ impl Drop for Running {
 
 /// The rows of a table in an output folder.
 pub(crate) fn rows<R: ArtifactRow>(out: &Path, key: &ArtifactKey) -> Vec<R> {
+    table(out, key).rows
+}
+
+/// What made a table in an output folder.
+pub(crate) fn provenance<R: ArtifactRow>(out: &Path, key: &ArtifactKey) -> Provenance {
+    table::<R>(out, key).provenance
+}
+
+fn table<R: ArtifactRow>(out: &Path, key: &ArtifactKey) -> Table<R> {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
         let store = LocalStore::open(out).await.unwrap();
-        read_table::<R>(&store, key).await.unwrap().rows
+        read_table::<R>(&store, key).await.unwrap()
     })
 }
 

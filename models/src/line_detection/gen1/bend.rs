@@ -8,6 +8,9 @@ use crate::page::contours::find_contours;
 use crate::page::geometry::{Contour, Point, bounding_rect, contour_area, min_area_rect};
 use crate::page::polygon::fill_polygon_at;
 
+/// A centre on a whole pixel may come out a little below it, and is cut to a whole one.
+const ROUNDING: f32 = 1e-3;
+
 /// What one slice of a line shows.
 struct Slice {
     center: Point,
@@ -54,7 +57,7 @@ fn sample(contour: &[Point], start: i32, (page_width, _): (u32, u32)) -> Slice {
         Some(part) => {
             let (x, y) = min_area_rect(&part).center;
             Slice {
-                center: Point::new(start + x as i32, bounds.y + y as i32),
+                center: Point::new(start + (x + ROUNDING) as i32, bounds.y + (y + ROUNDING) as i32),
                 thickness: bounding_rect(&part).height,
             }
         }

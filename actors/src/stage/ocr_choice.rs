@@ -1,0 +1,98 @@
+//! Which recogniser reads a volume, where there are several.
+
+use tracing::info;
+
+use super::ocr::{Ocr, PageLines, fetch_images, with_depth};
+use super::page_stage::{PageStage, PlannedPage, VolumeRun};
+use crate::artifact::{LineImageRow, OcrResultRow, read_table};
+use crate::domain::{ErrorCategory, StageError};
+use crate::policy::model_choice::{TRIAL_LINES, TRIAL_PAGES, surest};
+
+impl Ocr {
+    /// The place of the recogniser that reads the pages of a plan: the one that a part of an interrupted attempt was read by,
+    /// else the one that is surest of the first pages. It depends on nothing else, so that the same volume is read by
+    /// the same one again.
+    pub(super) async fn choose(
+        &self,
+        run: &VolumeRun,
+        planned: &[PlannedPage<PageLines>],
+    ) -> Result<usize, StageError> {
+        if self.readers.len() < 2 {
+            return Ok(0);
+        }
+        if let Some(chosen) = self.remembered(run).await? {
+            return Ok(chosen);
+        }
+        let mut trials = vec![Vec::new(); self.readers.len()];
+        let mut lines = 0;
+        for rows in tried_pages(planned) {
+            let rows = &rows[..rows.len().min(TRIAL_LINES - lines)];
+            match self.try_readers(run, rows, &mut trials).await {
+                Ok(()) => lines += rows.len(),
+                // Its own item will say what is wrong with it.
+                Err(error) if error.category == ErrorCategory::Input => {}
+                Err(error) => return Err(error),
+            }
+            if lines >= TRIAL_LINES {
+                break;
+            }
+        }
+        let chosen = surest(&trials);
+        let model = self.models().into_iter().nth(chosen).map(|model| model.name);
+        info!(volume = %run.volume(), model, lines, "recogniser chosen");
+        Ok(chosen)
+    }
+
+    /// Reads lines with each of the readers, and notes how sure they are.
+    async fn try_readers(
+        &self,
+        run: &VolumeRun,
+        rows: &[LineImageRow],
+        trials: &mut [Vec<Option<f32>>],
+    ) -> Result<(), StageError> {
+        let images = fetch_images(run, rows).await?;
+        let mut read = Vec::with_capacity(self.readers.len());
+        for reader in &self.readers {
+            let texts = self
+                .read_page(run, reader, with_depth(rows, images.clone()))
+                .await?;
+            read.push(texts);
+        }
+        for (trial, texts) in trials.iter_mut().zip(read) {
+            trial.extend(
+                texts
+                    .iter()
+                    .map(|line| (!line.text.is_empty()).then_some(line.confidence)),
+            );
+        }
+        Ok(())
+    }
+
+    /// The reader that made what an interrupted attempt has left.
+    async fn remembered(&self, run: &VolumeRun) -> Result<Option<usize>, StageError> {
+        if run.config().force {
+            return Ok(None);
+        }
+        let folder = run.layout.parts_folder(&run.stage);
+        let parts = run
+            .store
+            .list(&folder)
+            .await
+            .map_err(|error| run.storage_error(&error))?;
+        let Some((part, _)) = parts.into_iter().next() else {
+            return Ok(None);
+        };
+        // A part that cannot be read is no part, as for the ledger.
+        let Ok(table) = read_table::<OcrResultRow>(run.store.as_ref(), &part).await else {
+            return Ok(None);
+        };
+        let made_by = table.provenance.models.first();
+        Ok(made_by.and_then(|model| self.models().iter().position(|known| known == model)))
+    }
+}
+
+/// The lines of the first pages that have any.
+fn tried_pages(planned: &[PlannedPage<PageLines>]) -> impl Iterator<Item = &[LineImageRow]> {
+    let pages = planned.iter().map(|page| page.input.rows.as_slice());
+    pages.filter(|rows| !rows.is_empty()).take(TRIAL_PAGES)
+}
