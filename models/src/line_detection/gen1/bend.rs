@@ -1,15 +1,12 @@
 //! Bent lines: as in the second generation, but each slice is measured by its largest contour, and a slice may reach
 //! beyond the line's box.
 
-use image::GrayImage;
+use image::{GrayImage, imageops};
 
 use super::super::curvature::{Bend, SLICE_WIDTH};
 use crate::page::contours::find_contours;
-use crate::page::geometry::{Contour, Point, bounding_rect, contour_area, min_area_rect};
+use crate::page::geometry::{Contour, Point, Rect, bounding_rect, contour_area, min_area_rect};
 use crate::page::polygon::fill_polygon_at;
-
-/// A centre on a whole pixel may come out a little below it, and is cut to a whole one.
-const ROUNDING: f32 = 1e-3;
 
 /// What one slice of a line shows.
 struct Slice {
@@ -29,7 +26,10 @@ pub(super) fn bend_of(contour: &[Point], page: (u32, u32)) -> Option<Bend> {
         half + quarter,
         bounds.width - SLICE_WIDTH,
     ];
-    let slices = starts.map(|start| sample(contour, bounds.x + start, page));
+    // Drawn as a whole: a polygon that is clipped while it is drawn may come out a pixel different.
+    let mut mask = GrayImage::new(bounds.width.unsigned_abs(), bounds.height.unsigned_abs());
+    fill_polygon_at(&mut mask, contour, Point::new(bounds.x, bounds.y), u8::MAX);
+    let slices = starts.map(|start| sample(&mask, bounds, bounds.x + start, page));
     let centers = slices.each_ref().map(|slice| slice.center);
     let top = centers.iter().map(|center| center.y).min()?;
     let bottom = centers.iter().map(|center| center.y).max()?;
@@ -41,15 +41,13 @@ pub(super) fn bend_of(contour: &[Point], page: (u32, u32)) -> Option<Bend> {
 }
 
 /// The columns from `start` on, as far as they are on the page. A slice that begins left of the page is empty.
-fn sample(contour: &[Point], start: i32, (page_width, _): (u32, u32)) -> Slice {
-    let bounds = bounding_rect(contour);
+fn sample(mask: &GrayImage, bounds: Rect, start: i32, (page_width, _): (u32, u32)) -> Slice {
     let end = (start + SLICE_WIDTH).min(i32::try_from(page_width).unwrap_or(i32::MAX));
     let width = if start < 0 { 0 } else { (end - start).max(0) };
     let largest = (width > 0)
         .then(|| {
-            let width = width.unsigned_abs();
-            let mut slice = GrayImage::new(width, bounds.height.unsigned_abs());
-            fill_polygon_at(&mut slice, contour, Point::new(start, bounds.y), u8::MAX);
+            let mut slice = GrayImage::new(width.unsigned_abs(), mask.height());
+            imageops::replace(&mut slice, mask, i64::from(bounds.x - start), 0);
             largest(find_contours(&slice))
         })
         .flatten();
@@ -57,7 +55,7 @@ fn sample(contour: &[Point], start: i32, (page_width, _): (u32, u32)) -> Slice {
         Some(part) => {
             let (x, y) = min_area_rect(&part).center;
             Slice {
-                center: Point::new(start + (x + ROUNDING) as i32, bounds.y + (y + ROUNDING) as i32),
+                center: Point::new(start + x as i32, bounds.y + y as i32),
                 thickness: bounding_rect(&part).height,
             }
         }
