@@ -116,7 +116,7 @@ fn load_recogniser(bundle: &Bundle, device: &ComputeDevice) -> Result<Recogniser
         .find(|name| *name == PREFERRED_HEAD)
         .or_else(|| heads().next());
     let head = head.with_context(|| format!("model {} has no output", bundle.name()))?;
-    let charset = Charset::new(bundle.symbols(head)?).context("the model's charset")?;
+    let charset = bundle.charset(head)?;
     Ok(Recogniser {
         network: load_recognizer(bundle, device, head)?,
         charset: Arc::new(charset),
