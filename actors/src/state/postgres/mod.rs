@@ -46,9 +46,8 @@ use super::{
     VolumeRecord, VolumeWork,
 };
 use crate::domain::{
-    Adjustment, Epoch, ImageRecord, Job, JobId, JobKey, NewJob, NodeActors, NodeOrder, NodeRecord,
-    OrderOutcome, Pipeline, PlacedOrder, ScalingRecord, StageName, StageRun, Task, TaskId, VolumeId,
-    VolumeResults, WorkerId,
+    Adjustment, Epoch, ImageRecord, Job, JobId, JobKey, NewJob, NodeRecord, Pipeline, ScalingRecord,
+    StageName, StageRun, Task, TaskId, VolumeId, VolumeResults, WorkerId,
 };
 use crate::policy::autoscale::StageBacklog;
 use crate::policy::forecast::Cohort;
@@ -301,51 +300,6 @@ impl PostgresStore {
     /// How long stages take, by what they took in this job or else lately.
     pub async fn paces_of(&self, job: JobId) -> Result<Paces, StateError> {
         forecast::paces(&self.pool, job).await
-    }
-
-    /// Writes down the actors of these nodes, as they told of them.
-    pub async fn record_actors(&self, nodes: &[NodeActors]) -> Result<(), StateError> {
-        orders::record_actors(&self.pool, self.epoch, nodes).await
-    }
-
-    /// The actors of the nodes that are there, by the nodes' names.
-    pub async fn actors(&self) -> Result<Vec<NodeActors>, StateError> {
-        orders::actors(&self.pool).await
-    }
-
-    /// Gives a node an order, which nobody begins with once `patience` is over. Returns its number.
-    pub async fn place_order(
-        &self,
-        node: &str,
-        order: &NodeOrder,
-        asked_by: &str,
-        patience: Duration,
-    ) -> Result<i64, StateError> {
-        orders::place(&self.pool, node, order, asked_by, patience).await
-    }
-
-    /// The orders that are to be carried out, of one node or of all, in the order of their numbers.
-    pub async fn open_orders(&self, node: Option<&str>) -> Result<Vec<PlacedOrder>, StateError> {
-        orders::open(&self.pool, node).await
-    }
-
-    /// Writes what became of an order. The first outcome stands, and is returned.
-    pub async fn settle_order(&self, id: i64, outcome: &OrderOutcome) -> Result<OrderOutcome, StateError> {
-        orders::settle(&self.pool, id, outcome).await
-    }
-
-    pub async fn order(&self, id: i64) -> Result<Option<PlacedOrder>, StateError> {
-        orders::by_id(&self.pool, id).await
-    }
-
-    /// The last orders to a node, the newest first.
-    pub async fn orders_of(&self, node: &str, limit: u32) -> Result<Vec<PlacedOrder>, StateError> {
-        orders::of_node(&self.pool, node, limit).await
-    }
-
-    /// Hears from now on that an order was placed or settled.
-    pub async fn order_changes(&self) -> Result<OrderChanges, StateError> {
-        OrderChanges::listen(&self.pool).await
     }
 
     /// Whether the database answers.

@@ -6,19 +6,62 @@ use sqlx::Row;
 use sqlx::postgres::{PgPool, PgRow};
 use sqlx::types::Json;
 
-use super::leadership;
+use super::{OrderChanges, PostgresStore, leadership};
 use crate::domain::{ActorRecord, Epoch, NodeActors, NodeOrder, OrderOutcome, PlacedOrder};
 use crate::state::StateError;
 
 /// Orders are remembered for so many days.
 const MEMORY_DAYS: i32 = 7;
 
+impl PostgresStore {
+    /// Writes down the actors of these nodes, as they told of them.
+    pub async fn record_actors(&self, nodes: &[NodeActors]) -> Result<(), StateError> {
+        record_actors(&self.pool, self.epoch, nodes).await
+    }
+
+    /// The actors of the nodes that are there, by the nodes' names.
+    pub async fn actors(&self) -> Result<Vec<NodeActors>, StateError> {
+        actors(&self.pool).await
+    }
+
+    /// Gives a node an order, which nobody begins with once `patience` is over. Returns its number.
+    pub async fn place_order(
+        &self,
+        node: &str,
+        order: &NodeOrder,
+        asked_by: &str,
+        patience: Duration,
+    ) -> Result<i64, StateError> {
+        place(&self.pool, node, order, asked_by, patience).await
+    }
+
+    /// The orders that are to be carried out, of one node or of all, in the order of their numbers.
+    pub async fn open_orders(&self, node: Option<&str>) -> Result<Vec<PlacedOrder>, StateError> {
+        open(&self.pool, node).await
+    }
+
+    /// Writes what became of an order. The first outcome stands, and is returned.
+    pub async fn settle_order(&self, id: i64, outcome: &OrderOutcome) -> Result<OrderOutcome, StateError> {
+        settle(&self.pool, id, outcome).await
+    }
+
+    pub async fn order(&self, id: i64) -> Result<Option<PlacedOrder>, StateError> {
+        by_id(&self.pool, id).await
+    }
+
+    /// The last orders to a node, the newest first.
+    pub async fn orders_of(&self, node: &str, limit: u32) -> Result<Vec<PlacedOrder>, StateError> {
+        of_node(&self.pool, node, limit).await
+    }
+
+    /// Hears from now on that an order was placed or settled.
+    pub async fn order_changes(&self) -> Result<OrderChanges, StateError> {
+        OrderChanges::listen(&self.pool).await
+    }
+}
+
 /// Replaces what is known of these nodes' actors; of nodes that are gone nothing is kept.
-pub(super) async fn record_actors(
-    pool: &PgPool,
-    epoch: Option<Epoch>,
-    nodes: &[NodeActors],
-) -> Result<(), StateError> {
+async fn record_actors(pool: &PgPool, epoch: Option<Epoch>, nodes: &[NodeActors]) -> Result<(), StateError> {
     let mut transaction = leadership::begin(pool, epoch).await?;
     sqlx::query("set local synchronous_commit = off")
         .execute(&mut *transaction)
@@ -48,7 +91,7 @@ pub(super) async fn record_actors(
 }
 
 /// Actors that a later build tells of and this one does not know are left out.
-pub(super) async fn actors(pool: &PgPool) -> Result<Vec<NodeActors>, StateError> {
+async fn actors(pool: &PgPool) -> Result<Vec<NodeActors>, StateError> {
     let rows = sqlx::query("select node, told_at, actors from node_actors order by node collate \"C\"")
         .fetch_all(pool)
         .await?;
@@ -68,7 +111,7 @@ pub(super) async fn actors(pool: &PgPool) -> Result<Vec<NodeActors>, StateError>
 }
 
 /// Returns the order's number.
-pub(super) async fn place(
+async fn place(
     pool: &PgPool,
     node: &str,
     order: &NodeOrder,
@@ -93,7 +136,7 @@ pub(super) async fn place(
 }
 
 /// Orders that are to be carried out, of one node or of all. One that this build does not know is left to expire.
-pub(super) async fn open(pool: &PgPool, node: Option<&str>) -> Result<Vec<PlacedOrder>, StateError> {
+async fn open(pool: &PgPool, node: Option<&str>) -> Result<Vec<PlacedOrder>, StateError> {
     let rows = sqlx::query(
         "select * from node_orders
          where done_at is null and expires_at > clock_timestamp() and ($1::text is null or node = $1) order by id",
@@ -105,11 +148,7 @@ pub(super) async fn open(pool: &PgPool, node: Option<&str>) -> Result<Vec<Placed
 }
 
 /// Writes what became of an order, unless that is known; returns what stands.
-pub(super) async fn settle(
-    pool: &PgPool,
-    id: i64,
-    outcome: &OrderOutcome,
-) -> Result<OrderOutcome, StateError> {
+async fn settle(pool: &PgPool, id: i64, outcome: &OrderOutcome) -> Result<OrderOutcome, StateError> {
     sqlx::query(
         "update node_orders set done_at = clock_timestamp(), outcome = $2 where id = $1 and done_at is null",
     )
@@ -121,7 +160,7 @@ pub(super) async fn settle(
     Ok(known.unwrap_or_else(|| outcome.clone()))
 }
 
-pub(super) async fn by_id(pool: &PgPool, id: i64) -> Result<Option<PlacedOrder>, StateError> {
+async fn by_id(pool: &PgPool, id: i64) -> Result<Option<PlacedOrder>, StateError> {
     let row = sqlx::query("select * from node_orders where id = $1")
         .bind(id)
         .fetch_optional(pool)
@@ -130,7 +169,7 @@ pub(super) async fn by_id(pool: &PgPool, id: i64) -> Result<Option<PlacedOrder>,
 }
 
 /// The last orders to a node, the newest first.
-pub(super) async fn of_node(pool: &PgPool, node: &str, limit: u32) -> Result<Vec<PlacedOrder>, StateError> {
+async fn of_node(pool: &PgPool, node: &str, limit: u32) -> Result<Vec<PlacedOrder>, StateError> {
     let rows = sqlx::query("select * from node_orders where node = $1 order by id desc limit $2")
         .bind(node)
         .bind(i64::from(limit))
