@@ -157,6 +157,9 @@ impl Crowd {
     }
 }
 
+/// A plan looks at each task of its job, whatever an index offers.
+const PLAN: [&str; 2] = ["job", "plan"];
+
 #[tokio::test]
 async fn no_command_reads_all_tasks() {
     let crowd = Crowd::fill().await;
@@ -165,7 +168,9 @@ async fn no_command_reads_all_tasks() {
     let orders = orders();
     let is_ordered = |entry: &&Entry| orders.iter().any(|(name, _)| *name == entry.name.join(" "));
     let others = table().entries().iter().filter(|entry| !is_ordered(entry));
-    let others: Vec<&Entry> = others.filter(|entry| entry.access == Access::Read).collect();
+    let others: Vec<&Entry> = others
+        .filter(|entry| entry.access == Access::Read && entry.name != PLAN)
+        .collect();
     let ordered = orders.iter().map(|(name, given)| {
         let words: Vec<&str> = name.split(' ').collect();
         (table().named(&words).unwrap(), given.clone())
