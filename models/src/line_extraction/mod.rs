@@ -4,9 +4,9 @@
 mod config;
 mod cut;
 #[cfg(test)]
-mod golden;
+mod gen1_golden;
 #[cfg(test)]
-mod golden_gen1;
+mod golden;
 mod order;
 mod outline;
 mod page;

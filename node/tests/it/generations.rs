@@ -1,6 +1,7 @@
 //! The first generation of algorithms, layouts, devices and several recognisers, as an operator asks for them.
 
 use parkhang_actors::artifact::{LineDetectionRow, OcrResultRow};
+use rapidfuzz::distance::levenshtein;
 
 use crate::support::{Desk, finish, node, provenance, rows, workspace};
 
@@ -28,8 +29,11 @@ fn a_page_is_read_by_the_algorithms_of_either_generation() {
     );
     assert!(pages[0].regions.is_none());
     let older = text();
-    assert!(older.len().abs_diff(usual.len()) <= 1, "{older:#?} {usual:#?}");
-    assert!(older.iter().all(|line| line.chars().count() > 10), "{older:#?}");
+    // It leaves the pieces of a line apart that a gap divides.
+    assert!(older.len() >= usual.len(), "{older:#?} {usual:#?}");
+    let (older, joined) = (older.concat(), usual.concat());
+    let alike = levenshtein::normalized_similarity(older.chars(), joined.chars());
+    assert!(alike > 0.9, "{alike}: {older} {joined}");
 
     desk.read(&["--config", "generation=gen2"]).exits(0);
     assert_eq!(text(), usual);
