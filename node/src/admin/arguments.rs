@@ -98,7 +98,7 @@ pub(super) fn command_line(command: &Command, given: &Map<String, Value>) -> Res
             }
             continue;
         }
-        for text in texts(name, value, takes_many(argument))? {
+        for text in texts(name, value, argument)? {
             match argument.get_long() {
                 Some(long) => options.push(format!("--{long}={text}")),
                 None => positionals.push(text),
@@ -147,21 +147,22 @@ fn truth(name: &str, value: &Value) -> Result<bool, Refusal> {
     }
 }
 
-fn texts(name: &str, value: &Value, many: bool) -> Result<Vec<String>, Refusal> {
+fn texts(name: &str, value: &Value, argument: &Arg) -> Result<Vec<String>, Refusal> {
+    let text = |value: &Value| match value {
+        Value::String(text) => Ok(text.clone()),
+        Value::Number(number) if is_integer(argument) => Ok(number.to_string()),
+        _ => {
+            let kind = if is_integer(argument) {
+                "a number"
+            } else {
+                "a text"
+            };
+            Err(Refusal::Invalid(format!("{name} must be {kind}")))
+        }
+    };
     match value {
         Value::Null => Ok(Vec::new()),
-        Value::Array(values) if many => {
-            let texts = values.iter().map(|value| text(name, value));
-            texts.collect()
-        }
-        value => Ok(vec![text(name, value)?]),
-    }
-}
-
-fn text(name: &str, value: &Value) -> Result<String, Refusal> {
-    match value {
-        Value::String(text) => Ok(text.clone()),
-        Value::Number(number) => Ok(number.to_string()),
-        _ => Err(Refusal::Invalid(format!("{name} must be a text or a number"))),
+        Value::Array(values) if takes_many(argument) => values.iter().map(text).collect(),
+        value => Ok(vec![text(value)?]),
     }
 }

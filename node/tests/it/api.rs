@@ -200,6 +200,8 @@ fn a_job_is_made_steered_and_read_over_http() {
     let shown = api.get("/volumes/W1-I1").is(200).json();
     assert_eq!(shown["jobs"][0]["job"], JOB);
     api.get("/volumes/W9-I9").refuses(404, "not_found");
+    let refused = api.post("/jobs", &json!({ "job": 7 })).refuses(422, "invalid");
+    assert_eq!(refused, "job must be a text");
     api.get("/jobs/nobody").refuses(404, "not_found");
     api.get(&format!("/jobs/{JOB}/tasks?limit=0"))
         .refuses(422, "invalid");
@@ -314,7 +316,7 @@ fn a_job_is_made_steered_and_read_over_http() {
         .unwrap()
         .iter()
         .filter(|entry| entry["refusal"].is_string());
-    assert_eq!(refusals.count(), 5, "{audit:#}");
+    assert_eq!(refusals.count(), 6, "{audit:#}");
 }
 
 #[test]
