@@ -24,7 +24,7 @@ pub struct Config {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct InUse {
     job: String,
-    #[schema(value_type = BTreeMap<String, Object>)]
+    #[schema(value_type = BTreeMap<String, Value>)]
     config: Map<String, Value>,
 }
 
@@ -93,9 +93,9 @@ pub struct Updated {
 /// A key that has another value.
 #[derive(Debug, PartialEq, Serialize, ToSchema)]
 pub struct Revised {
-    #[schema(value_type = Object)]
+    #[schema(value_type = Value)]
     before: Value,
-    #[schema(value_type = Object)]
+    #[schema(value_type = Value)]
     after: Value,
 }
 

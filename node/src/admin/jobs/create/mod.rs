@@ -47,8 +47,9 @@ pub struct Create {
 
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Created {
-    /// Not where it is only what would be done.
+    /// The fields of `JobSummary`, where a job was made.
     #[serde(flatten)]
+    #[schema(value_type = Object)]
     job: Option<JobSummary>,
     dry_run: bool,
     /// Volumes that the job has, or would have.
