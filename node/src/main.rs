@@ -11,6 +11,8 @@ mod cli;
 mod config;
 mod console;
 mod device;
+#[cfg(test)]
+mod documented;
 mod eval;
 mod export;
 mod http;

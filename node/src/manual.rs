@@ -39,6 +39,7 @@ mod tests {
     use clap::{Arg, Command, CommandFactory};
 
     use crate::cli::Cli;
+    use crate::documented::assert_documented;
 
     const INTRODUCTION: &str = "# The command line\n\n\
         The commands of one machine, and those that make and check a cluster. The commands that a running cluster takes are in\n\
@@ -150,15 +151,6 @@ mod tests {
 
     #[test]
     fn the_documented_command_line_is_that_of_the_code() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/cli.md");
-        let page = page();
-        if std::env::var_os("UPDATE_DOCS").is_some() {
-            std::fs::write(path, &page).unwrap();
-        }
-        let written = std::fs::read_to_string(path).unwrap_or_default();
-        assert!(
-            written == page,
-            "docs/cli.md is stale: run the tests with UPDATE_DOCS=1"
-        );
+        assert_documented("cli.md", &page());
     }
 }

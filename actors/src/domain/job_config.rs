@@ -278,10 +278,7 @@ impl JobConfig {
     }
 
     fn with(self, key: &str, text: &str) -> Result<Self, ConfigError> {
-        let keys = match serde_json::to_value(&self) {
-            Ok(Value::Object(keys)) => keys,
-            _ => Map::new(),
-        };
+        let keys = self.keys();
         let Some(before) = keys.get(key) else {
             return Err(ConfigError::Unknown(key.to_owned()));
         };
@@ -298,6 +295,14 @@ impl JobConfig {
         })
     }
 
+    /// All keys with their values.
+    pub fn keys(&self) -> Map<String, Value> {
+        match serde_json::to_value(self) {
+            Ok(Value::Object(keys)) => keys,
+            _ => Map::new(),
+        }
+    }
+
     /// Whether a volume comes to the same in a job of the other configuration. Models are no part of configurations.
     pub fn reads_like(&self, other: &Self) -> bool {
         self.deciding() == other.deciding()
@@ -305,10 +310,7 @@ impl JobConfig {
 
     /// The keys that decide what comes out and where it lies.
     fn deciding(&self) -> Map<String, Value> {
-        let mut keys = match serde_json::to_value(self) {
-            Ok(Value::Object(keys)) => keys,
-            _ => Map::new(),
-        };
+        let mut keys = self.keys();
         let others = ADJUSTABLE.into_iter().chain(["order", "retry_scope", "force"]);
         others.for_each(|key| drop(keys.remove(key)));
         keys

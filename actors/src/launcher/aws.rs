@@ -4,17 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::time::Duration;
 
-use aws_config::meta::region::RegionProviderChain;
 use aws_config::timeout::TimeoutConfig;
-use aws_config::{BehaviorVersion, Region, SdkConfig};
-use aws_sdk_ecs::config::{ProvideCredentials, SharedCredentialsProvider};
+use aws_config::{BehaviorVersion, SdkConfig};
+use aws_sdk_ecs::config::SharedCredentialsProvider;
 use aws_sdk_ecs::error::ProvideErrorMetadata;
 
 use super::LauncherError;
 use crate::domain::Hardware;
+use crate::storage::s3::{AccountError, account, chain};
 
-/// For servers that have no regions and operators that named none.
-const FALLBACK_REGION: &str = "us-east-1";
 /// The client's own retries of a request included.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -39,38 +37,20 @@ impl AwsOptions {
     }
 }
 
-/// For servers of tests, which take any keys.
-#[cfg(test)]
-pub(super) fn keys(access_key: &str, secret_key: &str) -> SharedCredentialsProvider {
-    SharedCredentialsProvider::new(aws_sdk_ecs::config::Credentials::new(
-        access_key, secret_key, None, None, "given",
-    ))
-}
-
 /// Region and credentials; `credentials` stand in for the SDK's chain.
 pub(super) async fn shared_config(
     options: &AwsOptions,
     credentials: Option<SharedCredentialsProvider>,
 ) -> Result<SdkConfig, LauncherError> {
     let timeouts = TimeoutConfig::builder().operation_timeout(REQUEST_TIMEOUT);
-    let mut loader = aws_config::defaults(BehaviorVersion::latest()).timeout_config(timeouts.build());
-    if let Some(credentials) = credentials {
-        loader = loader.credentials_provider(credentials);
-    }
-    loader = match options.region.clone() {
-        Some(region) => loader.region(Region::new(region)),
-        None => loader.region(RegionProviderChain::default_provider().or_else(FALLBACK_REGION)),
-    };
-    let shared = loader.load().await;
-    let credentials = shared
-        .credentials_provider()
-        .ok_or_else(|| LauncherError::Credentials("there is no source of any".to_owned()))?;
-    // Found now rather than by the first request, where it would look like a failing network.
-    credentials
-        .provide_credentials()
-        .await
-        .map_err(|error| LauncherError::Credentials(chain(&error)))?;
-    Ok(shared)
+    let loader = aws_config::defaults(BehaviorVersion::latest()).timeout_config(timeouts.build());
+    let shared = account(loader, options.region.as_deref(), credentials).await;
+    shared.map_err(|error| {
+        LauncherError::Credentials(match error {
+            AccountError::NoSource => "there is no source of any".to_owned(),
+            AccountError::Refused(message) => message,
+        })
+    })
 }
 
 /// A request about `name` that failed.
@@ -87,18 +67,6 @@ where
         name: name.to_owned(),
         message,
     }
-}
-
-/// An error and what caused it.
-fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }
 
 /// Counts of AWS are signed, and what is asked for is far from the end of either.

@@ -81,30 +81,39 @@ impl StageServices {
     }
 }
 
+/// The part of a job's configuration that decides the results of a stage.
+type Deciding = fn(&JobConfig) -> Value;
+
+/// The stages of this program in their order.
+fn known() -> [(StageName, Hardware, Deciding); 4] {
+    [
+        (
+            names::line_detection(),
+            line_detection::HARDWARE,
+            line_detection::deciding,
+        ),
+        (
+            names::line_extraction(),
+            line_extraction::HARDWARE,
+            line_extraction::deciding,
+        ),
+        (names::ocr(), ocr::HARDWARE, ocr::deciding),
+        (names::reduce(), reduce::HARDWARE, |_| Value::Null),
+    ]
+}
+
 /// What a stage of this program runs on; `None` for a stage that it does not have.
 pub fn hardware_of(stage: &StageName) -> Option<Hardware> {
-    let known = [
-        (names::line_detection(), line_detection::HARDWARE),
-        (names::line_extraction(), line_extraction::HARDWARE),
-        (names::ocr(), ocr::HARDWARE),
-        (names::reduce(), reduce::HARDWARE),
-    ];
-    let found = known.into_iter().find(|(name, _)| name == stage);
-    found.map(|(_, hardware)| hardware)
+    let found = known().into_iter().find(|(name, ..)| name == stage);
+    found.map(|(_, hardware, _)| hardware)
 }
 
 /// The first stage of this program whose results no longer stand, nor those of the stages behind it, once a job's configuration is
 /// `after` instead of `before`.
 pub fn first_stale(before: &JobConfig, after: &JobConfig) -> Option<StageName> {
-    type Deciding = fn(&JobConfig) -> Value;
-    let known: [(StageName, Deciding); 3] = [
-        (names::line_detection(), line_detection::deciding),
-        (names::line_extraction(), line_extraction::deciding),
-        (names::ocr(), ocr::deciding),
-    ];
-    let mut known = known.into_iter();
-    let stale = known.find(|(_, deciding)| deciding(before) != deciding(after));
-    stale.map(|(stage, _)| stage)
+    let mut known = known().into_iter();
+    let stale = known.find(|(.., deciding)| deciding(before) != deciding(after));
+    stale.map(|(stage, ..)| stage)
 }
 
 /// The stages that pipelines can name.

@@ -8,7 +8,7 @@ use anyhow::{Result, anyhow};
 use clap::{ArgMatches, Args, FromArgMatches};
 
 use super::aliases::{ALIASES, expanded};
-use super::{Access, Admin, Operator, table};
+use super::{Admin, Operator, table};
 use crate::config::{ConfigArgs, Loaded};
 use crate::repl::operator;
 use crate::role::database;
@@ -63,15 +63,13 @@ pub async fn run(matches: &ArgMatches) -> Result<ExitCode> {
         ..Admin::new(database.store.clone(), Arc::new(loaded)).asked_by(&who)
     };
     let outcome = entry.run(arguments, admin.clone()).await;
-    if entry.access > Access::Read {
-        let operator = Operator {
-            who: &who,
-            via: "cli",
-        };
-        let refusal = outcome.as_ref().err();
-        let given = entry.given(arguments);
-        entry.write_down(given, operator, &admin, refusal).await;
-    }
+    let operator = Operator {
+        who: &who,
+        via: "cli",
+    };
+    let refusal = outcome.as_ref().err();
+    let given = entry.given(arguments);
+    entry.write_down(given, operator, &admin, refusal).await;
     let reply = outcome?;
     match surface.json {
         true => println!("{:#}", reply.data),

@@ -36,14 +36,12 @@ impl Entry {
             Ok(outcome) => outcome,
             Err(_) => Err(Refusal::TooSlow),
         };
-        if self.access > Access::Read {
-            self.write_down(given, operator, admin, outcome.as_ref().err())
-                .await;
-        }
+        self.write_down(given, operator, admin, outcome.as_ref().err())
+            .await;
         outcome
     }
 
-    /// A command that was carried out stays so, even where it cannot be written down.
+    /// Writes down what may have changed something. A command that was carried out stays so, even where it cannot be written down.
     pub(super) async fn write_down(
         &self,
         given: Map<String, Value>,
@@ -51,6 +49,9 @@ impl Entry {
         admin: &Admin,
         refusal: Option<&Refusal>,
     ) {
+        if self.access == Access::Read {
+            return;
+        }
         let audit = AuditEntry {
             at: Utc::now(),
             who: operator.who.to_owned(),

@@ -153,6 +153,7 @@ mod tests {
     use super::*;
     use crate::admin::{Kind, Verb};
     use crate::api::ROOT;
+    use crate::documented::assert_documented;
 
     const INTRODUCTION: &str = "# Commands of a cluster\n\n\
         The same commands on the command line (`node WORD WORD`), in `node repl`, see [repl.md](repl.md), and over HTTP, see\n\
@@ -206,16 +207,7 @@ mod tests {
 
     #[test]
     fn the_documented_commands_are_those_of_the_code() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/commands.md");
-        let page = page();
-        if std::env::var_os("UPDATE_DOCS").is_some() {
-            std::fs::write(path, &page).unwrap();
-        }
-        let written = std::fs::read_to_string(path).unwrap_or_default();
-        assert!(
-            written == page,
-            "docs/commands.md is stale: run the tests with UPDATE_DOCS=1"
-        );
+        assert_documented("commands.md", &page());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! How answers look to people.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -18,6 +19,14 @@ pub fn table<const N: usize>(
         column.set_cell_alignment(CellAlignment::Right);
     }
     table.to_string()
+}
+
+/// A page of a list, with how to ask for the next one if there is one.
+pub fn page(mut shown: String, next: Option<impl Display>) -> String {
+    if let Some(next) = next {
+        shown.push_str(&format!("\nmore: --after {next}"));
+    }
+    shown
 }
 
 /// How long ago a time was, or how far away it is.

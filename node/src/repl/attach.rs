@@ -1,4 +1,3 @@
-use std::error::Error;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -63,12 +62,7 @@ pub async fn attach(
 
 fn told(troubles: &Troubles) -> String {
     let told = troubles.iter().map(|(peer, error)| {
-        let mut causes = vec![error.to_string()];
-        let mut cause = error.source();
-        while let Some(next) = cause {
-            causes.push(next.to_string());
-            cause = next.source();
-        }
+        let causes: Vec<String> = anyhow::Chain::new(&**error).map(ToString::to_string).collect();
         format!("  {peer}: {}{}", causes.join(": "), advice(error))
     });
     told.collect::<Vec<_>>().join("\n")

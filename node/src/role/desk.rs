@@ -44,6 +44,28 @@ impl Faults {
         refused.then(|| OrderOutcome::refused("chaos.allowed is false in its configuration"))
     }
 
+    /// As every node with a supervisor does; how it begins to drain is its own.
+    async fn carry_out(
+        &self,
+        order: NodeOrder,
+        supervisor: &NodeSupervisor,
+        drain: impl FnOnce() + Send,
+    ) -> OrderOutcome {
+        if let Some(refused) = self.refuse(&order) {
+            return refused;
+        }
+        match order {
+            NodeOrder::Drain => {
+                drain();
+                OrderOutcome::done(DRAINS)
+            }
+            NodeOrder::Restart { actor } => supervisor.restart(&actor).await,
+            NodeOrder::Kill { actor } => supervisor.kill(&actor).await,
+            NodeOrder::DropLink { seconds } => self.drop_link(seconds),
+            NodeOrder::SlowStore { delay_ms, seconds } => self.slow_store(delay_ms, seconds),
+        }
+    }
+
     fn drop_link(&self, seconds: u64) -> OrderOutcome {
         let Some(cut) = self.cut.clone() else {
             return OrderOutcome::refused("it has no link to an orchestrator");
@@ -90,22 +112,13 @@ impl NodeDesk for WorkerDesk {
     }
 
     async fn carry_out(&self, order: NodeOrder) -> OrderOutcome {
-        if let Some(refused) = self.faults.refuse(&order) {
-            return refused;
-        }
-        match order {
-            NodeOrder::Drain => {
-                let (supervisor, orchestrator) = (self.supervisor.clone(), self.orchestrator.clone());
-                tokio::spawn(async move {
-                    tokio::join!(supervisor.drain(), orchestrator.announce(NodePhase::Draining))
-                });
-                OrderOutcome::done(DRAINS)
-            }
-            NodeOrder::Restart { actor } => self.supervisor.restart(&actor).await,
-            NodeOrder::Kill { actor } => self.supervisor.kill(&actor).await,
-            NodeOrder::DropLink { seconds } => self.faults.drop_link(seconds),
-            NodeOrder::SlowStore { delay_ms, seconds } => self.faults.slow_store(delay_ms, seconds),
-        }
+        let drain = || {
+            let (supervisor, orchestrator) = (self.supervisor.clone(), self.orchestrator.clone());
+            tokio::spawn(async move {
+                tokio::join!(supervisor.drain(), orchestrator.announce(NodePhase::Draining))
+            });
+        };
+        self.faults.carry_out(order, &self.supervisor, drain).await
     }
 }
 
@@ -129,21 +142,12 @@ impl NodeDesk for PullDesk {
     }
 
     async fn carry_out(&self, order: NodeOrder) -> OrderOutcome {
-        if let Some(refused) = self.faults.refuse(&order) {
-            return refused;
-        }
-        match order {
-            NodeOrder::Drain => {
-                self.state.send_replace(NodeState::Draining);
-                let (supervisor, dispatcher) = (self.supervisor.clone(), self.dispatcher.clone());
-                tokio::spawn(async move { tokio::join!(supervisor.drain(), dispatcher.drain()) });
-                OrderOutcome::done(DRAINS)
-            }
-            NodeOrder::Restart { actor } => self.supervisor.restart(&actor).await,
-            NodeOrder::Kill { actor } => self.supervisor.kill(&actor).await,
-            NodeOrder::DropLink { seconds } => self.faults.drop_link(seconds),
-            NodeOrder::SlowStore { delay_ms, seconds } => self.faults.slow_store(delay_ms, seconds),
-        }
+        let drain = || {
+            self.state.send_replace(NodeState::Draining);
+            let (supervisor, dispatcher) = (self.supervisor.clone(), self.dispatcher.clone());
+            tokio::spawn(async move { tokio::join!(supervisor.drain(), dispatcher.drain()) });
+        };
+        self.faults.carry_out(order, &self.supervisor, drain).await
     }
 }
 

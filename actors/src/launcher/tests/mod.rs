@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use aws_sdk_ecs::types::{ContainerDefinition, DeploymentController, DeploymentControllerType};
 
 use super::*;
+use crate::storage::s3::keys;
 use crate::storage::s3::tests::external::{Server, beside_python};
 
 fn moto() -> Server {
@@ -25,14 +26,14 @@ fn options(server: &Server, hardware: &[Hardware]) -> AwsOptions {
 }
 
 async fn ecs(server: &Server, hardware: &[Hardware]) -> EcsLauncher {
-    let keys = Some(aws::keys("test", "test"));
+    let keys = Some(keys("test", "test"));
     EcsLauncher::connect(options(server, hardware), Some("library".to_owned()), keys)
         .await
         .unwrap()
 }
 
 async fn asg(server: &Server, hardware: &[Hardware]) -> AsgLauncher {
-    let keys = Some(aws::keys("test", "test"));
+    let keys = Some(keys("test", "test"));
     AsgLauncher::connect(options(server, hardware), keys)
         .await
         .unwrap()
@@ -95,7 +96,7 @@ async fn asg_conforms() {
 
     let mut elsewhere = options(&server, &Hardware::ALL);
     elsewhere.names = BTreeMap::from([(Hardware::Gpu, "nobody".to_owned())]);
-    let elsewhere = AsgLauncher::connect(elsewhere, Some(aws::keys("test", "test")))
+    let elsewhere = AsgLauncher::connect(elsewhere, Some(keys("test", "test")))
         .await
         .unwrap();
     let missing = elsewhere.workers(Hardware::Gpu).await.unwrap_err().to_string();
@@ -109,7 +110,7 @@ async fn a_service_that_does_not_answer_is_named() {
         region: Some("us-east-1".to_owned()),
         names: BTreeMap::from([(Hardware::Gpu, "workers".to_owned())]),
     };
-    let launcher = EcsLauncher::connect(options, None, Some(aws::keys("test", "test")))
+    let launcher = EcsLauncher::connect(options, None, Some(keys("test", "test")))
         .await
         .unwrap();
     let refused = launcher.workers(Hardware::Gpu).await.unwrap_err().to_string();

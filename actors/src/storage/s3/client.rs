@@ -1,28 +1,19 @@
-use aws_config::meta::region::RegionProviderChain;
-use aws_config::{BehaviorVersion, Region};
+use aws_config::BehaviorVersion;
 use aws_sdk_s3::Client;
 use aws_sdk_s3::config::retry::RetryConfig;
 use aws_sdk_s3::config::timeout::TimeoutConfig;
 use aws_sdk_s3::config::{
-    Builder, Credentials, ProvideCredentials, RequestChecksumCalculation, SharedCredentialsProvider,
-    StalledStreamProtectionConfig,
+    Builder, RequestChecksumCalculation, SharedCredentialsProvider, StalledStreamProtectionConfig,
 };
 use aws_sdk_s3::types::ChecksumAlgorithm;
 
 use super::super::StorageError;
 use super::S3Options;
-use super::failure::chain;
-
-/// For servers that have no regions and operators that named none.
-const FALLBACK_REGION: &str = "us-east-1";
+use super::account::{AccountError, account};
 
 pub(super) struct Connection {
     pub(super) client: Client,
     pub(super) part_checksum: Option<ChecksumAlgorithm>,
-}
-
-pub(super) fn keys(access_key: &str, secret_key: &str) -> SharedCredentialsProvider {
-    SharedCredentialsProvider::new(Credentials::new(access_key, secret_key, None, None, "given"))
 }
 
 /// A client for the bucket of `options`. `credentials` stand in for the SDK's chain.
@@ -34,24 +25,12 @@ pub(super) async fn connect(
         bucket: options.bucket.clone(),
         message,
     };
-    let mut loader = aws_config::defaults(BehaviorVersion::latest());
-    if let Some(credentials) = credentials {
-        loader = loader.credentials_provider(credentials);
-    }
-    loader = match options.region.clone() {
-        Some(region) => loader.region(Region::new(region)),
-        None => loader.region(RegionProviderChain::default_provider().or_else(FALLBACK_REGION)),
-    };
-    let shared = loader.load().await;
-
-    let credentials = shared
-        .credentials_provider()
-        .ok_or_else(|| refused("no source of credentials".to_owned()))?;
-    // Found now rather than by the first request, where it would look like a failing network.
-    credentials
-        .provide_credentials()
-        .await
-        .map_err(|error| refused(chain(&error)))?;
+    let loader = aws_config::defaults(BehaviorVersion::latest());
+    let shared = account(loader, options.region.as_deref(), credentials).await;
+    let shared = shared.map_err(|error| match error {
+        AccountError::NoSource => refused("no source of credentials".to_owned()),
+        AccountError::Refused(message) => refused(message),
+    })?;
 
     let timeouts = TimeoutConfig::builder().connect_timeout(options.connect_timeout);
     let mut config = Builder::from(&shared)

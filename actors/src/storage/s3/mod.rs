@@ -1,8 +1,9 @@
-//! Objects in a bucket of S3 or of a server that speaks its protocol. The only place that names the AWS SDK.
+//! Objects in a bucket of S3 or of a server that speaks its protocol. Other clients of AWS find their account here.
 //!
 //! A bucket cannot tell a key from a folder, so this store never answers
 //! [`PrefixConflict`](super::StorageError::PrefixConflict).
 
+mod account;
 mod client;
 mod failure;
 mod options;
@@ -30,6 +31,8 @@ use read::Part;
 use retry::{Refusal, Retry};
 use write::{Condition, Writer};
 
+pub(crate) use account::{AccountError, account, keys};
+pub(crate) use failure::chain;
 pub use options::S3Options;
 pub use retry::MAX_BACKOFF;
 
@@ -52,7 +55,7 @@ impl S3Store {
         access_key: &str,
         secret_key: &str,
     ) -> Result<Self, StorageError> {
-        let keys = client::keys(access_key, secret_key);
+        let keys = keys(access_key, secret_key);
         let connection = client::connect(&options, Some(keys)).await?;
         Ok(Self::new(options, connection))
     }

@@ -40,15 +40,8 @@ impl Command for Config {
         let job = find(admin, &self.job).await?;
         Ok(InUse {
             job: job.key.to_string(),
-            config: by_key(&job.config)?,
+            config: job.config.keys(),
         })
-    }
-}
-
-fn by_key(config: &JobConfig) -> Result<Map<String, Value>, Refusal> {
-    match serde_json::to_value(config).map_err(anyhow::Error::from)? {
-        Value::Object(keys) => Ok(keys),
-        _ => Ok(Map::new()),
     }
 }
 
@@ -120,7 +113,7 @@ impl Command for Update {
         })?;
         let stale = stale(&job, &updated.config);
         Ok(Updated {
-            changed: changed(&by_key(&job.config)?, by_key(&updated.config)?),
+            changed: changed(&job.config.keys(), updated.config.keys()),
             advice: stale
                 .first()
                 .map(|stage| format!("node job rerun {} --from {stage}", job.key)),

@@ -93,16 +93,17 @@ impl Command for Rerun {
             force: self.force,
         };
         check(admin, &job, &rerun).await?;
+        let about = |error| Refusal::about(&format!("job {}", job.key), error);
         let mut planned = None;
         let rewound = if dry_run {
-            let preview = admin.store.preview_rerun(&job, &rerun).await?;
+            let preview = admin.store.preview_rerun(&job, &rerun).await.map_err(about)?;
             if !preview.reached.is_empty() {
                 planned = Some(plan(admin, &job, Some(&rerun), Some(&preview.reached)).await?);
             }
             preview.rewound
         } else {
             let rewound = admin.store.rerun(job.id, &rerun, Utc::now()).await;
-            rewound.map_err(|error| Refusal::about(&format!("job {}", job.key), error))?
+            rewound.map_err(about)?
         };
         Ok(RerunAnswer {
             job: job.key.to_string(),

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use super::{State, TaskLine};
 use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::jobs::find;
-use crate::admin::text::table;
+use crate::admin::text::{page, table};
 use crate::admin::{Admin, Refusal};
 
 /// List the volumes of a job, a page at a time.
@@ -75,10 +75,6 @@ impl Answer for Tasks {
                 task.interruptions.to_string(),
             ]
         });
-        let mut text = table(header, rows, 4);
-        if let Some(next) = self.next {
-            text.push_str(&format!("\nmore: --after {next}"));
-        }
-        text
+        page(table(header, rows, 4), self.next)
     }
 }

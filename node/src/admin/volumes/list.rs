@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use super::VolumeLine;
 use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::since::Since;
-use crate::admin::text::{away, table};
+use crate::admin::text::{away, page, table};
 use crate::admin::{Admin, Refusal};
 
 /// List the volumes that were imported or are in a job, a page at a time.
@@ -76,10 +76,6 @@ impl Answer for Volumes {
                 volume.images.map_or(String::new(), |images| images.to_string()),
             ]
         });
-        let mut text = table(header, rows, 3);
-        if let Some(next) = &self.next {
-            text.push_str(&format!("\nmore: --after {next}"));
-        }
-        text
+        page(table(header, rows, 3), self.next.as_ref())
     }
 }

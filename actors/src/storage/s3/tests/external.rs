@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::super::client;
+use super::super::{client, keys};
 use super::{S3Options, S3Store, key, noise};
 use crate::storage::{ArtifactStore, PutOutcome, conformance};
 
@@ -54,7 +54,7 @@ async fn conforms(url: &str) {
     options.part_bytes = 5 << 20;
     let keys = match std::env::var_os("AWS_ACCESS_KEY_ID") {
         Some(_) => None,
-        None => Some(client::keys("test", "test")),
+        None => Some(keys("test", "test")),
     };
     let connection = client::connect(&options, keys).await.unwrap();
     // It may be there from an earlier run.

@@ -1,0 +1,46 @@
+//! Region and credentials, as every client of AWS finds them.
+
+use aws_config::meta::region::RegionProviderChain;
+use aws_config::{ConfigLoader, Region, SdkConfig};
+use aws_sdk_s3::config::{Credentials, ProvideCredentials, SharedCredentialsProvider};
+
+use super::failure::chain;
+
+/// For servers that have no regions and operators that named none.
+const FALLBACK_REGION: &str = "us-east-1";
+
+/// Why there are no credentials.
+#[derive(Debug)]
+pub(crate) enum AccountError {
+    NoSource,
+    /// What the source of them said.
+    Refused(String),
+}
+
+/// Keys for a server that keeps them elsewhere than the AWS tools look.
+pub(crate) fn keys(access_key: &str, secret_key: &str) -> SharedCredentialsProvider {
+    SharedCredentialsProvider::new(Credentials::new(access_key, secret_key, None, None, "given"))
+}
+
+/// What `loader` finds, with the region and the credentials that stand in for the SDK's chains where they are given.
+pub(crate) async fn account(
+    mut loader: ConfigLoader,
+    region: Option<&str>,
+    credentials: Option<SharedCredentialsProvider>,
+) -> Result<SdkConfig, AccountError> {
+    if let Some(credentials) = credentials {
+        loader = loader.credentials_provider(credentials);
+    }
+    loader = match region {
+        Some(region) => loader.region(Region::new(region.to_owned())),
+        None => loader.region(RegionProviderChain::default_provider().or_else(FALLBACK_REGION)),
+    };
+    let found = loader.load().await;
+    let credentials = found.credentials_provider().ok_or(AccountError::NoSource)?;
+    // Found now rather than by the first request, where it would look like a failing network.
+    credentials
+        .provide_credentials()
+        .await
+        .map_err(|error| AccountError::Refused(chain(&error)))?;
+    Ok(found)
+}
