@@ -32,6 +32,7 @@ fn pools() -> Vec<Pool> {
             worker: WorkerId(format!("node-{node}.1-{stage}")),
             stage: stage.clone(),
             slots: 1,
+            models: Vec::new(),
         };
         stages.map(pool).collect::<Vec<_>>()
     });

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use parkhang_actors::artifact::{Digest, ModelRef};
+use parkhang_actors::domain::NamedModels;
 use parkhang_actors::stage::{ModelSet, Recogniser};
 use parkhang_models::device::{ComputeDevice, DeviceKind, DeviceSpec};
 use parkhang_models::inference::Classes;
@@ -125,6 +126,22 @@ fn load_recogniser(bundle: &Bundle, device: &ComputeDevice) -> Result<Recogniser
         head: head.to_owned(),
         model: reference(bundle)?,
     })
+}
+
+/// Whether these have all the models that a job names for its stages.
+pub fn are_loaded(named: &NamedModels, models: &ModelSet) -> Result<()> {
+    let recognisers = models.recognisers.iter().map(|recogniser| &recogniser.model);
+    let loaded: Vec<&str> = recognisers
+        .chain([&models.segmenter_ref])
+        .map(|model| model.name.as_str())
+        .collect();
+    match named.iter().find(|named| !loaded.contains(&named.model.as_str())) {
+        Some(named) => bail!(
+            "job.models: {named} is not loaded, but {}; --model FOLDER loads another",
+            loaded.join(", ")
+        ),
+        None => Ok(()),
+    }
 }
 
 /// Whether the segmentation model among these, or else the shipped one, knows the classes of a layout.

@@ -19,7 +19,7 @@ use crate::domain::{Epoch, ErrorCategory, StageError, WorkerId};
 use crate::orchestrator::{self, Recording, Unrecorded};
 use crate::stage::StageVerdict;
 use crate::supervisor::{ControlPlane, NodeDesk, OrderBook, PoolHandle, Pulse, Renewal};
-use crate::telemetry::{HeartbeatAnswered, HeartbeatUnanswered};
+use crate::telemetry::{HeartbeatAnswered, HeartbeatUnanswered, resident_bytes};
 use crate::wire::{
     Beat, GateRole, LeaseBeat, NodeAbout, NodeNotice, NodePhase, Notice, PoolAbout, Report, ReportReply,
 };
@@ -394,12 +394,14 @@ impl UplinkState {
             stage: pool.stage.clone(),
             slots: count(pool.slots),
             in_use: count(pool.in_use()),
+            models: pool.models.clone(),
         });
         let mut notice = Notice {
             peer: introduction(&config.node),
             phase: self.phase,
             about: NodeAbout {
                 pools: pools.collect(),
+                resident: resident_bytes(),
                 ..config.about.clone()
             },
         };

@@ -38,6 +38,10 @@ impl Executor for RemotePool {
         usize::try_from(self.offer.slots).unwrap_or(usize::MAX)
     }
 
+    fn models(&self) -> &[String] {
+        &self.offer.models
+    }
+
     async fn assign(&self, assignment: Assignment) -> AssignReply {
         let assign = match Assign::new(&assignment, self.epoch) {
             Ok(assign) => assign,

@@ -3,6 +3,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::adjustment::ADJUSTABLE;
+use super::named_model::NamedModels;
 
 /// Why a configuration cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -120,6 +121,8 @@ pub struct JobConfig {
     pub beam_width: usize,
     /// The model's own language model helps the beam decoder, where it has one.
     pub language_model: bool,
+    /// What stages are to be read with; nodes that have not loaded it are given nothing of the job's at that stage.
+    pub models: NamedModels,
 
     pub on_item_error: OnItemError,
     /// Share of failed pages above which the stage fails, whatever `on_item_error` says.
@@ -172,6 +175,7 @@ impl Default for JobConfig {
             decoder: Decoder::Beam,
             beam_width: 8,
             language_model: true,
+            models: NamedModels::default(),
             on_item_error: OnItemError::Skip,
             max_item_error_rate: 1.0,
             retry_scope: RetryScope::Task,
@@ -303,7 +307,7 @@ impl JobConfig {
         }
     }
 
-    /// Whether a volume comes to the same in a job of the other configuration. Models are no part of configurations.
+    /// Whether a volume comes to the same in a job of the other configuration, on nodes with the same models.
     pub fn reads_like(&self, other: &Self) -> bool {
         self.deciding() == other.deciding()
     }
@@ -400,6 +404,7 @@ fn expected(value: &Value, taken: impl Fn(Value) -> serde_json::Result<JobConfig
         Value::Number(number) if number.is_f64() => "a number".to_owned(),
         Value::Number(_) if taken((-1).into()).is_ok() => "a whole number".to_owned(),
         Value::Number(_) => "a whole number, 0 or more".to_owned(),
+        Value::Array(_) => "STAGE=NAME, or several of them".to_owned(),
         _ => {
             // The names of the choices are known to whoever refuses what is none of them.
             let refusal = taken("".into()).err().map(|error| error.to_string());

@@ -8,6 +8,7 @@ mod ids;
 mod image;
 mod job;
 mod job_config;
+mod named_model;
 mod node;
 mod order;
 mod pipeline;
@@ -24,6 +25,7 @@ pub use job::{Job, JobStatus, NewJob};
 pub use job_config::{
     ConfigError, Decoder, ItemOrder, JobConfig, LayoutName, LineMode, OnItemError, RetryScope, TextEncoding,
 };
+pub use named_model::{InvalidModel, NamedModel, NamedModels};
 pub use node::{NodeRecord, NodeState, WorkerRecord};
 pub use order::{NodeOrder, OrderOutcome, PlacedOrder};
 pub use pipeline::{Hardware, InvalidPipeline, Pipeline, Position, StageName};

@@ -39,6 +39,8 @@ pub struct NodeRecord {
     /// Unique per process start.
     pub name: String,
     pub roles: Vec<String>,
+    /// What its operator said of it.
+    pub tags: Vec<String>,
     pub host: Option<String>,
     pub build: String,
     /// The number of the wire protocol that it speaks.
@@ -46,6 +48,8 @@ pub struct NodeRecord {
     /// Where it answers over HTTP.
     pub health: Option<String>,
     pub started_at: Option<DateTime<Utc>>,
+    /// Bytes of memory that its process has in use.
+    pub resident: Option<u64>,
     pub last_seen: DateTime<Utc>,
     pub state: NodeState,
     /// None once it is gone.
@@ -57,6 +61,8 @@ pub struct NodeRecord {
 pub struct WorkerRecord {
     pub worker: WorkerId,
     pub stage: StageName,
+    /// Names of the models that it has loaded.
+    pub models: Vec<String>,
     pub slots: u32,
     pub in_use: u32,
     /// Counts the pools that this one replaced.

@@ -46,6 +46,7 @@ mod tests {
         let pool = |in_use: &u32| WorkerRecord {
             worker: WorkerId(format!("{name}/{in_use}")),
             stage: StageName::new("ocr").unwrap(),
+            models: Vec::new(),
             slots: 2,
             in_use: *in_use,
             generation: 0,
@@ -56,11 +57,13 @@ mod tests {
         NodeRecord {
             name: NodeName::unique(name).unwrap().to_string(),
             roles: vec![role.to_owned()],
+            tags: Vec::new(),
             host: None,
             build: "0".to_owned(),
             protocol: 1,
             health: None,
             started_at: None,
+            resident: None,
             last_seen: DateTime::UNIX_EPOCH,
             state,
             workers: in_use.iter().map(pool).collect(),

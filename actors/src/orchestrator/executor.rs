@@ -17,6 +17,9 @@ pub trait Executor: Send + Sync + fmt::Debug {
     /// Tasks that it runs at once.
     fn slots(&self) -> usize;
 
+    /// Names of the models that it keeps loaded.
+    fn models(&self) -> &[String];
+
     /// Offers a leased assignment. Offering it twice is harmless. Answers in bounded time.
     async fn assign(&self, assignment: Assignment) -> AssignReply;
 

@@ -57,6 +57,7 @@ pub(super) async fn reconcile(
             worker: pool.worker().clone(),
             stage: pool.stage().clone(),
             slots: pool.slots(),
+            models: pool.models().to_vec(),
         })
         .collect();
     let mut plan = Plan::make(store.as_ref(), &offers, limits, now).await?;

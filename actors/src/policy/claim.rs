@@ -16,6 +16,15 @@ pub struct Offer {
     pub free: usize,
     /// Leases that the worker holds.
     pub in_hand: usize,
+    /// Names of the models that it keeps loaded.
+    pub models: Vec<String>,
+}
+
+impl Offer {
+    /// Whether the worker may run its stage for the job: it has the models that the job names.
+    pub fn suits(&self, job: &Job) -> bool {
+        job.config.models.are_loaded(&self.stage, &self.models)
+    }
 }
 
 /// Whether a process may run a suspect: none of its workers holds a lease.
@@ -53,6 +62,7 @@ pub fn choose<'a>(
             worker: offer.worker.clone(),
             stage: offer.stage.clone(),
             slots: offer.free,
+            models: offer.models.clone(),
         })
         .collect();
     let (suspects, others): (Vec<_>, Vec<_>) = tasks.into_iter().partition(|(task, _)| is_suspect(task));

@@ -22,6 +22,15 @@ pub struct Pool {
     pub stage: StageName,
     /// Tasks that it runs at once.
     pub slots: usize,
+    /// Names of the models that it keeps loaded.
+    pub models: Vec<String>,
+}
+
+impl Pool {
+    /// Whether it may run its stage for the job: it has the models that the job names.
+    pub fn suits(&self, job: &Job) -> bool {
+        job.config.models.are_loaded(&self.stage, &self.models)
+    }
 }
 
 /// Leases in force of one job that a worker holds at one stage.
@@ -54,7 +63,7 @@ pub fn due_stage<'a>(task: &Task, job: &'a Job, now: DateTime<Utc>) -> Option<&'
 /// A stage's free slots go to the jobs of the highest priority; among equals, to the job that holds the fewest leases at
 /// that stage, as long as its limits allow; within a job, to its oldest task. Stages near the end of their pipeline are
 /// served first, so that a job at its limit finishes volumes instead of piling them up half-done. Each task goes to the
-/// roomiest pool of its stage.
+/// roomiest pool of its stage that has the models which its job names; a job for which there is none leaves its turn to others.
 ///
 /// Before all of these, suspects get empty nodes, and a node that runs one gets nothing else. Where no node is empty, one is
 /// given nothing more until it is: the one that will be soonest, by the number of its leases.

@@ -1,5 +1,7 @@
 //! Why a task does not run: the first thing that stands in its way.
 
+use std::collections::BTreeSet;
+
 use chrono::{DateTime, Utc};
 
 use super::placement::{FreeSlots, Held, Pool, place};
@@ -36,6 +38,14 @@ pub enum Blocker {
     },
     /// No node that is there runs the stage.
     NoPool { stage: StageName },
+    /// Nodes run the stage, and none of them has all the models that the job names for it.
+    NoModel {
+        stage: StageName,
+        /// What the job names.
+        wanted: Vec<String>,
+        /// What the nodes that run the stage have loaded.
+        loaded: Vec<String>,
+    },
     /// The job holds as many leases as it may, at all stages or at this one.
     Limit {
         stage: StageName,
@@ -45,7 +55,7 @@ pub enum Blocker {
     },
     /// It lost its node several times in a row and has to run alone, and no node of the stage is empty.
     Suspect { stage: StageName },
-    /// All slots of the stage are in use.
+    /// All slots of the stage are in use, of nodes that have the job's models.
     NoSlot { stage: StageName, slots: usize },
     /// Nothing: the next pass gives it to a worker, or to another task whose turn it is.
     Nothing { stage: StageName, free: usize },
@@ -93,19 +103,25 @@ pub fn why(task: &Task, job: &Job, pools: &[Pool], held: &[Held], now: DateTime<
             error,
         };
     }
-    let slots: usize = pools
-        .iter()
-        .filter(|pool| pool.stage == *stage)
-        .map(|pool| pool.slots)
-        .sum();
-    if slots == 0 {
+    let of_stage = || pools.iter().filter(|pool| pool.stage == *stage && pool.slots > 0);
+    if of_stage().next().is_none() {
         return Blocker::NoPool { stage: stage.clone() };
+    }
+    let suited = of_stage().filter(|pool| pool.suits(job));
+    let slots: usize = suited.map(|pool| pool.slots).sum();
+    if slots == 0 {
+        let loaded: BTreeSet<&String> = of_stage().flat_map(|pool| &pool.models).collect();
+        return Blocker::NoModel {
+            stage: stage.clone(),
+            wanted: job.config.models.of(stage).map(str::to_owned).collect(),
+            loaded: loaded.into_iter().cloned().collect(),
+        };
     }
     if let Some(blocker) = limit_reached(job, stage, held) {
         return blocker;
     }
     let free = FreeSlots::of(pools, held);
-    let number = free.room().get(stage).copied().unwrap_or(0);
+    let number = free.room_for(stage, job);
     let stage = stage.clone();
     match place(now, [(task, job)], free, held).is_empty() {
         false => Blocker::Nothing { stage, free: number },

@@ -134,6 +134,7 @@ impl Engine {
                 worker: joined.worker.clone(),
                 stage: stage.clone(),
                 slots: class.slots,
+                models: Vec::new(),
             });
         }
         let faults = self.settings.faults;

@@ -318,6 +318,7 @@ impl DispatcherState {
                     stage: pool.stage.clone(),
                     free: if runs_alone { 0 } else { free },
                     in_hand,
+                    models: pool.models.clone(),
                 }
             })
             .collect();

@@ -49,6 +49,7 @@ impl Member {
         WorkerRecord {
             worker: self.pool.worker.clone(),
             stage: self.pool.stage.clone(),
+            models: self.pool.models.clone(),
             slots: count(self.pool.slots),
             in_use: count(in_hand),
             generation: self.pool.worker.incarnation().unwrap_or_default(),

@@ -96,6 +96,16 @@ impl Ocr {
         reader.ok_or_else(|| run.error(ErrorCategory::Config, "there is no recogniser"))
     }
 
+    /// Places of the readers that the job leaves a choice of: those that it names, or all.
+    pub(super) fn candidates(&self, config: &JobConfig) -> Vec<usize> {
+        let stage = self.name();
+        let named: Vec<&str> = config.models.of(&stage).collect();
+        let readers = self.readers.iter().enumerate();
+        let suited = readers
+            .filter(|(_, reader)| named.is_empty() || named.contains(&reader.recogniser.model.name.as_str()));
+        suited.map(|(place, _)| place).collect()
+    }
+
     pub(super) async fn read_page(
         &self,
         run: &VolumeRun,
@@ -145,7 +155,8 @@ impl PageStage for Ocr {
     }
 
     fn relevant_config(&self, config: &JobConfig) -> Value {
-        let readers = self.readers.iter();
+        let places = self.candidates(config).into_iter();
+        let readers = places.filter_map(|place| self.readers.get(place));
         let heads: Vec<&str> = readers.map(|reader| reader.recogniser.head.as_str()).collect();
         let mut relevant = deciding(config);
         relevant["head"] = json!(heads.join(","));

@@ -10,24 +10,34 @@ use crate::policy::model_choice::{TRIAL_LINES, TRIAL_PAGES, surest};
 
 impl Ocr {
     /// The place of the recogniser that reads the pages of a plan: the one that a part of an interrupted attempt was read by,
-    /// else the one that is surest of the first pages. It depends on nothing else, so that the same volume is read by
+    /// else the one of those that the job leaves a choice of which is surest of the first pages. It depends on nothing else, so that the same volume is read by
     /// the same one again.
     pub(super) async fn choose(
         &self,
         run: &VolumeRun,
         planned: &[PlannedPage<PageLines>],
     ) -> Result<usize, StageError> {
-        if self.readers.len() < 2 {
-            return Ok(0);
+        let candidates = self.candidates(run.config());
+        match candidates[..] {
+            [] => {
+                return Err(run.error(
+                    ErrorCategory::Config,
+                    "no recogniser that the job names is loaded here",
+                ));
+            }
+            [only] => return Ok(only),
+            _ => {}
         }
-        if let Some(chosen) = self.remembered(run).await? {
+        if let Some(chosen) = self.remembered(run).await?
+            && candidates.contains(&chosen)
+        {
             return Ok(chosen);
         }
-        let mut trials = vec![Vec::new(); self.readers.len()];
+        let mut trials = vec![Vec::new(); candidates.len()];
         let mut lines = 0;
         for rows in tried_pages(planned) {
             let rows = &rows[..rows.len().min(TRIAL_LINES - lines)];
-            match self.try_readers(run, rows, &mut trials).await {
+            match self.try_readers(run, rows, &candidates, &mut trials).await {
                 Ok(()) => lines += rows.len(),
                 // Its own item will say what is wrong with it.
                 Err(error) if error.category == ErrorCategory::Input => {}
@@ -37,22 +47,23 @@ impl Ocr {
                 break;
             }
         }
-        let chosen = surest(&trials);
+        let chosen = candidates.get(surest(&trials)).copied().unwrap_or(0);
         let model = self.models().into_iter().nth(chosen).map(|model| model.name);
         info!(volume = %run.volume(), model, lines, "recogniser chosen");
         Ok(chosen)
     }
 
-    /// Reads lines with each of the readers, and notes how sure they are.
+    /// Reads lines with each of the candidates, and notes how sure they are.
     async fn try_readers(
         &self,
         run: &VolumeRun,
         rows: &[LineImageRow],
+        candidates: &[usize],
         trials: &mut [Vec<Option<f32>>],
     ) -> Result<(), StageError> {
         let images = fetch_images(run, rows).await?;
-        let mut read = Vec::with_capacity(self.readers.len());
-        for reader in &self.readers {
+        let mut read = Vec::with_capacity(candidates.len());
+        for reader in candidates.iter().filter_map(|place| self.readers.get(*place)) {
             let texts = self
                 .read_page(run, reader, with_depth(rows, images.clone()))
                 .await?;

@@ -111,8 +111,13 @@ pub fn hardware_of(stage: &StageName) -> Option<Hardware> {
 /// The first stage of this program whose results no longer stand, nor those of the stages behind it, once a job's configuration is
 /// `after` instead of `before`.
 pub fn first_stale(before: &JobConfig, after: &JobConfig) -> Option<StageName> {
+    let models = |config: &JobConfig, stage: &StageName| -> Vec<String> {
+        config.models.of(stage).map(str::to_owned).collect()
+    };
     let mut known = known().into_iter();
-    let stale = known.find(|(.., deciding)| deciding(before) != deciding(after));
+    let stale = known.find(|(stage, _, deciding)| {
+        deciding(before) != deciding(after) || models(before, stage) != models(after, stage)
+    });
     stale.map(|(stage, ..)| stage)
 }
 

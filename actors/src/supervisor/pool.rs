@@ -82,6 +82,10 @@ impl Executor for PoolHandle {
         self.slots
     }
 
+    fn models(&self) -> &[String] {
+        &self.models
+    }
+
     async fn assign(&self, assignment: Assignment) -> AssignReply {
         let (sender, receiver) = ractor::concurrency::oneshot();
         match self

@@ -3,6 +3,7 @@
 //! nothing depends on whether anybody listens: without a recorder, metrics cost a branch.
 
 mod catalogue;
+mod memory;
 mod metric;
 mod orchestration;
 mod pages;
@@ -15,6 +16,7 @@ mod work;
 pub(crate) mod testing;
 
 pub use catalogue::definitions;
+pub use memory::resident_bytes;
 pub use metric::{Definition, Kind, describe};
 pub use orchestration::TaskLevels;
 pub(crate) use orchestration::{

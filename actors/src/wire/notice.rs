@@ -19,9 +19,12 @@ pub struct Notice {
 #[serde(default)]
 pub struct NodeAbout {
     pub roles: Vec<String>,
+    pub tags: Vec<String>,
     pub host: Option<String>,
     /// Microseconds since 1970, UTC.
     pub started_at: Option<i64>,
+    /// Bytes of memory that its process has in use.
+    pub resident: Option<u64>,
     /// Where the node answers over HTTP.
     pub health: Option<String>,
     pub pools: Vec<PoolAbout>,
@@ -56,6 +59,9 @@ pub struct PoolAbout {
     pub stage: StageName,
     pub slots: u32,
     pub in_use: u32,
+    /// Names of the models that it has loaded.
+    #[serde(default)]
+    pub models: Vec<String>,
 }
 
 impl TryFrom<&Notice> for NodeNotice {

@@ -16,7 +16,6 @@ enum Translation {
     Only(&'static str),
     /// A list with commas, of values that another option takes one by one.
     Each(&'static str),
-    Missing(&'static str),
 }
 
 /// All of them.
@@ -27,12 +26,7 @@ pub const ALIASES: [Alias; 5] = [
         options: &[
             ("--op", Translation::Only("ocr")),
             ("--volumes", Translation::Each("--volume")),
-            (
-                "--model",
-                Translation::Missing(
-                    "a job cannot choose its model yet: each node reads with the models that it has loaded",
-                ),
-            ),
+            ("--model", Translation::Each("--model")),
         ],
     },
     Alias {
@@ -83,7 +77,6 @@ pub fn expanded(given: Vec<String>) -> Result<Vec<String>, String> {
                 let values = value.split(',').filter(|value| !value.is_empty());
                 expanded.extend(values.map(|value| format!("{other}={value}")));
             }
-            Translation::Missing(reason) => return Err(format!("{option}: {reason}")),
         }
     }
     Ok(expanded)
@@ -103,8 +96,8 @@ mod tests {
     fn other_spellings_become_commands_of_the_table() {
         for (alias, command) in [
             (
-                "create_job --op ocr --volumes W1-I1,W1-I2",
-                "job create --volume=W1-I1 --volume=W1-I2",
+                "create_job --op ocr --model M --volumes W1-I1,W1-I2",
+                "job create --model=M --volume=W1-I1 --volume=W1-I2",
             ),
             (
                 "create_job --volumes=W1-I1, press --op=ocr --priority 3",
@@ -131,10 +124,6 @@ mod tests {
         for (line, reason) in [
             ("create_job --op scan", "--op scan: there is only ocr"),
             ("create_job --volumes", "--volumes needs a value"),
-            (
-                "create_job --model M",
-                "--model: a job cannot choose its model yet",
-            ),
         ] {
             let refusal = expansion(line).unwrap_err();
             assert!(refusal.starts_with(reason), "{line}: {refusal}");

@@ -32,6 +32,7 @@ use crate::config::Loaded;
 
 pub use self::arguments::{Argument, Kind};
 pub use self::command::{Access, Entry, Reply, Verb};
+pub use self::jobs::models_pair;
 pub use self::operator::{CommandDesk, Operator};
 pub use self::reading::{Library, page};
 pub use self::refusal::Refusal;

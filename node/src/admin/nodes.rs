@@ -4,6 +4,7 @@ mod drain;
 mod show;
 
 use async_trait::async_trait;
+use bytesize::ByteSize;
 use chrono::{DateTime, TimeDelta, Utc};
 use clap::Args;
 use parkhang_actors::domain::{NodeRecord, WorkerRecord};
@@ -42,6 +43,8 @@ pub struct Node {
     /// Unique per process start.
     name: String,
     roles: Vec<String>,
+    /// What its operator said of it (node.tags).
+    tags: Vec<String>,
     /// joined, draining, left or lost
     state: &'static str,
     /// Whether it is the orchestrator that leads.
@@ -53,6 +56,8 @@ pub struct Node {
     /// Where it answers over HTTP.
     health: Option<String>,
     started_at: Option<DateTime<Utc>>,
+    /// Bytes of memory that its process has in use.
+    resident_bytes: Option<u64>,
     last_seen: DateTime<Utc>,
     workers: Vec<Worker>,
 }
@@ -62,6 +67,8 @@ pub struct Node {
 pub struct Worker {
     worker: String,
     stage: String,
+    /// Names of the networks that it has loaded.
+    models: Vec<String>,
     slots: u32,
     in_use: u32,
     /// Counts the pools that this one replaced.
@@ -110,6 +117,7 @@ impl Node {
         Self {
             name: record.name,
             roles: record.roles,
+            tags: record.tags,
             state: record.state.as_str(),
             leads,
             host: record.host,
@@ -117,6 +125,7 @@ impl Node {
             protocol: record.protocol,
             health: record.health,
             started_at: record.started_at,
+            resident_bytes: record.resident,
             last_seen: record.last_seen,
             workers: record.workers.into_iter().map(Worker::from).collect(),
         }
@@ -137,8 +146,15 @@ impl Node {
         let started = self.started_at.map_or(String::new(), |started| {
             format!(", started {}", away(started, now))
         });
+        let memory = self.resident_bytes.map_or(String::new(), |bytes| {
+            format!(", {} of memory in use", ByteSize::b(bytes).display().iec())
+        });
+        let tags = match self.tags[..] {
+            [] => String::new(),
+            _ => format!(", tagged {}", self.tags.join(" ")),
+        };
         let mut text = format!(
-            "{}  {}{host}, {}{leads}, seen {}{started}, build {}{health}",
+            "{}  {}{host}, {}{leads}, seen {}{started}, build {}{health}{memory}{tags}",
             self.name,
             self.roles.join(","),
             self.state,
@@ -157,6 +173,7 @@ impl From<WorkerRecord> for Worker {
         Self {
             worker: record.worker.to_string(),
             stage: record.stage.to_string(),
+            models: record.models,
             slots: record.slots,
             in_use: record.in_use,
             generation: record.generation,
@@ -173,6 +190,7 @@ impl Answer for Nodes {
         let header = [
             "node",
             "roles",
+            "tags",
             "state",
             "seen",
             "host",
@@ -186,6 +204,7 @@ impl Answer for Nodes {
             [
                 node.name.clone(),
                 format!("{}{leads}", node.roles.join(",")),
+                node.tags.join(" "),
                 node.state.to_owned(),
                 away(node.last_seen, now),
                 node.host.clone().unwrap_or_default(),
@@ -228,11 +247,13 @@ mod tests {
             let node = NodeRecord {
                 name: "cpu-1.0badcafe".to_owned(),
                 roles: vec!["cpu".to_owned()],
+                tags: Vec::new(),
                 host: None,
                 build: "0".to_owned(),
                 protocol: 1,
                 health: None,
                 started_at: None,
+                resident: None,
                 last_seen: now - TimeDelta::minutes(minutes),
                 state,
                 workers: Vec::new(),

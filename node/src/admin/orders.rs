@@ -151,11 +151,13 @@ mod tests {
         NodeRecord {
             name: name.to_owned(),
             roles: Vec::new(),
+            tags: Vec::new(),
             host: None,
             build: "0".to_owned(),
             protocol: 1,
             health: None,
             started_at: None,
+            resident: None,
             last_seen: DateTime::UNIX_EPOCH,
             state,
             workers: Vec::new(),

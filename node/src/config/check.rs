@@ -21,6 +21,9 @@ const COOKIE_BYTES: usize = 16;
 /// Peers show that they are alive at intervals of at most this (pings of `ractor_cluster`).
 const PING_INTERVAL: Duration = Duration::from_secs(5);
 
+/// Tags that a node may have; they are in every list of nodes.
+const MAX_TAGS: usize = 16;
+
 /// A key, and what is wrong with its value.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Finding {
@@ -80,6 +83,11 @@ fn node(config: &ClusterConfig, findings: &mut Findings) {
         "node.roles",
         "a node needs a role: orchestrator, cpu or gpu",
     );
+    findings.require(
+        node.tags.len() <= MAX_TAGS && node.tags.iter().all(|tag| is_tag(tag)),
+        "node.tags",
+        format!("must be at most {MAX_TAGS} words of up to 64 letters, digits and ._:/=-"),
+    );
     let has_slots = |role, slots| !node.roles.contains(&role) || slots > 0;
     findings.require_beside(
         has_slots(Role::Cpu, node.slots.cpu),
@@ -115,6 +123,11 @@ fn node(config: &ClusterConfig, findings: &mut Findings) {
         "orchestrator.max_interruptions",
         "must be 1 or more",
     );
+}
+
+fn is_tag(tag: &str) -> bool {
+    let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"._:/=-".contains(&byte);
+    (1..=64).contains(&tag.len()) && tag.bytes().all(legal)
 }
 
 fn addresses(config: &ClusterConfig, findings: &mut Findings) {

@@ -42,6 +42,8 @@ pub struct Node {
     #[serde(with = "optional")]
     pub name: Option<String>,
     pub roles: BTreeSet<Role>,
+    /// What its operator says of it, for those who look at nodes.
+    pub tags: Vec<String>,
     /// Where networks run, as `--device` names it.
     pub device: String,
     /// Folders of model bundles that stand in the place of shipped ones.

@@ -70,6 +70,7 @@ impl Session {
         if options.config.line_mode == LineMode::Layout && !models.segmenter.has_layout() {
             bail!(networks::NO_LAYOUT);
         }
+        networks::are_loaded(&options.config.models, &models)?;
         let state = state::open(options.database_url.as_deref(), output.path(), &options.job).await?;
         let (bucket, artifacts) = match options.bucket.clone() {
             Some((bucket, store)) => (Some(bucket), store),

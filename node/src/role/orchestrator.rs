@@ -57,7 +57,7 @@ pub async fn run(loaded: &Arc<Loaded>, mut standing: Standing, takes_commands: b
     .await?;
     standing.api = api.as_ref().map(HttpListener::url);
     standing.ready(&format!("orchestrator listening on {listens}"))?;
-    let presence = Presence::of(&standing, "orchestrator");
+    let presence = Presence::of(&standing, "orchestrator", &loaded.config.node.tags);
     let throne = Throne::default();
     let book = OrderBook::default();
     book.open(Arc::new(OrchestratorDesk {

@@ -55,7 +55,7 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
     }));
     let seen = Seen {
         database: database.as_ref(),
-        presence: Presence::of(&standing, &roles),
+        presence: Presence::of(&standing, &roles, &loaded.config.node.tags),
         dispatcher: &dispatcher,
         state: state.clone(),
         book,

@@ -6,7 +6,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use parkhang_actors::cluster::Roster;
 use parkhang_actors::domain::{ActorRecord, NodeActors, NodeRecord, NodeState, WorkerRecord};
 use parkhang_actors::state::{Census, PostgresStore, StateStore};
-use parkhang_actors::telemetry::TaskLevels;
+use parkhang_actors::telemetry::{TaskLevels, resident_bytes};
 use parkhang_actors::wire::PROTOCOL;
 use tracing::debug;
 
@@ -115,17 +115,19 @@ pub struct Presently {
 pub struct Presence(NodeRecord);
 
 impl Presence {
-    /// Of a node with these roles, separated by commas.
-    pub fn of(standing: &Standing, roles: &str) -> Self {
+    /// Of a node with these roles, separated by commas, and what its operator says of it.
+    pub fn of(standing: &Standing, roles: &str, tags: &[String]) -> Self {
         let now = Utc::now();
         Self(NodeRecord {
             name: standing.node.to_string(),
             roles: roles.split(',').map(str::to_owned).collect(),
+            tags: tags.to_vec(),
             host: join::host(),
             build: env!("CARGO_PKG_VERSION").to_owned(),
             protocol: PROTOCOL,
             health: standing.window.address().map(|address| address.to_string()),
             started_at: Some(now),
+            resident: None,
             last_seen: now,
             state: NodeState::Joined,
             workers: Vec::new(),
@@ -163,6 +165,7 @@ impl Presence {
                 last_seen: now,
                 state: presently.state,
                 workers: presently.workers,
+                resident: resident_bytes(),
                 ..self.0.clone()
             };
             let actors = NodeActors {

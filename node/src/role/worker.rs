@@ -32,11 +32,11 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
     let orchestrator = RemoteOrchestrator::start(UplinkConfig {
         about: NodeAbout {
             roles: roles.split(',').map(str::to_owned).collect(),
+            tags: loaded.config.node.tags.clone(),
             host: join::host(),
             started_at: Some(Utc::now().timestamp_micros()),
             health: standing.window.address().map(|address| address.to_string()),
-            pools: Vec::new(),
-            actors: Vec::new(),
+            ..NodeAbout::default()
         },
         heartbeat: loaded.config.cluster.heartbeat,
         call_timeout: loaded.config.cluster.call_timeout,

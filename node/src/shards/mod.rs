@@ -14,6 +14,7 @@ use parkhang_actors::source::{JobManifest, ShardOrder, ShardSize};
 use parkhang_actors::stage::ocr_pipeline;
 use serde_json::json;
 
+use crate::admin::models_pair;
 use crate::config::{ConfigArgs, Loaded};
 use crate::storage::{VolumeArgs, artifacts, volumes};
 use crate::words::counted;
@@ -49,6 +50,10 @@ pub struct CreateArgs {
     pub size: ShardSize,
     #[command(flatten)]
     pub volumes: VolumeArgs,
+    /// Read with this model, and only on nodes that have loaded it: NAME of one that reads lines, or STAGE=NAME; short for
+    /// job.models. May be repeated.
+    #[arg(long, value_name = "MODEL")]
+    pub model: Vec<String>,
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
@@ -105,11 +110,16 @@ pub async fn run(command: ShardsCommand) -> Result<ExitCode> {
 
 async fn create(arguments: CreateArgs) -> Result<ExitCode> {
     let loaded = Loaded::read(&arguments.config)?.validated()?;
+    let models = models_pair(&arguments.model);
     let job = NewJob {
         key: Some(JobKey::new(arguments.name)?),
         operation: "ocr".to_owned(),
         pipeline: ocr_pipeline(),
-        config: loaded.config.job.clone(),
+        config: loaded
+            .config
+            .job
+            .clone()
+            .with_overrides(models.iter().map(String::as_str))?,
         volumes: volumes(&loaded.config.pages, arguments.volumes.named()?).await?,
     };
     let store = artifacts(&loaded).await?;

@@ -78,6 +78,7 @@ fn devices_are_listed_and_tested_and_a_named_one_must_be_there() {
     }
 }
 
+/// Rows: 102.
 #[test]
 fn a_recogniser_is_chosen_and_the_results_say_which() {
     let desk = Desk::with_pages(2);
@@ -105,6 +106,15 @@ fn a_recogniser_is_chosen_and_the_results_say_which() {
     assert_eq!(desk.made("ocr"), 2);
     desk.read(&["--model", &automatic]).exits(0);
     assert_eq!(desk.made("ocr"), 0, "the same one is chosen again");
-    desk.read(&["--model", copy.to_str().unwrap()]).exits(0);
+    let named = ["--model", &automatic, "--config", "models=ocr=a-copy"];
+    desk.read(&named).exits(0);
     assert_eq!((made_by(), desk.made("ocr")), (vec!["a-copy".to_owned()], 2));
+    desk.read(&["--model", copy.to_str().unwrap()]).exits(0);
+    assert_eq!((made_by(), desk.made("ocr")), (vec!["a-copy".to_owned()], 0));
+    let absent = desk.read(&["--config", "models=ocr=a-copy"]).exits(1);
+    assert!(
+        absent.stderr.contains("ocr=a-copy is not loaded, but parkhang"),
+        "{}",
+        absent.stderr
+    );
 }

@@ -19,6 +19,7 @@ mod generations;
 mod household;
 mod interrupted;
 mod jobs;
+mod named_models;
 mod nodes;
 mod repeated;
 mod repl;

@@ -40,16 +40,16 @@ impl<'a> Suspects<'a> {
         let leases = free.leases_by_node();
         let mut empties_one = false;
         for Suspect { job, stage, task } in self.0 {
-            if !shares.may_grow(job, stage) || others.go_before(job, stage, shares) {
+            if !shares.may_grow(job, stage) || others.go_before(job, stage, free, shares) {
                 continue;
             }
-            if let Some(worker) = free.take_empty_node(stage, &leases) {
+            if let Some(worker) = free.take_empty_node(stage, job, &leases) {
                 placements.push(Placement {
                     task,
                     stage: stage.clone(),
                     worker: worker.clone(),
                 });
-            } else if empties_one || !free.close_emptiest_node(stage, &leases) {
+            } else if empties_one || !free.close_emptiest_node(stage, job, &leases) {
                 continue;
             } else {
                 empties_one = true;

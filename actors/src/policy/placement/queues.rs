@@ -83,14 +83,20 @@ impl<'a> Queues<'a> {
     }
 
     /// Whether a job of higher priority than this one has tasks that could begin the stage.
-    pub(super) fn go_before(&self, job: &Job, stage: &'a StageName, shares: &Shares<'a>) -> bool {
+    pub(super) fn go_before(
+        &self,
+        job: &Job,
+        stage: &'a StageName,
+        free: &FreeSlots<'_>,
+        shares: &Shares<'a>,
+    ) -> bool {
         let waiting = self
             .0
             .get(stage)
             .into_iter()
             .flat_map(|queue| queue.jobs.values());
         let mut above = waiting.filter(|(other, _)| other.config.priority > job.config.priority);
-        above.any(|(other, _)| shares.may_grow(other, stage))
+        above.any(|(other, _)| shares.may_grow(other, stage) && free.are_known(stage, other))
     }
 
     pub(super) fn nearest_to_the_end_first(self) -> Vec<StageQueue<'a>> {
@@ -119,7 +125,9 @@ impl<'a> StageQueue<'a> {
                 continue;
             }
             let Some(task) = tasks.pop_front() else { continue };
-            let Some(worker) = free.take(stage) else { break };
+            let Some(worker) = free.take(stage, job) else {
+                continue;
+            };
             shares.grow(id, stage, 1);
             placements.push(Placement {
                 task,

@@ -3,16 +3,50 @@ use std::collections::binary_heap::PeekMut;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
 
 use super::{Held, Pool};
-use crate::domain::{StageName, WorkerId};
+use crate::domain::{Job, StageName, WorkerId};
 
 /// Slots that no lease in force takes. They are computed anew each time, so nothing that a dead process held can leak.
 #[derive(Debug, Clone)]
 pub struct FreeSlots<'a> {
-    /// Pools with free slots, the roomiest first, and among equals the first by name.
-    by_stage: HashMap<&'a StageName, BinaryHeap<(usize, Reverse<&'a WorkerId>)>>,
+    by_stage: HashMap<&'a StageName, Vec<Alike<'a>>>,
+    /// Those without free slots, too.
+    pools: &'a [Pool],
     held: &'a [Held],
     /// Nodes whose slots are out of reach: a suspect runs there, or will when they are empty.
     closed: HashSet<&'a str>,
+}
+
+/// Pools of a stage that have the same models loaded. There are many pools, and few such groups.
+#[derive(Debug, Clone)]
+struct Alike<'a> {
+    /// One of them.
+    pool: &'a Pool,
+    /// Those with free slots, the roomiest first, and among equals the first by name.
+    roomy: BinaryHeap<(usize, Reverse<&'a WorkerId>)>,
+}
+
+impl<'a> Alike<'a> {
+    /// The roomiest pool that is not on a closed node.
+    fn roomiest(&mut self, closed: &HashSet<&str>) -> Option<(usize, Reverse<&'a WorkerId>)> {
+        while let Some(roomiest) = self.roomy.peek_mut() {
+            let (_, Reverse(worker)) = *roomiest;
+            if closed.is_empty() || !closed.contains(worker.node()) {
+                return Some(*roomiest);
+            }
+            PeekMut::pop(roomiest);
+        }
+        None
+    }
+
+    /// Takes a slot of the roomiest pool.
+    fn take(&mut self) {
+        if let Some(mut roomiest) = self.roomy.peek_mut() {
+            roomiest.0 -= 1;
+            if roomiest.0 == 0 {
+                PeekMut::pop(roomiest);
+            }
+        }
+    }
 }
 
 impl<'a> FreeSlots<'a> {
@@ -25,48 +59,65 @@ impl<'a> FreeSlots<'a> {
                 closed.insert(held.worker.node());
             }
         }
-        let mut by_stage: HashMap<&StageName, Vec<_>> = HashMap::new();
+        let mut by_stage: HashMap<&StageName, Vec<Alike<'a>>> = HashMap::new();
         for pool in pools {
             let taken = taken.get(&pool.worker).copied().unwrap_or(0);
             let free = pool.slots.saturating_sub(taken);
-            if free > 0 && (closed.is_empty() || !closed.contains(pool.worker.node())) {
-                let pools = by_stage.entry(&pool.stage).or_default();
-                pools.push((free, Reverse(&pool.worker)));
+            if free == 0 || (!closed.is_empty() && closed.contains(pool.worker.node())) {
+                continue;
+            }
+            let groups = by_stage.entry(&pool.stage).or_default();
+            let slot = (free, Reverse(&pool.worker));
+            match groups.iter_mut().find(|group| group.pool.models == pool.models) {
+                Some(group) => group.roomy.push(slot),
+                None => groups.push(Alike {
+                    pool,
+                    roomy: BinaryHeap::from([slot]),
+                }),
             }
         }
         Self {
-            by_stage: by_stage
-                .into_iter()
-                .map(|(stage, pools)| (stage, BinaryHeap::from(pools)))
-                .collect(),
+            by_stage,
+            pools,
             held,
             closed,
         }
     }
 
-    /// How many tasks could begin each stage; stages that are full are left out.
+    /// How many tasks could begin each stage, of one job or another; stages that are full are left out.
     pub fn room(&self) -> BTreeMap<StageName, usize> {
         let stages = self.by_stage.iter();
         stages
-            .map(|(stage, pools)| ((*stage).clone(), pools.iter().map(|(free, _)| free).sum()))
+            .map(|(stage, groups)| {
+                let pools = groups.iter().flat_map(|group| &group.roomy);
+                ((*stage).clone(), pools.map(|(free, _)| free).sum())
+            })
             .collect()
     }
 
-    pub(super) fn take(&mut self, stage: &StageName) -> Option<&'a WorkerId> {
-        let pools = self.by_stage.get_mut(stage)?;
-        loop {
-            let mut roomiest = pools.peek_mut()?;
-            let (_, Reverse(worker)) = *roomiest;
-            if !self.closed.is_empty() && self.closed.contains(worker.node()) {
-                PeekMut::pop(roomiest);
-                continue;
-            }
-            roomiest.0 -= 1;
-            if roomiest.0 == 0 {
-                PeekMut::pop(roomiest);
-            }
-            return Some(worker);
-        }
+    /// How many tasks of the job could begin the stage.
+    pub fn room_for(&self, stage: &StageName, job: &Job) -> usize {
+        let groups = self.by_stage.get(stage).into_iter().flatten();
+        let pools = groups
+            .filter(|group| group.pool.suits(job))
+            .flat_map(|group| &group.roomy);
+        pools.map(|(free, _)| free).sum()
+    }
+
+    /// Whether there are pools, free or not, that may run the stage for the job.
+    pub(super) fn are_known(&self, stage: &StageName, job: &Job) -> bool {
+        let mut pools = self.pools.iter();
+        pools.any(|pool| pool.stage == *stage && pool.suits(job))
+    }
+
+    pub(super) fn take(&mut self, stage: &StageName, job: &Job) -> Option<&'a WorkerId> {
+        let closed = &self.closed;
+        let groups = self.by_stage.get_mut(stage)?.iter_mut();
+        let suited = groups.filter(|group| group.pool.suits(job));
+        let free = suited.filter_map(|group| Some((group.roomiest(closed)?, group)));
+        let ((_, Reverse(worker)), group) = free.max_by_key(|(roomiest, _)| *roomiest)?;
+        group.take();
+        Some(worker)
     }
 
     /// Leases in force by node.
@@ -82,27 +133,38 @@ impl<'a> FreeSlots<'a> {
     pub(super) fn take_empty_node(
         &mut self,
         stage: &StageName,
+        job: &Job,
         leases: &HashMap<&str, usize>,
     ) -> Option<&'a WorkerId> {
-        let (leases, worker) = self.emptiest(stage, leases)?;
+        let (leases, worker) = self.emptiest(stage, job, leases)?;
         (leases == 0).then(|| {
             self.closed.insert(worker.node());
             worker
         })
     }
 
-    /// Nothing more is taken on the node with the fewest leases of those that run the stage. False if there is none. As its
-    /// leases only become fewer, one node or another is empty in the end.
-    pub(super) fn close_emptiest_node(&mut self, stage: &StageName, leases: &HashMap<&str, usize>) -> bool {
-        let emptiest = self.emptiest(stage, leases);
+    /// Nothing more is taken on the node with the fewest leases of those that run the stage for the job. False if there is none.
+    /// As its leases only become fewer, one node or another is empty in the end.
+    pub(super) fn close_emptiest_node(
+        &mut self,
+        stage: &StageName,
+        job: &Job,
+        leases: &HashMap<&str, usize>,
+    ) -> bool {
+        let emptiest = self.emptiest(stage, job, leases);
         emptiest.is_some_and(|(_, worker)| self.closed.insert(worker.node()))
     }
 
-    fn emptiest(&self, stage: &StageName, leases: &HashMap<&str, usize>) -> Option<(usize, &'a WorkerId)> {
-        let workers = self
-            .by_stage
-            .get(stage)?
-            .iter()
+    fn emptiest(
+        &self,
+        stage: &StageName,
+        job: &Job,
+        leases: &HashMap<&str, usize>,
+    ) -> Option<(usize, &'a WorkerId)> {
+        let groups = self.by_stage.get(stage)?.iter();
+        let workers = groups
+            .filter(|group| group.pool.suits(job))
+            .flat_map(|group| &group.roomy)
             .map(|(_, Reverse(worker))| *worker);
         let open = workers.filter(|worker| !self.closed.contains(worker.node()));
         open.map(|worker| (leases.get(worker.node()).copied().unwrap_or(0), worker))

@@ -64,6 +64,7 @@ fn pool(worker: &str, name: &str, slots: usize) -> Pool {
         worker: WorkerId(worker.to_owned()),
         stage: stage(name),
         slots,
+        models: Vec::new(),
     }
 }
 
@@ -279,6 +280,59 @@ fn a_job_at_its_limit_leaves_its_turn_to_others() {
     assert_eq!(placed(&jobs, &[], &[pool("d", "detect", 3)]), [1000, 2000, 2001]);
 }
 
+fn pool_with(worker: &str, name: &str, slots: usize, models: &[&str]) -> Pool {
+    Pool {
+        models: models.iter().map(ToString::to_string).collect(),
+        ..pool(worker, name, slots)
+    }
+}
+
+fn naming(models: &str) -> JobConfig {
+    JobConfig::default().with_overrides([models]).unwrap()
+}
+
+/// Rows: 102.
+#[test]
+fn a_job_that_names_a_model_gets_slots_of_pools_that_have_it() {
+    let pools = [
+        pool_with("a", "detect", 3, &["x"]),
+        pool_with("b", "detect", 1, &["x", "y"]),
+        pool("c", "read", 2),
+    ];
+    let jobs = [
+        job_of(1, naming("models=detect=y"), 3),
+        job_of(2, JobConfig::default(), 3),
+    ];
+    let tasks = || {
+        jobs.iter()
+            .flat_map(|(job, tasks)| tasks.iter().map(move |task| (task, job)))
+    };
+    let placements = place(now(), tasks(), FreeSlots::of(&pools, &[]), &[]);
+    assert_eq!(
+        placements,
+        [
+            placement(1000, "detect", "b"),
+            placement(2000, "detect", "a"),
+            placement(2001, "detect", "a"),
+            placement(2002, "detect", "a")
+        ]
+    );
+    let nobody_has = [
+        job_of(1, naming("models=detect=z"), 2),
+        job_of(2, JobConfig::default(), 1),
+    ];
+    assert_eq!(
+        placed(&nobody_has, &[], &pools),
+        [2000],
+        "it leaves its turn to others"
+    );
+    let of_another_stage = [job_of(1, naming("models=read=z"), 1)];
+    assert_eq!(placed(&of_another_stage, &[], &pools), [1000]);
+    let free = FreeSlots::of(&pools, &[]);
+    assert_eq!(free.room_for(&stage("detect"), &jobs[0].0), 1);
+    assert_eq!(free.room_for(&stage("detect"), &jobs[1].0), 4);
+}
+
 fn any_task(id: i64) -> impl Strategy<Value = Task> {
     let positions = prop::sample::select(STAGES.to_vec());
     (positions, 0..5_u8, -5..5_i64, 0..3_usize).prop_map(move |(name, kind, offset, worker)| match kind {
@@ -295,6 +349,41 @@ fn any_task(id: i64) -> impl Strategy<Value = Task> {
 }
 
 proptest! {
+    #[test]
+    fn no_pool_gets_what_it_has_no_model_for_and_none_that_has_it_is_left_idle(
+        jobs in prop::collection::vec((prop::sample::subsequence(vec!["x", "y"], 0..=2), 0..4_i64), 1..4),
+        pools in prop::collection::vec((prop::sample::subsequence(vec!["x", "y"], 0..=2), 0..4_usize), 1..4),
+    ) {
+        let config = |models: &[&str]| {
+            let named: Vec<String> = models.iter().map(|model| format!("detect={model}")).collect();
+            naming(&format!("models={}", named.join(",")))
+        };
+        let jobs: Vec<(Job, Vec<Task>)> = jobs
+            .iter()
+            .zip(1..)
+            .map(|((models, tasks), id)| job_of(id, config(models), *tasks))
+            .collect();
+        let pools: Vec<Pool> = pools
+            .iter()
+            .zip(["a", "b", "c"])
+            .map(|((models, slots), worker)| pool_with(worker, "detect", *slots, models))
+            .collect();
+        let tasks = jobs.iter().flat_map(|(job, tasks)| tasks.iter().map(move |task| (task, job)));
+        let placements = place(now(), tasks, FreeSlots::of(&pools, &[]), &[]);
+        let job_of_task = |task: TaskId| jobs.iter().map(|(job, _)| job).find(|job| job.id.0 == task.0 / 1000).unwrap();
+        for pool in &pools {
+            let given = placements.iter().filter(|placement| placement.worker == pool.worker);
+            let given: Vec<&Job> = given.map(|placement| job_of_task(placement.task)).collect();
+            prop_assert!(given.iter().all(|job| pool.suits(job)));
+            prop_assert!(given.len() <= pool.slots);
+            let waits = |(job, tasks): &(Job, Vec<Task>)| {
+                let placed = placements.iter().filter(|placement| job_of_task(placement.task).id == job.id);
+                pool.suits(job) && placed.count() < tasks.len()
+            };
+            prop_assert!(given.len() == pool.slots || !jobs.iter().any(waits), "a slot of {} is left idle", pool.worker);
+        }
+    }
+
     /// Rows: F16.
     #[test]
     fn no_pool_gets_more_than_its_slots_and_no_free_slot_is_left_to_a_waiting_task(

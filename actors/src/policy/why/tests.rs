@@ -40,6 +40,7 @@ fn pool(name: &str, stage_name: &str, slots: usize) -> Pool {
         worker: worker(name),
         stage: stage(stage_name),
         slots,
+        models: Vec::new(),
     }
 }
 
@@ -183,6 +184,45 @@ fn task() -> impl Strategy<Value = Task> {
     })
 }
 
+/// Rows: 102.
+#[test]
+fn a_model_that_nobody_has_is_named() {
+    let job = Job {
+        config: JobConfig::default()
+            .with_overrides(["models=read=m,reduce=n"])
+            .unwrap(),
+        ..job()
+    };
+    let with = |models: &[&str], name| Pool {
+        models: models.iter().map(ToString::to_string).collect(),
+        ..pool(name, "read", 1)
+    };
+    let held = [held("b", 2, "read", 1)];
+    let of = |pools: &[Pool]| why(&fresh(), &job, pools, &held, now());
+    let stage = stage("read");
+    assert_eq!(of(&[]), Blocker::NoPool { stage: stage.clone() });
+    assert_eq!(
+        of(&[with(&["z", "y"], "a"), with(&["y"], "c")]),
+        Blocker::NoModel {
+            stage: stage.clone(),
+            wanted: vec!["m".to_owned()],
+            loaded: vec!["y".to_owned(), "z".to_owned()],
+        }
+    );
+    let busy = [with(&["m"], "b"), with(&["y"], "a")];
+    let slots = 1;
+    assert_eq!(
+        of(&busy),
+        Blocker::NoSlot {
+            stage: stage.clone(),
+            slots
+        },
+        "the free one has another"
+    );
+    let free = 1;
+    assert_eq!(of(&[with(&["y", "m"], "a")]), Blocker::Nothing { stage, free });
+}
+
 proptest! {
     /// Whoever asks is told the truth: nothing stands in the way of exactly those tasks that a pass would place, were they
     /// alone.
@@ -191,16 +231,21 @@ proptest! {
         task in task(),
         status in status(),
         limits in (0..3_usize, 0..3_usize),
-        slots in prop::collection::vec((prop::sample::select(vec!["read", "reduce"]), 0..3_usize), 0..3),
+        models in prop::sample::select(vec!["models=", "models=read=m", "models=read=m,reduce=m"]),
+        slots in prop::collection::vec((prop::sample::select(vec!["read", "reduce"]), 0..3_usize, any::<bool>()), 0..3),
         leases in prop::collection::vec((0..4_usize, 1..3_i64, prop::sample::select(vec!["read", "reduce"]), 1..3_usize), 0..4),
     ) {
         let config = JobConfig { max_running: limits.0, max_running_per_stage: limits.1, ..JobConfig::default() };
+        let config = config.with_overrides([models]).unwrap();
         let job = Job { config, status, ..job() };
         let name = |number: usize| format!("worker-{number}");
         let pools: Vec<Pool> = slots
             .iter()
             .enumerate()
-            .map(|(number, (stage, slots))| pool(&name(number), stage, *slots))
+            .map(|(number, (stage, slots, has_model))| Pool {
+                models: has_model.then(|| "m".to_owned()).into_iter().collect(),
+                ..pool(&name(number), stage, *slots)
+            })
             .collect();
         let held: Vec<Held> = leases
             .iter()

@@ -187,6 +187,7 @@ fn room(stage: &str, free: usize) -> Offer {
         stage: StageName::new(stage).unwrap(),
         free,
         in_hand: 0,
+        models: Vec::new(),
     }
 }
 

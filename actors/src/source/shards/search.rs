@@ -58,6 +58,13 @@ impl<'a> Search<'a> {
         roomy.map(|offer| &offer.stage).collect()
     }
 
+    /// Stages that have room for the job.
+    fn stages_for(&self, job: &Job) -> BTreeSet<&StageName> {
+        let roomy = self.offers.iter().filter(|offer| offer.free > 0);
+        let suited = roomy.filter(|offer| offer.suits(job));
+        suited.map(|offer| &offer.stage).collect()
+    }
+
     /// Whether it has taken an eighth of a lease, or a sixtieth and something was found.
     async fn is_late(&self) -> Result<bool, SourceError> {
         let share = if self.claims.is_empty() { 8 } else { 60 };
@@ -98,6 +105,9 @@ impl Shards {
         let Some(open) = self.job(index, key).await? else {
             return Ok(());
         };
+        if search.stages_for(&open.1).is_empty() {
+            return Ok(());
+        }
         match self.ordered(index, search.clock.now().await?).await? {
             JobStatus::Running => self.look_for_shards(index, &open, search).await,
             _ => Ok(()),
@@ -297,7 +307,7 @@ impl Shards {
             }
         });
         let leases = join_all(leases).await;
-        let stages = search.stages();
+        let stages = search.stages_for(job);
         let mut inviting = BTreeSet::new();
         for (id, lease) in shards.iter().zip(leases) {
             let invites = match lease {

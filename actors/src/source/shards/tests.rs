@@ -43,12 +43,16 @@ impl Site {
     }
 
     async fn create(&self, name: &str, volumes: usize, size: u32) -> JobManifest {
+        self.create_with(JobConfig::default(), name, volumes, size).await
+    }
+
+    async fn create_with(&self, config: JobConfig, name: &str, volumes: usize, size: u32) -> JobManifest {
         let stages = ["detect", "read"].map(|stage| StageName::new(stage).unwrap());
         let job = NewJob {
             key: Some(JobKey::new(name).unwrap()),
             operation: "ocr".to_owned(),
             pipeline: Pipeline::new(stages.to_vec()).unwrap(),
-            config: JobConfig::default(),
+            config,
             volumes: (0..volumes)
                 .map(|n| VolumeId::new("W1", format!("I{n:04}")).unwrap())
                 .collect(),
@@ -128,6 +132,7 @@ fn room(stage: &str, free: usize) -> Vec<Offer> {
         stage: StageName::new(stage).unwrap(),
         free,
         in_hand: 0,
+        models: Vec::new(),
     }]
 }
 
@@ -172,6 +177,25 @@ async fn what_is_found_among_many_shards_is_handed_out_while_its_leases_are_fres
         }
         found += claims.len();
     }
+}
+
+/// Rows: 102.
+#[tokio::test]
+async fn a_shard_is_left_to_those_that_have_the_models_of_its_job() {
+    let site = Site::new(TimeDelta::milliseconds(1));
+    let config = JobConfig::default().with_overrides(["models=detect=m"]).unwrap();
+    let manifest = site.create_with(config, "job", 2, 1).await;
+    let (without, with) = (site.process("p", &["job"]), site.process("q", &["job"]));
+    assert!(without.claim(&room("detect", 2)).await.unwrap().is_empty());
+    let leases = ShardLayout::new(&manifest.job).lease_folder();
+    assert_eq!(
+        site.objects.list(&leases).await.unwrap().len(),
+        0,
+        "none was taken in vain"
+    );
+    let mut offers = room("detect", 2);
+    offers[0].models = vec!["m".to_owned()];
+    assert_eq!(with.claim(&offers).await.unwrap().len(), 2);
 }
 
 #[tokio::test]

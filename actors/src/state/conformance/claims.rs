@@ -12,6 +12,7 @@ pub(super) async fn suite(make: &impl AsyncFn() -> Store) {
     only_running_jobs_are_worked_on(make().await).await;
     priorities_and_limits_are_kept(make().await).await;
     jobs_share_what_room_there_is(make().await).await;
+    a_claim_takes_what_its_workers_have_the_models_for(make().await).await;
     what_is_nearest_to_its_end_goes_first(make().await).await;
     what_was_given_back_goes_before_what_is_fresh(make().await).await;
     a_lease_that_ran_out_is_taken_over(make().await).await;
@@ -28,6 +29,7 @@ fn offer(name: &str, worker: &str, free: usize) -> Offer {
         stage: stage(name),
         free,
         in_hand: 0,
+        models: Vec::new(),
     }
 }
 
@@ -90,6 +92,36 @@ async fn a_claim_takes_what_its_offers_have_room_for(store: Store) {
         assert_eq!(runs.last().unwrap().fence, task.fence().unwrap());
     }
     assert!(claim(&store, offers, at(3)).await.is_empty());
+}
+
+/// Rows: 102.
+async fn a_claim_takes_what_its_workers_have_the_models_for(store: Store) {
+    let named = NewJob {
+        config: JobConfig::default()
+            .with_overrides(["models=detect=m", "priority=1"])
+            .unwrap(),
+        ..new_job("named", &["I1", "I2", "I3"])
+    };
+    store.create_job(&named, at(0)).await.unwrap();
+    let (_, _) = job_with(&store, &["I7", "I8"]).await;
+    let with = |models: &[&str], worker, free| Offer {
+        models: models.iter().map(ToString::to_string).collect(),
+        ..offer("detect", worker, free)
+    };
+    let without = claim(&store, vec![with(&["other"], "a", 1)], at(2)).await;
+    assert_eq!(
+        names(&without),
+        ["I7"],
+        "the job of higher priority is not for it"
+    );
+    let offers = vec![with(&["other"], "a", 9), with(&["other", "m"], "b", 2)];
+    let mut claimed = claim(&store, offers, at(3)).await;
+    claimed.sort_by_key(|task| task.id);
+    let taken: Vec<(&str, &str)> = claimed
+        .iter()
+        .map(|task| (task.volume.i_id(), task.lease.as_ref().unwrap().worker.0.as_str()))
+        .collect();
+    assert_eq!(taken, [("I1", "b"), ("I2", "b"), ("I8", "a")]);
 }
 
 async fn a_claim_respects_backoff_and_the_end_of_tries(store: Store) {

@@ -65,7 +65,7 @@ pub(super) async fn claim(
     offers.sort_by_key(|offer| stages_to_go(&jobs, &offer.stage));
     if is_idle(&request.offers) {
         for offer in offers.iter().filter(|offer| offer.free > 0) {
-            let turns = shares.turns(jobs.iter().map(|job| &**job), &offer.stage);
+            let turns = turns(&shares, &jobs, offer);
             let alone = lock_ready(connection, &turns, Wanted::Suspects, offer, 1, now).await?;
             claimed = lease_all(connection, request, offer, &jobs, &alone, now).await?;
             if !claimed.is_empty() {
@@ -77,7 +77,7 @@ pub(super) async fn claim(
     for offer in offers {
         let mut free = offer.free;
         while free > 0 {
-            let turns = shares.turns(jobs.iter().map(|job| &**job), &offer.stage);
+            let turns = turns(&shares, &jobs, offer);
             // The next turn may be another job's, and a limit may be reached.
             let sole = matches!(turns[..], [job] if !is_limited(job));
             let limit = if sole { free } else { 1 };
@@ -115,6 +115,12 @@ async fn lease_all(
         Some((task, Arc::clone(job)))
     });
     Ok(leased.collect())
+}
+
+/// The jobs that the offer's worker may run its stage for, in their turn.
+fn turns<'a>(shares: &Shares<'_>, jobs: &'a [Arc<Job>], offer: &Offer) -> Vec<&'a Job> {
+    let suited = jobs.iter().map(|job| &**job).filter(|job| offer.suits(job));
+    shares.turns(suited, &offer.stage)
 }
 
 /// Which tasks a claim looks for.

@@ -4,7 +4,9 @@
 use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
+use serde_json::json;
 use sqlx::postgres::{PgPool, PgRow};
+use sqlx::types::Json;
 use sqlx::{PgConnection, Row};
 
 use super::leadership;
@@ -47,18 +49,23 @@ async fn upsert(connection: &mut PgConnection, nodes: &[NodeRecord]) -> Result<(
         |of: fn(&NodeRecord) -> Option<&str>| -> Vec<Option<&str>> { nodes.iter().map(of).collect() };
     let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
     let roles: Vec<String> = nodes.iter().map(|node| node.roles.join(",")).collect();
+    let tags: Vec<String> = nodes.iter().map(|node| node.tags.join(",")).collect();
+    let resident = nodes.iter().map(|node| node.resident);
+    let resident: Vec<Option<i64>> = resident.map(|bytes| i64::try_from(bytes?).ok()).collect();
     let protocols: Vec<i32> = nodes.iter().map(|node| i32::from(node.protocol)).collect();
     let started: Vec<Option<DateTime<Utc>>> = nodes.iter().map(|node| node.started_at).collect();
     let seen: Vec<DateTime<Utc>> = nodes.iter().map(|node| node.last_seen).collect();
     sqlx::query(
-        "insert into nodes (name, roles, host, build, protocol, health, started_at, last_seen, state)
-         select name, string_to_array(roles, ','), host, build, protocol, health, started_at, last_seen, state
+        "insert into nodes (name, roles, host, build, protocol, health, started_at, last_seen, state, tags, resident)
+         select name, string_to_array(roles, ','), host, build, protocol, health, started_at, last_seen, state,
+             string_to_array(tags, ','), resident
          from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::int[], $6::text[], $7::timestamptz[],
-             $8::timestamptz[], $9::text[])
-             as n (name, roles, host, build, protocol, health, started_at, last_seen, state)
+             $8::timestamptz[], $9::text[], $10::text[], $11::bigint[])
+             as n (name, roles, host, build, protocol, health, started_at, last_seen, state, tags, resident)
          on conflict (name) do update set roles = excluded.roles, host = excluded.host, build = excluded.build,
              protocol = excluded.protocol, health = excluded.health, started_at = excluded.started_at,
-             last_seen = excluded.last_seen, state = excluded.state",
+             last_seen = excluded.last_seen, state = excluded.state, tags = excluded.tags,
+             resident = excluded.resident",
     )
     .bind(&names)
     .bind(roles)
@@ -69,6 +76,8 @@ async fn upsert(connection: &mut PgConnection, nodes: &[NodeRecord]) -> Result<(
     .bind(started)
     .bind(seen)
     .bind(column(|node| Some(node.state.as_str())))
+    .bind(tags)
+    .bind(resident)
     .execute(&mut *connection)
     .await?;
 
@@ -88,9 +97,9 @@ async fn upsert(connection: &mut PgConnection, nodes: &[NodeRecord]) -> Result<(
     };
     let beats: Vec<Option<DateTime<Utc>>> = workers.iter().map(|(_, worker)| worker.last_heartbeat).collect();
     sqlx::query(
-        "insert into workers (worker_id, node, stage, slots, in_use, generation, last_heartbeat, pages, pages_finished)
+        "insert into workers (worker_id, node, stage, slots, in_use, generation, last_heartbeat, pages, pages_finished, models)
          select * from unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[],
-             $7::timestamptz[], $8::bigint[], $9::bigint[])",
+             $7::timestamptz[], $8::bigint[], $9::bigint[], $10::jsonb[])",
     )
     .bind(workers.iter().map(|(_, worker)| worker.worker.0.as_str()).collect::<Vec<_>>())
     .bind(workers.iter().map(|(node, _)| *node).collect::<Vec<_>>())
@@ -101,6 +110,7 @@ async fn upsert(connection: &mut PgConnection, nodes: &[NodeRecord]) -> Result<(
     .bind(beats)
     .bind(number(|worker| worker.pages))
     .bind(number(|worker| worker.pages_finished))
+    .bind(workers.iter().map(|(_, worker)| json!(worker.models)).collect::<Vec<_>>())
     .execute(&mut *connection)
     .await?;
     Ok(())
@@ -108,7 +118,8 @@ async fn upsert(connection: &mut PgConnection, nodes: &[NodeRecord]) -> Result<(
 
 pub(super) async fn nodes(pool: &PgPool) -> Result<Vec<NodeRecord>, StateError> {
     let rows = sqlx::query(
-        "select name, roles, host, build, protocol, health, started_at, last_seen, state from nodes \
+        "select name, roles, host, build, protocol, health, started_at, last_seen, state, tags, resident \
+         from nodes \
          order by name collate \"C\"",
     )
     .fetch_all(pool)
@@ -130,6 +141,10 @@ pub(super) async fn nodes(pool: &PgPool) -> Result<Vec<NodeRecord>, StateError> 
             let state = NodeState::ALL.into_iter().find(|known| known.as_str() == state);
             Ok(NodeRecord {
                 roles: row.try_get("roles")?,
+                tags: row.try_get("tags")?,
+                resident: row
+                    .try_get::<Option<i64>, _>("resident")?
+                    .and_then(|bytes| u64::try_from(bytes).ok()),
                 host: row.try_get("host")?,
                 build: row.try_get("build")?,
                 protocol: u16::try_from(row.try_get::<i32, _>("protocol")?).unwrap_or_default(),
@@ -155,6 +170,7 @@ fn worker(row: &PgRow) -> Result<WorkerRecord, StateError> {
     Ok(WorkerRecord {
         worker: WorkerId(row.try_get("worker_id")?),
         stage: stage_name(row, "stage")?,
+        models: row.try_get::<Json<Vec<String>>, _>("models")?.0,
         slots: count("slots")?,
         in_use: count("in_use")?,
         generation: number("generation")?.unwrap_or_default(),

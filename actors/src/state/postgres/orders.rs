@@ -248,11 +248,13 @@ mod tests {
         let node = NodeRecord {
             name: "a".to_owned(),
             roles: vec!["cpu".to_owned()],
+            tags: Vec::new(),
             host: None,
             build: "0".to_owned(),
             protocol: 1,
             health: None,
             started_at: None,
+            resident: None,
             last_seen: now,
             state,
             workers: Vec::new(),

@@ -178,7 +178,10 @@ fn what_a_node_of_another_build_tells_of_itself_is_read_as_far_as_it_is_known() 
                 stage: StageName::new("ocr").unwrap(),
                 slots: 2,
                 in_use: 1,
+                models: vec!["dbu-med".to_owned()],
             }],
+            tags: vec!["spot".to_owned()],
+            resident: Some(1 << 30),
             actors: Vec::new(),
         },
     };

@@ -194,6 +194,7 @@ mod tests {
             ),
             ("k_factor=2.5", &["line_extraction", "ocr", "reduce"]),
             ("beam_width=16", &["ocr", "reduce"]),
+            ("models=ocr=m", &["ocr", "reduce"]),
             ("priority=3", &[]),
             ("k_factor=1.7", &[]),
         ] {

@@ -16,7 +16,7 @@ mod summary;
 mod tally;
 
 pub use self::config::{Config, Update};
-pub use self::create::Create;
+pub use self::create::{Create, models_pair};
 pub use self::delete::Delete;
 pub use self::errors::Errors;
 pub use self::limits::{Limits, Priority};

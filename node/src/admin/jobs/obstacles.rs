@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, TimeDelta, Utc};
-use parkhang_actors::domain::{Hardware, Job, JobKey, JobStatus, NodeRecord, NodeState, StageName};
+use parkhang_actors::domain::{
+    Hardware, Job, JobKey, JobStatus, NodeRecord, NodeState, StageName, WorkerRecord,
+};
 use parkhang_actors::stage::hardware_of;
 use parkhang_actors::state::JobTaskCount;
 use serde::Serialize;
@@ -24,6 +26,11 @@ pub enum Obstacle {
         /// That they run on, where this program knows the stages.
         hardware: Option<Hardware>,
         stages: Vec<StageName>,
+    },
+    /// Nodes run this stage, and none of them has loaded the models that the job names for it.
+    NoModel {
+        stage: StageName,
+        models: Vec<String>,
     },
 }
 
@@ -80,8 +87,11 @@ pub fn obstacles(job: &Job, counts: &[JobTaskCount], hands: Hands<'_>, now: Date
     }
     let is_there =
         |node: &&NodeRecord| node.state == NodeState::Joined && now - node.last_seen <= hands.patience;
-    let pools = hands.nodes.iter().filter(is_there).flat_map(|node| &node.workers);
-    let served: BTreeSet<&StageName> = pools.map(|pool| &pool.stage).chain(running).collect();
+    let pools = || hands.nodes.iter().filter(is_there).flat_map(|node| &node.workers);
+    let suits = |pool: &WorkerRecord| job.config.models.are_loaded(&pool.stage, &pool.models);
+    let suited = pools().filter(|pool| suits(pool)).map(|pool| &pool.stage);
+    let suited: BTreeSet<&StageName> = suited.chain(running.iter().copied()).collect();
+    let served: BTreeSet<&StageName> = pools().map(|pool| &pool.stage).chain(running).collect();
     let mut missing: BTreeMap<Option<&str>, Obstacle> = BTreeMap::new();
     for stage in job.pipeline.stages() {
         if !waiting.contains(stage) || served.contains(stage) {
@@ -98,7 +108,14 @@ pub fn obstacles(job: &Job, counts: &[JobTaskCount], hands: Hands<'_>, now: Date
             stages.push(stage.clone());
         }
     }
-    missing.into_values().collect()
+    let without_model = waiting
+        .intersection(&served)
+        .filter(|stage| !suited.contains(*stage));
+    let without_model = without_model.map(|stage| Obstacle::NoModel {
+        stage: (*stage).clone(),
+        models: job.config.models.of(stage).map(str::to_owned).collect(),
+    });
+    missing.into_values().chain(without_model).collect()
 }
 
 impl Obstacle {
@@ -120,13 +137,17 @@ impl Obstacle {
                     None => format!("no node is there that runs {stages}"),
                 }
             }
+            Self::NoModel { stage, models } => format!(
+                "no node that runs {stage} has loaded {}; start one that does (node.models), or name another model",
+                models.join(" and ")
+            ),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use parkhang_actors::domain::{JobConfig, JobId, TaskStatus, WorkerId, WorkerRecord};
+    use parkhang_actors::domain::{JobConfig, JobId, TaskStatus, WorkerId};
     use parkhang_actors::stage::ocr_pipeline;
 
     use super::*;
@@ -163,6 +184,7 @@ mod tests {
         let pools = stages.iter().map(|stage| WorkerRecord {
             worker: WorkerId(format!("node/{stage}/1")),
             stage: stage.parse().unwrap(),
+            models: Vec::new(),
             slots: 1,
             in_use: 0,
             generation: 1,
@@ -173,11 +195,13 @@ mod tests {
         NodeRecord {
             name: "node".to_owned(),
             roles: Vec::new(),
+            tags: Vec::new(),
             host: None,
             build: "0".to_owned(),
             protocol: 1,
             health: None,
             started_at: None,
+            resident: None,
             last_seen: at(seen),
             state,
             workers: pools.collect(),
@@ -213,6 +237,31 @@ mod tests {
         let half = found(&[node(&["ocr"], 90, NodeState::Joined)]);
         assert_eq!(half.len(), 1);
         assert!(half[0].contains("runs line_detection;"), "{half:?}");
+    }
+
+    /// Rows: 102.
+    #[test]
+    fn a_model_that_no_node_has_is_an_obstacle() {
+        let mut job = job(JobStatus::Running);
+        let config = JobConfig::default().with_overrides(["models=line_detection=finder"]);
+        job.config = config.unwrap();
+        let mut node = node(&["line_detection"], 90, NodeState::Joined);
+        let found = |node: &NodeRecord| {
+            let (nodes, patience) = (std::slice::from_ref(node), TimeDelta::seconds(20));
+            let led = true;
+            let hands = Hands { led, nodes, patience };
+            let found = obstacles(&job, &[count(FRESH.0, FRESH.1)], hands, at(100));
+            let advice = found.iter().map(|obstacle| obstacle.advice(&job.key));
+            advice.collect::<Vec<String>>()
+        };
+        let without = found(&node);
+        assert_eq!(without.len(), 1);
+        assert!(
+            without[0].starts_with("no node that runs line_detection has loaded finder;"),
+            "{without:?}"
+        );
+        node.workers[0].models = vec!["finder".to_owned()];
+        assert_eq!(found(&node), [""; 0]);
     }
 
     #[test]

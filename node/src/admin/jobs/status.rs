@@ -156,6 +156,9 @@ pub async fn wait_for_end(admin: &Admin, key: &JobKey) -> Result<(), Refusal> {
 impl Answer for JobDetails {
     fn text(&self) -> String {
         let mut lines = vec![format!("job {}: {}", self.summary.job, self.summary.status)];
+        if !self.summary.models.is_empty() {
+            lines.push(format!("read with {}", self.summary.models.join(", ")));
+        }
         let mut add = |number: u64, words: String| {
             if number > 0 {
                 lines.push(format!("{number:>8}  {words}"));

@@ -18,6 +18,8 @@ pub struct JobSummary {
     pub priority: i32,
     /// Volumes in work at once; 0 is any number.
     pub max_running: usize,
+    /// That it is to be read with, as STAGE=NAME; of a stage that is not named, whatever its node has loaded.
+    pub models: Vec<String>,
     pub created_at: DateTime<Utc>,
     pub finished_at: Option<DateTime<Utc>>,
     pub volumes: u64,
@@ -38,6 +40,7 @@ impl JobSummary {
             status: job.status.as_str(),
             priority: job.config.priority,
             max_running: job.config.max_running,
+            models: job.config.models.iter().map(ToString::to_string).collect(),
             created_at: job.created_at,
             finished_at: job.finished_at,
             volumes: count(&|_| true),

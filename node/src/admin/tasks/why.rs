@@ -29,7 +29,7 @@ pub struct Why {
 pub struct Reason {
     volume: String,
     state: State,
-    /// A word for programs: finished, failed, running, overdue, job, backing_off, no_leader, no_pool, limit, suspect, no_slot or nothing.
+    /// A word for programs: finished, failed, running, overdue, job, backing_off, no_leader, no_pool, no_model, limit, suspect, no_slot or nothing.
     blocker: &'static str,
     reason: String,
     /// What to do about it, if there is something.
@@ -57,6 +57,7 @@ impl Command for Why {
                 worker: worker.worker.clone(),
                 stage: worker.stage.clone(),
                 slots: usize::try_from(worker.slots).unwrap_or(usize::MAX),
+                models: worker.models.clone(),
             })
             .collect();
         let leases = admin.store.leases(now).await?;
@@ -134,6 +135,24 @@ impl Told {
                 let advice =
                     "start a node that does: node --role cpu, or node --role gpu for stages with a network";
                 told("no_pool", reason, Some(advice.to_owned()))
+            }
+            Blocker::NoModel {
+                stage,
+                wanted,
+                loaded,
+            } => {
+                let loaded = match loaded[..] {
+                    [] => "none".to_owned(),
+                    _ => loaded.join(", "),
+                };
+                let reason = format!(
+                    "the job wants {stage} done with {}, and no node that is there has loaded that; those that run {stage} have {loaded}",
+                    wanted.join(" and ")
+                );
+                let advice = format!(
+                    "start a node with it: node --role gpu --set node.models=FOLDER; or, with the job paused: node job update {job} models={stage}=NAME"
+                );
+                told("no_model", reason, Some(advice))
             }
             Blocker::Limit {
                 stage,

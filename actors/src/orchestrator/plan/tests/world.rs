@@ -56,6 +56,7 @@ fn pool(worker: &str, name: &str, slots: usize) -> Pool {
         worker: WorkerId(worker.to_owned()),
         stage: stage(name),
         slots,
+        models: Vec::new(),
     }
 }
 

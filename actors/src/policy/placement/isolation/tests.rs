@@ -58,6 +58,7 @@ fn node(name: &str, slots: usize) -> [Pool; 2] {
         worker: worker(name, stage_name),
         stage: stage(stage_name),
         slots,
+        models: Vec::new(),
     })
 }
 
@@ -125,6 +126,23 @@ fn one_node_at_a_time_is_emptied_for_suspects() {
         placed(&tasks, &pools, &emptied),
         on(&[(1, "b"), (3, "c"), (4, "c")])
     );
+}
+
+#[test]
+fn a_suspect_does_not_wait_for_a_job_whose_model_nobody_has_nor_go_where_its_own_is_not() {
+    let naming = |id, priority, models| {
+        let config = JobConfig {
+            priority,
+            ..JobConfig::default()
+        };
+        job(id, config.with_overrides([models]).unwrap())
+    };
+    let (high, low) = (naming(1, 1, "models=detect=z"), naming(2, 0, "models=detect=x"));
+    let tasks = [(fresh(1, 1), &high), (suspect(2, 2), &low)];
+    let mut pools = [node("a", 1), node("b", 1)].concat();
+    assert_eq!(placed(&tasks, &pools, &[]), on(&[]));
+    pools[2].models = vec!["x".to_owned()];
+    assert_eq!(placed(&tasks, &pools, &[]), on(&[(2, "b")]));
 }
 
 #[test]

@@ -75,6 +75,7 @@ fn granted(claims: &[Claim], slots: usize) -> Vec<usize> {
         worker: WorkerId("pool".to_owned()),
         stage: stage(),
         slots,
+        models: Vec::new(),
     }];
     let waiting = tasks.iter().map(|(task, job)| (task, *job));
     let placements = place(now, waiting, FreeSlots::of(&pools, &held), &held);

@@ -28,6 +28,10 @@ pub struct Create {
     job: Option<JobKey>,
     #[command(flatten)]
     choice: ChoiceArgs,
+    /// Read with this model, and only on nodes that have loaded it: NAME of one that reads lines, or STAGE=NAME; short for
+    /// job.models. May be repeated.
+    #[arg(long, value_name = "MODEL")]
+    model: Vec<String>,
     /// Jobs of a higher priority go first; short for job.priority.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     priority: Option<i32>,
@@ -75,9 +79,20 @@ impl Command for Create {
             .into_iter()
             .chain(priority)
             .chain(max_running)
+            .chain(models_pair(&self.model))
             .collect();
         let config = admin.loaded.config.job.clone();
         let config = config.with_overrides(pairs.iter().map(String::as_str))?;
+        if let Some(named) = config
+            .models
+            .iter()
+            .find(|named| !ocr_pipeline().stages().contains(&named.stage))
+        {
+            return Err(Refusal::Invalid(format!(
+                "{named}: there is no stage {}",
+                named.stage
+            )));
+        }
         if config.line_mode == LineMode::Layout {
             let models = networks::knows_layout(&admin.loaded.config.node.models);
             if !models.map_err(|error| Refusal::Invalid(format!("{error:#}")))? {
@@ -122,6 +137,16 @@ impl Command for Create {
             skipped,
         })
     }
+}
+
+/// What `--model` is short for. A name alone is that of a model which reads lines, as of the stage that jobs are made for.
+pub fn models_pair(models: &[String]) -> Option<String> {
+    let named = models.iter().map(|model| match model.contains('=') {
+        true => model.clone(),
+        false => format!("ocr={model}"),
+    });
+    let named: Vec<String> = named.collect();
+    (!named.is_empty()).then(|| format!("models={}", named.join(",")))
 }
 
 /// Why there is no job to make.
