@@ -283,6 +283,9 @@ fn run_halving<M: BatchModel>(
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt;
+    use futures::future::join_all;
+
     use super::*;
 
     /// Doubles numbers; a pass of more than `memory` of them does not fit the device.
@@ -335,7 +338,7 @@ mod tests {
     #[tokio::test]
     async fn every_caller_gets_its_own_answer() {
         let inference = Inference::start("doubling", Doubling { memory: 8 }, memory(), 4).unwrap();
-        let answers = futures::future::join_all((0..50).map(|n| inference.infer(n))).await;
+        let answers = join_all((0..50).map(|n| inference.infer(n))).await;
         assert_eq!(answers, (0..50).map(|n| Ok(n * 2)).collect::<Vec<_>>());
         assert!(inference.passes() >= 7);
     }
@@ -345,6 +348,8 @@ mod tests {
         hangs: AtomicBool,
         entered: std::sync::mpsc::Sender<()>,
         let_go: Mutex<std::sync::mpsc::Receiver<()>>,
+        capacity: usize,
+        passes: Arc<Mutex<Vec<Vec<u32>>>>,
     }
 
     impl BatchModel for Hanging {
@@ -356,7 +361,7 @@ mod tests {
         }
 
         fn capacity(&self) -> usize {
-            1
+            self.capacity
         }
 
         fn compatible(&self, _: &u32, _: &u32) -> bool {
@@ -368,6 +373,7 @@ mod tests {
         }
 
         fn run(&self, inputs: &[u32], _: usize) -> Result<Vec<u32>, InferenceError> {
+            self.passes.lock().unwrap().push(inputs.to_vec());
             if self.hangs.swap(false, Ordering::Relaxed) {
                 self.entered.send(()).unwrap();
                 self.let_go.lock().unwrap().recv().unwrap();
@@ -384,6 +390,8 @@ mod tests {
             hangs: AtomicBool::new(true),
             entered,
             let_go: Mutex::new(let_go),
+            capacity: 1,
+            passes: Arc::default(),
         };
         let inference = Inference::start("hanging", model, memory(), 4).unwrap();
         let model = Arc::downgrade(&inference.0.model);
@@ -405,6 +413,40 @@ mod tests {
         // Both threads let go of the model.
         while model.strong_count() > 0 {
             tokio::task::yield_now().await;
+        }
+    }
+
+    /// Rows: F29.
+    #[tokio::test]
+    async fn requests_that_wait_for_the_device_are_joined_into_one_batch() {
+        for (capacity, batches) in [
+            (3, vec![vec![1], vec![2, 3, 4]]),
+            (2, vec![vec![1], vec![2, 3], vec![4]]),
+        ] {
+            let (entered, has_entered) = std::sync::mpsc::channel();
+            let (go, let_go) = std::sync::mpsc::channel();
+            let passes = Arc::default();
+            let model = Hanging {
+                hangs: AtomicBool::new(true),
+                entered,
+                let_go: Mutex::new(let_go),
+                capacity,
+                passes: Arc::clone(&passes),
+            };
+            let inference = Inference::start("busy", model, memory(), 4).unwrap();
+            let mut first = Box::pin(inference.infer(1));
+            assert_eq!(first.as_mut().now_or_never(), None);
+            tokio::task::spawn_blocking(move || has_entered.recv().unwrap())
+                .await
+                .unwrap();
+            // Of pages of several volumes, say.
+            let mut others = Box::pin(join_all([2, 3, 4].map(|n| inference.infer(n))));
+            assert_eq!(others.as_mut().now_or_never(), None);
+            assert_eq!(inference.standing().waiting, 3);
+            go.send(()).unwrap();
+            assert_eq!(first.await, Ok(1));
+            assert_eq!(others.await, [Ok(2), Ok(3), Ok(4)]);
+            assert_eq!(*passes.lock().unwrap(), batches);
         }
     }
 
