@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 
-use crate::domain::{ErrorCategory, StageName, Task, TaskId};
+use crate::domain::{ErrorCategory, StageName, Task, TaskId, VolumeId};
 
 /// A page of a job's tasks, in the order of their ids.
 #[derive(Debug, Clone, PartialEq)]
@@ -11,6 +11,19 @@ pub struct TaskPage {
     pub tasks: Vec<Task>,
     /// To be given as [`TaskQuery::after`] for the next page, if there is one.
     pub next: Option<TaskId>,
+}
+
+impl TaskPage {
+    /// Of tasks in order, one more than the limit if there are so many.
+    pub(super) fn of(mut tasks: Vec<Task>, limit: u32) -> Self {
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let has_more = tasks.len() > limit;
+        tasks.truncate(limit);
+        Self {
+            next: tasks.last().filter(|_| has_more).map(|task| task.id),
+            tasks,
+        }
+    }
 }
 
 /// Which tasks of a job to list.
@@ -36,6 +49,34 @@ pub enum ListedPhase {
     Retrying,
     /// Failed for good.
     Failed,
+}
+
+impl ListedPhase {
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Running => "running",
+            Self::Done => "done",
+            Self::Retrying => "retrying",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// A finished volume of a job, and how long its stages took together.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SlowVolume {
+    pub volume: String,
+    pub seconds: f64,
+    pub pages: u64,
+}
+
+/// A finished volume with pages that could not be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpoiltVolume {
+    pub task: TaskId,
+    pub volume: VolumeId,
+    pub failed_pages: u64,
 }
 
 /// Failures of one kind.

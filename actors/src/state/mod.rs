@@ -30,7 +30,9 @@ use crate::policy::rerun::Rerun;
 use crate::policy::transition::Event;
 
 pub use backlog::{Leases, Ready};
-pub use browse::{AuditEntry, ErrorGroup, FailedPages, ListedPhase, Pace, TaskPage, TaskQuery};
+pub use browse::{
+    AuditEntry, ErrorGroup, FailedPages, ListedPhase, Pace, SlowVolume, SpoiltVolume, TaskPage, TaskQuery,
+};
 pub(crate) use change::apply;
 pub use claim::ClaimRequest;
 pub use embedded::{EmbeddedError, EmbeddedPostgres, data_folder};

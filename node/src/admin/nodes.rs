@@ -2,6 +2,7 @@
 
 mod drain;
 mod show;
+mod stats;
 
 use async_trait::async_trait;
 use bytesize::ByteSize;
@@ -18,6 +19,7 @@ use super::{Admin, Refusal};
 
 pub use self::drain::Drain;
 pub use self::show::Show;
+pub use self::stats::Stats;
 
 /// Nodes that are gone are shown for so long.
 const SHOWN_WHEN_GONE: TimeDelta = TimeDelta::hours(1);

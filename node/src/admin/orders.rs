@@ -43,6 +43,18 @@ pub async fn find_node(admin: &Admin, name: &str) -> Result<NodeRecord, Refusal>
     pick(nodes, name).map_err(Refusal::NotFound)
 }
 
+/// The name of the node that is meant, which may be gone; one that nobody remembers is what it is called.
+pub async fn node_meant(admin: &Admin, name: &str) -> Result<String, Refusal> {
+    let nodes = admin.store.nodes().await?;
+    let known: Vec<&NodeRecord> = nodes.iter().filter(|node| node.name.starts_with(name)).collect();
+    match known[..] {
+        [] => Ok(name.to_owned()),
+        [only] => Ok(only.name.clone()),
+        _ if known.iter().any(|node| node.name == name) => Ok(name.to_owned()),
+        _ => pick(nodes, name).map(|node| node.name).map_err(Refusal::NotFound),
+    }
+}
+
 fn pick(nodes: Vec<NodeRecord>, name: &str) -> Result<NodeRecord, String> {
     let mut meant: Vec<NodeRecord> = nodes
         .into_iter()

@@ -6,9 +6,12 @@ use sqlx::postgres::{PgPool, PgRow};
 use sqlx::types::Json;
 use sqlx::{FromRow, Row};
 
-use super::rows::{TaskRow, stage_name, task_columns, unreadable};
-use crate::domain::{ErrorCategory, Job, JobId, Position, Task, TaskStatus};
-use crate::state::{AuditEntry, ErrorGroup, FailedPages, ListedPhase, Pace, StateError, TaskPage, TaskQuery};
+use super::rows::{TaskRow, stage_name, task_columns, unreadable, volume_id};
+use crate::domain::{ErrorCategory, Job, JobId, Position, Task, TaskId, TaskStatus};
+use crate::state::{
+    AuditEntry, ErrorGroup, FailedPages, ListedPhase, Pace, SlowVolume, SpoiltVolume, StateError, TaskPage,
+    TaskQuery,
+};
 
 /// Volumes that a group of errors names.
 const SAMPLES: i64 = 5;
@@ -64,18 +67,12 @@ pub(super) async fn tasks(pool: &PgPool, job: &Job, query: &TaskQuery) -> Result
         .map(Some)
         .to_vec(),
     };
-    let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
     let mut tasks = Vec::new();
     for phase in phases {
         tasks.extend(of_phase(pool, job, query, phase).await?);
     }
     tasks.sort_by_key(|task| task.id);
-    let next = (tasks.len() > limit).then(|| limit.checked_sub(1).and_then(|last| Some(tasks.get(last)?.id)));
-    tasks.truncate(limit);
-    Ok(TaskPage {
-        tasks,
-        next: next.flatten(),
-    })
+    Ok(TaskPage::of(tasks, query.limit))
 }
 
 /// One more than the limit, if there are so many.
@@ -203,12 +200,10 @@ impl FromRow<'_, PgRow> for ErrorGroupRow {
     }
 }
 
-/// By the partial index `volume_results_errors`, from the first task of the job on.
-const FAILED_PAGES: &str = "select v.bdrc_w_id || '-' || v.bdrc_i_id \
+/// By the partial index `volume_results_errors`.
+pub(super) const SPOILT: &str = "select r.task_id, r.nb_errors, v.bdrc_w_id, v.bdrc_i_id \
      from volume_results r join tasks t on t.id = r.task_id join volumes v on v.id = t.volume_id \
-     where r.nb_errors > 0 and t.job_id = $1 \
-         and r.task_id >= (select f.id from tasks f where f.job_id = $1 order by f.id limit 1) \
-     order by r.task_id limit $2";
+     where r.nb_errors > 0 and r.job_id = $1 and r.task_id > $2 order by r.task_id limit $3";
 
 pub(super) async fn failed_pages(pool: &PgPool, job: JobId) -> Result<FailedPages, StateError> {
     let row = sqlx::query(
@@ -225,8 +220,8 @@ pub(super) async fn failed_pages(pool: &PgPool, job: JobId) -> Result<FailedPage
     let volumes = match tasks {
         0 => Vec::new(),
         _ => {
-            let samples = sqlx::query_scalar(FAILED_PAGES).bind(job.0).bind(SAMPLES);
-            samples.fetch_all(pool).await?
+            let samples = spoilt_volumes(pool, job, None, SAMPLES).await?;
+            samples.iter().map(|spoilt| spoilt.volume.to_string()).collect()
         }
     };
     Ok(FailedPages {
@@ -236,8 +231,52 @@ pub(super) async fn failed_pages(pool: &PgPool, job: JobId) -> Result<FailedPage
     })
 }
 
+/// In task order, from behind a task if one is given.
+pub(super) async fn spoilt_volumes(
+    pool: &PgPool,
+    job: JobId,
+    after: Option<TaskId>,
+    limit: i64,
+) -> Result<Vec<SpoiltVolume>, StateError> {
+    let rows = sqlx::query(SPOILT)
+        .bind(job.0)
+        .bind(after.map_or(0, |task| task.0))
+        .bind(limit)
+        .fetch_all(pool)
+        .await?;
+    let spoilt = rows.iter().map(|row| {
+        Ok(SpoiltVolume {
+            task: TaskId(row.try_get("task_id")?),
+            volume: volume_id(row)?,
+            failed_pages: u64::try_from(row.try_get::<i32, _>("nb_errors")?).unwrap_or(0),
+        })
+    });
+    Ok(spoilt.collect::<sqlx::Result<_>>()?)
+}
+
+/// By the index `volume_results_slowest`.
+pub(super) const SLOWEST: &str = "select v.bdrc_w_id || '-' || v.bdrc_i_id as volume, r.processing_duration_ms, r.total_images \
+     from volume_results r join tasks t on t.id = r.task_id join volumes v on v.id = t.volume_id \
+     where r.job_id = $1 order by r.processing_duration_ms desc limit $2";
+
+pub(super) async fn slowest(pool: &PgPool, job: JobId, limit: u32) -> Result<Vec<SlowVolume>, StateError> {
+    let rows = sqlx::query(SLOWEST)
+        .bind(job.0)
+        .bind(i64::from(limit))
+        .fetch_all(pool)
+        .await?;
+    let slowest = rows.iter().map(|row| {
+        Ok(SlowVolume {
+            volume: row.try_get("volume")?,
+            seconds: f64::from(row.try_get::<f32, _>("processing_duration_ms")?) / 1e3,
+            pages: u64::try_from(row.try_get::<i32, _>("total_images")?).unwrap_or(0),
+        })
+    });
+    slowest.collect()
+}
+
 /// What a pace is taken of.
-const LATELY: TimeDelta = TimeDelta::minutes(10);
+pub(super) const LATELY: TimeDelta = TimeDelta::minutes(10);
 
 /// By the partial index `stage_runs_done`.
 pub(super) const PACES: &str = "with run as ( \
@@ -260,17 +299,18 @@ pub(super) async fn paces(
         .bind(job.map(|job| job.0))
         .fetch_all(pool)
         .await?;
-    let paces = rows.iter().map(|row| {
-        let since: DateTime<Utc> = row.try_get("since")?;
-        let seconds = (now - since).as_seconds_f64().clamp(1.0, LATELY.as_seconds_f64());
-        let (runs, pages): (i64, i64) = (row.try_get("runs")?, row.try_get("pages")?);
-        Ok(Pace {
-            stage: stage_name(row, "stage")?,
-            runs_a_second: runs as f64 / seconds,
-            pages_a_second: pages as f64 / seconds,
-        })
-    });
-    paces.collect()
+    rows.iter().map(|row| pace(row, now)).collect()
+}
+
+pub(super) fn pace(row: &PgRow, now: DateTime<Utc>) -> Result<Pace, StateError> {
+    let since: DateTime<Utc> = row.try_get("since")?;
+    let seconds = (now - since).as_seconds_f64().clamp(1.0, LATELY.as_seconds_f64());
+    let (runs, pages): (i64, i64) = (row.try_get("runs")?, row.try_get("pages")?);
+    Ok(Pace {
+        stage: stage_name(row, "stage")?,
+        runs_a_second: runs as f64 / seconds,
+        pages_a_second: pages as f64 / seconds,
+    })
 }
 
 /// A text that differs when something that operators are shown has changed; cheap however many tasks there are.

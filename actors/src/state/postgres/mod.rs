@@ -5,6 +5,7 @@
 
 mod backlog;
 mod browse;
+mod by_node;
 mod changes;
 mod claims;
 mod commit;
@@ -41,9 +42,9 @@ pub use leadership::{Leadership, LeadershipTimings};
 
 use super::{
     AuditEntry, Census, Change, ClaimRequest, ErrorGroup, FailedPages, Heartbeat, ImportOutcome,
-    JobTaskCount, Leases, Outcome, Pace, Paces, Readers, Ready, RerunPreview, Rewound, StageStatistics,
-    Standing, StateError, StateStore, TaskCount, TaskPage, TaskQuery, VolumeImport, VolumePage, VolumeQuery,
-    VolumeRecord, VolumeWork,
+    JobTaskCount, Leases, Outcome, Pace, Paces, Readers, Ready, RerunPreview, Rewound, SlowVolume,
+    SpoiltVolume, StageStatistics, Standing, StateError, StateStore, TaskCount, TaskPage, TaskQuery,
+    VolumeImport, VolumePage, VolumeQuery, VolumeRecord, VolumeWork,
 };
 use crate::domain::{
     Adjustment, Epoch, ImageRecord, Job, JobId, JobKey, NewJob, NodeRecord, Pipeline, ScalingRecord,
@@ -177,6 +178,21 @@ impl PostgresStore {
     /// Pages of a job's finished volumes that could not be read.
     pub async fn failed_pages(&self, job: JobId) -> Result<FailedPages, StateError> {
         browse::failed_pages(&self.pool, job).await
+    }
+
+    /// Those of a job's finished volumes that have such pages, in the order of their tasks, from behind one if it is given.
+    pub async fn spoilt_volumes(
+        &self,
+        job: JobId,
+        after: Option<TaskId>,
+        limit: u32,
+    ) -> Result<Vec<SpoiltVolume>, StateError> {
+        browse::spoilt_volumes(&self.pool, job, after, i64::from(limit)).await
+    }
+
+    /// The finished volumes of a job that took longest, the slowest first.
+    pub async fn slowest_volumes(&self, job: JobId, limit: u32) -> Result<Vec<SlowVolume>, StateError> {
+        browse::slowest(&self.pool, job, limit).await
     }
 
     /// How fast stages were in the last ten minutes, of one job or of all.

@@ -65,7 +65,7 @@ pub(super) async fn stage_statistics(pool: &PgPool, job: JobId) -> Result<Vec<St
     Ok(StageStatistics::of_tallies(tallies?))
 }
 
-fn number(row: &PgRow, column: &str) -> sqlx::Result<u64> {
+pub(super) fn number(row: &PgRow, column: &str) -> sqlx::Result<u64> {
     let number: i64 = row.try_get(column)?;
     u64::try_from(number).map_err(|error| unreadable(column, error))
 }

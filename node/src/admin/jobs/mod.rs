@@ -24,7 +24,7 @@ pub use self::list::List;
 pub use self::obstacles::Hands;
 pub use self::plan::Plan;
 pub use self::rerun::{Rerun, check_volumes, error_category, names};
-pub use self::stats::Stats;
+pub use self::stats::{StageStats, Stats, stage_table};
 pub use self::status::Status;
 pub use self::steer::{Cancel, Pause, Resume};
 pub use self::summary::{JobSummary, counts_by_job};

@@ -1,20 +1,28 @@
 use async_trait::async_trait;
 use clap::Args;
 use parkhang_actors::domain::{JobKey, StageName};
-use parkhang_actors::state::{DURATION_BOUNDS_S, StageStatistics, StateStore};
+use parkhang_actors::state::{self, DURATION_BOUNDS_S, StageStatistics, StateStore};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::find;
 use crate::admin::command::{Access, Answer, Command, Verb};
+use crate::admin::orders::node_meant;
 use crate::admin::text::table;
 use crate::admin::{Admin, Refusal};
+use crate::words::counted;
 
-/// Say how long the stages of a job took, and how fast they were.
+/// Volumes that are told of as the slowest.
+const SLOWEST: u32 = 5;
+
+/// Say how long the stages of a job took, how fast they were, and which volumes were the slowest.
 #[derive(Debug, Args)]
 pub struct Stats {
     #[arg(value_name = "NAME")]
     job: JobKey,
+    /// Only what this node did: its name, or as much of it as tells it apart. One that is gone can be asked about, too.
+    #[arg(long, value_name = "NODE")]
+    worker: Option<String>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -22,6 +30,17 @@ pub struct Statistics {
     job: String,
     /// In the order of the pipeline; a stage that has not run is left out.
     stages: Vec<StageStats>,
+    /// Finished volumes whose stages took longest together, the slowest first; none where one node is asked about.
+    slowest: Vec<SlowVolume>,
+}
+
+/// A finished volume.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SlowVolume {
+    volume: String,
+    seconds: f64,
+    pages: u64,
+    seconds_per_page: Option<f64>,
 }
 
 /// The runs of a stage.
@@ -60,13 +79,37 @@ impl Command for Stats {
 
     async fn run(self, admin: &Admin) -> Result<Statistics, Refusal> {
         let job = find(admin, &self.job).await?;
-        let mut stages = admin.store.stage_statistics(job.id).await?;
+        let (mut stages, slowest) = match &self.worker {
+            Some(name) => {
+                let node = node_meant(admin, name).await?;
+                (
+                    admin.store.node_statistics(&node, Some(job.id)).await?,
+                    Vec::new(),
+                )
+            }
+            None => (
+                admin.store.stage_statistics(job.id).await?,
+                admin.store.slowest_volumes(job.id, SLOWEST).await?,
+            ),
+        };
         let place = |stage: &StageName| job.pipeline.stages().iter().position(|known| known == stage);
         stages.sort_by_key(|stage| place(&stage.stage));
         Ok(Statistics {
             job: job.key.to_string(),
             stages: stages.iter().map(StageStats::from).collect(),
+            slowest: slowest.into_iter().map(SlowVolume::from).collect(),
         })
+    }
+}
+
+impl From<state::SlowVolume> for SlowVolume {
+    fn from(slow: state::SlowVolume) -> Self {
+        Self {
+            seconds_per_page: (slow.pages > 0).then(|| slow.seconds / slow.pages as f64),
+            volume: slow.volume,
+            seconds: slow.seconds,
+            pages: slow.pages,
+        }
     }
 }
 
@@ -96,31 +139,48 @@ fn bounds() -> impl Iterator<Item = Option<f64>> {
 
 impl Answer for Statistics {
     fn text(&self) -> String {
-        let header = [
-            "stage",
-            "running",
-            "done",
-            "failed",
-            "interrupted",
-            "p50 s",
-            "p95 s",
-            "pages",
-            "pages/s of a slot",
-        ];
-        let number = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.2}"));
-        let rows = self.stages.iter().map(|stage| {
-            [
-                stage.stage.clone(),
-                stage.running.to_string(),
-                stage.done.to_string(),
-                stage.failed.to_string(),
-                stage.interrupted.to_string(),
-                number(stage.p50_s),
-                number(stage.p95_s),
-                stage.pages.to_string(),
-                number(stage.pages_per_slot_second),
-            ]
-        });
-        table(header, rows, 1)
+        let mut text = stage_table(&self.stages);
+        for slow in &self.slowest {
+            let a_page = slow
+                .seconds_per_page
+                .map_or(String::new(), |seconds| format!(", {seconds:.2} s a page"));
+            text.push_str(&format!(
+                "\nslow: {}, {:.1} s for {}{a_page}",
+                slow.volume,
+                slow.seconds,
+                counted(slow.pages, "page")
+            ));
+        }
+        text
     }
+}
+
+/// How long stages took, for people.
+pub fn stage_table(stages: &[StageStats]) -> String {
+    let header = [
+        "stage",
+        "running",
+        "done",
+        "failed",
+        "interrupted",
+        "p50 s",
+        "p95 s",
+        "pages",
+        "pages/s of a slot",
+    ];
+    let number = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.2}"));
+    let rows = stages.iter().map(|stage| {
+        [
+            stage.stage.clone(),
+            stage.running.to_string(),
+            stage.done.to_string(),
+            stage.failed.to_string(),
+            stage.interrupted.to_string(),
+            number(stage.p50_s),
+            number(stage.p95_s),
+            stage.pages.to_string(),
+            number(stage.pages_per_slot_second),
+        ]
+    });
+    table(header, rows, 1)
 }

@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 use super::{State, TaskLine};
 use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::jobs::find;
+use crate::admin::orders::node_meant;
 use crate::admin::text::{page, table};
 use crate::admin::{Admin, Refusal};
 
@@ -22,6 +23,9 @@ pub struct List {
     /// Only volumes that stand at this stage.
     #[arg(long, value_name = "STAGE")]
     stage: Option<StageName>,
+    /// Only volumes that this node has run a stage of, or runs: its name, or as much of it as tells it apart.
+    #[arg(long, value_name = "NODE")]
+    worker: Option<String>,
     /// The page behind this one: `next` of the answer before.
     #[arg(long, value_name = "TASK")]
     after: Option<i64>,
@@ -54,7 +58,13 @@ impl Command for List {
             after: self.after.map(TaskId),
             limit: self.limit,
         };
-        let page = admin.store.task_page(&job, &query).await?;
+        let page = match &self.worker {
+            Some(name) => {
+                let node = node_meant(admin, name).await?;
+                admin.store.tasks_of_node(&job, &node, &query).await?
+            }
+            None => admin.store.task_page(&job, &query).await?,
+        };
         Ok(Tasks {
             tasks: page.tasks.iter().map(|task| TaskLine::of(task, &job)).collect(),
             next: page.next.map(|task| task.0),

@@ -1,0 +1,124 @@
+//! What a node has done, by the index `stage_runs_by_node`: it costs what the node has done since its process began, however much
+//! others did.
+
+use chrono::{DateTime, Utc};
+use sqlx::postgres::PgRow;
+use sqlx::{FromRow, Row};
+
+use super::PostgresStore;
+use super::browse::{LATELY, pace};
+use super::rows::{TaskRow, stage_name, task_columns, unreadable, word};
+use super::statistics::number;
+use crate::domain::{Job, JobId, JobKey, StageRunStatus, Task};
+use crate::state::statistics::RunTally;
+use crate::state::{ListedPhase, Pace, StageStatistics, StateError, TaskPage, TaskQuery};
+
+/// The job of a run is looked up run by run, for the server not to read all tasks instead.
+pub(super) const RUNS: &str = "select r.stage, r.status::text as status, \
+         coalesce(duration_bucket(r.done_at - r.started_at), 0::smallint) as duration_bucket, count(*) as runs, \
+         coalesce(sum(extract(epoch from r.done_at - r.started_at)), 0)::float8 as seconds, \
+         sum(metric(r.metrics, 'read') + metric(r.metrics, 'failed'))::bigint as pages \
+     from stage_runs r \
+     where split_part(r.worker_id, '/', 1) = $1 \
+         and ($2::bigint is null or (select t.job_id from tasks t where t.id = r.task_id) = $2) \
+     group by 1, 2, 3";
+
+pub(super) const LATEST: &str = "select r.stage, count(*) as runs, \
+         sum(metric(r.metrics, 'read') + metric(r.metrics, 'failed'))::bigint as pages, min(r.done_at) as since \
+     from stage_runs r \
+     where split_part(r.worker_id, '/', 1) = $1 and r.status = 'done' and r.done_at > $2 \
+     group by r.stage";
+
+/// By the partial index `tasks_leased`.
+pub(super) const HOLDS: &str = concat!(
+    "select ",
+    task_columns!(),
+    ", j.job_key from tasks t join volumes v on v.id = t.volume_id join jobs j on j.id = t.job_id \
+     where t.status = 'running' and split_part(t.worker_id, '/', 1) = $1 order by t.id"
+);
+
+pub(super) const WORKED_ON: &str = concat!(
+    "select ",
+    task_columns!(),
+    " from ( \
+         select distinct r.task_id from stage_runs r where split_part(r.worker_id, '/', 1) = $4 and r.task_id > $2 \
+     ) w \
+     cross join lateral (select * from tasks where id = w.task_id offset 0) t \
+     join volumes v on v.id = t.volume_id \
+     where t.job_id = $1 and ($5::text is null or t.current_stage = $5) and ($6::text is null or $6 = case \
+         when t.current_stage = 'done' then 'done' when t.terminal then 'failed' when t.status = 'failed' then 'retrying' \
+         when t.status = 'running' then 'running' else 'waiting' end) \
+     order by t.id limit $3"
+);
+
+impl PostgresStore {
+    /// The runs of a node, or those of one job.
+    pub async fn node_statistics(
+        &self,
+        node: &str,
+        job: Option<JobId>,
+    ) -> Result<Vec<StageStatistics>, StateError> {
+        let rows = sqlx::query(RUNS)
+            .bind(node)
+            .bind(job.map(|job| job.0))
+            .fetch_all(&self.pool)
+            .await?;
+        let tallies: sqlx::Result<Vec<RunTally>> = rows.iter().map(tally).collect();
+        Ok(StageStatistics::of_tallies(tallies?))
+    }
+
+    /// How fast the stages of a node were in the last ten minutes.
+    pub async fn node_paces(&self, node: &str, now: DateTime<Utc>) -> Result<Vec<Pace>, StateError> {
+        let rows = sqlx::query(LATEST)
+            .bind(node)
+            .bind(now - LATELY)
+            .fetch_all(&self.pool)
+            .await?;
+        rows.iter().map(|row| pace(row, now)).collect()
+    }
+
+    /// The tasks that workers of a node hold leases of, with the names of their jobs.
+    pub async fn held_by(&self, node: &str) -> Result<Vec<(JobKey, Task)>, StateError> {
+        let rows = sqlx::query(HOLDS).bind(node).fetch_all(&self.pool).await?;
+        let held = rows.iter().map(|row| {
+            let key: &str = row.try_get("job_key")?;
+            let key = JobKey::new(key).map_err(|error| unreadable("job_key", error))?;
+            Ok((key, TaskRow::from_row(row)?.0))
+        });
+        Ok(held.collect::<sqlx::Result<_>>()?)
+    }
+
+    /// A page of the tasks of a job of which workers of a node have run a stage.
+    pub async fn tasks_of_node(
+        &self,
+        job: &Job,
+        node: &str,
+        query: &TaskQuery,
+    ) -> Result<TaskPage, StateError> {
+        let rows: Vec<TaskRow> = sqlx::query_as(WORKED_ON)
+            .bind(job.id.0)
+            .bind(query.after.map_or(0, |task| task.0))
+            .bind(i64::from(query.limit) + 1)
+            .bind(node)
+            .bind(query.stage.as_ref().map(|stage| stage.as_str()))
+            .bind(query.phase.map(ListedPhase::as_str))
+            .fetch_all(&self.pool)
+            .await?;
+        let tasks = rows.into_iter().map(|row| row.0).collect();
+        Ok(TaskPage::of(tasks, query.limit))
+    }
+}
+
+fn tally(row: &PgRow) -> sqlx::Result<RunTally> {
+    Ok(RunTally {
+        stage: stage_name(row, "stage")?,
+        status: word(row, &StageRunStatus::ALL, StageRunStatus::as_str)?,
+        duration_bucket: row.try_get("duration_bucket")?,
+        runs: number(row, "runs")?,
+        seconds: row.try_get("seconds")?,
+        pages: number(row, "pages")?,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,209 @@
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use clap::Args;
+use futures::{StreamExt, TryStreamExt, stream};
+use parkhang_actors::artifact::ErrorRow;
+use parkhang_actors::domain::{Job, JobKey, StageName, TaskId};
+use parkhang_actors::state::SpoiltVolume;
+use parkhang_actors::storage::ArtifactStore;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::admin::command::{Access, Answer, Command, Verb};
+use crate::admin::jobs::find;
+use crate::admin::text::{page, table};
+use crate::admin::{Admin, Refusal};
+use crate::export::failed_pages;
+
+/// Volumes that are asked for at once,
+const BATCH: u32 = 32;
+/// and those of them whose errors are read at the same time.
+const READS: usize = 8;
+
+/// List the pages of a job that could not be read, with the reasons, volume by volume. Of volumes that are not finished nothing is
+/// listed yet.
+#[derive(Debug, Args)]
+pub struct Failed {
+    #[arg(value_name = "JOB")]
+    job: JobKey,
+    /// Go on where a list before stopped: `next` of its answer.
+    #[arg(long, value_name = "PLACE")]
+    after: Option<Place>,
+    /// Pages at most.
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    limit: u32,
+}
+
+/// How far a list has come: all pages of the volumes up to a task, and so many of the volume behind it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Place {
+    task: i64,
+    pages: usize,
+}
+
+/// Pages that could not be read.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct FailedPages {
+    pages: Vec<FailedPage>,
+    /// To be given as `after` for those behind them, if there may be any.
+    next: Option<String>,
+}
+
+/// A page that could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct FailedPage {
+    volume: String,
+    /// Number of the page, from 1.
+    page: i64,
+    image_name: String,
+    /// At which it failed.
+    stage: String,
+    category: &'static str,
+    message: String,
+    /// Tries that it had.
+    attempts: i32,
+}
+
+#[async_trait]
+impl Command for Failed {
+    const NAME: [&'static str; 2] = ["pages", "failed"];
+    const ACCESS: Access = Access::Read;
+    const VERB: Verb = Verb::Get;
+    const PATH: &'static str = "/jobs/{job}/failed-pages";
+    type Answer = FailedPages;
+
+    async fn run(self, admin: &Admin) -> Result<FailedPages, Refusal> {
+        let job = find(admin, &self.job).await?;
+        let store = admin.library.store().await?;
+        let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
+        let (mut pages, mut place) = (Vec::new(), self.after.unwrap_or_default());
+        // A volume that is read again just now may have no failed page any more: it must not go on for ever.
+        let mut volumes_left = self.limit;
+        while volumes_left > 0 {
+            let batch = BATCH.min(volumes_left);
+            let spoilt = admin
+                .store
+                .spoilt_volumes(job.id, Some(TaskId(place.task)), batch);
+            let spoilt = spoilt.await?;
+            let has_more = spoilt.len() >= batch as usize;
+            let mut reads = stream::iter(spoilt)
+                .map(|spoilt| of_volume(admin, store, &job, spoilt))
+                .buffered(READS);
+            while let Some((task, failed)) = reads.try_next().await? {
+                let room = limit - pages.len();
+                let left = failed.len().saturating_sub(place.pages);
+                pages.extend(failed.into_iter().skip(place.pages).take(room));
+                if left > room {
+                    place.pages += room;
+                    return Ok(FailedPages {
+                        pages,
+                        next: Some(place.to_string()),
+                    });
+                }
+                place = Place {
+                    task: task.0,
+                    pages: 0,
+                };
+            }
+            if !has_more {
+                return Ok(FailedPages { pages, next: None });
+            }
+            volumes_left -= batch;
+        }
+        Ok(FailedPages {
+            pages,
+            next: Some(place.to_string()),
+        })
+    }
+}
+
+/// The failed pages of a volume in the order of its stages and of its pages.
+async fn of_volume(
+    admin: &Admin,
+    store: &Arc<dyn ArtifactStore>,
+    job: &Job,
+    spoilt: SpoiltVolume,
+) -> Result<(TaskId, Vec<FailedPage>), Refusal> {
+    let stored = admin.library.stored(job, &spoilt.volume).await;
+    let mut failed = failed_pages(&**store, &stored.layout, job.pipeline.stages()).await?;
+    let place = |stage: &StageName| job.pipeline.to_go(stage);
+    failed.sort_by_key(|(stage, row)| (std::cmp::Reverse(place(stage)), row.page_index));
+    let volume = spoilt.volume.to_string();
+    let pages = failed
+        .into_iter()
+        .map(|(stage, row)| FailedPage::new(volume.clone(), &stage, row));
+    Ok((spoilt.task, pages.collect()))
+}
+
+impl FailedPage {
+    fn new(volume: String, stage: &StageName, row: ErrorRow) -> Self {
+        Self {
+            volume,
+            page: i64::from(row.page_index) + 1,
+            image_name: row.image_name,
+            stage: stage.to_string(),
+            category: row.category.as_str(),
+            message: row.message,
+            attempts: row.attempts,
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.task, self.pages)
+    }
+}
+
+impl FromStr for Place {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parsed = || {
+            let (task, pages) = text.split_once('.')?;
+            Some(Self {
+                task: task.parse().ok()?,
+                pages: pages.parse().ok()?,
+            })
+        };
+        parsed().ok_or_else(|| "must be what an answer before called next".to_owned())
+    }
+}
+
+impl Answer for FailedPages {
+    fn text(&self) -> String {
+        if self.pages.is_empty() {
+            return "no page of a finished volume failed".to_owned();
+        }
+        let header = ["volume", "image", "stage", "kind", "why", "page", "tries"];
+        let rows = self.pages.iter().map(|failed| {
+            [
+                failed.volume.clone(),
+                failed.image_name.clone(),
+                failed.stage.clone(),
+                failed.category.to_owned(),
+                failed.message.clone(),
+                failed.page.to_string(),
+                failed.attempts.to_string(),
+            ]
+        });
+        page(table(header, rows, 5), self.next.as_ref())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_read_as_it_is_written() {
+        let place = Place { task: 12, pages: 300 };
+        assert_eq!(place.to_string().parse(), Ok(place));
+        for wrong in ["", "12", "12.", "a.1", "1.-1"] {
+            assert!(wrong.parse::<Place>().is_err(), "{wrong}");
+        }
+    }
+}
