@@ -56,6 +56,43 @@ pub struct ActorWork {
     /// Absent until the stage knows its pages.
     pub pages: Option<u64>,
     pub pages_finished: Option<u64>,
+    /// Pages that are worked on, or the first of them: those that have been at their step for longest.
+    #[serde(default)]
+    pub at_work: Vec<PageAtWork>,
+}
+
+/// What is being done to a page.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PageAtWork {
+    /// Name of its image.
+    pub page: String,
+    pub step: PageStep,
+    /// When the step began.
+    pub since: DateTime<Utc>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PageStep {
+    /// What it is made of is read.
+    Fetching,
+    /// On a processor, or waiting for one.
+    Computing,
+    /// In a network, or waiting for one.
+    Inferring,
+    /// Its images are written.
+    Storing,
+}
+
+impl PageStep {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Fetching => "fetching",
+            Self::Computing => "computing",
+            Self::Inferring => "inferring",
+            Self::Storing => "storing",
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -16,7 +16,9 @@ mod scaling;
 mod task;
 mod volume;
 
-pub use actor::{ActorKind, ActorRecord, ActorState, ActorWork, Level, LoadedModel, NodeActors};
+pub use actor::{
+    ActorKind, ActorRecord, ActorState, ActorWork, Level, LoadedModel, NodeActors, PageAtWork, PageStep,
+};
 pub use adjustment::{ADJUSTABLE, Adjustment};
 pub use error::{ErrorCategory, StageError};
 pub use ids::{Attempt, Epoch, Generation, JobId, JobKey, TaskId, WorkerId};

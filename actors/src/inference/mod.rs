@@ -14,9 +14,10 @@ use chrono::{DateTime, Utc};
 use parkhang_models::inference::InferenceError;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::domain::PageStep;
 use crate::failpoint::Failpoint;
 use crate::policy::batch_size::{BatchSizes, NetworkOnDevice};
-use crate::telemetry::{BatchHalved, BatchInferred};
+use crate::telemetry::{BatchHalved, BatchInferred, at_step};
 
 pub use recognition::LineRecognition;
 pub use segmentation::{PageSegmentation, PageTiles};
@@ -149,6 +150,7 @@ impl<M: BatchModel> Inference<M> {
     }
 
     pub async fn infer(&self, input: M::Input) -> Result<M::Output, InferenceError> {
+        at_step(PageStep::Inferring);
         let gone = || InferenceError::Failed("the device thread has ended".to_owned());
         let (reply, answer) = oneshot::channel();
         let inbox = self.thread().inbox.clone();

@@ -19,11 +19,12 @@ use tracing::warn;
 use super::jpeg::encode_jpeg;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
 use crate::artifact::{Digest, LineDetectionRow, ModelRef, PageRegion, VolumeLayout, image_names};
-use crate::domain::{ErrorCategory, Hardware, JobConfig, LineMode, StageError, StageName};
+use crate::domain::{ErrorCategory, Hardware, JobConfig, LineMode, PageStep, StageError, StageName};
 use crate::inference::{DeviceStanding, Inference, PageSegmentation, PageTiles};
 use crate::pages::{PageRef, PageSource, read_ahead};
 use crate::runner::CpuPool;
 use crate::storage::ArtifactKey;
+use crate::telemetry::at_step;
 
 pub(super) const HARDWARE: Hardware = Hardware::Gpu;
 
@@ -273,6 +274,7 @@ impl PageStage for LineDetection {
             .compute(run, move || straighten_page(&scan.gray, lines, background))
             .await?;
 
+        at_step(PageStep::Storing);
         let key = run.layout.rotated_image(&page.name);
         let store_error = |error: crate::storage::StorageError| run.storage_error(&error);
         run.store

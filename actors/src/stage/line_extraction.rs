@@ -16,9 +16,10 @@ use super::page_stage::{PageStage, PlannedPage, VolumeRun};
 use crate::artifact::{
     Digest, ImageName, LineDetectionRow, LineImageRow, ModelRef, VolumeLayout, read_table,
 };
-use crate::domain::{ErrorCategory, Hardware, JobConfig, StageError, StageName};
+use crate::domain::{ErrorCategory, Hardware, JobConfig, PageStep, StageError, StageName};
 use crate::runner::CpuPool;
 use crate::storage::ArtifactKey;
+use crate::telemetry::at_step;
 
 pub(super) const HARDWARE: Hardware = Hardware::Cpu;
 
@@ -191,6 +192,7 @@ impl PageStage for LineExtraction {
             });
             images.push((key, Bytes::from(cut.jpeg)));
         }
+        at_step(PageStep::Storing);
         stream::iter(images)
             .map(Ok)
             .try_for_each_concurrent(WRITES, |(key, jpeg)| async move {

@@ -26,11 +26,12 @@ use tokio_util::sync::CancellationToken;
 use self::page_stage::VolumeRun;
 use crate::artifact::{ArtifactLayout, ModelRef, VolumeLayout};
 use crate::domain::{
-    ErrorCategory, Fence, Hardware, JobConfig, JobKey, StageError, StageName, VolumeId, VolumeResults,
+    ErrorCategory, Fence, Hardware, JobConfig, JobKey, PageStep, StageError, StageName, VolumeId,
+    VolumeResults,
 };
 use crate::inference::DeviceStanding;
 use crate::runner::CpuPool;
-use crate::telemetry::RunProgress;
+use crate::telemetry::{RunProgress, at_step};
 
 pub use names::ocr_pipeline;
 pub use registry::{ModelSet, Recogniser, StageRegistry, StageServices, first_stale, hardware_of};
@@ -126,6 +127,7 @@ async fn compute<T: Send + 'static>(
     run: &VolumeRun,
     work: impl FnOnce() -> Result<T, (ErrorCategory, String)> + Send + 'static,
 ) -> Result<T, StageError> {
+    at_step(PageStep::Computing);
     let span = tracing::Span::current();
     match cpu.run(move |_| span.in_scope(work)).await {
         Ok(result) => result.map_err(|(category, message)| run.error(category, message)),

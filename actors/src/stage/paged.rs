@@ -342,11 +342,14 @@ impl<S: PageStage> ItemWorker for PageWorker<S> {
     async fn run(&self, item: &WorkItem, _attempt: u32) -> Result<Vec<S::Row>, StageError> {
         let page = self.pages.get(&item.item_id);
         let page = page.ok_or_else(|| self.run.error(ErrorCategory::Unknown, "the plan lost this page"))?;
-        let fetched = match self.ahead.take(&item.item_id).await {
-            Some(fetched) => fetched?,
-            None => self.stage.fetch(&self.run, page).await?,
+        let work = async {
+            let fetched = match self.ahead.take(&item.item_id).await {
+                Some(fetched) => fetched?,
+                None => self.stage.fetch(&self.run, page).await?,
+            };
+            self.stage.process(&self.run, page, fetched).await
         };
-        let rows = self.stage.process(&self.run, page, fetched).await?;
+        let rows = self.run.context.progress.follow_page(&item.item_id, work).await?;
         Failpoint::PageDone.pass_in(self.run.volume(), &self.run.stage);
         Ok(rows)
     }

@@ -441,8 +441,9 @@ impl PoolState {
         for (fence, slot) in self.slots.iter_mut().filter(|(_, slot)| !slot.reporting) {
             let has_stalled = stalled.contains(fence);
             if has_stalled {
+                let at_work = slot.followed.progress().at_work(Utc::now());
                 slot.span
-                    .in_scope(|| error!(?window, "no progress; its pool is replaced"));
+                    .in_scope(|| error!(?window, ?at_work, "no progress; its pool is replaced"));
             }
             slot.worker.kill();
             let verdict = (!has_stalled).then_some(StageVerdict::Interrupted);

@@ -6,6 +6,7 @@ mod catalogue;
 mod memory;
 mod metric;
 mod orchestration;
+mod page_steps;
 mod pages;
 mod progress;
 mod scaling;
@@ -23,6 +24,7 @@ pub(crate) use orchestration::{
     AdvanceClock, AssignmentAnswered, BatchCommitted, BatchRefused, JobSettled, LeaseLost, PassEnded,
     PoolJoined, PoolLeft, ReportAnswered, StageDeserted, StageServed, TaskReported, pools_registered,
 };
+pub(crate) use page_steps::at_step;
 pub(crate) use pages::PageEvents;
 pub use progress::{Followed, PageOutcome, ProgressBoard, RunProgress, StageProgress, StageState};
 pub(crate) use scaling::{Scaled, ScalingFailed, WorkerEnded, WorkerStarted, WorkerStopping};

@@ -1,9 +1,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use chrono::{DateTime, Utc};
 use serde::Serialize;
 
-use crate::domain::{JobKey, StageName, VolumeId};
+use super::page_steps::PageSteps;
+use crate::domain::{JobKey, PageAtWork, StageName, VolumeId};
 use crate::stage::Assignment;
 
 /// How one page of a stage ended.
@@ -44,7 +46,10 @@ impl StageProgress {
 /// The counters of one stage run; clones share them. Whoever writes never waits for who reads for longer than it takes to copy
 /// them.
 #[derive(Debug, Clone, Default)]
-pub struct RunProgress(Arc<Mutex<Option<StageProgress>>>);
+pub struct RunProgress {
+    pages: Arc<Mutex<Option<StageProgress>>>,
+    steps: PageSteps,
+}
 
 impl RunProgress {
     /// The stage knows its pages, and begins with the first of them.
@@ -61,6 +66,16 @@ impl RunProgress {
             PageOutcome::Skipped => progress.skipped += 1,
             PageOutcome::Failed => progress.failed += 1,
         });
+    }
+
+    /// Does the work of a page, of which [`RunProgress::at_work`] tells meanwhile.
+    pub(crate) async fn follow_page<T>(&self, page: &str, work: impl Future<Output = T>) -> T {
+        self.steps.follow(page, work).await
+    }
+
+    /// Pages that are worked on at `now`, or the first of them: those that have been at their step for longest.
+    pub fn at_work(&self, now: DateTime<Utc>) -> Vec<PageAtWork> {
+        self.steps.at_work(now)
     }
 
     pub fn ended(&self, state: StageState) {
@@ -80,7 +95,7 @@ impl RunProgress {
 
     /// Counters stay meaningful when a writer panicked between two of them.
     fn lock(&self) -> MutexGuard<'_, Option<StageProgress>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -155,7 +170,7 @@ impl Drop for Followed {
         // Another run may have taken its place.
         if runs
             .get(&self.place)
-            .is_some_and(|run| Arc::ptr_eq(&run.0, &self.progress.0))
+            .is_some_and(|run| Arc::ptr_eq(&run.pages, &self.progress.pages))
         {
             runs.remove(&self.place);
         }

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use clap::Args;
-use parkhang_actors::domain::{ActorRecord, NodeOrder, NodeRecord};
+use parkhang_actors::domain::{ActorRecord, NodeOrder, NodeRecord, PageAtWork};
 use parkhang_actors::state::StateStore;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -65,10 +65,23 @@ pub struct Actor {
     /// Pages of the volume, once they are known.
     pages: Option<u64>,
     pages_finished: Option<u64>,
+    /// Pages that are worked on, or the first of them: those that have been at their step for longest.
+    at_work: Vec<PageInHand>,
     /// Names of the networks that it keeps loaded.
     models: Vec<String>,
     /// Actors below it that the node has and did not tell of.
     left_out: u64,
+}
+
+/// A page that is worked on.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct PageInHand {
+    /// Name of its image.
+    page: String,
+    /// fetching, computing, inferring or storing
+    step: &'static str,
+    /// When the step began.
+    since: DateTime<Utc>,
 }
 
 /// How much of something is taken.
@@ -184,6 +197,28 @@ impl Actor {
     }
 }
 
+impl PageInHand {
+    pub fn all(pages: Vec<PageAtWork>) -> Vec<Self> {
+        let pages = pages.into_iter().map(|page| Self {
+            page: page.page,
+            step: page.step.as_str(),
+            since: page.since,
+        });
+        pages.collect()
+    }
+
+    /// With how long it has been there.
+    pub fn in_a_line(&self, now: DateTime<Utc>) -> String {
+        let lasts = away(self.since, now);
+        format!(
+            "{}  {} for {}",
+            self.page,
+            self.step,
+            lasts.trim_end_matches(" ago")
+        )
+    }
+}
+
 impl Level {
     fn shown(&self) -> String {
         match self.capacity {
@@ -217,6 +252,7 @@ impl From<ActorRecord> for Actor {
             attempt: work.map(|work| work.attempt.0),
             pages: work.and_then(|work| work.pages),
             pages_finished: work.and_then(|work| work.pages_finished),
+            at_work: PageInHand::all(record.work.map_or_else(Vec::new, |work| work.at_work)),
             models: record.models.into_iter().map(|model| model.name).collect(),
             left_out: record.left_out,
             name: record.name,
@@ -231,6 +267,9 @@ pub fn tree(actors: &[Actor], now: DateTime<Utc>) -> String {
         let below = actors
             .iter()
             .filter(|other| other.parent.as_deref() == Some(actor.name.as_str()));
+        for page in &actor.at_work {
+            lines.push(format!("{}{}", "  ".repeat(depth + 1), page.in_a_line(now)));
+        }
         // What is told of a node has no circles, and one that had would still come to an end.
         for child in below.filter(|_| depth < actors.len()) {
             add(lines, actors, child, depth + 1, now);
@@ -267,7 +306,7 @@ impl Answer for Actors {
 
 #[cfg(test)]
 mod tests {
-    use parkhang_actors::domain::{ActorKind, ActorState, ActorWork, Attempt, Generation, JobKey};
+    use parkhang_actors::domain::{ActorKind, ActorState, ActorWork, Attempt, Generation, JobKey, PageStep};
 
     use super::*;
 
@@ -309,6 +348,11 @@ mod tests {
                 generation: Generation(2),
                 pages: Some(10),
                 pages_finished: Some(3),
+                at_work: vec![PageAtWork {
+                    page: "4.tif".to_owned(),
+                    step: PageStep::Inferring,
+                    since: now - chrono::TimeDelta::seconds(70),
+                }],
             }),
             ..record(
                 "ocr/press/W1-I1",
@@ -324,7 +368,8 @@ mod tests {
             "  supervisor  supervisor, working\n    \
              ocr  pool, working, 1 of 2 slots in use, generation 3, 1 restart, since 1m 30s\n      \
              ocr/recognition  device, working, 4 of 4 waiting\n      \
-             ocr/press/W1-I1  worker, working, page 3 of 10, attempt 1, generation 2\n  \
+             ocr/press/W1-I1  worker, working, page 3 of 10, attempt 1, generation 2\n        \
+             4.tif  inferring for 1m 10s\n  \
              uplink  uplink, idle"
         );
     }

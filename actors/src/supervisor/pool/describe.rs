@@ -1,5 +1,6 @@
 //! What a pool shows of its workers, and what it does to one of them at an operator's order.
 
+use chrono::Utc;
 use ractor::ActorRef;
 
 use super::{PoolMsg, PoolState, Report, StageVerdict, send_report};
@@ -24,7 +25,7 @@ pub(in crate::supervisor) enum WorkerFate {
 
 impl PoolState {
     pub(super) fn standing(&self) -> PoolStanding {
-        let stage = self.arguments.logic.name();
+        let (stage, now) = (self.arguments.logic.name(), Utc::now());
         let workers = self.slots.iter().map(|(fence, slot)| {
             let progress = slot.followed.progress().now();
             let state = match slot.reporting {
@@ -42,6 +43,7 @@ impl PoolState {
                     generation: fence.generation,
                     pages: progress.map(|progress| progress.pages),
                     pages_finished: progress.map(|progress| progress.finished()),
+                    at_work: slot.followed.progress().at_work(now),
                 }),
                 ..ActorRecord::new(slot.name(fence), ActorKind::Worker, state)
             }

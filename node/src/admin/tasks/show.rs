@@ -1,12 +1,13 @@
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use clap::Args;
-use parkhang_actors::domain::{JobKey, StageRun, VolumeId, VolumeResults};
+use parkhang_actors::domain::{Job, JobKey, StageRun, Task, VolumeId, VolumeResults};
 use parkhang_actors::state::StateStore;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{TaskLine, find};
+use crate::admin::actors::PageInHand;
 use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::text::{away, table};
 use crate::admin::{Admin, Refusal};
@@ -31,6 +32,8 @@ pub struct TaskDetails {
     /// Every lease, the first one first.
     runs: Vec<Run>,
     results: Option<Results>,
+    /// Pages that are worked on, as the node told last, or the first of them: those that have been at their step for longest.
+    at_work: Vec<PageInHand>,
 }
 
 /// A try of a stage.
@@ -82,8 +85,22 @@ impl Command for Show {
             not_before: task.not_before,
             runs: runs.into_iter().map(Run::from).collect(),
             results: results.map(Results::from),
+            at_work: at_work(admin, &job, &task).await?,
         })
     }
+}
+
+async fn at_work(admin: &Admin, job: &Job, task: &Task) -> Result<Vec<PageInHand>, Refusal> {
+    let Some(lease) = &task.lease else {
+        return Ok(Vec::new());
+    };
+    let told = admin.store.actors().await?.into_iter();
+    let of_node = told.filter(|told| told.node == lease.worker.node());
+    let mut works = of_node
+        .flat_map(|told| told.actors)
+        .filter_map(|actor| actor.work);
+    let work = works.find(|work| work.job == job.key && work.volume == task.volume);
+    Ok(PageInHand::all(work.map_or_else(Vec::new, |work| work.at_work)))
 }
 
 impl From<StageRun> for Run {
@@ -171,6 +188,9 @@ impl Answer for TaskDetails {
                 "\n{} images, {} lines, {} characters, {} errors{confidence}",
                 results.images, results.lines, results.characters, results.errors
             ));
+        }
+        for page in &self.at_work {
+            text.push_str(&format!("\n{}", page.in_a_line(now)));
         }
         text
     }
