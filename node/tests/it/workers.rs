@@ -92,7 +92,7 @@ impl Drop for LaunchingSite {
     }
 }
 
-/// Rows: 135, 136, 155.
+/// Rows: 135, 136, 137, 155.
 #[test]
 fn workers_come_when_there_is_work_and_go_when_it_is_done() {
     let launching = LaunchingSite::with_settings(

@@ -43,6 +43,17 @@ fn a_launcher_has_what_it_needs_and_nothing_besides() {
     assert!(problems(None, &[], &whole).is_empty());
 }
 
+/// Rows: 137.
+#[test]
+fn the_cap_of_a_fleet_is_128_unless_somebody_says_otherwise() {
+    let caps = |flags: &[&str]| {
+        let autoscaler = load(None, &[], flags).validated().unwrap().config.autoscaler;
+        [autoscaler.gpu.cap, autoscaler.cpu.cap]
+    };
+    assert_eq!(caps(&[]), [128, 128]);
+    assert_eq!(caps(&["autoscaler.gpu.cap=256"]), [256, 128]);
+}
+
 #[test]
 fn an_autoscaler_has_a_launcher_and_bounds() {
     for (flags, expected) in [
