@@ -19,6 +19,16 @@ class Site(Cluster):
 
     worker = None
 
+    def __init__(self):
+        # The autoscaler decides, and has no say: a fleet of none.
+        super().__init__({
+            "PARKHANG_LAUNCHER__KIND": "local",
+            "PARKHANG_LAUNCHER__INTERVAL": "1s",
+            "PARKHANG_AUTOSCALER__ENABLED": "true",
+            "PARKHANG_AUTOSCALER__GPU__CAP": "0",
+            "PARKHANG_AUTOSCALER__CPU__CAP": "0",
+        })
+
     def __enter__(self):
         scan = self.scans / TORN / "torn.tif"
         scan.parent.mkdir()

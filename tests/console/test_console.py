@@ -20,6 +20,7 @@ VIEWS = [
     (f"/jobs/{JOB}/{TORN}", TORN),
     (f"/jobs/{JOB}/{SAMPLE}", SAMPLE),
     ("/nodes", "Nodes"),
+    ("/actors", "Actors"),
     ("/audit", "Audit"),
     (f"/read/{JOB}/{SAMPLE}/2", "page 2 of 6"),
 ]
@@ -64,6 +65,15 @@ def test_what_no_node_can_run_is_explained(visitor):
     page.get_by_role("link", name=SAMPLE).click()
     expect(page.get_by_text("no node that is there runs line_detection")).to_be_visible()
     expect(page.get_by_text("start a node that does: node --role cpu")).to_be_visible()
+
+
+def test_what_the_autoscaler_decided_is_told(visitor):
+    page = visitor().sign_in()
+    fleets = rows(page, "Autoscaler")
+    expect(fleets).to_have_count(2)
+    # Wanted, running, cap, waiting and in work; then why.
+    gpu = fleets.filter(has_text="gpu").locator("td")
+    expect(gpu).to_have_text(["gpu", "0", "0", "0", re.compile(r"^[12]$"), "0", "at cap", re.compile("ago|now"), re.compile(".")])
 
 
 def test_a_list_of_ten_thousand_volumes_is_read_by_the_page(visitor):
@@ -139,6 +149,30 @@ def test_nodes_and_what_they_do(visitor, site):
     expect(page.locator("h2")).to_have_text([re.compile(r"^cpu-gpu\."), re.compile(r"^orchestrator\.")])
     for stage in ("line_detection", "line_extraction", "ocr", "reduce"):
         expect(page.locator("li", has_text=f"{stage}: ")).to_be_visible()
+
+
+def test_an_actor_is_restarted_from_the_tree(visitor, site):
+    site.finish()
+    someone = visitor()
+    someone.sign_in()
+    page = someone.open("/actors", "Actors")
+    node = page.get_by_role("region", name=re.compile(r"^cpu-gpu\."))
+    expect(node.get_by_text("supervisor", exact=True).first).to_be_visible()
+    pool = node.locator("summary", has_text="pool").filter(has=page.get_by_role("button", name="Restart ocr", exact=True))
+    expect(pool).to_contain_text(re.compile(r"0 of 1 slots in use.*generation"))
+    network = node.get_by_role("button", name="Restart ocr/recognition", exact=True)
+    expect(network).to_be_visible()
+    # What is folded stays folded when the tree tells of itself anew.
+    pool.press("Enter")
+    expect(network).to_be_hidden()
+    with page.expect_response(lambda answer: "/api/v1/actors" in answer.url):
+        pass
+    expect(network).to_be_hidden()
+    page.on("dialog", lambda dialog: dialog.accept())
+    pool.get_by_role("button", name="Restart ocr", exact=True).click()
+    expect(pool).to_contain_text("1 restart")
+    someone.open("/audit", "Audit")
+    expect(page.locator("tbody tr").first).to_contain_text("actors restart")
 
 
 def test_a_page_is_read(visitor, site):

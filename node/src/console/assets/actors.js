@@ -64,6 +64,7 @@ function line(actor, node, act) {
   return [
     h("b", {}, actor.name), " ", state(actor.state), " ",
     h("span", { class: "note" }, words.filter(Boolean).map((word) => word.trim()).join(", "), actor.since && [", since ", ago(actor.since)]),
+    actor.at_work.map((page) => [" ", h("span", { class: "note" }, `${page.page} ${page.step} since `, ago(page.since))]),
     actor.job && [" ", h("a", { href: `#/jobs/${part(actor.job)}/${part(actor.volume)}` }, `${actor.volume} of ${actor.job}`)],
     REPLACEABLE.has(actor.kind) && [" ", h("button", {
       "data-key": `${node} ${actor.name} restart`,

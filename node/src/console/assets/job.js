@@ -91,6 +91,7 @@ function header(about, path, draw) {
       tile(count(about.failed), "failed", about.failed ? "bad" : undefined),
       tile(left > 0 && about.eta_s !== null ? duration(about.eta_s) : left > 0 ? "not known" : "none", "left to do"),
       tile(about.priority, "priority")),
+    about.models.length > 0 && h("p", { class: "note" }, `read with ${about.models.join(", ")}`),
     about.failed_pages > 0 && h("p", {}, `${count(about.failed_pages)} ${about.failed_pages === 1 ? "page" : "pages"} could not be read and left out, of `,
       about.volumes_with_failed_pages.map((volume) => [h("a", { href: `#/jobs/${part(about.job)}/${part(volume)}` }, volume), " "])),
     h("h2", {}, "Progress"),

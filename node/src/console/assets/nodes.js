@@ -1,5 +1,5 @@
 import { get, part } from "./api.js";
-import { ago, bar, fill, h, state } from "./dom.js";
+import { ago, bar, count, fill, h, state } from "./dom.js";
 
 export async function nodes(place) {
   const draw = async () => {
@@ -17,7 +17,8 @@ function node(about) {
     h("h2", {}, about.name, " ", state(about.state), about.leads ? " leads" : "", " ",
       h("a", { href: `#/actors/${part(about.name)}` }, "actors")),
     h("p", { class: "note" }, about.roles.join(", "), about.host ? ` on ${about.host}` : "", `, build ${about.build}, seen `,
-      ago(about.last_seen)),
+      ago(about.last_seen), about.resident_bytes ? `, ${count(Math.round(about.resident_bytes / 2 ** 20))} MiB of memory` : "",
+      about.tags.length > 0 ? `, tagged ${about.tags.join(" ")}` : ""),
     h("ul", {}, about.workers.map((worker) => h("li", {}, worker.stage, `: ${worker.in_use} of ${worker.slots} slots in use`,
       worker.pages ? `, page ${worker.pages_finished} of ${worker.pages}` : "",
       worker.generation > 0 ? `, replaced ${worker.generation} times` : "",

@@ -28,6 +28,7 @@ export async function overview(place) {
         ["in use", (stage) => bar([["busy", Math.min(stage.running, stage.slots), "in use"],
           ["idle", Math.max(0, stage.slots - stage.running), "free"]])],
       ], cluster.stages, "No open job has a stage to run."),
+      cluster.scaling.length > 0 && [h("h2", {}, "Autoscaler"), fleets(cluster.scaling)],
       h("h2", {}, "Jobs"),
       jobTable(all ? jobs.reverse() : jobs.reverse().slice(0, NEWEST)),
       !all && jobs.length > NEWEST && h("p", {}, h("button", {
@@ -39,6 +40,21 @@ export async function overview(place) {
   };
   await draw();
   return { refresh: draw };
+}
+
+// What the autoscaler decided last.
+function fleets(decisions) {
+  return table([
+    ["workers", (fleet) => fleet.hardware],
+    ["wanted", (fleet) => count(fleet.desired), "n"],
+    ["running", (fleet) => count(fleet.running), "n"],
+    ["cap", (fleet) => count(fleet.cap), "n"],
+    ["waiting", (fleet) => count(fleet.waiting), "n"],
+    ["in work", (fleet) => count(fleet.in_work), "n"],
+    ["why", (fleet) => fleet.reason],
+    ["decided", (fleet) => ago(fleet.decided_at)],
+    ["changed", (fleet) => (fleet.changed_at ? ago(fleet.changed_at) : "never")],
+  ], decisions);
 }
 
 function jobTable(jobs) {
