@@ -5,6 +5,7 @@ mod control_plane;
 mod desk;
 mod health;
 mod node;
+mod occupancy;
 mod pool;
 mod progress_watch;
 mod restarts;

@@ -18,6 +18,7 @@ use tracing::{error, warn};
 use self::orders::Fate;
 use super::control_plane::ControlPlane;
 use super::health::HealthPolicy;
+use super::occupancy::Occupancy;
 use super::pool::{Drained, PoolArguments, PoolMsg, StagePool};
 use super::restarts::Restarts;
 use crate::domain::{ActorRecord, Hardware, OrderOutcome, StageName, WorkerId};
@@ -44,12 +45,16 @@ pub struct NodeConfig {
 
 /// Handle on a node's supervisor.
 #[derive(Debug, Clone)]
-pub struct NodeSupervisor(ActorRef<NodeMsg>);
+pub struct NodeSupervisor {
+    actor: ActorRef<NodeMsg>,
+    occupancy: Occupancy,
+}
 
 impl NodeSupervisor {
     pub async fn start(config: NodeConfig) -> Result<Self, ractor::SpawnErr> {
-        let (actor, _) = Actor::spawn(None, NodeActor, config).await?;
-        Ok(Self(actor))
+        let occupancy = Occupancy::default();
+        let (actor, _) = Actor::spawn(None, NodeActor, (config, occupancy.clone())).await?;
+        Ok(Self { actor, occupancy })
     }
 
     /// Takes no more work, lets what runs stop at its next checkpoint, and returns when every lease has been given back.
@@ -65,16 +70,21 @@ impl NodeSupervisor {
 
     async fn drain_until(&self, drained: Drained) {
         let (sender, receiver) = ractor::concurrency::oneshot();
-        if self.0.cast(NodeMsg::Drain(drained, sender.into())).is_ok() {
+        if self.actor.cast(NodeMsg::Drain(drained, sender.into())).is_ok() {
             // A node that stopped meanwhile has nothing left to drain.
             let _ = receiver.await;
         }
     }
 
+    /// Returns once the node's pools have held no lease for so long.
+    pub async fn vacant_for(&self, time: Duration) {
+        self.occupancy.vacant_for(time).await;
+    }
+
     /// The supervisor, its pools and their workers and devices as they are now; none once it has ended.
     pub async fn actors(&self) -> Vec<ActorRecord> {
         let (sender, receiver) = ractor::concurrency::oneshot();
-        match self.0.cast(NodeMsg::Describe(sender.into())) {
+        match self.actor.cast(NodeMsg::Describe(sender.into())) {
             Ok(()) => receiver.await.unwrap_or_default(),
             Err(_) => Vec::new(),
         }
@@ -94,7 +104,7 @@ impl NodeSupervisor {
     async fn end(&self, actor: &str, fate: Fate) -> OrderOutcome {
         let (sender, receiver) = ractor::concurrency::oneshot();
         let order = NodeMsg::End(actor.to_owned(), fate, sender.into());
-        let answer = match self.0.cast(order) {
+        let answer = match self.actor.cast(order) {
             Ok(()) => receiver.await.ok(),
             Err(_) => None,
         };
@@ -104,13 +114,13 @@ impl NodeSupervisor {
     /// Waits for the node's end, which before [`NodeSupervisor::stop`] is a failure.
     pub async fn ended(&self) {
         // Ended already is as good.
-        let _ = self.0.get_cell().wait(None).await;
+        let _ = self.actor.get_cell().wait(None).await;
     }
 
     /// Stops the node's actors. What still runs is cut off at its next await; its leases run out.
     pub async fn stop(self) {
         // Already stopped is as good.
-        let _ = self.0.stop_and_wait(None, None).await;
+        let _ = self.actor.stop_and_wait(None, None).await;
     }
 }
 
@@ -134,6 +144,7 @@ struct Pool {
 
 struct NodeState {
     config: NodeConfig,
+    occupancy: Occupancy,
     pools: HashMap<ActorId, Pool>,
     /// Pools that others have replaced and that still hold leases.
     replaced: HashMap<ActorId, Pool>,
@@ -152,12 +163,12 @@ struct NodeActor;
 impl Actor for NodeActor {
     type Msg = NodeMsg;
     type State = NodeState;
-    type Arguments = NodeConfig;
+    type Arguments = (NodeConfig, Occupancy);
 
     async fn pre_start(
         &self,
         myself: ActorRef<NodeMsg>,
-        config: NodeConfig,
+        (config, occupancy): Self::Arguments,
     ) -> Result<NodeState, ActorProcessingErr> {
         for logic in config.registry.stages() {
             if let Some(slots) = config
@@ -171,6 +182,7 @@ impl Actor for NodeActor {
         }
         Ok(NodeState {
             config,
+            occupancy,
             pools: HashMap::new(),
             replaced: HashMap::new(),
             restarts: Restarts::default(),
@@ -261,6 +273,7 @@ impl NodeState {
             control_plane: self.config.control_plane.clone(),
             heartbeat: self.config.heartbeat,
             health: self.config.health,
+            occupancy: self.occupancy.clone(),
             supervisor: myself.clone(),
         })
         .await?;

@@ -18,6 +18,7 @@ use tracing::{Span, error, info, warn};
 use super::control_plane::{ControlPlane, Pulse, Renewal};
 use super::health::HealthPolicy;
 use super::node::NodeMsg;
+use super::occupancy::{Occupancy, Share};
 use super::progress_watch::ProgressWatch;
 use super::stage_worker::{StageWorker, WorkerArguments, WorkerMsg};
 use crate::domain::{Fence, Hardware, JobKey, StageName, VolumeId, WorkerId};
@@ -45,6 +46,7 @@ pub(super) struct PoolArguments {
     /// Time between the reports that renew the leases of what runs.
     pub heartbeat: Duration,
     pub health: HealthPolicy,
+    pub occupancy: Occupancy,
     pub supervisor: ActorRef<NodeMsg>,
 }
 
@@ -158,6 +160,7 @@ pub(super) struct PoolState {
     arguments: PoolArguments,
     slots: HashMap<Fence, Slot>,
     in_use: Arc<AtomicUsize>,
+    share: Share,
     watch: ProgressWatch,
     draining: bool,
     /// Another pool has taken its place: it ends when its leases are given back.
@@ -200,6 +203,7 @@ impl Actor for StagePool {
         myself.send_after(arguments.heartbeat, || PoolMsg::Beat);
         slots_in_use(&arguments.logic.name(), 0, arguments.slots);
         Ok(PoolState {
+            share: arguments.occupancy.share(),
             arguments,
             slots: HashMap::new(),
             in_use,
@@ -320,8 +324,9 @@ impl Slot {
 }
 
 impl PoolState {
-    fn tell_slots(&self) {
+    fn tell_slots(&mut self) {
         let in_use = self.slots.len();
+        self.share.set(in_use);
         if self.in_use.swap(in_use, Ordering::Relaxed) != in_use {
             slots_in_use(&self.arguments.logic.name(), in_use, self.arguments.slots);
         }

@@ -1,28 +1,22 @@
 //! What must hold between the keys, for a node to start. Pure; what depends on files is in [`on_disk`](super::on_disk).
 
+mod node;
 mod scaling;
 
 use std::net::SocketAddr;
-use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use parkhang_actors::storage::ArtifactKey;
 use secrecy::ExposeSecret;
-use tracing_subscriber::EnvFilter;
 
 use super::secrets::Secrets;
 use super::sections::{ClusterConfig, PagesKind, S3, SourceKind, StorageKind, Tls};
 use super::values::Role;
-use crate::networks::parse_device;
-use crate::traces::Collector;
 
 /// Shorter cookies could be guessed.
 const COOKIE_BYTES: usize = 16;
 /// Peers show that they are alive at intervals of at most this (pings of `ractor_cluster`).
 const PING_INTERVAL: Duration = Duration::from_secs(5);
-
-/// Tags that a node may have; they are in every list of nodes.
-const MAX_TAGS: usize = 16;
 
 /// A key, and what is wrong with its value.
 #[derive(Debug, PartialEq, Eq)]
@@ -63,7 +57,7 @@ impl Findings {
 /// Everything that is wrong.
 pub fn findings(config: &ClusterConfig, secrets: &Secrets) -> Vec<Finding> {
     let mut findings = Findings::default();
-    node(config, &mut findings);
+    node::node(config, &mut findings);
     addresses(config, &mut findings);
     exposure(config, secrets, &mut findings);
     durations(config, &mut findings);
@@ -74,60 +68,6 @@ pub fn findings(config: &ClusterConfig, secrets: &Secrets) -> Vec<Finding> {
     scaling::launcher(config, &mut findings);
     scaling::autoscaler(config, &mut findings);
     findings.0
-}
-
-fn node(config: &ClusterConfig, findings: &mut Findings) {
-    let node = &config.node;
-    findings.require(
-        !node.roles.is_empty(),
-        "node.roles",
-        "a node needs a role: orchestrator, cpu or gpu",
-    );
-    findings.require(
-        node.tags.len() <= MAX_TAGS && node.tags.iter().all(|tag| is_tag(tag)),
-        "node.tags",
-        format!("must be at most {MAX_TAGS} words of up to 64 letters, digits and ._:/=-"),
-    );
-    let has_slots = |role, slots| !node.roles.contains(&role) || slots > 0;
-    findings.require_beside(
-        has_slots(Role::Cpu, node.slots.cpu),
-        "node.slots.cpu",
-        &["node.roles"],
-        "a node with the role cpu needs a slot",
-    );
-    findings.require_beside(
-        has_slots(Role::Gpu, node.slots.gpu),
-        "node.slots.gpu",
-        &["node.roles"],
-        "a node with the role gpu needs a slot",
-    );
-    if let Err(error) = parse_device(&node.device, NonZeroUsize::MIN) {
-        findings.require(false, "node.device", format!("{error:#}"));
-    }
-    if let Err(error) = EnvFilter::try_new(&config.telemetry.log) {
-        findings.require(false, "telemetry.log", error.to_string());
-    }
-    if let Some(endpoint) = &config.telemetry.otlp_endpoint
-        && let Err(error) = Collector::authority(endpoint)
-    {
-        findings.require(false, "telemetry.otlp_endpoint", error.to_string());
-    }
-    let frame = config.cluster.max_frame.as_u64();
-    findings.require(
-        (64 << 10..=64 << 20).contains(&frame),
-        "cluster.max_frame",
-        "must be 64KiB to 64MiB",
-    );
-    findings.require(
-        config.orchestrator.max_interruptions > 0,
-        "orchestrator.max_interruptions",
-        "must be 1 or more",
-    );
-}
-
-fn is_tag(tag: &str) -> bool {
-    let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"._:/=-".contains(&byte);
-    (1..=64).contains(&tag.len()) && tag.bytes().all(legal)
 }
 
 fn addresses(config: &ClusterConfig, findings: &mut Findings) {

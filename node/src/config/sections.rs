@@ -54,6 +54,9 @@ pub struct Node {
     /// After the order to stop: time for work to be checkpointed and handed back.
     #[serde(with = "duration")]
     pub drain_deadline: Duration,
+    /// A node without the role orchestrator leaves once it has held no lease for so long; zero is never.
+    #[serde(with = "duration")]
+    pub idle_exit: Duration,
     pub slots: Slots,
 }
 

@@ -151,7 +151,9 @@ impl Part {
         // Flags of their own win over --set.
         let settings = config.set.iter().cloned().chain(shortcuts).chain(setting);
         let mut arguments = vec!["--with-parent".to_owned(), std::process::id().to_string()];
-        for setting in settings.chain([format!("node.roles={roles}")]) {
+        // A part that left would be started again.
+        let own = [format!("node.roles={roles}"), "node.idle_exit=0s".to_owned()];
+        for setting in settings.chain(own) {
             arguments.extend(["--set".to_owned(), setting]);
         }
         Self {

@@ -23,7 +23,7 @@ use super::services::{self, Database};
 use super::standing::Standing;
 use super::stop::StopOrders;
 use super::watch::{Presence, Presently, lose_silent_nodes};
-use super::worker::{supervise, wind_down};
+use super::worker::{LEFT_IDLE, nothing_to_do, supervise, wind_down};
 use crate::config::{Loaded, SourceKind};
 use crate::storage;
 
@@ -61,14 +61,15 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
         book,
     };
 
-    tokio::select! {
-        () = stop.next() => {}
-        () = seen.keep(loaded) => {}
-        () = seen.obey(node.as_str()) => {}
+    let ends = tokio::select! {
+        () = stop.next() => ExitCode::SUCCESS,
+        () = nothing_to_do(loaded, &supervisor) => ExitCode::from(LEFT_IDLE),
+        () = seen.keep(loaded) => ExitCode::SUCCESS,
+        () = seen.obey(node.as_str()) => ExitCode::SUCCESS,
         () = dispatcher.ended() => bail!("the node does not ask for work any more"),
         () = supervisor.ended() => bail!("the stages keep failing; the node gives up"),
-        () = wake_on_changes(database.as_ref(), &dispatcher, loaded) => {}
-    }
+        () = wake_on_changes(database.as_ref(), &dispatcher, loaded) => ExitCode::SUCCESS,
+    };
     standing.stopping();
     state.send_replace(NodeState::Draining);
     tokio::select! {
@@ -84,7 +85,7 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
     if leaving.await.is_err() {
         warn!("no answer: what this node held is free only when its time runs out");
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(ends)
 }
 
 /// What the database is told of this node, and tells it.

@@ -22,6 +22,9 @@ use super::stop::StopOrders;
 use super::{join, services};
 use crate::config::{Loaded, Role};
 
+/// Exit status of a node that left because it had nothing to do. A service manager knows by it not to start the node again.
+pub const LEFT_IDLE: u8 = 3;
+
 pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
     let mut stop = StopOrders::listen()?;
     let node = standing.node.clone();
@@ -55,12 +58,13 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
     }));
     standing.ready(&roles)?;
 
-    tokio::select! {
-        () = stop.next() => {}
+    let ends = tokio::select! {
+        () = stop.next() => ExitCode::SUCCESS,
+        () = nothing_to_do(loaded, &supervisor) => ExitCode::from(LEFT_IDLE),
         () = cluster.ended() => bail!("the cluster transport ended"),
         () = orchestrator.ended() => bail!("the link to the orchestrator ended"),
         () = supervisor.ended() => bail!("the stages keep failing; the node gives up"),
-    }
+    };
     standing.stopping();
     orchestrator.announce(NodePhase::Draining).await;
     // Another orchestrator takes over within this time, if there is one.
@@ -69,7 +73,7 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
     orchestrator.announce(NodePhase::Leaving).await;
     orchestrator.stop().await;
     cluster.leave().await;
-    Ok(ExitCode::SUCCESS)
+    Ok(ends)
 }
 
 /// Starts the pools of the node's stages, which get their work from `control_plane`.
@@ -89,6 +93,16 @@ pub async fn supervise(
         health: health(loaded),
     });
     Ok(supervisor.await?)
+}
+
+/// Returns once a node that is to leave then has had nothing to do for long enough.
+pub async fn nothing_to_do(loaded: &Loaded, supervisor: &NodeSupervisor) {
+    let idle_exit = loaded.config.node.idle_exit;
+    if idle_exit.is_zero() {
+        return std::future::pending().await;
+    }
+    supervisor.vacant_for(idle_exit).await;
+    info!(?idle_exit, "nothing to do; the node leaves");
 }
 
 /// Stops a node's stages at their next checkpoints, while `meanwhile` comes to its end, or where they are when time or

@@ -69,6 +69,30 @@ fn a_unit_is_stopped_later_than_its_node_drains() {
     );
 }
 
+/// Rows: F22.
+#[test]
+fn a_unit_is_held_back_before_it_is_ended_and_both_before_its_host_has_no_memory() {
+    let share = |key: &str| -> f64 {
+        let values = values(key);
+        assert_eq!(values.len(), 1, "{key}");
+        values[0].strip_suffix('%').unwrap().parse().unwrap()
+    };
+    let (high, most) = (share("MemoryHigh"), share("MemoryMax"));
+    assert!(0.0 < high && high < most && most < 100.0, "{high} and {most}");
+}
+
+/// Rows: F21, F22.
+#[test]
+fn a_node_that_left_as_it_had_nothing_to_do_is_not_started_again() {
+    for key in ["SuccessExitStatus", "RestartPreventExitStatus"] {
+        assert_eq!(
+            values(key),
+            [crate::idle::LEFT_IDLE.unwrap().to_string()],
+            "{key}"
+        );
+    }
+}
+
 #[test]
 fn a_unit_refuses_to_start_on_an_unsound_configuration() {
     let folder = tempfile::tempdir().unwrap();

@@ -17,6 +17,7 @@ mod deploy;
 mod exports;
 mod generations;
 mod household;
+mod idle;
 mod interrupted;
 mod jobs;
 mod named_models;

@@ -167,6 +167,11 @@ impl Node {
         self.child.wait().unwrap().code()
     }
 
+    /// Waits for its end, which it comes to by itself.
+    pub(crate) fn ended(mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
+    }
+
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();

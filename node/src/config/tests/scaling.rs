@@ -62,6 +62,11 @@ fn an_autoscaler_has_a_launcher_and_bounds() {
             "autoscaler.enabled: needs a launcher",
         ),
         (
+            &["node.idle_exit=5m", "launcher.kind=local"],
+            "node.idle_exit: the launcher starts workers anew",
+        ),
+        (&["node.tags=a b"], "node.tags: must be at most 16 words"),
+        (
             &["autoscaler.tasks_per_slot=0"],
             "autoscaler.tasks_per_slot: must be 1 or more",
         ),

@@ -1,0 +1,91 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+/// How many leases the pools of a node hold together; clones share it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Occupancy(Arc<watch::Sender<usize>>);
+
+/// The part of one pool, which ends with it.
+#[derive(Debug)]
+pub(super) struct Share {
+    of: Occupancy,
+    leases: usize,
+}
+
+impl Occupancy {
+    pub(super) fn share(&self) -> Share {
+        Share {
+            of: self.clone(),
+            leases: 0,
+        }
+    }
+
+    /// Returns once no pool has held a lease for so long.
+    pub(super) async fn vacant_for(&self, time: Duration) {
+        let mut leases = self.0.subscribe();
+        loop {
+            // A stage that began and ended between two looks is a change all the same.
+            let is_vacant = *leases.borrow_and_update() == 0;
+            tokio::select! {
+                () = tokio::time::sleep(time), if is_vacant => return,
+                // The sender is part of `self`.
+                _ = leases.changed() => {}
+            }
+        }
+    }
+}
+
+impl Share {
+    pub(super) fn set(&mut self, leases: usize) {
+        if leases != self.leases {
+            self.of
+                .0
+                .send_modify(|all| *all = (*all + leases).saturating_sub(self.leases));
+            self.leases = leases;
+        }
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::{Instant, advance};
+
+    use super::*;
+
+    const AWHILE: Duration = Duration::from_secs(60);
+
+    /// Rows: F21.
+    #[tokio::test(start_paused = true)]
+    async fn a_node_is_vacant_when_none_of_its_pools_has_held_a_lease_for_a_while() {
+        let occupancy = Occupancy::default();
+        let (mut one, mut other) = (occupancy.share(), occupancy.share());
+        one.set(2);
+        other.set(1);
+        let began = Instant::now();
+        let waiting = tokio::spawn({
+            let occupancy = occupancy.clone();
+            async move { occupancy.vacant_for(AWHILE).await }
+        });
+        tokio::task::yield_now().await;
+        advance(AWHILE * 2).await;
+        assert!(!waiting.is_finished(), "leases are held");
+        one.set(0);
+        // A pool that ends holds nothing any more.
+        drop(other);
+        tokio::task::yield_now().await;
+        advance(AWHILE / 2).await;
+        // Something short is something to do.
+        one.set(1);
+        one.set(0);
+        waiting.await.unwrap();
+        assert_eq!(began.elapsed(), AWHILE * 2 + AWHILE / 2 + AWHILE);
+    }
+}
