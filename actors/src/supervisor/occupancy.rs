@@ -86,6 +86,8 @@ mod tests {
         one.set(1);
         one.set(0);
         waiting.await.unwrap();
-        assert_eq!(began.elapsed(), AWHILE * 2 + AWHILE / 2 + AWHILE);
+        let expected = AWHILE * 2 + AWHILE / 2 + AWHILE;
+        let took = began.elapsed();
+        assert!(took >= expected && took - expected < AWHILE / 2, "{took:?}");
     }
 }

@@ -192,7 +192,6 @@ impl Answer for Nodes {
         let header = [
             "node",
             "roles",
-            "tags",
             "state",
             "seen",
             "host",
@@ -202,11 +201,14 @@ impl Answer for Nodes {
         ];
         let rows = self.nodes.iter().map(|node| {
             let leads = if node.leads { " (leads)" } else { "" };
+            let tags = match node.tags[..] {
+                [] => String::new(),
+                _ => format!("\n{}", node.tags.join(" ")),
+            };
             let slots: Vec<String> = node.workers.iter().map(Worker::in_a_line).collect();
             [
                 node.name.clone(),
-                format!("{}{leads}", node.roles.join(",")),
-                node.tags.join(" "),
+                format!("{}{leads}{tags}", node.roles.join(",")),
                 node.state.to_owned(),
                 away(node.last_seen, now),
                 node.host.clone().unwrap_or_default(),
