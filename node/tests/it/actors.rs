@@ -115,6 +115,42 @@ fn faults_and_restarts_during_a_job_cost_it_nothing_but_time() {
     );
 }
 
+/// Rows: F39.
+#[test]
+fn a_page_that_is_held_up_says_at_which_step() {
+    let mut site = site(1, 1);
+    site.settings.push(("chaos.allowed", "true".to_owned()));
+    let orchestrator = Node::start(&site, "orchestrator", &["127.0.0.1:1"]);
+    let worker = Node::start(&site, "cpu,gpu", &[orchestrator.address()]);
+    wait_until("the node is known", || !actors(&site, worker.name()).is_empty());
+    let slow = [
+        "chaos",
+        "slow-store",
+        worker.name(),
+        "--delay-ms",
+        "15000",
+        "--seconds",
+        "600",
+    ];
+    finish(site.command(slow)).exits(0);
+    finish(site.command(["job", "create", JOB])).exits(0);
+    let at_work = || {
+        let actors = actors(&site, worker.name()).into_iter();
+        let mut pages = actors.filter_map(|actor| actor["at_work"].get(0).cloned());
+        pages.next().unwrap_or_default()
+    };
+    wait_until("the picture of a page is on its way to the storage", || {
+        at_work()["step"] == "storing"
+    });
+    assert_eq!(at_work()["page"], "page00.tif");
+    let shown = finish(site.command(["tasks", "show", JOB, "W1-I0"]))
+        .exits(0)
+        .stdout;
+    assert!(shown.contains("\npage00.tif  storing for "), "{shown}");
+    let tree = finish(site.command(["actors", "tree"])).exits(0).stdout;
+    assert!(tree.contains("page00.tif  storing for "), "{tree}");
+}
+
 #[test]
 fn a_node_is_drained_and_its_work_done_by_another() {
     let site = site(2, 3);
