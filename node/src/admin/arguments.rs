@@ -163,6 +163,7 @@ fn texts(name: &str, value: &Value, argument: &Arg) -> Result<Vec<String>, Refus
     match value {
         Value::Null => Ok(Vec::new()),
         Value::Array(values) if takes_many(argument) => values.iter().map(text).collect(),
+        _ if takes_many(argument) => Err(Refusal::Invalid(format!("{name} must be a list"))),
         value => Ok(vec![text(value)?]),
     }
 }

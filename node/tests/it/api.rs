@@ -202,6 +202,12 @@ fn a_job_is_made_steered_and_read_over_http() {
     api.get("/volumes/W9-I9").refuses(404, "not_found");
     let refused = api.post("/jobs", &json!({ "job": 7 })).refuses(422, "invalid");
     assert_eq!(refused, "job must be a text");
+    let refused = api
+        .post("/jobs", &json!({ "model": "M" }))
+        .refuses(422, "invalid");
+    assert_eq!(refused, "model must be a list");
+    let named = json!({ "volume": ["W1-I1"], "model": ["M"], "dry_run": true });
+    assert_eq!(api.post("/jobs", &named).is(200).json()["chosen"], 1);
     api.get("/jobs/nobody").refuses(404, "not_found");
     api.get(&format!("/jobs/{JOB}/tasks?limit=0"))
         .refuses(422, "invalid");
