@@ -1,6 +1,6 @@
 """Page preparation for line segmentation, the same steps as the runtime (BDRC's second generation).
 
-A grey page is reduced to at most two rows of tiles, converted from sRGB to linear light, binarised with a Gaussian window
+A grey page is reduced to at most two rows of tiles, lit evenly, converted from sRGB to linear light, binarised with a Gaussian window
 over the whole frame and cut into tiles of 512 pixels that are padded with paper.
 """
 
@@ -13,6 +13,9 @@ MAX_HEIGHT = 2048
 SNAP = 78
 MAX_ROWS = 2
 BLOCK_SIZE = 31
+SQUARES, LEAST_SQUARE = 32, 16
+PAPER, WELL_LIT, BRIGHT = 80, 75, 215
+LEAST_GAIN, MOST_GAIN = 1.1, 3.5
 OFFSET = 15
 
 
@@ -56,6 +59,32 @@ def is_bilevel(grey: np.ndarray) -> bool:
     return bool(np.isin(grey[::step_y, ::step_x], (0, 255)).all())
 
 
+def _neighbourhoods(values: np.ndarray, summary) -> np.ndarray:
+    padded = np.pad(values, 1, constant_values=np.nan)
+    rows, columns = values.shape
+    near = [padded[y : y + rows, x : x + columns] for y in range(3) for x in range(3)]
+    return summary(np.stack(near), axis=0)
+
+
+def even_light(grey: np.ndarray) -> np.ndarray:
+    """The page with its shadows brightened to its well lit parts, and a dim page brightened: `page/illumination.rs`."""
+    height, width = grey.shape
+    side = max(LEAST_SQUARE, min(width, height) // SQUARES)
+    rows, columns = -(-height // side), -(-width // side)
+    papers = np.empty((rows, columns))
+    for row in range(rows):
+        for column in range(columns):
+            square = np.sort(grey[row * side : (row + 1) * side, column * side : (column + 1) * side], axis=None)
+            papers[row, column] = square[len(square) * PAPER // 100]
+    papers = _neighbourhoods(_neighbourhoods(papers, np.nanmax), np.nanmean)
+    well_lit = max(np.sort(papers, axis=None)[(papers.size - 1) * WELL_LIT // 100], BRIGHT)
+    gains = np.clip(well_lit / np.maximum(papers, 1), 1, MOST_GAIN).astype(np.float32)
+    if not (gains > LEAST_GAIN).any():
+        return grey
+    whole = cv2.resize(gains, (columns * side, rows * side), interpolation=cv2.INTER_LINEAR)[:height, :width]
+    return np.minimum(grey * whole + 0.5, 255).astype(np.uint8)
+
+
 def binarise(frame: np.ndarray) -> np.ndarray:
     """Linearised and binarised frame, 1 = paper, 0 = ink."""
     black_white = cv2.adaptiveThreshold(
@@ -69,8 +98,9 @@ def prepare(grey: np.ndarray, size: tuple[int, int] | None = None) -> np.ndarray
     height, width = grey.shape
     target = size or frame_size(width, height)
     if target == (width, height):
-        return (grey > 0).astype(np.uint8) if is_bilevel(grey) else binarise(grey)
-    return binarise(cv2.resize(grey, target, interpolation=cv2.INTER_AREA))
+        return (grey > 0).astype(np.uint8) if is_bilevel(grey) else binarise(even_light(grey))
+    frame = cv2.resize(grey, target, interpolation=cv2.INTER_AREA)
+    return binarise(frame if is_bilevel(grey) else even_light(frame))
 
 
 def tiles(frame: np.ndarray, fill: int = 1) -> np.ndarray:

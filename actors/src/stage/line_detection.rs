@@ -132,7 +132,7 @@ impl PageStage for LineDetection {
     type Fetched = Bytes;
     type Row = LineDetectionRow;
 
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
 
     fn name(&self) -> StageName {
         super::names::line_detection()

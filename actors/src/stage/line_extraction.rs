@@ -7,6 +7,7 @@ use parkhang_models::algorithms::Algorithms;
 use parkhang_models::line_extraction::{ExtractionConfig, LineImage, Rows, TextLine, build_lines, cut_line};
 use parkhang_models::page::decode::{DecodeLimits, decode_page};
 use parkhang_models::page::geometry::Point;
+use parkhang_models::page::illumination::even_light;
 use parkhang_models::page::resize::resize_nearest;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -65,7 +66,7 @@ impl PageStage for LineExtraction {
     type Fetched = Option<Bytes>;
     type Row = LineImageRow;
 
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
 
     fn name(&self) -> StageName {
         super::names::line_extraction()
@@ -151,12 +152,13 @@ impl PageStage for LineExtraction {
             .map(|contour| contour.iter().map(|[x, y]| Point::new(*x, *y)).collect())
             .collect();
         let config = Self::extraction_config(run.config());
+        let bilevel = row.is_binary;
         let mask = match run.config().generation {
             Algorithms::Gen1 => Some(row.rot_mask.clone()),
             Algorithms::Gen2 => None,
         };
         let cuts = super::compute(&self.cpu, run, move || {
-            cut_page(&jpeg, mask.as_deref(), contours, &config)
+            cut_page(&jpeg, bilevel, mask.as_deref(), contours, &config)
         })
         .await?;
 
@@ -208,6 +210,7 @@ impl PageStage for LineExtraction {
 /// left out.
 fn cut_page(
     jpeg: &Bytes,
+    bilevel: bool,
     mask: Option<&[u8]>,
     contours: Vec<Vec<Point>>,
     config: &ExtractionConfig,
@@ -216,7 +219,10 @@ fn cut_page(
         decode_page(image, &DecodeLimits::default())
             .map_err(|error| (ErrorCategory::Input, error.to_string()))
     };
-    let page = decode(jpeg)?;
+    let mut page = decode(jpeg)?;
+    if config.even_light && !bilevel {
+        even_light(&mut page.gray, 0);
+    }
     let mask = mask.map(decode).transpose()?;
     let mask = mask.map(|mask| resize_nearest(&mask.gray, page.gray.width(), page.gray.height()));
     let rows = mask.as_ref().map_or(Rows::ByHeight, Rows::ByMask);

@@ -7,8 +7,8 @@ use crate::inference::Classes;
 pub(super) const PAPER: u8 = 255;
 const BLACK: u8 = 0;
 
-/// How lines are found. The defaults are those of BDRC's production line detection (`ldv1`) but for
-/// `max_rows_portrait` and `tps_threshold`.
+/// How lines are found. The defaults are those of BDRC's production line detection (`ldv1`) but for `even_light`,
+/// `line_pictures`, `max_rows_portrait` and `tps_threshold`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DetectionConfig {
@@ -21,6 +21,10 @@ pub struct DetectionConfig {
     pub binarise_block: u32,
     /// How much darker than its neighbourhood ink is, in grey levels.
     pub binarise_c: i32,
+    /// Brighten what lies in shadow before it is binarised.
+    pub even_light: bool,
+    /// Take a picture of one line for what it is, whole and as it stands.
+    pub line_pictures: bool,
     /// Largest frame, in pixels.
     pub max_width: u32,
     pub max_height: u32,
@@ -57,6 +61,8 @@ impl Default for DetectionConfig {
             threshold: 0.85,
             binarise_block: 31,
             binarise_c: 15,
+            even_light: true,
+            line_pictures: true,
             max_width: 4096,
             max_height: 2048,
             max_rows: 2,
@@ -79,6 +85,8 @@ impl DetectionConfig {
     /// Exactly what BDRC's `ldv1` does, for comparison with its results.
     pub fn ldv1() -> Self {
         Self {
+            even_light: false,
+            line_pictures: false,
             max_rows_portrait: 2,
             tps_threshold: 0.0,
             ..Self::default()
@@ -96,6 +104,8 @@ impl DetectionConfig {
             threshold: 0.9,
             binarise_block: 51,
             binarise_c: 13,
+            even_light: false,
+            line_pictures: false,
             min_angle_deg: 0.5,
             use_tps: false,
             ..Self::default()

@@ -8,9 +8,13 @@ use super::tiling::TileGrid;
 use super::{DetectionConfig, gen1};
 use crate::algorithms::Algorithms;
 use crate::inference::TileBatch;
+use crate::page::illumination::even_light;
 use crate::page::resize::resize_area;
 use crate::page::threshold::adaptive_gaussian;
 use crate::page::tone::linearise;
+
+/// Grey level that the paper of a dim page is brightened to. Darker paper leaves ink too few levels to stand out by.
+const LEAST_PAPER: u8 = 215;
 
 /// A page at the size the network sees, cut into tiles.
 #[derive(Debug, Clone)]
@@ -52,9 +56,9 @@ impl Frame {
     }
 }
 
-/// Shrinks, linearises, binarises and tiles a page for a network with square tiles of side `tile_size`.
+/// Shrinks, lights evenly, linearises, binarises and tiles a page for a network with square tiles of side `tile_size`.
 ///
-/// `bilevel` says that the page has only ink and paper; such a page is neither linearised nor binarised again unless it
+/// `bilevel` says that the page has only ink and paper; such a page is never lit, and is neither linearised nor binarised again unless it
 /// had to be shrunk, which makes it grey. The first generation does not ask and binarises every page.
 pub fn prepare(page: &GrayImage, bilevel: bool, tile_size: usize, config: &DetectionConfig) -> Frame {
     if config.algorithms == Algorithms::Gen1 {
@@ -71,6 +75,9 @@ pub fn prepare(page: &GrayImage, bilevel: bool, tile_size: usize, config: &Detec
     };
 
     let grid = TileGrid::new(frame_size.0, frame_size.1, tile_size);
+    if config.even_light && !bilevel {
+        even_light(&mut grey, LEAST_PAPER);
+    }
     let tiles = if bilevel && !shrunk {
         grid.cut(&grey)
     } else {

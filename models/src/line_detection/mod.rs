@@ -15,6 +15,7 @@ mod passes;
 mod scale;
 mod skew;
 mod straight;
+mod strip;
 mod tiling;
 
 pub use config::DetectionConfig;

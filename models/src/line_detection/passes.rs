@@ -6,6 +6,7 @@ use super::frame::{Frame, Straightening};
 use super::layout::{Region, RegionKind, regions};
 use super::mask::{Findings, examine, line_contours};
 use super::straight::{DegenerateDewarp, Dewarp, PageGeometry, straighten_onto};
+use super::strip::{is_one_line, whole};
 use super::tiling::{Plane, TileGrid};
 use super::{DetectionConfig, gen1, prepare};
 use crate::algorithms::Algorithms;
@@ -127,6 +128,9 @@ pub(super) fn finish_mask(frame: Frame, mask: GrayImage, config: &DetectionConfi
         let contours = line_contours(&mask, config);
         return Pass1::Done(page_lines(mask, frame.page_size, &contours, straightening));
     }
+    if is_one_line(frame.page_size, &line_contours(&mask, config), config) {
+        return Pass1::Done(one_line(mask, frame.page_size));
+    }
     let Findings {
         contours,
         geometry,
@@ -140,6 +144,20 @@ pub(super) fn finish_mask(frame: Frame, mask: GrayImage, config: &DetectionConfi
     }
     let mask = turned_mask(mask, &straightening.geometry);
     Pass1::Done(page_lines(mask, frame.page_size, &contours, straightening))
+}
+
+/// A picture of one line, which is cut as it is.
+fn one_line(mask: GrayImage, page_size: (u32, u32)) -> PageLines {
+    PageLines {
+        page_angle: 0.0,
+        dewarp: None,
+        tps_ratio: None,
+        contours: vec![whole(page_size)],
+        regions: Vec::new(),
+        frame_size: mask.dimensions(),
+        mask,
+        page_size,
+    }
 }
 
 /// Everything is in pixels of the page already.
@@ -263,6 +281,25 @@ mod tests {
         let segmenter = InkIsLine::default();
         let lines = detect_lines(page, true, &segmenter, &DetectionConfig::default()).unwrap();
         (lines, segmenter.calls.into_inner())
+    }
+
+    #[test]
+    fn a_picture_of_one_line_stays_whole() {
+        let page = GrayImage::from_fn(1600, 90, |x, y| {
+            let rises = y + x / 40;
+            Luma([if x > 100 && (40..60).contains(&rises) {
+                0
+            } else {
+                255
+            }])
+        });
+        let (lines, passes) = detect(&page);
+        assert_eq!((passes, lines.page_angle, lines.contours.len()), (1, 0.0, 1));
+        let bounds = bounding_rect(&lines.contours[0]);
+        assert_eq!(
+            (bounds.x, bounds.y, bounds.width, bounds.height),
+            (0, 0, 1600, 90)
+        );
     }
 
     #[test]

@@ -30,8 +30,8 @@ pub enum Trim {
     Interior,
 }
 
-/// How line images are cut. The defaults follow BDRC's `ocrv1`, but keep the paper around the line and never cut out of
-/// its middle.
+/// How line images are cut. The defaults follow BDRC's `ocrv1`, but light the page evenly, keep the paper around the line and
+/// never cut out of its middle.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ExtractionConfig {
@@ -47,6 +47,8 @@ pub struct ExtractionConfig {
     pub simplify: f64,
     pub background: Background,
     pub trim: Trim,
+    /// Brighten what lies in shadow before lines are cut.
+    pub even_light: bool,
     /// Larger pages are shrunk to fit before lines are cut, in pixels.
     pub max_width: u32,
     pub max_height: u32,
@@ -62,6 +64,7 @@ impl Default for ExtractionConfig {
             simplify: 0.001,
             background: Background::Paper,
             trim: Trim::Edges,
+            even_light: true,
             max_width: 6000,
             max_height: 3000,
         }
@@ -75,6 +78,7 @@ impl ExtractionConfig {
             simplify: 0.0,
             background: Background::Black,
             trim: Trim::Interior,
+            even_light: false,
             ..Self::default()
         }
     }
@@ -86,6 +90,7 @@ impl ExtractionConfig {
             bbox_tolerance: 4.0,
             background: Background::Black,
             trim: Trim::Interior,
+            even_light: false,
             ..Self::default()
         }
     }

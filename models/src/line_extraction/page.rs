@@ -5,6 +5,7 @@ use image::GrayImage;
 use super::ExtractionConfig;
 use crate::line_detection::{PageGeometry, straighten_onto};
 use crate::page::geometry::{Contour, Point};
+use crate::page::illumination::even_light;
 use crate::page::resize::resize_area;
 use crate::page::tone::linearise;
 
@@ -42,8 +43,8 @@ impl StraightPage {
     }
 }
 
-/// Makes a page ready for cutting: shrinks it to the configured size, linearises it unless it is bilevel, and
-/// straightens it.
+/// Makes a page ready for cutting: shrinks it to the configured size, lights it evenly and linearises it unless it is bilevel,
+/// and straightens it.
 pub fn straight_page(
     page: GrayImage,
     bilevel: bool,
@@ -58,6 +59,9 @@ pub fn straight_page(
     } else {
         (page, 1.0)
     };
+    if config.even_light && !bilevel {
+        even_light(&mut image, 0);
+    }
     if !bilevel || scale != 1.0 {
         linearise(&mut image);
     }

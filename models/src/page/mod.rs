@@ -4,6 +4,7 @@
 pub mod contours;
 pub mod decode;
 pub mod geometry;
+pub mod illumination;
 pub mod morphology;
 pub mod polygon;
 pub mod resize;
