@@ -121,6 +121,8 @@ pub struct JobConfig {
     pub beam_width: usize,
     /// The model's own language model helps the beam decoder, where it has one.
     pub language_model: bool,
+    /// Lines less sure than this share of what is usual on their page are left out; 0 keeps all.
+    pub min_confidence: f32,
     /// What stages are to be read with; nodes that have not loaded it are given nothing of the job's at that stage.
     pub models: NamedModels,
 
@@ -175,6 +177,7 @@ impl Default for JobConfig {
             decoder: Decoder::Beam,
             beam_width: 8,
             language_model: true,
+            min_confidence: 0.4,
             models: NamedModels::default(),
             on_item_error: OnItemError::Skip,
             max_item_error_rate: 1.0,
@@ -203,13 +206,14 @@ impl JobConfig {
     /// Key of the generation of algorithms.
     pub const GENERATION: &'static str = "generation";
     /// Keys whose usual value depends on it.
-    pub const BY_GENERATION: [&'static str; 6] = [
+    pub const BY_GENERATION: [&'static str; 7] = [
         "k_factor",
         "bbox_tolerance",
         "merge_lines",
         "use_tps",
         "beam_width",
         "language_model",
+        "min_confidence",
     ];
 
     /// What a job of a generation is usually set to.
@@ -224,6 +228,7 @@ impl JobConfig {
                 use_tps: false,
                 beam_width: 100,
                 language_model: false,
+                min_confidence: 0.0,
                 ..Self::default()
             },
         }
@@ -267,6 +272,7 @@ impl JobConfig {
             use_tps,
             beam_width,
             language_model,
+            min_confidence,
             ..
         } = Self::usual(self.generation);
         Self {
@@ -277,6 +283,7 @@ impl JobConfig {
             use_tps,
             beam_width,
             language_model,
+            min_confidence,
             ..self
         }
     }
@@ -322,7 +329,7 @@ impl JobConfig {
 
     pub fn validated(self) -> Result<Self, ConfigError> {
         let seconds = "a number of seconds, 0 or more";
-        let checks: [(&'static str, bool, &'static str, String); 10] = [
+        let checks: [(&'static str, bool, &'static str, String); 11] = [
             (
                 "k_factor",
                 (0.1..=10.0).contains(&self.k_factor),
@@ -340,6 +347,12 @@ impl JobConfig {
                 (1..=1024).contains(&self.beam_width),
                 "1 to 1024",
                 self.beam_width.to_string(),
+            ),
+            (
+                "min_confidence",
+                (0.0..=1.0).contains(&self.min_confidence),
+                "0 to 1",
+                self.min_confidence.to_string(),
             ),
             (
                 "max_item_error_rate",

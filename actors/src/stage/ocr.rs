@@ -9,6 +9,7 @@ use parkhang_models::inference::{InferenceError, LineBatch};
 use parkhang_models::page::decode::{DecodeLimits, decode_page};
 use parkhang_models::recognition::charset::Encoding;
 use parkhang_models::recognition::ctc::{BeamSearch, Decoder};
+use parkhang_models::recognition::legibility::legible;
 use parkhang_models::recognition::line_image::{BatchLimits, LineImage, PreparedLine};
 use parkhang_models::recognition::read::{LineText, ReadOptions, read_logits};
 use serde_json::{Value, json};
@@ -144,7 +145,7 @@ impl PageStage for Ocr {
     type Fetched = Vec<Bytes>;
     type Row = OcrResultRow;
 
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
 
     fn name(&self) -> StageName {
         super::names::ocr()
@@ -250,9 +251,12 @@ impl PageStage for Ocr {
         let PageLines { reader, rows } = &page.input;
         let reader = self.reader(*reader, run)?;
         let texts = self.read_page(run, reader, with_depth(rows, images)).await?;
+        let kept = legible(&texts, run.config().min_confidence);
         Ok(rows
             .iter()
             .zip(texts)
+            .zip(kept)
+            .filter_map(|(line, kept)| kept.then_some(line))
             .map(|(row, line)| OcrResultRow {
                 image_name: row.image_name.clone(),
                 line_index: row.line_index,
@@ -340,6 +344,7 @@ pub(super) fn deciding(config: &JobConfig) -> Value {
             "decoder": config.decoder,
             "beam_width": config.beam_width,
             "language_model": config.language_model,
+            "min_confidence": config.min_confidence,
         }),
     )
 }

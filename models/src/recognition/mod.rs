@@ -7,6 +7,7 @@ pub(crate) mod easter2;
 pub mod ewts;
 pub(crate) mod fixed_size;
 pub mod language;
+pub mod legibility;
 pub mod line_image;
 pub mod network;
 pub mod normalize;
