@@ -3,8 +3,10 @@
 use crate::page::geometry::{Contour, Point, bounding_rect};
 
 /// The segmenter marks a band from just above the head line to the middle of the letters, about 0.4 of the line pitch
-/// high. Vowel signs above and stacks below reach this many band heights further.
+/// high. Vowel signs reach this many band heights above it, and the first and last letter as many beyond its ends.
 const REACH: f64 = 0.75;
+/// The lower halves of letters and the stacks below them reach this many band heights below it.
+const REACH_BELOW: f64 = 1.25;
 /// Distance between two columns at which the band is measured, in band heights.
 const COLUMN_STEP: f64 = 2.0;
 
@@ -40,7 +42,10 @@ pub fn line_outline(core: &[Point]) -> Contour {
             _ => x,
         };
         top.push(Point::new(outer, (upper - slack - reach).round() as i32));
-        bottom.push(Point::new(outer, (lower + slack + reach).round() as i32));
+        bottom.push(Point::new(
+            outer,
+            (lower + slack + height * REACH_BELOW).round() as i32,
+        ));
     }
     bottom.reverse();
     top.append(&mut bottom);
@@ -95,7 +100,7 @@ mod tests {
         ];
         let bounds = bounding_rect(&line_outline(&core));
         assert_eq!((bounds.x, bounds.y), (85, 25));
-        assert_eq!((bounds.width, bounds.height), (430, 51));
+        assert_eq!((bounds.width, bounds.height), (430, 61));
     }
 
     #[test]

@@ -33,7 +33,7 @@ struct RenderedLine {
 }
 
 /// Reads the truth of a folder: `manifest.tsv` with columns `file`, `collection` and `truth` where there is one, else
-/// `NAME.txt` or `NAME.json` beside the images. `NAME.boxes.json` adds a box (x0, y0, x1, y1) per line. Scans without
+/// `NAME.txt` or `NAME.json` beside the images. `NAME.boxes.json` adds a box (x0, y0, x1, y1) per line, if any. Scans without
 /// truth are left out.
 pub fn read_truth(folder: &Path) -> Result<Vec<TruePage>> {
     let manifest = folder.join("manifest.tsv");
@@ -166,7 +166,8 @@ fn read_boxes(path: &Path) -> Result<Option<Vec<Vec<Point>>>> {
             Point::new(x0, y1),
         ]
     };
-    Ok(Some(boxes.into_iter().map(corners).collect()))
+    // A list without boxes is of a page whose lines nobody drew.
+    Ok((!boxes.is_empty()).then(|| boxes.into_iter().map(corners).collect()))
 }
 
 /// A file name out of a manifest must be one path segment: truth files name their neighbours only.
@@ -202,6 +203,17 @@ mod tests {
             ),
             ("uchen", 1)
         );
+    }
+
+    #[test]
+    fn an_empty_list_of_boxes_is_no_geometry() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in [("a.jpg", ""), ("a.txt", "ཀ"), ("a.boxes.json", "[]")] {
+            std::fs::write(folder.path().join(name), text).unwrap();
+        }
+        let pages = read_truth(folder.path()).unwrap();
+        assert_eq!(pages.len(), 1);
+        assert!(pages[0].outlines.is_none());
     }
 
     #[test]
