@@ -4,6 +4,7 @@
 //! Conventions everywhere: x to the right, y down, pixel centres on whole numbers; masks are 0 and 255; ink is dark;
 //! angles are degrees, positive counter-clockwise as seen on screen.
 
+mod activation;
 pub mod algorithms;
 pub mod device;
 mod feature_map;

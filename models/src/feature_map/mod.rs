@@ -9,34 +9,13 @@ use std::fmt::Debug;
 
 use burn::tensor::{Device, Tensor};
 
+pub(crate) use crate::activation::Activation;
 use crate::inference::InferenceError;
 use crate::row_convolution::RowMap;
 use crate::weights::WeightsError;
-use crate::weights::layers::{Conv2dShape, ImportedConvolution, LayerLoader};
+use crate::weights::layers::{Conv2dShape, ImportedConvolution, LayerLoader, Shift};
 
 pub(crate) use recurrent::LstmWeights;
-
-/// What follows a convolution.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Activation {
-    None,
-    Relu,
-    Sigmoid,
-}
-
-impl Activation {
-    fn of(self, value: f32) -> f32 {
-        match self {
-            Self::None => value,
-            Self::Relu => value.max(0.0),
-            Self::Sigmoid => sigmoid(value),
-        }
-    }
-}
-
-fn sigmoid(value: f32) -> f32 {
-    1.0 / (1.0 + (-value).exp())
-}
 
 /// Dimensions of a map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,6 +74,9 @@ pub(crate) trait FeatureMap: Sized + Clone {
     /// Interpolates between pixels so that the corners stay where they are.
     fn enlarge(&self, rows: usize, columns: usize) -> Self;
 
+    /// Each pixel twice in its row, each row twice.
+    fn doubled(&self) -> Self;
+
     /// One row, in which the rows of each channel are channels of their own, channel by channel.
     fn rows_as_channels(self) -> Self;
 
@@ -142,6 +124,22 @@ pub(crate) fn load<M: FeatureMap>(
     shape: Conv2dShape,
 ) -> Result<M::Convolution, WeightsError> {
     let weights = loader.imported(name, norm, shape)?;
+    Ok(M::convolution(weights, shape, loader.device()))
+}
+
+/// Takes a layer of a network of our own, of which it is known where its shift comes from.
+pub(crate) fn load_shifted<M: FeatureMap>(
+    loader: &mut LayerLoader<'_>,
+    name: &str,
+    shift: Shift<'_>,
+    shape: Conv2dShape,
+) -> Result<M::Convolution, WeightsError> {
+    let (weight, bias) = loader.folded(name, shift, shape)?;
+    let weights = ImportedConvolution {
+        weight,
+        bias,
+        of_zero: vec![0.0; shape.outputs],
+    };
     Ok(M::convolution(weights, shape, loader.device()))
 }
 

@@ -1,9 +1,10 @@
 //! Bidirectional LSTM layers (Hochreiter and Schmidhuber, 1997), with the gates in PyTorch's order.
 
-use burn::tensor::activation::{sigmoid as sigmoids, tanh};
+use burn::tensor::activation::{sigmoid as sigmoids, tanh as tanhs};
 use burn::tensor::{Device, Tensor, TensorData};
 
-use super::{Activation, FeatureMap, sigmoid};
+use super::{Activation, FeatureMap};
+use crate::activation::{sigmoid, tanh};
 use crate::inference::InferenceError;
 use crate::page::simd::vectorised;
 use crate::row_convolution::RowMap;
@@ -114,12 +115,12 @@ impl HostLstm {
         Self { hidden, directions }
     }
 
-    pub(super) fn forward(&self, sequence: &RowMap, device: &Device) -> Result<RowMap, InferenceError> {
+    pub(super) fn forward(&self, sequence: &RowMap) -> Result<RowMap, InferenceError> {
         let (hidden, steps) = (self.hidden, sequence.width);
         let mut values = vec![0.0; 2 * hidden * steps];
         for (number, direction) in self.directions.iter().enumerate() {
             let gates = sequence.convolve(&direction.projection, Activation::None)?;
-            let gates = gates.into_columns(device)?;
+            let gates = gates.into_columns();
             let states = &mut values[number * hidden * steps..(number + 1) * hidden * steps];
             vectorised(|| direction.run(hidden, steps, &gates, states, number == 1));
         }
@@ -158,8 +159,8 @@ impl HostDirection {
             }
             for (unit, (cell, state)) in cell.iter_mut().zip(&mut state).enumerate() {
                 let gate = |number: usize| sums[number * hidden + unit];
-                *cell = sigmoid(gate(1)) * *cell + sigmoid(gate(0)) * gate(2).tanh();
-                *state = sigmoid(gate(3)) * cell.tanh();
+                *cell = sigmoid(gate(1)) * *cell + sigmoid(gate(0)) * tanh(gate(2));
+                *state = sigmoid(gate(3)) * tanh(*cell);
                 states[unit * steps + step] = *state;
             }
         }
@@ -219,8 +220,8 @@ impl DeviceLstm {
                     sums.clone()
                         .slice([0..images, number * hidden..(number + 1) * hidden])
                 };
-                cell = sigmoids(gate(1)) * cell + sigmoids(gate(0)) * tanh(gate(2));
-                state = sigmoids(gate(3)) * tanh(cell.clone());
+                cell = sigmoids(gate(1)) * cell + sigmoids(gate(0)) * tanhs(gate(2));
+                state = sigmoids(gate(3)) * tanhs(cell.clone());
                 states.push(state.clone().unsqueeze_dim::<3>(2));
             }
             if number == 1 {

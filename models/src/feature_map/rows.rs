@@ -5,8 +5,7 @@ use burn::tensor::Device;
 use super::recurrent::{HostLstm, LstmWeights};
 use super::{Activation, FeatureMap, MapSize, Pool};
 use crate::inference::InferenceError;
-use crate::page::simd::vectorised;
-use crate::row_convolution::{RowConvolution, RowMap};
+use crate::row_convolution::{DepthwiseConvolution, RowConvolution, RowMap};
 use crate::weights::layers::{Conv2dShape, ImportedConvolution};
 
 /// A convolution of all channels with all, or of each with itself.
@@ -16,25 +15,9 @@ pub(crate) enum HostConvolution {
     Depthwise(DepthwiseConvolution),
 }
 
-/// Keeps the size of the map.
-#[derive(Debug)]
-pub(crate) struct DepthwiseConvolution {
-    shape: Conv2dShape,
-    /// `[channels][rows][columns]`.
-    weight: Vec<f32>,
-    bias: Vec<f32>,
-}
-
-/// A layer that reads both ways, and the device that multiplies for it.
-#[derive(Debug)]
-pub(crate) struct HostRecurrence {
-    lstm: HostLstm,
-    device: Device,
-}
-
 impl FeatureMap for RowMap {
     type Convolution = HostConvolution;
-    type Lstm = HostRecurrence;
+    type Lstm = HostLstm;
 
     fn images(values: Vec<f32>, count: usize, size: MapSize, _: &Device) -> Self {
         debug_assert!(count == 1 && (size.channels == 1 || size.rows == 1));
@@ -46,19 +29,16 @@ impl FeatureMap for RowMap {
         }
     }
 
-    fn convolution(weights: ImportedConvolution, shape: Conv2dShape, device: &Device) -> HostConvolution {
+    fn convolution(weights: ImportedConvolution, shape: Conv2dShape, _: &Device) -> HostConvolution {
         let ImportedConvolution { weight, bias, .. } = weights;
         if shape.groups == 1 {
-            return HostConvolution::Dense(Box::new(RowConvolution::new(&weight, bias, shape, device)));
+            return HostConvolution::Dense(Box::new(RowConvolution::new(&weight, bias, shape)));
         }
-        HostConvolution::Depthwise(DepthwiseConvolution { shape, weight, bias })
+        HostConvolution::Depthwise(DepthwiseConvolution::new(weight, bias, shape))
     }
 
-    fn lstm(weights: LstmWeights, device: &Device) -> HostRecurrence {
-        HostRecurrence {
-            lstm: HostLstm::new(weights, device),
-            device: device.clone(),
-        }
+    fn lstm(weights: LstmWeights, device: &Device) -> HostLstm {
+        HostLstm::new(weights, device)
     }
 
     fn size(&self) -> MapSize {
@@ -75,13 +55,13 @@ impl FeatureMap for RowMap {
         activation: Activation,
     ) -> Result<Self, InferenceError> {
         match convolution {
-            HostConvolution::Dense(dense) => dense.forward(self, |value| activation.of(value)),
-            HostConvolution::Depthwise(depthwise) => Ok(vectorised(|| depthwise.forward(self, activation))),
+            HostConvolution::Dense(dense) => Ok(dense.forward(self, activation)),
+            HostConvolution::Depthwise(depthwise) => Ok(depthwise.forward(self, activation)),
         }
     }
 
-    fn recur(&self, lstm: &HostRecurrence) -> Result<Self, InferenceError> {
-        lstm.lstm.forward(self, &lstm.device)
+    fn recur(&self, lstm: &HostLstm) -> Result<Self, InferenceError> {
+        lstm.forward(self)
     }
 
     fn add(self, other: &Self) -> Self {
@@ -240,6 +220,10 @@ impl FeatureMap for RowMap {
         }
     }
 
+    fn doubled(&self) -> Self {
+        Self::doubled(self)
+    }
+
     fn rows_as_channels(self) -> Self {
         Self::rows_as_channels(&self)
     }
@@ -249,18 +233,7 @@ impl FeatureMap for RowMap {
     }
 
     fn into_columns(self) -> Result<Vec<f32>, InferenceError> {
-        let (channels, width) = (self.channels, self.width);
-        let mut values = vec![0.0; channels * width];
-        // As many columns as a cache line holds at a time.
-        for (block, columns) in values.chunks_mut((16 * channels).max(1)).enumerate() {
-            for channel in 0..channels {
-                let source = &self.values[channel * width + 16 * block..];
-                for (column, &value) in columns.chunks_exact_mut(channels).zip(source) {
-                    column[channel] = value;
-                }
-            }
-        }
-        Ok(values)
+        Ok(Self::into_columns(self))
     }
 }
 
@@ -279,61 +252,4 @@ fn between(input: usize, output: usize) -> Vec<(usize, usize, f32)> {
             (first, (first + 1).min(last), place - first as f32)
         })
         .collect()
-}
-
-impl RowMap {
-    /// The channels of a row, one after the other.
-    fn row(&self, row: usize) -> Option<&[f32]> {
-        let size = self.channels * self.width;
-        self.values.get(row * size..(row + 1) * size)
-    }
-}
-
-impl DepthwiseConvolution {
-    #[inline(always)]
-    fn forward(&self, map: &RowMap, activation: Activation) -> RowMap {
-        let Conv2dShape {
-            kernel: [down, across],
-            dilation,
-            padding,
-            ..
-        } = self.shape;
-        let width = map.width;
-        let mut values = Vec::with_capacity(map.values.len());
-        for row in 0..map.rows {
-            for (channel, &bias) in self.bias.iter().enumerate() {
-                let start = values.len();
-                values.resize(start + width, bias);
-                let target = &mut values[start..];
-                let kernel = &self.weight[channel * down * across..(channel + 1) * down * across];
-                for (tap, &weight) in kernel.iter().enumerate() {
-                    let source = (row + tap / across * dilation[0])
-                        .checked_sub(padding[0])
-                        .and_then(|source| map.row(source));
-                    let Some(source) = source.map(|row| &row[channel * width..(channel + 1) * width]) else {
-                        continue;
-                    };
-                    let (shift, pad) = (tap % across * dilation[1], padding[1]);
-                    let (behind, ahead) = (pad.saturating_sub(shift), shift.saturating_sub(pad));
-                    let count = width.saturating_sub(behind + ahead);
-                    if count == 0 {
-                        continue;
-                    }
-                    let seen = &source[ahead..ahead + count];
-                    for (target, &value) in target[behind..behind + count].iter_mut().zip(seen) {
-                        *target += weight * value;
-                    }
-                }
-                for value in target {
-                    *value = activation.of(*value);
-                }
-            }
-        }
-        RowMap {
-            rows: map.rows,
-            channels: map.channels,
-            width,
-            values,
-        }
-    }
 }

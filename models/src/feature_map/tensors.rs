@@ -124,6 +124,13 @@ impl FeatureMap for Tensor<4> {
         interpolate(self.clone(), options)
     }
 
+    fn doubled(&self) -> Self {
+        let [_, _, rows, columns] = self.dims();
+        let options =
+            InterpolateOptions::new(InterpolateMode::Nearest).with_output_size([2 * rows, 2 * columns]);
+        interpolate(self.clone(), options)
+    }
+
     fn rows_as_channels(self) -> Self {
         let [images, channels, rows, columns] = self.dims();
         self.reshape([images, channels * rows, 1, columns])

@@ -54,6 +54,7 @@ fn plain<M: FeatureMap>(size: MapSize, seed: usize) -> Vec<M> {
         }),
         map.enlarge(4 * rows, 4 * columns),
         map.enlarge(rows, columns),
+        map.doubled(),
         map.clone().rows_as_channels(),
         map.clone().add(&map).relu(),
         map.clone().pad_columns(2, 3, &values),

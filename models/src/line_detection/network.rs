@@ -5,15 +5,11 @@
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-use burn::nn::conv::Conv2d;
-use burn::tensor::activation::{relu, sigmoid};
-use burn::tensor::module::interpolate;
-use burn::tensor::ops::{InterpolateMode, InterpolateOptions};
-use burn::tensor::{Tensor, TensorData};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::device::{ComputeDevice, DeviceKind, read};
+use crate::device::{ComputeDevice, DeviceKind};
+use crate::feature_map::{self, Activation, DeviceMap, FeatureMap, HostMap, MapSize};
 use crate::inference::{InferenceError, Segmenter, TileBatch};
 use crate::weights::WeightsError;
 use crate::weights::layers::{Conv2dShape, LayerLoader, Shift};
@@ -43,23 +39,25 @@ pub struct NetworkDimensions {
 
 /// Depthwise convolution, then a two-layer perceptron per pixel, added to the input.
 #[derive(Debug)]
-struct Block {
-    depthwise: Conv2d,
-    widen: Conv2d,
-    narrow: Conv2d,
+struct Block<C> {
+    depthwise: C,
+    widen: C,
+    narrow: C,
 }
 
-impl Block {
-    fn load(
+impl<C> Block<C> {
+    fn load<M: FeatureMap<Convolution = C>>(
         loader: &mut LayerLoader<'_>,
         name: &str,
         channels: usize,
         kernel: usize,
     ) -> Result<Self, WeightsError> {
         let mut layer = |convolution: &str, norm: &str, shape| {
-            loader.conv2d(
+            let norm = format!("{name}.{norm}");
+            feature_map::load_shifted::<M>(
+                loader,
                 &format!("{name}.{convolution}"),
-                Shift::BatchNorm(&format!("{name}.{norm}")),
+                Shift::BatchNorm(&norm),
                 shape,
             )
         };
@@ -70,87 +68,55 @@ impl Block {
         })
     }
 
-    fn forward(&self, input: Tensor<4>) -> Tensor<4> {
-        let spread = self.depthwise.forward(input.clone());
-        relu(input + self.narrow.forward(relu(self.widen.forward(spread))))
+    fn forward<M: FeatureMap<Convolution = C>>(&self, input: M) -> Result<M, InferenceError> {
+        let narrowed = input
+            .convolve(&self.depthwise, Activation::None)?
+            .convolve(&self.widen, Activation::Relu)?
+            .convolve(&self.narrow, Activation::None)?;
+        Ok(narrowed.add(&input).relu())
     }
 }
 
-/// Cuts a map into square patches and looks at each by itself: a convolution whose stride is its kernel. The pixels of a
-/// patch become channels first, because burn-flex is slow in gathering what it needs for large strides.
+/// The network with batch norm folded into its convolutions, for maps of the kind `M`.
 #[derive(Debug)]
-struct Patches {
-    side: usize,
-    product: Conv2d,
-}
-
-impl Patches {
-    fn load(
-        loader: &mut LayerLoader<'_>,
-        name: &str,
-        shift: Shift<'_>,
-        [inputs, outputs]: [usize; 2],
-        side: usize,
-    ) -> Result<Self, WeightsError> {
-        let product = loader.patch_product(name, shift, Conv2dShape::patch(inputs, outputs, side))?;
-        Ok(Self { side, product })
-    }
-
-    fn forward(&self, map: Tensor<4>) -> Tensor<4> {
-        let [count, channels, rows, columns] = map.dims();
-        let (rows, columns) = (rows / self.side, columns / self.side);
-        let patches: Tensor<6> = map
-            .reshape([count, channels, rows, self.side, columns, self.side])
-            .permute([0, 1, 3, 5, 2, 4]);
-        let channels = channels * self.side * self.side;
-        self.product
-            .forward(patches.reshape([count, channels, rows, columns]))
-    }
-}
-
-/// The network with batch norm folded into its convolutions.
-#[derive(Debug)]
-struct Network {
-    /// Over the pixels of patches, as [`push_patches`] lays them.
-    stem: Conv2d,
-    stages: [Vec<Block>; 3],
-    downs: [Patches; 2],
+struct Network<M: FeatureMap> {
+    stem: M::Convolution,
+    stages: [Vec<Block<M::Convolution>>; 3],
+    downs: [M::Convolution; 2],
     /// From the coarsest stage to the finest: the 1x1 convolution before the upsampling and the block after it.
-    ups: [(Conv2d, Block); 2],
-    head: Conv2d,
+    ups: [(M::Convolution, Block<M::Convolution>); 2],
+    head: M::Convolution,
 }
 
-impl Network {
+impl<M: FeatureMap> Network<M> {
     fn load(loader: &mut LayerLoader<'_>, dimensions: &NetworkDimensions) -> Result<Self, WeightsError> {
         let [fine, middle, coarse] = dimensions.channels.map(|channels| usize::from(channels.get()));
-        let stem = loader.patch_product("stem", Shift::Bias, Conv2dShape::patch(1, fine, PATCH))?;
         let mut stage = |number: usize, channels| {
             (0..usize::from(dimensions.blocks[number - 1]))
                 .map(|block| {
-                    Block::load(
-                        loader,
-                        &format!("stage{number}.{block}"),
-                        channels,
-                        KERNELS[number - 1],
-                    )
+                    let name = format!("stage{number}.{block}");
+                    Block::load::<M>(loader, &name, channels, KERNELS[number - 1])
                 })
                 .collect::<Result<Vec<_>, _>>()
         };
         let stages = [stage(1, fine)?, stage(2, middle)?, stage(3, coarse)?];
+        let mut layer =
+            |name: &str, shift: Shift<'_>, shape| feature_map::load_shifted::<M>(loader, name, shift, shape);
+        let stem = layer("stem", Shift::Bias, Conv2dShape::patch(1, fine, PATCH))?;
+        let head = layer("head", Shift::Bias, Conv2dShape::pointwise(fine, PATCH * PATCH))?;
         let mut down = |name: &str, inputs, outputs| {
             let norm = format!("{name}.bn");
-            let sizes = [inputs, outputs];
-            Patches::load(loader, &format!("{name}.conv"), Shift::BatchNorm(&norm), sizes, 2)
+            let shape = Conv2dShape::patch(inputs, outputs, 2);
+            layer(&format!("{name}.conv"), Shift::BatchNorm(&norm), shape)
         };
         let downs = [down("down1", fine, middle)?, down("down2", middle, coarse)?];
         let mut up = |number: usize, inputs, outputs| {
-            let narrow = Conv2dShape::pointwise(inputs, outputs);
-            let convolution = loader.conv2d(&format!("up{number}"), Shift::Bias, narrow)?;
-            let block = Block::load(loader, &format!("block{number}"), outputs, KERNELS[number - 1])?;
-            Ok::<_, WeightsError>((convolution, block))
+            let shape = Conv2dShape::pointwise(inputs, outputs);
+            let narrow = feature_map::load_shifted::<M>(loader, &format!("up{number}"), Shift::Bias, shape)?;
+            let block = Block::load::<M>(loader, &format!("block{number}"), outputs, KERNELS[number - 1])?;
+            Ok::<_, WeightsError>((narrow, block))
         };
         let ups = [up(2, coarse, middle)?, up(1, middle, fine)?];
-        let head = loader.conv2d("head", Shift::Bias, Conv2dShape::pointwise(fine, PATCH * PATCH))?;
         Ok(Self {
             stem,
             stages,
@@ -160,31 +126,26 @@ impl Network {
         })
     }
 
-    /// Tiles of `rows` by `columns` pixels in patches, `[tiles, 16, rows / 4, columns / 4]`, to logits `[tiles, rows / 4, 4,
-    /// columns / 4, 4]`: row of patches, row in the patch, patch, column in the patch, which is a tile row by row.
-    fn forward(&self, patches: Tensor<4>) -> Tensor<5> {
-        let run = |stage: &[Block], input| stage.iter().fold(input, |map, block| block.forward(map));
+    /// Tiles of one channel, to the probabilities of the pixels of each patch: a channel for each place in a patch.
+    fn forward(&self, tiles: &M) -> Result<M, InferenceError> {
+        let run = |stage: &[Block<_>], map| stage.iter().try_fold(map, |map, block| block.forward(map));
         let [fine, middle, coarse] = &self.stages;
-        let quarter = run(fine, self.stem.forward(patches));
-        let eighth = run(middle, relu(self.downs[0].forward(quarter.clone())));
-        let mut map = run(coarse, relu(self.downs[1].forward(eighth.clone())));
+        let [to_middle, to_coarse] = &self.downs;
+        let quarter = run(fine, tiles.convolve(&self.stem, Activation::None)?)?;
+        let eighth = run(middle, quarter.convolve(to_middle, Activation::Relu)?)?;
+        let mut map = run(coarse, eighth.convolve(to_coarse, Activation::Relu)?)?;
         for ((narrow, block), skipped) in self.ups.iter().zip([eighth, quarter]) {
-            map = block.forward(skipped + upsample_twice(narrow.forward(map)));
+            map = block.forward(map.convolve(narrow, Activation::None)?.doubled().add(&skipped))?;
         }
-        let patches = self.head.forward(map);
-        let [tiles, _, rows, columns] = patches.dims();
-        patches
-            .reshape([tiles, PATCH, PATCH, rows, columns])
-            .permute([0, 3, 1, 4, 2])
+        map.convolve(&self.head, Activation::Sigmoid)
     }
 }
 
-fn upsample_twice(map: Tensor<4>) -> Tensor<4> {
-    let [_, _, rows, columns] = map.dims();
-    interpolate(
-        map,
-        InterpolateOptions::new(InterpolateMode::Nearest).with_output_size([2 * rows, 2 * columns]),
-    )
+/// The network in the form that suits its device.
+#[derive(Debug)]
+enum Form {
+    Processor(Box<Network<HostMap>>),
+    Gpu(Box<Network<DeviceMap>>),
 }
 
 /// A [`Segmenter`] around the network `patch-segmenter`. The processor takes each tile by itself, as many at a time as the
@@ -192,7 +153,7 @@ fn upsample_twice(map: Tensor<4>) -> Tensor<4> {
 /// bottom. A GPU takes whole tiles in batches.
 #[derive(Debug)]
 pub struct PatchSegmenter {
-    network: Network,
+    form: Form,
     tile_size: usize,
     device: ComputeDevice,
 }
@@ -208,35 +169,58 @@ impl PatchSegmenter {
         device: &ComputeDevice,
     ) -> Result<Arc<Self>, WeightsError> {
         let mut loader = LayerLoader::new(tensors, device.burn());
-        let network = Network::load(&mut loader, dimensions)?;
+        let form = match device.kind() {
+            DeviceKind::Cpu => Form::Processor(Box::new(Network::load(&mut loader, dimensions)?)),
+            DeviceKind::Wgpu | DeviceKind::Cuda => {
+                Form::Gpu(Box::new(Network::load(&mut loader, dimensions)?))
+            }
+        };
         loader.tensors.finish()?;
         Ok(Arc::new(Self {
-            network,
+            form,
             tile_size,
             device: device.clone(),
         }))
     }
 
     /// Probabilities of the upper left `rows` by `columns` pixels of each tile.
-    fn probabilities(
+    fn probabilities<M: FeatureMap>(
         &self,
+        network: &Network<M>,
         tiles: &[&[f32]],
         rows: usize,
         columns: usize,
     ) -> Result<Vec<f32>, InferenceError> {
-        let mut patches = Vec::with_capacity(tiles.len() * rows * columns);
+        let mut pixels = Vec::with_capacity(tiles.len() * rows * columns);
         for tile in tiles {
-            push_patches(&mut patches, tile, self.tile_size, rows, columns);
+            for row in tile.chunks_exact(self.tile_size).take(rows) {
+                pixels.extend_from_slice(&row[..columns]);
+            }
         }
-        let shape = [tiles.len(), PATCH * PATCH, rows / PATCH, columns / PATCH];
-        let patches = Tensor::from_data(TensorData::new(patches, shape), self.device.burn());
-        read(sigmoid(self.network.forward(patches)))
+        let size = MapSize {
+            channels: 1,
+            rows,
+            columns,
+        };
+        let images = M::images(pixels, tiles.len(), size, self.device.burn());
+        let patches = network.forward(&images)?.into_planes()?;
+        let mut probabilities = vec![0.0; patches.len()];
+        let by_tile = probabilities.chunks_exact_mut(rows * columns);
+        for (patches, target) in patches.chunks_exact(rows * columns).zip(by_tile) {
+            join_patches(patches, columns, target);
+        }
+        Ok(probabilities)
     }
 
     /// Fills in the part of a tile that has ink; beyond it there is no line.
-    fn inked_part(&self, tile: &[f32], probabilities: &mut [f32]) -> Result<(), InferenceError> {
+    fn inked_part(
+        &self,
+        network: &Network<HostMap>,
+        tile: &[f32],
+        probabilities: &mut [f32],
+    ) -> Result<(), InferenceError> {
         let (rows, columns) = inked_size(tile, self.tile_size);
-        let inked = self.probabilities(&[tile], rows, columns)?;
+        let inked = self.probabilities(network, &[tile], rows, columns)?;
         for (target, row) in probabilities
             .chunks_exact_mut(self.tile_size)
             .zip(inked.chunks_exact(columns))
@@ -262,20 +246,20 @@ impl Segmenter for PatchSegmenter {
             });
         }
         let tiles = values.chunks_exact(area);
-        self.device.run(|| match self.device.kind() {
-            DeviceKind::Cpu => {
+        self.device.run(|| match &self.form {
+            Form::Processor(network) => {
                 let mut probabilities = vec![0.0; values.len()];
                 tiles
                     .zip(probabilities.chunks_exact_mut(area))
                     .par_bridge()
-                    .try_for_each(|(tile, probabilities)| self.inked_part(tile, probabilities))?;
+                    .try_for_each(|(tile, probabilities)| self.inked_part(network, tile, probabilities))?;
                 Ok(probabilities)
             }
-            DeviceKind::Wgpu | DeviceKind::Cuda => {
+            Form::Gpu(network) => {
                 let tiles: Vec<_> = tiles.collect();
                 let batches = tiles.chunks(Self::TILES_AT_ONCE);
                 let answers: Result<Vec<_>, _> = batches
-                    .map(|batch| self.probabilities(batch, self.tile_size, self.tile_size))
+                    .map(|batch| self.probabilities(network, batch, self.tile_size, self.tile_size))
                     .collect();
                 Ok(answers?.concat())
             }
@@ -283,18 +267,16 @@ impl Segmenter for PatchSegmenter {
     }
 }
 
-/// Appends `rows` by `columns` pixels of a tile `side` wide: those at the first place of each patch, then those at the second.
-fn push_patches(target: &mut Vec<f32>, tile: &[f32], side: usize, rows: usize, columns: usize) {
-    for row_in_patch in 0..PATCH {
-        for column_in_patch in 0..PATCH {
-            for row in tile
-                .chunks_exact(side)
-                .take(rows)
-                .skip(row_in_patch)
-                .step_by(PATCH)
-            {
-                target.extend(row[..columns].iter().skip(column_in_patch).step_by(PATCH));
-            }
+/// Puts the pixels of patches in their places. `patches` has a plane for each place in a patch; a row of the target is
+/// `columns` wide.
+fn join_patches(patches: &[f32], columns: usize, target: &mut [f32]) {
+    let planes: Vec<&[f32]> = patches.chunks_exact(target.len() / (PATCH * PATCH)).collect();
+    for (row, target) in target.chunks_exact_mut(columns).enumerate() {
+        let start = row / PATCH * (columns / PATCH);
+        let planes = &planes[row % PATCH * PATCH..][..PATCH];
+        let seen: [&[f32]; PATCH] = std::array::from_fn(|place| &planes[place][start..][..columns / PATCH]);
+        for (patch, target) in target.as_chunks_mut::<PATCH>().0.iter_mut().enumerate() {
+            *target = seen.map(|plane| plane[patch]);
         }
     }
 }

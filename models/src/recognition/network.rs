@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use burn::nn::conv::Conv2d;
 use burn::tensor::activation::relu;
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Tensor, TensorData};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use crate::activation::Activation;
 use crate::device::{ComputeDevice, DeviceKind, read};
 use crate::inference::{InferenceError, LineBatch, Logits, Recognizer};
 use crate::row_convolution::{RowConvolution, RowMap};
@@ -130,17 +131,16 @@ impl Layers<Conv2d> {
 
 impl Layers<RowConvolution> {
     /// Scores of one line, `[width / 4][classes]`.
-    fn forward(&self, line: RowMap, device: &Device) -> Result<Vec<f32>, InferenceError> {
-        let relu = |value: f32| value.max(0.0);
+    fn forward(&self, line: RowMap) -> Vec<f32> {
         let map = self
             .stem
             .iter()
-            .try_fold(line, |map, layer| layer.forward(&map, relu))?;
-        let sequence = self.projection.forward(&map.rows_as_channels(), relu)?;
-        let sequence = self.body.iter().try_fold(sequence, |sequence, layer| {
-            Ok(layer.forward(&sequence, relu)?.add(&sequence))
-        })?;
-        self.head.forward(&sequence, |value| value)?.into_columns(device)
+            .fold(line, |map, layer| layer.forward(&map, Activation::Relu));
+        let sequence = self.projection.forward(&map.rows_as_channels(), Activation::Relu);
+        let sequence = self.body.iter().fold(sequence, |sequence, layer| {
+            layer.forward(&sequence, Activation::Relu).add(&sequence)
+        });
+        self.head.forward(&sequence, Activation::None).into_columns()
     }
 }
 
@@ -233,18 +233,13 @@ impl CtcRecognizer {
     }
 
     /// Scores of one line at its own width.
-    fn line_logits(
-        &self,
-        layers: &Layers<RowConvolution>,
-        lines: &LineBatch,
-        line: usize,
-    ) -> Result<Logits, InferenceError> {
+    fn line_logits(&self, layers: &Layers<RowConvolution>, lines: &LineBatch, line: usize) -> Logits {
         let line_width = lines.line_widths[line];
         let width = line_width.next_multiple_of(WIDTH_MULTIPLE);
         let mut values = Vec::with_capacity(self.height * width);
         self.push_padded(&mut values, lines, line, width);
-        let scores = layers.forward(RowMap::image(values, width), self.device.burn())?;
-        Ok(self.logits_of_line(scores, line_width))
+        let scores = layers.forward(RowMap::image(values, width));
+        self.logits_of_line(scores, line_width)
     }
 
     /// Leaves out the frames of the padding.
@@ -273,10 +268,10 @@ impl Recognizer for CtcRecognizer {
     fn logits(&self, lines: &LineBatch) -> Result<Vec<Logits>, InferenceError> {
         check_shape(lines, self.height)?;
         self.device.run(|| match &self.network {
-            Network::Processor(layers) => (0..lines.line_widths.len())
+            Network::Processor(layers) => Ok((0..lines.line_widths.len())
                 .into_par_iter()
                 .map(|line| self.line_logits(layers, lines, line))
-                .collect(),
+                .collect()),
             Network::Gpu(layers) => self.batch_logits(layers, lines),
         })
     }

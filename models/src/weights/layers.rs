@@ -119,19 +119,6 @@ impl<'a> LayerLoader<'a> {
         Ok(self.layer(weight, bias, shape))
     }
 
-    /// The convolution of a [`Conv2dShape::patch`] as a pointwise one over maps whose channels are the pixels of the
-    /// patches: channel by channel, row by row.
-    pub(crate) fn patch_product(
-        &mut self,
-        name: &str,
-        shift: Shift<'_>,
-        shape: Conv2dShape,
-    ) -> Result<Conv2d, WeightsError> {
-        let (weight, bias) = self.folded(name, shift, shape)?;
-        let pixels = shape.inputs * shape.kernel[0] * shape.kernel[1];
-        Ok(self.layer(weight, bias, Conv2dShape::pointwise(pixels, shape.outputs)))
-    }
-
     fn layer(&self, weight: Vec<f32>, bias: Vec<f32>, shape: Conv2dShape) -> Conv2d {
         let [rows, columns] = shape.kernel;
         let [down, across] = shape.padding;
@@ -155,11 +142,11 @@ impl<'a> LayerLoader<'a> {
         shape: Conv2dShape,
     ) -> Result<RowConvolution, WeightsError> {
         let (weight, bias) = self.folded(name, shift, shape)?;
-        Ok(RowConvolution::new(&weight, bias, shape, self.device))
+        Ok(RowConvolution::new(&weight, bias, shape))
     }
 
     /// Weight and bias of the convolution `name` with the norm folded in; `[outputs][inputs][rows][columns]`.
-    fn folded(
+    pub(crate) fn folded(
         &mut self,
         name: &str,
         shift: Shift<'_>,

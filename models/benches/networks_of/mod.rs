@@ -1,0 +1,98 @@
+//! The networks that are timed, each with an input of a usual size, on one thread of the processor.
+
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::Arc;
+
+use parkhang_models::device::{ComputeDevice, DeviceSpec};
+use parkhang_models::inference::{LineBatch, Recognizer, Segmenter, TileBatch};
+use parkhang_models::weights::{Bundle, load_recognizer, load_segmenter, shipped};
+
+/// Names a folder with networks of BDRC's kinds, one folder each, which `compare_with_onnxruntime.py` makes.
+const FOLDER: &str = "NETWORKS";
+
+/// A network with something to see.
+pub(crate) struct Timed {
+    pub(crate) name: &'static str,
+    input: Input,
+}
+
+enum Input {
+    Line(Arc<dyn Recognizer>, LineBatch),
+    Tiles(Arc<dyn Segmenter>, TileBatch),
+}
+
+impl Timed {
+    pub(crate) fn run(&self) {
+        match &self.input {
+            Input::Line(network, line) => {
+                std::hint::black_box(network.logits(line).expect("scores"));
+            }
+            Input::Tiles(network, tiles) => {
+                std::hint::black_box(network.line_probabilities(tiles).expect("probabilities"));
+            }
+        }
+    }
+
+    fn line(name: &'static str, network: Arc<dyn Recognizer>, [height, width]: [usize; 2]) -> Self {
+        let line = LineBatch {
+            height,
+            width,
+            line_widths: vec![width],
+            values: pattern(height * width),
+        };
+        Self {
+            name,
+            input: Input::Line(network, line),
+        }
+    }
+
+    fn tile(name: &'static str, network: Arc<dyn Segmenter>) -> Self {
+        let size = network.tile_size();
+        let tiles = TileBatch {
+            size,
+            count: 1,
+            values: pattern(size * size),
+        };
+        Self {
+            name,
+            input: Input::Tiles(network, tiles),
+        }
+    }
+}
+
+/// Ink in a regular pattern; the time does not depend on the values.
+fn pattern(count: usize) -> Vec<f32> {
+    (0..count)
+        .map(|index| f32::from(u8::from(index % 7 == 0)))
+        .collect()
+}
+
+/// The shipped networks, and those in the folder of the environment.
+pub(crate) fn networks() -> Vec<Timed> {
+    let device = ComputeDevice::open(&DeviceSpec::cpu(NonZeroUsize::MIN)).expect("the processor");
+    let recogniser = shipped::recogniser().expect("the shipped recogniser");
+    let segmenter = shipped::line_segmenter().expect("the shipped segmenter");
+    let shipped = |head| load_recognizer(&recogniser, &device, head).expect("its network");
+    let mut networks = vec![
+        Timed::line("recogniser-codepoints", shipped("codepoints"), [64, 1600]),
+        Timed::line("recogniser-stacks", shipped("stacks"), [64, 1600]),
+        Timed::tile(
+            "segmenter",
+            load_segmenter(&segmenter, &device).expect("its network"),
+        ),
+    ];
+    let Some(folder) = std::env::var_os(FOLDER) else {
+        return networks;
+    };
+    let bundle = |name: &str| Bundle::open(&Path::new(&folder).join(name)).expect("a network of the folder");
+    for name in ["easter2", "crnn"] {
+        let bundle = bundle(name);
+        let head = &bundle.recognition().expect("a recogniser").heads[0].name;
+        let network = load_recognizer(&bundle, &device, head).expect("its network");
+        networks.push(Timed::line(name, network, [100, 3200]));
+    }
+    let deeplab = load_segmenter(&bundle("deeplab"), &device).expect("its network");
+    networks.push(Timed::tile("deeplab", deeplab));
+    networks
+}

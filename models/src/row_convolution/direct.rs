@@ -1,0 +1,99 @@
+//! The convolution as it is defined: the weights of every tap times what it sees.
+
+use pulp::{Simd, WithSimd};
+
+use super::panel::Windows;
+use super::product::{EMPTY_TILE, OUTPUTS, PackedWeights, Panel, columns_at_once, multiply};
+use super::{Epilogue, RowMap, VerticalTaps};
+use crate::weights::layers::Conv2dShape;
+
+#[derive(Debug)]
+pub(super) struct Direct {
+    windows: Windows,
+    /// Terms are the rows of the kernel, in each the channels, in each the taps along the row.
+    weights: PackedWeights,
+}
+
+impl Direct {
+    /// `weight` is `[outputs][inputs][kernel rows][kernel columns]`.
+    pub(super) fn new(weight: &[f32], shape: &Conv2dShape) -> Self {
+        let [down, across] = shape.kernel;
+        let taps = down * across;
+        let weights = PackedWeights::new(shape.outputs, taps * shape.inputs, |output, term| {
+            let (row, input, column) = (
+                term / (shape.inputs * across),
+                term / across % shape.inputs,
+                term % across,
+            );
+            weight[(output * shape.inputs + input) * taps + row * across + column]
+        });
+        Self {
+            windows: Windows::new(shape),
+            weights,
+        }
+    }
+}
+
+/// One use of it, on one map.
+pub(super) struct DirectPass<'a> {
+    pub(super) convolution: &'a Direct,
+    pub(super) vertical: VerticalTaps,
+    pub(super) epilogue: Epilogue<'a>,
+    pub(super) map: &'a RowMap,
+    pub(super) target: &'a mut RowMap,
+}
+
+impl WithSimd for DirectPass<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self {
+            convolution: Direct { windows, weights },
+            vertical,
+            epilogue,
+            map,
+            target,
+        } = self;
+        let columns = columns_at_once::<S>();
+        let stride = windows.channel_width(columns);
+        let starts: Vec<u32> = (0..vertical.kernel * map.channels)
+            .flat_map(|channel| {
+                windows
+                    .starts(columns)
+                    .map(move |start| (channel * stride + start) as u32)
+            })
+            .collect();
+        let (row_terms, row_values) = (map.channels * windows.len(), map.channels * stride);
+        let mut panel = vec![0.0; vertical.kernel * row_values];
+        let mut tile = EMPTY_TILE;
+        let (width, channels) = (target.width, target.channels);
+        for (row, target) in target
+            .values
+            .chunks_exact_mut((channels * width).max(1))
+            .enumerate()
+        {
+            // Taps above and below the map see zeros, which are left out.
+            let seen = vertical.inside(row, map.rows);
+            for first in (0..width).step_by(columns) {
+                let count = columns.min(width - first);
+                for (tap, panel) in seen.clone().zip(panel.chunks_exact_mut(row_values)) {
+                    windows.fill(map, vertical.input(row, tap), first, columns, panel);
+                }
+                let panel = Panel {
+                    values: &panel,
+                    starts: &starts[..seen.len() * row_terms],
+                };
+                for (block, weights) in weights.blocks().enumerate() {
+                    let weights = &weights[seen.start * row_terms..seen.end * row_terms];
+                    multiply(simd, panel, weights, count, &mut tile);
+                    let outputs = block * OUTPUTS..channels.min((block + 1) * OUTPUTS);
+                    for (output, sums) in outputs.zip(&tile) {
+                        let start = output * width + first;
+                        epilogue.write(output, &sums[..count], &mut target[start..start + count]);
+                    }
+                }
+            }
+        }
+    }
+}

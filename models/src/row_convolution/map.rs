@@ -1,0 +1,127 @@
+//! Maps of features in host memory.
+
+/// A map of features in host memory, `[rows][channels][width]`.
+#[derive(Debug, Clone)]
+pub(crate) struct RowMap {
+    pub(crate) rows: usize,
+    pub(crate) channels: usize,
+    pub(crate) width: usize,
+    pub(crate) values: Vec<f32>,
+}
+
+impl RowMap {
+    /// An image of one channel, row by row. `values` holds whole rows of `width`.
+    pub(crate) fn image(values: Vec<f32>, width: usize) -> Self {
+        Self {
+            rows: values.len() / width,
+            channels: 1,
+            width,
+            values,
+        }
+    }
+
+    pub(crate) fn zeros(rows: usize, channels: usize, width: usize) -> Self {
+        Self {
+            rows,
+            channels,
+            width,
+            values: vec![0.0; rows * channels * width],
+        }
+    }
+
+    /// The channels of a row, one after the other.
+    #[inline(always)]
+    pub(crate) fn row(&self, row: usize) -> Option<&[f32]> {
+        let size = self.channels * self.width;
+        self.values.get(row * size..(row + 1) * size)
+    }
+
+    #[inline(always)]
+    pub(super) fn channel(&self, row: usize, channel: usize) -> &[f32] {
+        let start = (row * self.channels + channel) * self.width;
+        &self.values[start..start + self.width]
+    }
+
+    #[inline(always)]
+    pub(super) fn channel_mut(&mut self, row: usize, channel: usize) -> &mut [f32] {
+        let start = (row * self.channels + channel) * self.width;
+        &mut self.values[start..start + self.width]
+    }
+
+    /// Each pixel twice in its row, each row twice.
+    pub(crate) fn doubled(&self) -> Self {
+        let mut values = Vec::with_capacity(4 * self.values.len());
+        for row in self.values.chunks_exact((self.channels * self.width).max(1)) {
+            let start = values.len();
+            values.resize(start + 2 * row.len(), 0.0);
+            for (pair, &value) in values[start..].as_chunks_mut::<2>().0.iter_mut().zip(row) {
+                *pair = [value; 2];
+            }
+            values.extend_from_within(start..);
+        }
+        Self {
+            rows: 2 * self.rows,
+            channels: self.channels,
+            width: 2 * self.width,
+            values,
+        }
+    }
+
+    /// The same values as one row, in which the rows of each channel are channels of their own, channel by channel.
+    pub(crate) fn rows_as_channels(&self) -> Self {
+        let mut values = Vec::with_capacity(self.values.len());
+        for channel in 0..self.channels {
+            for row in 0..self.rows {
+                let start = (row * self.channels + channel) * self.width;
+                values.extend_from_slice(&self.values[start..start + self.width]);
+            }
+        }
+        Self {
+            rows: 1,
+            channels: self.rows * self.channels,
+            width: self.width,
+            values,
+        }
+    }
+
+    /// Adds a map of the same size.
+    pub(crate) fn add(mut self, other: &Self) -> Self {
+        for (value, added) in self.values.iter_mut().zip(&other.values) {
+            *value += added;
+        }
+        self
+    }
+
+    /// The values of a map of one row as `[width][channels]`.
+    pub(crate) fn into_columns(self) -> Vec<f32> {
+        /// Columns at a time: as many as a line of the cache holds.
+        const BLOCK: usize = 16;
+        let (channels, width) = (self.channels, self.width);
+        let mut values = vec![0.0; channels * width];
+        for (block, columns) in values.chunks_mut((BLOCK * channels).max(1)).enumerate() {
+            for channel in 0..channels {
+                let source = &self.values[channel * width + BLOCK * block..];
+                for (column, &value) in columns.chunks_exact_mut(channels).zip(source) {
+                    column[channel] = value;
+                }
+            }
+        }
+        values
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_become_channels_channel_by_channel() {
+        let map = RowMap {
+            rows: 2,
+            channels: 2,
+            width: 1,
+            values: vec![0.0, 10.0, 1.0, 11.0],
+        };
+        assert_eq!(map.rows_as_channels().values, [0.0, 1.0, 10.0, 11.0]);
+    }
+}

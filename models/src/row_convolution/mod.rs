@@ -1,0 +1,207 @@
+//! Convolutions as a processor computes them fast.
+//!
+//! The rows of a map lie with their channels side by side, so what one row of the output needs is copied in whole runs into
+//! a panel that stays in the cache, and is multiplied there with weights that were put in order when they were loaded. The
+//! product, its bias and its activation are one pass over the output. Wide convolutions are computed with fewer
+//! multiplications than their definition has.
+
+mod depthwise;
+mod direct;
+mod instruction_set;
+mod map;
+mod panel;
+mod product;
+mod toom_cook;
+mod winograd;
+
+use std::ops::Range;
+
+pub(crate) use depthwise::DepthwiseConvolution;
+pub(crate) use map::RowMap;
+
+use crate::activation::{Activation, sigmoid};
+use crate::weights::layers::Conv2dShape;
+use direct::{Direct, DirectPass};
+use instruction_set::InstructionSet;
+use toom_cook::POINTS;
+use winograd::{Winograd, WinogradPass};
+
+/// A convolution. Its size is that of the map by its stride, less what its kernel is larger than its padding.
+#[derive(Debug)]
+pub(crate) struct RowConvolution {
+    shape: Conv2dShape,
+    form: Form,
+    bias: Vec<f32>,
+}
+
+impl RowConvolution {
+    /// `weight` is `[outputs][inputs][kernel rows][kernel columns]`. The shape has one group.
+    pub(crate) fn new(weight: &[f32], bias: Vec<f32>, shape: Conv2dShape) -> Self {
+        Self {
+            form: Form::of(weight, &shape),
+            shape,
+            bias,
+        }
+    }
+
+    /// The map after the convolution, its bias and `activation`.
+    pub(crate) fn forward(&self, map: &RowMap, activation: Activation) -> RowMap {
+        self.forward_on(InstructionSet::detect(), map, activation)
+    }
+
+    fn forward_on(&self, instructions: InstructionSet, map: &RowMap, activation: Activation) -> RowMap {
+        debug_assert_eq!(map.channels, self.shape.inputs);
+        let (rows, width) = (self.output(map.rows, 0), self.output(map.width, 1));
+        let mut target = RowMap::zeros(rows, self.shape.outputs, width);
+        let vertical = VerticalTaps::new(&self.shape);
+        let epilogue = Epilogue {
+            bias: &self.bias,
+            activation,
+        };
+        let output = &mut target;
+        match &self.form {
+            Form::Direct(convolution) => instructions.run(DirectPass {
+                convolution,
+                vertical,
+                epilogue,
+                map,
+                target: output,
+            }),
+            Form::Short(convolution) => instructions.run(WinogradPass {
+                convolution,
+                vertical,
+                epilogue,
+                map,
+                target: output,
+            }),
+            Form::Long(convolution) => instructions.run(WinogradPass {
+                convolution,
+                vertical,
+                epilogue,
+                map,
+                target: output,
+            }),
+        }
+        target
+    }
+
+    /// Rows or columns of the output for as many of the input.
+    fn output(&self, input: usize, axis: usize) -> usize {
+        let Conv2dShape {
+            kernel,
+            stride,
+            dilation,
+            padding,
+            ..
+        } = self.shape;
+        let reach = dilation[axis] * (kernel[axis] - 1);
+        (input + 2 * padding[axis])
+            .checked_sub(reach + 1)
+            .map_or(0, |last| last / stride[axis] + 1)
+    }
+}
+
+/// How a convolution is computed.
+#[derive(Debug)]
+enum Form {
+    Direct(Direct),
+    /// Kernels of up to three taps along the row.
+    Short(Box<Winograd<6>>),
+    /// Longer ones.
+    Long(Box<Winograd<4>>),
+}
+
+impl Form {
+    /// Weights at points that are larger than this would drive everything else out of the cache.
+    const MAX_WEIGHTS: usize = 1 << 21;
+    /// With fewer channels, going to the points and back costs more than it saves.
+    const MIN_CHANNELS: usize = 24;
+
+    fn of(weight: &[f32], shape: &Conv2dShape) -> Self {
+        let taps = shape.kernel[1];
+        let at_points = weight.len() / taps * POINTS;
+        let worthwhile = taps > 1
+            && shape.stride[1] == 1
+            && shape.inputs.min(shape.outputs) >= Self::MIN_CHANNELS
+            && at_points <= Self::MAX_WEIGHTS;
+        match taps {
+            _ if !worthwhile => Self::Direct(Direct::new(weight, shape)),
+            0..=3 => Self::Short(Box::new(Winograd::new(weight, shape))),
+            _ => Self::Long(Box::new(Winograd::new(weight, shape))),
+        }
+    }
+}
+
+/// Which rows of the input a row of the output sees.
+#[derive(Debug, Clone, Copy)]
+struct VerticalTaps {
+    kernel: usize,
+    stride: usize,
+    dilation: usize,
+    padding: usize,
+}
+
+impl VerticalTaps {
+    fn new(shape: &Conv2dShape) -> Self {
+        Self {
+            kernel: shape.kernel[0],
+            stride: shape.stride[0],
+            dilation: shape.dilation[0],
+            padding: shape.padding[0],
+        }
+    }
+
+    /// The taps that see one of `rows` rows, from the output row `row`.
+    #[inline(always)]
+    fn inside(self, row: usize, rows: usize) -> Range<usize> {
+        let start = row * self.stride;
+        let end = (rows + self.padding)
+            .saturating_sub(start)
+            .div_ceil(self.dilation);
+        let end = end.min(self.kernel);
+        let first = self.padding.saturating_sub(start).div_ceil(self.dilation);
+        first.min(end)..end
+    }
+
+    /// What a tap sees in a map of `rows` rows.
+    #[inline(always)]
+    fn input_in(self, row: usize, tap: usize, rows: usize) -> Option<usize> {
+        let padded = row * self.stride + tap * self.dilation;
+        padded.checked_sub(self.padding).filter(|&input| input < rows)
+    }
+
+    /// What a tap [`inside`](Self::inside) the map sees.
+    #[inline(always)]
+    fn input(self, row: usize, tap: usize) -> usize {
+        row * self.stride + tap * self.dilation - self.padding
+    }
+}
+
+/// What happens to the sums of a convolution.
+#[derive(Debug, Clone, Copy)]
+struct Epilogue<'a> {
+    bias: &'a [f32],
+    activation: Activation,
+}
+
+impl Epilogue<'_> {
+    #[inline(always)]
+    fn write(self, output: usize, sums: &[f32], target: &mut [f32]) {
+        let bias = self.bias[output];
+        match self.activation {
+            Activation::None => write(sums, target, |sum| sum + bias),
+            Activation::Relu => write(sums, target, |sum| (sum + bias).max(0.0)),
+            Activation::Sigmoid => write(sums, target, |sum| sigmoid(sum + bias)),
+        }
+    }
+}
+
+#[inline(always)]
+fn write(sums: &[f32], target: &mut [f32], of: impl Fn(f32) -> f32) {
+    for (target, &sum) in target.iter_mut().zip(sums) {
+        *target = of(sum);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+//! What the columns of one output row see of the input, laid out for the product.
+
+use super::RowMap;
+use crate::weights::layers::Conv2dShape;
+
+/// Along a row, where each tap of the kernel looks. With a stride of `s`, a row is taken apart into every `s`-th of its
+/// values, so that neighbouring columns of the output see neighbouring values.
+#[derive(Debug)]
+pub(super) struct Windows {
+    stride: usize,
+    padding: usize,
+    /// Which of the `stride` parts of a row some tap sees.
+    parts: Vec<usize>,
+    /// For each tap, its place among `parts` and the shift in it.
+    taps: Vec<(usize, usize)>,
+    /// The largest shift.
+    reach: usize,
+}
+
+impl Windows {
+    pub(super) fn new(shape: &Conv2dShape) -> Self {
+        let stride = shape.stride[1];
+        let offsets = || (0..shape.kernel[1]).map(|tap| tap * shape.dilation[1]);
+        let parts: Vec<usize> = (0..stride)
+            .filter(|&part| offsets().any(|offset| offset % stride == part))
+            .collect();
+        let taps: Vec<_> = offsets()
+            .map(|offset| {
+                let part = parts.iter().take_while(|&&part| part != offset % stride).count();
+                (part, offset / stride)
+            })
+            .collect();
+        let reach = taps.iter().map(|&(_, shift)| shift).max().unwrap_or(0);
+        Self {
+            stride,
+            padding: shape.padding[1],
+            parts,
+            taps,
+            reach,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.taps.len()
+    }
+
+    /// Values of one part for a product of `columns` columns.
+    fn part_width(&self, columns: usize) -> usize {
+        columns + self.reach
+    }
+
+    /// Values of one channel of a panel.
+    pub(super) fn channel_width(&self, columns: usize) -> usize {
+        self.parts.len() * self.part_width(columns)
+    }
+
+    /// Where each tap's window starts in a channel of a panel.
+    pub(super) fn starts(&self, columns: usize) -> impl Iterator<Item = usize> {
+        let width = self.part_width(columns);
+        self.taps.iter().map(move |&(part, shift)| part * width + shift)
+    }
+
+    /// Fills `panel` with what the columns from `first` see of the input row `row`, channel after channel.
+    #[inline(always)]
+    pub(super) fn fill(&self, map: &RowMap, row: usize, first: usize, columns: usize, panel: &mut [f32]) {
+        let Some(row) = map.row(row) else {
+            panel.fill(0.0);
+            return;
+        };
+        let width = self.part_width(columns);
+        for (channel, target) in row
+            .chunks_exact(map.width.max(1))
+            .zip(panel.chunks_exact_mut(self.parts.len() * width))
+        {
+            for (&part, target) in self.parts.iter().zip(target.chunks_exact_mut(width)) {
+                pick(
+                    channel,
+                    self.padding,
+                    first * self.stride + part,
+                    self.stride,
+                    target,
+                );
+            }
+        }
+    }
+}
+
+/// Every `stride`-th value from `start` of a row with `padding` zeros before it, and after it as many as it takes.
+#[inline(always)]
+pub(super) fn pick(row: &[f32], padding: usize, start: usize, stride: usize, target: &mut [f32]) {
+    let before = padding.saturating_sub(start).div_ceil(stride);
+    let before = before.min(target.len());
+    let (outside, inside) = target.split_at_mut(before);
+    outside.fill(0.0);
+    let seen = row
+        .get((start + before * stride).saturating_sub(padding)..)
+        .unwrap_or_default();
+    let count = seen.len().div_ceil(stride).min(inside.len());
+    let (inside, after) = inside.split_at_mut(count);
+    match stride {
+        1 => inside.copy_from_slice(&seen[..count]),
+        2 => pick_every::<2>(seen, inside),
+        4 => pick_every::<4>(seen, inside),
+        6 => pick_every::<6>(seen, inside),
+        8 => pick_every::<8>(seen, inside),
+        stride => {
+            for (target, &value) in inside.iter_mut().zip(seen.iter().step_by(stride)) {
+                *target = value;
+            }
+        }
+    }
+    after.fill(0.0);
+}
+
+/// Every `STRIDE`-th value, in a form that becomes shuffles of vectors.
+#[inline(always)]
+fn pick_every<const STRIDE: usize>(values: &[f32], target: &mut [f32]) {
+    let (groups, rest) = values.as_chunks::<STRIDE>();
+    for (target, group) in target.iter_mut().zip(groups) {
+        *target = group[0];
+    }
+    if let (Some(target), Some(&last)) = (target.get_mut(groups.len()), rest.first()) {
+        *target = last;
+    }
+}
