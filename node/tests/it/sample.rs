@@ -52,7 +52,13 @@ fn the_sample_is_read_and_exported() {
     let images: Vec<LineImageRow> = rows(&out, &layout.line_images());
     let lines: Vec<OcrResultRow> = rows(&out, &layout.ocr_results());
     assert_eq!(pages.len(), 6);
-    assert_eq!(images.len(), lines.len());
+    // What was found but is no writing has an image and no text.
+    assert!(
+        (25..=images.len()).contains(&lines.len()),
+        "{} of {}",
+        lines.len(),
+        images.len()
+    );
     for stage in ["line_detection", "line_extraction", "ocr"] {
         let errors: Vec<ErrorRow> = rows(&out, &layout.errors(&stage.to_owned().try_into().unwrap()));
         assert_eq!(errors, []);
