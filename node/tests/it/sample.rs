@@ -54,7 +54,7 @@ fn the_sample_is_read_and_exported() {
     assert_eq!(pages.len(), 6);
     // What was found but is no writing has an image and no text.
     assert!(
-        (25..=images.len()).contains(&lines.len()),
+        (60..=images.len()).contains(&lines.len()),
         "{} of {}",
         lines.len(),
         images.len()
