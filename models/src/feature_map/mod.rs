@@ -46,6 +46,11 @@ pub(crate) trait FeatureMap: Sized + Clone {
         activation: Activation,
     ) -> Result<Self, InferenceError>;
 
+    /// A block of ConvNeXt's: a depthwise convolution, then a two-layer perceptron per pixel, added to the map.
+    fn residual_block(&self, block: &ResidualBlock<Self::Convolution>) -> Result<Self, InferenceError> {
+        whole_block(self, block)
+    }
+
     /// Reads a map of one row along its columns: the channels of the way forward, then those of the way back.
     fn recur(&self, lstm: &Self::Lstm) -> Result<Self, InferenceError>;
 
@@ -85,6 +90,22 @@ pub(crate) trait FeatureMap: Sized + Clone {
 
     /// The values of each image of one row, `[columns][channels]`.
     fn into_columns(self) -> Result<Vec<f32>, InferenceError>;
+}
+
+/// The convolutions of [`FeatureMap::residual_block`]. The first keeps the size of the map, the others see single pixels.
+#[derive(Debug)]
+pub(crate) struct ResidualBlock<C> {
+    pub(crate) depthwise: C,
+    pub(crate) widen: C,
+    pub(crate) narrow: C,
+}
+
+fn whole_block<M: FeatureMap>(map: &M, block: &ResidualBlock<M::Convolution>) -> Result<M, InferenceError> {
+    let narrowed = map
+        .convolve(&block.depthwise, Activation::None)?
+        .convolve(&block.widen, Activation::Relu)?
+        .convolve(&block.narrow, Activation::None)?;
+    Ok(narrowed.add(map).relu())
 }
 
 /// Largest value of a window.

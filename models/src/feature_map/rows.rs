@@ -3,7 +3,7 @@
 use burn::tensor::Device;
 
 use super::recurrent::{HostLstm, LstmWeights};
-use super::{Activation, FeatureMap, MapSize, Pool};
+use super::{Activation, FeatureMap, MapSize, Pool, ResidualBlock};
 use crate::inference::InferenceError;
 use crate::row_convolution::{DepthwiseConvolution, RowConvolution, RowMap};
 use crate::weights::layers::{Conv2dShape, ImportedConvolution};
@@ -14,6 +14,9 @@ pub(crate) enum HostConvolution {
     Dense(Box<RowConvolution>),
     Depthwise(DepthwiseConvolution),
 }
+
+/// Values between the convolutions of a residual block that stay in the second-level cache.
+const BAND: usize = 1 << 16;
 
 impl FeatureMap for RowMap {
     type Convolution = HostConvolution;
@@ -58,6 +61,26 @@ impl FeatureMap for RowMap {
             HostConvolution::Dense(dense) => Ok(dense.forward(self, activation)),
             HostConvolution::Depthwise(depthwise) => Ok(depthwise.forward(self, activation)),
         }
+    }
+
+    /// Band after band of rows, so that what is between the convolutions never leaves the cache.
+    fn residual_block(&self, block: &ResidualBlock<HostConvolution>) -> Result<Self, InferenceError> {
+        let HostConvolution::Depthwise(depthwise) = &block.depthwise else {
+            return super::whole_block(self, block);
+        };
+        let rows_at_once = (BAND / (2 * self.channels * self.width).max(1)).max(1);
+        let mut values = Vec::with_capacity(self.values.len());
+        for first in (0..self.rows).step_by(rows_at_once) {
+            let rows = first..self.rows.min(first + rows_at_once);
+            let narrowed = depthwise
+                .rows(self, rows, Activation::None)
+                .convolve(&block.widen, Activation::Relu)?
+                .convolve(&block.narrow, Activation::None)?;
+            let seen = &self.values[values.len()..];
+            let sums = narrowed.values.iter().zip(seen);
+            values.extend(sums.map(|(narrowed, seen)| (narrowed + seen).max(0.0)));
+        }
+        Ok(Self { values, ..*self })
     }
 
     fn recur(&self, lstm: &HostLstm) -> Result<Self, InferenceError> {

@@ -140,3 +140,39 @@ proptest! {
         prop_assert_eq!(host, device);
     }
 }
+
+/// A map whose block takes several bands.
+#[test]
+fn a_block_is_the_same_in_bands() {
+    let (channels, rows, columns) = (8, 100, 128);
+    let size = MapSize {
+        channels,
+        rows,
+        columns,
+    };
+    let map: HostMap = map(size, 5);
+    let mut seed = 0;
+    let mut convolution = |shape: Conv2dShape| {
+        seed += 1;
+        let weights = ImportedConvolution {
+            weight: numbers(
+                shape.outputs * shape.inputs / shape.groups * shape.kernel[0] * shape.kernel[1],
+                seed,
+            ),
+            bias: numbers(shape.outputs, seed),
+            of_zero: vec![0.0; shape.outputs],
+        };
+        HostMap::convolution(weights, shape, &Device::flex())
+    };
+    let block = ResidualBlock {
+        depthwise: convolution(Conv2dShape::depthwise(channels, 5)),
+        widen: convolution(Conv2dShape::pointwise(channels, 2 * channels)),
+        narrow: convolution(Conv2dShape::pointwise(2 * channels, channels)),
+    };
+    let (in_bands, whole) = (
+        map.residual_block(&block).unwrap(),
+        whole_block(&map, &block).unwrap(),
+    );
+    assert!(whole.values.iter().any(|&value| value > 0.0));
+    assert_eq!(in_bands.values, whole.values);
+}

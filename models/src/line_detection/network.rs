@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::device::{ComputeDevice, DeviceKind};
-use crate::feature_map::{self, Activation, DeviceMap, FeatureMap, HostMap, MapSize};
+use crate::feature_map::{self, Activation, DeviceMap, FeatureMap, HostMap, MapSize, ResidualBlock};
 use crate::inference::{InferenceError, Segmenter, TileBatch};
 use crate::weights::WeightsError;
 use crate::weights::layers::{Conv2dShape, LayerLoader, Shift};
@@ -37,72 +37,51 @@ pub struct NetworkDimensions {
     pub blocks: [u16; 3],
 }
 
-/// Depthwise convolution, then a two-layer perceptron per pixel, added to the input.
-#[derive(Debug)]
-struct Block<C> {
-    depthwise: C,
-    widen: C,
-    narrow: C,
-}
-
-impl<C> Block<C> {
-    fn load<M: FeatureMap<Convolution = C>>(
-        loader: &mut LayerLoader<'_>,
-        name: &str,
-        channels: usize,
-        kernel: usize,
-    ) -> Result<Self, WeightsError> {
-        let mut layer = |convolution: &str, norm: &str, shape| {
-            let norm = format!("{name}.{norm}");
-            feature_map::load_shifted::<M>(
-                loader,
-                &format!("{name}.{convolution}"),
-                Shift::BatchNorm(&norm),
-                shape,
-            )
-        };
-        Ok(Self {
-            depthwise: layer("dw", "bn1", Conv2dShape::depthwise(channels, kernel))?,
-            widen: layer("pw1", "bn2", Conv2dShape::pointwise(channels, 2 * channels))?,
-            narrow: layer("pw2", "bn3", Conv2dShape::pointwise(2 * channels, channels))?,
-        })
-    }
-
-    fn forward<M: FeatureMap<Convolution = C>>(&self, input: M) -> Result<M, InferenceError> {
-        let narrowed = input
-            .convolve(&self.depthwise, Activation::None)?
-            .convolve(&self.widen, Activation::Relu)?
-            .convolve(&self.narrow, Activation::None)?;
-        Ok(narrowed.add(&input).relu())
-    }
+fn load_block<M: FeatureMap>(
+    loader: &mut LayerLoader<'_>,
+    name: &str,
+    channels: usize,
+    kernel: usize,
+) -> Result<ResidualBlock<M::Convolution>, WeightsError> {
+    let mut layer = |convolution: &str, norm: &str, shape| {
+        let norm = format!("{name}.{norm}");
+        let convolution = format!("{name}.{convolution}");
+        feature_map::load_shifted::<M>(loader, &convolution, Shift::BatchNorm(&norm), shape)
+    };
+    Ok(ResidualBlock {
+        depthwise: layer("dw", "bn1", Conv2dShape::depthwise(channels, kernel))?,
+        widen: layer("pw1", "bn2", Conv2dShape::pointwise(channels, 2 * channels))?,
+        narrow: layer("pw2", "bn3", Conv2dShape::pointwise(2 * channels, channels))?,
+    })
 }
 
 /// The network with batch norm folded into its convolutions, for maps of the kind `M`.
 #[derive(Debug)]
 struct Network<M: FeatureMap> {
     stem: M::Convolution,
-    stages: [Vec<Block<M::Convolution>>; 3],
+    stages: [Vec<ResidualBlock<M::Convolution>>; 3],
     downs: [M::Convolution; 2],
     /// From the coarsest stage to the finest: the 1x1 convolution before the upsampling and the block after it.
-    ups: [(M::Convolution, Block<M::Convolution>); 2],
+    ups: [(M::Convolution, ResidualBlock<M::Convolution>); 2],
     head: M::Convolution,
 }
 
 impl<M: FeatureMap> Network<M> {
     fn load(loader: &mut LayerLoader<'_>, dimensions: &NetworkDimensions) -> Result<Self, WeightsError> {
         let [fine, middle, coarse] = dimensions.channels.map(|channels| usize::from(channels.get()));
+        let stem = Conv2dShape::patch(1, fine, PATCH);
+        let stem = feature_map::load_shifted::<M>(loader, "stem", Shift::Bias, stem)?;
         let mut stage = |number: usize, channels| {
             (0..usize::from(dimensions.blocks[number - 1]))
                 .map(|block| {
                     let name = format!("stage{number}.{block}");
-                    Block::load::<M>(loader, &name, channels, KERNELS[number - 1])
+                    load_block::<M>(loader, &name, channels, KERNELS[number - 1])
                 })
                 .collect::<Result<Vec<_>, _>>()
         };
         let stages = [stage(1, fine)?, stage(2, middle)?, stage(3, coarse)?];
         let mut layer =
             |name: &str, shift: Shift<'_>, shape| feature_map::load_shifted::<M>(loader, name, shift, shape);
-        let stem = layer("stem", Shift::Bias, Conv2dShape::patch(1, fine, PATCH))?;
         let head = layer("head", Shift::Bias, Conv2dShape::pointwise(fine, PATCH * PATCH))?;
         let mut down = |name: &str, inputs, outputs| {
             let norm = format!("{name}.bn");
@@ -113,7 +92,7 @@ impl<M: FeatureMap> Network<M> {
         let mut up = |number: usize, inputs, outputs| {
             let shape = Conv2dShape::pointwise(inputs, outputs);
             let narrow = feature_map::load_shifted::<M>(loader, &format!("up{number}"), Shift::Bias, shape)?;
-            let block = Block::load::<M>(loader, &format!("block{number}"), outputs, KERNELS[number - 1])?;
+            let block = load_block::<M>(loader, &format!("block{number}"), outputs, KERNELS[number - 1])?;
             Ok::<_, WeightsError>((narrow, block))
         };
         let ups = [up(2, coarse, middle)?, up(1, middle, fine)?];
@@ -128,14 +107,17 @@ impl<M: FeatureMap> Network<M> {
 
     /// Tiles of one channel, to the probabilities of the pixels of each patch: a channel for each place in a patch.
     fn forward(&self, tiles: &M) -> Result<M, InferenceError> {
-        let run = |stage: &[Block<_>], map| stage.iter().try_fold(map, |map, block| block.forward(map));
+        let run = |stage: &[ResidualBlock<_>], map: M| {
+            stage.iter().try_fold(map, |map, block| map.residual_block(block))
+        };
         let [fine, middle, coarse] = &self.stages;
         let [to_middle, to_coarse] = &self.downs;
         let quarter = run(fine, tiles.convolve(&self.stem, Activation::None)?)?;
         let eighth = run(middle, quarter.convolve(to_middle, Activation::Relu)?)?;
         let mut map = run(coarse, eighth.convolve(to_coarse, Activation::Relu)?)?;
         for ((narrow, block), skipped) in self.ups.iter().zip([eighth, quarter]) {
-            map = block.forward(map.convolve(narrow, Activation::None)?.doubled().add(&skipped))?;
+            let doubled = map.convolve(narrow, Activation::None)?.doubled();
+            map = doubled.add(&skipped).residual_block(block)?;
         }
         map.convolve(&self.head, Activation::Sigmoid)
     }

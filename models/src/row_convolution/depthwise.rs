@@ -1,5 +1,7 @@
 //! Convolutions of each channel with a kernel of its own.
 
+use std::ops::Range;
+
 use pulp::{Simd, WithSimd};
 
 use super::instruction_set::InstructionSet;
@@ -26,11 +28,17 @@ impl DepthwiseConvolution {
 
     /// The map after the convolution, its bias and `activation`.
     pub(crate) fn forward(&self, map: &RowMap, activation: Activation) -> RowMap {
-        let mut target = RowMap::zeros(map.rows, map.channels, map.width);
+        self.rows(map, 0..map.rows, activation)
+    }
+
+    /// Some rows of it.
+    pub(crate) fn rows(&self, map: &RowMap, rows: Range<usize>, activation: Activation) -> RowMap {
+        let mut target = RowMap::zeros(rows.len(), map.channels, map.width);
         InstructionSet::detect().run(Pass {
             convolution: self,
             activation,
             map,
+            first_row: rows.start,
             target: &mut target,
         });
         target
@@ -42,6 +50,8 @@ struct Pass<'a> {
     convolution: &'a DepthwiseConvolution,
     activation: Activation,
     map: &'a RowMap,
+    /// Row of the output that is the first of the target.
+    first_row: usize,
     target: &'a mut RowMap,
 }
 
@@ -54,26 +64,31 @@ impl WithSimd for Pass<'_> {
             convolution: DepthwiseConvolution { shape, weight, bias },
             activation,
             map,
+            first_row,
             target,
         } = self;
         let epilogue = Epilogue { bias, activation };
         let vertical = VerticalTaps::new(shape);
         let (columns, width) = (columns_at_once::<S>(), map.width);
         let [padding, dilation] = [shape.padding[1], shape.dilation[1]];
-        // A channel with zeros around its rows.
+        // What the rows see of a channel, with zeros around.
         let stride = width.next_multiple_of(columns) + 2 * padding;
-        let mut plane = vec![0.0; map.rows * stride];
+        let first_input = first_row.saturating_sub(vertical.padding);
+        let reach = vertical.dilation * (vertical.kernel - 1);
+        let last_input = (first_row + target.rows + reach).saturating_sub(vertical.padding);
+        let inputs = last_input.min(map.rows) - first_input;
+        let mut plane = vec![0.0; inputs * stride];
         let mut sums = vec![0.0; columns];
         let kernels = weight.chunks_exact(shape.kernel[0] * shape.kernel[1]);
         for (channel, kernel) in kernels.enumerate() {
             for (row, target) in plane.chunks_exact_mut(stride).enumerate() {
-                target[padding..padding + width].copy_from_slice(map.channel(row, channel));
+                target[padding..padding + width].copy_from_slice(map.channel(first_input + row, channel));
             }
-            for row in 0..map.rows {
-                let seen = vertical.inside(row, map.rows);
-                let first_row = seen.clone().next().map_or(0, |tap| vertical.input(row, tap));
+            for row in 0..target.rows {
+                let seen = vertical.inside(first_row + row, map.rows);
+                let first_seen = vertical.input(first_row + row, seen.start) - first_input;
                 let window = Window {
-                    plane: &plane[first_row * stride..],
+                    plane: &plane[first_seen * stride..],
                     steps: [vertical.dilation * stride, dilation],
                     weights: &kernel[seen.start * shape.kernel[1]..seen.end * shape.kernel[1]],
                     across: shape.kernel[1],
