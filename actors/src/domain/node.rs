@@ -65,7 +65,7 @@ pub struct WorkerRecord {
     pub models: Vec<String>,
     pub slots: u32,
     pub in_use: u32,
-    /// Counts the pools that this one replaced.
+    /// Counts the pools that the node has started, of whatever stage, this one included.
     pub generation: u64,
     /// When it last renewed its leases; one without leases has none to renew.
     pub last_heartbeat: Option<DateTime<Utc>>,

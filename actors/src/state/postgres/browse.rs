@@ -280,15 +280,15 @@ pub(super) const LATELY: TimeDelta = TimeDelta::minutes(10);
 
 /// By the partial index `stage_runs_done`.
 pub(super) const PACES: &str = "with run as ( \
-         select r.stage, r.done_at, \
+         select r.stage, r.started_at, \
              coalesce((r.metrics ->> 'read')::bigint, 0) + coalesce((r.metrics ->> 'failed')::bigint, 0) as pages \
          from stage_runs r \
          where r.status = 'done' and r.done_at > $1 \
              and ($2::bigint is null or exists (select from tasks t where t.id = r.task_id and t.job_id = $2)) \
      ) \
-     select stage, count(*) as runs, sum(pages)::bigint as pages, min(done_at) as since from run group by stage";
+     select stage, count(*) as runs, sum(pages)::bigint as pages, min(started_at) as since from run group by stage";
 
-/// Of the runs that ended in the last ten minutes, over that time or that since the first of them.
+/// Of the runs that ended in the last ten minutes, over that time or that since the first of them began.
 pub(super) async fn paces(
     pool: &PgPool,
     job: Option<JobId>,
@@ -302,9 +302,12 @@ pub(super) async fn paces(
     rows.iter().map(|row| pace(row, now)).collect()
 }
 
-pub(super) fn pace(row: &PgRow, now: DateTime<Utc>) -> Result<Pace, StateError> {
+/// Of the runs of a row over the time that they took together until `until`, as far as it is of interest.
+pub(super) fn pace(row: &PgRow, until: DateTime<Utc>) -> Result<Pace, StateError> {
     let since: DateTime<Utc> = row.try_get("since")?;
-    let seconds = (now - since).as_seconds_f64().clamp(1.0, LATELY.as_seconds_f64());
+    let seconds = (until - since)
+        .as_seconds_f64()
+        .clamp(1.0, LATELY.as_seconds_f64());
     let (runs, pages): (i64, i64) = (row.try_get("runs")?, row.try_get("pages")?);
     Ok(Pace {
         stage: stage_name(row, "stage")?,

@@ -24,7 +24,8 @@ pub(super) const RUNS: &str = "select r.stage, r.status::text as status, \
      group by 1, 2, 3";
 
 pub(super) const LATEST: &str = "select r.stage, count(*) as runs, \
-         sum(metric(r.metrics, 'read') + metric(r.metrics, 'failed'))::bigint as pages, min(r.done_at) as since \
+         sum(metric(r.metrics, 'read') + metric(r.metrics, 'failed'))::bigint as pages, min(r.started_at) as since, \
+         max(r.done_at) as until \
      from stage_runs r \
      where split_part(r.worker_id, '/', 1) = $1 and r.status = 'done' and r.done_at > $2 \
      group by r.stage";
@@ -67,14 +68,25 @@ impl PostgresStore {
         Ok(StageStatistics::of_tallies(tallies?))
     }
 
-    /// How fast the stages of a node were in the last ten minutes.
+    /// How fast the stages of a node were in the last ten minutes: over the time from the beginning of the first run that ended
+    /// in them to the end of the last one, so that a node that has nothing more to do is as fast as it was. Where a run began
+    /// before them, what else was under way then is not known, and the pace is that of the whole ten minutes.
     pub async fn node_paces(&self, node: &str, now: DateTime<Utc>) -> Result<Vec<Pace>, StateError> {
         let rows = sqlx::query(LATEST)
             .bind(node)
             .bind(now - LATELY)
             .fetch_all(&self.pool)
             .await?;
-        rows.iter().map(|row| pace(row, now)).collect()
+        let paces = rows.iter().map(|row| {
+            let since: DateTime<Utc> = row.try_get("since")?;
+            let until = if since < now - LATELY {
+                now
+            } else {
+                row.try_get("until")?
+            };
+            pace(row, until)
+        });
+        paces.collect()
     }
 
     /// The tasks that workers of a node hold leases of, with the names of their jobs.

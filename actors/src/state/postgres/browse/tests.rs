@@ -153,10 +153,10 @@ async fn a_pace_is_that_of_the_runs_that_ended_lately() {
     }
     let first = job.pipeline.first();
     let pace = store.recent_paces(Some(job.id), at).await.unwrap().remove(0);
-    // The first of them ended a minute ago.
+    // The first of them began a minute and a half ago.
     assert_eq!(
         (&pace.stage, pace.runs_a_second, pace.pages_a_second),
-        (first, 0.05, 3.0)
+        (first, 3.0 / 90.0, 2.0)
     );
     assert_eq!(store.recent_paces(None, at).await.unwrap(), [pace]);
     assert_eq!(store.recent_paces(Some(other.id), at).await.unwrap(), []);

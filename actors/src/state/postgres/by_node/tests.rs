@@ -73,11 +73,16 @@ async fn what_a_node_did_is_counted_in_all_and_for_a_job() {
 
     let pace = async |seconds| {
         let now = now() + TimeDelta::seconds(seconds);
-        store.node_paces("a.1", now).await.unwrap()
+        let paces = store.node_paces("a.1", now).await.unwrap();
+        paces.first().map(|pace| pace.pages_a_second)
     };
-    // Both runs, since the first of them ended a hundred seconds ago.
-    assert_eq!(pace(120).await[0].pages_a_second, 0.5);
-    assert_eq!(pace(3_600).await, []);
+    // The first run began a minute before the second ended.
+    for seconds in [60, 120, 600] {
+        assert_eq!(pace(seconds).await, Some(50.0 / 60.0), "after {seconds} s");
+    }
+    // The first run ended in these ten minutes, and began before them.
+    assert_eq!(pace(610).await, Some(50.0 / 600.0));
+    assert_eq!(pace(3_600).await, None);
 
     let held = store.held_by("a.1").await.unwrap();
     assert_eq!(held, [(job.key.clone(), tasks[2].clone())]);
