@@ -11,10 +11,12 @@ use serde_json::Value;
 use super::answer::Denied;
 use super::desk::Desk;
 use super::router::ROOT;
+use super::view::view;
 use crate::admin::{Access, Refusal, find_task, page};
 use crate::export::document::{PageDocument, VolumeDocument};
 use crate::export::{
-    BaseUrl, StoredVolume, alto, annotations_below, hocr, json_lines, manifest_below, page_picture, page_xml,
+    BaseUrl, PictureError, StoredVolume, View, alto, annotations_below, hocr, json_lines, manifest_below,
+    page_picture, page_xml,
 };
 
 /// A browser may keep a picture for so long: scans do not change under their names.
@@ -66,7 +68,7 @@ pub const OFFERS: [Offer; 10] = [
         "/volumes/{volume}/pages/{page}/image",
         Wanted::Picture,
         JPEG,
-        "The scan of a page, at most 1600 pixels long.",
+        "The scan of a page, or a part of it.",
     ),
     offer(
         "/volumes/{volume}/pages/{page}/pagexml",
@@ -135,7 +137,20 @@ pub struct Place {
     pub file: Option<String>,
 }
 
-pub async fn file(desk: &Desk, headers: &HeaderMap, place: Place, offer: &Offer) -> Result<Response, Denied> {
+impl Offer {
+    /// Whether it may be asked for in part, and in a width.
+    pub const fn is_picture(&self) -> bool {
+        matches!(self.wanted, Wanted::Picture)
+    }
+}
+
+pub async fn file(
+    desk: &Desk,
+    headers: &HeaderMap,
+    place: Place,
+    query: Option<&str>,
+    offer: &Offer,
+) -> Result<Response, Denied> {
     desk.admit(headers, Access::Read, "reading")?;
     let (job, volume) = found(desk, &place).await?;
     let document = desk.admin.library.document(&job, &volume).await?;
@@ -143,8 +158,9 @@ pub async fn file(desk: &Desk, headers: &HeaderMap, place: Place, offer: &Offer)
     let base = || base(desk, headers, &job);
     let download = match offer.wanted {
         Wanted::Picture => {
+            let view = view(query.unwrap_or_default())?;
             let stored = desk.admin.library.stored(&job, &volume).await;
-            return picture(desk, &stored, page()?).await;
+            return picture(desk, &stored, page()?, view).await;
         }
         Wanted::PageXml => Download::of_page(page()?, "xml", |page, _| page_xml(page, Utc::now()))?,
         Wanted::Alto => Download::of_page(page()?, "xml", alto)?,
@@ -234,11 +250,14 @@ async fn picture(
     desk: &Desk,
     stored: &StoredVolume,
     (number, page): (usize, &PageDocument),
+    view: View,
 ) -> Result<Response, Denied> {
     let store = desk.admin.library.store().await?;
-    let picture = page_picture(&**store, stored, page)
-        .await
-        .map_err(Refusal::from)?;
+    let picture = page_picture(&**store, stored, page, view).await;
+    let picture = picture.map_err(|error| match error {
+        PictureError::View(error) => Denied::invalid(error.to_string()),
+        PictureError::Scan(error) => internal(error),
+    })?;
     let missing = || Refusal::NotFound(format!("the scan of page {number} is out of reach"));
     let headers = [(CONTENT_TYPE, JPEG), (CACHE_CONTROL, KEEP_PICTURE)];
     Ok((headers, picture.ok_or_else(missing)?.jpeg).into_response())

@@ -10,6 +10,7 @@ mod router;
 mod server;
 mod session;
 mod tokens;
+mod view;
 
 #[cfg(test)]
 pub use router::ROOT;

@@ -6,6 +6,7 @@ use utoipa::PartialSchema;
 use super::answer::Problem;
 use super::files::{OFFERS, Offer};
 use super::router::ROOT;
+use super::view;
 use crate::admin::{Argument, Entry, Kind, Verb, table};
 
 /// OpenAPI 3.1.
@@ -79,7 +80,7 @@ fn reading(offer: &Offer) -> Value {
     let names = ["job"]
         .into_iter()
         .chain(offer.path.split(['{', '}']).skip(1).step_by(2));
-    let parameters: Vec<Value> = names
+    let mut parameters: Vec<Value> = names
         .map(|name| {
             let schema = match name {
                 "page" => json!({ "type": "integer", "minimum": 1 }),
@@ -88,6 +89,9 @@ fn reading(offer: &Offer) -> Value {
             json!({ "name": name, "in": "path", "required": true, "schema": schema })
         })
         .collect();
+    if offer.is_picture() {
+        parameters.extend(view::parameters());
+    }
     let words = offer
         .path
         .split(['/', '.'])

@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
-use axum::extract::RawPathParams;
 use axum::extract::rejection::RawPathParamsRejection;
+use axum::extract::{RawPathParams, RawQuery};
 use axum::http::{HeaderMap, Request, StatusCode, Uri};
 use axum::routing::{MethodFilter, get, on, post};
 use serde_json::{Map, Value};
@@ -52,8 +52,9 @@ pub fn router(admin: Admin, tokens: Tokens, secure: bool) -> Router {
         );
     let router = OFFERS.iter().fold(router, |router, offer| {
         let desk = desk.clone();
-        let handler = move |parameters: Named, headers: HeaderMap| async move {
-            file(&desk, &headers, place(named(parameters)?), offer).await
+        let handler = move |parameters: Named, RawQuery(query): RawQuery, headers: HeaderMap| async move {
+            let place = place(named(parameters)?);
+            file(&desk, &headers, place, query.as_deref(), offer).await
         };
         router.route(&format!("{ROOT}/jobs/{{job}}{}", offer.path), get(handler))
     });

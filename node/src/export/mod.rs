@@ -10,6 +10,7 @@ mod load;
 mod pagexml;
 mod results;
 mod scan;
+mod view;
 mod xml;
 
 use std::path::{Path, PathBuf};
@@ -31,7 +32,8 @@ pub use lines::json_lines;
 pub use load::{failed_pages, load_volume};
 pub use pagexml::page_xml;
 pub use results::{Results, StoredVolume};
-pub use scan::page_picture;
+pub use scan::{PictureError, page_picture};
+pub use view::{LARGEST_SIDE, View, ViewError};
 
 pub async fn run(arguments: ExportArgs) -> Result<ExitCode> {
     let results = match (&arguments.job, &arguments.out) {

@@ -6,6 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 use image::GrayImage;
+use image::imageops::crop_imm;
 use jpeg_encoder::{ColorType, Encoder};
 use parkhang_actors::artifact::ImageName;
 use parkhang_actors::pages::PageRef;
@@ -15,14 +16,13 @@ use parkhang_models::page::resize::resize_area;
 
 use super::document::{PageDocument, VolumeDocument};
 use super::results::StoredVolume;
+use super::view::{View, ViewError};
 
-/// Longest side of a picture in pixels.
-const LONGEST_SIDE: u32 = 1600;
 const QUALITY: u8 = 60;
 /// Pictures that are made at once.
 pub const READS: usize = 4;
 
-/// A page as a JPEG file.
+/// A page, or a part of it, as a JPEG file.
 #[derive(Debug)]
 pub struct Picture {
     pub jpeg: Vec<u8>,
@@ -30,6 +30,14 @@ pub struct Picture {
     pub height: u16,
     /// Width and height of the scan that it was made from.
     pub scan: (u32, u32),
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum PictureError {
+    #[error(transparent)]
+    View(#[from] ViewError),
+    #[error("reading the scan: {0:#}")]
+    Scan(#[from] anyhow::Error),
 }
 
 /// One JPEG in base64 per page; empty where there is no picture to be had.
@@ -41,7 +49,7 @@ pub async fn viewer_scans(
     let pages = stream::iter(&document.pages);
     pages
         .map(|page| async move {
-            let picture = page_picture(store, volume, page).await?;
+            let picture = page_picture(store, volume, page, View::default()).await?;
             Ok(picture.map_or_else(String::new, |picture| STANDARD.encode(picture.jpeg)))
         })
         .buffered(READS)
@@ -54,11 +62,13 @@ pub async fn page_picture(
     store: &dyn ArtifactStore,
     volume: &StoredVolume,
     page: &PageDocument,
-) -> Result<Option<Picture>> {
+    view: View,
+) -> Result<Option<Picture>, PictureError> {
     let Some(bytes) = scan_bytes(store, volume, page).await? else {
         return Ok(None);
     };
-    Ok(tokio::task::spawn_blocking(move || reduced(&bytes)).await?)
+    let drawn = tokio::task::spawn_blocking(move || drawn(&bytes, view)).await;
+    Ok(drawn.map_err(anyhow::Error::from)??)
 }
 
 /// The scan where it is still to be had; a straightened page is not the scan that the outlines lie on.
@@ -87,32 +97,31 @@ async fn scan_bytes(
     }
 }
 
-/// Width and height of the picture of a scan.
-pub fn picture_size((width, height): (u32, u32)) -> (u32, u32) {
-    let longest = width.max(height);
-    if longest <= LONGEST_SIDE {
-        return (width, height);
-    }
-    let side =
-        |length: u32| ((u64::from(length) * u64::from(LONGEST_SIDE) / u64::from(longest)) as u32).max(1);
-    (side(width), side(height))
+fn drawn(bytes: &[u8], view: View) -> Result<Option<Picture>, ViewError> {
+    let Ok(page) = decode_page(bytes, &DecodeLimits::default()) else {
+        return Ok(None);
+    };
+    let scan = page.gray.dimensions();
+    let part = view.part_of(scan)?;
+    let part = match (part.width, part.height) == scan {
+        true => page.gray,
+        false => crop_imm(&page.gray, part.x, part.y, part.width, part.height).to_image(),
+    };
+    let (width, height) = view.picture_size(part.dimensions());
+    let picture = match (width, height) == part.dimensions() {
+        true => part,
+        false => resize_area(&part, width, height),
+    };
+    Ok(jpeg(&picture, scan))
 }
 
-fn reduced(bytes: &[u8]) -> Option<Picture> {
-    let gray = decode_page(bytes, &DecodeLimits::default()).ok()?.gray;
-    let scan = gray.dimensions();
-    let (width, height) = picture_size(scan);
-    let reduced: GrayImage = match (width, height) == scan {
-        true => gray,
-        false => resize_area(&gray, width, height),
-    };
-    let (width, height) = (
-        u16::try_from(reduced.width()).ok()?,
-        u16::try_from(reduced.height()).ok()?,
-    );
+/// `None` for one that is larger than a JPEG can be.
+fn jpeg(picture: &GrayImage, scan: (u32, u32)) -> Option<Picture> {
+    let width = u16::try_from(picture.width()).ok()?;
+    let height = u16::try_from(picture.height()).ok()?;
     let mut jpeg = Vec::new();
     Encoder::new(&mut jpeg, QUALITY)
-        .encode(reduced.as_raw(), width, height, ColorType::Luma)
+        .encode(picture.as_raw(), width, height, ColorType::Luma)
         .ok()?;
     Some(Picture {
         jpeg,
@@ -120,4 +129,50 @@ fn reduced(bytes: &[u8]) -> Option<Picture> {
         height,
         scan,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use image::{ImageFormat, Luma, load_from_memory};
+
+    use super::*;
+
+    /// White on the left, black on the right.
+    fn scan() -> Vec<u8> {
+        let page = GrayImage::from_fn(4000, 1000, |x, _| Luma([if x < 2000 { 255 } else { 0 }]));
+        let mut file = Cursor::new(Vec::new());
+        page.write_to(&mut file, ImageFormat::Png).unwrap();
+        file.into_inner()
+    }
+
+    fn shown(region: &str, width: &str) -> GrayImage {
+        let view = View {
+            region: region.parse().ok(),
+            width: width.parse().ok(),
+        };
+        let picture = drawn(&scan(), view).unwrap().unwrap();
+        assert_eq!(picture.scan, (4000, 1000));
+        let gray = load_from_memory(&picture.jpeg).unwrap().into_luma8();
+        assert_eq!(gray.dimensions(), (picture.width.into(), picture.height.into()));
+        gray
+    }
+
+    #[test]
+    fn a_picture_shows_what_was_asked_for() {
+        let whole = shown("", "");
+        assert_eq!(whole.dimensions(), (1600, 400));
+        assert!(whole.get_pixel(700, 200).0[0] > 200 && whole.get_pixel(900, 200).0[0] < 50);
+        assert_eq!(shown("", "3000").dimensions(), (3000, 750));
+        let part = shown("1900,10,200,100", "6000");
+        assert_eq!(part.dimensions(), (200, 100), "nothing is enlarged");
+        assert!(part.get_pixel(50, 50).0[0] > 200 && part.get_pixel(150, 50).0[0] < 50);
+        assert_eq!(shown("1900,10,200,100", "50").dimensions(), (50, 25));
+    }
+
+    #[test]
+    fn what_no_decoder_knows_has_no_picture() {
+        assert!(drawn(b"no scan", View::default()).unwrap().is_none());
+    }
 }

@@ -257,6 +257,28 @@ fn a_job_is_made_steered_and_read_over_http() {
     api.get(&format!("{volume}/pages/3")).refuses(404, "not_found");
     let image = api.get(&format!("{volume}/pages/1/image")).is(200);
     assert_eq!(image.body[..3], [0xff, 0xd8, 0xff], "a JPEG");
+    let (width, height) = (page["width"].as_u64().unwrap(), page["height"].as_u64().unwrap());
+    for (query, shown) in [
+        (String::from("width=100"), (100, 100 * height / width)),
+        (format!("region=7,5,{},40", width - 7), (width - 7, 40)),
+        (String::from("region=7,5,200,40&width=50"), (50, 10)),
+    ] {
+        let part = api.get(&format!("{volume}/pages/1/image?{query}")).is(200);
+        let part = image::load_from_memory(&part.body).unwrap();
+        assert_eq!(
+            (u64::from(part.width()), u64::from(part.height())),
+            shown,
+            "{query}"
+        );
+    }
+    for query in [
+        format!("region=8,5,{},40", width - 7),
+        String::from("width=0"),
+        String::from("size=9"),
+    ] {
+        api.get(&format!("{volume}/pages/1/image?{query}"))
+            .refuses(422, "invalid");
+    }
     assert!(api.get(&format!("{volume}/text")).is(200).text().contains(text));
     assert!(
         api.get(&format!("{volume}/pages/1/pagexml"))

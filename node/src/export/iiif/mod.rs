@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::document::{PageDocument, VolumeDocument};
 use super::results::StoredVolume;
 use super::scan::{self, Picture};
+use super::view::View;
 use super::write;
 pub use address::BaseUrl;
 use address::{ImageService, VolumeAddress};
@@ -85,7 +86,7 @@ pub fn manifest_below(base: &BaseUrl, document: &VolumeDocument) -> Value {
         .filter(|page| page.width > 0 && page.height > 0);
     let canvases: Vec<Canvas<'_>> = known
         .map(|page| {
-            let (width, height) = scan::picture_size((page.width, page.height));
+            let (width, height) = View::default().picture_size((page.width, page.height));
             Canvas {
                 page,
                 width: page.width,
@@ -139,7 +140,7 @@ async fn pictured<'a>(
     address: &VolumeAddress,
     folder: &Path,
 ) -> Result<Option<Canvas<'a>>> {
-    let picture = scan::page_picture(store, stored, page).await?;
+    let picture = scan::page_picture(store, stored, page, View::default()).await?;
     if let Some(picture) = &picture {
         let name = format!("{}.jpg", page.image_name);
         write(&folder.join("images").join(name), &picture.jpeg)?;
