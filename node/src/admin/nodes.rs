@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use bytesize::ByteSize;
 use chrono::{DateTime, TimeDelta, Utc};
 use clap::Args;
-use parkhang_actors::domain::{NodeRecord, WorkerRecord};
+use parkhang_actors::domain::{ActorKind, NodeActors, NodeRecord, StageName, WorkerRecord};
 use parkhang_actors::state::StateStore;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -16,6 +16,7 @@ use utoipa::ToSchema;
 use super::command::{Access, Answer, Command, Verb};
 use super::text::{away, table};
 use super::{Admin, Refusal};
+use crate::words::counted;
 
 pub use self::drain::Drain;
 pub use self::show::Show;
@@ -73,8 +74,10 @@ pub struct Worker {
     models: Vec<String>,
     slots: u32,
     in_use: u32,
-    /// Counts the pools that this one replaced.
+    /// Counts the pools that the node has started, of whatever stage, this one included.
     generation: u64,
+    /// How often another has taken the place of the stage's pool since the node began; absent where the node has not told.
+    restarts: Option<u64>,
     last_heartbeat: Option<DateTime<Utc>>,
     /// Pages of the volumes in work.
     pages: Option<u64>,
@@ -91,6 +94,7 @@ impl Command for List {
 
     async fn run(self, admin: &Admin) -> Result<Nodes, Refusal> {
         let leader = admin.store.leader().await?;
+        let told = admin.store.actors().await?;
         let now = Utc::now();
         let (shown, gone): (Vec<NodeRecord>, Vec<NodeRecord>) = admin
             .store
@@ -100,7 +104,8 @@ impl Command for List {
             .partition(|node| self.all || is_current(node, now));
         let nodes = shown.into_iter().map(|node| {
             let leads = node.state.is_there() && leader.as_deref() == Some(node.name.as_str());
-            Node::new(node, leads)
+            let told = told.iter().find(|told| told.node == node.name);
+            Node::new(node, leads, told)
         });
         Ok(Nodes {
             nodes: nodes.collect(),
@@ -115,8 +120,19 @@ fn is_current(node: &NodeRecord, now: DateTime<Utc>) -> bool {
 }
 
 impl Node {
-    fn new(record: NodeRecord, leads: bool) -> Self {
+    /// With what it told of its actors, if it has.
+    fn new(record: NodeRecord, leads: bool, told: Option<&NodeActors>) -> Self {
+        let restarts = |stage: &StageName| {
+            let mut actors = told?.actors.iter();
+            let pool = actors.find(|actor| actor.kind == ActorKind::Pool && actor.name == stage.as_str())?;
+            Some(pool.restarts)
+        };
+        let workers = record.workers.into_iter().map(|worker| Worker {
+            restarts: restarts(&worker.stage),
+            ..Worker::from(worker)
+        });
         Self {
+            workers: workers.collect(),
             name: record.name,
             roles: record.roles,
             tags: record.tags,
@@ -129,7 +145,6 @@ impl Node {
             started_at: record.started_at,
             resident_bytes: record.resident,
             last_seen: record.last_seen,
-            workers: record.workers.into_iter().map(Worker::from).collect(),
         }
     }
 }
@@ -179,6 +194,7 @@ impl From<WorkerRecord> for Worker {
             slots: record.slots,
             in_use: record.in_use,
             generation: record.generation,
+            restarts: None,
             last_heartbeat: record.last_heartbeat,
             pages: record.pages,
             pages_finished: record.pages_finished,
@@ -234,34 +250,42 @@ impl Worker {
         let pages = pages.map_or(String::new(), |(finished, pages)| {
             format!(", page {finished} of {pages}")
         });
-        format!("{} {}/{}{pages}", self.stage, self.in_use, self.slots)
+        let restarts = match self.restarts {
+            None | Some(0) => String::new(),
+            Some(restarts) => format!(", replaced {}", counted(restarts, "time")),
+        };
+        format!("{} {}/{}{pages}{restarts}", self.stage, self.in_use, self.slots)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use parkhang_actors::domain::NodeState;
+    use parkhang_actors::domain::{ActorRecord, ActorState, NodeState, WorkerId};
 
     use super::*;
+
+    fn node(state: NodeState, last_seen: DateTime<Utc>, workers: Vec<WorkerRecord>) -> NodeRecord {
+        NodeRecord {
+            name: "cpu-1.0badcafe".to_owned(),
+            roles: vec!["cpu".to_owned()],
+            tags: Vec::new(),
+            host: None,
+            build: "0".to_owned(),
+            protocol: 1,
+            health: None,
+            started_at: None,
+            resident: None,
+            last_seen,
+            state,
+            workers,
+        }
+    }
 
     #[test]
     fn nodes_that_went_long_ago_are_left_out() {
         let now = DateTime::from_timestamp(1_700_000_000, 0).unwrap();
         let is_shown = |state, minutes| {
-            let node = NodeRecord {
-                name: "cpu-1.0badcafe".to_owned(),
-                roles: vec!["cpu".to_owned()],
-                tags: Vec::new(),
-                host: None,
-                build: "0".to_owned(),
-                protocol: 1,
-                health: None,
-                started_at: None,
-                resident: None,
-                last_seen: now - TimeDelta::minutes(minutes),
-                state,
-                workers: Vec::new(),
-            };
+            let node = node(state, now - TimeDelta::minutes(minutes), Vec::new());
             is_current(&node, now)
         };
         assert!(
@@ -271,5 +295,38 @@ mod tests {
         for state in [NodeState::Lost, NodeState::Left] {
             assert!(is_shown(state, 59) && !is_shown(state, 61), "{state:?}");
         }
+    }
+
+    #[test]
+    fn a_pool_was_replaced_as_often_as_its_node_says_whatever_its_number() {
+        let now = DateTime::from_timestamp(1_700_000_000, 0).unwrap();
+        let worker = |stage: &str, number| WorkerRecord {
+            worker: WorkerId(format!("cpu-1.0badcafe/{stage}/{number}")),
+            stage: StageName::new(stage).unwrap(),
+            models: Vec::new(),
+            slots: 2,
+            in_use: 1,
+            generation: number,
+            last_heartbeat: None,
+            pages: None,
+            pages_finished: None,
+        };
+        let pool = |name: &str, restarts| ActorRecord {
+            restarts,
+            ..ActorRecord::new(name, ActorKind::Pool, ActorState::Working)
+        };
+        let told = NodeActors {
+            node: "cpu-1.0badcafe".to_owned(),
+            told_at: now,
+            actors: vec![pool("reduce", 0), pool("ocr.4", 2), pool("ocr", 2)],
+        };
+        let lines = |told| {
+            let workers = vec![worker("reduce", 3), worker("ocr", 5)];
+            let node = Node::new(node(NodeState::Joined, now, workers), false, told);
+            let lines = node.workers.iter().map(Worker::in_a_line);
+            lines.collect::<Vec<_>>()
+        };
+        assert_eq!(lines(Some(&told)), ["reduce 1/2", "ocr 1/2, replaced 2 times"]);
+        assert_eq!(lines(None), ["reduce 1/2", "ocr 1/2"]);
     }
 }

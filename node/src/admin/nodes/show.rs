@@ -47,7 +47,7 @@ impl Command for Show {
         let told = known.into_iter().find(|told| told.node == record.name);
         let orders = admin.store.orders_of(&record.name, ORDERS).await?;
         Ok(NodeDetails {
-            node: Node::new(record, leads),
+            node: Node::new(record, leads, told.as_ref()),
             actors: told.map_or_else(Vec::new, |told| Actor::all(told.actors)),
             orders: orders.into_iter().map(Order::from).collect(),
         })

@@ -21,6 +21,7 @@ function node(about) {
       about.tags.length > 0 ? `, tagged ${about.tags.join(" ")}` : ""),
     h("ul", {}, about.workers.map((worker) => h("li", {}, worker.stage, `: ${worker.in_use} of ${worker.slots} slots in use`,
       worker.pages ? `, page ${worker.pages_finished} of ${worker.pages}` : "",
-      worker.generation > 0 ? `, replaced ${worker.generation} times` : "",
+      worker.restarts > 0 ? `, replaced ${count(worker.restarts)} ${worker.restarts === 1 ? "time" : "times"}` : "",
+      worker.models.length > 0 ? `, has loaded ${worker.models.join(", ")}` : "",
       bar([["busy", worker.in_use, "in use"], ["idle", Math.max(0, worker.slots - worker.in_use), "free"]])))));
 }
