@@ -11,6 +11,7 @@ from story import JOB, LIBRARY, PATIENCE, TORN, VOLUMES
 expect.set_options(timeout=PATIENCE)
 
 PAGES = 6
+STAGES = ["line_detection", "line_extraction", "ocr", "reduce"]
 # Of all files and answers that a visit of every view takes, without pictures.
 MOST_BYTES = 300 * 1024
 VIEWS = [
@@ -37,6 +38,8 @@ def test_a_token_is_asked_for_once(visitor, site):
     page.goto("/")
     dialog = page.get_by_role("dialog", name="Token")
     field = dialog.get_by_label("Token")
+    inner, outer = field.bounding_box(), dialog.bounding_box()
+    assert inner["x"] > outer["x"] and inner["x"] + inner["width"] < outer["x"] + outer["width"]
     field.fill("guessed")
     field.press("Enter")
     expect(dialog.get_by_role("alert")).to_have_text("the token is not known")
@@ -127,6 +130,7 @@ def test_a_volume_shows_its_tries(visitor, site):
     page = someone.open(f"/jobs/{JOB}/{SAMPLE}", SAMPLE)
     expect(page.get_by_role("img", name="4 tries in")).to_be_visible()
     expect(page.locator(".timeline rect")).to_have_count(4)
+    expect(page.locator(".timeline text")).to_have_text([f"{stage} 1" for stage in STAGES])
     expect(rows(page, "Tries")).to_have_count(4)
     expect(page.locator("dl")).to_contain_text(re.compile(r"pages\s*6"))
 
@@ -139,6 +143,14 @@ def test_a_volume_shows_its_tries(visitor, site):
     expect(page.locator("h1 .state")).to_have_text("failed")
     someone.open("/audit", "Audit")
     expect(page.locator("tbody tr").first).to_contain_text("tasks retry")
+
+    # The same stage once more, in another generation of the volume.
+    site.run("job", "rerun", JOB, "--from", "reduce", "--volume", SAMPLE, "--force")
+    site.finish()
+    someone.open(f"/jobs/{JOB}/{SAMPLE}", SAMPLE)
+    again = [f"{stage} 1" for stage in STAGES[:3]] + ["reduce 1 g0", "reduce 1 g1"]
+    expect(page.locator(".timeline text")).to_have_text(again)
+    expect(rows(page, "Tries").last.locator("td").nth(1)).to_have_text("1 g1")
 
 
 def test_nodes_and_what_they_do(visitor, site):

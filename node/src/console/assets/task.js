@@ -9,6 +9,7 @@ export async function task(place, job, volume) {
       await post(`${path}/retry`).catch((error) => alert(error.message));
       await draw();
     };
+    const named = tries(about.runs);
     fill(place,
       h("h1", {}, volume, state(about.state)),
       h("p", {}, h("a", { href: `#/jobs/${part(job)}` }, job),
@@ -18,10 +19,10 @@ export async function task(place, job, volume) {
       why.advice && h("p", { class: "note" }, why.advice),
       ["failed", "retrying"].includes(about.state) && h("button", { class: "primary", onclick: again }, "Try again"),
       h("h2", {}, "Tries"),
-      timeline(about.runs),
+      timeline(about.runs, named),
       table([
         ["stage", (run) => run.stage],
-        ["try", (run) => run.attempt + (run.generation > 0 ? ` (g${run.generation})` : "")],
+        ["try", named],
         ["status", (run) => state(run.status)],
         ["worker", (run) => run.worker],
         ["began", (run) => ago(run.started_at)],
@@ -39,8 +40,15 @@ export async function task(place, job, volume) {
   return { refresh: draw };
 }
 
+// What tells the tries of a stage apart: their number, and their generation where there are several.
+function tries(runs) {
+  const generations = Map.groupBy(runs, (run) => run.stage);
+  const several = (run) => new Set(generations.get(run.stage).map((other) => other.generation)).size > 1;
+  return (run) => `${run.attempt}${several(run) ? ` g${run.generation}` : ""}`;
+}
+
 // A bar for each try, over the time from the first one to now or the last one's end.
-function timeline(runs) {
+function timeline(runs, named) {
   if (runs.length === 0) return undefined;
   const time = (text) => (text ? new Date(text).getTime() : Date.now());
   const first = Math.min(...runs.map((run) => time(run.started_at)));
@@ -50,7 +58,7 @@ function timeline(runs) {
   const bars = runs.map((run, number) => {
     const [from, to] = [x(time(run.started_at)), x(time(run.ended_at))];
     return h("g", { class: kindOf(run.status) },
-      h("text", { x: 0, y: number * row + 13 }, `${run.stage} ${run.attempt}`),
+      h("text", { x: 0, y: number * row + 13 }, `${run.stage} ${named(run)}`),
       h("rect", { x: from, y: number * row + 4, width: Math.max(2, to - from), height: 11, rx: 2, fill: "currentColor" },
         h("title", {}, `${run.status} on ${run.worker}`)));
   });
