@@ -1,7 +1,7 @@
 // Building and showing elements. Text always goes in as text, never as markup.
 
 const SVG = "http://www.w3.org/2000/svg";
-const DRAWN = new Set(["svg", "g", "rect", "line", "text", "polygon", "title"]);
+const DRAWN = new Set(["svg", "g", "rect", "line", "text", "polygon", "title", "image"]);
 
 export function h(name, attributes = {}, ...children) {
   const element = DRAWN.has(name) ? document.createElementNS(SVG, name) : document.createElement(name);

@@ -3,10 +3,15 @@
 import { get, part } from "./api.js";
 import { count, fill, h, percent } from "./dom.js";
 import { search } from "./search.js";
+import { strip } from "./strip.js";
+import { zoomable } from "./zoom.js";
 
 const UNSURE = 0.8;
 // What is shown of the lines, on this page and the next one.
 const shows = { outlines: true, numbers: false };
+// How many pixels wide the picture of a scan is: the first of these that is no less than what is shown of it.
+const WIDTHS = [1600, 3000, 6000];
+const SIDEWAYS = new Set(["ArrowLeft", "ArrowRight"]);
 
 export async function reader(place, job, volume, number) {
   const path = `/jobs/${part(job)}/volumes/${part(volume)}`;
@@ -21,20 +26,48 @@ export async function reader(place, job, volume, number) {
     h("small", { title: "confidence" }, percent(line.confidence, 0))));
   const outlines = page.lines.map((line, index) => h("polygon", {
     points: line.polygon.map(([x, y]) => `${x},${y}`).join(" "),
-    onclick: () => {
-      choose(index);
-      lines[index].scrollIntoView({ block: "nearest" });
+    onclick: (event) => {
+      choose(index, true);
+      const box = sheet.getBoundingClientRect();
+      large.center((page.width * (event.clientX - box.left)) / box.width);
     },
   }, h("title", {}, `line ${index + 1}, confidence ${percent(line.confidence)}`)));
-  const choose = (index) => {
+
+  const address = (query) => `/api/v1${path}/pages/${at + 1}/image?${query}`;
+  const pictureOf = (width) => Math.min(WIDTHS.find((known) => known >= width) ?? WIDTHS.at(-1), page.width || WIDTHS[0]);
+  let width = pictureOf(0);
+  const picture = h("img", { src: address(`width=${width}`), alt: `Scan of page ${at + 1}`, width: page.width, height: page.height });
+  const sheet = h("div", { class: "sheet" }, picture,
+    h("svg", { viewBox: `0 0 ${page.width} ${page.height}`, preserveAspectRatio: "none" }, outlines, page.lines.map(placed(page))));
+  const zoom = zoomable(sheet, page.width, async (pixels) => {
+    const wanted = pictureOf(pixels);
+    if (wanted <= width) return;
+    width = wanted;
+    const sharper = h("img", { src: address(`width=${width}`) });
+    // The one that is there stays until the next has come.
+    const come = await sharper.decode().then(() => true, () => false);
+    if (come && wanted === width) picture.src = sharper.src;
+  });
+
+  let chosen;
+  const turn = (by) => {
+    const index = Math.max(0, Math.min(lines.length - 1, chosen + by));
+    // Whoever is in the list stays in it.
+    if (lines.includes(document.activeElement)) lines[index].focus();
+    choose(index);
+  };
+  const large = strip(page, () => picture.src, (x, y, width, height, pixels) =>
+    address(`region=${x},${y},${width},${height}&width=${pixels}`), turn);
+  const choose = (index, isSeen) => {
+    if (index === chosen) return;
+    chosen = index;
     for (const [other, line] of lines.entries()) {
       line.classList.toggle("on", other === index);
       outlines[other].classList.toggle("on", other === index);
     }
+    const { left, top, right, bottom } = large.show(index);
+    if (!isSeen) zoom.reveal([left / page.width, top / page.height, right / page.width, bottom / page.height]);
   };
-  const sheet = h("div", { class: "sheet" },
-    h("img", { src: `/api/v1${path}/pages/${at + 1}/image`, alt: `Scan of page ${at + 1}`, width: page.width, height: page.height }),
-    h("svg", { viewBox: `0 0 ${page.width} ${page.height}`, preserveAspectRatio: "none" }, outlines, page.lines.map(placed(page))));
   const show = (what) => sheet.classList.toggle(what, shows[what]);
   const toggle = (what) => h("label", {}, h("input", {
     type: "checkbox", checked: shows[what], onchange: (event) => {
@@ -53,18 +86,24 @@ export async function reader(place, job, volume, number) {
       downloads(job, volume, at + 1, page.image_name),
       h("select", { "aria-label": "Page", onchange: (event) => go(Number(event.target.value)) },
         pages.map((name, index) => h("option", { value: index, selected: index === at }, `${index + 1} ${name}`))),
-      Object.keys(shows).map(toggle)),
+      zoom.buttons, Object.keys(shows).map(toggle)),
     finder.place,
     page.error ? h("p", { class: "bad" }, page.error) : undefined,
-    h("div", { class: page.width > 2 * page.height ? "reader leaf" : "reader" }, sheet, h("ol", { class: "lines" }, lines)));
-  if (wanted && lines[Number(wanted) - 1]) choose(Number(wanted) - 1);
+    lines.length > 0 && large.place,
+    h("div", { class: page.width > 2 * page.height ? "reader leaf" : "reader" }, zoom.place, h("ol", { class: "lines" }, lines)));
+  if (lines.length > 0) choose(lines[wanted - 1] ? wanted - 1 : 0);
 
+  const keyed = {
+    ArrowLeft: () => go(at - 1), ArrowRight: () => go(at + 1), "/": finder.focus, ...zoom.keys,
+    ...(lines.length > 0 && { ArrowUp: () => turn(-1), ArrowDown: () => turn(1) }),
+  };
   const keys = (event) => {
     if (event.target.closest("input, select, textarea, dialog") || event.ctrlKey || event.metaKey || event.altKey) return;
-    const keys = { ArrowLeft: () => go(at - 1), ArrowRight: () => go(at + 1), "/": finder.focus };
-    if (keys[event.key]) {
+    // What can be scrolled is.
+    if (event.target.closest(".zoomed") ? event.key.startsWith("Arrow") : event.target.closest(".strip") && SIDEWAYS.has(event.key)) return;
+    if (keyed[event.key]) {
       event.preventDefault();
-      keys[event.key]();
+      keyed[event.key]();
     }
   };
   addEventListener("keydown", keys);
