@@ -159,8 +159,12 @@ def test_nodes_and_what_they_do(visitor, site):
     someone.sign_in()
     page = someone.open("/nodes", "Nodes")
     expect(page.locator("h2")).to_have_text([re.compile(r"^cpu-gpu\."), re.compile(r"^orchestrator\.")])
-    for stage in ("line_detection", "line_extraction", "ocr", "reduce"):
-        expect(page.locator("li", has_text=f"{stage}: ")).to_be_visible()
+    pools = {worker["stage"]: worker for node in site.ask("/nodes")["nodes"] for worker in node["workers"]}
+    for stage in STAGES:
+        pool = page.locator("li", has_text=f"{stage}: ")
+        expect(pool).to_contain_text(", ".join(pools[stage]["models"]))
+        expect(pool).not_to_contain_text("replaced")
+    assert pools["ocr"]["models"] and pools["line_detection"]["models"]
 
 
 def test_an_actor_is_restarted_from_the_tree(visitor, site):
@@ -183,6 +187,9 @@ def test_an_actor_is_restarted_from_the_tree(visitor, site):
     page.on("dialog", lambda dialog: dialog.accept())
     pool.get_by_role("button", name="Restart ocr", exact=True).click()
     expect(pool).to_contain_text("1 restart")
+    someone.open("/nodes", "Nodes")
+    expect(page.locator("li", has_text="ocr: ")).to_contain_text("replaced 1 time,")
+    expect(page.locator("li", has_text="reduce: ")).not_to_contain_text("replaced")
     someone.open("/audit", "Audit")
     expect(page.locator("tbody tr").first).to_contain_text("actors restart")
 
