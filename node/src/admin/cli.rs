@@ -11,7 +11,7 @@ use super::aliases::{ALIASES, expanded};
 use super::{Admin, Operator, table};
 use crate::config::{ConfigArgs, Loaded};
 use crate::repl::operator;
-use crate::role::database;
+use crate::role::database_for_command;
 
 /// What every command takes on the command line.
 #[derive(Debug, Args)]
@@ -56,10 +56,11 @@ pub async fn run(matches: &ArgMatches) -> Result<ExitCode> {
         .ok_or_else(|| anyhow!("no command is given"))?;
     let surface = Surface::from_arg_matches(arguments)?;
     let loaded = Loaded::read(&surface.config)?.validated()?;
-    let database = database(&loaded).await?;
+    let database = database_for_command(&loaded, entry.may_be_first).await?;
     let who = operator();
     let admin = Admin {
         shows_progress: true,
+        database: Some(Arc::from(database.place.as_str())),
         ..Admin::new(database.store.clone(), Arc::new(loaded)).asked_by(&who)
     };
     let outcome = entry.run(arguments, admin.clone()).await;

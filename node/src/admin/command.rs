@@ -60,6 +60,8 @@ pub trait Command: Args + Send + 'static {
     const PATH: &'static str;
     /// Arguments that only a command line may give: they read its files, or wait.
     const LOCAL: &'static [&'static str] = &[];
+    /// Whether a cluster may begin with it, so that on a command line it may begin a database.
+    const MAY_BE_FIRST: bool = false;
     type Answer: Answer;
 
     async fn run(self, admin: &Admin) -> Result<Self::Answer, Refusal>;
@@ -80,6 +82,7 @@ pub struct Entry {
     pub access: Access,
     pub verb: Verb,
     pub path: &'static str,
+    pub may_be_first: bool,
     local: &'static [&'static str],
     arguments: fn(clap::Command) -> clap::Command,
     run: Run,
@@ -100,6 +103,7 @@ impl Entry {
             access: C::ACCESS,
             verb: C::VERB,
             path: C::PATH,
+            may_be_first: C::MAY_BE_FIRST,
             local: C::LOCAL,
             arguments: C::augment_args,
             run: |matches, admin| {

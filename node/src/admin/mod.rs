@@ -47,6 +47,8 @@ pub struct Admin {
     pub loaded: Arc<Loaded>,
     pub library: Arc<Library>,
     /// Whether whoever gave the command sees the standard error of this process.
+    /// The store in words, for whoever chose it with a configuration of their own.
+    pub database: Option<Arc<str>>,
     pub shows_progress: bool,
     /// Who gives the command.
     pub asked_by: Arc<str>,
@@ -59,6 +61,7 @@ impl Admin {
             library: Arc::new(Library::new(loaded.clone())),
             loaded,
             shows_progress: false,
+            database: None,
             asked_by: Arc::from(""),
         }
     }

@@ -40,10 +40,10 @@ use self::secrets::Secrets;
 pub use self::check::beside;
 pub use self::scaling::{Bounds, Launched, LauncherKind};
 pub use self::sections::{
-    ClusterConfig, LogFormat, Pages, PagesKind, S3, Slots, SourceKind, StorageKind, Telemetry,
+    Cluster, ClusterConfig, LogFormat, Pages, PagesKind, S3, Slots, SourceKind, StorageKind, Telemetry,
 };
 pub use self::shortcuts::{BucketArgs, Shortcut};
-pub use self::values::Role;
+pub use self::values::{HostPort, Role};
 
 /// Where a configuration file is looked for when none is named.
 const USUAL_FILES: [&str; 2] = ["cluster.toml", "/etc/parkhang/cluster.toml"];

@@ -15,7 +15,7 @@ use tracing::warn;
 
 use crate::config::{Loaded, Pages};
 use crate::ocr::read_note;
-use crate::role::database;
+use crate::role::database_for_command;
 use crate::storage::{artifacts, bucket, page_source};
 
 /// The volumes of a job, where their artifacts are, and where their scans are.
@@ -79,9 +79,9 @@ impl Results {
                 (manifest.params.layout, volumes)
             }
             false => {
-                let database = database(loaded).await?;
+                let database = database_for_command(loaded, false).await?;
                 let known = database.store.job(job).await?;
-                let known = known.with_context(|| format!("there is no job {job}"))?;
+                let known = known.with_context(|| format!("there is no job {job} in {}", database.place))?;
                 let tasks = database.store.tasks(known.id).await?;
                 let volumes = tasks.into_iter().map(|task| task.volume).collect();
                 (known.config.layout, volumes)

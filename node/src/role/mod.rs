@@ -2,6 +2,7 @@
 //! stop, and leaves in order. A process has the orchestrator's role or the others, not both: what must not fail together
 //! does not run together. Asked for both, it becomes the parent of one of each.
 
+mod database;
 mod desk;
 mod household;
 mod join;
@@ -27,7 +28,7 @@ use crate::config::{ConfigArgs, Loaded, Role, Shortcut, SourceKind};
 use crate::{log, repl};
 
 pub use join::{host, join as join_cluster};
-pub use services::database;
+pub use database::{database, database_for_command};
 pub use watch::patience;
 
 pub async fn run(arguments: RoleArgs) -> Result<ExitCode> {

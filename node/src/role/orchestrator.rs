@@ -24,7 +24,7 @@ use super::probes::OrchestratorProbe;
 use super::standing::Standing;
 use super::stop::StopOrders;
 use super::watch::{Presence, Presently, count_tasks, record_last, record_nodes};
-use super::{SCOPE, join, services, workers};
+use super::{SCOPE, join, workers};
 use crate::admin::{Admin, CommandDesk};
 use crate::api;
 use crate::config::Loaded;
@@ -35,7 +35,7 @@ use crate::repl::{self, Line};
 pub async fn run(loaded: &Arc<Loaded>, mut standing: Standing, takes_commands: bool) -> Result<ExitCode> {
     let mut stop = StopOrders::listen()?;
     let node = standing.node.clone();
-    let database = services::database(loaded).await?;
+    let database = super::database(loaded).await?;
     let cluster = join::join(loaded, &node, true).await?;
     let listens = cluster.local_addr().context("the orchestrator does not listen")?;
     let (leads, led) = watch::channel(None);

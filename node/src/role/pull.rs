@@ -16,10 +16,11 @@ use parkhang_actors::supervisor::OrderBook;
 use tokio::sync::watch;
 use tracing::warn;
 
+use super::database::Database;
 use super::desk::{Faults, PullDesk};
 use super::orders;
 use super::probes::PullProbe;
-use super::services::{self, Database};
+use super::services;
 use super::standing::Standing;
 use super::stop::StopOrders;
 use super::watch::{Presence, Presently, lose_silent_nodes};
@@ -34,7 +35,7 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
     let registry = Arc::new(services::stages(loaded, &delay).await?);
     let database = match loaded.config.source.kind {
         SourceKind::Shards => None,
-        SourceKind::Direct | SourceKind::Postgres => Some(services::database(loaded).await?),
+        SourceKind::Direct | SourceKind::Postgres => Some(super::database(loaded).await?),
     };
     let source = open(loaded, node.as_str(), database.as_ref()).await?;
     let dispatcher = Dispatcher::start(source, loaded.config.source.poll).await?;

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::ImportArgs;
 use crate::config::Loaded;
-use crate::role::database;
+use crate::role::database_for_command;
 use crate::storage::artifacts;
 use crate::words::counted;
 
@@ -21,7 +21,7 @@ pub async fn run(arguments: ImportArgs) -> Result<ExitCode> {
     let store = store.as_ref();
     let manifest = JobManifest::read(store, &JobKey::new(arguments.job.name)?).await?;
     let key = &manifest.job;
-    let database = database(&loaded).await?;
+    let database = database_for_command(&loaded, true).await?;
     ensure!(
         database.store.job(key).await?.is_none(),
         "job {key} is in the database already"

@@ -12,7 +12,7 @@ use parkhang_actors::state::StateStore;
 
 use crate::config::{ConfigArgs, Loaded};
 use crate::ocr;
-use crate::role::database;
+use crate::role::database_for_command;
 
 #[derive(Debug, Args)]
 pub struct RecordArgs {
@@ -55,7 +55,7 @@ pub async fn run(arguments: RecordArgs) -> Result<ExitCode> {
         }
         None => {
             let loaded = Loaded::read(&arguments.config)?.validated()?;
-            let database = database(&loaded).await?;
+            let database = database_for_command(&loaded, false).await?;
             read(&database.store, &JobKey::new(arguments.job.clone())?).await?
         }
     };

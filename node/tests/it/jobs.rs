@@ -37,6 +37,8 @@ impl Office {
         command
             .arg("--set")
             .arg(format!("node.state_dir={}", path("state")));
+        // Not the usual one, where somebody's own cluster may be.
+        command.args(["--set", "cluster.orchestrators=127.0.0.1:1"]);
         command
             .arg("--set")
             .arg(format!("pages.folder={}", path("scans")));

@@ -13,6 +13,7 @@ mod bad_input;
 mod buckets;
 mod cluster_setup;
 mod commands;
+mod databases;
 mod deploy;
 mod exports;
 mod generations;

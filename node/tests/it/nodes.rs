@@ -65,6 +65,8 @@ impl Site {
         command.current_dir(self.folder.path());
         for (key, value) in [
             ("cluster.listen", "127.0.0.1:0".to_owned()),
+            // Not the usual one, where somebody's own cluster may be.
+            ("cluster.orchestrators", "127.0.0.1:1".to_owned()),
             ("cluster.cookie_file", self.shown("tls/cookie")),
             ("cluster.tls.ca_file", self.shown("tls/ca.pem")),
             ("cluster.tls.certificate_file", self.shown("tls/all.pem")),

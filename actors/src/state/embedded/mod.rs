@@ -22,7 +22,7 @@ use self::binaries::Binaries;
 use self::process::Account;
 use self::server::{Durability, Server};
 use super::StateError;
-use super::postgres::create_database;
+use super::postgres::{create_database, has_database};
 
 /// Why the private server could not be had.
 #[derive(Debug, thiserror::Error)]
@@ -71,7 +71,6 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> EmbeddedError {
 pub struct EmbeddedPostgres {
     folder: PathBuf,
     sockets: PathBuf,
-    is_new: bool,
     /// Holds the shared lock.
     _users: File,
 }
@@ -116,10 +115,8 @@ impl EmbeddedPostgres {
         starting.lock().map_err(at(server.folder()))?;
         let users = server.open_lock("users.lock")?;
         users.lock_shared().map_err(at(server.folder()))?;
-        let is_new = server.is_new();
         server.ensure_running(&binaries)?;
         Ok(Self {
-            is_new,
             folder: server.folder().to_owned(),
             sockets: server.sockets(),
             _users: users,
@@ -130,9 +127,16 @@ impl EmbeddedPostgres {
         &self.folder
     }
 
-    /// Whether the folder held no data before this user came.
-    pub fn is_new(&self) -> bool {
-        self.is_new
+    /// Whether something was ever kept in the folder. One that cannot be entered is taken to hold something: [`Self::open`] says
+    /// what is wrong with it.
+    pub fn is_made(folder: &Path) -> bool {
+        server::version_file(&folder.join(server::DATA))
+            .try_exists()
+            .unwrap_or(true)
+    }
+
+    pub async fn has_database(&self, database: &str) -> Result<bool, StateError> {
+        has_database(&self.options("postgres"), database).await
     }
 
     /// How to connect to `database`.

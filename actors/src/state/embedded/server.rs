@@ -14,6 +14,8 @@ use super::{EmbeddedError, at, create_owned};
 
 pub(super) const PORT: u16 = 5432;
 pub(super) const SUPERUSER: &str = "postgres";
+/// Folder of the data within the server's.
+pub(super) const DATA: &str = "data";
 
 /// `sun_path` holds 108 bytes and ends in a zero.
 const MAX_SOCKET_PATH: usize = 107;
@@ -30,6 +32,11 @@ pub(super) enum Durability {
     Full,
     /// Nothing survives anything; for tests.
     None,
+}
+
+/// Only there once the data are.
+pub(super) fn version_file(data: &Path) -> PathBuf {
+    data.join("PG_VERSION")
 }
 
 /// A server's folder: `data`, `sockets`, `log` and the lock files.
@@ -72,7 +79,7 @@ impl Server {
     }
 
     pub(super) fn data(&self) -> PathBuf {
-        self.folder.join("data")
+        self.folder.join(DATA)
     }
 
     pub(super) fn sockets(&self) -> PathBuf {
@@ -126,7 +133,7 @@ impl Server {
 
     /// Whether nothing has been kept here yet.
     pub(super) fn is_new(&self) -> bool {
-        !self.data().join("PG_VERSION").exists()
+        !version_file(&self.data()).exists()
     }
 
     /// To be called with both locks held: nobody else starts the server, and nobody stops it.

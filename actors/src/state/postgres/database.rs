@@ -1,10 +1,28 @@
-use sqlx::postgres::PgConnectOptions;
+use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
 
 use crate::state::StateError;
 
+/// Where PostgreSQL listens unless it is told otherwise.
+const USUAL_PORT: u16 = 5432;
 const DUPLICATE_DATABASE: &str = "42P04";
 const UNIQUE_VIOLATION: &str = "23505";
+
+/// Whether the server of `options` has the database.
+pub(in crate::state) async fn has_database(
+    options: &PgConnectOptions,
+    name: &str,
+) -> Result<bool, StateError> {
+    let mut connection = options.connect().await?;
+    let is_there = is_there(&mut connection, name).await?;
+    connection.close().await?;
+    Ok(is_there)
+}
+
+async fn is_there(connection: &mut PgConnection, name: &str) -> Result<bool, StateError> {
+    let query = sqlx::query_scalar("select exists (select from pg_database where datname = $1)");
+    Ok(query.bind(name).fetch_one(connection).await?)
+}
 
 /// Creates the database `name` on the server of `options` unless it is there; harmless when several do it at once.
 /// A name is 1 to 63 of `a-z 0-9 _`.
@@ -19,11 +37,7 @@ pub(in crate::state) async fn create_database(
         )));
     }
     let mut connection = options.connect().await?;
-    let exists: bool = sqlx::query_scalar("select exists (select from pg_database where datname = $1)")
-        .bind(name)
-        .fetch_one(&mut connection)
-        .await?;
-    if !exists {
+    if !is_there(&mut connection, name).await? {
         let statement = AssertSqlSafe(format!("create database \"{name}\""));
         match sqlx::query(statement).execute(&mut connection).await {
             Err(sqlx::Error::Database(refusal))
@@ -38,4 +52,29 @@ pub(in crate::state) async fn create_database(
     }
     connection.close().await?;
     Ok(())
+}
+
+pub(super) fn place(options: &PgConnectOptions) -> String {
+    let (host, port) = (options.get_host(), options.get_port());
+    let name = options.get_database().unwrap_or_default();
+    match port {
+        USUAL_PORT => format!("{host}/{name}"),
+        _ => format!("{host}:{port}/{name}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::PostgresStore;
+
+    #[test]
+    fn a_place_holds_no_secret() {
+        let of = |url: &str| place(&PostgresStore::options_of(url).unwrap());
+        assert_eq!(of("postgres://otto:secret@db.example/press"), "db.example/press");
+        assert_eq!(
+            of("postgres://otto:secret@db.example:5433/press"),
+            "db.example:5433/press"
+        );
+    }
 }

@@ -37,7 +37,7 @@ use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection};
 
 pub use changes::{JobChanges, OrderChanges, WorkChanges};
-pub(super) use database::create_database;
+pub(super) use database::{create_database, has_database};
 pub use leadership::{Leadership, LeadershipTimings};
 
 use super::{
@@ -124,6 +124,11 @@ impl PostgresStore {
             options,
             epoch: None,
         })
+    }
+
+    /// Which database this is, without secrets: `HOST/NAME`, with a port that is not the usual one.
+    pub fn place(&self) -> String {
+        database::place(&self.options)
     }
 
     /// Hears of jobs that other processes create or change, from now on.

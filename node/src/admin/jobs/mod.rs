@@ -37,5 +37,9 @@ use super::{Admin, Refusal};
 
 pub async fn find(admin: &Admin, key: &JobKey) -> Result<Job, Refusal> {
     let job = admin.store.job(key).await?;
-    job.ok_or_else(|| Refusal::NotFound(format!("there is no job {key}")))
+    job.ok_or_else(|| {
+        let place = admin.database.as_ref();
+        let place = place.map_or(String::new(), |place| format!(" in {place}"));
+        Refusal::NotFound(format!("there is no job {key}{place}"))
+    })
 }

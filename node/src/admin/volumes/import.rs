@@ -79,6 +79,7 @@ impl Command for Import {
     const VERB: Verb = Verb::Post;
     const PATH: &'static str = "/volumes";
     const LOCAL: &'static [&'static str] = &["paths", "volumes_from"];
+    const MAY_BE_FIRST: bool = true;
     type Answer = Imported;
 
     async fn run(self, admin: &Admin) -> Result<Imported, Refusal> {

@@ -71,6 +71,7 @@ impl Command for Create {
     const LOCAL: &'static [&'static str] = &["volumes_from"];
     type Answer = Created;
 
+    const MAY_BE_FIRST: bool = true;
     async fn run(self, admin: &Admin) -> Result<Created, Refusal> {
         let priority = self.priority.map(|priority| format!("priority={priority}"));
         let max_running = self.max_running.map(|volumes| format!("max_running={volumes}"));

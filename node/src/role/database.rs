@@ -1,0 +1,196 @@
+//! The database of a cluster, as its configuration says: a server of the operator's own, or a private one on this machine.
+//!
+//! Nodes begin a private database where there is none. Commands of operators do so with care: one that no orchestrator reads looks
+//! like an empty cluster, or swallows a job.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use futures::future::join_all;
+use parkhang_actors::state::{EmbeddedPostgres, PostgresStore};
+use secrecy::ExposeSecret;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tracing::warn;
+
+use crate::config::{Cluster, HostPort, Loaded};
+
+/// Name of a cluster's database in the private server.
+const DATABASE: &str = "parkhang";
+/// Longest wait for an orchestrator that may be at the other end of an address.
+const PROBE: Duration = Duration::from_secs(1);
+
+/// Who opens the database, which decides whether a private one may be begun where there is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Opener {
+    Node,
+    /// With a command that a cluster may begin with, such as one that makes a job.
+    FirstCommand,
+    /// With a command about what is there already.
+    Command,
+}
+
+/// The cluster's state, and the private server that it may live in: the last process that uses the server takes it along.
+#[derive(Debug)]
+pub struct Database {
+    pub store: PostgresStore,
+    /// Which one it is, for people and without secrets.
+    pub place: String,
+    _server: Option<EmbeddedPostgres>,
+}
+
+/// For a node: begins a private database where there is none.
+pub async fn database(loaded: &Loaded) -> Result<Database> {
+    open(loaded, Opener::Node).await
+}
+
+/// For a command of an operator. Where there is no database yet, one that `may_be_first` begins a private one, unless it would be one
+/// that the orchestrators of the configuration do not read; any other is refused.
+pub async fn database_for_command(loaded: &Loaded, may_be_first: bool) -> Result<Database> {
+    let opener = match may_be_first {
+        true => Opener::FirstCommand,
+        false => Opener::Command,
+    };
+    let database = open(loaded, opener).await?;
+    if database._server.is_some() && database.store.leader().await?.is_none() {
+        warn_of_others(loaded, &database.place).await;
+    }
+    Ok(database)
+}
+
+async fn open(loaded: &Loaded, opener: Opener) -> Result<Database> {
+    let idle = loaded.config.orchestrator.leadership.idle_in_transaction;
+    if let Some(url) = &loaded.secrets.database_url {
+        let options = PostgresStore::options_of(url.text.expose_secret())?;
+        let store = PostgresStore::connect_within(options, idle)
+            .await
+            .context("cannot use the database")?;
+        return Ok(Database {
+            place: format!("the database {}", store.place()),
+            store,
+            _server: None,
+        });
+    }
+    if !loaded.config.state.embedded {
+        bail!(
+            "there is no database: set DATABASE_URL or state.database_url_file, or allow a private one by state.embedded"
+        );
+    }
+    let folder = loaded.state_dir()?.join("pg");
+    let has_server = EmbeddedPostgres::is_made(&folder);
+    if !has_server {
+        permit(loaded, opener, &folder).await?;
+    }
+    let path = folder.clone();
+    let server = tokio::task::spawn_blocking(move || EmbeddedPostgres::open(Some(path)))
+        .await
+        .context("starting the private PostgreSQL")?
+        .context("cannot start a private PostgreSQL; with a server of your own, name it in state.database_url_file")?;
+    let shown = server.folder().display();
+    // The server may be there for what `node ocr` keeps in it.
+    let has_database = has_server && server.has_database(DATABASE).await?;
+    if has_server && !has_database {
+        permit(loaded, opener, &folder).await?;
+    }
+    if !has_database {
+        let source = loaded.source();
+        warn!("{source}; new private database in {shown}");
+    }
+    let place = format!("the private database in {shown}");
+    let options = server.create_database(DATABASE).await?;
+    Ok(Database {
+        store: PostgresStore::connect_within(options, idle).await?,
+        place,
+        _server: Some(server),
+    })
+}
+
+/// Whether a private database may be begun in the folder.
+async fn permit(loaded: &Loaded, opener: Opener, folder: &Path) -> Result<()> {
+    if opener == Opener::Node {
+        return Ok(());
+    }
+    let (source, folder) = (loaded.source(), folder.display());
+    if let Some(others) = others(&loaded.config.cluster).await {
+        bail!(
+            "no database in {folder} ({source}), and one that was begun here would not be that of the orchestrator at {others}: \
+             give the command on its machine with its configuration (--config-file FILE or PARKHANG_CONFIG), or to itself with \
+             node repl -c 'COMMAND'; or name its database in DATABASE_URL"
+        );
+    }
+    if opener == Opener::Command {
+        bail!(
+            "no database here yet: none in {folder} ({source}); node --role orchestrator begins one, and another configuration is \
+             named by --config-file FILE or PARKHANG_CONFIG"
+        );
+    }
+    Ok(())
+}
+
+/// The orchestrators that are surely elsewhere, or that run without the database that is looked for.
+async fn others(cluster: &Cluster) -> Option<String> {
+    let named = &cluster.orchestrators;
+    if !named.is_empty() && named.iter().all(|address| is_another_machine(cluster, address)) {
+        return Some(in_words(named.iter()));
+    }
+    let answering = answering(named).await;
+    (!answering.is_empty()).then(|| in_words(answering.into_iter()))
+}
+
+/// Says where nobody leads and an orchestrator runs all the same: it has another database.
+async fn warn_of_others(loaded: &Loaded, place: &str) {
+    let answering = answering(&loaded.config.cluster.orchestrators).await;
+    if !answering.is_empty() {
+        let others = in_words(answering.into_iter());
+        warn!(
+            "nobody leads in {place}, and the orchestrator at {others} may have another one: node repl -c 'COMMAND' asks that"
+        );
+    }
+}
+
+fn is_another_machine(cluster: &Cluster, address: &HostPort) -> bool {
+    let is_own =
+        cluster.advertise.as_ref() == Some(address) || address.to_string() == cluster.listen.to_string();
+    !is_own && !address.is_loopback()
+}
+
+/// Those where something accepts connections.
+async fn answering(addresses: &[HostPort]) -> Vec<&HostPort> {
+    let answers = join_all(addresses.iter().map(async |address| {
+        let dialled = TcpStream::connect((address.host.as_str(), address.port));
+        matches!(timeout(PROBE, dialled).await, Ok(Ok(_))).then_some(address)
+    }));
+    answers.await.into_iter().flatten().collect()
+}
+
+fn in_words<'a>(addresses: impl Iterator<Item = &'a HostPort>) -> String {
+    let addresses: Vec<String> = addresses.map(ToString::to_string).collect();
+    addresses.join(" or ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn orchestrators_are_elsewhere_by_their_address_or_because_they_run() {
+        let mut cluster = Loaded::apart(&crate::config::BucketArgs::default())
+            .unwrap()
+            .config
+            .cluster;
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let here = listener.local_addr().unwrap();
+        let named = |addresses: &[&str]| -> Vec<HostPort> {
+            addresses.iter().map(|address| address.parse().unwrap()).collect()
+        };
+        cluster.orchestrators = named(&["orch.invalid:7400"]);
+        assert_eq!(others(&cluster).await.unwrap(), "orch.invalid:7400");
+        cluster.advertise = Some("orch.invalid:7400".parse().unwrap());
+        assert_eq!(others(&cluster).await, None, "this very node");
+        cluster.orchestrators = named(&["127.0.0.1:1"]);
+        assert_eq!(others(&cluster).await, None, "nobody is there");
+        cluster.orchestrators = named(&["127.0.0.1:1", &here.to_string()]);
+        assert_eq!(others(&cluster).await.unwrap(), here.to_string());
+    }
+}
