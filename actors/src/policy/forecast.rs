@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::domain::{Pipeline, Position, StageName, TaskStatus};
+use crate::domain::{NamedModels, Pipeline, Position, StageName, TaskStatus};
 
 /// Why a stage would be run on a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,7 +18,7 @@ pub enum Cause {
     Forced,
     /// A setting that its result depends on has another value.
     ConfigChanged,
-    /// No node that runs the stage has the model that made its result.
+    /// The job names another model than the one that made its result, or no node that runs the stage has that.
     ModelChanged,
     /// A stage before it will make something else.
     InputChanged,
@@ -31,6 +31,9 @@ pub struct MadeWith {
     pub settings: Map<String, Value>,
     /// Digests of the models, in order.
     pub models: Vec<String>,
+    /// Names of the models. A run writes them down beside this.
+    #[serde(default, skip_serializing)]
+    pub names: Vec<String>,
 }
 
 /// Volumes of a job that stand alike.
@@ -69,6 +72,8 @@ pub struct Known<'a> {
     pub pipeline: &'a Pipeline,
     /// The job's configuration, all keys.
     pub config: &'a Map<String, Value>,
+    /// The models that the job names.
+    pub named: &'a NamedModels,
     /// Digests of the models that the nodes which are there have loaded for a stage, each list in order. A stage that no node is
     /// known to run is absent.
     pub models: &'a BTreeMap<StageName, BTreeSet<Vec<String>>>,
@@ -237,6 +242,13 @@ impl StageForecast {
         let settings = changed_settings(made, known.config);
         if !settings.is_empty() {
             return (Some(Cause::ConfigChanged), settings);
+        }
+        let mut named = known.named.of(&self.stage).peekable();
+        if named.peek().is_some() && !made.names.is_empty() {
+            let is_named = named.any(|named| made.names.iter().any(|name| name == named));
+            if !is_named {
+                return (Some(Cause::ModelChanged), nothing);
+            }
         }
         let loaded = known.models.get(&self.stage);
         let has_gone = loaded.is_some_and(|loaded| !loaded.contains(&made.models));

@@ -26,6 +26,11 @@ pub(crate) fn reduce() -> StageName {
     named("reduce")
 }
 
+/// Whether a volume is done with one of the models that a node has loaded for the stage, rather than with all of them.
+pub fn chooses_a_model(stage: &StageName) -> bool {
+    *stage == ocr()
+}
+
 /// The stages of the `ocr` operation.
 #[expect(
     clippy::expect_used,

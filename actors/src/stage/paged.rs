@@ -205,6 +205,7 @@ impl<S: PageStage> PagedStage<S> {
                 .iter()
                 .map(|model| model.digest.to_string())
                 .collect(),
+            names: Vec::new(),
         };
         Ok(StageVerdict::Succeeded(report(
             &outcome,

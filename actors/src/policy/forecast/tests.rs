@@ -26,6 +26,7 @@ fn made(settings: Value, model: &str) -> Option<MadeWith> {
     Some(MadeWith {
         settings,
         models: vec![model.to_owned()],
+        names: vec![format!("{model}-1")],
     })
 }
 
@@ -64,6 +65,7 @@ fn cohort(position: Position, status: TaskStatus, volumes: u64) -> Cohort {
 
 struct World {
     config: Map<String, Value>,
+    named: NamedModels,
     models: BTreeMap<StageName, BTreeSet<Vec<String>>>,
     paces: BTreeMap<StageName, Pace>,
 }
@@ -79,6 +81,7 @@ impl World {
         };
         Self {
             config: config(),
+            named: NamedModels::default(),
             models: BTreeMap::from([(stage("detect"), model("a")), (stage("read"), model("c"))]),
             paces: BTreeMap::from([
                 (stage("detect"), pace(2.0)),
@@ -98,6 +101,7 @@ impl World {
         let known = Known {
             pipeline: &pipeline(),
             config: &self.config,
+            named: &self.named,
             models: &self.models,
             paces: &self.paces,
             pages_of_a_volume: None,
@@ -223,6 +227,28 @@ fn a_model_that_no_node_has_any_more_is_a_change_and_one_that_nobody_tells_of_is
         outdated(&world.forecast(&done, None)),
         [vec![], vec![], vec![Cause::ModelChanged]]
     );
+}
+
+#[test]
+fn a_model_that_the_job_names_is_a_change_where_another_made_the_result() {
+    let mut world = World::new();
+    let done = [cohort(Position::Done, TaskStatus::Done, 3)];
+    let named = |name: &str| NamedModels::new([name.parse().unwrap()]);
+    world.named = named("read=c-1");
+    assert_eq!(outdated(&world.forecast(&done, None)), [vec![], vec![], vec![]]);
+    world.named = named("read=other");
+    for models in [world.models.clone(), BTreeMap::new()] {
+        world.models = models;
+        let changed = world.forecast(&done, None);
+        assert_eq!(outdated(&changed), [vec![], vec![], vec![Cause::ModelChanged]]);
+        assert_eq!(changed.stages[2].outdated[&Cause::ModelChanged], 3);
+        let again = Again {
+            from: stage("read"),
+            force: false,
+        };
+        let rerun = world.forecast(&done, Some(&again));
+        assert_eq!(runs(&rerun), [vec![], vec![], vec![(Cause::ModelChanged, 3)]]);
+    }
 }
 
 #[test]

@@ -23,7 +23,8 @@ pub(super) async fn cohorts(
     let tasks: Option<Vec<i64>> = tasks.map(|tasks| tasks.iter().map(|task| task.0).collect());
     let rows = sqlx::query(
         "with last as (
-             select distinct on (r.task_id, r.stage) r.task_id, r.stage, r.metrics -> 'made_with' as made_with,
+             select distinct on (r.task_id, r.stage) r.task_id, r.stage,
+                 jsonb_build_object('names', coalesce(r.metrics -> 'models', '[]')) || (r.metrics -> 'made_with') as made_with,
                  (r.metrics ->> 'pages')::bigint as pages
              from stage_runs r join tasks t on t.id = r.task_id
              where t.job_id = $1 and r.status = 'done' and ($2::bigint[] is null or t.id = any($2))
@@ -141,7 +142,13 @@ mod tests {
         let store = store().await;
         let job = store.create_job(&new_job(5), now()).await.unwrap();
         let with = json!({"settings": {"use_tps": true}, "models": ["sha256:aa"]});
-        run(&store, &job, 2, json!({"pages": 10, "made_with": with})).await;
+        run(
+            &store,
+            &job,
+            2,
+            json!({"pages": 10, "models": ["reader"], "made_with": with}),
+        )
+        .await;
         let mut cohorts = store.cohorts(job.id, None).await.unwrap();
         cohorts.sort_by_key(|cohort| cohort.volumes);
         let [begun, fresh] = &cohorts[..] else {
@@ -156,6 +163,7 @@ mod tests {
             (made.models[0].as_str(), &made.settings["use_tps"]),
             ("sha256:aa", &json!(true))
         );
+        assert_eq!(made.names, ["reader"]);
         let tasks = store.tasks(job.id).await.unwrap();
         let one = store.cohorts(job.id, Some(&[tasks[4].id])).await.unwrap();
         assert_eq!(one.iter().map(|cohort| cohort.volumes).collect::<Vec<_>>(), [1]);

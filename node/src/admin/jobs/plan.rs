@@ -7,7 +7,7 @@ use clap::Args;
 use parkhang_actors::domain::{ActorKind, Hardware, Job, JobKey, StageName, TaskId};
 use parkhang_actors::policy::forecast::{self, Again, Cause, Forecast, Known, StageForecast};
 use parkhang_actors::policy::rerun::{Rerun, TaskFilter};
-use parkhang_actors::stage::hardware_of;
+use parkhang_actors::stage::{chooses_a_model, hardware_of};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -65,7 +65,7 @@ pub struct PlannedStage {
     missing: u64,
     failed: u64,
     forced: u64,
-    /// with a setting of another value, a model that no node has any more, or another result of a stage before it.
+    /// with a setting of another value, another model than the job names or than nodes have, or another result of a stage before it.
     config_changed: u64,
     model_changed: u64,
     input_changed: u64,
@@ -73,6 +73,8 @@ pub struct PlannedStage {
     stands: u64,
     /// Whose results are out of date while nothing comes to them by itself: a rerun would.
     outdated: u64,
+    /// Why they are, such as `1 model changed`.
+    outdated_causes: Vec<String>,
     /// Of which nobody wrote down what with their results were made; they count as standing.
     unknown: u64,
     /// Settings of the job that have other values than results were made with.
@@ -129,6 +131,7 @@ pub async fn plan(
     let known = Known {
         pipeline: &job.pipeline,
         config: &config,
+        named: &job.config.models,
         models: &loaded_models(admin).await?,
         paces: &paces.stages,
         pages_of_a_volume: paces.pages_of_a_volume,
@@ -146,8 +149,13 @@ async fn loaded_models(admin: &Admin) -> Result<BTreeMap<StageName, BTreeSet<Vec
         // One that has been replaced bears a number behind its stage.
         let stage = pool.name.split('.').next().unwrap_or_default();
         if let Ok(stage) = StageName::new(stage) {
-            let digests = pool.models.into_iter().map(|model| model.digest);
-            models.entry(stage).or_default().insert(digests.collect());
+            let digests: Vec<String> = pool.models.into_iter().map(|model| model.digest).collect();
+            let is_chosen = chooses_a_model(&stage);
+            let loaded = models.entry(stage).or_default();
+            match is_chosen {
+                true => loaded.extend(digests.into_iter().map(|digest| vec![digest])),
+                false => _ = loaded.insert(digests),
+            }
         }
     }
     Ok(models)
@@ -174,6 +182,17 @@ impl PlanAnswer {
     }
 }
 
+const fn in_words(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Missing => "not done",
+        Cause::Failed => "failed",
+        Cause::Forced => "forced",
+        Cause::ConfigChanged => "settings changed",
+        Cause::ModelChanged => "model changed",
+        Cause::InputChanged => "input changed",
+    }
+}
+
 const GPU: &str = "gpu";
 const CPU: &str = "cpu";
 
@@ -195,6 +214,11 @@ impl PlannedStage {
             input_changed: by(Cause::InputChanged),
             stands: stage.stands,
             outdated: stage.outdated.values().sum(),
+            outdated_causes: stage
+                .outdated
+                .iter()
+                .map(|(cause, volumes)| format!("{volumes} {}", in_words(*cause)))
+                .collect(),
             unknown: stage.unknown,
             changed_settings: stage.changed_settings.iter().cloned().collect(),
             pages: stage.pages,
@@ -206,16 +230,16 @@ impl PlannedStage {
 
     fn why(&self) -> String {
         let causes = [
-            (self.missing, "not done"),
-            (self.failed, "failed"),
-            (self.forced, "forced"),
-            (self.config_changed, "settings changed"),
-            (self.model_changed, "model changed"),
-            (self.input_changed, "input changed"),
+            (self.missing, Cause::Missing),
+            (self.failed, Cause::Failed),
+            (self.forced, Cause::Forced),
+            (self.config_changed, Cause::ConfigChanged),
+            (self.model_changed, Cause::ModelChanged),
+            (self.input_changed, Cause::InputChanged),
         ];
         let causes = causes.into_iter().filter(|(volumes, _)| *volumes > 0);
         let mut causes: Vec<String> = causes
-            .map(|(volumes, cause)| format!("{volumes} {cause}"))
+            .map(|(volumes, cause)| format!("{volumes} {}", in_words(cause)))
             .collect();
         if !self.changed_settings.is_empty() {
             causes.push(format!("({})", self.changed_settings.join(", ")));
@@ -240,8 +264,13 @@ impl PlannedStage {
     }
 }
 
-impl Answer for PlanAnswer {
-    fn text(&self) -> String {
+impl PlanAnswer {
+    /// Whether work comes to nothing, by itself or with the rerun.
+    fn is_empty(&self) -> bool {
+        self.stages.iter().all(|stage| stage.runs + stage.stands == 0)
+    }
+
+    fn table(&self) -> String {
         let header = [
             "stage",
             "on",
@@ -276,16 +305,31 @@ impl Answer for PlanAnswer {
         if !self.unpriced.is_empty() {
             text.push_str(&format!(", and {} at no known price", self.unpriced.join(", ")));
         }
+        text
+    }
+}
+
+impl Answer for PlanAnswer {
+    fn text(&self) -> String {
+        let mut text = match self.is_empty() {
+            true => "nothing is left to do".to_owned(),
+            false => self.table(),
+        };
         if self.given_up > 0 {
             text.push_str(&format!(
                 "\n{} failed for good; tasks retry takes them up again",
                 counted(self.given_up, "volume")
             ));
         }
-        if let Some(stage) = self.stages.iter().find(|stage| stage.outdated > 0) {
+        let mut outdated = self.stages.iter().filter(|stage| stage.outdated > 0).peekable();
+        if let Some(first) = outdated.peek() {
+            let from = first.stage.clone();
+            let causes =
+                outdated.map(|stage| format!("{}: {}", stage.stage, stage.outdated_causes.join(", ")));
             text.push_str(&format!(
-                "\nresults are out of date: job rerun {} --from {} makes them anew",
-                self.job, stage.stage
+                "\nresults are out of date ({}): job rerun {} --from {from} makes them anew",
+                causes.collect::<Vec<_>>().join("; "),
+                self.job
             ));
         }
         let unknown = self
