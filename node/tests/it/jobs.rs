@@ -365,6 +365,21 @@ fn running_work_is_stopped_and_finished_work_done_again() {
     let (inode, table) = rerun("--force");
     assert_ne!(inode, made.0, "it was made again");
     assert!(table == made.1, "and came out the same");
+
+    let retry = |options: &[&str]| {
+        let words = [&["tasks", "retry", "press", "W1-I0", "--from", "ocr"], options].concat();
+        let told = finish(site.command_of(&words)).exits(0).stdout;
+        ask(["job", "status", "press", "--wait"]);
+        (told, recognised(&site, "press").0)
+    };
+    let (told, kept) = retry(&[]);
+    assert!(told.contains("are kept (--force recomputes them)"), "{told}");
+    assert_eq!(kept, inode, "what stands is not touched");
+    let runs = ask(["tasks", "show", "press", "W1-I0"]).stdout;
+    assert!(runs.contains(" 3 kept "), "{runs}");
+    let (told, forced) = retry(&["--force"]);
+    assert!(!told.contains("kept"), "{told}");
+    assert_ne!(forced, inode, "it was made again");
 }
 
 /// Rows: 118, F11, F37.

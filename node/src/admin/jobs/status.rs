@@ -157,7 +157,7 @@ impl Answer for JobDetails {
     fn text(&self) -> String {
         let mut lines = vec![format!("job {}: {}", self.summary.job, self.summary.status)];
         if !self.summary.models.is_empty() {
-            lines.push(format!("read with {}", self.summary.models.join(", ")));
+            lines.push(format!("to be read with {}", self.summary.models.join(", ")));
         }
         let mut add = |number: u64, words: String| {
             if number > 0 {

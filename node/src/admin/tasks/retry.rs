@@ -5,12 +5,16 @@ use glob::Pattern;
 use parkhang_actors::domain::{JobKey, Position, StageName, VolumeId};
 use parkhang_actors::policy::rerun::{Rerun, TaskFilter};
 use parkhang_actors::state::StateStore;
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::{TaskLine, find};
-use crate::admin::command::{Access, Command, Verb};
+use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::{Admin, Refusal};
 
-/// Try a volume again from the stage at which it stands, with a fresh allowance of tries; what is finished stays.
+/// Try a volume again from the stage at which it stands, with a fresh allowance of tries.
+///
+/// Pages whose results still stand are kept, unless --force is given.
 #[derive(Debug, Args)]
 pub struct Retry {
     #[arg(value_name = "JOB")]
@@ -20,6 +24,18 @@ pub struct Retry {
     /// Begin with this stage instead.
     #[arg(long, value_name = "STAGE")]
     from: Option<StageName>,
+    /// Recompute pages whose results still stand.
+    #[arg(long)]
+    force: bool,
+}
+
+/// What became of a volume that is tried again.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Retried {
+    #[serde(flatten)]
+    task: TaskLine,
+    /// Whether pages are recomputed whose results still stand.
+    force: bool,
 }
 
 #[async_trait]
@@ -28,9 +44,9 @@ impl Command for Retry {
     const ACCESS: Access = Access::Operate;
     const VERB: Verb = Verb::Post;
     const PATH: &'static str = "/jobs/{job}/tasks/{volume}/retry";
-    type Answer = TaskLine;
+    type Answer = Retried;
 
-    async fn run(self, admin: &Admin) -> Result<TaskLine, Refusal> {
+    async fn run(self, admin: &Admin) -> Result<Retried, Refusal> {
         let (job, task) = find(admin, &self.job, &self.volume).await?;
         let tasks = TaskFilter {
             volumes: vec![exactly(&task.volume)],
@@ -40,9 +56,12 @@ impl Command for Retry {
             (Some(from), _) => Rerun {
                 tasks,
                 from,
-                force: false,
+                force: self.force,
             },
-            (None, Position::At(stage)) => Rerun::where_they_stand(stage.clone(), tasks),
+            (None, Position::At(stage)) => Rerun {
+                force: self.force,
+                ..Rerun::where_they_stand(stage.clone(), tasks)
+            },
             (None, Position::Pending) => {
                 return Err(Refusal::Conflict(format!(
                     "{} has not been begun yet",
@@ -63,7 +82,20 @@ impl Command for Retry {
             return Err(Refusal::Conflict(message));
         }
         let (job, task) = find(admin, &self.job, &self.volume).await?;
-        Ok(TaskLine::of(&task, &job))
+        Ok(Retried {
+            task: TaskLine::of(&task, &job),
+            force: self.force,
+        })
+    }
+}
+
+impl Answer for Retried {
+    fn text(&self) -> String {
+        let task = self.task.text();
+        match self.force {
+            true => task,
+            false => format!("{task}; pages whose results still stand are kept (--force recomputes them)"),
+        }
     }
 }
 

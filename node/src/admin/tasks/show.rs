@@ -49,6 +49,11 @@ pub struct Run {
     ended_at: Option<DateTime<Utc>>,
     /// Whether it is worth another try, and why it failed.
     error: Option<String>,
+    /// Names of the models that it was done with; none where it has no network, or has not ended.
+    models: Vec<String>,
+    /// Pages that it made, and pages whose earlier results it kept; absent of a stage that does not go by pages.
+    pages_made: Option<u64>,
+    pages_kept: Option<u64>,
     /// What the stage measured of itself.
     #[schema(value_type = Object)]
     metrics: serde_json::Value,
@@ -114,12 +119,32 @@ impl From<StageRun> for Run {
             started_at: run.started_at,
             ended_at: run.ended_at,
             error: run.error.map(|error| error.to_string()),
+            models: models(&run.metrics),
+            pages_made: run.metrics["read"].as_u64(),
+            pages_kept: run.metrics["skipped"].as_u64(),
             metrics: run.metrics,
         }
     }
 }
 
+fn models(metrics: &serde_json::Value) -> Vec<String> {
+    let names = metrics["models"].as_array().into_iter().flatten();
+    names
+        .filter_map(|name| name.as_str().map(str::to_owned))
+        .collect()
+}
+
 impl Run {
+    /// Such as `6`, or `4, 2 kept`.
+    fn pages(&self) -> String {
+        match (self.pages_made, self.pages_kept) {
+            (Some(made), None | Some(0)) => made.to_string(),
+            (Some(0) | None, Some(kept)) => format!("{kept} kept"),
+            (Some(made), Some(kept)) => format!("{made}, {kept} kept"),
+            (None, None) => String::new(),
+        }
+    }
+
     /// With the worker, and why it failed.
     pub fn in_a_line(&self) -> String {
         let error = self
@@ -150,6 +175,19 @@ impl From<VolumeResults> for Results {
     }
 }
 
+impl TaskDetails {
+    /// Of each stage's last run that was done, in the order in which they ended.
+    fn last_models(&self) -> Vec<(&str, &[String])> {
+        let mut last: Vec<(&str, &[String])> = Vec::new();
+        for run in self.runs.iter().filter(|run| run.status == "done") {
+            last.retain(|(stage, _)| *stage != run.stage);
+            last.push((&run.stage, &run.models));
+        }
+        last.retain(|(_, models)| !models.is_empty());
+        last
+    }
+}
+
 impl Answer for TaskDetails {
     fn text(&self) -> String {
         let now = Utc::now();
@@ -159,7 +197,9 @@ impl Answer for TaskDetails {
         if let Some(time) = self.not_before.filter(|time| *time > now) {
             text.push_str(&format!("to be tried again {}\n", away(time, now)));
         }
-        let header = ["stage", "try", "status", "worker", "started", "took", "error"];
+        let header = [
+            "stage", "try", "status", "worker", "started", "took", "pages", "error",
+        ];
         let rows = self.runs.iter().map(|run| {
             let took = run.ended_at.map_or(String::new(), |ended| {
                 format!("{:.1} s", (ended - run.started_at).as_seconds_f64())
@@ -176,10 +216,14 @@ impl Answer for TaskDetails {
                 run.worker.clone(),
                 away(run.started_at, now),
                 took,
+                run.pages(),
                 run.error.clone().unwrap_or_default(),
             ]
         });
         text.push_str(&table(header, rows, usize::MAX));
+        for (stage, models) in self.last_models() {
+            text.push_str(&format!("\n{stage} was done with {}", models.join(", ")));
+        }
         if let Some(results) = &self.results {
             let confidence = results
                 .confidence_mean
@@ -193,5 +237,66 @@ impl Answer for TaskDetails {
             text.push_str(&format!("\n{}", page.in_a_line(now)));
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::TimeDelta;
+    use parkhang_actors::domain::{Attempt, Fence, Generation, StageRunStatus, TaskId, WorkerId};
+    use serde_json::json;
+
+    use super::*;
+
+    fn run(stage: &str, generation: i64, metrics: serde_json::Value) -> Run {
+        let at = DateTime::UNIX_EPOCH;
+        let generation = Generation(generation);
+        Run::from(StageRun {
+            fence: Fence {
+                task: TaskId(1),
+                stage: stage.parse().unwrap(),
+                attempt: Attempt(1),
+                generation,
+            },
+            status: StageRunStatus::Done,
+            worker: WorkerId("gpu-1/ocr/1".to_owned()),
+            started_at: at,
+            ended_at: Some(at + TimeDelta::seconds(1)),
+            error: None,
+            metrics,
+            fingerprint: None,
+        })
+    }
+
+    #[test]
+    fn a_run_says_which_pages_it_kept_and_the_volume_what_it_was_read_with_last() {
+        let first = run("ocr", 0, json!({ "read": 6, "skipped": 0, "models": ["old"] }));
+        let again = run("ocr", 1, json!({ "read": 2, "skipped": 4, "models": ["new"] }));
+        let kept = run("ocr", 2, json!({ "read": 0, "skipped": 6, "models": ["new"] }));
+        let reduce = run("reduce", 0, json!({ "lines": 9 }));
+        let pages = [&first, &again, &kept, &reduce].map(Run::pages);
+        assert_eq!(pages, ["6", "2, 4 kept", "6 kept", ""]);
+        let task = TaskLine {
+            volume: "W1-I1".to_owned(),
+            task: 1,
+            state: super::super::State::Done,
+            words: "done".to_owned(),
+            stage: None,
+            attempts: 0,
+            interruptions: 0,
+            worker: None,
+            error: None,
+            started_at: None,
+            done_at: None,
+        };
+        let details = TaskDetails {
+            task,
+            not_before: None,
+            runs: vec![first, again, kept, reduce],
+            results: None,
+            at_work: Vec::new(),
+        };
+        let text = details.text();
+        assert!(text.ends_with("\nocr was done with new"), "{text}");
     }
 }
