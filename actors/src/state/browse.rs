@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 
-use crate::domain::{ErrorCategory, StageName, Task, TaskId, VolumeId};
+use crate::domain::{ErrorCategory, Pipeline, Position, StageName, Task, TaskId, TaskStatus, VolumeId};
 
 /// A page of a job's tasks, in the order of their ids.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,12 +30,39 @@ impl TaskPage {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TaskQuery {
     pub phase: Option<ListedPhase>,
-    /// Only tasks that stand at this stage.
-    pub stage: Option<StageName>,
+    pub stage: Option<AtStage>,
     /// Only tasks behind this one.
     pub after: Option<TaskId>,
     /// At most so many.
     pub limit: u32,
+}
+
+/// Only tasks that have to do with a stage.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AtStage {
+    /// That wait for it, are in it, or failed at it.
+    Next(StageName),
+    /// That came to it last: those that are in it or failed at it, and those that have done it and wait for the one after it.
+    Last(StageName),
+}
+
+impl AtStage {
+    pub(super) const fn name(&self) -> &StageName {
+        match self {
+            Self::Next(stage) | Self::Last(stage) => stage,
+        }
+    }
+
+    /// Where tasks with which the stage has to do wait, besides those that have begun with it.
+    pub(super) fn waiting(&self, pipeline: &Pipeline) -> Option<(Position, TaskStatus)> {
+        match self {
+            Self::Last(stage) => Some((Position::At(stage.clone()), TaskStatus::Done)),
+            Self::Next(stage) => pipeline.before(stage).map(|before| match before {
+                Position::Pending => (before, TaskStatus::Pending),
+                Position::At(_) | Position::Done => (before, TaskStatus::Done),
+            }),
+        }
+    }
 }
 
 /// How far tasks are, in the words of operators.

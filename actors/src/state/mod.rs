@@ -31,7 +31,8 @@ use crate::policy::transition::Event;
 
 pub use backlog::{Leases, Ready};
 pub use browse::{
-    AuditEntry, ErrorGroup, FailedPages, ListedPhase, Pace, SlowVolume, SpoiltVolume, TaskPage, TaskQuery,
+    AtStage, AuditEntry, ErrorGroup, FailedPages, ListedPhase, Pace, SlowVolume, SpoiltVolume, TaskPage,
+    TaskQuery,
 };
 pub(crate) use change::apply;
 pub use claim::ClaimRequest;

@@ -68,6 +68,11 @@ fn orders() -> Vec<(&'static str, Value)> {
         ("job stats", json!({ "job": "crowd", "worker": "gpu-7.1" })),
         ("nodes stats", json!({ "node": "gpu-7.1" })),
         ("pages failed", one("crowd")),
+        ("tasks list", listed(json!({ "stage": "ocr" }))),
+        (
+            "tasks list",
+            listed(json!({ "stage": "ocr", "state": "waiting" })),
+        ),
         ("dead list", listed(json!({}))),
         ("tasks show", of(&done)),
         ("tasks why", of(&retrying)),

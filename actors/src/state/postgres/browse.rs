@@ -31,13 +31,17 @@ pub(super) const DONE: &str = concat!(
      where t.job_id = $1 and t.current_stage = 'done' and t.id > $2 order by t.id limit $3"
 );
 
-/// By the partial index `tasks_terminal`.
+/// By the partial index `tasks_terminal`, a place at a time.
 pub(super) const FAILED: &str = concat!(
     "select ",
     task_columns!(),
-    " from tasks t join volumes v on v.id = t.volume_id \
-     where t.job_id = $1 and t.terminal and t.id > $2 and ($4::text is null or t.current_stage = $4) \
-     order by t.id limit $3"
+    " from unnest($4::text[]) as lane (stage) \
+     cross join lateral ( \
+         select * from tasks w \
+         where w.job_id = $1 and w.current_stage = lane.stage and w.terminal and w.id > $2 \
+         order by w.id limit $3 \
+     ) t \
+     join volumes v on v.id = t.volume_id order by t.id limit $3"
 );
 
 /// By the partial index `tasks_open`, a place and status at a time.
@@ -84,7 +88,6 @@ async fn of_phase(
 ) -> Result<Vec<Task>, StateError> {
     let after = query.after.map_or(0, |task| task.0);
     let limit = i64::from(query.limit) + 1;
-    let stage = query.stage.as_ref();
     let rows: Vec<TaskRow> = match phase {
         None => {
             sqlx::query_as(ALL)
@@ -94,7 +97,7 @@ async fn of_phase(
                 .fetch_all(pool)
                 .await?
         }
-        Some(ListedPhase::Done) if stage.is_some() => Vec::new(),
+        Some(ListedPhase::Done) if query.stage.is_some() => Vec::new(),
         Some(ListedPhase::Done) => {
             sqlx::query_as(DONE)
                 .bind(job.id.0)
@@ -104,11 +107,10 @@ async fn of_phase(
                 .await?
         }
         Some(ListedPhase::Failed) => {
+            let places = places(job, query);
+            let places: Vec<&str> = places.iter().map(Position::as_str).collect();
             let failed = sqlx::query_as(FAILED).bind(job.id.0).bind(after).bind(limit);
-            failed
-                .bind(stage.map(|stage| stage.as_str()))
-                .fetch_all(pool)
-                .await?
+            failed.bind(places).fetch_all(pool).await?
         }
         Some(ListedPhase::Waiting | ListedPhase::Running | ListedPhase::Retrying) => {
             let lanes = lanes(job, query, phase);
@@ -131,17 +133,27 @@ fn lanes(job: &Job, query: &TaskQuery, phase: Option<ListedPhase>) -> Vec<(Posit
         Some(ListedPhase::Retrying) => &[TaskStatus::Failed],
         Some(ListedPhase::Done | ListedPhase::Failed) | None => &[],
     };
-    let positions: Vec<Position> = match &query.stage {
-        Some(stage) => vec![Position::At(stage.clone())],
+    let each = |position: Position| statuses.iter().map(move |status| (position.clone(), *status));
+    let lanes = places(job, query).into_iter().flat_map(each);
+    let Some(stage) = &query.stage else {
+        return lanes.collect();
+    };
+    // What has done the stage waits for the one after it.
+    let begun = lanes.filter(|(_, status)| *status != TaskStatus::Done);
+    let waiting = stage.waiting(&job.pipeline);
+    let waiting = waiting.filter(|_| phase == Some(ListedPhase::Waiting));
+    begun.chain(waiting).collect()
+}
+
+/// Where tasks stand that have begun with the stage of the query, or all that are not done.
+fn places(job: &Job, query: &TaskQuery) -> Vec<Position> {
+    match &query.stage {
+        Some(stage) => vec![Position::At(stage.name().clone())],
         None => {
             let stages = job.pipeline.stages().iter().cloned().map(Position::At);
             std::iter::once(Position::Pending).chain(stages).collect()
         }
-    };
-    let places = positions.into_iter();
-    places
-        .flat_map(|position| statuses.iter().map(move |status| (position.clone(), *status)))
-        .collect()
+    }
 }
 
 /// The groups from their totals, and the samples of each by the partial index `tasks_failed`.

@@ -13,7 +13,7 @@ use crate::domain::{Job, JobId, RetryScope, Task, TaskId, TaskStatus, VolumeId};
 use crate::policy::job_action::{self, JobAction};
 use crate::policy::rerun::{Rerun, TaskFilter};
 use crate::state::change::rerun_changes;
-use crate::state::{ListedPhase, Outcome, RerunPreview, Rewound, StateError, TaskQuery};
+use crate::state::{AtStage, ListedPhase, Outcome, RerunPreview, Rewound, StateError, TaskQuery};
 
 /// In transactions of moderate size.
 pub(super) async fn rerun(
@@ -145,7 +145,7 @@ impl<'a> Meant<'a> {
                 };
                 let query = TaskQuery {
                     phase,
-                    stage: self.filter.stage.clone(),
+                    stage: self.filter.stage.clone().map(AtStage::Last),
                     after: *after,
                     limit: u32::try_from(LOCKED_AT_ONCE).unwrap_or(u32::MAX),
                 };

@@ -1,7 +1,7 @@
 use async_trait::async_trait;
 use clap::Args;
 use parkhang_actors::domain::{JobKey, StageName, TaskId};
-use parkhang_actors::state::{ListedPhase, TaskQuery};
+use parkhang_actors::state::{AtStage, ListedPhase, TaskQuery};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -47,7 +47,7 @@ impl Command for List {
         let job = find(admin, &self.job).await?;
         let query = TaskQuery {
             phase: Some(ListedPhase::Failed),
-            stage: self.stage,
+            stage: self.stage.map(AtStage::Next),
             after: self.after.map(TaskId),
             limit: self.limit,
         };

@@ -1,7 +1,7 @@
 use async_trait::async_trait;
 use clap::Args;
 use parkhang_actors::domain::{JobKey, StageName, TaskId};
-use parkhang_actors::state::TaskQuery;
+use parkhang_actors::state::{AtStage, TaskQuery};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -20,7 +20,7 @@ pub struct List {
     /// Only volumes in this state.
     #[arg(long, value_enum)]
     state: Option<State>,
-    /// Only volumes that stand at this stage.
+    /// Only volumes that wait for this stage, are in it, or failed at it.
     #[arg(long, value_name = "STAGE")]
     stage: Option<StageName>,
     /// Only volumes that this node has run a stage of, or runs: its name, or as much of it as tells it apart.
@@ -54,7 +54,7 @@ impl Command for List {
         let job = find(admin, &self.job).await?;
         let query = TaskQuery {
             phase: self.state.map(Into::into),
-            stage: self.stage,
+            stage: self.stage.map(AtStage::Next),
             after: self.after.map(TaskId),
             limit: self.limit,
         };
@@ -74,7 +74,7 @@ impl Command for List {
 
 impl Answer for Tasks {
     fn text(&self) -> String {
-        let header = ["volume", "state", "worker", "error", "tries", "lost"];
+        let header = ["volume", "state", "worker", "error", "failures", "lost"];
         let rows = self.tasks.iter().map(|task| {
             [
                 task.volume.clone(),

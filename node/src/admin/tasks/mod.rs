@@ -81,7 +81,7 @@ pub struct TaskLine {
     pub state: State,
     /// The state in words, with the stage, such as `waiting for ocr`.
     pub words: String,
-    /// The stage at which it is, or that it has finished last.
+    /// The stage that it waits for, is in, or failed at.
     pub stage: Option<String>,
     /// Failed tries.
     pub attempts: i32,
@@ -97,15 +97,17 @@ pub struct TaskLine {
 
 impl TaskLine {
     pub fn of(task: &Task, job: &Job) -> Self {
+        let state = TaskState::of(task, job);
+        let stage = match (&state, &task.position) {
+            (TaskState::At { stage, .. }, _) | (_, Position::At(stage)) => Some(stage.to_string()),
+            (_, Position::Pending | Position::Done) => None,
+        };
         Self {
             volume: task.volume.to_string(),
             task: task.id.0,
             state: State::of(task, job),
-            words: TaskState::of(task, job).to_string(),
-            stage: match &task.position {
-                Position::At(stage) => Some(stage.to_string()),
-                Position::Pending | Position::Done => None,
-            },
+            words: state.to_string(),
+            stage,
             attempts: task.attempts,
             interruptions: task.interruptions,
             worker: task.lease.as_ref().map(|lease| lease.worker.to_string()),

@@ -6,7 +6,7 @@ use crate::domain::{StageName, VolumeId};
 use crate::policy::transition::Event;
 use crate::state::postgres::PostgresStore;
 use crate::state::postgres::tests::{applied, change, failure, lease, new_job, now, plan_of, store};
-use crate::state::{Change, StateStore};
+use crate::state::{AtStage, Change, StateStore};
 
 fn query(phase: Option<ListedPhase>, limit: u32) -> TaskQuery {
     TaskQuery {
@@ -81,16 +81,26 @@ async fn tasks_are_listed_by_how_far_they_are() {
         let listed = volumes(&store, &job, &query(Some(phase), 9)).await;
         assert_eq!(listed.iter().collect::<Vec<_>>(), expected, "{phase:?}");
     }
-    let at_first = TaskQuery {
-        stage: Some(job.pipeline.first().clone()),
-        ..query(None, 9)
+    let [first, second] = &job.pipeline.stages()[..2] else {
+        panic!("there are two stages");
     };
-    assert_eq!(volumes(&store, &job, &at_first).await, names[..4]);
-    let at_last = TaskQuery {
-        stage: Some(StageName::new("reduce").unwrap()),
-        ..query(None, 9)
+    let of = async |stage: AtStage, phase| {
+        let query = TaskQuery {
+            stage: Some(stage),
+            ..query(phase, 9)
+        };
+        volumes(&store, &job, &query).await
     };
-    assert_eq!(volumes(&store, &job, &at_last).await, [""; 0]);
+    let waiting = Some(ListedPhase::Waiting);
+    let begun = [&names[0], &names[1], &names[2], &names[4]].map(Clone::clone);
+    assert_eq!(of(AtStage::Next(first.clone()), None).await, begun);
+    assert_eq!(of(AtStage::Next(first.clone()), waiting).await, names[4..]);
+    assert_eq!(of(AtStage::Next(second.clone()), None).await, names[3..4]);
+    assert_eq!(of(AtStage::Last(first.clone()), None).await, names[..4]);
+    assert_eq!(of(AtStage::Last(first.clone()), waiting).await, names[3..4]);
+    assert_eq!(of(AtStage::Last(second.clone()), None).await, [""; 0]);
+    let unknown = StageName::new("proofs").unwrap();
+    assert_eq!(of(AtStage::Next(unknown), None).await, [""; 0]);
 }
 
 /// Rows: 118, F37.
@@ -244,7 +254,7 @@ async fn a_page_costs_what_it_shows() {
     for (statement, parameters, index) in [
         (ALL, "2, 0, 50", "tasks_by_job"),
         (DONE, "1, 0, 50", "tasks_done"),
-        (FAILED, "1, 0, 50, null", "tasks_terminal"),
+        (FAILED, "1, 0, 50, '{ocr}'", "tasks_terminal"),
         (OPEN, "1, 0, 50, '{ocr}', '{failed}'", "tasks_open"),
         (PACES, "now() - interval '10 minutes', null", "stage_runs_done"),
     ] {

@@ -7,7 +7,7 @@ use crate::domain::{ErrorCategory, TaskId, VolumeResults, WorkerId};
 use crate::policy::transition::Event;
 use crate::state::postgres::browse::{SLOWEST, SPOILT};
 use crate::state::postgres::tests::{change, failure, new_job, now, plan_of, store};
-use crate::state::{Change, StateStore};
+use crate::state::{AtStage, Change, StateStore};
 
 async fn at(store: &PostgresStore, seconds: i64, change: Change) -> Task {
     let now = now() + TimeDelta::seconds(seconds);
@@ -127,10 +127,18 @@ async fn tasks_are_listed_by_the_node_that_worked_on_them() {
         );
     }
     let at_last = TaskQuery {
-        stage: job.pipeline.stages().last().cloned(),
+        stage: job.pipeline.stages().last().cloned().map(AtStage::Last),
         ..query(None, None, 9)
     };
     assert_eq!(listed("a.1", at_last).await.0, [0; 0]);
+    // The first of them has done the first stage, and waits for the second.
+    for (stage, places) in [(0, &[1, 2][..]), (1, &[0])] {
+        let waits = TaskQuery {
+            stage: Some(AtStage::Next(job.pipeline.stages()[stage].clone())),
+            ..query(None, None, 9)
+        };
+        assert_eq!(listed("a.1", waits).await.0, places, "{stage}");
+    }
 }
 
 /// Rows: F4, F37.
@@ -223,7 +231,11 @@ async fn what_a_node_did_is_found_without_a_look_at_what_others_did() {
             "stage_runs_by_node",
         ),
         (HOLDS, "'gpu-7.1'", "tasks_leased"),
-        (WORKED_ON, "1, 0, 50, 'gpu-7.1', null, null", "stage_runs_by_node"),
+        (
+            WORKED_ON,
+            "1, 0, 50, 'gpu-7.1', null, null, null, null",
+            "stage_runs_by_node",
+        ),
         (SLOWEST, "1, 5", "volume_results_slowest"),
         (SPOILT, "1, 0, 50", "volume_results_errors"),
     ] {
