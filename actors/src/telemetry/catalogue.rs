@@ -32,6 +32,11 @@ pub(super) const STAGES_DESERTED: Gauge<1> = Gauge::new(
     &["stage"],
     "1 while tasks wait for a stage that no pool runs: an alarm",
 );
+pub(super) const JOBS_WITHOUT_MODEL: Gauge<1> = Gauge::new(
+    "parkhang_jobs_without_model",
+    &["stage"],
+    "Jobs that wait for a stage whose nodes have not loaded the models that they name: an alarm",
+);
 pub(super) const WORKERS_DESIRED: Gauge<1> = Gauge::new(
     "parkhang_workers_desired",
     &["hardware"],
@@ -233,6 +238,7 @@ pub fn definitions() -> impl Iterator<Item = Definition> {
         POOLS.definition(),
         POOL_SLOTS.definition(),
         STAGES_DESERTED.definition(),
+        JOBS_WITHOUT_MODEL.definition(),
         WORKERS_DESIRED.definition(),
         WORKERS_RUNNING.definition(),
         AUTOSCALER_DECISIONS.definition(),

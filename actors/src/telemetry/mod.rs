@@ -19,11 +19,11 @@ pub(crate) mod testing;
 pub use catalogue::definitions;
 pub use memory::resident_bytes;
 pub use metric::{Definition, Kind, describe};
-pub use orchestration::TaskLevels;
 pub(crate) use orchestration::{
     AdvanceClock, AssignmentAnswered, BatchCommitted, BatchRefused, JobSettled, LeaseLost, PassEnded,
     PoolJoined, PoolLeft, ReportAnswered, StageDeserted, StageServed, TaskReported, pools_registered,
 };
+pub use orchestration::{ModelsMissed, TaskLevels};
 pub(crate) use page_steps::at_step;
 pub(crate) use pages::PageEvents;
 pub use progress::{Followed, PageOutcome, ProgressBoard, RunProgress, StageProgress, StageState};

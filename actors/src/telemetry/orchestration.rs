@@ -8,8 +8,8 @@ use tokio::time::Instant;
 use tracing::{debug, error, info, warn};
 
 use super::catalogue::{
-    ADVANCE_SECONDS, ASSIGN_SECONDS, ASSIGNMENTS, JOBS_SETTLED, LEASES, LEASES_LOST, MIRROR_BATCH,
-    MIRROR_REFUSED, MIRROR_SECONDS, PASS_SECONDS, POOL_SLOTS, POOLS, REPORTS, STAGES_DESERTED,
+    ADVANCE_SECONDS, ASSIGN_SECONDS, ASSIGNMENTS, JOBS_SETTLED, JOBS_WITHOUT_MODEL, LEASES, LEASES_LOST,
+    MIRROR_BATCH, MIRROR_REFUSED, MIRROR_SECONDS, PASS_SECONDS, POOL_SLOTS, POOLS, REPORTS, STAGES_DESERTED,
     STORAGE_OUTAGES, TASKS,
 };
 use crate::domain::{Job, StageName, Task, TaskId, TaskStatus, WorkerId};
@@ -236,6 +236,36 @@ pub(crate) fn pools_registered<'a>(
     }
 }
 
+/// Jobs that wait for a model that no node has loaded, by the stage that it is for. What was told before and is no more is told with
+/// zero.
+#[derive(Debug, Default)]
+pub struct ModelsMissed {
+    told: BTreeMap<StageName, usize>,
+}
+
+impl ModelsMissed {
+    pub fn tell(&mut self, jobs: BTreeMap<StageName, usize>) {
+        for stage in self.told.keys().filter(|stage| !jobs.contains_key(*stage)) {
+            JOBS_WITHOUT_MODEL.set(0, [stage.as_str()]);
+            info!(%stage, "no job waits for a model that no node has loaded any more");
+        }
+        for (stage, count) in &jobs {
+            JOBS_WITHOUT_MODEL.set(*count, [stage.as_str()]);
+            if !self.told.contains_key(stage) {
+                error!(%stage, jobs = count, "work waits for a model that no node has loaded");
+            }
+        }
+        self.told = jobs;
+    }
+}
+
+impl Drop for ModelsMissed {
+    /// Whoever leads now tells the levels.
+    fn drop(&mut self) {
+        self.tell(BTreeMap::new());
+    }
+}
+
 /// Levels of tasks and leases, as the database counts them. What was told before and is no more is told with zero.
 #[derive(Debug, Default)]
 pub struct TaskLevels {
@@ -308,6 +338,17 @@ mod tests {
         ]);
         drop(levels);
         measured.assert_has(&["parkhang_tasks{stage=pending,status=pending} 0"]);
+    }
+
+    #[test]
+    fn jobs_that_miss_a_model_are_counted_until_they_do_not() {
+        let measured = Measured::begin();
+        let stage = StageName::new("ocr").unwrap();
+        let mut missed = ModelsMissed::default();
+        missed.tell(BTreeMap::from([(stage, 2)]));
+        measured.assert_has(&["parkhang_jobs_without_model{stage=ocr} 2"]);
+        drop(missed);
+        measured.assert_has(&["parkhang_jobs_without_model{stage=ocr} 0"]);
     }
 
     #[tokio::test(start_paused = true)]

@@ -11,7 +11,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::command::{Access, Answer, Command, Verb};
-use super::jobs::{Hands, counts_by_job, tallies};
+use super::jobs::{Hands, counts_by_job, models, tallies};
 use super::text::table;
 use super::workers::{self, Scaling};
 use super::{Admin, Refusal};
@@ -67,13 +67,9 @@ impl Command for Status {
         let now = Utc::now();
         let counts = counts_by_job(admin).await?;
         let mut stages: Vec<Stage> = Vec::new();
-        for job in admin
-            .store
-            .jobs()
-            .await?
-            .iter()
-            .filter(|job| job.finished_at.is_none())
-        {
+        let mut jobs = admin.store.jobs().await?;
+        jobs.retain(|job| job.finished_at.is_none());
+        for job in &jobs {
             let counts = counts.get(&job.id).map_or(&[][..], Vec::as_slice);
             let waits = job.status == JobStatus::Running;
             for tally in tallies(&job.pipeline, counts) {
@@ -108,11 +104,18 @@ impl Command for Status {
             .leader()
             .await?
             .filter(|name| names.contains(name.as_str()));
-        let served = Hands::new(admin, leader.is_some(), &nodes).are_there(now);
+        let hands = Hands::new(admin, leader.is_some(), &nodes);
+        let served = hands.are_there(now);
         let sum = |number: fn(&Stage) -> u64| stages.iter().map(number).sum();
         let scaling = workers::decisions(admin).await?;
         let max_age = TimeDelta::from_std(admin.loaded.config.autoscaler.max_age).unwrap_or(TimeDelta::MAX);
         let mut alarms = alarms(served, &stages);
+        let missed = models::missed(&jobs, &counts, hands, now);
+        alarms.extend(
+            missed
+                .iter()
+                .map(|(job, obstacle)| format!("job {}: {}", job.key, obstacle.advice(&job.key))),
+        );
         alarms.extend(workers::alarms(&scaling, max_age));
         Ok(Cluster {
             alarms,

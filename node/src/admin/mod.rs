@@ -32,7 +32,8 @@ use crate::config::Loaded;
 
 pub use self::arguments::{Argument, Kind};
 pub use self::command::{Access, Entry, Reply, Verb};
-pub use self::jobs::models_pair;
+pub use self::jobs::models::missed;
+pub use self::jobs::{Hands, Obstacle, by_job, models_pair};
 pub use self::operator::{CommandDesk, Operator};
 pub use self::reading::{Library, page};
 pub use self::refusal::Refusal;
@@ -46,9 +47,9 @@ pub struct Admin {
     pub store: PostgresStore,
     pub loaded: Arc<Loaded>,
     pub library: Arc<Library>,
-    /// Whether whoever gave the command sees the standard error of this process.
     /// The store in words, for whoever chose it with a configuration of their own.
     pub database: Option<Arc<str>>,
+    /// Whether whoever gave the command sees the standard error of this process.
     pub shows_progress: bool,
     /// Who gives the command.
     pub asked_by: Arc<str>,
@@ -60,8 +61,8 @@ impl Admin {
             store,
             library: Arc::new(Library::new(loaded.clone())),
             loaded,
-            shows_progress: false,
             database: None,
+            shows_progress: false,
             asked_by: Arc::from(""),
         }
     }

@@ -254,7 +254,11 @@ impl Worker {
             None | Some(0) => String::new(),
             Some(restarts) => format!(", replaced {}", counted(restarts, "time")),
         };
-        format!("{} {}/{}{pages}{restarts}", self.stage, self.in_use, self.slots)
+        let models = match self.models[..] {
+            [] => String::new(),
+            _ => format!(" ({})", self.models.join(", ")),
+        };
+        format!("{} {}/{}{pages}{restarts}{models}", self.stage, self.in_use, self.slots)
     }
 }
 

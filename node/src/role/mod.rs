@@ -6,6 +6,7 @@ mod database;
 mod desk;
 mod household;
 mod join;
+mod models;
 mod orchestrator;
 mod orders;
 mod probes;
@@ -27,8 +28,8 @@ use crate::cli::RoleArgs;
 use crate::config::{ConfigArgs, Loaded, Role, Shortcut, SourceKind};
 use crate::{log, repl};
 
-pub use join::{host, join as join_cluster};
 pub use database::{database, database_for_command};
+pub use join::{host, join as join_cluster};
 pub use watch::patience;
 
 pub async fn run(arguments: RoleArgs) -> Result<ExitCode> {

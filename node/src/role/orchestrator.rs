@@ -19,6 +19,7 @@ use tokio::sync::watch;
 use tracing::{info, warn};
 
 use super::desk::{Faults, OrchestratorDesk};
+use super::models::look_for_missed_models;
 use super::orders;
 use super::probes::OrchestratorProbe;
 use super::standing::Standing;
@@ -164,6 +165,7 @@ async fn reign(
         () = pools.ended() => bail!("the pools of other nodes are out of reach"),
         () = wake_on_changes(store, &orchestrator) => {}
         () = count_tasks(store) => {}
+        () = look_for_missed_models(store, cluster.heartbeat) => {}
         () = record_nodes(&led, &roster, cluster.heartbeat) => {}
         () = orders::forward(store, &pools) => {}
         () = workers::tend(loaded, &led) => {}

@@ -13,9 +13,9 @@ use tracing::debug;
 use super::join;
 use super::standing::Standing;
 
-const COUNT_INTERVAL: Duration = Duration::from_secs(10);
+pub const COUNT_INTERVAL: Duration = Duration::from_secs(10);
 /// Pause after a count, as a multiple of the time it took: however many tasks there are, counting them costs the database no more.
-const COUNT_PAUSE: u32 = 50;
+pub const COUNT_PAUSE: u32 = 50;
 /// Nodes that come together are written down together.
 const GATHERING: Duration = Duration::from_millis(200);
 /// Heartbeats of a node that may be missed before it counts as lost.

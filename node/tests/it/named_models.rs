@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::nodes::{JOB, Node, Site, wait_until};
 use crate::support::{finish, workspace};
+use crate::watched::get;
 
 /// Name of the recogniser that is compiled in.
 fn shipped() -> String {
@@ -28,8 +29,17 @@ fn a_job_waits_for_a_node_with_its_model_and_says_so() {
         "W1-I0",
     ]);
     create.args([JOB, "--json"]);
+    wait_until("the worker is there", || {
+        let nodes = finish(site.command(["nodes", "list"])).exits(0).stdout;
+        nodes.contains(&format!("ocr 0/1 ({})", shipped()))
+    });
     let created = finish(create).exits(0).json();
     assert_eq!(created["models"], json!(["ocr=rare"]));
+    let warning = format!(
+        "no node that is there has loaded rare for ocr; there is {}",
+        shipped()
+    );
+    assert_eq!(created["warnings"], json!([warning]));
 
     let why = || {
         finish(site.command(["tasks", "why", JOB, "W1-I0", "--json"]))
@@ -44,11 +54,24 @@ fn a_job_waits_for_a_node_with_its_model_and_says_so() {
         "{reason}"
     );
     let status = finish(site.command(["job", "status", JOB])).exits(0).stdout;
-    assert!(status.contains("\nread with ocr=rare\n"), "{status}");
+    assert!(status.contains("\nto be read with ocr=rare\n"), "{status}");
     assert!(
         status.contains("no node that runs ocr has loaded rare;"),
         "{status}"
     );
+
+    let cluster = finish(site.command(["cluster", "status", "--json"]))
+        .exits(0)
+        .json();
+    let alarms = cluster["alarms"].as_array().unwrap();
+    let is_alarm = |alarm: &Value| {
+        let alarm = alarm.as_str().unwrap();
+        alarm.starts_with(&format!("job {JOB}: no node that runs ocr has loaded rare;"))
+    };
+    assert!(alarms.iter().any(is_alarm), "{alarms:?}");
+    wait_until("the metric tells of it", || {
+        scraped(&orchestrator, r#"parkhang_jobs_without_model{stage="ocr"}"#) == Some(1.0)
+    });
 
     finish(site.command(["job", "pause", JOB])).exits(0);
     let named = format!("models=ocr={}", shipped());
@@ -56,6 +79,46 @@ fn a_job_waits_for_a_node_with_its_model_and_says_so() {
     finish(site.command(["job", "resume", JOB])).exits(0);
     let done = finish(site.command(["job", "status", JOB, "--wait", "--json"]));
     assert_eq!(done.exits(0).json()["models"], json!([named["models=".len()..]]));
+    let shown = finish(site.command(["tasks", "show", JOB, "W1-I0"]))
+        .exits(0)
+        .stdout;
+    assert!(
+        shown.contains(&format!("\nocr was done with {}\n", shipped())),
+        "{shown}"
+    );
+
+    let plan = |words: &[&str]| finish(site.command_of(words)).exits(0);
+    let settled = plan(&["job", "plan", JOB]).stdout;
+    assert_eq!(settled, "nothing is left to do\n");
+    finish(site.command(["job", "update", JOB, "models=ocr=rare"])).exits(0);
+    let changed = plan(&["job", "plan", JOB]).stdout;
+    assert!(
+        changed.contains("results are out of date (ocr: 1 model changed; reduce: 1 input changed)"),
+        "{changed}"
+    );
+    let again = ["job", "rerun", JOB, "--from", "ocr", "--dry-run", "--json"];
+    let again = plan(&again).json();
+    assert_eq!(again["plan"]["stages"][2]["model_changed"], 1, "{again:#}");
+}
+
+/// The value of a series of metrics that a node serves.
+fn scraped(node: &Node, series: &str) -> Option<f64> {
+    let (_, page) = get(node.health(), "/metrics");
+    let line = page.lines().find_map(|line| line.strip_prefix(series))?;
+    line.trim().parse().ok()
+}
+
+#[test]
+fn a_model_is_named_and_no_path() {
+    let site = Site::with_volumes(1, 1);
+    let refused = |words: &[&str]| finish(site.command_of(words)).exits(1).stderr;
+    let path = "/srv/models/rare is a path";
+    let create = refused(&["job", "create", JOB, "--model", "/srv/models/rare"]);
+    assert!(create.contains(path), "{create}");
+    finish(site.command(["job", "create", JOB])).exits(0);
+    finish(site.command(["job", "pause", JOB])).exits(0);
+    let update = refused(&["job", "update", JOB, "models=ocr=/srv/models/rare"]);
+    assert!(update.contains(path), "{update}");
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::support::finish;
 const STAGES: [&str; 4] = ["line_detection", "line_extraction", "ocr", "reduce"];
 
 /// Status and body of the answer to a GET.
-fn get(address: &str, path: &str) -> (u16, String) {
+pub(crate) fn get(address: &str, path: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     write!(
         stream,

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use super::find;
+use super::{find, models};
 use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::{Admin, Refusal};
 
@@ -104,6 +104,7 @@ impl Command for Update {
         let job = find(admin, &self.job).await?;
         let text = self.text.as_deref().map(pairs).transpose()?.unwrap_or_default();
         let revision = Adjustment::revision(self.config.into_iter().chain(text))?;
+        models::check(&revision.apply(job.config.clone())?, &job.pipeline)?;
         let updated = admin.store.adjust_job(job.id, &revision).await;
         let updated = updated.map_err(|error| match Refusal::about(&format!("job {}", job.key), error) {
             Refusal::Conflict(why) if job.status == JobStatus::Running => {
@@ -156,7 +157,7 @@ impl Answer for Updated {
         }
         if let Some(advice) = &self.advice {
             lines.push(format!(
-                "out of date where they are finished: {}; `{advice}` does what is again",
+                "out of date where they are finished: {}; `{advice}` does them again",
                 self.stale.join(", ")
             ));
         }

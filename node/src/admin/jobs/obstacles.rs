@@ -51,6 +51,14 @@ impl<'a> Hands<'a> {
         Self { led, nodes, patience }
     }
 
+    /// Pools that may take work at `now`.
+    pub fn pools(&self, now: DateTime<Utc>) -> impl Iterator<Item = &'a WorkerRecord> + use<'a> {
+        let patience = self.patience;
+        let is_there =
+            move |node: &&NodeRecord| node.state == NodeState::Joined && now - node.last_seen <= patience;
+        self.nodes.iter().filter(is_there).flat_map(|node| &node.workers)
+    }
+
     /// Whether anybody gives or takes work: an orchestrator that leads, or a node that takes it for itself.
     pub fn are_there(&self, now: DateTime<Utc>) -> bool {
         // A leader writes down the nodes that it has work for; others write themselves down, so they alone are heard of now.
@@ -85,9 +93,7 @@ pub fn obstacles(job: &Job, counts: &[JobTaskCount], hands: Hands<'_>, now: Date
     if job.status == JobStatus::Cancelled {
         return Vec::new();
     }
-    let is_there =
-        |node: &&NodeRecord| node.state == NodeState::Joined && now - node.last_seen <= hands.patience;
-    let pools = || hands.nodes.iter().filter(is_there).flat_map(|node| &node.workers);
+    let pools = || hands.pools(now);
     let suits = |pool: &WorkerRecord| job.config.models.are_loaded(&pool.stage, &pool.models);
     let suited = pools().filter(|pool| suits(pool)).map(|pool| &pool.stage);
     let suited: BTreeSet<&StageName> = suited.chain(running.iter().copied()).collect();
@@ -138,7 +144,8 @@ impl Obstacle {
                 }
             }
             Self::NoModel { stage, models } => format!(
-                "no node that runs {stage} has loaded {}; start one that does (node.models), or name another model",
+                "no node that runs {stage} has loaded {}; start one that does (node.models: the folder with its model.json), or name \
+                 another model",
                 models.join(" and ")
             ),
         }
@@ -151,6 +158,7 @@ mod tests {
     use parkhang_actors::stage::ocr_pipeline;
 
     use super::*;
+    use crate::admin::jobs::models;
 
     fn at(second: i64) -> DateTime<Utc> {
         DateTime::from_timestamp(1_700_000_000 + second, 0).unwrap()
@@ -262,6 +270,67 @@ mod tests {
         );
         node.workers[0].models = vec!["finder".to_owned()];
         assert_eq!(found(&node), [""; 0]);
+    }
+
+    #[test]
+    fn a_name_that_nobody_has_loaded_is_warned_of_and_one_that_is_a_path_refused() {
+        let config = |models: &str| JobConfig::default().with_overrides([models]).unwrap();
+        let mut node = node(&["ocr"], 90, NodeState::Joined);
+        let warned = |node: &NodeRecord, models: &str| {
+            let (nodes, patience) = (std::slice::from_ref(node), TimeDelta::seconds(20));
+            let hands = Hands {
+                led: true,
+                nodes,
+                patience,
+            };
+            models::warnings(&config(models).models, hands, at(100))
+        };
+        let none = warned(&node, "models=ocr=reader");
+        assert_eq!(
+            none,
+            ["no node that is there has loaded reader for ocr, nor any other model"]
+        );
+        node.workers[0].models = vec!["older".to_owned(), "oldest".to_owned()];
+        assert_eq!(
+            warned(&node, "models=ocr=reader"),
+            ["no node that is there has loaded reader for ocr; there is older, oldest"]
+        );
+        assert_eq!(warned(&node, "models=ocr=older"), [""; 0]);
+
+        let check = |models: &str| {
+            models::check(&config(models), &ocr_pipeline()).map_err(|refusal| refusal.to_string())
+        };
+        assert_eq!(check("models=ocr=older"), Ok(()));
+        let path = check("models=ocr=/srv/models/older").unwrap_err();
+        assert!(path.starts_with("/srv/models/older is a path"), "{path}");
+        assert_eq!(
+            check("models=reed=x").unwrap_err(),
+            "reed=x: there is no stage reed"
+        );
+    }
+
+    #[test]
+    fn jobs_that_wait_for_a_model_are_found() {
+        let mut waits = job(JobStatus::Running);
+        let config = JobConfig::default().with_overrides(["models=line_detection=finder"]);
+        waits.config = config.unwrap();
+        let paused = Job {
+            status: JobStatus::Paused,
+            ..waits.clone()
+        };
+        let node = node(&["line_detection"], 90, NodeState::Joined);
+        let counts = BTreeMap::from([(JobId(1), vec![count(FRESH.0, FRESH.1)])]);
+        let missed = |job: &Job| {
+            let hands = Hands {
+                led: true,
+                nodes: std::slice::from_ref(&node),
+                patience: TimeDelta::seconds(20),
+            };
+            models::missed([job], &counts, hands, at(100)).len()
+        };
+        assert_eq!(missed(&waits), 1);
+        assert_eq!(missed(&paused), 0);
+        assert_eq!(missed(&job(JobStatus::Running)), 0, "it names none");
     }
 
     #[test]

@@ -66,11 +66,15 @@ impl JobSummary {
 
 /// The tasks of all jobs that have any, counted.
 pub async fn counts_by_job(admin: &Admin) -> Result<BTreeMap<JobId, Vec<JobTaskCount>>, Refusal> {
+    Ok(by_job(admin.store.job_task_counts(None).await?))
+}
+
+pub fn by_job(all: Vec<JobTaskCount>) -> BTreeMap<JobId, Vec<JobTaskCount>> {
     let mut counts: BTreeMap<JobId, Vec<JobTaskCount>> = BTreeMap::new();
-    for count in admin.store.job_task_counts(None).await? {
+    for count in all {
         counts.entry(count.job).or_default().push(count);
     }
-    Ok(counts)
+    counts
 }
 
 /// What became of a job that something was done to.

@@ -11,7 +11,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use self::choice::{Choice, ChoiceArgs};
-use super::JobSummary;
+use super::{Hands, JobSummary, models};
 use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::skipped::Skipped;
 use crate::admin::{Admin, Refusal};
@@ -60,6 +60,8 @@ pub struct Created {
     chosen: u64,
     /// Volumes that it has not, by reason.
     skipped: Vec<Skipped>,
+    /// What may keep the job from getting on, such as a model that nobody who is there has loaded.
+    warnings: Vec<String>,
 }
 
 #[async_trait]
@@ -69,9 +71,9 @@ impl Command for Create {
     const VERB: Verb = Verb::Post;
     const PATH: &'static str = "/jobs";
     const LOCAL: &'static [&'static str] = &["volumes_from"];
+    const MAY_BE_FIRST: bool = true;
     type Answer = Created;
 
-    const MAY_BE_FIRST: bool = true;
     async fn run(self, admin: &Admin) -> Result<Created, Refusal> {
         let priority = self.priority.map(|priority| format!("priority={priority}"));
         let max_running = self.max_running.map(|volumes| format!("max_running={volumes}"));
@@ -84,16 +86,7 @@ impl Command for Create {
             .collect();
         let config = admin.loaded.config.job.clone();
         let config = config.with_overrides(pairs.iter().map(String::as_str))?;
-        if let Some(named) = config
-            .models
-            .iter()
-            .find(|named| !ocr_pipeline().stages().contains(&named.stage))
-        {
-            return Err(Refusal::Invalid(format!(
-                "{named}: there is no stage {}",
-                named.stage
-            )));
-        }
+        models::check(&config, &ocr_pipeline())?;
         if config.line_mode == LineMode::Layout {
             let models = networks::knows_layout(&admin.loaded.config.node.models);
             if !models.map_err(|error| Refusal::Invalid(format!("{error:#}")))? {
@@ -105,6 +98,13 @@ impl Command for Create {
         {
             return Err(Refusal::Conflict(format!("job {job} exists already")));
         }
+        let warnings = match config.models.is_empty() {
+            true => Vec::new(),
+            false => {
+                let nodes = admin.store.nodes().await?;
+                models::warnings(&config.models, Hands::new(admin, true, &nodes), Utc::now())
+            }
+        };
         let mut new = NewJob {
             key: self.job,
             operation: "ocr".to_owned(),
@@ -136,6 +136,7 @@ impl Command for Create {
             dry_run: self.dry_run,
             chosen,
             skipped,
+            warnings,
         })
     }
 }
@@ -174,6 +175,7 @@ impl Answer for Created {
             .iter()
             .map(|skipped| format!("left out: {}", skipped.line()));
         lines.extend(skipped);
+        lines.extend(self.warnings.iter().map(|warning| format!("warning: {warning}")));
         lines.join("\n")
     }
 }

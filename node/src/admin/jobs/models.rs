@@ -1,0 +1,70 @@
+//! The models that a job names: whether they can be names, and whether anybody has them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use chrono::{DateTime, Utc};
+use parkhang_actors::domain::{Job, JobConfig, JobId, NamedModels, Pipeline, StageName};
+use parkhang_actors::state::JobTaskCount;
+
+use super::Hands;
+use super::obstacles::{Obstacle, obstacles};
+use crate::admin::Refusal;
+
+/// Refuses what cannot be the name of a model of the pipeline.
+pub fn check(config: &JobConfig, pipeline: &Pipeline) -> Result<(), Refusal> {
+    for named in config.models.iter() {
+        if !pipeline.stages().contains(&named.stage) {
+            let stage = &named.stage;
+            return Err(Refusal::Invalid(format!("{named}: there is no stage {stage}")));
+        }
+        if named.model.contains('/') {
+            let path = &named.model;
+            return Err(Refusal::Invalid(format!(
+                "{path} is a path: a job names its models as `name` of their model.json does; nodes load them from folders (node.models)"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// A warning for each stage whose models nobody who is there has loaded.
+pub fn warnings(models: &NamedModels, hands: Hands<'_>, now: DateTime<Utc>) -> Vec<String> {
+    let stages: BTreeSet<&StageName> = models.iter().map(|named| &named.stage).collect();
+    let warnings = stages.into_iter().filter_map(|stage| {
+        let pools = hands.pools(now).filter(|pool| pool.stage == *stage);
+        let loaded: Vec<&[String]> = pools.map(|pool| pool.models.as_slice()).collect();
+        if loaded.iter().any(|loaded| models.are_loaded(stage, loaded)) {
+            return None;
+        }
+        let wanted: Vec<&str> = models.of(stage).collect();
+        let wanted = wanted.join(" and ");
+        let known: BTreeSet<&str> = loaded.iter().copied().flatten().map(String::as_str).collect();
+        let known: Vec<&str> = known.into_iter().collect();
+        Some(match known[..] {
+            [] => format!("no node that is there has loaded {wanted} for {stage}, nor any other model"),
+            _ => format!(
+                "no node that is there has loaded {wanted} for {stage}; there is {}",
+                known.join(", ")
+            ),
+        })
+    });
+    warnings.collect()
+}
+
+/// For each job that waits for a model which nobody who is there has loaded, what is in its way.
+pub fn missed<'a>(
+    jobs: impl IntoIterator<Item = &'a Job>,
+    counts: &BTreeMap<JobId, Vec<JobTaskCount>>,
+    hands: Hands<'_>,
+    now: DateTime<Utc>,
+) -> Vec<(&'a Job, Obstacle)> {
+    let naming = jobs.into_iter().filter(|job| !job.config.models.is_empty());
+    let found = naming.flat_map(|job| {
+        let counts = counts.get(&job.id).map_or(&[][..], Vec::as_slice);
+        let found = obstacles(job, counts, hands, now).into_iter();
+        found.map(move |obstacle| (job, obstacle))
+    });
+    found
+        .filter(|(_, obstacle)| matches!(obstacle, Obstacle::NoModel { .. }))
+        .collect()
+}

@@ -1,0 +1,51 @@
+//! Tells how many jobs wait for a model that no node has loaded.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use chrono::Utc;
+use parkhang_actors::domain::StageName;
+use parkhang_actors::state::{PostgresStore, StateError, StateStore};
+use parkhang_actors::telemetry::ModelsMissed;
+use tracing::debug;
+
+use super::watch::{COUNT_INTERVAL, COUNT_PAUSE, patience};
+use crate::admin::{Hands, Obstacle, by_job, missed};
+
+/// For ever, while this process leads.
+pub async fn look_for_missed_models(store: &PostgresStore, heartbeat: Duration) {
+    let mut levels = ModelsMissed::default();
+    loop {
+        let began = Instant::now();
+        match by_stage(store, heartbeat).await {
+            Ok(jobs) => levels.tell(jobs),
+            Err(error) => debug!(%error, "cannot see which models are missed"),
+        }
+        tokio::time::sleep(COUNT_INTERVAL.max(began.elapsed() * COUNT_PAUSE)).await;
+    }
+}
+
+async fn by_stage(
+    store: &PostgresStore,
+    heartbeat: Duration,
+) -> Result<BTreeMap<StageName, usize>, StateError> {
+    let mut jobs = store.running_jobs().await?;
+    jobs.retain(|job| !job.config.models.is_empty());
+    let mut missing = BTreeMap::new();
+    if jobs.is_empty() {
+        return Ok(missing);
+    }
+    let counts = by_job(store.job_task_counts(None).await?);
+    let nodes = store.nodes().await?;
+    let hands = Hands {
+        led: true,
+        nodes: &nodes,
+        patience: patience(heartbeat),
+    };
+    for (_, obstacle) in missed(jobs.iter().map(AsRef::as_ref), &counts, hands, Utc::now()) {
+        if let Obstacle::NoModel { stage, .. } = obstacle {
+            *missing.entry(stage).or_default() += 1;
+        }
+    }
+    Ok(missing)
+}
