@@ -306,10 +306,13 @@ impl JobConfig {
         })
     }
 
-    /// All keys with their values.
+    /// All keys with their values, numbers by the shortest decimals that mean them.
     pub fn keys(&self) -> Map<String, Value> {
         match serde_json::to_value(self) {
-            Ok(Value::Object(keys)) => keys,
+            Ok(Value::Object(mut keys)) => {
+                keys.values_mut().for_each(shorten);
+                keys
+            }
             _ => Map::new(),
         }
     }
@@ -432,6 +435,16 @@ fn expected(value: &Value, taken: impl Fn(Value) -> serde_json::Result<JobConfig
 /// Finite, not negative, and short enough for [`std::time::Duration`].
 fn is_duration(seconds: f64) -> bool {
     (0.0..=1e9).contains(&seconds)
+}
+
+/// Of a number that came of 32 bits, the digits that mean no others: 1.7 rather than 1.7000000476837158.
+fn shorten(value: &mut Value) {
+    let single = value.as_f64().filter(|_| value.is_f64()).map(|wide| wide as f32);
+    if let Some(single) = single.filter(|single| value.as_f64() == Some(f64::from(*single)))
+        && let Ok(short) = single.to_string().parse::<f64>()
+    {
+        *value = Value::from(short);
+    }
 }
 
 #[cfg(test)]

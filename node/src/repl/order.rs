@@ -210,7 +210,7 @@ fn overview() -> String {
         let name = subject.get_name();
         for command in subject.get_subcommands() {
             let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-            let about = about.split(['.', ';', ':']).next().unwrap_or_default();
+            let about = first_clause(&about);
             lines.push(format!(
                 "{:<18} {about}",
                 format!("{name} {}", command.get_name())
@@ -220,6 +220,25 @@ fn overview() -> String {
     lines.extend(OWN.map(|(word, about)| format!("{word:<18} {about}")));
     lines.push("Every command takes --json, and help before it explains it.".to_owned());
     lines.join("\n")
+}
+
+/// Up to the first mark that ends a clause, of those outside brackets and before a space.
+fn first_clause(text: &str) -> &str {
+    let mut depth = 0_usize;
+    for (place, letter) in text.char_indices() {
+        match letter {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            '.' | ';' | ':' if depth == 0 => {
+                let behind = &text[place + letter.len_utf8()..];
+                if behind.is_empty() || behind.starts_with(char::is_whitespace) {
+                    return &text[..place];
+                }
+            }
+            _ => {}
+        }
+    }
+    text
 }
 
 #[cfg(test)]
@@ -319,6 +338,24 @@ mod tests {
                 assert_eq!(given.entry.name, ["job", "list"]);
             }
             order => panic!("{order:?}"),
+        }
+    }
+
+    #[test]
+    fn a_line_of_help_ends_with_a_clause_and_not_within_brackets() {
+        for (about, clause) in [
+            (
+                "Read lists (dimensions.json) and keep them. More.",
+                "Read lists (dimensions.json) and keep them",
+            ),
+            (
+                "Say how far a job is; exit status 1 if it failed",
+                "Say how far a job is",
+            ),
+            ("Make job.json", "Make job.json"),
+            ("List the nodes.", "List the nodes"),
+        ] {
+            assert_eq!(first_clause(about), clause);
         }
     }
 

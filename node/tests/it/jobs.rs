@@ -182,7 +182,7 @@ fn a_job_is_shown_updated_and_deleted() {
 
     office.refused(
         &["delete", "press", "--yes"],
-        "a job that is running cannot be deleted",
+        "a job that is running cannot be deleted; cancel it first: node job cancel press",
     );
     office.job(&["cancel", "press"]).exits(0);
     office.refused(

@@ -148,3 +148,21 @@ fn the_documented_table_is_the_default() {
     let config: JobConfig = serde_json::from_value(Value::Object(documented)).unwrap();
     assert_eq!(config, JobConfig::default());
 }
+
+#[test]
+fn numbers_are_shown_as_they_were_written() {
+    let config = JobConfig::default()
+        .with_overrides(["k_factor=1.7", "max_item_error_rate=0.1"])
+        .unwrap();
+    let keys = config.keys();
+    assert_eq!(keys["k_factor"].to_string(), "1.7");
+    assert_eq!(keys["max_item_error_rate"].to_string(), "0.1");
+    assert_eq!(
+        JobConfig::default()
+            .with_overrides(["k_factor=2"])
+            .unwrap()
+            .keys()["k_factor"]
+            .to_string(),
+        "2.0"
+    );
+}

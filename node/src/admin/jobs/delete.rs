@@ -71,7 +71,12 @@ impl Command for Delete {
             .store
             .begin_deletion(job.id, Utc::now())
             .await
-            .map_err(about)?;
+            .map_err(|error| match about(error) {
+                Refusal::Conflict(why) => {
+                    Refusal::Conflict(format!("{why}; cancel it first: node job cancel {}", job.key))
+                }
+                refusal => refusal,
+            })?;
         if running > 0 {
             let stages = counted(running, "stage");
             return Err(Refusal::Conflict(format!(

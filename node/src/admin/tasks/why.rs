@@ -150,7 +150,7 @@ impl Told {
                     wanted.join(" and ")
                 );
                 let advice = format!(
-                    "start a node with it: node --role gpu --set node.models=FOLDER; or, with the job paused: node job update {job} models={stage}=NAME"
+                    "start a node with it: node --role gpu --set node.models=FOLDER, the folder with its model.json; or, with the job paused: node job update {job} models={stage}=NAME"
                 );
                 told("no_model", reason, Some(advice))
             }
