@@ -258,7 +258,10 @@ impl Worker {
             [] => String::new(),
             _ => format!(" ({})", self.models.join(", ")),
         };
-        format!("{} {}/{}{pages}{restarts}{models}", self.stage, self.in_use, self.slots)
+        format!(
+            "{} {}/{}{pages}{restarts}{models}",
+            self.stage, self.in_use, self.slots
+        )
     }
 }
 

@@ -179,7 +179,7 @@ mod tests {
     }
 
     /// Keys whose only readers are the checks of the configuration itself.
-    const CHECKED_ONLY: [&str; 2] = ["cluster.advertise", "health.public"];
+    const CHECKED_ONLY: [&str; 1] = ["health.public"];
 
     /// A file reads a key where it takes a field of its name and speaks of its section.
     #[test]

@@ -309,7 +309,7 @@ mod tests {
             ("job list --limt 3", "unexpected argument '--limt'"),
             ("job status 'x", "a quotation mark"),
             ("watch", "a command is needed"),
-            ("create_job --model M", "--model: a job cannot choose"),
+            ("create_job --op scan", "--op scan: there is only"),
             ("help job sing", "there is no command job sing"),
         ] {
             let refusal = order(line).unwrap_err();

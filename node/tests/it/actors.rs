@@ -142,13 +142,13 @@ fn a_page_that_is_held_up_says_at_which_step() {
     wait_until("the picture of a page is on its way to the storage", || {
         at_work()["step"] == "storing"
     });
-    assert_eq!(at_work()["page"], "page00.tif");
+    assert_eq!(at_work()["page"], "page00");
     let shown = finish(site.command(["tasks", "show", JOB, "W1-I0"]))
         .exits(0)
         .stdout;
-    assert!(shown.contains("\npage00.tif  storing for "), "{shown}");
+    assert!(shown.contains("\npage00  storing for "), "{shown}");
     let tree = finish(site.command(["actors", "tree"])).exits(0).stdout;
-    assert!(tree.contains("page00.tif  storing for "), "{tree}");
+    assert!(tree.contains("page00  storing for "), "{tree}");
 }
 
 #[test]

@@ -260,7 +260,7 @@ fn a_job_is_made_steered_and_read_over_http() {
     let (width, height) = (page["width"].as_u64().unwrap(), page["height"].as_u64().unwrap());
     for (query, shown) in [
         (String::from("width=100"), (100, 100 * height / width)),
-        (format!("region=7,5,{},40", width - 7), (width - 7, 40)),
+        (format!("region=7,5,{0},40&width={0}", width - 7), (width - 7, 40)),
         (String::from("region=7,5,200,40&width=50"), (50, 10)),
     ] {
         let part = api.get(&format!("{volume}/pages/1/image?{query}")).is(200);

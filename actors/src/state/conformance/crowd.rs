@@ -44,7 +44,7 @@ const CROWD: &str = "
         task_id, stage, attempt, generation, status, worker_id, started_at, done_at, metrics, error
     )
     select t.id, 'ocr', 1, 0,
-        (case t.status when 'failed' then 'failed' else 'done' end)::stage_run_status, 'gpu-' || t.id % 50 || '.1/ocr/1',
+        (case t.status when 'failed' then 'failed' else 'done' end)::stage_run_status, 'gpu-' || t.id % 1000 || '.1/ocr/1',
         ended - interval '1 second' * (20 + t.id % 400), ended, '{\"read\": 350, \"failed\": 1}', t.last_error
     from tasks t, lateral (select now() - interval '10 days' * (t.id % 100000) / 100000 as ended) as r
     where t.current_stage in ('done', 'ocr', 'reduce');
