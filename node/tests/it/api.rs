@@ -344,7 +344,7 @@ fn a_job_is_made_steered_and_read_over_http() {
         .unwrap()
         .iter()
         .filter(|entry| entry["refusal"].is_string());
-    assert_eq!(refusals.count(), 6, "{audit:#}");
+    assert_eq!(refusals.count(), 7, "{audit:#}");
 }
 
 #[test]

@@ -31,31 +31,38 @@ pub(super) const DONE: &str = concat!(
      where t.job_id = $1 and t.current_stage = 'done' and t.id > $2 order by t.id limit $3"
 );
 
-/// By the partial index `tasks_terminal`, a place at a time.
+/// By the partial index `tasks_terminal_by_stage`, a place at a time. Volumes are looked up one by one, for the server not to read
+/// all of them.
 pub(super) const FAILED: &str = concat!(
     "select ",
     task_columns!(),
-    " from unnest($4::text[]) as lane (stage) \
-     cross join lateral ( \
-         select * from tasks w \
-         where w.job_id = $1 and w.current_stage = lane.stage and w.terminal and w.id > $2 \
-         order by w.id limit $3 \
+    " from ( \
+         select of_lane.* from unnest($4::text[]) as lane (stage) \
+         cross join lateral ( \
+             select * from tasks w \
+             where w.job_id = $1 and w.current_stage = lane.stage and w.terminal and w.id > $2 \
+             order by w.id limit $3 \
+         ) of_lane \
+         order by of_lane.id limit $3 \
      ) t \
-     join volumes v on v.id = t.volume_id order by t.id limit $3"
+     cross join lateral (select * from volumes where id = t.volume_id offset 0) v order by t.id"
 );
 
 /// By the partial index `tasks_open`, a place and status at a time.
 pub(super) const OPEN: &str = concat!(
     "select ",
     task_columns!(),
-    " from unnest($4::text[], $5::text[]) as lane (stage, status) \
-     cross join lateral ( \
-         select * from tasks w \
-         where w.job_id = $1 and w.current_stage = lane.stage and w.status = lane.status::task_status \
-             and w.current_stage <> 'done' and not w.terminal and w.id > $2 \
-         order by w.id limit $3 \
+    " from ( \
+         select of_lane.* from unnest($4::text[], $5::text[]) as lane (stage, status) \
+         cross join lateral ( \
+             select * from tasks w \
+             where w.job_id = $1 and w.current_stage = lane.stage and w.status = lane.status::task_status \
+                 and w.current_stage <> 'done' and not w.terminal and w.id > $2 \
+             order by w.id limit $3 \
+         ) of_lane \
+         order by of_lane.id limit $3 \
      ) t \
-     join volumes v on v.id = t.volume_id order by t.id limit $3"
+     cross join lateral (select * from volumes where id = t.volume_id offset 0) v order by t.id"
 );
 
 pub(super) async fn tasks(pool: &PgPool, job: &Job, query: &TaskQuery) -> Result<TaskPage, StateError> {
