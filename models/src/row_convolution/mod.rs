@@ -163,6 +163,11 @@ impl VerticalTaps {
         first.min(end)..end
     }
 
+    /// Whether a row sees nothing but what is in its place.
+    fn sees_one_row(self) -> bool {
+        self.kernel == 1 && self.stride == 1 && self.padding == 0
+    }
+
     /// What a tap sees in a map of `rows` rows.
     #[inline(always)]
     fn input_in(self, row: usize, tap: usize, rows: usize) -> Option<usize> {

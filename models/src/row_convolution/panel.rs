@@ -44,6 +44,11 @@ impl Windows {
         self.taps.len()
     }
 
+    /// Whether a column sees nothing but what is in its place.
+    pub(super) fn are_one_pixel(&self) -> bool {
+        self.stride == 1 && self.padding == 0 && self.taps == [(0, 0)]
+    }
+
     /// Values of one part for a product of `columns` columns.
     fn part_width(&self, columns: usize) -> usize {
         columns + self.reach
