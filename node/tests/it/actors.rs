@@ -39,6 +39,21 @@ fn site(volumes: u8, pages: u8) -> Site {
     site
 }
 
+/// Makes the node wait at each step of its storage from now on, in the place of what it was told of this before: its work lasts
+/// as long as somebody needs to meet it.
+fn slow_storage(site: &Site, node: &str, delay_ms: &str, seconds: &str) {
+    let slow = [
+        "chaos",
+        "slow-store",
+        node,
+        "--delay-ms",
+        delay_ms,
+        "--seconds",
+        seconds,
+    ];
+    finish(site.command(slow)).exits(0);
+}
+
 /// Rows: 249, 250.
 #[test]
 fn faults_and_restarts_during_a_job_cost_it_nothing_but_time() {
@@ -46,6 +61,8 @@ fn faults_and_restarts_during_a_job_cost_it_nothing_but_time() {
     site.settings.push(("chaos.allowed", "true".to_owned()));
     let orchestrator = Node::start(&site, "orchestrator", &["127.0.0.1:1"]);
     let worker = Node::start(&site, "cpu,gpu", &[orchestrator.address()]);
+    wait_until("the node is known", || !actors(&site, worker.name()).is_empty());
+    slow_storage(&site, worker.name(), "1000", "600");
     finish(site.command(["job", "create", JOB])).exits(0);
 
     to_a_worker(&site, worker.name(), ["chaos", "kill"]);
@@ -59,16 +76,7 @@ fn faults_and_restarts_during_a_job_cost_it_nothing_but_time() {
             finish(site.command(["chaos", "lose-lease", JOB, volume])).code == Some(0)
         })
     });
-    let slow = [
-        "chaos",
-        "slow-store",
-        worker.name(),
-        "--delay-ms",
-        "50",
-        "--seconds",
-        "5",
-    ];
-    finish(site.command(slow)).exits(0);
+    slow_storage(&site, worker.name(), "50", "5");
     for pool in ["ocr", "line_detection"] {
         let restarted = finish(site.command(["actors", "restart", worker.name(), pool])).exits(0);
         assert!(
@@ -123,16 +131,7 @@ fn a_page_that_is_held_up_says_at_which_step() {
     let orchestrator = Node::start(&site, "orchestrator", &["127.0.0.1:1"]);
     let worker = Node::start(&site, "cpu,gpu", &[orchestrator.address()]);
     wait_until("the node is known", || !actors(&site, worker.name()).is_empty());
-    let slow = [
-        "chaos",
-        "slow-store",
-        worker.name(),
-        "--delay-ms",
-        "15000",
-        "--seconds",
-        "600",
-    ];
-    finish(site.command(slow)).exits(0);
+    slow_storage(&site, worker.name(), "15000", "600");
     finish(site.command(["job", "create", JOB])).exits(0);
     let at_work = || {
         let actors = actors(&site, worker.name()).into_iter();
@@ -206,9 +205,13 @@ fn a_node_is_drained_and_its_work_done_by_another() {
 fn a_node_that_takes_work_itself_takes_orders_too() {
     let mut site = site(1, 3);
     site.settings.push(("source.kind", "postgres".to_owned()));
+    site.settings.push(("chaos.allowed", "true".to_owned()));
     let node = Node::start(&site, "cpu,gpu", &["127.0.0.1:1"]);
+    wait_until("the node is known", || !actors(&site, node.name()).is_empty());
+    slow_storage(&site, node.name(), "1000", "600");
     finish(site.command(["job", "create", JOB])).exits(0);
     to_a_worker(&site, node.name(), ["actors", "restart"]);
+    slow_storage(&site, node.name(), "1", "1");
     assert_finished(&site, &undisturbed(&site));
     finish(site.command(["nodes", "drain", node.name(), "--wait"])).exits(0);
     assert_eq!(node.stop(), Some(0));
