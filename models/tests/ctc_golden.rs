@@ -271,6 +271,7 @@ fn line(width: usize, left_pad: usize, content_width: usize) -> PreparedLine {
         values: Vec::new(),
         left_pad,
         content_width,
+        shown: 0..0,
     }
 }
 
@@ -411,7 +412,7 @@ fn lines_are_split_into_the_same_syllables() {
             &charset,
             &FrameToPixel {
                 frames: 0..decoding.frames,
-                width: 1000,
+                columns: 0..1000,
             },
         );
         assert_eq!(
@@ -436,7 +437,7 @@ fn frames_stand_at_the_same_columns() {
     for case in golden.segments.iter().filter(|case| case.frames == "matching") {
         let scale = FrameToPixel {
             frames: 0..case.num_frames,
-            width: case.original_width,
+            columns: 0..case.original_width,
         };
         for ((_, (start, end)), (x_start, x_end, ..)) in case.text_frames.iter().zip(&case.segments) {
             assert_eq!((scale.column(*start), scale.column(*end)), (*x_start, *x_end));

@@ -56,8 +56,6 @@ pub(crate) struct PageLines {
 
 /// The lines of a page, prepared: the batches for the network and what is needed to read its answer.
 struct PreparedPage {
-    /// Width of each line image in pixels.
-    widths: Vec<u32>,
     lines: Vec<Option<PreparedLine>>,
     /// With the places of its lines among `lines`.
     batches: Vec<(LineBatch, Vec<usize>)>,
@@ -129,7 +127,7 @@ impl Ocr {
                 .flat_map(|(logits, places)| places.into_iter().zip(logits))
             {
                 if let Some(line) = &page.lines[place] {
-                    texts[place] = read_logits(logits, line, page.widths[place], &charset, &options)
+                    texts[place] = read_logits(logits, line, &charset, &options)
                         .map_err(|error| (ErrorCategory::Runtime, error.to_string()))?;
                 }
             }
@@ -305,13 +303,11 @@ fn prepare_page(
     images: &[(Bytes, bool)],
     options: &ReadOptions,
 ) -> Result<PreparedPage, (ErrorCategory, String)> {
-    let mut widths = Vec::with_capacity(images.len());
     let mut lines = Vec::with_capacity(images.len());
     for (bytes, bilevel) in images {
         let image: GrayImage = decode_page(bytes, &DecodeLimits::default())
             .map_err(|error| (ErrorCategory::Input, error.to_string()))?
             .gray;
-        widths.push(image.width());
         lines.push(options.preprocessing.prepare(&LineImage {
             image: &image,
             bilevel: *bilevel,
@@ -328,11 +324,7 @@ fn prepare_page(
         .into_iter()
         .map(|(batch, indices)| (batch, indices.into_iter().map(|index| places[index]).collect()))
         .collect();
-    Ok(PreparedPage {
-        widths,
-        lines,
-        batches,
-    })
+    Ok(PreparedPage { lines, batches })
 }
 
 /// What of a job's configuration decides its text.

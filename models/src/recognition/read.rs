@@ -57,23 +57,16 @@ pub fn read_lines(
         }
         for (index, logits) in indices.into_iter().zip(answers) {
             let place = places[index];
-            texts[place] = read_logits(
-                logits,
-                &prepared[index],
-                lines[place].image.width(),
-                charset,
-                options,
-            )?;
+            texts[place] = read_logits(logits, &prepared[index], charset, options)?;
         }
     }
     Ok(texts)
 }
 
-/// Decodes the scores of one line whose image is `image_width` pixels wide.
+/// Decodes the scores of one line.
 pub fn read_logits(
     logits: Logits,
     line: &PreparedLine,
-    image_width: u32,
     charset: &Charset,
     options: &ReadOptions,
 ) -> Result<LineText, InferenceError> {
@@ -85,7 +78,7 @@ pub fn read_logits(
     let decoded = options.preprocessing.decoded_frames(line, log_probs.frames());
     let scale = FrameToPixel {
         frames: content.start - decoded.start..content.end - decoded.start,
-        width: image_width,
+        columns: line.shown.clone(),
     };
     let decoding = options
         .decoder

@@ -19,24 +19,25 @@ pub struct Syllable {
     pub confidence: f32,
 }
 
-/// Spreads the frames of a line evenly over the columns of its image.
+/// Spreads the frames of a line evenly over columns of its image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FrameToPixel {
     /// Those that show the line; others are before or after it.
     pub frames: Range<usize>,
-    /// Width of the line image in pixels.
-    pub width: u32,
+    /// What they show, in columns of the line image.
+    pub columns: Range<u32>,
 }
 
 impl FrameToPixel {
-    /// Column where a frame starts, rounded down: 0 before the line, the width after it.
+    /// Column where a frame starts, rounded down: the first before the line, the end after it.
     pub fn column(&self, frame: usize) -> u32 {
+        let Range { start, end } = self.columns;
         if frame >= self.frames.end {
-            return self.width;
+            return end;
         }
         let within = frame.saturating_sub(self.frames.start) as u64;
-        // Less than `width`, hence no loss.
-        (within * u64::from(self.width) / self.frames.len().max(1) as u64) as u32
+        // Less than the number of columns, hence no loss.
+        start + (within * u64::from(end - start) / self.frames.len().max(1) as u64) as u32
     }
 }
 
@@ -112,7 +113,7 @@ mod tests {
         let decoding = decoding(classes);
         let scale = FrameToPixel {
             frames: 0..decoding.frames,
-            width: 100,
+            columns: 0..100,
         };
         segments(&decoding, &charset(), &scale)
             .into_iter()
@@ -137,7 +138,7 @@ mod tests {
             &charset(),
             &FrameToPixel {
                 frames: 0..9,
-                width: 90,
+                columns: 0..90,
             },
         );
         let spans: Vec<_> = syllables
@@ -154,7 +155,7 @@ mod tests {
         assert_eq!(
             FrameToPixel {
                 frames: 0..0,
-                width: 7
+                columns: 0..7
             }
             .column(0),
             7
@@ -162,7 +163,7 @@ mod tests {
         assert_eq!(
             FrameToPixel {
                 frames: 0..57,
-                width: 319
+                columns: 0..319
             }
             .column(56),
             313

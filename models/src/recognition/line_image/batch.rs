@@ -90,6 +90,7 @@ mod tests {
             values: vec![value; 2 * width],
             left_pad: 0,
             content_width: width,
+            shown: 0..0,
         }
     }
 

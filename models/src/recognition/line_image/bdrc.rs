@@ -36,6 +36,7 @@ pub(super) fn prepare(line: &GrayImage, width: u32, height: u32, pre_pad: bool) 
         values: signs(&binary),
         left_pad: (f64::from(pad) * scale) as usize,
         content_width: (f64::from(line.width()) * scale) as usize,
+        shown: 0..line.width(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Lines as ink maps of one height.
 
 use std::num::NonZeroU16;
+use std::ops::Range;
 
 use image::GrayImage;
 
@@ -11,6 +12,12 @@ use crate::page::resize::resize_area;
 const MIN_WIDTH: f64 = 16.0;
 /// Longer lines are squeezed; only a broken cut is 128 times as long as it is high.
 const MAX_WIDTH_IN_HEIGHTS: f64 = 128.0;
+
+/// Blank paper that is left beside the ink, in heights of the line. A long blank end, as where the contour of a line runs on towards
+/// the next column, makes the network unsure of a line that it reads well.
+const MARGIN_IN_HEIGHTS: f64 = 0.5;
+/// The least ink that is not paper.
+const LEAST_INK: f32 = 0.25;
 
 /// Percentiles of the ink that become 0 and 1.
 const PAPER_PERCENTILE: f64 = 25.0;
@@ -31,21 +38,44 @@ pub(super) fn prepare(line: &LineImage<'_>, height: u32, stroke_pitch: Option<No
     } else {
         stretched_ink(&resized)
     };
-    let ink = resized
+    let ink: Vec<f32> = resized
         .as_raw()
         .iter()
         .map(|&level| levels[usize::from(level)])
         .collect();
+    let all_columns = width as usize;
+    let inked = inked_columns(&ink, all_columns, (target_height * MARGIN_IN_HEIGHTS) as usize);
+    let rows = ink.chunks_exact(all_columns);
+    let ink = rows.flat_map(|row| &row[inked.clone()]).copied().collect();
     let (values, width) = match stroke_pitch {
-        Some(pitch) => even_strokes(ink, width as usize, pitch),
-        None => (ink, width as usize),
+        Some(pitch) => even_strokes(ink, inked.len(), pitch),
+        None => (ink, inked.len()),
     };
+    let in_image = |column| (column as u64 * u64::from(line.image.width()) / all_columns as u64) as u32;
     PreparedLine {
         height: height as usize,
         width,
         values,
         left_pad: 0,
         content_width: width,
+        shown: in_image(inked.start)..in_image(inked.end),
+    }
+}
+
+/// The columns from the first ink to the last, with the margin on both sides; all of them without ink.
+fn inked_columns(ink: &[f32], width: usize, margin: usize) -> Range<usize> {
+    let mut inked = vec![false; width];
+    for row in ink.chunks_exact(width) {
+        for (inked, &value) in inked.iter_mut().zip(row) {
+            *inked |= value >= LEAST_INK;
+        }
+    }
+    match (
+        inked.iter().position(|&ink| ink),
+        inked.iter().rposition(|&ink| ink),
+    ) {
+        (Some(first), Some(last)) => first.saturating_sub(margin)..(last + 1 + margin).min(width),
+        _ => 0..width,
     }
 }
 
@@ -154,6 +184,26 @@ mod tests {
         );
         assert!((bilevel.values[0] - 155.0 / 255.0).abs() < 1e-6);
         assert!((bilevel.values[1] - 55.0 / 255.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn blank_ends_are_left_out() {
+        let image = GrayImage::from_fn(2000, 128, |x, _| {
+            Luma([if (600..1000).contains(&x) { 0 } else { 255 }])
+        });
+        for bilevel in [true, false] {
+            let line = prepare(
+                &LineImage {
+                    image: &image,
+                    bilevel,
+                },
+                64,
+                None,
+            );
+            assert_eq!((line.width, line.content_width), (264, 264));
+            assert_eq!(line.shown, 536..1064);
+            assert_eq!(line.values[31..33], [0.0, 1.0]);
+        }
     }
 
     #[test]

@@ -73,6 +73,8 @@ pub struct PreparedLine {
     pub left_pad: usize,
     /// Columns of the line itself.
     pub content_width: usize,
+    /// What they show, in columns of the line image: all of it, or all but blank paper beside the ink.
+    pub shown: Range<u32>,
 }
 
 impl PreparedLine {
@@ -161,6 +163,7 @@ mod tests {
             values: Vec::new(),
             left_pad,
             content_width,
+            shown: 0..0,
         }
     }
 

@@ -27,10 +27,13 @@ impl Recognizer for ColumnReader {
     }
 }
 
-/// A line whose columns show classes, four pixels each, with a blank after each.
+/// A line whose columns show classes, four pixels each, with a blank after each, over a rule from end to end.
 fn line(classes: &[u8]) -> GrayImage {
     let width = 8 * classes.len() as u32;
-    GrayImage::from_fn(width, 8, |x, _| {
+    GrayImage::from_fn(width, 8, |x, y| {
+        if y == 7 {
+            return Luma([0]);
+        }
         let class = if x % 8 < 4 { classes[x as usize / 8] } else { 0 };
         Luma([255 - (f32::from(class) * 25.5) as u8])
     })
