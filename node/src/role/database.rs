@@ -93,12 +93,14 @@ async fn open(loaded: &Loaded, opener: Opener) -> Result<Database> {
     if has_server && !has_database {
         permit(loaded, opener, &folder).await?;
     }
-    if !has_database {
+    let options = if has_database {
+        server.options(DATABASE)
+    } else {
         let source = loaded.source();
         warn!("{source}; new private database in {shown}");
-    }
+        server.create_database(DATABASE).await?
+    };
     let place = format!("the private database in {shown}");
-    let options = server.create_database(DATABASE).await?;
     Ok(Database {
         store: PostgresStore::connect_within(options, idle).await?,
         place,

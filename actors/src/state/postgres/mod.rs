@@ -20,6 +20,7 @@ mod orders;
 mod rerun;
 mod rows;
 mod scaling;
+mod schema;
 mod statistics;
 mod tasks;
 mod volumes;
@@ -32,9 +33,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use sqlx::migrate::Migrator;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
-use sqlx::{ConnectOptions, Connection};
 
 pub use changes::{JobChanges, OrderChanges, WorkChanges};
 pub(super) use database::{create_database, has_database};
@@ -54,8 +53,6 @@ use crate::policy::autoscale::StageBacklog;
 use crate::policy::forecast::Cohort;
 use crate::policy::job_action::JobAction;
 use crate::policy::rerun::Rerun;
-
-static MIGRATIONS: Migrator = sqlx::migrate!("../migrations");
 
 const MAX_CONNECTIONS: u32 = 8;
 
@@ -110,7 +107,6 @@ impl PostgresStore {
         idle_in_transaction: Duration,
     ) -> Result<Self, StateError> {
         let options = options.application_name("parkhang");
-        migrate(&options).await?;
         let pool = PgPoolOptions::new()
             .max_connections(MAX_CONNECTIONS)
             .acquire_timeout(Duration::from_secs(10))
@@ -119,6 +115,7 @@ impl PostgresStore {
                 idle_in_transaction.as_millis().to_string(),
             )]))
             .await?;
+        schema::bring_up_to_date(&pool, &options).await?;
         Ok(Self {
             pool,
             options,
@@ -332,17 +329,6 @@ impl PostgresStore {
     pub async fn close(&self) {
         self.pool.close().await;
     }
-}
-
-/// On a connection of its own: a migration may take longer than a statement of the store may, and so may the wait for
-/// another process that migrates the same database.
-async fn migrate(options: &PgConnectOptions) -> Result<(), StateError> {
-    // A migration may be slow, and its text is long.
-    let options = options.clone().disable_statement_logging();
-    let mut connection = options.connect().await?;
-    MIGRATIONS.run(&mut connection).await?;
-    connection.close().await?;
-    Ok(())
 }
 
 #[async_trait]

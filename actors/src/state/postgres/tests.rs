@@ -1,7 +1,7 @@
 use std::sync::{LazyLock, atomic};
 
 use serde_json::json;
-use sqlx::{PgConnection, Row, raw_sql};
+use sqlx::{ConnectOptions, Connection, PgConnection, Row, raw_sql};
 
 use super::*;
 use crate::domain::{
