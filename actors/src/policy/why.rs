@@ -61,6 +61,26 @@ pub enum Blocker {
     Nothing { stage: StageName, free: usize },
 }
 
+impl Blocker {
+    /// The stage that somebody has to give to a worker, if that is what the task waits for, now or once a slot is free.
+    pub fn waits_to_be_placed(&self) -> Option<&StageName> {
+        match self {
+            Self::NoPool { stage }
+            | Self::NoModel { stage, .. }
+            | Self::Limit { stage, .. }
+            | Self::Suspect { stage }
+            | Self::NoSlot { stage, .. }
+            | Self::Nothing { stage, .. } => Some(stage),
+            Self::Finished
+            | Self::Failed { .. }
+            | Self::Running { .. }
+            | Self::Overdue { .. }
+            | Self::Job { .. }
+            | Self::BackingOff { .. } => None,
+        }
+    }
+}
+
 /// Walks what has to hold for a task to run, in the order in which placement asks for it, and names the first thing that does
 /// not.
 ///

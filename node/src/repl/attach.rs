@@ -25,7 +25,7 @@ fn plain(name: &str) -> String {
     name.chars().map(plain).take(NAME).collect()
 }
 
-/// Waits until an orchestrator takes commands. Fails when all of them are out of reach.
+/// Waits until an orchestrator takes commands. Fails after `patience`, and before that when all of them refuse.
 pub async fn attach(
     cluster: &Cluster,
     desk: &RemoteDesk,
@@ -34,13 +34,26 @@ pub async fn attach(
 ) -> Result<()> {
     let mut troubles = cluster.troubles();
     let apart = desk.in_touch();
+    let mut told_to_wait = false;
     let attached = async {
         loop {
             if !desk.in_touch().desks.is_empty() {
                 return true;
             }
-            if troubles.borrow_and_update().len() == orchestrators {
+            let (all_in_trouble, may_pass) = {
+                let troubles = troubles.borrow_and_update();
+                (
+                    troubles.len() == orchestrators,
+                    troubles.values().any(|error| may_pass(error)),
+                )
+            };
+            if all_in_trouble && !may_pass {
                 return false;
+            }
+            if all_in_trouble && !told_to_wait {
+                let patience = humantime::format_duration(patience);
+                eprintln!("no orchestrator is in touch; waiting for one, {patience} at most (--patience)");
+                told_to_wait = true;
             }
             tokio::select! {
                 _ = desk.changed_from(&apart) => {}
@@ -58,6 +71,17 @@ pub async fn attach(
         true => bail!("no orchestrator takes commands; those in touch are of an earlier build"),
         false => bail!("cannot attach to an orchestrator\n{troubles}"),
     }
+}
+
+/// Whether nobody is there now, as while an orchestrator starts anew; who refuses would do so again.
+fn may_pass(error: &LinkError) -> bool {
+    matches!(
+        error,
+        LinkError::Io {
+            phase: Phase::Connecting,
+            ..
+        }
+    )
 }
 
 fn told(troubles: &Troubles) -> String {

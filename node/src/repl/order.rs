@@ -20,7 +20,7 @@ pub const OWN: [(&str, &str); 5] = [
     ),
     (
         "tail",
-        "Follow jobs, nodes and operators until a key is pressed: tail [SECONDS]",
+        "Follow jobs, nodes and operators until a key is pressed, in a script until stopped: tail [SECONDS]",
     ),
     ("exit", "Leave, as does Ctrl-D"),
     ("quit", "Leave"),

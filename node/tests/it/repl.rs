@@ -187,10 +187,11 @@ fn who_does_not_know_the_secret_is_refused_and_told_why() {
     }
     let nobody = finish({
         let mut command = repl(&site, &["127.0.0.1:1"]);
-        command.args(["-c", "job list"]);
+        command.args(["-c", "job list", "--patience", "100ms"]);
         command
     });
     let told = nobody.exits(1).stderr;
+    assert!(told.contains("waiting for one, 100ms at most"), "{told}");
     assert!(told.contains("is an orchestrator running there?"), "{told}");
 }
 

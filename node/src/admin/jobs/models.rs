@@ -27,7 +27,7 @@ pub fn check(config: &JobConfig, pipeline: &Pipeline) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A warning for each stage whose models nobody who is there has loaded.
+/// A warning for each stage whose models nobody who is there has loaded, or for which nodes have different ones.
 pub fn warnings(models: &NamedModels, hands: Hands<'_>, now: DateTime<Utc>) -> Vec<String> {
     let stages: BTreeSet<&StageName> = models.iter().map(|named| &named.stage).collect();
     let warnings = stages.into_iter().filter_map(|stage| {
@@ -48,7 +48,41 @@ pub fn warnings(models: &NamedModels, hands: Hands<'_>, now: DateTime<Utc>) -> V
             ),
         })
     });
-    warnings.collect()
+    let mixed = mixed(models, hands, now);
+    let mixed = mixed.iter().map(|(stage, models)| {
+        format!(
+            "{}; --model {stage}=NAME chooses one",
+            mixed_in_words(stage, models)
+        )
+    });
+    warnings.chain(mixed).collect()
+}
+
+/// The stages for which the job names no model while the nodes that are there have loaded different ones, with all of those. A
+/// volume is then read with what its node has.
+pub fn mixed(models: &NamedModels, hands: Hands<'_>, now: DateTime<Utc>) -> Vec<(StageName, Vec<String>)> {
+    let mut loaded: BTreeMap<&StageName, BTreeSet<BTreeSet<&String>>> = BTreeMap::new();
+    for pool in hands.pools(now).filter(|pool| !pool.models.is_empty()) {
+        if models.of(&pool.stage).next().is_none() {
+            let of_stage = loaded.entry(&pool.stage).or_default();
+            of_stage.insert(pool.models.iter().collect());
+        }
+    }
+    let mixed = loaded.into_iter().filter(|(_, sets)| sets.len() > 1);
+    mixed
+        .map(|(stage, sets)| {
+            let names: BTreeSet<&String> = sets.into_iter().flatten().collect();
+            (stage.clone(), names.into_iter().cloned().collect())
+        })
+        .collect()
+}
+
+/// What [`mixed`] found of one stage, in words.
+pub fn mixed_in_words(stage: &StageName, models: &[String]) -> String {
+    format!(
+        "nodes have loaded different models for {stage} ({}), and a volume is read with what its node has",
+        models.join(", ")
+    )
 }
 
 /// For each job that waits for a model which nobody who is there has loaded, what is in its way.

@@ -10,6 +10,7 @@ use parkhang_actors::stage::hardware_of;
 use parkhang_actors::state::JobTaskCount;
 use serde::Serialize;
 
+use super::models::{mixed, mixed_in_words};
 use super::tally::tallies;
 use crate::admin::Admin;
 use crate::role::patience;
@@ -29,6 +30,11 @@ pub enum Obstacle {
     },
     /// Nodes run this stage, and none of them has loaded the models that the job names for it.
     NoModel {
+        stage: StageName,
+        models: Vec<String>,
+    },
+    /// Not in the way, and surely not meant: nodes have loaded different models for this stage, and the job names none.
+    MixedModels {
         stage: StageName,
         models: Vec<String>,
     },
@@ -114,6 +120,10 @@ pub fn obstacles(job: &Job, counts: &[JobTaskCount], hands: Hands<'_>, now: Date
             stages.push(stage.clone());
         }
     }
+    let mixed = mixed(&job.config.models, hands, now)
+        .into_iter()
+        .filter(|(stage, _)| waiting.contains(stage));
+    let mixed = mixed.map(|(stage, models)| Obstacle::MixedModels { stage, models });
     let without_model = waiting
         .intersection(&served)
         .filter(|stage| !suited.contains(*stage));
@@ -121,7 +131,7 @@ pub fn obstacles(job: &Job, counts: &[JobTaskCount], hands: Hands<'_>, now: Date
         stage: (*stage).clone(),
         models: job.config.models.of(stage).map(str::to_owned).collect(),
     });
-    missing.into_values().chain(without_model).collect()
+    missing.into_values().chain(without_model).chain(mixed).collect()
 }
 
 impl Obstacle {
@@ -147,6 +157,10 @@ impl Obstacle {
                 "no node that runs {stage} has loaded {}; start one that does (node.models: the folder with its model.json), or name \
                  another model",
                 models.join(" and ")
+            ),
+            Self::MixedModels { stage, models } => format!(
+                "{}; `node job pause {job}` and `node job update {job} models={stage}=NAME` choose one",
+                mixed_in_words(stage, models)
             ),
         }
     }
@@ -270,6 +284,39 @@ mod tests {
         );
         node.workers[0].models = vec!["finder".to_owned()];
         assert_eq!(found(&node), [""; 0]);
+    }
+
+    #[test]
+    fn models_that_differ_between_nodes_are_told_unless_the_job_names_one() {
+        let with = |models: &[&str]| {
+            let mut node = node(&["ocr"], 90, NodeState::Joined);
+            node.workers[0].models = models.iter().map(|model| (*model).to_owned()).collect();
+            node
+        };
+        let told = |nodes: &[NodeRecord], overrides: &[&str]| {
+            let mut job = job(JobStatus::Running);
+            job.config = JobConfig::default()
+                .with_overrides(overrides.iter().copied())
+                .unwrap();
+            let (led, patience) = (true, TimeDelta::seconds(20));
+            let hands = Hands { led, nodes, patience };
+            let counts = [count("line_extraction", TaskStatus::Done)];
+            let found = obstacles(&job, &counts, hands, at(100));
+            found
+                .iter()
+                .map(|obstacle| obstacle.advice(&job.key))
+                .collect::<Vec<_>>()
+        };
+        let (older, newer) = (with(&["older"]), with(&["newer"]));
+        let mixed = told(&[older.clone(), newer.clone()], &[]);
+        assert_eq!(mixed.len(), 1, "{mixed:?}");
+        assert!(
+            mixed[0].starts_with("nodes have loaded different models for ocr (newer, older)"),
+            "{mixed:?}"
+        );
+        assert_eq!(told(&[older.clone(), older.clone()], &[]), [""; 0]);
+        assert_eq!(told(&[older, newer], &["models=ocr=older"]), [""; 0]);
+        assert_eq!(told(&[with(&["a", "b"]), with(&["b", "a"])], &[]), [""; 0]);
     }
 
     #[test]

@@ -45,6 +45,9 @@ pub struct PlanAnswer {
     stages: Vec<PlannedStage>,
     /// Volumes that failed for good, which nothing is done for.
     given_up: u64,
+    /// Pages that failed, of all volumes of the job. Every rerun of the stage where they did tries them again, which is not counted
+    /// here: only the scans tell whether that brings anything.
+    failed_pages: u64,
     /// Minutes that slots of GPU nodes would be busy, as far as the stages have a price.
     gpu_minutes: f64,
     /// The same of CPU nodes.
@@ -137,7 +140,8 @@ pub async fn plan(
         pages_of_a_volume: paces.pages_of_a_volume,
     };
     let forecast = forecast::forecast(&cohorts, again.as_ref(), known);
-    Ok(PlanAnswer::new(job, again, &forecast))
+    let failed_pages = admin.store.failed_pages(job.id).await?.pages;
+    Ok(PlanAnswer::new(job, again, &forecast, failed_pages))
 }
 
 /// What the pools of the nodes that are there told of.
@@ -162,7 +166,7 @@ async fn loaded_models(admin: &Admin) -> Result<BTreeMap<StageName, BTreeSet<Vec
 }
 
 impl PlanAnswer {
-    fn new(job: &Job, again: Option<Again>, forecast: &Forecast) -> Self {
+    fn new(job: &Job, again: Option<Again>, forecast: &Forecast, failed_pages: u64) -> Self {
         let stages: Vec<PlannedStage> = forecast.stages.iter().map(PlannedStage::new).collect();
         let minutes = |hardware: &str| {
             let of_it = stages.iter().filter(|stage| stage.hardware == Some(hardware));
@@ -174,6 +178,7 @@ impl PlanAnswer {
             force: again.as_ref().is_some_and(|again| again.force),
             from: again.map(|again| again.from.to_string()),
             given_up: forecast.given_up,
+            failed_pages,
             gpu_minutes: minutes(GPU),
             cpu_minutes: minutes(CPU),
             unpriced: unpriced.map(|stage| stage.stage.clone()).collect(),
@@ -320,6 +325,18 @@ impl Answer for PlanAnswer {
                 "\n{} failed for good; tasks retry takes them up again",
                 counted(self.given_up, "volume")
             ));
+        }
+        if self.failed_pages > 0 {
+            let pages = counted(self.failed_pages, "page");
+            text.push_str(&match &self.from {
+                Some(_) => format!(
+                    "\n{pages} failed before; what failed from there on is tried again, and is not counted"
+                ),
+                None => format!(
+                    "\n{pages} failed; once the cause is gone, job rerun {} --from STAGE tries them again",
+                    self.job
+                ),
+            });
         }
         let mut outdated = self.stages.iter().filter(|stage| stage.outdated > 0).peekable();
         if let Some(first) = outdated.peek() {

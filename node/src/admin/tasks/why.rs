@@ -83,6 +83,11 @@ struct Told {
 impl Told {
     fn of(blocker: &Blocker, job: &JobKey, served: bool, now: DateTime<Utc>) -> Self {
         let told = |word, reason: String, advice: Option<String>| Self { word, reason, advice };
+        // What is known of nodes and slots is of the time when somebody led.
+        if !served && let Some(stage) = blocker.waits_to_be_placed() {
+            let reason = format!("no orchestrator leads, and {stage} waits for one that does");
+            return told("no_leader", reason, Some(no_orchestrator()));
+        }
         match blocker {
             Blocker::Finished => told("finished", "all stages are done".to_owned(), None),
             Blocker::Failed { error } => {
@@ -182,11 +187,6 @@ impl Told {
                     "it comes up when a slot is free; more nodes or more node.slots make that sooner";
                 told("no_slot", reason, Some(advice.to_owned()))
             }
-            Blocker::Nothing { stage, .. } if !served => told(
-                "no_leader",
-                format!("{stage} could run, and no orchestrator leads"),
-                Some(no_orchestrator()),
-            ),
             Blocker::Nothing { stage, free } => {
                 let reason = format!(
                     "nothing: {} of {stage} free, and the next pass fills them",
@@ -209,5 +209,26 @@ impl Answer for Reason {
             .as_ref()
             .map_or(String::new(), |advice| format!("\n{advice}"));
         format!("{}: {}{advice}", self.volume, self.reason)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parkhang_actors::domain::StageName;
+
+    use super::*;
+
+    #[test]
+    fn without_an_orchestrator_nothing_else_is_in_the_way() {
+        let blocker = Blocker::NoSlot {
+            stage: StageName::new("ocr").unwrap(),
+            slots: 1,
+        };
+        let job: JobKey = "press".parse().unwrap();
+        let told = |served| Told::of(&blocker, &job, served, Utc::now());
+        assert_eq!(told(true).word, "no_slot");
+        let unled = told(false);
+        assert_eq!(unled.word, "no_leader");
+        assert!(unled.advice.unwrap().contains("node --role orchestrator"));
     }
 }

@@ -98,13 +98,8 @@ impl Command for Create {
         {
             return Err(Refusal::Conflict(format!("job {job} exists already")));
         }
-        let warnings = match config.models.is_empty() {
-            true => Vec::new(),
-            false => {
-                let nodes = admin.store.nodes().await?;
-                models::warnings(&config.models, Hands::new(admin, true, &nodes), Utc::now())
-            }
-        };
+        let nodes = admin.store.nodes().await?;
+        let warnings = models::warnings(&config.models, Hands::new(admin, true, &nodes), Utc::now());
         let mut new = NewJob {
             key: self.job,
             operation: "ocr".to_owned(),
