@@ -49,6 +49,10 @@ pub struct Create {
     dry_run: bool,
 }
 
+/// Volumes that a dry run names, as data and to a reader.
+const NAMED: usize = 1000;
+const LISTED: usize = 20;
+
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Created {
     /// The fields of `JobSummary`, where a job was made.
@@ -58,6 +62,8 @@ pub struct Created {
     dry_run: bool,
     /// Volumes that the job has, or would have.
     chosen: u64,
+    /// The first thousand that it would have; empty unless it is a dry run.
+    named: Vec<String>,
     /// Volumes that it has not, by reason.
     skipped: Vec<Skipped>,
     /// What may keep the job from getting on, such as a model that nobody who is there has loaded.
@@ -109,6 +115,10 @@ impl Command for Create {
         };
         let Choice { volumes, skipped } = self.choice.choose(admin, &new).await?;
         let chosen = volumes.len() as u64;
+        let shown = match self.dry_run {
+            true => volumes.iter().take(NAMED).map(ToString::to_string).collect(),
+            false => Vec::new(),
+        };
         let job = if self.dry_run {
             None
         } else {
@@ -130,6 +140,7 @@ impl Command for Create {
             job,
             dry_run: self.dry_run,
             chosen,
+            named: shown,
             skipped,
             warnings,
         })
@@ -161,10 +172,14 @@ fn nothing(skipped: &[Skipped]) -> Refusal {
 impl Answer for Created {
     fn text(&self) -> String {
         let volumes = counted(self.chosen, "volume");
-        let mut lines = vec![match &self.job {
+        let mut lines: Vec<String> = self.named.iter().take(LISTED).cloned().collect();
+        if self.chosen > LISTED as u64 && self.dry_run {
+            lines.push("...".to_owned());
+        }
+        lines.push(match &self.job {
             Some(job) => format!("{}: {volumes}", job.job),
             None => format!("{volumes} would be in the job"),
-        }];
+        });
         let skipped = self
             .skipped
             .iter()
