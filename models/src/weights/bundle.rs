@@ -17,6 +17,8 @@ use crate::recognition::language::{LanguageModel, Ngrams};
 pub struct Bundle {
     /// Folder of the bundle, for errors.
     origin: String,
+    /// Name of the description's file.
+    file: &'static str,
     description: ModelDescription,
     sha256: String,
     charset: Cow<'static, [u8]>,
@@ -40,15 +42,17 @@ impl Bundle {
     /// Reads the bundle in the folder `directory`, which may also be one that BDRC publishes: a description of theirs and
     /// weights as `.onnx` or `.pth`.
     pub fn open(directory: &Path) -> Result<Self, WeightsError> {
-        if !directory.join(Self::DESCRIPTION).exists()
-            && let Some(imported) = import::open(directory)?
-        {
+        if !directory.join(Self::DESCRIPTION).exists() {
+            let imported = import::open(directory)?.ok_or_else(|| WeightsError::NoDescription {
+                directory: directory.to_owned(),
+            })?;
             let origin = directory.display().to_string();
             for correction in &imported.description.corrections {
                 tracing::warn!(model = %origin, %correction, "the description of a model is wrong");
             }
             return Ok(Self {
                 origin,
+                file: imported.file,
                 description: imported.description,
                 sha256: imported.sha256,
                 charset: Cow::Owned(imported.charset),
@@ -107,6 +111,7 @@ impl Bundle {
         let sha256 = hex::encode(Sha256::digest(&json));
         Ok(Self {
             origin,
+            file: Self::DESCRIPTION,
             description,
             sha256,
             charset,
@@ -215,7 +220,7 @@ impl Bundle {
             Model::Segmentation(_) => Vec::new(),
         };
         WeightsError::UnknownHead {
-            file: self.label(Self::DESCRIPTION),
+            file: self.label(self.file),
             head: head.to_owned(),
             known,
         }
@@ -223,7 +228,7 @@ impl Bundle {
 
     pub(crate) fn invalid(&self, key: &'static str, problem: String) -> WeightsError {
         WeightsError::Invalid {
-            file: self.label(Self::DESCRIPTION),
+            file: self.label(self.file),
             key,
             problem,
         }
@@ -240,7 +245,7 @@ impl Bundle {
 
     fn wrong_kind(&self, expected: &'static str) -> WeightsError {
         WeightsError::WrongKind {
-            file: self.label(Self::DESCRIPTION),
+            file: self.label(self.file),
             expected,
         }
     }

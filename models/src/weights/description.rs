@@ -119,18 +119,34 @@ pub struct Correction {
     pub key: &'static str,
     /// What the description says; `None` if it says nothing.
     pub stated: Option<String>,
+    pub fault: Fault,
     /// What is used.
     pub used: String,
 }
 
+/// What is wrong with the value of a description.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// It names a file that is not there.
+    NoSuchFile,
+    /// The weights or the declared input of the graph say otherwise.
+    DoesNotFit,
+}
+
 impl fmt::Display for Correction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { key, stated, used } = self;
+        let Self {
+            key,
+            stated,
+            fault,
+            used,
+        } = self;
+        let fault = match fault {
+            Fault::NoSuchFile => "is not there",
+            Fault::DoesNotFit => "does not fit the network",
+        };
         match stated {
-            Some(stated) => write!(
-                f,
-                "`{key}` is {stated}, which does not fit the network; {used} is used"
-            ),
+            Some(stated) => write!(f, "`{key}` is {stated}, which {fault}; {used} is used"),
             None => write!(f, "`{key}` is missing; {used} is used"),
         }
     }

@@ -73,6 +73,8 @@ pub enum WeightsError {
     UnknownFormat { file: String },
     #[error("{file}: {bytes} bytes are more than the limit of {limit}")]
     TooLarge { file: String, bytes: u64, limit: u64 },
+    #[error("{file}: a pointer of Git LFS and not the file itself; `git lfs pull` fetches it")]
+    LfsPointer { file: String },
     #[error("{file}: not an ONNX file")]
     NotOnnx {
         file: String,
@@ -91,6 +93,11 @@ pub enum WeightsError {
         key: String,
         problem: String,
     },
+    #[error(
+        "{} is no model: a folder with model.json, or with BDRC's model_config.json or config.json, and weights",
+        directory.display()
+    )]
+    NoDescription { directory: PathBuf },
     #[error("{file}: neither the file that it names nor any other .onnx or .pth lies beside it")]
     NoWeights { file: String },
 }

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 
 pub use bundle::Bundle;
 pub use description::{
-    Architecture, Correction, FileReference, Head, LanguageModelReference, Model, ModelDescription,
+    Architecture, Correction, Fault, FileReference, Head, LanguageModelReference, Model, ModelDescription,
     RecognitionModel, SegmentationModel, TrainingData, TrainingSummary,
 };
 pub use error::WeightsError;

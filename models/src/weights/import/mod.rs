@@ -9,6 +9,7 @@ mod pytorch;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::Path;
 
 pub(crate) use bdrc::open;
@@ -19,6 +20,8 @@ use sha2::{Digest, Sha256};
 
 use super::WeightsError;
 
+/// How the pointers of Git LFS begin.
+const POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
 /// Larger files are refused before they are read.
 const MAX_FILE_BYTES: u64 = 2 << 30;
 
@@ -45,6 +48,7 @@ pub(crate) enum Checkpoint {
 impl Checkpoint {
     /// Reads a file; its name says which kind it is.
     pub(crate) fn open(path: &Path) -> Result<Self, WeightsError> {
+        refuse_pointer(path)?;
         let extension = path.extension().and_then(|extension| extension.to_str());
         match extension.map(str::to_ascii_lowercase).as_deref() {
             Some("onnx") => Ok(Self::Onnx(OnnxGraph::open(path)?)),
@@ -91,6 +95,23 @@ impl Checkpoint {
             Self::PyTorch(tensors) => tensors.keys().any(|name| name.contains(".weight_hh_l0")),
         }
     }
+}
+
+/// A clone of a repository without Git LFS has pointers in place of its large files.
+fn refuse_pointer(path: &Path) -> Result<(), WeightsError> {
+    let mut beginning = Vec::with_capacity(POINTER.len());
+    std::fs::File::open(path)
+        .and_then(|file| file.take(POINTER.len() as u64).read_to_end(&mut beginning))
+        .map_err(|source| WeightsError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+    if beginning == POINTER {
+        return Err(WeightsError::LfsPointer {
+            file: path.display().to_string(),
+        });
+    }
+    Ok(())
 }
 
 /// Reads a whole file that is no larger than the limit.

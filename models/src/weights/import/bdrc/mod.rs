@@ -12,7 +12,9 @@ use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
 use super::{Checkpoint, StateDict, read_limited};
-use crate::weights::description::{Correction, FileReference, Model, ModelDescription, TrainingSummary};
+use crate::weights::description::{
+    Correction, Fault, FileReference, Model, ModelDescription, TrainingSummary,
+};
 use crate::weights::{Bundle, WeightsError};
 
 /// Descriptions of recognisers and of segmentation networks.
@@ -23,6 +25,8 @@ const MAX_DESCRIPTION_BYTES: usize = 16 << 20;
 
 /// A model of BDRC's in the terms of a bundle.
 pub(crate) struct Imported {
+    /// Name of the description's file.
+    pub(crate) file: &'static str,
     pub(crate) description: ModelDescription,
     /// Of the description and the weights.
     pub(crate) sha256: String,
@@ -45,6 +49,7 @@ pub(crate) fn open(directory: &Path) -> Result<Option<Imported>, WeightsError> {
 /// A folder while it is read.
 struct Source {
     directory: PathBuf,
+    name: &'static str,
     /// Path of the description, for errors.
     file: String,
     bytes: Vec<u8>,
@@ -52,8 +57,8 @@ struct Source {
 }
 
 impl Source {
-    fn open(directory: &Path, description: &str) -> Result<Self, WeightsError> {
-        let path = directory.join(description);
+    fn open(directory: &Path, name: &'static str) -> Result<Self, WeightsError> {
+        let path = directory.join(name);
         let bytes = read_limited(&path)?;
         let file = path.display().to_string();
         if bytes.len() > MAX_DESCRIPTION_BYTES {
@@ -65,6 +70,7 @@ impl Source {
         }
         Ok(Self {
             directory: directory.to_owned(),
+            name,
             file,
             bytes,
             corrections: Vec::new(),
@@ -102,11 +108,16 @@ impl Source {
             .ok_or_else(|| WeightsError::NoWeights {
                 file: self.file.clone(),
             })?;
-        self.correct(
-            "onnx-model",
-            graph.or(checkpoint),
-            found.file_name().unwrap_or_default().to_string_lossy(),
-        );
+        self.corrections.push(Correction {
+            key: "onnx-model",
+            stated: graph.or(checkpoint).map(str::to_owned),
+            fault: Fault::NoSuchFile,
+            used: found
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned(),
+        });
         Ok(found)
     }
 
@@ -123,6 +134,7 @@ impl Source {
         self.corrections.push(Correction {
             key,
             stated: stated.map(|stated| stated.to_string()),
+            fault: Fault::DoesNotFit,
             used: used.to_string(),
         });
     }
@@ -163,6 +175,7 @@ impl Source {
         };
         let directory = self.directory.canonicalize().unwrap_or(self.directory);
         Ok(Imported {
+            file: self.name,
             description: ModelDescription {
                 version: Bundle::VERSION,
                 name: file_name(&directory),

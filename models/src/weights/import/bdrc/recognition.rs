@@ -17,6 +17,8 @@ use sha2::{Digest, Sha256};
 /// Size of the images that the published models were trained on, where nothing says it.
 const DEFAULT_WIDTH: usize = 3200;
 const DEFAULT_HEIGHT: usize = 100;
+/// Larger images are none of lines; the network would be at one for minutes.
+const MAX_SIDE: u32 = 32 << 10;
 /// What models of Unicode call their charset, and the name of its head here.
 const STACKS: &str = "stack";
 
@@ -36,7 +38,10 @@ struct Config {
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "`squeeze_channel_dim`, `swap_hw` and `add_blank` are `yes` or `no`"
+)]
 enum Flag {
     Switch(bool),
     Word(YesNo),
@@ -65,7 +70,10 @@ fn yes_no(value: bool) -> &'static str {
 
 /// One letter for each class, or a list of stacks.
 #[derive(Debug, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "`charset` is a string with a letter for each class, or a list of stacks"
+)]
 enum Symbols {
     Letters(String),
     List(Vec<String>),
@@ -150,8 +158,8 @@ pub(super) fn read(mut source: Source) -> Result<Imported, WeightsError> {
     let side = |length: usize, key| {
         u32::try_from(length)
             .ok()
-            .filter(|&side| side > 0)
-            .ok_or_else(|| source.invalid(key, format!("is {length}")))
+            .filter(|side| (1..=MAX_SIDE).contains(side))
+            .ok_or_else(|| source.invalid(key, format!("is {length}; this program takes 1 to {MAX_SIDE}")))
     };
     let model = RecognitionModel {
         architecture: ArchitectureDescription {

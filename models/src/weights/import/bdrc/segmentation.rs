@@ -14,6 +14,8 @@ use crate::weights::import::{Checkpoint, HostTensor, StateDict};
 
 /// Side of a tile where nothing says it.
 const DEFAULT_TILE: u16 = 512;
+/// Larger tiles are refused: the features of one would fill the memory of a machine.
+const MAX_TILE: u16 = 4096;
 /// Probabilities from which BDRC's programs count a pixel: production for lines, the first generation for layouts.
 const LINE_THRESHOLD: f32 = 0.85;
 const LAYOUT_THRESHOLD: f32 = 0.8;
@@ -53,6 +55,11 @@ pub(super) fn read(mut source: Source) -> Result<Imported, WeightsError> {
     };
     let tile_size = declared.or(config.patch_size).unwrap_or(DEFAULT_TILE);
     source.settle("patch_size", config.patch_size, tile_size);
+    if tile_size > MAX_TILE || !usize::from(tile_size).is_multiple_of(network::TILE_MULTIPLE) {
+        let multiple = network::TILE_MULTIPLE;
+        let problem = format!("is {tile_size}, but must be a multiple of {multiple}, at most {MAX_TILE}");
+        return Err(source.invalid("patch_size", problem));
+    }
     let model = SegmentationModel {
         architecture: Architecture {
             name: ARCHITECTURE.to_owned(),

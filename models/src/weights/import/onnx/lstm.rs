@@ -1,6 +1,8 @@
 //! Bidirectional LSTM layers. ONNX keeps both directions in one tensor and orders the gates input, output, forget, cell;
 //! PyTorch has one tensor per direction and the order input, forget, cell, output.
 
+use std::collections::HashSet;
+
 use super::layer::{GraphLayer, node_path};
 use super::proto::NodeProto;
 use super::{HostTensor, Index};
@@ -12,7 +14,14 @@ const GATES: [usize; 4] = [0, 2, 3, 1];
 /// Ends of PyTorch's names for the two directions.
 const DIRECTIONS: [&str; 2] = ["", "_reverse"];
 
-pub(super) fn layer(index: &Index<'_>, node: &NodeProto) -> Result<GraphLayer, WeightsError> {
+/// The operands that hold weights, and PyTorch's names of what each holds for a direction.
+const OPERANDS: [(usize, &[&str]); 3] = [
+    (1, &["weight_ih"]),
+    (2, &["weight_hh"]),
+    (3, &["bias_ih", "bias_hh"]),
+];
+
+pub(super) fn layer<'a>(index: &Index<'a>, node: &'a NodeProto) -> Result<GraphLayer, WeightsError> {
     let direction = node
         .attribute("direction")
         .map(|direction| direction.s.as_slice());
@@ -22,16 +31,21 @@ pub(super) fn layer(index: &Index<'_>, node: &NodeProto) -> Result<GraphLayer, W
             node.name
         )));
     }
-    let stacked = [1, 2, 3].map(|input| node.input.get(input).and_then(|name| index.operand(name)));
-    let (paths, tensors) = if let [Some(weights), Some(recurrent), Some(bias)] = &stacked {
-        let paths = node_path(&node.name).into_iter().collect();
-        let stacked = [index.read(weights)?, index.read(recurrent)?, index.read(bias)?];
-        let tensors = unstacked(stacked)
-            .ok_or_else(|| index.problem(format!("has the LSTM `{}` with odd shapes", node.name)))?;
-        (paths, tensors)
-    } else {
-        by_name(index, node)?
-    };
+    let mut paths: Vec<String> = node_path(&node.name).into_iter().collect();
+    let mut tensors = Vec::with_capacity(8);
+    for (input, names) in OPERANDS {
+        let name = node.input.get(input).map(String::as_str).unwrap_or_default();
+        if let Some(operand) = index.operand(name) {
+            let parts = unstacked(names, &index.read(&operand)?);
+            let odd = || index.problem(format!("has the LSTM `{}` with odd shapes", node.name));
+            tensors.extend(parts.ok_or_else(odd)?);
+        } else {
+            let (path, parts) = by_name(index, node, name, names)?;
+            paths.push(path.to_owned());
+            tensors.extend(parts);
+        }
+    }
+    paths.dedup();
     Ok(GraphLayer {
         kind: LayerKind::Lstm,
         node: node.name.clone(),
@@ -41,53 +55,49 @@ pub(super) fn layer(index: &Index<'_>, node: &NodeProto) -> Result<GraphLayer, W
     })
 }
 
-/// Takes `[2, 4 h, inputs]`, `[2, 4 h, h]` and `[2, 8 h]` apart.
-fn unstacked([weights, recurrent, bias]: [HostTensor; 3]) -> Option<LayerTensors> {
-    let &[2, gates, inputs] = weights.shape.as_slice() else {
-        return None;
+/// Takes a tensor of both directions apart, `[2, 4 h, columns]`, or `[2, 8 h]` with two biases one after the other.
+fn unstacked(names: &[&str], tensor: &HostTensor) -> Option<LayerTensors> {
+    let (rows, columns) = match *tensor.shape.as_slice() {
+        [2, rows] => (rows, None),
+        [2, rows, columns] => (rows, Some(columns)),
+        _ => return None,
     };
-    let hidden = gates / 4;
-    if gates % 4 != 0 || recurrent.shape != [2, gates, hidden] || bias.shape != [2, 2 * gates] {
+    let of_a_gate = rows / (GATES.len() * names.len()) * columns.unwrap_or(1);
+    if !rows.is_multiple_of(GATES.len() * names.len()) || of_a_gate == 0 {
         return None;
     }
-    let mut tensors = Vec::with_capacity(8);
-    for (number, direction) in DIRECTIONS.into_iter().enumerate() {
-        let mut push = |name: &str, from: &HostTensor, offset: usize, columns: usize, shape: Vec<usize>| {
-            let mut values = Vec::with_capacity(gates * columns);
-            for gate in GATES {
-                let start = offset + gate * hidden * columns;
-                values.extend_from_slice(&from.values[start..start + hidden * columns]);
-            }
-            tensors.push((format!("{name}_l0{direction}"), HostTensor { shape, values }));
-        };
-        push(
-            "weight_ih",
-            &weights,
-            number * gates * inputs,
-            inputs,
-            vec![gates, inputs],
-        );
-        push(
-            "weight_hh",
-            &recurrent,
-            number * gates * hidden,
-            hidden,
-            vec![gates, hidden],
-        );
-        push("bias_ih", &bias, 2 * number * gates, 1, vec![gates]);
-        push("bias_hh", &bias, (2 * number + 1) * gates, 1, vec![gates]);
-    }
-    Some(tensors)
+    let shape: Vec<usize> = std::iter::once(rows / names.len()).chain(columns).collect();
+    let ends = DIRECTIONS
+        .into_iter()
+        .flat_map(|direction| names.iter().map(move |name| format!("{name}_l0{direction}")));
+    let parts = tensor.values.chunks_exact(GATES.len() * of_a_gate);
+    let in_order = |part: &[f32]| HostTensor {
+        shape: shape.clone(),
+        values: GATES
+            .into_iter()
+            .flat_map(|gate| &part[gate * of_a_gate..(gate + 1) * of_a_gate])
+            .copied()
+            .collect(),
+    };
+    Some(ends.zip(parts.map(in_order)).collect())
 }
 
-/// An exporter that folds nothing leaves PyTorch's tensors in the file, under PyTorch's names, and takes them apart in the
-/// graph. The node's name says which they are.
-fn by_name(index: &Index<'_>, node: &NodeProto) -> Result<(Vec<String>, LayerTensors), WeightsError> {
+/// An exporter that does not fold leaves PyTorch's tensors in the file, under PyTorch's names, and puts the operand together
+/// in the graph; the newer one does so with large tensors alone. Gives the path of the layer too.
+fn by_name<'a>(
+    index: &Index<'a>,
+    node: &NodeProto,
+    operand: &'a str,
+    names: &[&str],
+) -> Result<(&'a str, LayerTensors), WeightsError> {
     let missing = || index.problem(format!("has no weights for the LSTM `{}`", node.name));
-    let path = node_path(&node.name).ok_or_else(missing)?;
-    let mut tensors = Vec::with_capacity(8);
+    let path = names
+        .first()
+        .and_then(|name| origin(index, operand, &format!(".{name}_l0")))
+        .ok_or_else(missing)?;
+    let mut tensors = Vec::with_capacity(4);
     for direction in DIRECTIONS {
-        for name in ["weight_ih", "weight_hh", "bias_ih", "bias_hh"] {
+        for name in names {
             let name = format!("{name}_l0{direction}");
             let stored = index
                 .constants
@@ -96,7 +106,33 @@ fn by_name(index: &Index<'_>, node: &NodeProto) -> Result<(Vec<String>, LayerTen
             tensors.push((name, index.tensor(stored)?));
         }
     }
-    Ok((vec![path], tensors))
+    Ok((path, tensors))
+}
+
+/// What comes before `end` in the name of a constant that an operand is put together from.
+fn origin<'a>(index: &Index<'a>, operand: &'a str, end: &str) -> Option<&'a str> {
+    let mut ahead = vec![operand];
+    let mut seen = HashSet::new();
+    while let Some(value) = ahead.pop() {
+        if !seen.insert(value) {
+            continue;
+        }
+        if let Some(path) = value.strip_suffix(end)
+            && index.constants.contains_key(value)
+        {
+            return Some(path);
+        }
+        let Some(&producer) = index.producers.get(value) else {
+            continue;
+        };
+        let parts = match producer.op_type.as_str() {
+            "Concat" => producer.input.len(),
+            "Cast" | "Identity" | "Reshape" | "Slice" | "Squeeze" | "Transpose" | "Unsqueeze" => 1,
+            _ => 0,
+        };
+        ahead.extend(producer.input.iter().take(parts).map(String::as_str));
+    }
+    None
 }
 
 #[cfg(test)]
@@ -110,7 +146,12 @@ mod tests {
             shape: shape.to_vec(),
             values: (0..count(shape)).map(|value| value as f32).collect(),
         };
-        let tensors = unstacked([numbered(&[2, 4, 2]), numbered(&[2, 4, 1]), numbered(&[2, 8])]).unwrap();
+        let shapes: [&[usize]; 3] = [&[2, 4, 2], &[2, 4, 1], &[2, 8]];
+        let tensors: LayerTensors = OPERANDS
+            .into_iter()
+            .zip(shapes)
+            .flat_map(|((_, names), shape)| unstacked(names, &numbered(shape)).unwrap())
+            .collect();
         let of = |name: &str| {
             let (_, tensor) = tensors.iter().find(|(known, _)| known == name).unwrap();
             tensor.values.as_slice()
@@ -119,7 +160,9 @@ mod tests {
         assert_eq!(of("weight_hh_l0_reverse"), [4.0, 6.0, 7.0, 5.0]);
         assert_eq!(of("bias_ih_l0"), [0.0, 2.0, 3.0, 1.0]);
         assert_eq!(of("bias_hh_l0_reverse"), [12.0, 14.0, 15.0, 13.0]);
-        assert!(unstacked([numbered(&[1, 4, 2]), numbered(&[1, 4, 1]), numbered(&[1, 8])]).is_none());
-        assert!(unstacked([numbered(&[2, 4, 2]), numbered(&[2, 4, 2]), numbered(&[2, 8])]).is_none());
+        for odd in [&[1, 4, 2][..], &[2, 6, 2], &[2, 4, 0], &[2], &[2, 4, 2, 1]] {
+            assert!(unstacked(&["weight_ih"], &numbered(odd)).is_none(), "{odd:?}");
+        }
+        assert!(unstacked(&["bias_ih", "bias_hh"], &numbered(&[2, 4])).is_none());
     }
 }

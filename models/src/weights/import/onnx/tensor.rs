@@ -8,7 +8,7 @@ use half::{bf16, f16};
 
 use super::proto::TensorProto;
 use crate::weights::WeightsError;
-use crate::weights::import::{HostTensor, MAX_FILE_BYTES};
+use crate::weights::import::{HostTensor, MAX_FILE_BYTES, refuse_pointer};
 
 /// `TensorProto.DataLocation.EXTERNAL`.
 const EXTERNAL: i32 = 1;
@@ -168,6 +168,7 @@ fn external(
         path: path.clone(),
         source,
     };
+    refuse_pointer(&path)?;
     let mut file = File::open(&path).map_err(read_error)?;
     let size = file.metadata().map_err(read_error)?.len();
     if offset.checked_add(length).is_none_or(|end| end > size) {
