@@ -42,6 +42,8 @@ pub async fn run(arguments: EvalArgs) -> Result<ExitCode> {
             let mut report = score_folder(&out, &truth).await?;
             report.cpu_s = Some(summary.cpu_s);
             report.wall_s = Some(summary.wall_s);
+            let volumes = summary.volumes.into_iter();
+            report.failed_pages = volumes.flat_map(|volume| volume.failed_pages).collect();
             report
         }
     };

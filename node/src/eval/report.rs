@@ -8,6 +8,8 @@ use serde::Serialize;
 
 use super::matching::LineCount;
 use super::score::ErrorCount;
+use crate::ocr::FailedPage;
+use crate::words::counted;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PageScore {
@@ -41,7 +43,12 @@ pub struct Report {
     /// Processor and wall time of reading, where the pages were read now.
     pub cpu_s: Option<f64>,
     pub wall_s: Option<f64>,
+    /// Pages that a stage gave up on now; they count as pages without text.
+    pub failed_pages: Vec<FailedPage>,
 }
+
+/// Failed pages that the table lists; JSON has them all.
+const NAMED_FAILURES: usize = 20;
 
 impl Report {
     pub fn new(pages: Vec<PageScore>) -> Self {
@@ -59,6 +66,7 @@ impl Report {
             pages,
             cpu_s: None,
             wall_s: None,
+            failed_pages: Vec::new(),
         }
     }
 
@@ -84,6 +92,13 @@ impl Report {
         }
         table.add_row(cells("all", &self.overall));
         let mut text = format!("{table}\n");
+        if !self.failed_pages.is_empty() {
+            let failed = counted(self.failed_pages.len(), "page");
+            text += &format!("not read, and counted as without text: {failed}\n");
+        }
+        for FailedPage { page, stage, error } in self.failed_pages.iter().take(NAMED_FAILURES) {
+            text += &format!("{page}, {stage}: {error}\n");
+        }
         if let (Some(cpu), Some(wall)) = (self.cpu_s, self.wall_s) {
             let pages = self.pages.len().max(1) as f64;
             text += &format!("{:.2} CPU s and {:.2} s a page\n", cpu / pages, wall / pages);
@@ -126,4 +141,25 @@ fn cells(name: &str, score: &GroupScore) -> Vec<Cell> {
     ];
     let numbers = numbers.map(|number| Cell::new(number).set_alignment(CellAlignment::Right));
     std::iter::once(Cell::new(name)).chain(numbers).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_that_failed_are_named_up_to_a_limit() {
+        let failed = |number| FailedPage {
+            page: format!("page{number}"),
+            stage: "ocr".to_owned(),
+            error: "network failed".to_owned(),
+        };
+        let mut report = Report::new(Vec::new());
+        assert!(!report.table(false).contains("not read"));
+        report.failed_pages = (0..=NAMED_FAILURES).map(failed).collect();
+        let told = report.table(false);
+        assert!(told.contains("counted as without text: 21 pages\n"), "{told}");
+        assert!(told.contains("page19, ocr: network failed\n"), "{told}");
+        assert!(!told.contains("page20"), "{told}");
+    }
 }

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use parkhang_actors::domain::{JobConfig, Pipeline, StageName};
-use parkhang_actors::stage::ocr_pipeline;
+use parkhang_actors::stage::{ModelSet, ocr_pipeline};
 use serde_json::json;
 
 use crate::cli::{Format, OcrArgs};
@@ -24,6 +24,7 @@ use crate::words::counted;
 pub use input::Input;
 pub use output::read_note;
 pub use session::{Session, SessionOptions};
+pub use summary::FailedPage;
 
 pub async fn run(arguments: OcrArgs) -> Result<ExitCode> {
     let loaded = Loaded::apart(&arguments.buckets)?.validated()?;
@@ -42,7 +43,8 @@ pub async fn run(arguments: OcrArgs) -> Result<ExitCode> {
         .context("--config")?;
     let pipeline = select_stages(arguments.stages.as_deref())?;
     if arguments.dry_run {
-        return dry_run(&input, &pipeline, &config, arguments.json).await;
+        let models = session::load_models(&arguments.model, &arguments.device, &config).await?;
+        return dry_run(&input, &pipeline, &config, &models, arguments.json).await;
     }
     let storage = &loaded.config.storage;
     let bucket = match storage.kind {
@@ -112,7 +114,18 @@ fn select_stages(range: Option<&str>) -> Result<Pipeline> {
     Ok(Pipeline::new(all.stages()[first..=last].to_vec())?)
 }
 
-async fn dry_run(input: &Input, pipeline: &Pipeline, config: &JobConfig, json: bool) -> Result<ExitCode> {
+async fn dry_run(
+    input: &Input,
+    pipeline: &Pipeline,
+    config: &JobConfig,
+    models: &ModelSet,
+    json: bool,
+) -> Result<ExitCode> {
+    let recognisers = models.recognisers.iter().map(|recogniser| &recogniser.model);
+    let names: Vec<&str> = std::iter::once(&models.segmenter_ref)
+        .chain(recognisers)
+        .map(|model| model.name.as_str())
+        .collect();
     let stages: Vec<&str> = pipeline.stages().iter().map(StageName::as_str).collect();
     let planned = input.pages(config.limit).await?;
     if json {
@@ -122,7 +135,8 @@ async fn dry_run(input: &Input, pipeline: &Pipeline, config: &JobConfig, json: b
                 json!({"volume": found.volume.to_string(), "pages": pages, "folder": found.place})
             })
             .collect();
-        println!("{:#}", json!({"stages": stages, "volumes": volumes}));
+        let told = json!({"stages": stages, "volumes": volumes, "models": names, "device": models.device});
+        println!("{told:#}");
         return Ok(ExitCode::SUCCESS);
     }
     for (found, pages) in &planned {
@@ -139,6 +153,7 @@ async fn dry_run(input: &Input, pipeline: &Pipeline, config: &JobConfig, json: b
         planned.len(),
         stages.join(", ")
     );
+    println!("models: {}, device: {}", names.join(", "), models.device);
     Ok(ExitCode::SUCCESS)
 }
 

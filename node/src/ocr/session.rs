@@ -60,17 +60,27 @@ pub struct Session {
     artifacts: Arc<dyn ArtifactStore>,
 }
 
+/// Loads the models and sees that the job can be done with them.
+pub(super) async fn load_models(
+    directories: &[PathBuf],
+    device: &str,
+    config: &JobConfig,
+) -> Result<ModelSet> {
+    let (directories, device) = (directories.to_vec(), device.to_owned());
+    let models = tokio::task::spawn_blocking(move || networks::load(&directories, &device, cores()))
+        .await
+        .context("loading the models")??;
+    if config.line_mode == LineMode::Layout && !models.segmenter.has_layout() {
+        bail!(networks::NO_LAYOUT);
+    }
+    networks::are_loaded(&config.models, &models)?;
+    Ok(models)
+}
+
 impl Session {
     pub async fn open(options: SessionOptions, input: Input) -> Result<Self> {
         let output = OutputFolder::open(&options.out)?;
-        let (directories, device) = (options.models.clone(), options.device.clone());
-        let models = tokio::task::spawn_blocking(move || networks::load(&directories, &device, cores()))
-            .await
-            .context("loading the models")??;
-        if options.config.line_mode == LineMode::Layout && !models.segmenter.has_layout() {
-            bail!(networks::NO_LAYOUT);
-        }
-        networks::are_loaded(&options.config.models, &models)?;
+        let models = load_models(&options.models, &options.device, &options.config).await?;
         let state = state::open(options.database_url.as_deref(), output.path(), &options.job).await?;
         let (bucket, artifacts) = match options.bucket.clone() {
             Some((bucket, store)) => (Some(bucket), store),

@@ -14,6 +14,14 @@ fn a_dry_run_says_what_would_be_done_and_does_nothing() {
         plan["stages"],
         serde_json::json!(["line_detection", "line_extraction", "ocr", "reduce"])
     );
+    assert_eq!(plan["device"], "cpu");
+    assert_eq!(plan["models"].as_array().unwrap().len(), 2);
+    let refused = desk.read(&["--dry-run", "--model", "/nowhere/at/all"]).exits(1);
+    assert!(
+        refused.stderr.contains("/nowhere/at/all is no model"),
+        "{}",
+        refused.stderr
+    );
     assert!(!desk.out().exists());
 }
 
@@ -59,4 +67,20 @@ fn mistakes_on_the_command_line_are_named() {
     refused(&["--stages", "reduce..ocr"], "reduce..ocr");
     refused(&["--device", "abacus"], "abacus");
     assert_eq!(finish(node(["ocr"])).code, Some(2));
+}
+
+#[test]
+fn a_score_says_which_pages_could_not_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("torn.png"), b"no image").unwrap();
+    std::fs::write(folder.path().join("torn.txt"), "བཀྲ་ཤིས།\n").unwrap();
+    let score = |options: &[&str]| {
+        let mut command = node(["eval"]);
+        command.arg(folder.path()).args(options);
+        finish(command).exits(0)
+    };
+    let told = score(&[]).stdout;
+    assert!(told.contains("counted as without text: 1 page\n"), "{told}");
+    assert!(told.contains("torn, line_detection: "), "{told}");
+    assert_eq!(score(&["--json"]).json()["failed_pages"][0]["page"], "torn");
 }
