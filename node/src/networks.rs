@@ -164,12 +164,7 @@ pub fn knows_layout(directories: &[PathBuf]) -> Result<bool> {
 pub const NO_LAYOUT: &str = "line_mode=layout needs a segmentation model that knows the classes of a layout, and the one in use knows lines alone";
 
 fn open(directory: &Path) -> Result<Bundle> {
-    Bundle::open(directory).with_context(|| {
-        format!(
-            "{} is no model: a folder with model.json, or with BDRC's model_config.json or config.json, and weights",
-            directory.display()
-        )
-    })
+    Ok(Bundle::open(directory)?)
 }
 
 fn reference(bundle: &Bundle) -> Result<ModelRef> {
@@ -180,14 +175,34 @@ fn reference(bundle: &Bundle) -> Result<ModelRef> {
     })
 }
 
-/// `cpu`, `wgpu:0`, `cuda:1`.
+/// What stands behind `wgpu` where a program that imitates a card will do.
+const SOFTWARE: &str = "-software";
+
+/// `cpu`, `wgpu:0`, `cuda:1`, `wgpu-software`.
 pub fn parse_device(text: &str, threads: NonZeroUsize) -> Result<DeviceSpec> {
-    let (kind, index) = text.split_once(':').unwrap_or((text, "0"));
-    let kind: DeviceKind = kind.parse()?;
+    let (name, index) = text.split_once(':').unwrap_or((text, "0"));
+    let imitated = name
+        .strip_suffix(SOFTWARE)
+        .filter(|kind| *kind == DeviceKind::Wgpu.to_string());
+    let kind: DeviceKind = imitated.unwrap_or(name).parse()?;
     let index = index
         .parse()
         .with_context(|| format!("{text:?}: the part after the colon is a device number"))?;
-    Ok(DeviceSpec { kind, index, threads })
+    Ok(DeviceSpec {
+        kind,
+        index,
+        threads,
+        software_renderer: imitated.is_some(),
+    })
+}
+
+/// The name of a device as [`parse_device`] takes it.
+pub fn device_name(spec: &DeviceSpec) -> String {
+    let software = if spec.software_renderer { SOFTWARE } else { "" };
+    match spec.kind {
+        DeviceKind::Cpu => DeviceKind::Cpu.to_string(),
+        kind => format!("{kind}{software}:{}", spec.index),
+    }
 }
 
 #[cfg(test)]
@@ -246,6 +261,32 @@ mod tests {
         assert!(both.contains("second model of its kind"), "{both}");
         let nowhere = format!("{:#}", names(&["auto:/nowhere/at/all"]).unwrap_err());
         assert!(nowhere.contains("/nowhere/at/all"), "{nowhere}");
+    }
+
+    #[test]
+    fn devices_are_told_by_name_and_number() {
+        for (text, told) in [
+            ("cpu", "cpu"),
+            ("wgpu", "wgpu:0"),
+            ("cuda:1", "cuda:1"),
+            ("wgpu-software", "wgpu-software:0"),
+            ("wgpu-software:0", "wgpu-software:0"),
+        ] {
+            let spec = parse_device(text, NonZeroUsize::MIN).unwrap();
+            assert_eq!(device_name(&spec), told);
+            assert_eq!(spec.software_renderer, told.contains("software"));
+        }
+        for text in [
+            "",
+            "wgpu:",
+            "wgpu:one",
+            "wgpu:-1",
+            "cuda-software",
+            "cpu-software",
+            "-software",
+        ] {
+            assert!(parse_device(text, NonZeroUsize::MIN).is_err(), "{text}");
+        }
     }
 
     #[test]

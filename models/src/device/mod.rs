@@ -22,7 +22,7 @@ pub enum DeviceKind {
     Cpu,
     /// A GPU through Vulkan, Metal or DirectX; needs the cargo feature `wgpu`.
     Wgpu,
-    /// An NVIDIA GPU; needs the cargo feature `cuda`, and the driver and NVRTC at run time.
+    /// An NVIDIA GPU; needs the cargo feature `cuda`, and the driver, NVRTC and CUDA's headers at run time.
     Cuda,
 }
 
@@ -84,6 +84,9 @@ pub struct DeviceSpec {
     pub index: usize,
     /// Threads that one inference call may use; only the processor heeds it.
     pub threads: NonZeroUsize,
+    /// Whether a program that imitates a card will do. It is slower than the processor, and good for trying the code of
+    /// GPUs where there is none.
+    pub software_renderer: bool,
 }
 
 impl DeviceSpec {
@@ -93,6 +96,7 @@ impl DeviceSpec {
             kind: DeviceKind::Cpu,
             index: 0,
             threads,
+            software_renderer: false,
         }
     }
 }
@@ -110,7 +114,9 @@ pub enum DeviceError {
         index: usize,
         count: usize,
     },
-    #[error("{kind} device {index} is the software renderer `{name}`, which is slower than `cpu`")]
+    #[error(
+        "{kind} device {index} is the software renderer `{name}`, which is slower than `cpu`; `{kind}-software` uses it all the same"
+    )]
     SoftwareRenderer {
         kind: DeviceKind,
         index: usize,
@@ -138,7 +144,12 @@ pub struct ComputeDevice {
 impl ComputeDevice {
     /// Opens a device and, for a GPU, computes one value on it: a missing driver shows here and not at the first page.
     pub fn open(spec: &DeviceSpec) -> Result<Self, DeviceError> {
-        let DeviceSpec { kind, index, threads } = *spec;
+        let DeviceSpec {
+            kind,
+            index,
+            threads,
+            software_renderer: imitation_will_do,
+        } = *spec;
         match kind {
             DeviceKind::Cpu => {
                 if index > 0 {
@@ -169,6 +180,7 @@ impl ComputeDevice {
                 }
                 let device = found.swap_remove(index);
                 if kind == DeviceKind::Wgpu
+                    && !imitation_will_do
                     && let Some(name) = software_renderer(&device)
                 {
                     return Err(DeviceError::SoftwareRenderer { kind, index, name });
@@ -223,14 +235,18 @@ pub(crate) fn read<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f32>, Infere
         .map_err(|error| backend_error(&error.to_string()))
 }
 
-/// The backends report lack of memory as text only, in a panic or in an execution error.
+/// The backends report lack of memory as text only, in a panic or in an execution error. A buffer larger than the device
+/// can have is the same to a batch: half of it fits.
 fn backend_error(message: &str) -> InferenceError {
     let folded = message.to_lowercase();
     let signs = [
         "out of memory",
         "out_of_memory",
         "outofmemory",
+        "out of device memory",
         "not enough memory",
+        "can't allocate buffer of size",
+        "is greater than the maximum buffer size",
     ];
     if signs.iter().any(|sign| folded.contains(sign)) {
         InferenceError::OutOfMemory(message.to_owned())
@@ -330,10 +346,16 @@ mod tests {
 
     #[test]
     fn lack_of_memory_is_told_apart() {
-        assert!(matches!(
-            backend_error("CUDA_ERROR_OUT_OF_MEMORY: out of memory"),
-            InferenceError::OutOfMemory(_)
-        ));
+        for message in [
+            "CUDA_ERROR_OUT_OF_MEMORY: out of memory",
+            "wgpu error: Out of Memory",
+            "out of device memory allocating 4294967296 bytes",
+            "can't allocate buffer of size: 4294967296",
+            "Buffer size 4294967296 is greater than the maximum buffer size (268435456)",
+        ] {
+            let error = backend_error(message);
+            assert!(matches!(error, InferenceError::OutOfMemory(_)), "{message}");
+        }
         assert!(matches!(backend_error("device lost"), InferenceError::Failed(_)));
     }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use parkhang_models::device::{Answers, ComputeDevice, DeviceKind, DeviceSpec, SelfTest};
+use parkhang_models::device::{Answers, ComputeDevice, DeviceError, DeviceKind, DeviceSpec, SelfTest};
 use parkhang_models::inference::InferenceError;
 
 use self::report::{Report, SelfTested, State, Throughput};
@@ -70,6 +70,7 @@ fn of_kind(kind: DeviceKind) -> Vec<Report> {
         kind,
         index,
         threads: cores(),
+        software_renderer: false,
     };
     match kind.devices() {
         Ok(names) => names
@@ -115,6 +116,8 @@ fn reference() -> Result<Answers> {
 fn examine(report: &Report, reference: &Answers, time: Duration) -> State {
     let device = match ComputeDevice::open(&report.spec) {
         Ok(device) => device,
+        // Mesa brings one to most machines; unless it was asked for there is no card, and nothing is wrong.
+        Err(error @ DeviceError::SoftwareRenderer { .. }) => return State::Absent(error.to_string()),
         Err(error) => return State::Unusable(error.to_string()),
     };
     let tested = || -> Result<SelfTested> {

@@ -2,8 +2,10 @@
 
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
-use parkhang_models::device::{Comparison, DeviceKind, DeviceSpec};
+use parkhang_models::device::{Comparison, DeviceSpec};
 use serde_json::{Value, json};
+
+use crate::networks::device_name;
 
 #[derive(Debug)]
 pub struct Report {
@@ -65,10 +67,7 @@ impl Report {
 
     /// As `--device` takes it.
     fn device(&self) -> String {
-        match self.spec.kind {
-            DeviceKind::Cpu => DeviceKind::Cpu.to_string(),
-            kind => format!("{kind}:{}", self.spec.index),
-        }
+        device_name(&self.spec)
     }
 
     fn verdict(&self) -> &'static str {
@@ -155,6 +154,8 @@ pub fn json(reports: &[Report]) -> Value {
 mod tests {
     use std::num::NonZeroUsize;
 
+    use parkhang_models::device::DeviceKind;
+
     use super::*;
 
     fn spec(kind: DeviceKind) -> DeviceSpec {
@@ -162,6 +163,7 @@ mod tests {
             kind,
             index: 0,
             threads: NonZeroUsize::MIN,
+            software_renderer: false,
         }
     }
 
