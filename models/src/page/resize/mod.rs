@@ -7,6 +7,7 @@ use image::{GrayImage, ImageBuffer, Pixel};
 
 mod area;
 mod axis;
+mod lanes;
 mod linear;
 
 use axis::Axis;
