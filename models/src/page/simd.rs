@@ -1,4 +1,5 @@
-/// Runs `work` compiled for AVX2 where the processor has it. Only what is inlined into the closure benefits.
+/// Runs `work` compiled for AVX2 where the processor has it. Only what is inlined into the closure benefits, and
+/// the closure itself has to be marked `#[inline(always)]`.
 #[inline(always)]
 pub(crate) fn vectorised<R>(work: impl FnOnce() -> R) -> R {
     #[cfg(target_arch = "x86_64")]

@@ -16,7 +16,10 @@ pub fn adaptive_gaussian(image: &GrayImage, block: u32, c: i32) -> GrayImage {
     let mut binary = GrayImage::new(image.width(), image.height());
     if !image.is_empty() {
         let kernel = half_gaussian(block as usize / 2);
-        simd::vectorised(|| threshold_rows(image, &kernel, c as f32, &mut binary));
+        simd::vectorised(
+            #[inline(always)]
+            || threshold_rows(image, &kernel, c as f32, &mut binary),
+        );
     }
     binary
 }
