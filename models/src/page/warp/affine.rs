@@ -1,6 +1,7 @@
 use image::{ImageBuffer, Pixel};
 
 use crate::page::geometry::Point;
+use crate::page::simd;
 
 /// Fractional bits of a source position while it is accumulated, and of the position that is sampled.
 const POSITION_BITS: u32 = 10;
@@ -88,20 +89,47 @@ where
     }
     let fixed = |value: f64| (value * f64::from(1 << POSITION_BITS)).round_ties_even() as i32;
     let half_step = 1 << (POSITION_BITS - SAMPLE_BITS - 1);
-    let column_steps: Vec<(i32, i32)> = (0..image.width())
-        .map(|x| (fixed(a * f64::from(x)), fixed(d * f64::from(x))))
+    let steps: Vec<Position> = (0..image.width())
+        .map(|x| Position {
+            x: fixed(a * f64::from(x)),
+            y: fixed(d * f64::from(x)),
+        })
         .collect();
     let source = Source { image, border };
     for (y, row) in warped.chunks_exact_mut(row_length).enumerate() {
-        let row_x = fixed(b * y as f64 + c).saturating_add(half_step);
-        let row_y = fixed(e * y as f64 + f).saturating_add(half_step);
-        for (pixel, &(dx, dy)) in row.chunks_exact_mut(P::CHANNEL_COUNT as usize).zip(&column_steps) {
-            let x = row_x.saturating_add(dx) >> (POSITION_BITS - SAMPLE_BITS);
-            let y = row_y.saturating_add(dy) >> (POSITION_BITS - SAMPLE_BITS);
-            source.sample(x, y, pixel);
+        let start = Position {
+            x: fixed(b * y as f64 + c).saturating_add(half_step),
+            y: fixed(e * y as f64 + f).saturating_add(half_step),
+        };
+        if P::CHANNEL_COUNT == 1 {
+            simd::vectorised(
+                #[inline(always)]
+                || source.sample_grey_row(start, &steps, row),
+            );
+        } else {
+            source.sample_row(start, &steps, row);
         }
     }
     warped
+}
+
+/// A place on the source, or a distance there, in steps of 1/1024 pixel.
+#[derive(Debug, Clone, Copy)]
+struct Position {
+    x: i32,
+    y: i32,
+}
+
+impl Position {
+    /// In steps of 1/32 pixel.
+    #[inline(always)]
+    fn sampled_at(self, step: Self) -> (i32, i32) {
+        const DROPPED: u32 = POSITION_BITS - SAMPLE_BITS;
+        (
+            self.x.saturating_add(step.x) >> DROPPED,
+            self.y.saturating_add(step.y) >> DROPPED,
+        )
+    }
 }
 
 struct Source<'a, P: Pixel<Subpixel = u8>> {
@@ -109,7 +137,77 @@ struct Source<'a, P: Pixel<Subpixel = u8>> {
     border: u8,
 }
 
+/// Pixels of a row that are sampled at once.
+const LANES: usize = 16;
+
 impl<P: Pixel<Subpixel = u8>> Source<'_, P> {
+    fn sample_row(&self, start: Position, steps: &[Position], row: &mut [u8]) {
+        for (pixel, &step) in row.chunks_exact_mut(P::CHANNEL_COUNT as usize).zip(steps) {
+            let (x, y) = start.sampled_at(step);
+            self.sample(x, y, pixel);
+        }
+    }
+
+    /// The same for one channel. Where the source of a few pixels side by side lies side by side too, and crosses from one
+    /// row to the next at most, they are blended together.
+    #[inline(always)]
+    fn sample_grey_row(&self, start: Position, steps: &[Position], row: &mut [u8]) {
+        let (chunks, rest) = row.as_chunks_mut::<LANES>();
+        let (step_chunks, step_rest) = steps.as_chunks::<LANES>();
+        for (pixels, steps) in chunks.iter_mut().zip(step_chunks) {
+            let (mut xs, mut ys) = ([0; LANES], [0; LANES]);
+            for lane in 0..LANES {
+                (xs[lane], ys[lane]) = start.sampled_at(steps[lane]);
+            }
+            if !self.blend_neighbours(&xs, &ys, pixels) {
+                self.sample_row(start, steps, pixels);
+            }
+        }
+        self.sample_row(start, step_rest, rest);
+    }
+
+    /// Whether the pixels at these places, in steps of 1/32 pixel, could be blended together.
+    #[inline(always)]
+    fn blend_neighbours(&self, xs: &[i32; LANES], ys: &[i32; LANES], pixels: &mut [u8; LANES]) -> bool {
+        let (left, end) = (xs[0] >> SAMPLE_BITS, ys[LANES - 1] >> SAMPLE_BITS);
+        let top = (ys[0] >> SAMPLE_BITS).min(end);
+        let mut astray = 0;
+        for lane in 0..LANES {
+            astray |= (xs[lane] >> SAMPLE_BITS) ^ (left.wrapping_add(lane as i32));
+            // Neither above the first row nor below the second.
+            astray |= ((ys[lane] >> SAMPLE_BITS).wrapping_sub(top)) & !1;
+        }
+        let (width, height) = (self.image.width() as usize, self.image.height() as usize);
+        let (Ok(left), Ok(top)) = (usize::try_from(left), usize::try_from(top)) else {
+            return false;
+        };
+        // The second row is read even where no pixel needs it.
+        if astray != 0 || left + LANES >= width || top + 2 >= height {
+            return false;
+        }
+        let rows = &self.image.as_raw()[top * width..][..3 * width];
+        let (mut first, mut second, mut third) = ([0; LANES + 1], [0; LANES + 1], [0; LANES + 1]);
+        first.copy_from_slice(&rows[left..][..LANES + 1]);
+        second.copy_from_slice(&rows[width + left..][..LANES + 1]);
+        third.copy_from_slice(&rows[2 * width + left..][..LANES + 1]);
+        for lane in 0..LANES {
+            let (fraction_x, fraction_y) = (xs[lane] & (SAMPLE_STEPS - 1), ys[lane] & (SAMPLE_STEPS - 1));
+            let below = (ys[lane] >> SAMPLE_BITS) - top as i32;
+            let along = |row: &[u8; LANES + 1]| {
+                i32::from(row[lane]) * (SAMPLE_STEPS - fraction_x) + i32::from(row[lane + 1]) * fraction_x
+            };
+            let (first, second, third) = (along(&first), along(&second), along(&third));
+            let (upper, lower) = if below == 0 {
+                (first, second)
+            } else {
+                (second, third)
+            };
+            let sum = upper * (SAMPLE_STEPS - fraction_y) + lower * fraction_y;
+            pixels[lane] = ((sum + SAMPLE_STEPS * SAMPLE_STEPS / 2) >> (2 * SAMPLE_BITS)) as u8;
+        }
+        true
+    }
+
     /// Bilinear at a position in steps of 1/32 pixel.
     #[inline]
     fn sample(&self, x: i32, y: i32, pixel: &mut [u8]) {
@@ -153,5 +251,37 @@ impl<P: Pixel<Subpixel = u8>> Source<'_, P> {
         pixel
             .and_then(|(x, y)| self.image.get_pixel_checked(x, y))
             .map_or(self.border, |pixel| pixel.channels()[channel])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use image::{GrayImage, Luma, Rgb, RgbImage};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn grey_pixels_are_blended_together_as_colours_are_one_by_one(
+            width in 1_u32..120,
+            height in 1_u32..60,
+            angle in prop_oneof![-4.0_f64..4.0, -180.0_f64..180.0],
+            scale in prop_oneof![Just(1.0), 0.3_f64..3.0],
+            seed: u32,
+            border: u8,
+        ) {
+            let grey = GrayImage::from_fn(width, height, |x, y| {
+                let mixed = (seed ^ (x * 7919 + y * 104_729)).wrapping_mul(2_654_435_761);
+                Luma([(mixed >> 24) as u8])
+            });
+            let colour = RgbImage::from_fn(width, height, |x, y| Rgb([grey.get_pixel(x, y).0[0]; 3]));
+            let center = (f64::from(width) / 2.0, f64::from(height) / 2.0);
+            let map = rotation_matrix(center, angle, scale);
+            let warped = warp_affine(&grey, &map, border);
+            for (pixel, one_by_one) in warped.pixels().zip(warp_affine(&colour, &map, border).pixels()) {
+                prop_assert_eq!(pixel.0[0], one_by_one.0[0]);
+            }
+        }
     }
 }
