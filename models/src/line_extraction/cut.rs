@@ -8,6 +8,7 @@ use super::{ExtractionConfig, TextLine, Trim};
 use crate::page::geometry::{Point, Rect};
 use crate::page::morphology::dilate_rect;
 use crate::page::polygon::fill_polygon_at;
+use crate::page::simd::vectorised;
 
 /// By how much the factor shrinks when a line image came out too high, and how often at most.
 const K_STEP: f64 = 0.1;
@@ -68,14 +69,16 @@ impl Cut {
         let mask = dilate_rect(&mask, width, height);
 
         let mut rows = vec![false; mask.height() as usize];
-        let mut columns = vec![false; mask.width() as usize];
-        for (shows, (page_row, mask_row)) in rows.iter_mut().zip(overlaid(page, &mask, origin)) {
-            for ((column, &grey), &inside) in columns.iter_mut().zip(page_row).zip(mask_row) {
-                let visible = inside != 0 && grey != BLACK;
-                *column |= visible;
-                *shows |= visible;
-            }
-        }
+        let mut columns = vec![0; mask.width() as usize];
+        vectorised(
+            #[inline(always)]
+            || {
+                for (shows, (page_row, mask_row)) in rows.iter_mut().zip(overlaid(page, &mask, origin)) {
+                    *shows = mark_visible(page_row, mask_row, &mut columns);
+                }
+            },
+        );
+        let columns = columns.into_iter().map(|seen| seen != 0).collect();
         Self {
             origin,
             mask,
@@ -109,6 +112,14 @@ impl Cut {
         let source: Vec<(&[u8], &[u8])> = overlaid(page, &self.mask, self.origin).collect();
         for (target, &row) in image.chunks_exact_mut(columns.len()).zip(&rows) {
             let (page_row, mask_row) = source[row];
+            if columns.len() == right + 1 - left {
+                let (page_row, mask_row) = (&page_row[left..=right], &mask_row[left..=right]);
+                vectorised(
+                    #[inline(always)]
+                    || overlay(page_row, mask_row, background, target),
+                );
+                continue;
+            }
             for (target, &column) in target.iter_mut().zip(&columns) {
                 *target = if mask_row[column] != 0 {
                     page_row[column]
@@ -125,6 +136,26 @@ impl Cut {
         };
         LineImage { image, origin }
     }
+}
+
+/// The page where the mask is, else the background.
+#[inline(always)]
+fn overlay(page_row: &[u8], mask_row: &[u8], background: u8, target: &mut [u8]) {
+    for ((target, &grey), &inside) in target.iter_mut().zip(page_row).zip(mask_row) {
+        *target = if inside == 0 { background } else { grey };
+    }
+}
+
+/// Marks the columns where a row shows anything; whether it does anywhere.
+#[inline(always)]
+fn mark_visible(page_row: &[u8], mask_row: &[u8], columns: &mut [u8]) -> bool {
+    let mut shows = 0;
+    for ((column, &grey), &inside) in columns.iter_mut().zip(page_row).zip(mask_row) {
+        let visible = if grey == BLACK { 0 } else { inside };
+        *column |= visible;
+        shows |= visible;
+    }
+    shows != 0
 }
 
 /// Indices of the rows or columns that stay.
