@@ -34,7 +34,11 @@ pub(super) fn on_white(gray: u8, alpha: u8) -> u8 {
 
 /// Whether every pixel is 0 or 255.
 pub(super) fn is_bilevel(gray: &GrayImage) -> bool {
-    gray.as_raw().iter().all(|&v| v == 0 || v == 255)
+    /// Enough to be looked at together; most pages show a grey in the first of them.
+    const TOGETHER: usize = 1024;
+    gray.as_raw()
+        .chunks(TOGETHER)
+        .all(|pixels| pixels.iter().fold(true, |all, &v| all & (v == 0 || v == 255)))
 }
 
 /// Turns a page of zeros and ones, a 1-bit page that was written unscaled, into 0 and 255. Anything else is left alone;
@@ -60,6 +64,23 @@ mod tests {
             assert_eq!(on_white(v, 255), v);
             assert_eq!(on_white(v, 0), 255);
         }
+    }
+
+    #[test]
+    fn a_single_grey_pixel_anywhere_is_found() {
+        let mut page = GrayImage::from_fn(90, 50, |x, y| {
+            image::Luma([if (x + y) % 3 == 0 { 0 } else { 255 }])
+        });
+        assert!(is_bilevel(&page));
+        for (x, y) in [(0, 0), (33, 11), (89, 49)] {
+            let before = *page.get_pixel(x, y);
+            for grey in [1, 128, 254] {
+                page.put_pixel(x, y, image::Luma([grey]));
+                assert!(!is_bilevel(&page));
+            }
+            page.put_pixel(x, y, before);
+        }
+        assert!(is_bilevel(&GrayImage::new(0, 0)));
     }
 
     #[test]
