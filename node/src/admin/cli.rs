@@ -68,7 +68,7 @@ pub async fn run(matches: &ArgMatches) -> Result<ExitCode> {
         who: &who,
         via: "cli",
     };
-    let refusal = outcome.as_ref().err();
+    let refusal = outcome.as_ref().err().map(ToString::to_string);
     let given = entry.given(arguments);
     entry.write_down(given, operator, &admin, refusal).await;
     let reply = outcome?;

@@ -36,18 +36,18 @@ impl Entry {
             Ok(outcome) => outcome,
             Err(_) => Err(Refusal::TooSlow),
         };
-        self.write_down(given, operator, admin, outcome.as_ref().err())
-            .await;
+        let refusal = outcome.as_ref().err().map(ToString::to_string);
+        self.write_down(given, operator, admin, refusal).await;
         outcome
     }
 
     /// Writes down what may have changed something. A command that was carried out stays so, even where it cannot be written down.
-    pub(super) async fn write_down(
+    pub async fn write_down(
         &self,
         given: Map<String, Value>,
         operator: Operator<'_>,
         admin: &Admin,
-        refusal: Option<&Refusal>,
+        refusal: Option<String>,
     ) {
         if self.access == Access::Read {
             return;
@@ -58,7 +58,7 @@ impl Entry {
             via: operator.via.to_owned(),
             command: self.name.join(" "),
             arguments: Value::Object(given),
-            refusal: refusal.map(ToString::to_string),
+            refusal,
         };
         if let Err(error) = admin.store.record_audit(&audit).await {
             warn!(%error, who = audit.who, command = audit.command, "cannot write down who gave a command");

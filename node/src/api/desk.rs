@@ -9,6 +9,9 @@ use super::answer::Denied;
 use super::tokens::{Caller, Tokens};
 use crate::admin::{Access, Admin};
 
+/// Said of a token that nobody has.
+pub const UNKNOWN_TOKEN: &str = "the token is not known";
+
 /// Cookie of a browser that has shown a token.
 pub const COOKIE_NAME: &str = "parkhang_token";
 
@@ -33,7 +36,10 @@ impl Desk {
             return Err(Denied::foreign());
         }
         let Some(caller) = self.caller(headers) else {
-            let message = "give a token: Authorization: Bearer TOKEN";
+            let message = match presented(headers) {
+                Some(_) => UNKNOWN_TOKEN,
+                None => "give a token: Authorization: Bearer TOKEN",
+            };
             return Err(Denied::new(StatusCode::UNAUTHORIZED, "unauthorized", message));
         };
         if caller.access < access {

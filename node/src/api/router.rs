@@ -1,9 +1,10 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::{Body, to_bytes};
+use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{RawPathParams, RawQuery};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, Request, StatusCode, Uri};
 use axum::routing::{MethodFilter, get, on, post};
 use serde_json::{Map, Value};
@@ -22,6 +23,8 @@ use crate::console;
 pub const ROOT: &str = "/api/v1";
 /// Largest body of a request: a list of a hundred thousand volumes.
 const MAX_BODY: usize = 4 << 20;
+/// Largest body of which the audit log keeps what was asked by somebody who may not give the command.
+const MAX_DENIED_BODY: usize = 16 << 10;
 
 /// What the path gave to the names in a route.
 type Named = Result<RawPathParams, RawPathParamsRejection>;
@@ -61,7 +64,9 @@ pub fn router(admin: Admin, tokens: Tokens, secure: bool) -> Router {
     let router = table().entries().iter().fold(router, |router, entry| {
         let desk = desk.clone();
         let handler = move |parameters: Named, request: Request<Body>| async move {
-            let reply = desk.carry_out(entry, named(parameters)?, request).await?;
+            let path = named(parameters)?.into_iter();
+            let path = path.map(|(name, value)| (name, Value::String(value)));
+            let reply = desk.carry_out(entry, path.collect(), request).await?;
             Ok::<_, Denied>(json(StatusCode::OK, &reply.data))
         };
         router.route(&format!("{ROOT}{}", entry.path), on(method(entry.verb), handler))
@@ -107,45 +112,84 @@ impl Desk {
     async fn carry_out(
         &self,
         entry: &'static Entry,
-        path: Vec<(String, String)>,
+        path: Map<String, Value>,
         request: Request<Body>,
     ) -> Result<Reply, Denied> {
-        let caller = self.admit(request.headers(), entry.access, &entry.name.join(" "))?;
         let (parts, body) = request.into_parts();
-        let given = given(entry, path, &parts.uri, body).await?;
+        let caller = match self.admit(&parts.headers, entry.access, &entry.name.join(" ")) {
+            Ok(caller) => caller,
+            Err(denied) => {
+                self.write_down_denied(entry, path, &parts, body, &denied).await;
+                return Err(denied);
+            }
+        };
         let operator = Operator {
             who: &caller.name,
             via: "http",
         };
-        Ok(entry.carry_out(given, operator, &self.admin).await?)
+        let given = match bytes_of(body).await {
+            Ok(bytes) => given(entry, path.clone(), &parts.uri, &bytes),
+            Err(denied) => Err(denied),
+        };
+        match given {
+            Ok(given) => Ok(entry.carry_out(given, operator, &self.admin).await?),
+            Err(denied) => {
+                let refusal = Some(denied.message.clone());
+                entry.write_down(path, operator, &self.admin, refusal).await;
+                Err(denied)
+            }
+        }
+    }
+
+    /// Writes down who was not let give a command. Nothing of a stranger is read or kept, who could fill the database with it.
+    async fn write_down_denied(
+        &self,
+        entry: &Entry,
+        path: Map<String, Value>,
+        parts: &Parts,
+        body: Body,
+        denied: &Denied,
+    ) {
+        let Some(caller) = self.caller(&parts.headers) else {
+            return;
+        };
+        let given = match bytes_of(body).await {
+            Ok(bytes) if bytes.len() <= MAX_DENIED_BODY => given(entry, path.clone(), &parts.uri, &bytes),
+            Ok(_) => Ok(path.clone()),
+            Err(denied) => Err(denied),
+        };
+        let operator = Operator {
+            who: &caller.name,
+            via: "http",
+        };
+        let refusal = Some(denied.message.clone());
+        entry
+            .write_down(given.unwrap_or(path), operator, &self.admin, refusal)
+            .await;
     }
 }
 
+async fn bytes_of(body: Body) -> Result<Bytes, Denied> {
+    to_bytes(body, MAX_BODY).await.map_err(|_| {
+        let message = format!("the body may have {MAX_BODY} bytes");
+        Denied::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
+    })
+}
+
 /// What the path, the query and the body give together. None may name what another has named.
-async fn given(
+fn given(
     entry: &Entry,
-    path: Vec<(String, String)>,
+    mut given: Map<String, Value>,
     uri: &Uri,
-    body: Body,
+    body: &[u8],
 ) -> Result<Map<String, Value>, Denied> {
     let known = entry.arguments();
-    let mut given: Map<String, Value> = path
-        .into_iter()
-        .map(|(name, value)| (name, Value::String(value)))
-        .collect();
     let mut queried = Map::new();
     for (name, value) in form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()) {
         add(&mut queried, &known, &name, value.into_owned()).map_err(Denied::invalid)?;
     }
-    let bytes = to_bytes(body, MAX_BODY).await.map_err(|_| {
-        Denied::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "too_large",
-            format!("the body may have {MAX_BODY} bytes"),
-        )
-    })?;
-    let posted = match serde_json::from_slice::<Value>(&bytes) {
-        _ if bytes.is_empty() => Map::new(),
+    let posted = match serde_json::from_slice::<Value>(body) {
+        _ if body.is_empty() => Map::new(),
         Ok(Value::Object(posted)) => posted,
         Ok(_) => return Err(Denied::invalid("the body must be a JSON object".to_owned())),
         Err(error) => return Err(Denied::invalid(format!("the body is no JSON: {error}"))),

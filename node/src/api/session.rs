@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::answer::{Denied, json};
-use super::desk::{COOKIE_NAME, Desk, is_foreign};
+use super::desk::{COOKIE_NAME, Desk, UNKNOWN_TOKEN, is_foreign};
 
 const MAX_BODY: usize = 4096;
 /// Of the cookie, in seconds: a working day.
@@ -40,7 +40,7 @@ pub async fn open(desk: Desk, request: Request<Body>) -> Result<Response, Denied
         return Err(Denied::new(
             StatusCode::UNAUTHORIZED,
             "unauthorized",
-            "the token is not known",
+            UNKNOWN_TOKEN,
         ));
     }
     Ok(with_cookie(&token, LASTS, desk.secure))
