@@ -15,3 +15,4 @@ mod view;
 #[cfg(test)]
 pub use router::ROOT;
 pub use server::serve;
+pub use tokens::Tokens;

@@ -6,6 +6,7 @@ mod scaling;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use parkhang_actors::state::PostgresStore;
 use parkhang_actors::storage::ArtifactKey;
 use secrecy::ExposeSecret;
 
@@ -14,7 +15,7 @@ use super::sections::{ClusterConfig, PagesKind, S3, SourceKind, StorageKind, Tls
 use super::values::Role;
 
 /// Shorter cookies could be guessed.
-const COOKIE_BYTES: usize = 16;
+const MIN_COOKIE: usize = 16;
 /// Peers show that they are alive at intervals of at most this (pings of `ractor_cluster`).
 const PING_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -206,9 +207,9 @@ fn exposure(config: &ClusterConfig, secrets: &Secrets, findings: &mut Findings) 
     }
     if let Some(cookie) = &secrets.cookie {
         findings.require(
-            cookie.text.expose_secret().len() >= COOKIE_BYTES,
+            cookie.text.expose_secret().chars().count() >= MIN_COOKIE,
             "cluster.cookie",
-            format!("is shorter than {COOKIE_BYTES} bytes"),
+            format!("is shorter than {MIN_COOKIE} characters"),
         );
     }
     let mut missing = Vec::new();
@@ -318,10 +319,17 @@ fn state(config: &ClusterConfig, secrets: &Secrets, findings: &mut Findings) {
     match &secrets.database_url {
         Some(url) => {
             let url = url.text.expose_secret();
+            let is_postgres = url.starts_with("postgres://") || url.starts_with("postgresql://");
             findings.require(
-                url.starts_with("postgres://") || url.starts_with("postgresql://"),
+                is_postgres,
                 "state.database_url",
                 "must begin with postgres:// or postgresql://",
+            );
+            // What its parser says may quote the password.
+            findings.require(
+                !is_postgres || PostgresStore::options_of(url).is_ok(),
+                "state.database_url",
+                "is not a URL of a database: postgres://USER:PASSWORD@HOST:PORT/DATABASE",
             );
         }
         None => findings.require_beside(

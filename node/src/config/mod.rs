@@ -210,7 +210,7 @@ impl Loaded {
     /// Passes a configuration that a node can start with here.
     pub fn fit_to_start(self) -> Result<Self, Problems> {
         let mut found = self.findings();
-        found.extend(on_disk::needed(&self.config));
+        found.extend(on_disk::needed(&self.config, &self.secrets));
         self.without(found)
     }
 
@@ -218,8 +218,8 @@ impl Loaded {
     /// hear of that.
     pub fn fit_to_work(self) -> Result<Self, Problems> {
         let mut found = self.findings();
-        let missing = on_disk::needed(&self.config).or_else(|| on_disk::without_scans(&self.config));
-        found.extend(missing);
+        found.extend(on_disk::needed(&self.config, &self.secrets));
+        found.extend(on_disk::without_scans(&self.config));
         self.without(found)
     }
 

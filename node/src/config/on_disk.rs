@@ -7,9 +7,10 @@ use parkhang_actors::pages::{discover_volumes, read_intro_pages};
 use rustls::pki_types::UnixTime;
 
 use super::check::Finding;
-use super::secrets::check_private;
-use super::sections::{ApiTls, ClusterConfig, PagesKind, Tls};
+use super::secrets::{Secrets, check_private};
+use super::sections::{ApiTls, ClusterConfig, PagesKind, SourceKind, Tls};
 use super::values::Role;
+use crate::api::Tokens;
 use crate::http::acceptor;
 use crate::networks;
 use crate::tls::TlsError;
@@ -28,7 +29,24 @@ pub fn findings(config: &ClusterConfig, now: UnixTime) -> Vec<Finding> {
 }
 
 /// What a node of these roles must find where it starts, and other commands can do without.
-pub fn needed(config: &ClusterConfig) -> Option<Finding> {
+pub fn needed(config: &ClusterConfig, secrets: &Secrets) -> Vec<Finding> {
+    let found = [cookie(config, secrets), scans(config), tokens(config)];
+    found.into_iter().flatten().collect()
+}
+
+fn cookie(config: &ClusterConfig, secrets: &Secrets) -> Option<Finding> {
+    let meets_others =
+        config.node.roles.contains(&Role::Orchestrator) || config.source.kind == SourceKind::Direct;
+    // A file that cannot be read is told of already.
+    let is_given = secrets.cookie.is_some() || config.cluster.cookie_file.is_some();
+    (meets_others && !is_given).then(|| Finding {
+        key: "cluster.cookie_file",
+        because: &["node.roles"],
+        message: "needed: a secret that all nodes of the cluster share; `node tls init` makes one".to_owned(),
+    })
+}
+
+fn scans(config: &ClusterConfig) -> Option<Finding> {
     let roles = &config.node.roles;
     let folder = config.pages.folder.as_deref()?;
     let reads_scans = roles.contains(&Role::Cpu) || roles.contains(&Role::Gpu);
@@ -36,6 +54,18 @@ pub fn needed(config: &ClusterConfig) -> Option<Finding> {
         key: "pages.folder",
         because: &[],
         message: format!("{} does not exist", folder.display()),
+    })
+}
+
+/// Others need not be able to read the file.
+fn tokens(config: &ClusterConfig) -> Option<Finding> {
+    let path = config.api.tokens_file.as_deref()?;
+    let reads_tokens = config.node.roles.contains(&Role::Orchestrator) && config.api.listen.is_some();
+    let error = reads_tokens.then(|| Tokens::read(path)).and_then(Result::err)?;
+    Some(Finding {
+        key: "api.tokens_file",
+        because: &[],
+        message: format!("{error:#}"),
     })
 }
 

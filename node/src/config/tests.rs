@@ -45,6 +45,9 @@ fn problems(file: Option<&Path>, variables: &[(&str, &str)], flags: &[&str]) -> 
     }
 }
 
+/// What no node of a cluster starts without.
+const COOKIE: (&str, &str) = ("PARKHANG_CLUSTER__COOKIE", "0123456789abcdef");
+
 /// The only problem of flags upon the built-in values.
 #[track_caller]
 fn the_problem(flags: &[&str]) -> String {
@@ -56,24 +59,6 @@ fn the_problem(flags: &[&str]) -> String {
 #[test]
 fn the_built_in_configuration_is_sound() {
     assert_eq!(problems(None, &[], &[]), Vec::<String>::new());
-}
-
-#[test]
-fn a_check_tells_of_a_folder_without_scans() {
-    let folder = tempfile::tempdir().unwrap();
-    let scans = format!("pages.folder={}", folder.path().display());
-    let fit = |flags: &[&str]| load(None, &[], flags).fit_to_work().map(drop);
-    load(None, &[], &[&scans]).fit_to_start().unwrap();
-    let told = fit(&[&scans]).unwrap_err().0[0].to_string();
-    assert!(told.starts_with("--set: pages.folder: "), "{told}");
-    assert!(told.contains("holds no page images"), "{told}");
-    let told = fit(&[&scans, "pages.kind=bdrc"]).unwrap_err().0[0].to_string();
-    assert!(told.contains("holds no folder Works"), "{told}");
-    std::fs::create_dir_all(folder.path().join("Works/60")).unwrap();
-    fit(&[&scans, "pages.kind=bdrc"]).unwrap();
-    std::fs::write(folder.path().join("1.tif"), "scan").unwrap();
-    fit(&[&scans]).unwrap();
-    fit(&[]).unwrap();
 }
 
 #[test]
@@ -105,17 +90,6 @@ fn a_layout_needs_a_model_that_knows_one() {
         told.starts_with("--set: node.models: /nowhere/at/all is no model"),
         "{told}"
     );
-}
-
-#[test]
-fn a_node_that_reads_scans_must_find_them_and_others_need_not() {
-    let fit = |flags: &[&str]| load(None, &[], flags).fit_to_start().map(drop);
-    let missing = "pages.folder=/nowhere/at/all";
-    let told = fit(&[missing]).unwrap_err().0[0].to_string();
-    assert_eq!(told, "--set: pages.folder: /nowhere/at/all does not exist");
-    fit(&[missing, "node.roles=orchestrator"]).unwrap();
-    load(None, &[], &[missing]).validated().unwrap();
-    fit(&["pages.folder=/"]).unwrap();
 }
 
 #[test]
@@ -432,14 +406,6 @@ fn a_value_that_nobody_set_is_blamed_on_what_it_does_not_go_with() {
 }
 
 #[test]
-fn a_file_where_a_folder_belongs_is_refused() {
-    let desk = Desk::new();
-    let file = desk.write("file", 0o644, "");
-    let problem = the_problem(&[&format!("node.state_dir={}", file.display())]);
-    assert!(problem.contains("is not a folder"), "{problem}");
-}
-
-#[test]
 fn what_is_shown_can_be_read_again() {
     let desk = Desk::new();
     let loaded = load(
@@ -473,5 +439,6 @@ fn a_mistake_is_told_by_the_flag_that_made_it() {
     );
 }
 
+mod files;
 mod scaling;
 mod secrets;

@@ -73,7 +73,7 @@ fn security(loaded: &Loaded) -> Result<Security> {
         .secrets
         .cookie
         .as_ref()
-        .context("a cluster needs a secret that its nodes share: `node tls init` makes one; name it in cluster.cookie_file")?;
+        .context("a cluster needs a secret that its nodes share (cluster.cookie_file)")?;
     let cookie = Cookie::new(secret.text.expose_secret())?;
     let tls = &loaded.config.cluster.tls;
     let files = |ca: &Option<PathBuf>, certificate: &Option<PathBuf>, key: &Option<PathBuf>| {

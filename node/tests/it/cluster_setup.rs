@@ -72,9 +72,10 @@ fn a_foreign_authority_or_key_is_found_before_the_node_starts() {
         tls(&["issue", "cpu-1"], pki).exits(0);
     }
     let file = folder.path().join("cluster.toml");
+    let cookie = ours.join("cookie");
     let check = |certificate: &Path, key: &Path, ca: &Path| {
         let text = format!(
-            "[node]\nroles = ['cpu']\n[cluster.tls]\ncertificate_file = {certificate:?}\nkey_file = {key:?}\nca_file = {ca:?}\n"
+            "[node]\nroles = ['cpu']\n[cluster]\ncookie_file = {cookie:?}\n[cluster.tls]\ncertificate_file = {certificate:?}\nkey_file = {key:?}\nca_file = {ca:?}\n"
         );
         std::fs::write(&file, text).unwrap();
         config(&["check"], &file)
@@ -89,13 +90,13 @@ fn a_foreign_authority_or_key_is_found_before_the_node_starts() {
     assert!(foreign.stderr.contains("UnknownIssuer"), "{}", foreign.stderr);
     let other_key = check(&certificate, &theirs.join("cpu-1.key"), &ca).exits(1);
     assert!(
-        other_key.stderr.contains("cluster.toml:5: cluster.tls.key_file"),
+        other_key.stderr.contains("cluster.toml:7: cluster.tls.key_file"),
         "{}",
         other_key.stderr
     );
     let none = check(&certificate, &key, &ours.join("none.pem")).exits(1);
     assert!(
-        none.stderr.contains("cluster.toml:6: cluster.tls.ca_file"),
+        none.stderr.contains("cluster.toml:8: cluster.tls.ca_file"),
         "{}",
         none.stderr
     );

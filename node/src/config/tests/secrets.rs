@@ -63,8 +63,16 @@ fn a_short_cookie_or_another_database_is_refused() {
     let found = problems(None, &variables, &[]);
     assert!(
         found.len() == 2
-            && found[0].contains("PARKHANG_CLUSTER__COOKIE: cluster.cookie: is shorter than 16 bytes")
+            && found[0].contains("PARKHANG_CLUSTER__COOKIE: cluster.cookie: is shorter than 16 characters")
             && found[1].contains("DATABASE_URL: state.database_url: must begin with postgres://"),
         "{found:?}"
+    );
+    let variables = [("DATABASE_URL", "postgres://u:hunter2@db:port/x")];
+    let found = problems(None, &variables, &[]);
+    assert_eq!(
+        found,
+        [
+            "DATABASE_URL: state.database_url: is not a URL of a database: postgres://USER:PASSWORD@HOST:PORT/DATABASE"
+        ]
     );
 }
