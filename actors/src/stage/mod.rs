@@ -33,7 +33,7 @@ use crate::inference::DeviceStanding;
 use crate::runner::CpuPool;
 use crate::telemetry::{RunProgress, at_step};
 
-pub use names::{chooses_a_model, ocr_pipeline};
+pub use names::{chooses_a_model, has_models, ocr_pipeline};
 pub use registry::{ModelSet, Recogniser, StageRegistry, StageServices, first_stale, hardware_of};
 
 /// One stage of one task, as handed to a worker.

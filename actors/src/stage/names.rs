@@ -31,6 +31,11 @@ pub fn chooses_a_model(stage: &StageName) -> bool {
     *stage == ocr()
 }
 
+/// Whether nodes load models for the stage.
+pub fn has_models(stage: &StageName) -> bool {
+    [line_detection(), ocr()].contains(stage)
+}
+
 /// The stages of the `ocr` operation.
 #[expect(
     clippy::expect_used,

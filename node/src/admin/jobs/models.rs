@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
 use parkhang_actors::domain::{Job, JobConfig, JobId, NamedModels, Pipeline, StageName};
+use parkhang_actors::stage::has_models;
 use parkhang_actors::state::JobTaskCount;
 
 use super::Hands;
@@ -16,6 +17,15 @@ pub fn check(config: &JobConfig, pipeline: &Pipeline) -> Result<(), Refusal> {
         if !pipeline.stages().contains(&named.stage) {
             let stage = &named.stage;
             return Err(Refusal::Invalid(format!("{named}: there is no stage {stage}")));
+        }
+        if !has_models(&named.stage) {
+            let stages = pipeline.stages().iter().filter(|stage| has_models(stage));
+            let stages: Vec<&str> = stages.map(StageName::as_str).collect();
+            return Err(Refusal::Invalid(format!(
+                "{named}: {} has no model; stages that have are {}",
+                named.stage,
+                stages.join(" and ")
+            )));
         }
         if named.model.contains('/') {
             let path = &named.model;

@@ -354,6 +354,10 @@ mod tests {
             check("models=reed=x").unwrap_err(),
             "reed=x: there is no stage reed"
         );
+        assert_eq!(
+            check("models=reduce=x").unwrap_err(),
+            "reduce=x: reduce has no model; stages that have are line_detection and ocr"
+        );
     }
 
     #[test]
