@@ -52,7 +52,10 @@ pub enum LinkError {
     #[error("{0:?} cannot be the name of a TLS server")]
     ServerName(String),
     /// Another secret, or a session that the peer still takes for alive.
-    #[error("the peer ended the session before it was authenticated; are the cookies the same?")]
+    #[error(
+        "the peer ended the session before it was authenticated: it has another secret, or takes an earlier session for alive; \
+         give all nodes the same cluster.cookie_file"
+    )]
     Refused,
     #[error("this node is leaving the cluster")]
     Leaving,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
+use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ use super::watch::{Presence, Presently, count_tasks, record_last, record_nodes};
 use super::{SCOPE, join, workers};
 use crate::admin::{Admin, CommandDesk};
 use crate::api;
-use crate::config::Loaded;
+use crate::config::{Cluster, HostPort, Loaded};
 use crate::http::HttpListener;
 use crate::repl::{self, Line};
 
@@ -57,7 +58,16 @@ pub async fn run(loaded: &Arc<Loaded>, mut standing: Standing, takes_commands: b
     })
     .await?;
     standing.api = api.as_ref().map(HttpListener::url);
-    standing.ready(&format!("orchestrator listening on {listens}"))?;
+    let leader = database.store.leader().await?;
+    let stands_by = leader.map_or(String::new(), |leader| format!(" standing by for {leader},"));
+    standing.ready(&format!("orchestrator{stands_by} listening on {listens}"))?;
+    if !is_named(&loaded.config.cluster, listens) {
+        let own = loaded.config.cluster.advertise.as_ref();
+        let own = own.map_or_else(|| listens.to_string(), HostPort::to_string);
+        warn!(
+            "cluster.orchestrators does not name this one, {own}: nodes of this configuration do not dial it"
+        );
+    }
     let presence = Presence::of(&standing, "orchestrator", &loaded.config.node.tags);
     let throne = Throne::default();
     let book = OrderBook::default();
@@ -116,6 +126,18 @@ pub async fn run(loaded: &Arc<Loaded>, mut standing: Standing, takes_commands: b
     presence.end(&database.store).await;
     cluster.leave().await;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether nodes of the same configuration dial what listens here. A name without an address is believed to be its own.
+fn is_named(cluster: &Cluster, listens: SocketAddr) -> bool {
+    let is_own = |named: &HostPort| match &cluster.advertise {
+        Some(own) => named == own,
+        None => {
+            let is_here = |ip: IpAddr| ip == listens.ip() || (ip.is_loopback() && listens.ip().is_loopback());
+            named.port == listens.port() && named.ip().is_none_or(is_here)
+        }
+    };
+    cluster.orchestrators.iter().any(is_own)
 }
 
 /// What works while this process leads.
@@ -187,4 +209,25 @@ async fn wake_on_changes(store: &PostgresStore, orchestrator: &OrchestratorHandl
     };
     let Err::<Infallible, StateError>(error) = listen.await;
     warn!(%error, "cannot hear of new jobs; standing again");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::BucketArgs;
+
+    #[test]
+    fn an_orchestrator_is_named_by_what_it_advertises_or_else_by_where_it_listens() {
+        let mut cluster = Loaded::apart(&BucketArgs::default()).unwrap().config.cluster;
+        let listens = |address: &str| address.parse::<SocketAddr>().unwrap();
+        assert!(is_named(&cluster, listens("127.0.0.1:7400")));
+        assert!(!is_named(&cluster, listens("127.0.0.1:7401")));
+        assert!(!is_named(&cluster, listens("10.0.0.7:7400")));
+        cluster.orchestrators = vec!["orch-1.example:7400".parse().unwrap()];
+        assert!(is_named(&cluster, listens("10.0.0.7:7400")), "perhaps");
+        cluster.advertise = Some("orch-2.example:7400".parse().unwrap());
+        assert!(!is_named(&cluster, listens("0.0.0.0:7400")));
+        cluster.advertise = Some("orch-1.example:7400".parse().unwrap());
+        assert!(is_named(&cluster, listens("0.0.0.0:7400")));
+    }
 }

@@ -8,6 +8,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -301,4 +302,35 @@ fn the_work_on_a_volume_is_one_trace_across_nodes() {
             assert!(stages.contains(&stage), "{stages:?}");
         }
     }
+}
+
+#[test]
+fn an_orchestrator_that_stands_by_says_so_and_who_leads() {
+    let site = Site::with_volumes(1, 1);
+    let leader = Node::start(&site, "orchestrator", &["127.0.0.1:1"]);
+    wait_until("the first one leads", || {
+        let nodes = finish(site.command(["nodes", "list", "--json"])).exits(0).json();
+        nodes["nodes"][0]["leads"] == true
+    });
+    let path = site.path("standby.log");
+    let log = File::create(&path).unwrap();
+    let standby = Node::start_with(&site, "orchestrator", &["127.0.0.1:1"], |command| {
+        command.stderr(log);
+    });
+    assert_eq!(standby.said(&format!("{},", leader.name())), "");
+    let said = || std::fs::read_to_string(&path).unwrap();
+    wait_until("it waits in line", || {
+        said().contains("standing by: another orchestrator leads")
+    });
+    // From a second on a statement counts as slow.
+    let waits = Instant::now();
+    wait_until("it has waited for long", || {
+        finish(site.command(["nodes", "list"])).exits(0);
+        waits.elapsed() > Duration::from_millis(1500)
+    });
+    assert_eq!(standby.stop(), Some(0));
+    let said = said();
+    assert!(!said.contains("slow statement"), "{said}");
+    let told = "cluster.orchestrators does not name this one, 127.0.0.1:";
+    assert!(said.contains(told), "{said}");
 }

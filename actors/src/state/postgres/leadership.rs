@@ -68,19 +68,31 @@ pub(super) async fn lead(
         ("idle_session_timeout", milliseconds(timings.silence)),
         ("client_connection_check_interval", milliseconds(timings.interval)),
     ];
+    // Its one slow statement is the wait for the lock, which is as it should be.
     let options = options
         .clone()
         .application_name("parkhang leader")
-        .options(session);
+        .options(session)
+        .disable_statement_logging();
     // A server out of sight may take the connection and say nothing for ever.
     let connect = tokio::time::timeout(CONNECT_LIMIT, options.connect());
     let mut connection = connect.await.map_err(|_| {
         StateError::Unavailable(format!("the database did not answer within {CONNECT_LIMIT:?}"))
     })??;
-    sqlx::query("select pg_advisory_lock($1)")
+    let is_free: bool = sqlx::query_scalar("select pg_try_advisory_lock($1)")
         .bind(LOCK)
-        .execute(&mut connection)
+        .fetch_one(&mut connection)
         .await?;
+    if !is_free {
+        let leader: Option<String> = sqlx::query_scalar("select holder from leadership")
+            .fetch_one(&mut connection)
+            .await?;
+        info!(leader, "standing by: another orchestrator leads");
+        sqlx::query("select pg_advisory_lock($1)")
+            .bind(LOCK)
+            .execute(&mut connection)
+            .await?;
+    }
     Failpoint::LeadershipTaken.pass();
     let epoch: i64 = sqlx::query_scalar(
         "update leadership set epoch = epoch + 1, holder = $1, since = now() where only_row returning epoch",
