@@ -2,10 +2,8 @@
 
 use glob::Pattern;
 
-use crate::domain::{
-    ErrorCategory, Job, Position, RetryScope, StageError, StageName, Task, TaskStatus, VolumeId,
-};
-use crate::policy::transition::{self, Event, is_terminal};
+use crate::domain::{ErrorCategory, Job, Position, RetryScope, StageError, StageName, Task, VolumeId};
+use crate::policy::transition::{self, Event, Phase};
 
 /// Letters of a message that tell its cause.
 const CAUSE_LETTERS: usize = 500;
@@ -15,15 +13,14 @@ const CAUSE_LETTERS: usize = 500;
 pub struct TaskFilter {
     /// Names of volumes (`W-I`), where `*` stands for any text and `?` for any letter. None is every volume.
     pub volumes: Vec<Pattern>,
-    pub status: Option<TaskStatus>,
+    /// How far a task is: one of these. None is wherever it is.
+    pub phases: Vec<Phase>,
     /// The stage at which a task stands.
     pub stage: Option<StageName>,
     /// Category of the error with which its last try failed.
     pub error: Option<ErrorCategory>,
     /// See [`Cause`].
     pub cause: Option<Cause>,
-    /// Only tasks that have failed for good.
-    pub dead: bool,
 }
 
 /// What failures have in common: their category, a colon and their message, in which `*` stands for any text.
@@ -46,13 +43,13 @@ impl TaskFilter {
     /// `scope` is that of the task's job.
     pub fn admits(&self, task: &Task, scope: RetryScope) -> bool {
         let category = task.last_error.as_ref().map(|error| error.category);
-        self.status.is_none_or(|status| task.status == status)
+        let is_in = |phase| self.phases.contains(&phase);
+        (self.phases.is_empty() || Phase::of(task, scope).is_ok_and(is_in))
             && self
                 .stage
                 .as_ref()
                 .is_none_or(|stage| matches!(&task.position, Position::At(at) if at == stage))
             && self.error.is_none_or(|wanted| category == Some(wanted))
-            && (!self.dead || is_terminal(task, scope))
             && self
                 .cause
                 .as_ref()

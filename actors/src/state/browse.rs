@@ -3,7 +3,10 @@
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 
-use crate::domain::{ErrorCategory, Pipeline, Position, StageName, Task, TaskId, TaskStatus, VolumeId};
+use crate::domain::{
+    ErrorCategory, JobStatus, Pipeline, Position, StageName, Task, TaskId, TaskStatus, VolumeId,
+};
+use crate::policy::transition::Phase;
 
 /// A page of a job's tasks, in the order of their ids.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,7 +69,7 @@ impl AtStage {
 }
 
 /// How far tasks are, in the words of operators.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ListedPhase {
     /// To be begun or gone on with.
     Waiting,
@@ -76,9 +79,37 @@ pub enum ListedPhase {
     Retrying,
     /// Failed for good.
     Failed,
+    /// Would wait or be tried again, had its job not been cancelled.
+    Cancelled,
+}
+
+impl From<Phase> for ListedPhase {
+    /// Of a job that was not cancelled.
+    fn from(phase: Phase) -> Self {
+        match phase {
+            Phase::Fresh | Phase::StageDone | Phase::Waiting => Self::Waiting,
+            Phase::Running => Self::Running,
+            Phase::FailedRetryable => Self::Retrying,
+            Phase::FailedTerminal => Self::Failed,
+            Phase::Finished => Self::Done,
+        }
+    }
 }
 
 impl ListedPhase {
+    /// The phases of tasks by themselves that are this one in a job of the status.
+    pub(super) fn of_tasks(self, job: JobStatus) -> &'static [Self] {
+        match (self, job == JobStatus::Cancelled) {
+            (Self::Cancelled, true) => &[Self::Waiting, Self::Retrying],
+            (Self::Cancelled, false) | (Self::Waiting | Self::Retrying, true) => &[],
+            (Self::Waiting, false) => &[Self::Waiting],
+            (Self::Retrying, false) => &[Self::Retrying],
+            (Self::Running, _) => &[Self::Running],
+            (Self::Done, _) => &[Self::Done],
+            (Self::Failed, _) => &[Self::Failed],
+        }
+    }
+
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
@@ -86,6 +117,7 @@ impl ListedPhase {
             Self::Done => "done",
             Self::Retrying => "retrying",
             Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
         }
     }
 }

@@ -6,8 +6,9 @@ mod world;
 use proptest::prelude::*;
 
 use self::world::{JOBS, STAGES, VOLUMES, World};
-use crate::domain::{ErrorCategory, TaskStatus};
+use crate::domain::ErrorCategory;
 use crate::policy::job_action::JobAction;
+use crate::policy::transition::Phase;
 
 /// What happens next. Indices are taken modulo what there is.
 #[derive(Debug, Clone)]
@@ -32,7 +33,7 @@ enum Happening {
         job: usize,
         stage: usize,
         volume: Option<usize>,
-        status: Option<TaskStatus>,
+        phase: Option<Phase>,
         force: bool,
     },
 }
@@ -61,10 +62,10 @@ fn happening() -> impl Strategy<Value = Happening> {
             0..JOBS,
             0..STAGES.len(),
             prop::option::of(0..VOLUMES),
-            prop::option::of(prop::sample::select(TaskStatus::ALL.to_vec())),
+            prop::option::of(prop::sample::select(Phase::ALL.to_vec())),
             any::<bool>(),
         )
-            .prop_map(|(job, stage, volume, status, force)| Happening::Rerun { job, stage, volume, status, force }),
+            .prop_map(|(job, stage, volume, phase, force)| Happening::Rerun { job, stage, volume, phase, force }),
     ]
 }
 
@@ -87,9 +88,9 @@ impl World {
                 job,
                 stage,
                 volume,
-                status,
+                phase,
                 force,
-            } => self.rerun(job, stage, volume, status, force).await,
+            } => self.rerun(job, stage, volume, phase, force).await,
         }
     }
 }

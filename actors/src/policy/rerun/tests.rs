@@ -1,5 +1,5 @@
 use super::*;
-use crate::domain::{JobConfig, JobId, JobKey, JobStatus, Pipeline, StageError, TaskId};
+use crate::domain::{JobConfig, JobId, JobKey, JobStatus, Pipeline, StageError, TaskId, TaskStatus};
 
 fn stage(name: &str) -> StageName {
     StageName::new(name).unwrap()
@@ -70,7 +70,7 @@ fn volumes_are_named_or_described() {
 #[test]
 fn every_condition_must_hold() {
     let failed = TaskFilter {
-        status: Some(TaskStatus::Failed),
+        phases: vec![Phase::FailedRetryable, Phase::FailedTerminal],
         ..volumes(&["W2-*"])
     };
     assert_eq!(admitted(&failed), [3]);
@@ -87,7 +87,7 @@ fn every_condition_must_hold() {
     assert_eq!(admitted(&with(ErrorCategory::Network)), [3]);
     assert_eq!(admitted(&with(ErrorCategory::Input)), [] as [i64; 0]);
     let dead = TaskFilter {
-        dead: true,
+        phases: vec![Phase::FailedTerminal],
         ..TaskFilter::default()
     };
     assert_eq!(admitted(&dead), [] as [i64; 0], "it has tries left");

@@ -6,6 +6,7 @@ use super::*;
 use crate::domain::{Adjustment, JobId, JobStatus, Position, RetryScope, StageRunStatus, TaskStatus};
 use crate::policy::job_action::JobAction;
 use crate::policy::rerun::{Rerun, TaskFilter};
+use crate::policy::transition::Phase;
 use crate::state::{Heartbeat, JobTaskCount, Rewound, Sample, Standing, StateError};
 
 pub(super) async fn suite(make: &impl AsyncFn() -> Store) {
@@ -280,7 +281,7 @@ async fn a_rerun_touches_what_it_means(store: Store) {
 
     let broken = TaskFilter {
         error: Some(ErrorCategory::Input),
-        status: Some(TaskStatus::Failed),
+        phases: vec![Phase::FailedRetryable, Phase::FailedTerminal],
         ..TaskFilter::default()
     };
     let rewound = store
@@ -302,7 +303,7 @@ async fn a_rerun_of_nothing_leaves_the_job_alone(store: Store) {
     finish(&store, &job, &tasks[0]).await;
     let settled = store.settle_jobs(at(9)).await.unwrap();
     let failed = TaskFilter {
-        status: Some(TaskStatus::Failed),
+        phases: vec![Phase::FailedRetryable, Phase::FailedTerminal],
         ..TaskFilter::default()
     };
     let rewound = store

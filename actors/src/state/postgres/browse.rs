@@ -67,7 +67,10 @@ pub(super) const OPEN: &str = concat!(
 
 pub(super) async fn tasks(pool: &PgPool, job: &Job, query: &TaskQuery) -> Result<TaskPage, StateError> {
     let phases = match query.phase {
-        Some(phase) => vec![Some(phase)],
+        Some(phase) => {
+            let phases = phase.of_tasks(job.status).iter();
+            phases.copied().map(Some).collect()
+        }
         None if query.stage.is_none() => vec![None],
         None => [
             ListedPhase::Waiting,
@@ -119,7 +122,9 @@ async fn of_phase(
             let failed = sqlx::query_as(FAILED).bind(job.id.0).bind(after).bind(limit);
             failed.bind(places).fetch_all(pool).await?
         }
-        Some(ListedPhase::Waiting | ListedPhase::Running | ListedPhase::Retrying) => {
+        Some(
+            ListedPhase::Waiting | ListedPhase::Running | ListedPhase::Retrying | ListedPhase::Cancelled,
+        ) => {
             let lanes = lanes(job, query, phase);
             let (stages, statuses): (Vec<&str>, Vec<&str>) = lanes
                 .iter()
@@ -138,7 +143,7 @@ fn lanes(job: &Job, query: &TaskQuery, phase: Option<ListedPhase>) -> Vec<(Posit
         Some(ListedPhase::Waiting) => &[TaskStatus::Pending, TaskStatus::Done],
         Some(ListedPhase::Running) => &[TaskStatus::Running],
         Some(ListedPhase::Retrying) => &[TaskStatus::Failed],
-        Some(ListedPhase::Done | ListedPhase::Failed) | None => &[],
+        Some(ListedPhase::Done | ListedPhase::Failed | ListedPhase::Cancelled) | None => &[],
     };
     let each = |position: Position| statuses.iter().map(move |status| (position.clone(), *status));
     let lanes = places(job, query).into_iter().flat_map(each);

@@ -11,7 +11,7 @@ use super::rows::{TaskRow, stage_name, task_columns, unreadable, word};
 use super::statistics::number;
 use crate::domain::{Job, JobId, JobKey, StageRunStatus, Task, TaskStatus};
 use crate::state::statistics::RunTally;
-use crate::state::{ListedPhase, Pace, StageStatistics, StateError, TaskPage, TaskQuery};
+use crate::state::{Pace, StageStatistics, StateError, TaskPage, TaskQuery};
 
 /// The job of a run is looked up run by run, for the server not to read all tasks instead.
 pub(super) const RUNS: &str = "select r.stage, r.status::text as status, \
@@ -47,9 +47,9 @@ pub(super) const WORKED_ON: &str = concat!(
      cross join lateral (select * from tasks where id = w.task_id offset 0) t \
      join volumes v on v.id = t.volume_id \
      where t.job_id = $1 and ($5::text is null or (t.current_stage = $5 and t.status <> 'done') \
-         or (t.current_stage = $7 and t.status = $8::task_status)) and ($6::text is null or $6 = case \
+         or (t.current_stage = $7 and t.status = $8::task_status)) and ($6::text[] is null or case \
          when t.current_stage = 'done' then 'done' when t.terminal then 'failed' when t.status = 'failed' then 'retrying' \
-         when t.status = 'running' then 'running' else 'waiting' end) \
+         when t.status = 'running' then 'running' else 'waiting' end = any($6)) \
      order by t.id limit $3"
 );
 
@@ -113,13 +113,17 @@ impl PostgresStore {
             .as_ref()
             .and_then(|stage| stage.waiting(&job.pipeline));
         let (position, status) = waiting.unzip();
+        let phases = query.phase.map(|phase| {
+            let phases = phase.of_tasks(job.status).iter();
+            phases.map(|phase| phase.as_str()).collect::<Vec<_>>()
+        });
         let rows: Vec<TaskRow> = sqlx::query_as(WORKED_ON)
             .bind(job.id.0)
             .bind(query.after.map_or(0, |task| task.0))
             .bind(i64::from(query.limit) + 1)
             .bind(node)
             .bind(query.stage.as_ref().map(|stage| stage.name().as_str()))
-            .bind(query.phase.map(ListedPhase::as_str))
+            .bind(phases)
             .bind(position.map(|position| position.as_str().to_owned()))
             .bind(status.map(TaskStatus::as_str))
             .fetch_all(&self.pool)

@@ -1,7 +1,7 @@
 //! Reruns, which may mean one task of a million or all of them: they are found by an index where one helps, and read a page at a
 //! time.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use chrono::{DateTime, Utc};
 use glob::Pattern;
@@ -9,7 +9,7 @@ use sqlx::postgres::PgPool;
 
 use super::jobs::{LOCKED_AT_ONCE, by_id, lock, set_status};
 use super::{browse, commit};
-use crate::domain::{Job, JobId, RetryScope, Task, TaskId, TaskStatus, VolumeId};
+use crate::domain::{Job, JobId, RetryScope, Task, TaskId, VolumeId};
 use crate::policy::job_action::{self, JobAction};
 use crate::policy::rerun::{Rerun, TaskFilter};
 use crate::state::change::rerun_changes;
@@ -171,14 +171,10 @@ fn name_of(pattern: &Pattern) -> Option<VolumeId> {
 
 /// Where tasks that the filter admits may be.
 fn phases(filter: &TaskFilter) -> Vec<Option<ListedPhase>> {
-    use ListedPhase::{Done, Failed, Retrying, Running, Waiting};
-    match filter.status {
-        _ if filter.dead => vec![Some(Failed)],
-        None => vec![None],
-        Some(TaskStatus::Pending) => vec![Some(Waiting)],
-        Some(TaskStatus::Running) => vec![Some(Running)],
-        // What is sent back from these waits.
-        Some(TaskStatus::Done) => vec![Some(Waiting), Some(Done)],
-        Some(TaskStatus::Failed) => vec![Some(Retrying), Some(Failed)],
+    if filter.phases.is_empty() {
+        return vec![None];
     }
+    // First those that wait: what is sent back from another phase waits then.
+    let phases: BTreeSet<ListedPhase> = filter.phases.iter().copied().map(ListedPhase::from).collect();
+    phases.into_iter().map(Some).collect()
 }

@@ -1,6 +1,6 @@
 use async_trait::async_trait;
 use chrono::Utc;
-use clap::Args;
+use clap::{ArgGroup, Args};
 use glob::Pattern;
 use parkhang_actors::domain::{ErrorCategory, JobKey, StageName};
 use parkhang_actors::policy::rerun::{Cause, Rerun, TaskFilter};
@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 
 use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::jobs::{check_volumes, error_category, find, names};
+use crate::admin::tasks::State;
 use crate::admin::{Admin, Refusal};
 use crate::words::counted;
 
@@ -17,11 +18,12 @@ use crate::words::counted;
 ///
 /// A job that had ended runs again.
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("meant").args(["volume", "cause", "error", "stage", "all"]).required(true).multiple(true)))]
 pub struct Redrive {
     #[arg(value_name = "JOB")]
     job: JobKey,
     /// This volume (W-I), or those that a pattern with * and ? describes; may be repeated.
-    #[arg(long, value_name = "VOLUME", required_unless_present_any = ["cause", "error", "stage", "all"])]
+    #[arg(long, value_name = "VOLUME")]
     volume: Vec<Pattern>,
     /// Those of a cause, such as "input: page * is no image": `job errors --json` names them.
     #[arg(long, value_name = "CAUSE")]
@@ -67,7 +69,7 @@ impl Command for Redrive {
             volumes: self.volume,
             error: self.error,
             cause: self.cause.as_deref().map(Cause::new),
-            dead: true,
+            phases: State::Failed.phases(),
             ..TaskFilter::default()
         };
         let is_asked_for = |stage: &&StageName| self.stage.as_ref().is_none_or(|asked| asked == *stage);

@@ -2,7 +2,7 @@ use async_trait::async_trait;
 use chrono::Utc;
 use clap::Args;
 use glob::Pattern;
-use parkhang_actors::domain::{ErrorCategory, Job, JobKey, StageName, TaskStatus};
+use parkhang_actors::domain::{ErrorCategory, Job, JobKey, StageName};
 use parkhang_actors::policy::job_action::{self, JobAction};
 use parkhang_actors::policy::rerun::{self, TaskFilter};
 use parkhang_actors::state::{Sample, StateStore, TaskQuery};
@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 use super::find;
 use super::plan::{PlanAnswer, plan};
 use crate::admin::command::{Access, Answer, Command, Verb};
+use crate::admin::tasks::State;
 use crate::admin::{Admin, Refusal};
 use crate::words::counted;
 
@@ -32,9 +33,9 @@ pub struct Rerun {
     /// Only this volume (W-I), or those that a pattern with * and ? describes; may be repeated.
     #[arg(long, value_name = "VOLUME")]
     volume: Vec<Pattern>,
-    /// Only volumes in this status: pending, running, done or failed.
-    #[arg(long, value_name = "STATUS", value_parser = task_status)]
-    status: Option<TaskStatus>,
+    /// Only volumes in this state.
+    #[arg(long, value_enum)]
+    status: Option<State>,
     /// Only volumes that stand at this stage.
     #[arg(long, value_name = "STAGE")]
     at: Option<StageName>,
@@ -84,7 +85,7 @@ impl Command for Rerun {
         let rerun = rerun::Rerun {
             tasks: TaskFilter {
                 volumes: self.volume,
-                status: self.status,
+                phases: self.status.map(State::phases).unwrap_or_default(),
                 stage: self.at,
                 error: self.error,
                 ..TaskFilter::default()
@@ -93,6 +94,10 @@ impl Command for Rerun {
             force: self.force,
         };
         check(admin, &job, &rerun).await?;
+        if self.status == Some(State::Cancelled) {
+            let message = format!("job {} was not cancelled, nor was any volume of it", job.key);
+            return Err(Refusal::Conflict(message));
+        }
         let about = |error| Refusal::about(&format!("job {}", job.key), error);
         let mut planned = None;
         let rewound = if dry_run {
@@ -187,18 +192,11 @@ pub async fn check_volumes(admin: &Admin, job: &Job, patterns: &[Pattern]) -> Re
     }
 }
 
-fn task_status(text: &str) -> Result<TaskStatus, String> {
-    one_of(&TaskStatus::ALL, TaskStatus::as_str, text)
-}
-
 pub fn error_category(text: &str) -> Result<ErrorCategory, String> {
-    one_of(&ErrorCategory::ALL, ErrorCategory::as_str, text)
-}
-
-fn one_of<T: Copy>(all: &[T], name: impl Fn(T) -> &'static str, text: &str) -> Result<T, String> {
-    let found = all.iter().copied().find(|value| name(*value) == text);
+    let all = ErrorCategory::ALL;
+    let found = all.into_iter().find(|category| category.as_str() == text);
     found.ok_or_else(|| {
-        let names: Vec<&str> = all.iter().map(|value| name(*value)).collect();
+        let names = all.map(ErrorCategory::as_str);
         format!("must be one of {}", names.join(", "))
     })
 }

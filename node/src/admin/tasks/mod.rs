@@ -8,9 +8,9 @@ mod why;
 
 use chrono::{DateTime, Utc};
 use clap::ValueEnum;
-use parkhang_actors::domain::{Job, JobKey, Position, Task, TaskStatus, VolumeId};
+use parkhang_actors::domain::{Job, JobKey, JobStatus, Position, Task, TaskStatus, VolumeId};
 use parkhang_actors::policy::task_state::TaskState;
-use parkhang_actors::policy::transition::is_terminal;
+use parkhang_actors::policy::transition::{Phase, is_terminal};
 use parkhang_actors::state::ListedPhase;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -29,6 +29,7 @@ pub use self::why::Why;
 #[serde(rename_all = "lowercase")]
 pub enum State {
     /// To be begun, or to go on with its next stage.
+    #[value(alias = "pending")]
     Waiting,
     Running,
     Done,
@@ -36,10 +37,26 @@ pub enum State {
     Retrying,
     /// Failed for good.
     Failed,
+    /// The job was cancelled before it was done.
+    Cancelled,
 }
 
 impl State {
+    /// As tasks of a job that was not cancelled are by themselves; none of them is in a state that only a cancelled job has.
+    pub fn phases(self) -> Vec<Phase> {
+        let is_of = |phase: &Phase| ListedPhase::from(*phase) == self.into();
+        Phase::ALL.into_iter().filter(is_of).collect()
+    }
+
     pub fn of(task: &Task, job: &Job) -> Self {
+        let state = Self::of_task(task, job);
+        match (state, job.status) {
+            (Self::Waiting | Self::Retrying, JobStatus::Cancelled) => Self::Cancelled,
+            _ => state,
+        }
+    }
+
+    fn of_task(task: &Task, job: &Job) -> Self {
         match (&task.position, task.status) {
             (Position::Done, _) => Self::Done,
             (_, TaskStatus::Running) => Self::Running,
@@ -56,6 +73,7 @@ impl State {
             Self::Done => "done",
             Self::Retrying => "retrying",
             Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
         }
     }
 }
@@ -68,6 +86,7 @@ impl From<State> for ListedPhase {
             State::Done => Self::Done,
             State::Retrying => Self::Retrying,
             State::Failed => Self::Failed,
+            State::Cancelled => Self::Cancelled,
         }
     }
 }

@@ -312,14 +312,14 @@ impl World {
         job: usize,
         from: usize,
         volume: Option<usize>,
-        status: Option<TaskStatus>,
+        phase: Option<Phase>,
         force: bool,
     ) {
         let volumes = volume.map(|n| Pattern::new(&format!("W1-I{n}")).unwrap());
         let rerun = Rerun {
             tasks: TaskFilter {
                 volumes: volumes.into_iter().collect(),
-                status,
+                phases: phase.into_iter().collect(),
                 ..TaskFilter::default()
             },
             from: stage(STAGES[from]),

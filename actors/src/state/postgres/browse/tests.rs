@@ -3,6 +3,7 @@ use sqlx::raw_sql;
 
 use super::*;
 use crate::domain::{StageName, VolumeId};
+use crate::policy::job_action::JobAction;
 use crate::policy::transition::Event;
 use crate::state::postgres::PostgresStore;
 use crate::state::postgres::tests::{applied, change, failure, lease, new_job, now, plan_of, store};
@@ -76,6 +77,7 @@ async fn tasks_are_listed_by_how_far_they_are() {
         (ListedPhase::Retrying, &[1]),
         (ListedPhase::Failed, &[2]),
         (ListedPhase::Done, &[]),
+        (ListedPhase::Cancelled, &[]),
     ] {
         let expected: Vec<&String> = places.iter().map(|place| &names[*place]).collect();
         let listed = volumes(&store, &job, &query(Some(phase), 9)).await;
@@ -101,6 +103,14 @@ async fn tasks_are_listed_by_how_far_they_are() {
     assert_eq!(of(AtStage::Last(second.clone()), None).await, [""; 0]);
     let unknown = StageName::new("proofs").unwrap();
     assert_eq!(of(AtStage::Next(unknown), None).await, [""; 0]);
+
+    let cancelled = store.act_on_job(job.id, JobAction::Cancel).await.unwrap();
+    let of = async |phase| volumes(&store, &cancelled, &query(Some(phase), 9)).await;
+    let waited = [&names[1], &names[3], &names[4]].map(Clone::clone);
+    assert_eq!(of(ListedPhase::Cancelled).await, waited);
+    assert_eq!(of(ListedPhase::Waiting).await, [""; 0]);
+    assert_eq!(of(ListedPhase::Running).await, names[..1]);
+    assert_eq!(of(ListedPhase::Failed).await, names[2..3]);
 }
 
 /// Rows: 118, F37.

@@ -7,7 +7,7 @@ use crate::domain::{ErrorCategory, TaskId, VolumeResults, WorkerId};
 use crate::policy::transition::Event;
 use crate::state::postgres::browse::{SLOWEST, SPOILT};
 use crate::state::postgres::tests::{change, failure, new_job, now, plan_of, store};
-use crate::state::{AtStage, Change, StateStore};
+use crate::state::{AtStage, Change, ListedPhase, StateStore};
 
 async fn at(store: &PostgresStore, seconds: i64, change: Change) -> Task {
     let now = now() + TimeDelta::seconds(seconds);
