@@ -1,7 +1,7 @@
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use clap::Args;
-use parkhang_actors::domain::{JobKey, VolumeId};
+use parkhang_actors::domain::{JobKey, Position, VolumeId};
 use parkhang_actors::policy::placement::Pool;
 use parkhang_actors::policy::why::{Blocker, why};
 use parkhang_actors::state::StateStore;
@@ -62,7 +62,7 @@ impl Command for Why {
             .collect();
         let leases = admin.store.leases(now).await?;
         let blocker = why(&task, &job, &pools, &leases.held, now);
-        let told = Told::of(&blocker, &job.key, served, now);
+        let told = Told::of(&blocker, &job.key, &task.position, served, now);
         Ok(Reason {
             volume: task.volume.to_string(),
             state: State::of(&task, &job),
@@ -81,7 +81,8 @@ struct Told {
 }
 
 impl Told {
-    fn of(blocker: &Blocker, job: &JobKey, served: bool, now: DateTime<Utc>) -> Self {
+    /// `at` is where the volume stands.
+    fn of(blocker: &Blocker, job: &JobKey, at: &Position, served: bool, now: DateTime<Utc>) -> Self {
         let told = |word, reason: String, advice: Option<String>| Self { word, reason, advice };
         // What is known of nodes and slots is of the time when somebody led.
         if !served && let Some(stage) = blocker.waits_to_be_placed() {
@@ -94,8 +95,9 @@ impl Told {
                 let error = error
                     .as_ref()
                     .map_or("no reason recorded".to_owned(), ToString::to_string);
+                let stage = at.as_str();
                 let advice =
-                    format!("once the cause is gone: node job rerun {job} --from STAGE --status failed");
+                    format!("once the cause is gone: node job rerun {job} --from {stage} --status failed");
                 told("failed", format!("failed for good: {error}"), Some(advice))
             }
             Blocker::Running { stage, worker, until } => {
