@@ -84,7 +84,7 @@ pub enum Command {
     Repl(ReplArgs),
     /// Make a token for the HTTP interface of an orchestrator, and the line by which it is recognised.
     Token(TokenArgs),
-    /// Print the completion script for a shell.
+    /// Print the completion script for a shell: `source <(node completions bash)` in ~/.bashrc loads it.
     Completions { shell: Shell },
     /// Print the manual page of this program, or write those of all its commands.
     Man(ManArgs),

@@ -43,8 +43,11 @@ mod tests {
 
     const INTRODUCTION: &str = "# The command line\n\n\
         The commands of one machine, and those that make and check a cluster. The commands that a running cluster takes are in\n\
-        [commands.md](commands.md). `node man --out ~/.local/share/man/man1` writes both as pages for `man`, `node completions SHELL`\n\
-        prints what a shell needs to complete them. This page is made from the code.\n";
+        [commands.md](commands.md). `node man --out ~/.local/share/man/man1` writes both as pages for `man`. Shells complete them after\n\n    \
+        source <(node completions bash)       # in ~/.bashrc\n    \
+        source <(node completions zsh)        # in ~/.zshrc, behind compinit\n    \
+        node completions fish | source        # in ~/.config/fish/config.fish\n\n\
+        This page is made from the code.\n";
 
     /// Flags that a configuration gives to many commands, told of once.
     const OF_CONFIGURATIONS: [&str; 9] = [

@@ -16,6 +16,7 @@ impl NodeName {
         if node.is_empty() || node.len() > MAX_LENGTH || !node.chars().all(legal) {
             return Err(InvalidName {
                 kind: "node name",
+                rule: "1 to 64 letters (A-Z, a-z), digits, '.', '_' and '-'",
                 name: node.to_owned(),
             });
         }

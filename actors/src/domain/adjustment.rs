@@ -40,9 +40,11 @@ impl Adjustment {
             if ADJUSTABLE.contains(&key) {
                 continue;
             }
+            let named = key.to_owned();
             return Err(match is_known(key) {
-                true => ConfigError::Fixed(key.to_owned()),
-                false => ConfigError::NotALimit(key.to_owned()),
+                true if FIXED.contains(&key) => ConfigError::Fixed(named),
+                true => ConfigError::Decides(named),
+                false => ConfigError::NotALimit(named),
             });
         }
         adjustment.apply(JobConfig::default())?;
@@ -100,8 +102,14 @@ mod tests {
     #[test]
     fn what_decides_results_stays() {
         let refused = |pair: &str| Adjustment::new([pair]).unwrap_err();
-        assert_eq!(refused("k_factor=2"), ConfigError::Fixed("k_factor".to_owned()));
-        assert_eq!(refused("limit=2"), ConfigError::Fixed("limit".to_owned()));
+        assert_eq!(refused("k_factor=2"), ConfigError::Decides("k_factor".to_owned()));
+        assert_eq!(refused("limit=2"), ConfigError::Decides("limit".to_owned()));
+        assert_eq!(refused("layout=bdrc_v1"), ConfigError::Fixed("layout".to_owned()));
+        let told = refused("k_factor=2").to_string();
+        assert!(
+            told.contains("job pause") && told.contains("job update"),
+            "{told}"
+        );
         let unknown = refused("k_facto=2").to_string();
         assert!(
             unknown.starts_with("there is no limit k_facto; limits are priority, "),

@@ -59,7 +59,8 @@ impl JobKey {
         let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         if key.is_empty() || key.len() > 128 || key.starts_with('.') || !key.chars().all(legal) {
             return Err(InvalidName {
-                kind: "job key",
+                kind: "job name",
+                rule: "1 to 128 letters (A-Z, a-z), digits, '.', '_' and '-', not starting with '.'",
                 name: key,
             });
         }

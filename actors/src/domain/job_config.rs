@@ -10,10 +10,15 @@ use super::named_model::NamedModels;
 pub enum ConfigError {
     #[error("{0:?} is not key=value")]
     NotAPair(String),
-    #[error("there is no key {0}")]
+    #[error("there is no key {key}{meant}", key = .0, meant = meant(.0))]
     Unknown(String),
-    #[error("{0} cannot be changed once a job has begun")]
+    #[error("{0} holds for as long as the job is there")]
     Fixed(String),
+    /// It decides what comes out.
+    #[error(
+        "{0} cannot be changed while the job runs: pause the job (job pause), then change it (job update)"
+    )]
+    Decides(String),
     #[error("there is no limit {key}; limits are {limits}", key = .0, limits = ADJUSTABLE.join(", "))]
     NotALimit(String),
     #[error("{key} must be {expected}, not {actual}")]
@@ -22,6 +27,16 @@ pub enum ConfigError {
         expected: String,
         actual: String,
     },
+}
+
+/// The key that was most likely meant, for the end of a sentence.
+fn meant(unknown: &str) -> String {
+    let keys = JobConfig::default().keys();
+    let distances = keys
+        .keys()
+        .map(|key| (strsim::damerau_levenshtein(unknown, key), key));
+    let nearest = distances.min().filter(|(distance, _)| *distance <= 2);
+    nearest.map_or_else(String::new, |(_, key)| format!("; did you mean {key}?"))
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -20,6 +20,7 @@ impl StageName {
         if !starts_well || name.len() > 63 || reserved || !name.chars().all(legal) {
             return Err(InvalidName {
                 kind: "stage name",
+                rule: "up to 63 letters (a-z), digits and '_', starting with a letter",
                 name,
             });
         }

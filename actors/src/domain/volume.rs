@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize};
 
 /// A name that cannot be used as an identifier or a path segment.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{name:?} is not a valid {kind}: use letters, digits, '.', '_', ':' (and '-' where allowed), not starting with '.'"
-)]
+#[error("{name:?} is not a valid {kind}: use {rule}")]
 pub struct InvalidName {
     pub kind: &'static str,
+    /// What such a name is made of.
+    pub rule: &'static str,
     pub name: String,
 }
 
@@ -33,12 +33,14 @@ impl VolumeId {
         if !sized(&w_id) || !w_id.chars().all(plain) {
             return Err(InvalidName {
                 kind: "W id",
+                rule: "letters, digits, '.', '_' and ':', not starting with '.'",
                 name: w_id,
             });
         }
         if !sized(&i_id) || !i_id.chars().all(|c| plain(c) || c == '-') {
             return Err(InvalidName {
                 kind: "I id",
+                rule: "letters, digits, '.', '_', ':' and '-', not starting with '.'",
                 name: i_id,
             });
         }
@@ -70,6 +72,7 @@ impl FromStr for VolumeId {
             Some((w_id, i_id)) => Self::new(w_id, i_id),
             None => Err(InvalidName {
                 kind: "volume id",
+                rule: "W-I, such as W22084-I0886, of letters, digits, '.', '_' and ':'",
                 name: text.to_owned(),
             }),
         }

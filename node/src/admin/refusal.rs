@@ -1,3 +1,5 @@
+use std::cmp::Reverse;
+
 use parkhang_actors::domain::ConfigError;
 use parkhang_actors::state::StateError;
 
@@ -34,16 +36,32 @@ impl Refusal {
         }
     }
 
-    /// From a mistake in the arguments, without the usage that clap adds.
-    pub fn invalid(error: &clap::Error) -> Self {
-        let text = error.render().to_string();
-        let text = text.strip_prefix("error: ").unwrap_or(&text);
-        let end = text
-            .find("\n\nUsage:")
-            .or_else(|| text.find("\n\nFor more"))
-            .unwrap_or(text.len());
-        Self::Invalid(text[..end].trim_end().to_owned())
+    /// As [`Self::invalid`], for whoever gave the arguments of `command` by name.
+    pub fn invalid_by_name(command: &clap::Command, error: &clap::Error) -> Self {
+        let mut arguments: Vec<_> = command.get_arguments().collect();
+        // One may be the beginning of another.
+        arguments.sort_by_key(|argument| Reverse(argument.to_string().len()));
+        let text = arguments.into_iter().fold(in_words(error), |text, argument| {
+            text.replace(&argument.to_string(), argument.get_id().as_str())
+        });
+        Self::Invalid(text)
     }
+
+    /// From a mistake in the arguments of a command line.
+    pub fn invalid(error: &clap::Error) -> Self {
+        Self::Invalid(in_words(error))
+    }
+}
+
+/// What clap says, without the usage that it adds.
+fn in_words(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let end = text
+        .find("\n\nUsage:")
+        .or_else(|| text.find("\n\nFor more"))
+        .unwrap_or(text.len());
+    text[..end].trim_end().to_owned()
 }
 
 impl Refusal {

@@ -251,8 +251,8 @@ mod tests {
         let many = told(&"?\n".repeat(SHOWN + 2));
         assert!(
             many.ends_with(
-                "line 10: \"?\" is not a valid volume id: use letters, digits, '.', '_', ':' (and '-' where \
-            allowed), not starting with '.'\n  and 2 more"
+                "line 10: \"?\" is not a valid volume id: use W-I, such as W22084-I0886, of letters, digits, '.', '_' \
+                 and ':'\n  and 2 more"
             ),
             "{many}"
         );

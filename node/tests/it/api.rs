@@ -121,9 +121,13 @@ fn who_may_not_is_refused() {
         "{}",
         anonymous.head
     );
-    anonymous.refuses(401, "unauthorized");
-    api.ask("GET", "/api/v1/jobs", &["Authorization: Bearer x"], "")
+    let unsaid = anonymous.refuses(401, "unauthorized");
+    assert!(unsaid.starts_with("give a token"), "{unsaid}");
+    let stranger = "Authorization: Bearer x";
+    let unknown = api
+        .ask("GET", "/api/v1/jobs", &[stranger], "")
         .refuses(401, "unauthorized");
+    assert_eq!(unknown, "the token is not known");
     let mine = api.bearer();
     api.ask(
         "GET",
@@ -143,6 +147,37 @@ fn who_may_not_is_refused() {
         .post("/jobs", &json!({ "job": JOB }))
         .refuses(403, "forbidden");
     assert_eq!(refusal, "job create asks for the role operate; eva has read");
+    let pause = format!("/api/v1/jobs/{JOB}/pause");
+    api.ask("POST", &pause, &[&mine, "Origin: http://elsewhere.example"], "{}")
+        .refuses(403, "forbidden");
+    api.ask("POST", &pause, &["Origin: http://elsewhere.example"], "{}")
+        .refuses(403, "forbidden");
+    api.ask("POST", &pause, &[stranger], "{}")
+        .refuses(401, "unauthorized");
+    let long = json!({ "job": "x".repeat(20_000) });
+    eva.post("/jobs", &long).refuses(403, "forbidden");
+    api.ask("POST", &pause, &[&mine], "no JSON")
+        .refuses(422, "invalid");
+    let audit = api.get("/audit").is(200).json();
+    let entries = audit["entries"].as_array().unwrap().iter();
+    let entries = entries.map(|entry| {
+        let said = entry["refusal"].as_str().unwrap();
+        json!([
+            entry["who"],
+            entry["command"],
+            entry["arguments"],
+            said.split(' ').next()
+        ])
+    });
+    assert_eq!(
+        Value::from_iter(entries),
+        json!([
+            ["api-token", "job pause", { "job": JOB }, "the"],
+            ["eva", "job create", {}, "job"],
+            ["api-token", "job pause", { "job": JOB }, "requests"],
+            ["eva", "job create", { "job": JOB }, "job"],
+        ])
+    );
 
     let body = json!({ "token": eva.token }).to_string();
     let session = api.ask("POST", "/api/v1/session", &[], &body).is(204);
@@ -202,6 +237,13 @@ fn a_job_is_made_steered_and_read_over_http() {
     api.get("/volumes/W9-I9").refuses(404, "not_found");
     let refused = api.post("/jobs", &json!({ "job": 7 })).refuses(422, "invalid");
     assert_eq!(refused, "job must be a text");
+    let refused = api
+        .post("/jobs", &json!({ "job": "x", "priority": "high" }))
+        .refuses(422, "invalid");
+    assert_eq!(
+        refused,
+        "invalid value 'high' for 'priority': invalid digit found in string"
+    );
     let refused = api
         .post("/jobs", &json!({ "model": "M" }))
         .refuses(422, "invalid");
@@ -348,7 +390,7 @@ fn a_job_is_made_steered_and_read_over_http() {
         .unwrap()
         .iter()
         .filter(|entry| entry["refusal"].is_string());
-    assert_eq!(refusals.count(), 7, "{audit:#}");
+    assert_eq!(refusals.count(), 8, "{audit:#}");
 }
 
 #[test]

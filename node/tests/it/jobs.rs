@@ -178,7 +178,10 @@ fn a_job_is_shown_updated_and_deleted() {
     assert_eq!(config["config"]["k_factor"], 2.5);
     assert_eq!(config["config"]["decoder"], "greedy");
     office.refused(&["update", "press", "k_factor=99"], "k_factor must be 0.1 to 10");
-    office.refused(&["update", "press", "layout=bdrc_v1"], "layout cannot be changed");
+    office.refused(
+        &["update", "press", "layout=bdrc_v1"],
+        "layout holds for as long as the job is there",
+    );
 
     office.refused(
         &["delete", "press", "--yes"],
@@ -214,7 +217,7 @@ fn what_cannot_be_done_to_a_job_is_refused_with_the_reason() {
     assert_eq!(second, "", "the database is known");
     office.refused(&["create", "press"], "job press exists already");
     office.refused(&["pause", "nobody"], "there is no job nobody");
-    office.refused(&["limits", "press", "k_factor=2"], "k_factor cannot be changed");
+    office.refused(&["limits", "press", "k_factor=2"], "k_factor cannot be changed while the job runs: pause the job (job pause), then change it (job update)");
     office.refused(
         &["limits", "press", "k_facto=2"],
         "there is no limit k_facto; limits are priority",
@@ -410,7 +413,13 @@ fn a_job_tells_why_a_volume_failed_and_reads_it_once_it_is_mended() {
         json!(["input", 1, ["W1-I1"]])
     );
     let why = finish(site.command(["tasks", "why", JOB, "W1-I1", "--json"]));
-    assert_eq!(why.exits(0).json()["blocker"], "failed");
+    let why = why.exits(0).json();
+    assert_eq!(why["blocker"], "failed");
+    let advice = why["advice"].as_str().unwrap();
+    assert!(
+        advice.ends_with("job rerun press --from line_detection --status failed"),
+        "{advice}"
+    );
 
     std::fs::write(&scan, small_page()).unwrap();
     let mut rerun = site.command(["job", "rerun", JOB, "--from", "line_detection"]);

@@ -71,7 +71,8 @@ fn bad_overrides_name_the_key() {
             .to_string()
     };
     for (pair, told) in [
-        ("k_facto=1", "there is no key k_facto"),
+        ("k_factr=1", "there is no key k_factr; did you mean k_factor?"),
+        ("colour=1", "there is no key colour"),
         ("k_factor", "\"k_factor\" is not key=value"),
         (
             "max_item_error_rate=7",

@@ -56,7 +56,7 @@ pub struct StageStats {
     p95_s: Option<f64>,
     /// How the durations of the finished runs are spread.
     durations: Vec<DurationCount>,
-    /// Made by finished runs, not found made.
+    /// Worked on by finished runs: made by them, not found made, or failed.
     pages: u64,
     pages_per_slot_second: Option<f64>,
 }

@@ -145,7 +145,7 @@ pub async fn wait_for_end(admin: &Admin, key: &JobKey) -> Result<(), Refusal> {
                 let summary = JobSummary::new(&job, &counts);
                 eprintln!("{}: {} of {}", summary.job, summary.done, counted(summary.volumes, "volume"));
                 for obstacle in found.iter().filter(|obstacle| !told.contains(*obstacle)) {
-                    eprintln!("{}", obstacle.advice(key));
+                    eprintln!("{}", told_to_waiter(obstacle, key));
                 }
                 (told, pause) = (found, LOOK_AGAIN);
             }
@@ -153,11 +153,24 @@ pub async fn wait_for_end(admin: &Admin, key: &JobKey) -> Result<(), Refusal> {
     }
 }
 
+/// What is in the way, for somebody who waits all the same.
+fn told_to_waiter(obstacle: &Obstacle, job: &JobKey) -> String {
+    let advice = obstacle.advice(job);
+    match obstacle {
+        Obstacle::Paused => format!("{advice}; this goes on waiting until somebody does that"),
+        Obstacle::NoLeader | Obstacle::NoNode { .. } | Obstacle::NoModel { .. } => advice,
+    }
+}
+
 impl Answer for JobDetails {
     fn text(&self) -> String {
         let mut lines = vec![format!("job {}: {}", self.summary.job, self.summary.status)];
         if !self.summary.models.is_empty() {
-            lines.push(format!("to be read with {}", self.summary.models.join(", ")));
+            let tense = match self.summary.finished_at {
+                Some(_) => "asked to be read with",
+                None => "to be read with",
+            };
+            lines.push(format!("{tense} {}", self.summary.models.join(", ")));
         }
         let mut add = |number: u64, words: String| {
             if number > 0 {
@@ -182,7 +195,8 @@ impl Answer for JobDetails {
                 self.volumes_with_failed_pages.join(", "),
             );
             lines.push(format!(
-                "{pages} could not be read and left out: {volumes}; errors.parquet of the stage says why"
+                "{pages} could not be read and left out: {volumes}; `node pages failed {}` says why",
+                self.summary.job
             ));
         }
         lines.extend(self.failures.iter().cloned());
@@ -192,5 +206,18 @@ impl Answer for JobDetails {
 
     fn failed(&self) -> bool {
         matches!(self.summary.status, "failed" | "cancelled")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_waits_for_a_paused_job_is_told_that_it_goes_on_waiting() {
+        assert_eq!(
+            told_to_waiter(&Obstacle::Paused, &"press".parse().unwrap()),
+            "the job is paused; `node job resume press` lets it go on; this goes on waiting until somebody does that"
+        );
     }
 }

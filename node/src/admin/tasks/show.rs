@@ -54,6 +54,8 @@ pub struct Run {
     /// Pages that it made, and pages whose earlier results it kept; absent of a stage that does not go by pages.
     pages_made: Option<u64>,
     pages_kept: Option<u64>,
+    /// Pages that it could not make.
+    pages_failed: Option<u64>,
     /// What the stage measured of itself.
     #[schema(value_type = Object)]
     metrics: serde_json::Value,
@@ -122,6 +124,7 @@ impl From<StageRun> for Run {
             models: models(&run.metrics),
             pages_made: run.metrics["read"].as_u64(),
             pages_kept: run.metrics["skipped"].as_u64(),
+            pages_failed: run.metrics["failed"].as_u64(),
             metrics: run.metrics,
         }
     }
@@ -135,14 +138,19 @@ fn models(metrics: &serde_json::Value) -> Vec<String> {
 }
 
 impl Run {
-    /// Such as `6`, or `4, 2 kept`.
+    /// Such as `6`, or `4, 2 kept, 1 failed`.
     fn pages(&self) -> String {
-        match (self.pages_made, self.pages_kept) {
-            (Some(made), None | Some(0)) => made.to_string(),
-            (Some(0) | None, Some(kept)) => format!("{kept} kept"),
-            (Some(made), Some(kept)) => format!("{made}, {kept} kept"),
-            (None, None) => String::new(),
-        }
+        let others = [(self.pages_kept, "kept"), (self.pages_failed, "failed")];
+        let others = others
+            .into_iter()
+            .filter_map(|(pages, what)| Some((pages?, what)));
+        let others: Vec<String> = others
+            .filter(|(pages, _)| *pages > 0)
+            .map(|(pages, what)| format!("{pages} {what}"))
+            .collect();
+        let made = self.pages_made.filter(|made| *made > 0 || others.is_empty());
+        let made = made.map(|made| made.to_string());
+        made.into_iter().chain(others).collect::<Vec<_>>().join(", ")
     }
 
     /// With the worker, and why it failed.
@@ -192,7 +200,8 @@ impl Answer for TaskDetails {
     fn text(&self) -> String {
         let now = Utc::now();
         let task = &self.task;
-        let tries = counted(u64::try_from(task.attempts).unwrap_or(0), "time");
+        let number = |count: i32| u64::try_from(count).unwrap_or(0);
+        let tries = counted(number(task.attempts), "time");
         let mut text = format!("{}: {}, failed {tries}\n", task.volume, task.words);
         if let Some(time) = self.not_before.filter(|time| *time > now) {
             text.push_str(&format!("to be tried again {}\n", away(time, now)));
@@ -229,8 +238,11 @@ impl Answer for TaskDetails {
                 .confidence_mean
                 .map_or(String::new(), |mean| format!(", confidence {mean:.3}"));
             text.push_str(&format!(
-                "\n{} images, {} lines, {} characters, {} errors{confidence}",
-                results.images, results.lines, results.characters, results.errors
+                "\n{}, {}, {}, {} failed{confidence}",
+                counted(number(results.images), "page"),
+                counted(number(results.lines), "line"),
+                counted(number(results.characters), "character"),
+                counted(number(results.errors), "page"),
             ));
         }
         for page in &self.at_work {
@@ -273,9 +285,10 @@ mod tests {
         let first = run("ocr", 0, json!({ "read": 6, "skipped": 0, "models": ["old"] }));
         let again = run("ocr", 1, json!({ "read": 2, "skipped": 4, "models": ["new"] }));
         let kept = run("ocr", 2, json!({ "read": 0, "skipped": 6, "models": ["new"] }));
+        let spoilt = run("ocr", 0, json!({ "read": 2, "skipped": 0, "failed": 1 }));
         let reduce = run("reduce", 0, json!({ "lines": 9 }));
-        let pages = [&first, &again, &kept, &reduce].map(Run::pages);
-        assert_eq!(pages, ["6", "2, 4 kept", "6 kept", ""]);
+        let pages = [&first, &again, &kept, &spoilt, &reduce].map(Run::pages);
+        assert_eq!(pages, ["6", "2, 4 kept", "6 kept", "2, 1 failed", ""]);
         let task = TaskLine {
             volume: "W1-I1".to_owned(),
             task: 1,
@@ -293,10 +306,23 @@ mod tests {
             task,
             not_before: None,
             runs: vec![first, again, kept, reduce],
-            results: None,
+            results: Some(Results {
+                images: 2,
+                lines: 1,
+                characters: 30,
+                errors: 1,
+                duration_ms: 1.0,
+                confidence_mean: None,
+                confidence_p10: None,
+                confidence_p50: None,
+                confidence_p90: None,
+            }),
             at_work: Vec::new(),
         };
         let text = details.text();
-        assert!(text.ends_with("\nocr was done with new"), "{text}");
+        assert!(
+            text.ends_with("\nocr was done with new\n2 pages, 1 line, 30 characters, 1 page failed"),
+            "{text}"
+        );
     }
 }
