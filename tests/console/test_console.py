@@ -253,21 +253,27 @@ def test_a_text_is_found(visitor, site, scope):
 
 def test_what_was_read_is_taken_away(visitor, site):
     site.finish()
-    begins = {
-        "PAGE XML": b"<?xml", "ALTO": b"<?xml", "hOCR": b"<?xml", "IIIF annotations": b"{", "Picture": b"\xff\xd8",
-        "Text": "\u0f04".encode()[:2], "JSON lines": b"{", "Parquet": b"PAR1", "IIIF manifest": b"{",
+    image = site.ask(f"/jobs/{JOB}/volumes/{SAMPLE}/pages")["pages"][1]
+    files = {
+        "PAGE XML": (f"{image}.page.xml", b"<?xml"), "ALTO": (f"{image}.alto.xml", b"<?xml"), "hOCR": (f"{image}.hocr", b"<?xml"),
+        "IIIF annotations": (f"{image}.annotations.json", b"{"), "Picture": (f"{image}.jpg", b"\xff\xd8"),
+        "Text": ("txt", "\u0f04".encode()[:2]), "JSON lines": ("jsonl", b"{"), "Parquet": ("ocr_results.parquet", b"PAR1"),
+        "IIIF manifest": ("manifest.json", b"{"),
     }
     someone = visitor()
     someone.sign_in()
     page = someone.open(f"/read/{JOB}/{SAMPLE}/2", f"page 2 of {PAGES}")
     page.get_by_text("Download", exact=True).click()
     links = page.locator(".menu a")
-    expect(links).to_have_text(list(begins))
+    expect(links).to_have_text(list(files))
     for link in links.all():
         with page.expect_download() as download:
             link.click()
+        name, begins = files[link.inner_text()]
+        # None takes the place of another, of this volume or of the next one.
+        assert download.value.suggested_filename == f"{SAMPLE}.{name}"
         content = download.value.path().read_bytes()
-        assert content.startswith(begins[link.inner_text()]), (link.inner_text(), content[:80])
+        assert content.startswith(begins), (name, content[:80])
 
 
 def test_it_is_dark_where_all_is_dark(visitor):

@@ -162,9 +162,11 @@ pub async fn file(
             let stored = desk.admin.library.stored(&job, &volume).await;
             return picture(desk, &stored, page()?, view).await;
         }
-        Wanted::PageXml => Download::of_page(page()?, "xml", |page, _| page_xml(page, Utc::now()))?,
-        Wanted::Alto => Download::of_page(page()?, "xml", alto)?,
-        Wanted::Hocr => Download::of_page(page()?, "hocr", hocr)?,
+        Wanted::PageXml => {
+            Download::of_page(&volume, page()?, "page.xml", |page, _| page_xml(page, Utc::now()))?
+        }
+        Wanted::Alto => Download::of_page(&volume, page()?, "alto.xml", alto)?,
+        Wanted::Hocr => Download::of_page(&volume, page()?, "hocr", hocr)?,
         Wanted::Annotations => Download::unnamed(&annotations_below(&base()?, &document, page()?.1)),
         Wanted::Manifest => Download::unnamed(&manifest_below(&base()?, &document)),
         Wanted::Text => {
@@ -192,7 +194,7 @@ pub async fn file(
                 .await
                 .map_err(internal)?;
             let name = key.as_str().rsplit('/').next().unwrap_or_default();
-            Download::named(name.to_owned(), bytes)
+            Download::named(format!("{volume}.{name}"), bytes)
         }
     };
     Ok(download.answer(offer.kind))
@@ -286,6 +288,7 @@ impl Download {
 
     /// Made of a page that was read and of its number.
     fn of_page(
+        volume: &VolumeId,
         (number, page): (usize, &PageDocument),
         extension: &str,
         made: impl Fn(&PageDocument, usize) -> std::io::Result<Vec<u8>>,
@@ -295,7 +298,8 @@ impl Download {
             return Err(Refusal::NotFound(message).into());
         }
         let content = made(page, number).map_err(internal)?;
-        Ok(Self::named(format!("{}.{extension}", page.image_name), content))
+        let name = format!("{volume}.{}.{extension}", page.image_name);
+        Ok(Self::named(name, content))
     }
 
     /// Ids and names of images hold nothing that ends a quoted string.

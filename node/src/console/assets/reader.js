@@ -119,17 +119,19 @@ const placed = (page) => (line, index) => {
   }, index + 1);
 };
 
+// What the interface gives no name of its own has one here: none of another page or volume has the same.
 function downloads(job, volume, page, image) {
   const [files, iiif] = ["volumes", "iiif"].map((kind) => `/api/v1/jobs/${part(job)}/${kind}/${part(volume)}`);
   const list = (title, links) => [h("b", {}, title),
-    links.map(([name, href]) => h("a", { href, download: true }, name))];
+    links.map(([name, href, file]) => h("a", { href, download: file ?? true }, name))];
   return h("details", { class: "menu" }, h("summary", {}, "Download"), h("div", {},
     list("This page", [
       ["PAGE XML", `${files}/pages/${page}/pagexml`], ["ALTO", `${files}/pages/${page}/alto`], ["hOCR", `${files}/pages/${page}/hocr`],
-      ["IIIF annotations", `${iiif}/annotations/${part(image)}.json`], ["Picture", `${iiif}/images/${part(image)}.jpg`],
+      ["IIIF annotations", `${iiif}/annotations/${part(image)}.json`, `${volume}.${image}.annotations.json`],
+      ["Picture", `${iiif}/images/${part(image)}.jpg`, `${volume}.${image}.jpg`],
     ]),
     list("The volume", [
       ["Text", `${files}/text`], ["JSON lines", `${files}/lines`], ["Parquet", `${files}/parquet`],
-      ["IIIF manifest", `${iiif}/manifest.json`],
+      ["IIIF manifest", `${iiif}/manifest.json`, `${volume}.manifest.json`],
     ])));
 }
