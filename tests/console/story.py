@@ -1,6 +1,8 @@
 """What the tests tell of: a cluster with two jobs, and whoever looks at it with a browser."""
 
+import hashlib
 import os
+import secrets
 import shutil
 
 from cluster import SAMPLE, Cluster
@@ -28,6 +30,11 @@ class Site(Cluster):
             "PARKHANG_AUTOSCALER__GPU__CAP": "0",
             "PARKHANG_AUTOSCALER__CPU__CAP": "0",
         })
+        # Of somebody who may only read.
+        self.reader = secrets.token_urlsafe(32)
+        tokens = self.folder / "tokens"
+        tokens.write_text(f"eva read {hashlib.sha256(self.reader.encode()).hexdigest()}\n")
+        self.environment["PARKHANG_API__TOKENS_FILE"] = str(tokens)
 
     def __enter__(self):
         scan = self.scans / TORN / "torn.tif"
@@ -76,9 +83,9 @@ class Visitor:
         if not request.url.startswith((f"{self.site.url}/", "data:")):
             self.wrong.append(f"asked {request.url}")
 
-    def sign_in(self):
-        """Shows the token to the interface, not by the form, and opens the console."""
-        answer = self.context.request.post("/api/v1/session", data={"token": self.site.token})
+    def sign_in(self, token=None):
+        """Shows a token to the interface, not by the form, and opens the console."""
+        answer = self.context.request.post("/api/v1/session", data={"token": token or self.site.token})
         assert answer.status == 204, answer.text()
         self.page.goto("/")
         self.page.get_by_role("heading", name="Overview").wait_for()

@@ -1,8 +1,10 @@
 """The console in a browser, against a real cluster: from a token to the text of a page."""
 
+import io
 import re
 
 import pytest
+from PIL import Image
 from playwright.sync_api import expect
 
 from cluster import SAMPLE
@@ -132,7 +134,13 @@ def test_a_volume_shows_its_tries(visitor, site):
     expect(page.locator(".timeline rect")).to_have_count(4)
     expect(page.locator(".timeline text")).to_have_text([f"{stage} 1" for stage in STAGES])
     expect(rows(page, "Tries")).to_have_count(4)
-    expect(page.locator("dl")).to_contain_text(re.compile(r"pages\s*6"))
+    facts = page.locator("dl")
+    expect(facts).to_contain_text(re.compile(r"pages\s*6"))
+    # What `node tasks show` says of them.
+    said = site.run("tasks", "show", JOB, SAMPLE)
+    for stage in ("line_detection", "ocr"):
+        model = re.search(rf"^{stage} was done with (.+)$", said, re.MULTILINE)[1]
+        expect(facts).to_contain_text(f"{stage} with{model}")
 
     someone.open(f"/jobs/{JOB}/{TORN}", TORN)
     expect(page.locator("h1 .state")).to_have_text("failed")
@@ -292,6 +300,23 @@ SHADE = """name => {
 }"""
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_bar_of_nothing_is_empty(visitor, site, scheme):
+    site.finish()
+    someone = visitor(color_scheme=scheme)
+    someone.sign_in()
+    colours = {}
+    for job in (LIBRARY, JOB):
+        page = someone.open(f"/jobs/{job}", job)
+        bar = rows(page, "Progress").first.get_by_role("img")
+        picture = Image.open(io.BytesIO(bar.screenshot())).convert("RGB")
+        colours[job] = picture.getpixel((picture.width // 4, picture.height // 2))
+    ground = tuple(int(part) for part in re.findall(r"\d+", page.evaluate("getComputedStyle(document.documentElement).backgroundColor")))
+    # Nothing of the one has been done, and half of the other.
+    assert colours[LIBRARY] == ground
+    assert sum(abs(one - other) for one, other in zip(colours[JOB], ground)) > 100, colours
+
+
 def test_on_a_phone_nothing_lies_beyond_the_edge(visitor, site):
     site.finish()
     someone = visitor(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
@@ -300,6 +325,19 @@ def test_on_a_phone_nothing_lies_beyond_the_edge(visitor, site):
         page = someone.open(path, heading)
         wide = page.evaluate("document.scrollingElement.scrollWidth")
         assert wide <= 390, (path, wide)
+        cut = page.evaluate("""[...document.querySelectorAll("main .scroll, main td")]
+          .filter(element => element.scrollWidth > element.clientWidth + 1 || element.getBoundingClientRect().right > 390)
+          .map(element => element.innerText)""")
+        assert cut == [], (path, cut)
+        # No more of a row than its words need, at some three words a line.
+        tall = page.evaluate("""[...document.querySelectorAll("main tbody tr")]
+          .filter(row => row.clientHeight > 30 * (2 + row.innerText.split(/\\s+/).length / 3 + row.innerText.length / 30))
+          .map(row => [row.clientHeight, row.innerText])""")
+        assert tall == [], (path, tall)
+    page = someone.open(f"/jobs/{JOB}", JOB)
+    read = rows(page, "Volumes").filter(has_text=SAMPLE).get_by_role("link", name="read")
+    box = read.bounding_box()
+    assert 0 <= box["x"] and box["x"] + box["width"] <= 390, box
 
 
 def test_a_visit_of_every_view_is_small(visitor, site):

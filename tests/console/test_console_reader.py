@@ -8,7 +8,7 @@ from PIL import Image
 from playwright.sync_api import expect
 
 from cluster import SAMPLE
-from story import JOB
+from story import JOB, TORN
 
 # A scan that is wider than any picture of it, and one of a book.
 PECHA, BOOK = 2, 3
@@ -204,3 +204,25 @@ def test_copied_lines_are_their_text_alone(opened):
     page.keyboard.press("Control+C")
     copied = page.evaluate("navigator.clipboard.readText()")
     assert [line for line in copied.splitlines() if line] == [line["text"] for line in read["lines"][:3]]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_text_of_the_chosen_line_has_the_colours_of_the_page(opened, scheme):
+    page, _ = opened(PECHA, color_scheme=scheme)
+    shades = page.evaluate("""() => [
+      getComputedStyle(document.querySelector(".strip text")).fill, getComputedStyle(document.querySelector(".strip")).backgroundColor,
+    ].map(colour => colour.match(/\\d+/g).slice(0, 3).reduce((sum, part) => sum + Number(part) / 765, 0))""")
+    ink, ground = shades
+    assert (ground - ink if scheme == "light" else ink - ground) > 0.7, shades
+
+
+def test_a_page_that_could_not_be_read_says_so_and_shows_no_broken_picture(visitor, site):
+    site.work()
+    site.ask("/jobs", {"job": "spoilt", "volume": [TORN]})
+    site.run("job", "status", "spoilt", "--wait")
+    someone = visitor()
+    someone.sign_in()
+    page = someone.open(f"/read/spoilt/{TORN}/1", "page 1 of 1")
+    expect(page.get_by_text("the content is no image format that is known here")).to_be_visible()
+    expect(page.get_by_text("There is no picture of the scan.")).to_be_visible()
+    expect(page.locator(".frame")).to_be_hidden()

@@ -27,7 +27,7 @@ macro_rules! asset {
     };
 }
 
-const ASSETS: [Asset; 18] = [
+const ASSETS: [Asset; 19] = [
     asset!("/", "index.html", "text/html; charset=utf-8"),
     asset!("/assets/console.css", "console.css", "text/css; charset=utf-8"),
     asset!("/assets/main.js", "main.js", SCRIPT),
@@ -36,6 +36,7 @@ const ASSETS: [Asset; 18] = [
     asset!("/assets/overview.js", "overview.js", SCRIPT),
     asset!("/assets/job.js", "job.js", SCRIPT),
     asset!("/assets/task.js", "task.js", SCRIPT),
+    asset!("/assets/again.js", "again.js", SCRIPT),
     asset!("/assets/nodes.js", "nodes.js", SCRIPT),
     asset!("/assets/actors.js", "actors.js", SCRIPT),
     asset!("/assets/audit.js", "audit.js", SCRIPT),

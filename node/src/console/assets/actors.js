@@ -1,4 +1,4 @@
-import { get, part, post } from "./api.js";
+import { get, may, part, post } from "./api.js";
 import { ago, bar, fill, h, state } from "./dom.js";
 
 const EVERY = 3000;
@@ -25,8 +25,11 @@ function node(about, folded, draw) {
   const path = `/nodes/${part(about.node)}`;
   const act = (verb, body, question) => async () => {
     if (!confirm(question)) return;
-    await post(`${path}/${verb}`, body).catch((error) => alert(error.message));
-    await draw();
+    try {
+      await post(`${path}/${verb}`, body);
+    } finally {
+      await draw();
+    }
   };
   const below = (parent) => about.actors.filter((actor) => actor.parent === parent);
   const known = new Set(about.actors.map((actor) => actor.name));
@@ -44,7 +47,7 @@ function node(about, folded, draw) {
     h("h2", {}, about.node, " ", state(about.state)),
     h("p", { class: "note" }, about.roles.join(", "), ", ",
       about.told_at ? ["told ", ago(about.told_at)] : "has told of no actors yet"),
-    works && about.state === "joined" && h("div", { class: "row" }, h("button", {
+    may("operate") && works && about.state === "joined" && h("div", { class: "row" }, h("button", {
       "data-key": `${about.node} drain`,
       onclick: act("drain", {}, `Let ${about.node} take no more work, and hand back what it has? It does nothing more until it is started again.`),
     }, "Drain")),
@@ -66,7 +69,7 @@ function line(actor, node, act) {
     h("span", { class: "note" }, words.filter(Boolean).map((word) => word.trim()).join(", "), actor.since && [", since ", ago(actor.since)]),
     actor.at_work.map((page) => [" ", h("span", { class: "note" }, `${page.page} ${page.step} since `, ago(page.since))]),
     actor.job && [" ", h("a", { href: `#/jobs/${part(actor.job)}/${part(actor.volume)}` }, `${actor.volume} of ${actor.job}`)],
-    REPLACEABLE.has(actor.kind) && [" ", h("button", {
+    may("operate") && REPLACEABLE.has(actor.kind) && [" ", h("button", {
       "data-key": `${node} ${actor.name} restart`,
       "aria-label": `Restart ${actor.name}`,
       onclick: act("restart", { actor: actor.name }, `Put another in the place of ${actor.name}? What it holds is given back uncharged.`),

@@ -1,8 +1,10 @@
 // The cluster's HTTP interface. Without a token it asks for one, which a cookie keeps that scripts cannot read.
 
-import { h } from "./dom.js";
+import { h, trouble } from "./dom.js";
 
 const ROOT = "/api/v1";
+// Milliseconds until what was not answered is asked again.
+export const AGAIN = 2000;
 export const part = encodeURIComponent;
 
 export class Refused extends Error {
@@ -10,7 +12,17 @@ export class Refused extends Error {
     super(message);
     this.status = status;
   }
+
+  // Whether the same may be answered a little later.
+  get isPassing() {
+    return this.status === 0 || this.status === 503;
+  }
 }
+
+const silence = () => new Refused(0, "the orchestrator does not answer");
+const unanswered = () => {
+  throw silence();
+};
 
 async function request(method, path, body) {
   const answer = await fetch(ROOT + path, {
@@ -18,10 +30,12 @@ async function request(method, path, body) {
     headers: body === undefined ? {} : { "Content-Type": "application/json" },
     body: body === undefined ? undefined : JSON.stringify(body),
     credentials: "same-origin",
-  });
-  if (answer.ok) return answer.status === 204 ? null : answer.json();
-  const problem = await answer.json().catch(() => ({ message: answer.statusText }));
-  throw new Refused(answer.status, problem.message);
+  }).catch(unanswered);
+  if (answer.ok) return answer.status === 204 ? null : answer.json().catch(unanswered);
+  const problem = await answer.json().catch(() => undefined);
+  if (problem) throw new Refused(answer.status, problem.message);
+  // So answers a proxy that does not reach it.
+  throw answer.status >= 500 ? silence() : new Refused(answer.status, answer.statusText);
 }
 
 export async function get(path, query = {}) {
@@ -30,19 +44,31 @@ export async function get(path, query = {}) {
   return admitted(() => request("GET", path + (text && `?${text}`)));
 }
 
+let caller;
+
 // Who has signed in; asks for a token where nobody has.
 export const session = () => admitted(async () => {
-  const caller = await request("GET", "/session");
-  if (caller === null) throw new Refused(401, "nobody has signed in");
+  const found = await request("GET", "/session");
+  if (found === null) throw new Refused(401, "nobody has signed in");
+  caller = found;
   return caller;
 });
+
+// Each includes those before it.
+const ROLES = ["read", "operate", "admin"];
+
+// Whether who has signed in may do what asks for a role.
+export const may = (role) => ROLES.indexOf(caller?.access) >= ROLES.indexOf(role);
 
 export async function leave() {
   await request("DELETE", "/session");
   location.reload();
 }
 
-export const post = (path, body = {}) => admitted(() => request("POST", path, body));
+export const post = (path, body = {}) => {
+  trouble();
+  return admitted(() => request("POST", path, body));
+};
 
 async function admitted(ask) {
   for (;;) {
@@ -70,6 +96,8 @@ function login() {
       event.preventDefault();
       try {
         await request("POST", "/session", { token: input.value.trim() });
+        // What is shown depends on who looks at it.
+        if (caller) return location.reload();
         dialog.remove();
         asking = undefined;
         resolve();
@@ -85,16 +113,21 @@ function login() {
 
 // Calls `changed` whenever the cluster says that something has, and `standing` with whether it is heard.
 export function listen(changed, standing) {
-  let source;
   const open = async () => {
-    await session();
-    source = new EventSource(`${ROOT}/events`);
+    try {
+      await session();
+    } catch {
+      standing(false);
+      setTimeout(open, AGAIN);
+      return;
+    }
+    const source = new EventSource(`${ROOT}/events`);
     source.onopen = () => standing(true);
     source.addEventListener("changed", () => changed());
     source.onerror = () => {
       standing(false);
-      if (source.readyState === EventSource.CLOSED) setTimeout(open, 2000);
+      if (source.readyState === EventSource.CLOSED) setTimeout(open, AGAIN);
     };
   };
-  open().catch(() => setTimeout(() => listen(changed, standing), 2000));
+  open();
 }

@@ -7,11 +7,26 @@ export function h(name, attributes = {}, ...children) {
   const element = DRAWN.has(name) ? document.createElementNS(SVG, name) : document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
     if (value === undefined || value === null || value === false) continue;
-    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+    if (key.startsWith("on")) element.addEventListener(key.slice(2), heard(value));
     else element.setAttribute(key, value === true ? "" : value);
   }
   element.append(...shown(children));
   return element;
+}
+
+// What goes wrong with what somebody does is said above the page.
+const heard = (does) => async (event) => {
+  try {
+    await does(event);
+  } catch (error) {
+    trouble(error.message);
+  }
+};
+
+// Says what went wrong, until it is put away or something else is asked for; nothing takes it back.
+export function trouble(message) {
+  fill(document.getElementById("trouble"), message && h("p", { role: "alert" }, message),
+    message && h("button", { "aria-label": "Put away", onclick: () => trouble() }, "×"));
 }
 
 const shown = (children) => children.flat(Infinity).filter((child) => child !== undefined && child !== null && child !== false);
@@ -21,11 +36,12 @@ export function fill(element, ...children) {
   element.replaceChildren(...shown(children));
 }
 
-// A table; a column is [heading, cell of a row, class].
+// A table; a column is [heading, cell of a row, class]. Where there is no room beside each other, cells name their headings themselves.
 export function table(columns, rows, empty = "None.") {
   if (rows.length === 0) return h("p", { class: "note" }, empty);
   const head = columns.map(([heading, , kind]) => h("th", { class: kind, scope: "col" }, heading));
-  const body = rows.map((row) => h("tr", {}, columns.map(([, cell, kind]) => h("td", { class: kind }, cell(row)))));
+  const body = rows.map((row) => h("tr", {}, columns.map(([heading, cell, kind]) =>
+    h("td", { class: kind, "data-heading": heading || undefined }, cell(row)))));
   return h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, body)));
 }
 
@@ -42,7 +58,7 @@ const KINDS = {
 export const kindOf = (state) => KINDS[state] ?? "idle";
 export const state = (word) => h("span", { class: `state ${kindOf(word)}` }, word);
 
-// Shares of a whole: [kind, number, label].
+// Shares of a whole: [kind, number, label]. What is idle is left empty.
 export function bar(parts) {
   const whole = parts.reduce((sum, [, number]) => sum + number, 0);
   const label = parts.filter(([, number]) => number > 0).map(([, number, name]) => `${count(number)} ${name}`).join(", ");

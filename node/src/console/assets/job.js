@@ -1,4 +1,5 @@
-import { get, part, post } from "./api.js";
+import { again } from "./again.js";
+import { get, may, part, post } from "./api.js";
 import { ago, bar, count, duration, fill, h, percent, state, table, tile } from "./dom.js";
 import { histogram } from "./histogram.js";
 import { search } from "./search.js";
@@ -14,17 +15,17 @@ export async function job(place, name) {
     const { tasks, next } = await get(`${path}/tasks`, { state: list.state, after: list.after.at(-1), limit: 50 });
     const turnTo = (after) => () => {
       list.after = after;
-      drawVolumes();
+      return drawVolumes();
     };
     fill(volumes,
       table([
         ["volume", (task) => h("a", { href: `#/jobs/${part(name)}/${part(task.volume)}` }, task.volume)],
+        ["", (task) => task.state === "done" && h("a", { href: `#/read/${part(name)}/${part(task.volume)}` }, "read")],
         ["state", (task) => state(task.state)],
         ["stage", (task) => task.stage ?? ""],
-        ["tries", (task) => task.attempts, "n"],
+        ["failures", (task) => task.attempts, "n"],
         ["worker", (task) => task.worker ?? ""],
         ["error", (task) => task.error ?? "", "wrap"],
-        ["", (task) => task.state === "done" && h("a", { href: `#/read/${part(name)}/${part(task.volume)}` }, "read")],
       ], tasks),
       h("div", { class: "row" },
         list.after.length > 0 && h("button", { onclick: turnTo(list.after.slice(0, -1)) }, "Previous"),
@@ -35,7 +36,7 @@ export async function job(place, name) {
   const chosen = h("select", {
     onchange: (event) => {
       Object.assign(list, { state: event.target.value, after: [] });
-      drawVolumes();
+      return drawVolumes();
     },
   }, STATES.map((word) => h("option", { value: word }, word || "any")));
   place.append(head, errors, stats,
@@ -73,17 +74,21 @@ export async function job(place, name) {
 function header(about, path, draw) {
   const act = (word, question) => async () => {
     if (question && !confirm(question)) return;
-    await post(`${path}/${word}`).catch((error) => alert(error.message));
-    await draw();
+    try {
+      await post(`${path}/${word}`);
+    } finally {
+      await draw();
+    }
   };
   const left = about.volumes - about.done - about.failed;
   return [
     h("h1", {}, about.job, state(about.status)),
-    h("div", { class: "row" },
+    may("operate") && h("div", { class: "row" },
       about.status === "running" && h("button", { onclick: act("pause") }, "Pause"),
       about.status === "paused" && h("button", { class: "primary", onclick: act("resume") }, "Resume"),
       ["running", "paused"].includes(about.status)
-        && h("button", { onclick: act("cancel", `End job ${about.job} for good? What has been written stays.`) }, "Cancel")),
+        && h("button", { onclick: act("cancel", `End job ${about.job} for good? What has been written stays.`) }, "Cancel"),
+      about.status !== "cancelled" && h("button", { onclick: () => again(about.job, undefined, draw) }, "Do a stage again")),
     about.obstacles.map((obstacle) => h("p", { class: "alarm", role: "alert" }, obstacle)),
     h("div", { class: "tiles" },
       tile(`${count(about.done)} of ${count(about.volumes)}`, "volumes done"),

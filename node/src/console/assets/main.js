@@ -1,7 +1,7 @@
 // Which view is shown, and when it is shown anew.
 
-import { leave, listen, session } from "./api.js";
-import { fill, h } from "./dom.js";
+import { AGAIN, leave, listen, session } from "./api.js";
+import { fill, h, trouble } from "./dom.js";
 import { overview } from "./overview.js";
 import { job } from "./job.js";
 import { task } from "./task.js";
@@ -21,6 +21,7 @@ const VIEWS = [
 ];
 
 const main = document.getElementById("main");
+const who = document.getElementById("who");
 let shown; // what is on the screen: { refresh, leave }
 let turn = 0;
 
@@ -43,18 +44,27 @@ async function show() {
     const here = link.getAttribute("href") === (location.hash || "#/");
     link.toggleAttribute("aria-current", here);
   }
-  const place = h("div", {});
+  let place = h("div", {});
   try {
+    if (!who.hasChildNodes()) identify(await session());
     const next = await view(place, ...parts);
     if (mine !== turn) return next?.leave?.();
     shown = next;
   } catch (error) {
-    fill(place, h("p", { class: "bad", role: "alert" }, error.message));
+    if (mine !== turn) return;
+    if (error.isPassing) setTimeout(() => mine === turn && show(), AGAIN);
+    // Said once, however often it is asked for.
+    if (main.querySelector(":scope > [role=alert]")?.textContent === error.message) return;
+    const hope = error.isPassing && h("p", { class: "note" }, "The page is asked for again until it comes.");
+    place = [h("p", { class: "bad", role: "alert" }, error.message), hope];
   }
-  if (mine === turn) {
-    fill(main, place);
-    document.title = `${place.querySelector("h1")?.firstChild?.textContent ?? "Overview"} · Parkhang`;
-  }
+  fill(main, place);
+  document.title = `${main.querySelector("h1")?.firstChild?.textContent ?? "Console"} · Parkhang`;
+}
+
+function identify({ name, access }) {
+  fill(who, h("span", { title: `may ${access}` }, access === "read" ? `${name} (may read only)` : name),
+    h("button", { onclick: leave }, "Sign out"));
 }
 
 // However often something changes, a view is asked for at most once a second.
@@ -79,8 +89,9 @@ listen(changed, (heard) => {
   live.className = heard ? "" : "lost";
   if (heard) changed();
 });
-addEventListener("hashchange", show);
+addEventListener("hashchange", () => {
+  trouble();
+  show();
+});
 document.addEventListener("visibilitychange", changed);
-const { name, access } = await session();
-fill(document.getElementById("who"), h("span", { title: `may ${access}` }, name), h("button", { onclick: leave }, "Sign out"));
-await show();
+show();

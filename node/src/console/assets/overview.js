@@ -14,7 +14,7 @@ export async function overview(place) {
         tile(count(Math.round(cluster.pages_a_minute)), "pages a minute"),
         tile(count(cluster.running), "stages running"),
         tile(count(cluster.waiting), "volumes waiting"),
-        tile(count(cluster.failed), "volumes failed", cluster.failed > 0 ? "bad" : undefined),
+        tile(count(cluster.failed), "volumes failed in open jobs", cluster.failed > 0 ? "bad" : undefined),
         tile(count(cluster.nodes), "nodes"),
         // The last part of a name says which start of the process it is.
         tile(cluster.leader?.replace(/\.[^.]*$/, "") ?? "nobody", "leads", cluster.leader ? "word" : "word bad")),

@@ -36,7 +36,15 @@ export async function reader(place, job, volume, number) {
   const address = (query) => `/api/v1${path}/pages/${at + 1}/image?${query}`;
   const pictureOf = (width) => Math.min(WIDTHS.find((known) => known >= width) ?? WIDTHS.at(-1), page.width || WIDTHS[0]);
   let width = pictureOf(0);
-  const picture = h("img", { src: address(`width=${width}`), alt: `Scan of page ${at + 1}`, width: page.width, height: page.height });
+  const missing = h("p", { class: "note", hidden: true }, "There is no picture of the scan.");
+  const seen = (isSeen) => {
+    missing.hidden = isSeen;
+    zoom.place.hidden = !isSeen;
+  };
+  const picture = h("img", {
+    src: page.width > 0 && address(`width=${width}`), alt: `Scan of page ${at + 1}`, width: page.width, height: page.height,
+    onload: () => seen(true), onerror: () => seen(false),
+  });
   const sheet = h("div", { class: "sheet" }, picture,
     h("svg", { viewBox: `0 0 ${page.width} ${page.height}`, preserveAspectRatio: "none" }, outlines, page.lines.map(placed(page))));
   const zoom = zoomable(sheet, page.width, async (pixels) => {
@@ -68,6 +76,7 @@ export async function reader(place, job, volume, number) {
     const { left, top, right, bottom } = large.show(index);
     if (!isSeen) zoom.reveal([left / page.width, top / page.height, right / page.width, bottom / page.height]);
   };
+  if (page.width === 0) seen(false);
   const show = (what) => sheet.classList.toggle(what, shows[what]);
   const toggle = (what) => h("label", {}, h("input", {
     type: "checkbox", checked: shows[what], onchange: (event) => {
@@ -86,11 +95,11 @@ export async function reader(place, job, volume, number) {
       downloads(job, volume, at + 1, page.image_name),
       h("select", { "aria-label": "Page", onchange: (event) => go(Number(event.target.value)) },
         pages.map((name, index) => h("option", { value: index, selected: index === at }, `${index + 1} ${name}`))),
-      zoom.buttons, Object.keys(shows).map(toggle)),
+      page.width > 0 && [zoom.buttons, Object.keys(shows).map(toggle)]),
     finder.place,
     page.error ? h("p", { class: "bad" }, page.error) : undefined,
     lines.length > 0 && large.place,
-    h("div", { class: page.width > 2 * page.height ? "reader leaf" : "reader" }, zoom.place, h("ol", { class: "lines" }, lines)));
+    h("div", { class: page.width > 2 * page.height ? "reader leaf" : "reader" }, zoom.place, missing, h("ol", { class: "lines" }, lines)));
   if (lines.length > 0) choose(lines[wanted - 1] ? wanted - 1 : 0);
 
   const keyed = {
@@ -107,7 +116,11 @@ export async function reader(place, job, volume, number) {
     }
   };
   addEventListener("keydown", keys);
-  return { leave: () => removeEventListener("keydown", keys) };
+  return {
+    // Of a picture that did not come.
+    refresh: () => page.width > 0 && !missing.hidden && (picture.src = address(`width=${width}`)),
+    leave: () => removeEventListener("keydown", keys),
+  };
 }
 
 // The number of a line, before its beginning.

@@ -1,13 +1,17 @@
-import { get, part, post } from "./api.js";
+import { again } from "./again.js";
+import { get, may, part, post } from "./api.js";
 import { ago, duration, fill, h, kindOf, percent, state, table } from "./dom.js";
 
 export async function task(place, job, volume) {
   const path = `/jobs/${part(job)}/tasks/${part(volume)}`;
   const draw = async () => {
     const [about, why] = await Promise.all([get(path), get(`${path}/why`)]);
-    const again = async () => {
-      await post(`${path}/retry`).catch((error) => alert(error.message));
-      await draw();
+    const retry = async () => {
+      try {
+        await post(`${path}/retry`);
+      } finally {
+        await draw();
+      }
     };
     const named = tries(about.runs);
     fill(place,
@@ -17,7 +21,9 @@ export async function task(place, job, volume) {
       h("h2", {}, "Why it is where it is"),
       h("p", {}, why.reason, "."),
       why.advice && h("p", { class: "note" }, why.advice),
-      ["failed", "retrying"].includes(about.state) && h("button", { class: "primary", onclick: again }, "Try again"),
+      may("operate") && h("div", { class: "row" },
+        ["failed", "retrying"].includes(about.state) && h("button", { class: "primary", onclick: retry }, "Try again"),
+        h("button", { onclick: () => again(job, volume, draw) }, "Do a stage again")),
       h("h2", {}, "Tries"),
       timeline(about.runs, named),
       table([
@@ -34,10 +40,17 @@ export async function task(place, job, volume) {
         ["pages", about.results.images], ["lines", about.results.lines], ["characters", about.results.characters],
         ["errors", about.results.errors], ["confidence, mean", percent(about.results.confidence_mean)],
         ["confidence, of the worst tenth at most", percent(about.results.confidence_p10)],
+        ...models(about.runs),
       ].map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])));
   };
   await draw();
   return { refresh: draw };
+}
+
+// What the stages were done with last.
+function models(runs) {
+  const last = new Map(runs.filter((run) => run.status === "done").map((run) => [run.stage, run.models]));
+  return [...last].filter(([, names]) => names.length > 0).map(([stage, names]) => [`${stage} with`, names.join(", ")]);
 }
 
 // What tells the tries of a stage apart: their number, and their generation where there are several.
@@ -53,7 +66,8 @@ function timeline(runs, named) {
   const time = (text) => (text ? new Date(text).getTime() : Date.now());
   const first = Math.min(...runs.map((run) => time(run.started_at)));
   const last = Math.max(...runs.map((run) => time(run.ended_at)), first + 1);
-  const [width, left, row] = [900, 150, 20];
+  const width = Math.min(900, document.getElementById("main").clientWidth - 32);
+  const [left, row] = [150, 20];
   const x = (at) => left + ((width - left - 4) * (at - first)) / (last - first);
   const bars = runs.map((run, number) => {
     const [from, to] = [x(time(run.started_at)), x(time(run.ended_at))];

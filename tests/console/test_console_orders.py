@@ -1,0 +1,81 @@
+"""What somebody may order from the console, and what it says before it is done."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from cluster import SAMPLE
+from story import JOB, LIBRARY, TORN
+
+ORDERS = re.compile("^(Pause|Resume|Cancel|Try again|Do a stage again|Drain|Restart.*)$")
+
+
+@pytest.mark.parametrize(
+    ("path", "heading", "orders"),
+    [
+        (f"/jobs/{LIBRARY}", LIBRARY, ["Resume", "Cancel", "Do a stage again"]),
+        (f"/jobs/{JOB}/{TORN}", TORN, ["Try again", "Do a stage again"]),
+        ("/actors", "Actors", ["Drain", "Restart"]),
+    ],
+    ids=["job", "volume", "actors"],
+)
+def test_only_what_a_token_allows_is_offered(visitor, site, path, heading, orders):
+    site.finish()
+    boss, eva = visitor(), visitor()
+    boss.sign_in()
+    page = boss.open(path, heading)
+    for order in orders:
+        expect(page.get_by_role("button", name=order).first).to_be_visible()
+    eva.sign_in(site.reader)
+    page = eva.open(path, heading)
+    expect(page.locator("#who")).to_contain_text("eva (may read only)")
+    expect(page.get_by_role("button", name=ORDERS)).to_have_count(0)
+
+
+def test_a_stage_is_done_again(visitor, site):
+    site.finish()
+    someone = visitor()
+    someone.sign_in()
+    page = someone.open(f"/jobs/{JOB}/{SAMPLE}", SAMPLE)
+    tries = page.locator("tbody tr").filter(has_text=re.compile("^reduce"))
+    before = tries.count()
+    ask = page.get_by_role("button", name="Do a stage again")
+    dialog = page.get_by_role("dialog", name=f"Do a stage of {SAMPLE} again")
+
+    ask.click()
+    dialog.get_by_label("from the stage").select_option("ocr")
+    expect(dialog).to_contain_text("1 volume goes back to ocr.")
+    expect(dialog).to_contain_text("would be kept")
+    expect(dialog.locator("tbody tr").first.locator("td")).to_have_text(["ocr", "0 volumes", "", "1 volume", ""])
+    dialog.get_by_label("also pages whose results still stand").check()
+    computed = dialog.locator("tbody tr").locator("td:nth-child(-n + 4)")
+    expect(computed).to_have_text(["ocr", "1 volume", "6", "0 volumes", "reduce", "1 volume", "6", "0 volumes"])
+    dialog.get_by_role("button", name="Leave it").click()
+    expect(dialog).to_have_count(0)
+    assert site.ask(f"/jobs/{JOB}/tasks/{SAMPLE}")["state"] == "done"
+
+    ask.click()
+    dialog.get_by_label("from the stage").select_option("reduce")
+    dialog.get_by_label("also pages whose results still stand").check()
+    expect(dialog.locator("tbody tr")).to_have_count(1)
+    dialog.get_by_role("button", name="Do it again").click()
+    expect(tries).to_have_count(before + 1)
+    site.finish()
+    expect(tries.last).to_contain_text("done")
+    orders = [entry for entry in site.ask("/audit")["entries"] if not entry["arguments"].get("dry_run")]
+    assert orders[0]["command"] == "job rerun"
+    assert orders[0]["arguments"] == {"job": JOB, "from": "reduce", "force": True, "dry_run": False, "volume": [SAMPLE]}
+
+
+def test_a_stage_of_a_whole_job_is_done_again(visitor, site):
+    site.finish()
+    someone = visitor()
+    someone.sign_in()
+    page = someone.open(f"/jobs/{JOB}", JOB)
+    page.get_by_role("button", name="Do a stage again").click()
+    dialog = page.get_by_role("dialog", name=f"Do a stage of {JOB} again")
+    dialog.get_by_label("from the stage").select_option("line_extraction")
+    expect(dialog).to_contain_text("1 volume goes back to line_extraction. 1 volume has not come that far and will run it anyway.")
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
