@@ -69,18 +69,22 @@ impl FeatureMap for RowMap {
             return super::whole_block(self, block);
         };
         let rows_at_once = (BAND / (2 * self.channels * self.width).max(1)).max(1);
-        let mut values = Vec::with_capacity(self.values.len());
-        for first in (0..self.rows).step_by(rows_at_once) {
+        let rows_at_once = rows_at_once.next_multiple_of(DepthwiseConvolution::ROWS);
+        let mut result = Self::unset(self.rows, self.channels, self.width);
+        let band = (rows_at_once * self.channels * self.width).max(1);
+        let bands = result.values.chunks_mut(band).zip(self.values.chunks(band));
+        for (number, (target, seen)) in bands.enumerate() {
+            let first = number * rows_at_once;
             let rows = first..self.rows.min(first + rows_at_once);
             let narrowed = depthwise
                 .rows(self, rows, Activation::None)
                 .convolve(&block.widen, Activation::Relu)?
                 .convolve(&block.narrow, Activation::None)?;
-            let seen = &self.values[values.len()..];
-            let sums = narrowed.values.iter().zip(seen);
-            values.extend(sums.map(|(narrowed, seen)| (narrowed + seen).max(0.0)));
+            for ((target, &narrowed), &seen) in target.iter_mut().zip(&narrowed.values).zip(seen) {
+                *target = (narrowed + seen).max(0.0);
+            }
         }
-        Ok(Self { values, ..*self })
+        Ok(result)
     }
 
     fn recur(&self, lstm: &HostLstm) -> Result<Self, InferenceError> {
@@ -252,7 +256,7 @@ impl FeatureMap for RowMap {
     }
 
     fn into_planes(self) -> Result<Vec<f32>, InferenceError> {
-        Ok(Self::rows_as_channels(&self).values)
+        Ok(std::mem::take(&mut Self::rows_as_channels(&self).values))
     }
 
     fn into_columns(self) -> Result<Vec<f32>, InferenceError> {

@@ -6,6 +6,7 @@ use pulp::{Simd, WithSimd};
 
 use super::instruction_set::InstructionSet;
 use super::product::{columns_at_once, load};
+use super::spare::Buffer;
 use super::{Epilogue, RowMap, VerticalTaps};
 use crate::activation::Activation;
 use crate::weights::layers::Conv2dShape;
@@ -20,6 +21,9 @@ pub(crate) struct DepthwiseConvolution {
 }
 
 impl DepthwiseConvolution {
+    /// Rows that are computed together, so that what several of them see is loaded once.
+    pub(crate) const ROWS: usize = 4;
+
     /// `weight` is `[channels][1][kernel rows][kernel columns]`. The shape has as many groups as channels and no stride.
     pub(crate) fn new(weight: Vec<f32>, bias: Vec<f32>, shape: Conv2dShape) -> Self {
         debug_assert!(shape.groups == shape.inputs && shape.stride == [1, 1]);
@@ -33,8 +37,18 @@ impl DepthwiseConvolution {
 
     /// Some rows of it.
     pub(crate) fn rows(&self, map: &RowMap, rows: Range<usize>, activation: Activation) -> RowMap {
-        let mut target = RowMap::zeros(rows.len(), map.channels, map.width);
-        InstructionSet::detect().run(Pass {
+        self.rows_on(InstructionSet::detect(), map, rows, activation)
+    }
+
+    pub(super) fn rows_on(
+        &self,
+        instructions: InstructionSet,
+        map: &RowMap,
+        rows: Range<usize>,
+        activation: Activation,
+    ) -> RowMap {
+        let mut target = RowMap::unset(rows.len(), map.channels, map.width);
+        instructions.run(Pass {
             convolution: self,
             activation,
             map,
@@ -71,71 +85,95 @@ impl WithSimd for Pass<'_> {
         let vertical = VerticalTaps::new(shape);
         let (columns, width) = (columns_at_once::<S>(), map.width);
         let [padding, dilation] = [shape.padding[1], shape.dilation[1]];
+        const ROWS: usize = DepthwiseConvolution::ROWS;
         // What the rows see of a channel, with zeros around.
         let stride = width.next_multiple_of(columns) + 2 * padding;
-        let first_input = first_row.saturating_sub(vertical.padding);
         let reach = vertical.dilation * (vertical.kernel - 1);
-        let last_input = (first_row + target.rows + reach).saturating_sub(vertical.padding);
-        let inputs = last_input.min(map.rows) - first_input;
-        let mut plane = vec![0.0; inputs * stride];
-        let mut sums = vec![0.0; columns];
+        let mut plane = Buffer::of((target.rows + reach) * stride);
+        plane.fill(0.0);
         let kernels = weight.chunks_exact(shape.kernel[0] * shape.kernel[1]);
         for (channel, kernel) in kernels.enumerate() {
             for (row, target) in plane.chunks_exact_mut(stride).enumerate() {
-                target[padding..padding + width].copy_from_slice(map.channel(first_input + row, channel));
-            }
-            for row in 0..target.rows {
-                let seen = vertical.inside(first_row + row, map.rows);
-                let first_seen = vertical.input(first_row + row, seen.start) - first_input;
-                let window = Window {
-                    plane: &plane[first_seen * stride..],
-                    steps: [vertical.dilation * stride, dilation],
-                    weights: &kernel[seen.start * shape.kernel[1]..seen.end * shape.kernel[1]],
-                    across: shape.kernel[1],
-                };
-                let target = target.channel_mut(row, channel);
-                for (strip, target) in target.chunks_mut(columns).enumerate() {
-                    let first = strip * columns;
-                    match target.len().div_ceil(S::F32_LANES) {
-                        0 | 1 => window.sum::<S, 1>(simd, first, &mut sums),
-                        2 => window.sum::<S, 2>(simd, first, &mut sums),
-                        3 => window.sum::<S, 3>(simd, first, &mut sums),
-                        _ => window.sum::<S, 4>(simd, first, &mut sums),
-                    }
-                    epilogue.write(channel, &sums, target);
+                let row = (first_row + row).checked_sub(vertical.padding);
+                // Rows outside the map are outside for all channels and stay zero.
+                if let Some(row) = row.filter(|&row| row < map.rows) {
+                    target[padding..padding + width].copy_from_slice(map.channel(row, channel));
                 }
+            }
+            let mut row = 0;
+            while row < target.rows {
+                let together = if vertical.dilation == 1 && target.rows - row >= ROWS {
+                    ROWS
+                } else {
+                    1
+                };
+                for first in (0..width).step_by(columns) {
+                    let strip = Strip {
+                        plane: &plane[row * stride + first..],
+                        steps: [vertical.dilation * stride, dilation],
+                        kernel,
+                        across: shape.kernel[1],
+                        epilogue,
+                        channel,
+                        row,
+                        columns: first..width.min(first + columns),
+                    };
+                    match (strip.columns.len().div_ceil(S::F32_LANES), together) {
+                        (0 | 1, ROWS) => strip.compute::<S, 1, ROWS>(simd, target),
+                        (2, ROWS) => strip.compute::<S, 2, ROWS>(simd, target),
+                        (3, ROWS) => strip.compute::<S, 3, ROWS>(simd, target),
+                        (_, ROWS) => strip.compute::<S, 4, ROWS>(simd, target),
+                        (0 | 1, _) => strip.compute::<S, 1, 1>(simd, target),
+                        (2, _) => strip.compute::<S, 2, 1>(simd, target),
+                        (3, _) => strip.compute::<S, 3, 1>(simd, target),
+                        _ => strip.compute::<S, 4, 1>(simd, target),
+                    }
+                }
+                row += together;
             }
         }
     }
 }
 
-/// What a row of the output sees in the rows of a channel.
-struct Window<'a> {
+/// Some columns of a channel in some rows of the target.
+struct Strip<'a> {
+    /// From what the first of them sees.
     plane: &'a [f32],
     /// From tap to tap, down and across.
     steps: [usize; 2],
-    /// Of the taps that see a row, row by row.
-    weights: &'a [f32],
-    /// Taps of a row.
+    kernel: &'a [f32],
+    /// Taps of a row of the kernel.
     across: usize,
+    epilogue: Epilogue<'a>,
+    channel: usize,
+    row: usize,
+    columns: Range<usize>,
 }
 
-impl Window<'_> {
+impl Strip<'_> {
+    /// `N` vectors in `R` rows. With more than one row, the kernel is not dilated from row to row.
     #[inline(always)]
-    fn sum<S: Simd, const N: usize>(&self, simd: S, first: usize, target: &mut [f32]) {
-        let mut sums = [simd.splat_f32s(0.0); N];
-        for (row, weights) in self.weights.chunks_exact(self.across).enumerate() {
-            for (tap, &weight) in weights.iter().enumerate() {
-                let start = first + row * self.steps[0] + tap * self.steps[1];
+    fn compute<S: Simd, const N: usize, const R: usize>(&self, simd: S, target: &mut RowMap) {
+        let mut sums = [[simd.splat_f32s(0.0); N]; R];
+        let down = self.kernel.len() / self.across;
+        for seen_row in 0..R + down - 1 {
+            for tap in 0..self.across {
+                let start = seen_row * self.steps[0] + tap * self.steps[1];
                 let seen = load::<S, N>(&self.plane[start..start + N * S::F32_LANES]);
-                let weight = simd.splat_f32s(weight);
-                for (sum, seen) in sums.iter_mut().zip(seen) {
-                    *sum = simd.mul_add_e_f32s(weight, seen, *sum);
+                for (row, sums) in sums.iter_mut().enumerate() {
+                    let tap_row = seen_row.wrapping_sub(row);
+                    if tap_row < down {
+                        let weight = simd.splat_f32s(self.kernel[tap_row * self.across + tap]);
+                        for (sum, seen) in sums.iter_mut().zip(seen) {
+                            *sum = simd.mul_add_e_f32s(weight, seen, *sum);
+                        }
+                    }
                 }
             }
         }
-        for (target, sum) in S::as_mut_simd_f32s(target).0.iter_mut().zip(sums) {
-            *target = sum;
+        for (row, sums) in sums.into_iter().enumerate() {
+            let target = &mut target.channel_mut(self.row + row, self.channel)[self.columns.clone()];
+            self.epilogue.write_vectors(simd, self.channel, sums, target);
         }
     }
 }

@@ -1,9 +1,11 @@
 //! The convolution as it is defined: the weights of every tap times what it sees.
 
+use std::ops::Range;
+
 use pulp::{Simd, WithSimd};
 
 use super::panel::Windows;
-use super::product::{EMPTY_TILE, OUTPUTS, PackedWeights, Panel, columns_at_once, multiply};
+use super::product::{OUTPUTS, PackedWeights, Panel, columns_at_once, sums};
 use super::{Epilogue, RowMap, VerticalTaps};
 use crate::weights::layers::Conv2dShape;
 
@@ -69,7 +71,6 @@ impl WithSimd for DirectPass<'_> {
             .map(|channel| (channel * map.width) as u32)
             .collect();
         let mut panel = vec![0.0; vertical.kernel * row_values];
-        let mut tile = EMPTY_TILE;
         let (width, channels) = (target.width, target.channels);
         for (row, target) in target
             .values
@@ -99,14 +100,43 @@ impl WithSimd for DirectPass<'_> {
                 };
                 for (block, weights) in weights.blocks().enumerate() {
                     let weights = &weights[seen.start * row_terms..seen.end * row_terms];
-                    multiply(simd, panel, weights, count, &mut tile);
-                    let outputs = block * OUTPUTS..channels.min((block + 1) * OUTPUTS);
-                    for (output, sums) in outputs.zip(&tile) {
-                        let start = output * width + first;
-                        epilogue.write(output, &sums[..count], &mut target[start..start + count]);
+                    let block = Block {
+                        panel,
+                        weights,
+                        epilogue,
+                        outputs: block * OUTPUTS..channels.min((block + 1) * OUTPUTS),
+                        columns: first..first + count,
+                    };
+                    match count.div_ceil(S::F32_LANES) {
+                        0 | 1 => block.compute::<S, 1>(simd, width, target),
+                        2 => block.compute::<S, 2>(simd, width, target),
+                        3 => block.compute::<S, 3>(simd, width, target),
+                        _ => block.compute::<S, 4>(simd, width, target),
                     }
                 }
             }
+        }
+    }
+}
+
+/// Some outputs at some columns of a row.
+struct Block<'a> {
+    panel: Panel<'a>,
+    weights: &'a [[f32; OUTPUTS]],
+    epilogue: Epilogue<'a>,
+    outputs: Range<usize>,
+    columns: Range<usize>,
+}
+
+impl Block<'_> {
+    /// Fills in its part of a row of the output.
+    #[inline(always)]
+    fn compute<S: Simd, const N: usize>(&self, simd: S, width: usize, row: &mut [f32]) {
+        let sums = sums::<S, N>(simd, self.panel, self.weights);
+        for (output, sums) in self.outputs.clone().zip(sums) {
+            let start = output * width;
+            let target = &mut row[start + self.columns.start..start + self.columns.end];
+            self.epilogue.write_vectors(simd, output, sums, target);
         }
     }
 }

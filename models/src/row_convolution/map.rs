@@ -1,5 +1,7 @@
 //! Maps of features in host memory.
 
+use super::spare;
+
 /// A map of features in host memory, `[rows][channels][width]`.
 #[derive(Debug, Clone)]
 pub(crate) struct RowMap {
@@ -20,12 +22,13 @@ impl RowMap {
         }
     }
 
-    pub(crate) fn zeros(rows: usize, channels: usize, width: usize) -> Self {
+    /// A map whose values are for the caller to set; they are those of a map that is no longer there, or zero.
+    pub(crate) fn unset(rows: usize, channels: usize, width: usize) -> Self {
         Self {
             rows,
             channels,
             width,
-            values: vec![0.0; rows * channels * width],
+            values: spare::take(rows * channels * width),
         }
     }
 
@@ -50,38 +53,28 @@ impl RowMap {
 
     /// Each pixel twice in its row, each row twice.
     pub(crate) fn doubled(&self) -> Self {
-        let mut values = Vec::with_capacity(4 * self.values.len());
-        for row in self.values.chunks_exact((self.channels * self.width).max(1)) {
-            let start = values.len();
-            values.resize(start + 2 * row.len(), 0.0);
-            for (pair, &value) in values[start..].as_chunks_mut::<2>().0.iter_mut().zip(row) {
+        let mut doubled = Self::unset(2 * self.rows, self.channels, 2 * self.width);
+        let size = (self.channels * self.width).max(1);
+        let pairs_of_rows = doubled.values.chunks_exact_mut(4 * size);
+        for (target, row) in pairs_of_rows.zip(self.values.chunks_exact(size)) {
+            let (first, second) = target.split_at_mut(2 * size);
+            for (pair, &value) in first.as_chunks_mut::<2>().0.iter_mut().zip(row) {
                 *pair = [value; 2];
             }
-            values.extend_from_within(start..);
+            second.copy_from_slice(first);
         }
-        Self {
-            rows: 2 * self.rows,
-            channels: self.channels,
-            width: 2 * self.width,
-            values,
-        }
+        doubled
     }
 
     /// The same values as one row, in which the rows of each channel are channels of their own, channel by channel.
     pub(crate) fn rows_as_channels(&self) -> Self {
-        let mut values = Vec::with_capacity(self.values.len());
-        for channel in 0..self.channels {
-            for row in 0..self.rows {
-                let start = (row * self.channels + channel) * self.width;
-                values.extend_from_slice(&self.values[start..start + self.width]);
-            }
+        let mut sequence = Self::unset(1, self.rows * self.channels, self.width);
+        let channels = (0..self.channels).flat_map(|channel| (0..self.rows).map(move |row| (row, channel)));
+        let targets = sequence.values.chunks_exact_mut(self.width.max(1));
+        for (target, (row, channel)) in targets.zip(channels) {
+            target.copy_from_slice(self.channel(row, channel));
         }
-        Self {
-            rows: 1,
-            channels: self.rows * self.channels,
-            width: self.width,
-            values,
-        }
+        sequence
     }
 
     /// Adds a map of the same size.
@@ -107,6 +100,12 @@ impl RowMap {
             }
         }
         values
+    }
+}
+
+impl Drop for RowMap {
+    fn drop(&mut self) {
+        spare::give(std::mem::take(&mut self.values));
     }
 }
 

@@ -5,16 +5,20 @@
 //! product, its bias and its activation are one pass over the output. Wide convolutions are computed with fewer
 //! multiplications than their definition has.
 
+mod band;
 mod depthwise;
 mod direct;
 mod instruction_set;
 mod map;
 mod panel;
 mod product;
+mod spare;
 mod toom_cook;
 mod winograd;
 
 use std::ops::Range;
+
+use pulp::Simd;
 
 pub(crate) use depthwise::DepthwiseConvolution;
 pub(crate) use map::RowMap;
@@ -23,6 +27,7 @@ use crate::activation::{Activation, sigmoid};
 use crate::weights::layers::Conv2dShape;
 use direct::{Direct, DirectPass};
 use instruction_set::InstructionSet;
+use product::{MAX_COLUMNS, store};
 use toom_cook::POINTS;
 use winograd::{Winograd, WinogradPass};
 
@@ -52,7 +57,7 @@ impl RowConvolution {
     fn forward_on(&self, instructions: InstructionSet, map: &RowMap, activation: Activation) -> RowMap {
         debug_assert_eq!(map.channels, self.shape.inputs);
         let (rows, width) = (self.output(map.rows, 0), self.output(map.width, 1));
-        let mut target = RowMap::zeros(rows, self.shape.outputs, width);
+        let mut target = RowMap::unset(rows, self.shape.outputs, width);
         let vertical = VerticalTaps::new(&self.shape);
         let epilogue = Epilogue {
             bias: &self.bias,
@@ -168,13 +173,6 @@ impl VerticalTaps {
         self.kernel == 1 && self.stride == 1 && self.padding == 0
     }
 
-    /// What a tap sees in a map of `rows` rows.
-    #[inline(always)]
-    fn input_in(self, row: usize, tap: usize, rows: usize) -> Option<usize> {
-        let padded = row * self.stride + tap * self.dilation;
-        padded.checked_sub(self.padding).filter(|&input| input < rows)
-    }
-
     /// What a tap [`inside`](Self::inside) the map sees.
     #[inline(always)]
     fn input(self, row: usize, tap: usize) -> usize {
@@ -198,6 +196,32 @@ impl Epilogue<'_> {
             Activation::Relu => write(sums, target, |sum| (sum + bias).max(0.0)),
             Activation::Sigmoid => write(sums, target, |sum| sigmoid(sum + bias)),
         }
+    }
+
+    /// The same for sums that are still in registers; there are vectors for all of the target.
+    #[inline(always)]
+    fn write_vectors<S: Simd, const N: usize>(
+        self,
+        simd: S,
+        output: usize,
+        mut sums: [S::f32s; N],
+        target: &mut [f32],
+    ) {
+        let whole = N * S::F32_LANES;
+        let mut values = [0.0; MAX_COLUMNS];
+        if self.activation == Activation::Sigmoid || target.len() != whole {
+            store::<S, N>(sums, &mut values);
+            self.write(output, &values[..whole], target);
+            return;
+        }
+        let (bias, zero) = (simd.splat_f32s(self.bias[output]), simd.splat_f32s(0.0));
+        for sum in &mut sums {
+            *sum = simd.add_f32s(*sum, bias);
+            if self.activation == Activation::Relu {
+                *sum = simd.max_f32s(*sum, zero);
+            }
+        }
+        store::<S, N>(sums, target);
     }
 }
 

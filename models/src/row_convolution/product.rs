@@ -9,7 +9,6 @@ pub(super) const MAX_COLUMNS: usize = 64;
 
 /// Sums of one block of outputs, one row of columns for each.
 pub(super) type Tile = [[f32; MAX_COLUMNS]; OUTPUTS];
-pub(super) const EMPTY_TILE: Tile = [[0.0; MAX_COLUMNS]; OUTPUTS];
 
 /// Columns that one product covers: as many vectors as make `OUTPUTS` times as many sums fill three quarters of the registers.
 #[inline(always)]
@@ -82,6 +81,19 @@ fn multiply_vectors<S: Simd, const N: usize>(
     weights: &[[f32; OUTPUTS]],
     tile: &mut Tile,
 ) {
+    let sums = sums::<S, N>(simd, panel, weights);
+    for (target, sums) in tile.iter_mut().zip(sums) {
+        store::<S, N>(sums, target);
+    }
+}
+
+/// The sums of a block of outputs for `N` vectors of columns.
+#[inline(always)]
+pub(super) fn sums<S: Simd, const N: usize>(
+    simd: S,
+    panel: Panel<'_>,
+    weights: &[[f32; OUTPUTS]],
+) -> [[S::f32s; N]; OUTPUTS] {
     let mut sums = [[simd.splat_f32s(0.0); N]; OUTPUTS];
     for (&start, weights) in panel.starts.iter().zip(weights) {
         let seen = load::<S, N>(&panel.values[start as usize..][..N * S::F32_LANES]);
@@ -92,11 +104,7 @@ fn multiply_vectors<S: Simd, const N: usize>(
             }
         }
     }
-    for (target, sums) in tile.iter_mut().zip(sums) {
-        for (target, sum) in S::as_mut_simd_f32s(target).0.iter_mut().zip(sums) {
-            *target = sum;
-        }
-    }
+    sums
 }
 
 /// Exactly `N` vectors.
@@ -107,4 +115,12 @@ pub(super) fn load<S: Simd, const N: usize>(values: &[f32]) -> [S::f32s; N] {
         #[inline(always)]
         |number| vectors[number],
     )
+}
+
+/// Puts vectors at the start of `target`.
+#[inline(always)]
+pub(super) fn store<S: Simd, const N: usize>(vectors: [S::f32s; N], target: &mut [f32]) {
+    for (target, vector) in S::as_mut_simd_f32s(target).0.iter_mut().zip(vectors) {
+        *target = vector;
+    }
 }

@@ -101,4 +101,66 @@ proptest! {
             }
         }
     }
+
+    #[test]
+    fn depthwise_convolutions_are_those_of_each_channel(
+        [rows, width] in [1_usize..12, 1_usize..150],
+        channels in 1_usize..4,
+        kernel in prop::sample::select(vec![3, 5]),
+        dilation in 1_usize..3,
+        cut in 0_usize..12,
+        seed in 0_usize..100,
+    ) {
+        let weight = numbers(channels * kernel * kernel, seed);
+        let map = RowMap { rows, channels, width, values: numbers(channels * rows * width, seed + 1) };
+        let shape = Conv2dShape::depthwise(channels, kernel).dilated(dilation);
+        let bias = numbers(channels, seed + 2);
+        let all = DepthwiseConvolution::new(weight.clone(), bias.clone(), shape);
+        let first = cut.min(rows - 1);
+        for instructions in instruction_sets() {
+            let actual = all.rows_on(instructions, &map, first..rows, Activation::Relu);
+            for (channel, weight) in weight.chunks_exact(kernel * kernel).enumerate() {
+                let values = (0..rows).flat_map(|row| map.channel(row, channel)).copied().collect();
+                let shape = Conv2dShape::square(1, 1, kernel, [1, 1]).dilated(dilation);
+                let one = RowConvolution::new(weight, vec![bias[channel]], shape);
+                let expected = one.forward(&RowMap::image(values, width), Activation::Relu);
+                for row in first..rows {
+                    for (actual, expected) in actual.channel(row - first, channel).iter().zip(expected.channel(row, 0)) {
+                        prop_assert!((actual - expected).abs() < 1e-5, "{actual} {expected} {instructions:?}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A map of so many channels that its rows are cut into bands.
+#[test]
+fn bands_give_the_same_as_the_whole() {
+    let (channels, rows, width) = (48, 9, 330);
+    for down in [1, 2] {
+        let shape = Conv2dShape::square(channels, channels, 3, [down, 1]);
+        let mut weight = numbers(channels * channels * 9, 1);
+        // The sums are then of the size of a single term.
+        weight.iter_mut().for_each(|weight| *weight /= 20.0);
+        let map = RowMap {
+            rows,
+            channels,
+            width,
+            values: numbers(channels * rows * width, 2),
+        };
+        let convolution = |form| RowConvolution {
+            form,
+            shape,
+            bias: numbers(channels, 3),
+        };
+        let plain = convolution(Form::Direct(Direct::new(&weight, &shape)));
+        let in_bands = convolution(Form::Short(Box::new(Winograd::new(&weight, &shape))));
+        let expected = plain.forward(&map, Activation::None);
+        let actual = in_bands.forward(&map, Activation::None);
+        assert_eq!(actual.values.len(), expected.values.len());
+        for (actual, expected) in actual.values.iter().zip(&expected.values) {
+            assert!((actual - expected).abs() < 1e-4, "{actual} {expected}");
+        }
+    }
 }

@@ -2,10 +2,10 @@
 
 use pulp::{Simd, WithSimd};
 
+use super::band::{Band, bands};
 use super::panel::pick;
-use super::product::{
-    EMPTY_TILE, MAX_COLUMNS, OUTPUTS, PackedWeights, Panel, Tile, columns_at_once, multiply,
-};
+use super::product::{MAX_COLUMNS, OUTPUTS, PackedWeights, Panel, Tile, columns_at_once, multiply};
+use super::spare::Buffer;
 use super::toom_cook::{Evaluation, POINTS, interpolate, kernel_at_points};
 use super::{Epilogue, RowMap, VerticalTaps};
 use crate::weights::layers::Conv2dShape;
@@ -56,16 +56,6 @@ impl<const TILE: usize> Winograd<TILE> {
     }
 }
 
-/// Tiles of one row that lie side by side: of the columns `first_column`, and every `dilation`-th from there.
-#[derive(Debug, Clone, Copy)]
-struct Segment {
-    row: usize,
-    /// Where the row of columns starts, less than the dilation.
-    first_column: usize,
-    first_tile: usize,
-    tiles: usize,
-}
-
 /// One use of it, on one map.
 pub(super) struct WinogradPass<'a, const TILE: usize> {
     pub(super) convolution: &'a Winograd<TILE>,
@@ -81,24 +71,51 @@ impl<const TILE: usize> WithSimd for WinogradPass<'_, TILE> {
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
         let strip = columns_at_once::<S>();
-        let terms = self.kernel_terms();
-        let blocks = self.target.channels.div_ceil(OUTPUTS);
-        let starts: Vec<u32> = (0..terms).map(|term| (term * strip) as u32).collect();
-        let mut panel = vec![0.0; POINTS * terms * strip];
-        let mut sums = vec![EMPTY_TILE; POINTS * blocks];
-        for segments in self.strips(strip) {
-            let count = segments.iter().map(|segment| segment.tiles).sum();
-            self.evaluate(simd, &segments, &mut panel);
+        let (inputs, outputs) = (self.map.channels, self.target.channels);
+        let (terms, blocks) = (self.kernel_terms(), outputs.div_ceil(OUTPUTS));
+        let kernel_rows = self.convolution.kernel[0];
+        let dilation = self.convolution.dilation;
+        let (mut panel, mut sums, mut starts) = (Buffer::of(0), Buffer::of(0), Vec::new());
+        let tiles = self.target.width.div_ceil(dilation).div_ceil(TILE);
+        let values_per_tile = POINTS * (2 * inputs + outputs);
+        for band in bands(self.target.rows, tiles, dilation, strip, values_per_tile) {
+            let lines = band.lines(self.vertical);
+            // A vector that is not full goes on into what lies behind.
+            let stride = lines.count() * band.line() + S::F32_LANES;
+            let point_stride = terms / kernel_rows * stride + MAX_COLUMNS;
+            if panel.len() < POINTS * point_stride {
+                panel = Buffer::of(POINTS * point_stride);
+            }
+            starts.clear();
+            starts.extend((0..terms).map(|term| {
+                let (input, row, piece) = (
+                    term % inputs,
+                    term / inputs % kernel_rows,
+                    term / inputs / kernel_rows,
+                );
+                ((piece * inputs + input) * stride + lines.start(row) * band.line()) as u32
+            }));
+            self.evaluate(simd, &band, [point_stride, stride], &mut panel);
+            let strips = band.tiles().div_ceil(strip);
+            let size = POINTS * strips * blocks * OUTPUTS * MAX_COLUMNS;
+            if sums.len() < size {
+                sums = Buffer::of(size);
+            }
+            let sums: &mut [Tile] = sums[..size].as_chunks_mut().0.as_chunks_mut().0;
             for (point, weights) in self.convolution.weights.iter().enumerate() {
-                let panel = Panel {
-                    values: &panel[point * terms * strip..][..terms * strip],
-                    starts: &starts,
-                };
-                for (weights, sums) in weights.blocks().zip(&mut sums[point * blocks..]) {
-                    multiply(simd, panel, weights, count, sums);
+                for number in 0..strips {
+                    let panel = Panel {
+                        values: &panel[point * point_stride + number * strip..],
+                        starts: &starts,
+                    };
+                    let count = strip.min(band.tiles() - number * strip);
+                    let sums = &mut sums[(point * strips + number) * blocks..][..blocks];
+                    for (weights, sums) in weights.blocks().zip(sums) {
+                        multiply(simd, panel, weights, count, sums);
+                    }
                 }
             }
-            self.write(simd, &segments, &sums);
+            self.write(simd, &band, sums);
         }
     }
 }
@@ -109,42 +126,10 @@ impl<const TILE: usize> WinogradPass<'_, TILE> {
         across.div_ceil(Winograd::<TILE>::TAPS) * down * self.map.channels
     }
 
-    /// The tiles of the output, as many at a time as a product has columns.
-    fn strips(&self, columns: usize) -> Vec<Vec<Segment>> {
-        let dilation = self.convolution.dilation;
-        let mut strips = Vec::new();
-        let (mut strip, mut room) = (Vec::new(), columns);
-        for row in 0..self.target.rows {
-            for first_column in 0..dilation.min(self.target.width) {
-                let mut left = (self.target.width - first_column)
-                    .div_ceil(dilation)
-                    .div_ceil(TILE);
-                let mut first_tile = 0;
-                while left > 0 {
-                    let tiles = left.min(room);
-                    strip.push(Segment {
-                        row,
-                        first_column,
-                        first_tile,
-                        tiles,
-                    });
-                    (left, room, first_tile) = (left - tiles, room - tiles, first_tile + tiles);
-                    if room == 0 {
-                        strips.push(std::mem::take(&mut strip));
-                        room = columns;
-                    }
-                }
-            }
-        }
-        if !strip.is_empty() {
-            strips.push(strip);
-        }
-        strips
-    }
-
-    /// Fills the panel: point by point, for each term what the tiles see there.
+    /// Fills the panel: point by point, for each piece of the kernel and each channel what the tiles of the lines see there.
+    /// `strides` are those from point to point and from channel to channel.
     #[inline(always)]
-    fn evaluate<S: Simd>(&self, simd: S, segments: &[Segment], panel: &mut [f32]) {
+    fn evaluate<S: Simd>(&self, simd: S, band: &Band, strides: [usize; 2], panel: &mut [f32]) {
         let Winograd {
             kernel,
             padding,
@@ -152,50 +137,51 @@ impl<const TILE: usize> WinogradPass<'_, TILE> {
             evaluation,
             ..
         } = self.convolution;
-        let (strip, terms) = (columns_at_once::<S>(), self.kernel_terms());
-        // Two tiles more than a strip has, as the last ones see beyond their columns.
-        let mut parts = [[0.0; MAX_COLUMNS + POINTS]; TILE];
-        let mut seen = [[0.0; MAX_COLUMNS]; POINTS];
-        for term in 0..terms {
-            let channel = term % self.map.channels;
-            let row = term / self.map.channels % kernel[0];
-            let piece = term / self.map.channels / kernel[0] * Winograd::<TILE>::TAPS;
-            let mut place = 0;
-            for segment in segments {
-                let tiles = segment.tiles;
-                let input = self.vertical.input_in(segment.row, row, self.map.rows);
-                let Some(input) = input.map(|row| self.map.channel(row, channel)) else {
-                    for seen in &mut seen {
-                        seen[place..place + tiles].fill(0.0);
+        let (padding, dilation) = (*padding, *dilation);
+        let lines = band.lines(self.vertical);
+        let pieces = kernel[1].div_ceil(Winograd::<TILE>::TAPS);
+        let beyond = (POINTS - 1) / TILE;
+        let width = band.columns.len();
+        let mut window = [[0.0; TILE]; 2 * MAX_COLUMNS];
+        let mut parts = [[0.0; 2 * MAX_COLUMNS]; TILE];
+        let [point_stride, stride] = strides;
+        for (number, line) in lines.padded_rows().enumerate() {
+            let row = line.checked_sub(self.vertical.padding);
+            let row = row.filter(|&row| row < self.map.rows);
+            for term in 0..pieces * self.map.channels {
+                let (piece, channel) = (term / self.map.channels, term % self.map.channels);
+                let place = term * stride + number * band.line();
+                let Some(row) = row else {
+                    for point in 0..POINTS {
+                        panel[point * point_stride + place..][..band.line()].fill(0.0);
                     }
-                    place += tiles;
                     continue;
                 };
-                let beyond = (POINTS - 1) / TILE;
-                for (part, target) in parts.iter_mut().enumerate() {
-                    let start = segment.first_column + dilation * (TILE * segment.first_tile + part + piece);
+                let input = self.map.channel(row, channel);
+                for phase in 0..dilation {
+                    let place = place + phase * width;
+                    let first = TILE * band.columns.start + piece * Winograd::<TILE>::TAPS;
+                    let window = &mut window[..width + beyond];
                     pick(
                         input,
-                        *padding,
-                        start,
-                        dilation * TILE,
-                        &mut target[..tiles + beyond],
+                        padding,
+                        phase + dilation * first,
+                        dilation,
+                        window.as_flattened_mut(),
                     );
-                }
-                for (point, seen) in seen.iter_mut().enumerate() {
-                    let part = &parts[point % TILE][point / TILE..][..tiles];
-                    seen[place..place + tiles].copy_from_slice(part);
-                }
-                place += tiles;
-            }
-            for vector in 0..place.div_ceil(S::F32_LANES) {
-                let mut columns = [simd.splat_f32s(0.0); POINTS];
-                for (column, seen) in columns.iter_mut().zip(&seen) {
-                    *column = S::as_simd_f32s(seen).0[vector];
-                }
-                for (point, value) in evaluation.of(simd, columns).into_iter().enumerate() {
-                    let target = &mut panel[(point * terms + term) * strip..][..strip];
-                    S::as_mut_simd_f32s(target).0[vector] = value;
+                    take_apart(window, &mut parts);
+                    for first in (0..width).step_by(S::F32_LANES) {
+                        let mut columns = [simd.splat_f32s(0.0); POINTS];
+                        for (point, column) in columns.iter_mut().enumerate() {
+                            let part = &parts[point % TILE][point / TILE + first..];
+                            *column = S::as_simd_f32s(&part[..S::F32_LANES]).0[0];
+                        }
+                        let values = evaluation.of(simd, columns);
+                        for (point, value) in values.into_iter().enumerate() {
+                            let target = &mut panel[point * point_stride + place + first..];
+                            S::as_mut_simd_f32s(&mut target[..S::F32_LANES]).0[0] = value;
+                        }
+                    }
                 }
             }
         }
@@ -203,48 +189,79 @@ impl<const TILE: usize> WinogradPass<'_, TILE> {
 
     /// Interpolates the columns and puts them in their places.
     #[inline(always)]
-    fn write<S: Simd>(&mut self, simd: S, segments: &[Segment], sums: &[Tile]) {
-        let blocks = sums.len() / POINTS;
+    fn write<S: Simd>(&mut self, simd: S, band: &Band, sums: &[Tile]) {
+        let strip = columns_at_once::<S>();
+        let (blocks, strips) = (
+            self.target.channels.div_ceil(OUTPUTS),
+            band.tiles().div_ceil(strip),
+        );
         let dilation = self.convolution.dilation;
-        let count: usize = segments.iter().map(|segment| segment.tiles).sum();
         let mut columns = [[0.0; MAX_COLUMNS]; TILE];
-        let mut line = [[0.0; TILE]; MAX_COLUMNS];
+        let mut tiles = [[0.0; TILE]; MAX_COLUMNS];
+        let mut finished = [[0.0; TILE]; MAX_COLUMNS];
         for output in 0..self.target.channels {
             let (block, place) = (output / OUTPUTS, output % OUTPUTS);
-            for vector in 0..count.div_ceil(S::F32_LANES) {
-                let mut at_points = [simd.splat_f32s(0.0); POINTS];
-                for (point, value) in at_points.iter_mut().enumerate() {
-                    *value = S::as_simd_f32s(&sums[point * blocks + block][place]).0[vector];
-                }
-                let values: [S::f32s; TILE] = interpolate(simd, at_points);
-                for (target, value) in columns.iter_mut().zip(values) {
-                    S::as_mut_simd_f32s(target).0[vector] = value;
-                }
-            }
-            for (number, column) in columns.iter().enumerate() {
-                for (tile, &value) in line.iter_mut().zip(column) {
-                    tile[number] = value;
-                }
-            }
-            let mut rest = line.as_slice();
-            for segment in segments {
-                let (tiles, after) = rest.split_at(segment.tiles);
-                rest = after;
-                let target = self.target.channel_mut(segment.row, output);
-                let target = &mut target[segment.first_column + dilation * TILE * segment.first_tile..];
-                let epilogue = self.epilogue;
-                if dilation == 1 {
-                    epilogue.write(output, tiles.as_flattened(), target);
-                } else {
-                    for (&sum, target) in tiles
-                        .as_flattened()
-                        .iter()
-                        .zip(target.iter_mut().step_by(dilation))
-                    {
-                        epilogue.write(output, &[sum], std::slice::from_mut(target));
+            for number in 0..strips {
+                let count = strip.min(band.tiles() - number * strip);
+                for vector in 0..count.div_ceil(S::F32_LANES) {
+                    let mut at_points = [simd.splat_f32s(0.0); POINTS];
+                    for (point, value) in at_points.iter_mut().enumerate() {
+                        let sums = &sums[(point * strips + number) * blocks + block];
+                        *value = S::as_simd_f32s(&sums[place]).0[vector];
                     }
+                    let values: [S::f32s; TILE] = interpolate(simd, at_points);
+                    for (target, value) in columns.iter_mut().zip(values) {
+                        S::as_mut_simd_f32s(target).0[vector] = value;
+                    }
+                }
+                interleave(&columns, &mut tiles[..count]);
+                let finished = &mut finished[..count];
+                self.epilogue
+                    .write(output, tiles[..count].as_flattened(), finished.as_flattened_mut());
+                let mut rest = &*finished;
+                for line in band.lines_of_strip(number * strip, count) {
+                    let (tiles, after) = rest.split_at(line.tiles);
+                    rest = after;
+                    let target = self.target.channel_mut(line.row, output);
+                    let first = line.phase + dilation * TILE * line.first_tile;
+                    let target = target.get_mut(first..).unwrap_or_default();
+                    put(tiles.as_flattened(), dilation, target);
                 }
             }
         }
+    }
+}
+
+/// The first columns of the tiles, their second columns, and so on. All columns of a tile are read at once, which the compiler
+/// makes shuffles of.
+#[inline(always)]
+fn take_apart<const TILE: usize>(tiles: &[[f32; TILE]], parts: &mut [[f32; 2 * MAX_COLUMNS]; TILE]) {
+    for (tile, values) in tiles.iter().enumerate() {
+        for (part, &value) in parts.iter_mut().zip(values) {
+            part[tile] = value;
+        }
+    }
+}
+
+/// Column after column of each tile. All columns of a tile are written at once, which the compiler makes shuffles of.
+#[inline(always)]
+fn interleave<const TILE: usize>(columns: &[[f32; MAX_COLUMNS]; TILE], tiles: &mut [[f32; TILE]]) {
+    for (tile, values) in tiles.iter_mut().enumerate() {
+        for (value, column) in values.iter_mut().zip(columns) {
+            *value = column[tile];
+        }
+    }
+}
+
+/// Puts values at every `stride`-th place, as far as there is room.
+#[inline(always)]
+fn put(values: &[f32], stride: usize, target: &mut [f32]) {
+    if stride == 1 {
+        let count = values.len().min(target.len());
+        target[..count].copy_from_slice(&values[..count]);
+        return;
+    }
+    for (target, &value) in target.iter_mut().step_by(stride).zip(values) {
+        *target = value;
     }
 }
