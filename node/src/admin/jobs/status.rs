@@ -158,7 +158,10 @@ fn told_to_waiter(obstacle: &Obstacle, job: &JobKey) -> String {
     let advice = obstacle.advice(job);
     match obstacle {
         Obstacle::Paused => format!("{advice}; this goes on waiting until somebody does that"),
-        Obstacle::NoLeader | Obstacle::NoNode { .. } | Obstacle::NoModel { .. } => advice,
+        Obstacle::NoLeader
+        | Obstacle::NoNode { .. }
+        | Obstacle::NoModel { .. }
+        | Obstacle::MixedModels { .. } => advice,
     }
 }
 
