@@ -1,9 +1,8 @@
-//! A page image as pixels: decoding and encoding, and the image geometry that line finding and cutting need. This room
-//! knows nothing of text, networks or files.
+//! A page image as pixels: decoding, and the image geometry that line finding and cutting need. This room knows nothing
+//! of text, networks or files.
 
 pub mod contours;
 pub mod decode;
-pub mod encode;
 pub mod geometry;
 pub mod illumination;
 pub mod morphology;
