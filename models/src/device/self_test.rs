@@ -16,6 +16,8 @@ use crate::weights::{WeightsError, load_recognizer, load_segmenter, shipped};
 const LINE: &[u8] = include_bytes!("../../tests/fixtures/lines/TCCG_010_001.png");
 /// A part of a rendered page.
 const TILE: &[u8] = include_bytes!("../../tests/fixtures/rendered-tile/page.png");
+/// The value of a pixel with ink in a tile.
+const INK: f32 = 0.0;
 const BINARISE_BLOCK: u32 = 31;
 const BINARISE_C: i32 = 15;
 
@@ -130,7 +132,7 @@ impl SelfTest {
         let lines = vec![self.line.clone(); count];
         let batches = self.preprocessing.batch(&lines, limits);
         // Equal lines are of one width, and so in one batch.
-        batches.into_iter().next().map_or(
+        let mut batch = batches.into_iter().next().map_or(
             LineBatch {
                 height: 0,
                 width: 0,
@@ -138,7 +140,10 @@ impl SelfTest {
                 values: Vec::new(),
             },
             |(batch, _)| batch,
-        )
+        );
+        // A processor does not see the padding of a line, a GPU does: here it is part of the line.
+        batch.line_widths.fill(batch.width);
+        batch
     }
 }
 
@@ -192,13 +197,18 @@ fn sample_line(preprocessing: Preprocessing) -> PreparedLine {
     preprocessing.prepare(&line).expect("the sample line has pixels")
 }
 
-/// The part of the rendered page that fits into one tile.
+/// The part of the rendered page that fits into one tile. A processor leaves out paper after the last ink, a GPU does not: here
+/// the last pixel is ink.
 fn sample_tile(side: usize) -> TileBatch {
     let page = sample(TILE);
     let side = side as u32;
     let part = image::imageops::crop_imm(&page, 0, 0, side.min(page.width()), side.min(page.height()));
     let binary = adaptive_gaussian(&part.to_image(), BINARISE_BLOCK, BINARISE_C);
-    TileGrid::new(binary.width(), binary.height(), side as usize).cut(&binary)
+    let mut tile = TileGrid::new(binary.width(), binary.height(), side as usize).cut(&binary);
+    if let Some(last) = tile.values.last_mut() {
+        *last = INK;
+    }
+    tile
 }
 
 #[cfg(test)]
@@ -230,6 +240,18 @@ mod tests {
         );
         test.read_lines(3).unwrap();
         test.segment_tiles(2).unwrap();
+    }
+
+    #[test]
+    fn every_device_is_asked_the_same() {
+        let test = processor();
+        let lines = test.lines(2);
+        assert_eq!(lines.line_widths, [lines.width; 2]);
+        assert!(lines.width >= test.line.width);
+        assert_eq!(test.tile.count, 1);
+        assert_eq!(test.tile.values.last(), Some(&INK));
+        let paper = test.tile.values.iter().filter(|&&value| value != INK).count();
+        assert!(paper > test.tile.values.len() / 2);
     }
 
     #[test]
