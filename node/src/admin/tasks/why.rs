@@ -227,7 +227,8 @@ mod tests {
             slots: 1,
         };
         let job: JobKey = "press".parse().unwrap();
-        let told = |served| Told::of(&blocker, &job, served, Utc::now());
+        let at = Position::At("ocr".parse().unwrap());
+        let told = |served| Told::of(&blocker, &job, &at, served, Utc::now());
         assert_eq!(told(true).word, "no_slot");
         let unled = told(false);
         assert_eq!(unled.word, "no_leader");
