@@ -71,13 +71,20 @@ fn the_checksum_of_a_bundle_changes_with_its_description() {
 
 #[test]
 fn missing_files_are_named() {
-    for name in [Bundle::DESCRIPTION, "charset.json", "model.safetensors"] {
+    let without = |name: &str| {
         let copy = copy_of(RECOGNISER);
         fs::remove_file(copy.path().join(name)).unwrap();
-        match Bundle::open(copy.path()).unwrap_err() {
-            WeightsError::Read { path, .. } => assert_eq!(path, copy.path().join(name)),
-            other => panic!("{other}"),
+        (copy.path().to_owned(), Bundle::open(copy.path()).unwrap_err())
+    };
+    for name in ["charset.json", "model.safetensors"] {
+        match without(name) {
+            (folder, WeightsError::Read { path, .. }) => assert_eq!(path, folder.join(name)),
+            (_, other) => panic!("{other}"),
         }
+    }
+    match without(Bundle::DESCRIPTION) {
+        (folder, WeightsError::NoDescription { directory }) => assert_eq!(directory, folder),
+        (_, other) => panic!("{other}"),
     }
 }
 

@@ -94,9 +94,7 @@ fn told(troubles: &Troubles) -> String {
 
 fn advice(error: &LinkError) -> &'static str {
     match error {
-        LinkError::Refused => {
-            " (cluster.cookie_file; and the certificate, cluster.tls, must be of its authority)"
-        }
+        LinkError::Refused => "; and the certificate (cluster.tls) must be of its authority",
         LinkError::Io {
             phase: Phase::TlsHandshake,
             ..
@@ -134,7 +132,7 @@ mod tests {
             "{told}"
         );
         assert!(
-            told.contains("are the cookies the same? (cluster.cookie_file;"),
+            told.contains("cluster.cookie_file; and the certificate"),
             "{told}"
         );
     }

@@ -117,7 +117,13 @@ fn a_unit_refuses_to_start_on_an_unsound_configuration() {
         }
         finish(command)
     };
-    std::fs::write(folder.path().join("cluster.toml"), "[node]\nname = 'x'\n").unwrap();
+    finish(node(["tls", "init", folder.path().join("pki").to_str().unwrap()])).exits(0);
+    let cookie = folder.path().join("pki/cookie");
+    let settings = format!(
+        "[node]\nname = 'x'\n[cluster]\ncookie_file = '{}'\n",
+        cookie.display()
+    );
+    std::fs::write(folder.path().join("cluster.toml"), settings).unwrap();
     for role in ["orchestrator", "cpu", "gpu", "cpu,gpu"] {
         check(role).exits(0);
     }
