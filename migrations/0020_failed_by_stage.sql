@@ -1,2 +1,3 @@
--- Tasks of a job that failed for good at one stage; those of all its stages have an index already.
-create index tasks_terminal_by_stage on tasks (job_id, current_stage, id) where terminal;
+-- Pages of the tasks of a job that failed for good, of all its stages or of one.
+drop index tasks_terminal;
+create index tasks_terminal on tasks (job_id, current_stage, id) where terminal;

@@ -161,12 +161,7 @@ impl Entry {
         let command = self.clap();
         let line = command_line(&command, given)?;
         let matches = command.no_binary_name(true).try_get_matches_from(line);
-        let matches = matches.map_err(|error| {
-            let mut command = self.clap();
-            // An argument says how it is written once its command is built.
-            command.build();
-            Refusal::invalid_by_name(&command, &error)
-        })?;
+        let matches = matches.map_err(|error| Refusal::invalid_by_name(self.clap(), &error))?;
         self.run(&matches, admin).await
     }
 

@@ -37,7 +37,9 @@ impl Refusal {
     }
 
     /// As [`Self::invalid`], for whoever gave the arguments of `command` by name.
-    pub fn invalid_by_name(command: &clap::Command, error: &clap::Error) -> Self {
+    pub fn invalid_by_name(mut command: clap::Command, error: &clap::Error) -> Self {
+        // An argument says how it is written once its command is built.
+        command.build();
         let mut arguments: Vec<_> = command.get_arguments().collect();
         // One may be the beginning of another.
         arguments.sort_by_key(|argument| Reverse(argument.to_string().len()));

@@ -25,11 +25,7 @@ function node(about, folded, draw) {
   const path = `/nodes/${part(about.node)}`;
   const act = (verb, body, question) => async () => {
     if (!confirm(question)) return;
-    try {
-      await post(`${path}/${verb}`, body);
-    } finally {
-      await draw();
-    }
+    await post(`${path}/${verb}`, body).finally(draw);
   };
   const below = (parent) => about.actors.filter((actor) => actor.parent === parent);
   const known = new Set(about.actors.map((actor) => actor.name));

@@ -74,11 +74,7 @@ export async function job(place, name) {
 function header(about, path, draw) {
   const act = (word, question) => async () => {
     if (question && !confirm(question)) return;
-    try {
-      await post(`${path}/${word}`);
-    } finally {
-      await draw();
-    }
+    await post(`${path}/${word}`).finally(draw);
   };
   const left = about.volumes - about.done - about.failed;
   return [

@@ -6,13 +6,7 @@ export async function task(place, job, volume) {
   const path = `/jobs/${part(job)}/tasks/${part(volume)}`;
   const draw = async () => {
     const [about, why] = await Promise.all([get(path), get(`${path}/why`)]);
-    const retry = async () => {
-      try {
-        await post(`${path}/retry`);
-      } finally {
-        await draw();
-      }
-    };
+    const retry = () => post(`${path}/retry`).finally(draw);
     const named = tries(about.runs);
     fill(place,
       h("h1", {}, volume, state(about.state)),

@@ -6,7 +6,7 @@ use chrono::Utc;
 use clap::Args;
 use parkhang_actors::domain::{JobKey, LineMode, NewJob};
 use parkhang_actors::stage::ocr_pipeline;
-use parkhang_actors::state::StateStore;
+use parkhang_actors::state::{Sample, StateStore};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -49,8 +49,7 @@ pub struct Create {
     dry_run: bool,
 }
 
-/// Volumes that a dry run names, as data and to a reader.
-const NAMED: usize = 1000;
+/// Volumes that a dry run names to a reader.
 const LISTED: usize = 20;
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -116,7 +115,11 @@ impl Command for Create {
         let Choice { volumes, skipped } = self.choice.choose(admin, &new).await?;
         let chosen = volumes.len() as u64;
         let shown = match self.dry_run {
-            true => volumes.iter().take(NAMED).map(ToString::to_string).collect(),
+            true => volumes
+                .iter()
+                .take(Sample::SIZE)
+                .map(ToString::to_string)
+                .collect(),
             false => Vec::new(),
         };
         let job = if self.dry_run {
