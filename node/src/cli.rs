@@ -117,7 +117,7 @@ pub struct OcrArgs {
     /// Pages in work at once, per stage; the default is the number of cores.
     #[arg(long, value_name = "N")]
     pub workers: Option<usize>,
-    /// Where networks run: cpu, wgpu or cuda, the latter two as wgpu:0, cuda:1.
+    /// Where networks run: cpu, cpu-f32 (in full precision), wgpu or cuda, the latter two as wgpu:0, cuda:1.
     #[arg(long, default_value = "cpu")]
     pub device: String,
     /// Set a key of the job configuration; may be repeated. See `docs/config.md`.
@@ -203,7 +203,7 @@ pub struct EvalArgs {
     /// Model bundle, or folder of a model of BDRC's, to use instead of a shipped one; may be given twice.
     #[arg(long, value_name = "DIR")]
     pub model: Vec<PathBuf>,
-    /// Where networks run: cpu, wgpu or cuda.
+    /// Where networks run: cpu, cpu-f32 (in full precision), wgpu or cuda.
     #[arg(long, default_value = "cpu")]
     pub device: String,
     /// Set a key of the job configuration; may be repeated. See `docs/config.md`.

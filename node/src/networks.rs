@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use parkhang_actors::artifact::{Digest, ModelRef};
 use parkhang_actors::domain::NamedModels;
 use parkhang_actors::stage::{ModelSet, Recogniser};
-use parkhang_models::device::{ComputeDevice, DeviceKind, DeviceSpec};
+use parkhang_models::device::{ComputeDevice, DeviceKind, DeviceSpec, Precision};
 use parkhang_models::inference::Classes;
 use parkhang_models::weights::{Bundle, Model, load_recognizer, load_segmenter, shipped};
 
@@ -178,13 +178,19 @@ fn reference(bundle: &Bundle) -> Result<ModelRef> {
 /// What stands behind `wgpu` where a program that imitates a card will do.
 const SOFTWARE: &str = "-software";
 
-/// `cpu`, `wgpu:0`, `cuda:1`, `wgpu-software`.
+/// What stands behind `cpu` where networks are to be computed in full precision.
+const FULL: &str = "-f32";
+
+/// `cpu`, `cpu-f32`, `wgpu:0`, `cuda:1`, `wgpu-software`.
 pub fn parse_device(text: &str, threads: NonZeroUsize) -> Result<DeviceSpec> {
     let (name, index) = text.split_once(':').unwrap_or((text, "0"));
     let imitated = name
         .strip_suffix(SOFTWARE)
         .filter(|kind| *kind == DeviceKind::Wgpu.to_string());
-    let kind: DeviceKind = imitated.unwrap_or(name).parse()?;
+    let in_full = name
+        .strip_suffix(FULL)
+        .filter(|kind| *kind == DeviceKind::Cpu.to_string());
+    let kind: DeviceKind = imitated.or(in_full).unwrap_or(name).parse()?;
     let index = index
         .parse()
         .with_context(|| format!("{text:?}: the part after the colon is a device number"))?;
@@ -193,6 +199,11 @@ pub fn parse_device(text: &str, threads: NonZeroUsize) -> Result<DeviceSpec> {
         index,
         threads,
         software_renderer: imitated.is_some(),
+        precision: if kind == DeviceKind::Cpu && in_full.is_none() {
+            Precision::Int8
+        } else {
+            Precision::Full
+        },
     })
 }
 
@@ -200,7 +211,14 @@ pub fn parse_device(text: &str, threads: NonZeroUsize) -> Result<DeviceSpec> {
 pub fn device_name(spec: &DeviceSpec) -> String {
     let software = if spec.software_renderer { SOFTWARE } else { "" };
     match spec.kind {
-        DeviceKind::Cpu => DeviceKind::Cpu.to_string(),
+        DeviceKind::Cpu => {
+            let full = if spec.precision == Precision::Full {
+                FULL
+            } else {
+                ""
+            };
+            format!("{}{full}", DeviceKind::Cpu)
+        }
         kind => format!("{kind}{software}:{}", spec.index),
     }
 }
@@ -267,6 +285,7 @@ mod tests {
     fn devices_are_told_by_name_and_number() {
         for (text, told) in [
             ("cpu", "cpu"),
+            ("cpu-f32", "cpu-f32"),
             ("wgpu", "wgpu:0"),
             ("cuda:1", "cuda:1"),
             ("wgpu-software", "wgpu-software:0"),
@@ -275,6 +294,7 @@ mod tests {
             let spec = parse_device(text, NonZeroUsize::MIN).unwrap();
             assert_eq!(device_name(&spec), told);
             assert_eq!(spec.software_renderer, told.contains("software"));
+            assert_eq!(spec.precision == Precision::Int8, told == "cpu");
         }
         for text in [
             "",
@@ -283,6 +303,7 @@ mod tests {
             "wgpu:-1",
             "cuda-software",
             "cpu-software",
+            "wgpu-f32",
             "-software",
         ] {
             assert!(parse_device(text, NonZeroUsize::MIN).is_err(), "{text}");

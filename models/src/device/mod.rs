@@ -76,6 +76,16 @@ impl FromStr for DeviceKind {
 #[error("unknown device `{0}`: expected cpu, wgpu or cuda")]
 pub struct UnknownDeviceKind(String);
 
+/// The numbers that a processor computes the networks of this program with. Those of other programs are always computed in
+/// full, and so is everything on a GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Precision {
+    /// Floats of 32 bits.
+    Full,
+    /// Weights and features of eight bits where the processor has instructions for them (AVX-512 VNNI); elsewhere as `Full`.
+    Int8,
+}
+
 /// Which device to open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeviceSpec {
@@ -87,16 +97,18 @@ pub struct DeviceSpec {
     /// Whether a program that imitates a card will do. It is slower than the processor, and good for trying the code of
     /// GPUs where there is none.
     pub software_renderer: bool,
+    pub precision: Precision,
 }
 
 impl DeviceSpec {
-    /// The processor with the given number of threads.
+    /// The processor in full precision, with the given number of threads.
     pub fn cpu(threads: NonZeroUsize) -> Self {
         Self {
             kind: DeviceKind::Cpu,
             index: 0,
             threads,
             software_renderer: false,
+            precision: Precision::Full,
         }
     }
 }
@@ -137,6 +149,7 @@ pub enum DeviceError {
 pub struct ComputeDevice {
     kind: DeviceKind,
     device: Device,
+    precision: Precision,
     /// The CPU backend parallelises on the rayon pool it is called from; its own pool keeps it off the global one.
     pool: Option<Arc<ThreadPool>>,
 }
@@ -149,6 +162,7 @@ impl ComputeDevice {
             index,
             threads,
             software_renderer: imitation_will_do,
+            precision,
         } = *spec;
         match kind {
             DeviceKind::Cpu => {
@@ -166,6 +180,7 @@ impl ComputeDevice {
                 Ok(Self {
                     kind,
                     device: Device::flex(),
+                    precision,
                     pool: Some(Arc::new(pool)),
                 })
             }
@@ -188,6 +203,7 @@ impl ComputeDevice {
                 let opened = Self {
                     kind,
                     device,
+                    precision: Precision::Full,
                     pool: None,
                 };
                 opened
@@ -200,6 +216,10 @@ impl ComputeDevice {
 
     pub fn kind(&self) -> DeviceKind {
         self.kind
+    }
+
+    pub(crate) fn precision(&self) -> Precision {
+        self.precision
     }
 
     pub(crate) fn burn(&self) -> &Device {

@@ -10,6 +10,7 @@ use std::fmt::Debug;
 use burn::tensor::{Device, Tensor};
 
 pub(crate) use crate::activation::Activation;
+use crate::device::Precision;
 use crate::inference::InferenceError;
 use crate::row_convolution::RowMap;
 use crate::weights::WeightsError;
@@ -33,7 +34,13 @@ pub(crate) trait FeatureMap: Sized + Clone {
     /// `count` images `[channels][rows][columns]`. A map in host memory takes one image of one channel or of one row.
     fn images(values: Vec<f32>, count: usize, size: MapSize, device: &Device) -> Self;
 
-    fn convolution(weights: ImportedConvolution, shape: Conv2dShape, device: &Device) -> Self::Convolution;
+    /// A map in host memory heeds the precision, a GPU the device.
+    fn convolution(
+        weights: ImportedConvolution,
+        shape: Conv2dShape,
+        precision: Precision,
+        device: &Device,
+    ) -> Self::Convolution;
 
     /// A layer that reads a sequence in both directions.
     fn lstm(weights: LstmWeights, device: &Device) -> Self::Lstm;
@@ -145,7 +152,12 @@ pub(crate) fn load<M: FeatureMap>(
     shape: Conv2dShape,
 ) -> Result<M::Convolution, WeightsError> {
     let weights = loader.imported(name, norm, shape)?;
-    Ok(M::convolution(weights, shape, loader.device()))
+    Ok(M::convolution(
+        weights,
+        shape,
+        loader.precision(),
+        loader.device(),
+    ))
 }
 
 /// Takes a layer of a network of our own, of which it is known where its shift comes from.
@@ -161,7 +173,12 @@ pub(crate) fn load_shifted<M: FeatureMap>(
         bias,
         of_zero: vec![0.0; shape.outputs],
     };
-    Ok(M::convolution(weights, shape, loader.device()))
+    Ok(M::convolution(
+        weights,
+        shape,
+        loader.precision(),
+        loader.device(),
+    ))
 }
 
 #[cfg(test)]

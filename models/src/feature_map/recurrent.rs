@@ -5,6 +5,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 
 use super::{Activation, FeatureMap};
 use crate::activation::{sigmoid, tanh};
+use crate::device::Precision;
 use crate::inference::InferenceError;
 use crate::page::simd::vectorised;
 use crate::row_convolution::RowMap;
@@ -72,7 +73,8 @@ impl DirectionWeights {
             bias: self.bias.clone(),
             of_zero: vec![0.0; gates],
         };
-        M::convolution(weights, Conv2dShape::pointwise(inputs, gates), device)
+        let shape = Conv2dShape::pointwise(inputs, gates);
+        M::convolution(weights, shape, Precision::Full, device)
     }
 }
 

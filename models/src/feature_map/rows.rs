@@ -4,6 +4,7 @@ use burn::tensor::Device;
 
 use super::recurrent::{HostLstm, LstmWeights};
 use super::{Activation, FeatureMap, MapSize, Pool, ResidualBlock};
+use crate::device::Precision;
 use crate::inference::InferenceError;
 use crate::row_convolution::{DepthwiseConvolution, RowConvolution, RowMap};
 use crate::weights::layers::{Conv2dShape, ImportedConvolution};
@@ -32,10 +33,15 @@ impl FeatureMap for RowMap {
         }
     }
 
-    fn convolution(weights: ImportedConvolution, shape: Conv2dShape, _: &Device) -> HostConvolution {
+    fn convolution(
+        weights: ImportedConvolution,
+        shape: Conv2dShape,
+        precision: Precision,
+        _: &Device,
+    ) -> HostConvolution {
         let ImportedConvolution { weight, bias, .. } = weights;
         if shape.groups == 1 {
-            return HostConvolution::Dense(Box::new(RowConvolution::new(&weight, bias, shape)));
+            return HostConvolution::Dense(Box::new(RowConvolution::new(&weight, bias, shape, precision)));
         }
         HostConvolution::Depthwise(DepthwiseConvolution::new(weight, bias, shape))
     }

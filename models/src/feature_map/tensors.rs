@@ -10,7 +10,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 
 use super::recurrent::{DeviceLstm, LstmWeights};
 use super::{Activation, FeatureMap, MapSize, Pool};
-use crate::device::read;
+use crate::device::{Precision, read};
 use crate::inference::InferenceError;
 use crate::weights::layers::{Conv2dShape, ImportedConvolution};
 
@@ -23,7 +23,12 @@ impl FeatureMap for Tensor<4> {
         Self::from_data(TensorData::new(values, shape), device)
     }
 
-    fn convolution(weights: ImportedConvolution, shape: Conv2dShape, device: &Device) -> Conv2d {
+    fn convolution(
+        weights: ImportedConvolution,
+        shape: Conv2dShape,
+        _: Precision,
+        device: &Device,
+    ) -> Conv2d {
         let [rows, columns] = shape.kernel;
         let [down, across] = shape.padding;
         let dimensions = [shape.outputs, shape.inputs / shape.groups, rows, columns];

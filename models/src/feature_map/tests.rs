@@ -75,7 +75,7 @@ fn depthwise<M: FeatureMap>(size: MapSize, seed: usize) -> Vec<M> {
             bias: numbers(channels, seed + 3),
             of_zero: vec![0.0; channels],
         };
-        let convolution = M::convolution(weights, shape, &Device::flex());
+        let convolution = M::convolution(weights, shape, Precision::Full, &Device::flex());
         map.convolve(&convolution, activation).unwrap()
     };
     [1, 2, 6]
@@ -162,7 +162,7 @@ fn a_block_is_the_same_in_bands() {
             bias: numbers(shape.outputs, seed),
             of_zero: vec![0.0; shape.outputs],
         };
-        HostMap::convolution(weights, shape, &Device::flex())
+        HostMap::convolution(weights, shape, Precision::Full, &Device::flex())
     };
     let block = ResidualBlock {
         depthwise: convolution(Conv2dShape::depthwise(channels, 5)),

@@ -150,7 +150,7 @@ impl PatchSegmenter {
         tile_size: usize,
         device: &ComputeDevice,
     ) -> Result<Arc<Self>, WeightsError> {
-        let mut loader = LayerLoader::new(tensors, device.burn());
+        let mut loader = LayerLoader::new(tensors, device.burn()).with_precision(device.precision());
         let form = match device.kind() {
             DeviceKind::Cpu => Form::Processor(Box::new(Network::load(&mut loader, dimensions)?)),
             DeviceKind::Wgpu | DeviceKind::Cuda => {

@@ -75,7 +75,7 @@ impl<C> Padded<C> {
             })
             .collect();
         Ok(Self {
-            convolution: M::convolution(weights, shape, loader.device()),
+            convolution: M::convolution(weights, shape, loader.precision(), loader.device()),
             activation,
             before,
             after,

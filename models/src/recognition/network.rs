@@ -178,7 +178,7 @@ impl CtcRecognizer {
         for other in other_heads {
             tensors.discard(&format!("{other}."));
         }
-        let mut loader = LayerLoader::new(tensors, device.burn());
+        let mut loader = LayerLoader::new(tensors, device.burn()).with_precision(device.precision());
         let network = match device.kind() {
             DeviceKind::Cpu => {
                 let layers = Layers::load(dimensions, head, |name, shift, shape| {

@@ -9,6 +9,8 @@ mod band;
 mod depthwise;
 mod direct;
 mod instruction_set;
+#[cfg(target_arch = "x86_64")]
+mod int8;
 mod map;
 mod panel;
 mod product;
@@ -24,6 +26,7 @@ pub(crate) use depthwise::DepthwiseConvolution;
 pub(crate) use map::RowMap;
 
 use crate::activation::{Activation, sigmoid};
+use crate::device::Precision;
 use crate::weights::layers::Conv2dShape;
 use direct::{Direct, DirectPass};
 use instruction_set::InstructionSet;
@@ -41,9 +44,9 @@ pub(crate) struct RowConvolution {
 
 impl RowConvolution {
     /// `weight` is `[outputs][inputs][kernel rows][kernel columns]`. The shape has one group.
-    pub(crate) fn new(weight: &[f32], bias: Vec<f32>, shape: Conv2dShape) -> Self {
+    pub(crate) fn new(weight: &[f32], bias: Vec<f32>, shape: Conv2dShape, precision: Precision) -> Self {
         Self {
-            form: Form::of(weight, &shape),
+            form: Form::of(weight, &shape, precision),
             shape,
             bias,
         }
@@ -65,6 +68,8 @@ impl RowConvolution {
         };
         let output = &mut target;
         match &self.form {
+            #[cfg(target_arch = "x86_64")]
+            Form::Int8(convolution) => convolution.forward(vertical, epilogue, map, output),
             Form::Direct(convolution) => instructions.run(DirectPass {
                 convolution,
                 vertical,
@@ -109,6 +114,8 @@ impl RowConvolution {
 /// How a convolution is computed.
 #[derive(Debug)]
 enum Form {
+    #[cfg(target_arch = "x86_64")]
+    Int8(Box<int8::Int8>),
     Direct(Direct),
     /// Kernels of up to three taps along the row.
     Short(Box<Winograd<6>>),
@@ -122,7 +129,13 @@ impl Form {
     /// With fewer channels, going to the points and back costs more than it saves.
     const MIN_CHANNELS: usize = 24;
 
-    fn of(weight: &[f32], shape: &Conv2dShape) -> Self {
+    fn of(weight: &[f32], shape: &Conv2dShape, precision: Precision) -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if precision == Precision::Int8
+            && let Some(convolution) = int8::Int8::new(weight, shape)
+        {
+            return Self::Int8(Box::new(convolution));
+        }
         let taps = shape.kernel[1];
         let at_points = weight.len() / taps * POINTS;
         let worthwhile = taps > 1

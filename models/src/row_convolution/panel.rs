@@ -72,31 +72,44 @@ impl Windows {
             panel.fill(0.0);
             return;
         };
-        let width = self.part_width(columns);
-        for (channel, target) in row
-            .chunks_exact(map.width.max(1))
-            .zip(panel.chunks_exact_mut(self.parts.len() * width))
-        {
-            for (&part, target) in self.parts.iter().zip(target.chunks_exact_mut(width)) {
-                pick(
-                    channel,
-                    self.padding,
-                    first * self.stride + part,
-                    self.stride,
-                    target,
-                );
-            }
+        let channels = row.chunks_exact(map.width.max(1));
+        for (channel, target) in channels.zip(panel.chunks_exact_mut(self.channel_width(columns))) {
+            self.fill_channel(channel, 0.0, first, columns, target);
+        }
+    }
+
+    /// The same for one channel of a row, with `outside` around it.
+    #[inline(always)]
+    pub(super) fn fill_channel<T: Copy>(
+        &self,
+        channel: &[T],
+        outside: T,
+        first: usize,
+        columns: usize,
+        target: &mut [T],
+    ) {
+        let parts = target.chunks_exact_mut(self.part_width(columns));
+        for (&part, target) in self.parts.iter().zip(parts) {
+            let start = first * self.stride + part;
+            pick(channel, self.padding, outside, start, self.stride, target);
         }
     }
 }
 
-/// Every `stride`-th value from `start` of a row with `padding` zeros before it, and after it as many as it takes.
+/// Every `stride`-th value from `start` of a row with `padding` times `outside` before it, and after it as many as it takes.
 #[inline(always)]
-pub(super) fn pick(row: &[f32], padding: usize, start: usize, stride: usize, target: &mut [f32]) {
+pub(super) fn pick<T: Copy>(
+    row: &[T],
+    padding: usize,
+    outside: T,
+    start: usize,
+    stride: usize,
+    target: &mut [T],
+) {
     let before = padding.saturating_sub(start).div_ceil(stride);
     let before = before.min(target.len());
-    let (outside, inside) = target.split_at_mut(before);
-    outside.fill(0.0);
+    let (ahead, inside) = target.split_at_mut(before);
+    ahead.fill(outside);
     let seen = row
         .get((start + before * stride).saturating_sub(padding)..)
         .unwrap_or_default();
@@ -104,22 +117,22 @@ pub(super) fn pick(row: &[f32], padding: usize, start: usize, stride: usize, tar
     let (inside, after) = inside.split_at_mut(count);
     match stride {
         1 => inside.copy_from_slice(&seen[..count]),
-        2 => pick_every::<2>(seen, inside),
-        4 => pick_every::<4>(seen, inside),
-        6 => pick_every::<6>(seen, inside),
-        8 => pick_every::<8>(seen, inside),
+        2 => pick_every::<T, 2>(seen, inside),
+        4 => pick_every::<T, 4>(seen, inside),
+        6 => pick_every::<T, 6>(seen, inside),
+        8 => pick_every::<T, 8>(seen, inside),
         stride => {
             for (target, &value) in inside.iter_mut().zip(seen.iter().step_by(stride)) {
                 *target = value;
             }
         }
     }
-    after.fill(0.0);
+    after.fill(outside);
 }
 
 /// Every `STRIDE`-th value, in a form that becomes shuffles of vectors.
 #[inline(always)]
-fn pick_every<const STRIDE: usize>(values: &[f32], target: &mut [f32]) {
+fn pick_every<T: Copy, const STRIDE: usize>(values: &[T], target: &mut [T]) {
     let (groups, rest) = values.as_chunks::<STRIDE>();
     for (target, group) in target.iter_mut().zip(groups) {
         *target = group[0];

@@ -55,7 +55,7 @@ proptest! {
 
         let by_row = tensor(image, [1, inputs, rows, width]).permute([0, 2, 1, 3]);
         let map = RowMap { rows, channels: inputs, width, values: read(by_row).unwrap() };
-        let convolution = RowConvolution::new(&weight, bias, shape);
+        let convolution = RowConvolution::new(&weight, bias, shape, Precision::Full);
         let expected_size = expected_rows.dims();
         let expected = read(expected_rows).unwrap();
         for instructions in instruction_sets() {
@@ -122,7 +122,7 @@ proptest! {
             for (channel, weight) in weight.chunks_exact(kernel * kernel).enumerate() {
                 let values = (0..rows).flat_map(|row| map.channel(row, channel)).copied().collect();
                 let shape = Conv2dShape::square(1, 1, kernel, [1, 1]).dilated(dilation);
-                let one = RowConvolution::new(weight, vec![bias[channel]], shape);
+                let one = RowConvolution::new(weight, vec![bias[channel]], shape, Precision::Full);
                 let expected = one.forward(&RowMap::image(values, width), Activation::Relu);
                 for row in first..rows {
                     for (actual, expected) in actual.channel(row - first, channel).iter().zip(expected.channel(row, 0)) {

@@ -165,6 +165,7 @@ impl<const TILE: usize> WinogradPass<'_, TILE> {
                     pick(
                         input,
                         padding,
+                        0.0,
                         phase + dilation * first,
                         dilation,
                         window.as_flattened_mut(),

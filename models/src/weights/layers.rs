@@ -8,6 +8,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 
 use super::WeightsError;
 use super::tensors::WeightTensors;
+use crate::device::Precision;
 use crate::row_convolution::RowConvolution;
 
 /// PyTorch's default, which all networks were trained with.
@@ -98,11 +99,25 @@ impl Conv2dShape {
 pub(crate) struct LayerLoader<'a> {
     pub(crate) tensors: WeightTensors<'a>,
     device: &'a Device,
+    precision: Precision,
 }
 
 impl<'a> LayerLoader<'a> {
     pub(crate) fn new(tensors: WeightTensors<'a>, device: &'a Device) -> Self {
-        Self { tensors, device }
+        Self {
+            tensors,
+            device,
+            precision: Precision::Full,
+        }
+    }
+
+    /// For networks that were tried with it.
+    pub(crate) fn with_precision(self, precision: Precision) -> Self {
+        Self { precision, ..self }
+    }
+
+    pub(crate) fn precision(&self) -> Precision {
+        self.precision
     }
 
     pub(crate) fn device(&self) -> &'a Device {
@@ -142,7 +157,7 @@ impl<'a> LayerLoader<'a> {
         shape: Conv2dShape,
     ) -> Result<RowConvolution, WeightsError> {
         let (weight, bias) = self.folded(name, shift, shape)?;
-        Ok(RowConvolution::new(&weight, bias, shape))
+        Ok(RowConvolution::new(&weight, bias, shape, self.precision))
     }
 
     /// Weight and bias of the convolution `name` with the norm folded in; `[outputs][inputs][rows][columns]`.

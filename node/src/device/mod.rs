@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use parkhang_models::device::{Answers, ComputeDevice, DeviceError, DeviceKind, DeviceSpec, SelfTest};
+use parkhang_models::device::{
+    Answers, ComputeDevice, DeviceError, DeviceKind, DeviceSpec, Precision, SelfTest,
+};
 use parkhang_models::inference::InferenceError;
 
 use self::report::{Report, SelfTested, State, Throughput};
@@ -21,7 +23,7 @@ const TILES_AT_ONCE: usize = 8;
 
 #[derive(Debug, Args)]
 pub struct DeviceArgs {
-    /// Only this device: cpu, wgpu:0, cuda:1; may be repeated. The default is every device that there is.
+    /// Only this device: cpu, cpu-f32, wgpu:0, cuda:1; may be repeated. The default is every device that there is.
     #[arg(long, value_name = "DEVICE")]
     pub device: Vec<String>,
     /// Say what there is, without using it.
@@ -71,6 +73,11 @@ fn of_kind(kind: DeviceKind) -> Vec<Report> {
         index,
         threads: cores(),
         software_renderer: false,
+        precision: if kind == DeviceKind::Cpu {
+            Precision::Int8
+        } else {
+            Precision::Full
+        },
     };
     match kind.devices() {
         Ok(names) => names

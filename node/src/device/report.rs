@@ -61,7 +61,7 @@ impl Report {
             State::Absent(_) => named,
             State::Present => false,
             State::Unusable(_) => true,
-            State::Tested(tested) => !tested.comparison.passes(),
+            State::Tested(tested) => !tested.comparison.passes(self.spec.precision),
         }
     }
 
@@ -75,7 +75,7 @@ impl Report {
             State::Absent(_) => "absent",
             State::Present => "present",
             State::Unusable(_) => "unusable",
-            State::Tested(tested) if tested.comparison.passes() => "passed",
+            State::Tested(tested) if tested.comparison.passes(self.spec.precision) => "passed",
             State::Tested(_) => "failed",
         }
     }
@@ -139,6 +139,7 @@ pub fn json(reports: &[Report]) -> Value {
             State::Absent(reason) | State::Unusable(reason) => told["reason"] = json!(reason),
             State::Present => {}
             State::Tested(tested) => {
+                told["tolerance"] = json!(Comparison::tolerance(report.spec.precision));
                 told["logit_difference"] = json!(tested.comparison.logit_difference);
                 told["text_equal"] = json!(tested.comparison.text_equal);
                 told["lines_per_s"] = json!(tested.throughput.lines_per_s);
@@ -147,14 +148,14 @@ pub fn json(reports: &[Report]) -> Value {
         }
         told
     });
-    json!({ "tolerance": Comparison::TOLERANCE, "devices": devices.collect::<Vec<_>>() })
+    json!({ "devices": devices.collect::<Vec<_>>() })
 }
 
 #[cfg(test)]
 mod tests {
     use std::num::NonZeroUsize;
 
-    use parkhang_models::device::DeviceKind;
+    use parkhang_models::device::{DeviceKind, Precision};
 
     use super::*;
 
@@ -164,6 +165,7 @@ mod tests {
             index: 0,
             threads: NonZeroUsize::MIN,
             software_renderer: false,
+            precision: Precision::Full,
         }
     }
 

@@ -256,7 +256,12 @@ fn load_stem<M: FeatureMap>(
         .flat_map(|kernel| (0..taps).map(|tap| kernel.iter().skip(tap).step_by(taps).sum::<f32>()))
         .collect();
     let shape = Conv2dShape { inputs: 1, ..shape };
-    Ok(M::convolution(weights, shape, loader.device()))
+    Ok(M::convolution(
+        weights,
+        shape,
+        loader.precision(),
+        loader.device(),
+    ))
 }
 
 impl<M: FeatureMap + Send + Sync + std::fmt::Debug> Network<M> for DeepLab<M> {

@@ -1,0 +1,143 @@
+//! The vector code of the convolution in whole numbers.
+
+use archmage::prelude::*;
+
+use super::{Levels, QUAD};
+
+/// Columns of a vector.
+pub(super) const LANES: usize = 16;
+/// Vectors of columns that are summed together: with [`OUTPUTS`] times as many sums they leave room for what is multiplied.
+pub(super) const VECTORS: usize = 3;
+/// Outputs of one block of weights.
+pub(super) const OUTPUTS: usize = 8;
+
+/// What a row of the output is made of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Row<'a> {
+    /// Rounded features, four channels to a word, from what the first tap sees of the first column.
+    pub(super) seen: &'a [u32],
+    /// For each term of the sums, where what it sees starts; it has the columns of the row, and room for a strip.
+    pub(super) starts: &'a [u32],
+    /// Block after block of outputs, term after term.
+    pub(super) weights: &'a [[[i8; QUAD]; OUTPUTS]],
+    /// What the sums of each output are multiplied with, and what is added then.
+    pub(super) factors: &'a [f32],
+    pub(super) offsets: &'a [f32],
+    pub(super) relu: bool,
+    pub(super) width: usize,
+}
+
+/// The smallest and the largest of some values and zero.
+#[arcane(import_intrinsics)]
+pub(super) fn range(_: X64V4xToken, values: &[f32]) -> (f32, f32) {
+    const AT_ONCE: usize = 4;
+    let mut low = [_mm512_setzero_ps(); AT_ONCE];
+    let mut high = [_mm512_setzero_ps(); AT_ONCE];
+    let (groups, rest) = values.as_chunks::<{ AT_ONCE * LANES }>();
+    for group in groups {
+        let vectors = group.as_chunks::<LANES>().0;
+        for ((low, high), values) in low.iter_mut().zip(&mut high).zip(vectors) {
+            let values = _mm512_loadu_ps(values);
+            *low = _mm512_min_ps(*low, values);
+            *high = _mm512_max_ps(*high, values);
+        }
+    }
+    let low = low.map(|low| _mm512_reduce_min_ps(low));
+    let high = high.map(|high| _mm512_reduce_max_ps(high));
+    (
+        low.iter().chain(rest).copied().fold(0.0, f32::min),
+        high.iter().chain(rest).copied().fold(0.0, f32::max),
+    )
+}
+
+/// Rounds four channels of a row, as far as `target` goes.
+#[arcane(import_intrinsics)]
+pub(super) fn round(_: X64V4xToken, channels: [&[f32]; QUAD], levels: Levels, target: &mut [u32]) {
+    let (factor, zero) = (_mm512_set1_ps(1.0 / levels.step), _mm512_set1_ps(levels.zero));
+    let (vectors, rest) = target.as_chunks_mut::<LANES>();
+    let whole = channels.map(|channel| channel.as_chunks::<LANES>());
+    for (number, target) in vectors.iter_mut().enumerate() {
+        let values = whole.map(|(vectors, _)| _mm512_loadu_ps(&vectors[number]));
+        _mm512_storeu_epi32(target, rounded_words(values, factor, zero));
+    }
+    if !rest.is_empty() {
+        let values = whole.map(|(_, channel)| {
+            let mut values = [0.0; LANES];
+            values[..rest.len()].copy_from_slice(&channel[..rest.len()]);
+            _mm512_loadu_ps(&values)
+        });
+        let mut words = [0_u32; LANES];
+        _mm512_storeu_epi32(&mut words, rounded_words(values, factor, zero));
+        rest.copy_from_slice(&words[..rest.len()]);
+    }
+}
+
+/// A byte for each of four values, the first one lowest.
+#[rite(v4x, import_intrinsics)]
+fn rounded_words(values: [__m512; QUAD], factor: __m512, zero: __m512) -> __m512i {
+    let [a, b, c, d] = values.map(|values| _mm512_cvtps_epi32(_mm512_fmadd_ps(values, factor, zero)));
+    _mm512_or_si512(
+        _mm512_or_si512(a, _mm512_slli_epi32::<8>(b)),
+        _mm512_or_si512(_mm512_slli_epi32::<16>(c), _mm512_slli_epi32::<24>(d)),
+    )
+}
+
+/// Fills in a row of the output, channel after channel.
+#[arcane]
+pub(super) fn multiply(_: X64V4xToken, row: &Row<'_>, target: &mut [f32]) {
+    for first in (0..row.width).step_by(VECTORS * LANES) {
+        let count = (VECTORS * LANES).min(row.width - first);
+        match count.div_ceil(LANES) {
+            0 | 1 => strip::<1>(row, first, count, target),
+            2 => strip::<2>(row, first, count, target),
+            _ => strip::<VECTORS>(row, first, count, target),
+        }
+    }
+}
+
+/// `count` columns from the column `first`, in `N` vectors.
+#[rite(v4x, import_intrinsics)]
+fn strip<const N: usize>(row: &Row<'_>, first: usize, count: usize, target: &mut [f32]) {
+    let floor = _mm512_set1_ps(if row.relu { 0.0 } else { f32::NEG_INFINITY });
+    let seen = &row.seen[first..];
+    let outputs = row
+        .factors
+        .iter()
+        .zip(row.offsets)
+        .zip(target.chunks_exact_mut(row.width));
+    let mut outputs = outputs.map(|(of, target)| (of, &mut target[first..first + count]));
+    for weights in row.weights.chunks_exact(row.starts.len().max(1)) {
+        for (sums, ((&factor, &offset), target)) in
+            sums::<N>(seen, row.starts, weights).into_iter().zip(&mut outputs)
+        {
+            let (factor, offset) = (_mm512_set1_ps(factor), _mm512_set1_ps(offset));
+            let mut values = [[0.0; LANES]; N];
+            for (values, sums) in values.iter_mut().zip(sums) {
+                let value = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums), factor, offset);
+                _mm512_storeu_ps(values, _mm512_max_ps(value, floor));
+            }
+            target.copy_from_slice(&values.as_flattened()[..count]);
+        }
+    }
+}
+
+/// The sums of a block of outputs.
+#[rite(v4x, import_intrinsics)]
+fn sums<const N: usize>(
+    seen: &[u32],
+    starts: &[u32],
+    weights: &[[[i8; QUAD]; OUTPUTS]],
+) -> [[__m512i; N]; OUTPUTS] {
+    let mut sums = [[_mm512_setzero_si512(); N]; OUTPUTS];
+    for (&start, weights) in starts.iter().zip(weights) {
+        let vectors = seen[start as usize..][..N * LANES].as_chunks::<LANES>().0;
+        let seen: [__m512i; N] = std::array::from_fn(|number| _mm512_loadu_epi32(&vectors[number]));
+        for (sums, weights) in sums.iter_mut().zip(weights) {
+            let weights = _mm512_set1_epi32(i32::from_ne_bytes(weights.map(i8::cast_unsigned)));
+            for (sum, seen) in sums.iter_mut().zip(seen) {
+                *sum = _mm512_dpbusd_epi32(*sum, seen, weights);
+            }
+        }
+    }
+    sums
+}
