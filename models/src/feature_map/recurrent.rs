@@ -130,7 +130,7 @@ impl HostLstm {
             rows: 1,
             channels: 2 * hidden,
             width: steps,
-            values,
+            values: values.into(),
         })
     }
 }

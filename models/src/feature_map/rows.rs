@@ -29,7 +29,7 @@ impl FeatureMap for RowMap {
             rows: size.rows,
             channels: size.channels,
             width: size.columns,
-            values,
+            values: values.into(),
         }
     }
 
@@ -86,7 +86,7 @@ impl FeatureMap for RowMap {
                 .rows(self, rows, Activation::None)
                 .convolve(&block.widen, Activation::Relu)?
                 .convolve(&block.narrow, Activation::None)?;
-            for ((target, &narrowed), &seen) in target.iter_mut().zip(&narrowed.values).zip(seen) {
+            for ((target, &narrowed), &seen) in target.iter_mut().zip(narrowed.values.iter()).zip(seen) {
                 *target = (narrowed + seen).max(0.0);
             }
         }
@@ -102,7 +102,7 @@ impl FeatureMap for RowMap {
     }
 
     fn relu(mut self) -> Self {
-        for value in &mut self.values {
+        for value in self.values.iter_mut() {
             *value = value.max(0.0);
         }
         self
@@ -120,7 +120,7 @@ impl FeatureMap for RowMap {
         }
         Self {
             width,
-            values: padded,
+            values: padded.into(),
             ..self
         }
     }
@@ -163,7 +163,7 @@ impl FeatureMap for RowMap {
             rows,
             channels: self.channels,
             width,
-            values,
+            values: values.into(),
         }
     }
 
@@ -180,14 +180,18 @@ impl FeatureMap for RowMap {
             rows: 1,
             channels: self.channels,
             width: 1,
-            values: sums.into_iter().map(|sum| (sum / count) as f32).collect(),
+            values: sums
+                .into_iter()
+                .map(|sum| (sum / count) as f32)
+                .collect::<Vec<_>>()
+                .into(),
         }
     }
 
     fn scale(mut self, factors: &Self) -> Self {
         let (channels, width) = (self.channels, self.width);
         for row in self.values.chunks_exact_mut((channels * width).max(1)) {
-            for (channel, &factor) in row.chunks_exact_mut(width.max(1)).zip(&factors.values) {
+            for (channel, &factor) in row.chunks_exact_mut(width.max(1)).zip(factors.values.iter()) {
                 for value in channel {
                     *value *= factor;
                 }
@@ -199,7 +203,7 @@ impl FeatureMap for RowMap {
     fn spread(&self, rows: usize, columns: usize) -> Self {
         let mut values = Vec::with_capacity(rows * self.channels * columns);
         for _ in 0..rows {
-            for &value in &self.values {
+            for &value in self.values.iter() {
                 values.resize(values.len() + columns, value);
             }
         }
@@ -207,13 +211,13 @@ impl FeatureMap for RowMap {
             rows,
             channels: self.channels,
             width: columns,
-            values,
+            values: values.into(),
         }
     }
 
     fn stack(maps: &[Self]) -> Self {
         let (rows, width) = maps.first().map_or((0, 0), |map| (map.rows, map.width));
-        let values = (0..rows)
+        let values: Vec<f32> = (0..rows)
             .flat_map(|row| maps.iter().filter_map(move |map| map.row(row)))
             .flatten()
             .copied()
@@ -222,7 +226,7 @@ impl FeatureMap for RowMap {
             rows,
             channels: maps.iter().map(|map| map.channels).sum(),
             width,
-            values,
+            values: values.into(),
         }
     }
 
@@ -249,7 +253,7 @@ impl FeatureMap for RowMap {
             rows,
             channels: self.channels,
             width: columns,
-            values,
+            values: values.into(),
         }
     }
 
@@ -262,7 +266,7 @@ impl FeatureMap for RowMap {
     }
 
     fn into_planes(self) -> Result<Vec<f32>, InferenceError> {
-        Ok(std::mem::take(&mut Self::rows_as_channels(&self).values))
+        Ok(Self::rows_as_channels(&self).values.into_vec())
     }
 
     fn into_columns(self) -> Result<Vec<f32>, InferenceError> {

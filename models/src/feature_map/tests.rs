@@ -174,5 +174,5 @@ fn a_block_is_the_same_in_bands() {
         whole_block(&map, &block).unwrap(),
     );
     assert!(whole.values.iter().any(|&value| value > 0.0));
-    assert_eq!(in_bands.values, whole.values);
+    assert_eq!(*in_bands.values, *whole.values);
 }

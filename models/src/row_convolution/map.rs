@@ -1,6 +1,6 @@
 //! Maps of features in host memory.
 
-use super::spare;
+use super::spare::Buffer;
 
 /// A map of features in host memory, `[rows][channels][width]`.
 #[derive(Debug, Clone)]
@@ -8,7 +8,7 @@ pub(crate) struct RowMap {
     pub(crate) rows: usize,
     pub(crate) channels: usize,
     pub(crate) width: usize,
-    pub(crate) values: Vec<f32>,
+    pub(crate) values: Buffer,
 }
 
 impl RowMap {
@@ -18,7 +18,7 @@ impl RowMap {
             rows: values.len() / width,
             channels: 1,
             width,
-            values,
+            values: values.into(),
         }
     }
 
@@ -28,7 +28,7 @@ impl RowMap {
             rows,
             channels,
             width,
-            values: spare::take(rows * channels * width),
+            values: Buffer::of(rows * channels * width),
         }
     }
 
@@ -79,7 +79,7 @@ impl RowMap {
 
     /// Adds a map of the same size.
     pub(crate) fn add(mut self, other: &Self) -> Self {
-        for (value, added) in self.values.iter_mut().zip(&other.values) {
+        for (value, added) in self.values.iter_mut().zip(other.values.iter()) {
             *value += added;
         }
         self
@@ -103,12 +103,6 @@ impl RowMap {
     }
 }
 
-impl Drop for RowMap {
-    fn drop(&mut self) {
-        spare::give(std::mem::take(&mut self.values));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,8 +113,8 @@ mod tests {
             rows: 2,
             channels: 2,
             width: 1,
-            values: vec![0.0, 10.0, 1.0, 11.0],
+            values: vec![0.0, 10.0, 1.0, 11.0].into(),
         };
-        assert_eq!(map.rows_as_channels().values, [0.0, 1.0, 10.0, 11.0]);
+        assert_eq!(*map.rows_as_channels().values, [0.0, 1.0, 10.0, 11.0]);
     }
 }

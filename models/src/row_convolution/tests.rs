@@ -54,7 +54,7 @@ proptest! {
         let expected_rows = expected.permute([0, 2, 1, 3]);
 
         let by_row = tensor(image, [1, inputs, rows, width]).permute([0, 2, 1, 3]);
-        let map = RowMap { rows, channels: inputs, width, values: read(by_row).unwrap() };
+        let map = RowMap { rows, channels: inputs, width, values: read(by_row).unwrap().into() };
         let convolution = RowConvolution::new(&weight, bias, shape, Precision::Full);
         let expected_size = expected_rows.dims();
         let expected = read(expected_rows).unwrap();
@@ -83,7 +83,7 @@ proptest! {
         let stride = [down, 1];
         let shape = Conv2dShape { inputs, outputs, kernel, stride, dilation, padding, groups: 1, stored_flat: false };
         let weight = numbers(outputs * inputs * kernel[0] * kernel[1], seed);
-        let map = RowMap { rows, channels: inputs, width, values: numbers(inputs * rows * width, seed + 2) };
+        let map = RowMap { rows, channels: inputs, width, values: numbers(inputs * rows * width, seed + 2).into() };
         let convolution = |form| RowConvolution { form, shape, bias: numbers(outputs, seed + 1) };
         let plain = convolution(Form::Direct(Direct::new(&weight, &shape)));
         let expected = plain.forward(&map, Activation::Relu);
@@ -95,7 +95,7 @@ proptest! {
             for instructions in instruction_sets() {
                 let actual = convolution.forward_on(instructions, &map, Activation::Relu);
                 prop_assert_eq!([actual.rows, actual.width], [expected.rows, expected.width]);
-                for (actual, expected) in actual.values.iter().zip(&expected.values) {
+                for (actual, expected) in actual.values.iter().zip(expected.values.iter()) {
                     prop_assert!((actual - expected).abs() < 1e-4, "{actual} {expected} {instructions:?}");
                 }
             }
@@ -112,7 +112,7 @@ proptest! {
         seed in 0_usize..100,
     ) {
         let weight = numbers(channels * kernel * kernel, seed);
-        let map = RowMap { rows, channels, width, values: numbers(channels * rows * width, seed + 1) };
+        let map = RowMap { rows, channels, width, values: numbers(channels * rows * width, seed + 1).into() };
         let shape = Conv2dShape::depthwise(channels, kernel).dilated(dilation);
         let bias = numbers(channels, seed + 2);
         let all = DepthwiseConvolution::new(weight.clone(), bias.clone(), shape);
@@ -147,7 +147,7 @@ fn bands_give_the_same_as_the_whole() {
             rows,
             channels,
             width,
-            values: numbers(channels * rows * width, 2),
+            values: numbers(channels * rows * width, 2).into(),
         };
         let convolution = |form| RowConvolution {
             form,
@@ -159,7 +159,7 @@ fn bands_give_the_same_as_the_whole() {
         let expected = plain.forward(&map, Activation::None);
         let actual = in_bands.forward(&map, Activation::None);
         assert_eq!(actual.values.len(), expected.values.len());
-        for (actual, expected) in actual.values.iter().zip(&expected.values) {
+        for (actual, expected) in actual.values.iter().zip(expected.values.iter()) {
             assert!((actual - expected).abs() < 1e-4, "{actual} {expected}");
         }
     }

@@ -111,12 +111,17 @@ fn strip<const N: usize>(row: &Row<'_>, first: usize, count: usize, target: &mut
             sums::<N>(seen, row.starts, weights).into_iter().zip(&mut outputs)
         {
             let (factor, offset) = (_mm512_set1_ps(factor), _mm512_set1_ps(offset));
-            let mut values = [[0.0; LANES]; N];
-            for (values, sums) in values.iter_mut().zip(sums) {
-                let value = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums), factor, offset);
-                _mm512_storeu_ps(values, _mm512_max_ps(value, floor));
+            let vectors = sums
+                .map(|sum| _mm512_max_ps(_mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), factor, offset), floor));
+            let (whole, rest) = target.as_chunks_mut::<LANES>();
+            for (target, vector) in whole.iter_mut().zip(vectors) {
+                _mm512_storeu_ps(target, vector);
             }
-            target.copy_from_slice(&values.as_flattened()[..count]);
+            if !rest.is_empty() {
+                let mut values = [0.0; LANES];
+                _mm512_storeu_ps(&mut values, vectors[N - 1]);
+                rest.copy_from_slice(&values[..rest.len()]);
+            }
         }
     }
 }

@@ -141,7 +141,7 @@ impl Int8 {
             kernel::multiply(self.processor, &row, target);
         }
         if epilogue.activation == Activation::Sigmoid {
-            for value in &mut target.values {
+            for value in target.values.iter_mut() {
                 *value = sigmoid(*value);
             }
         }
