@@ -22,6 +22,7 @@ from page_drawing import (
 
 ASPECT_PECHA = (2.2, 6.6)
 ASPECT_BOOK = (0.58, 0.82)
+TIBETAN_DIGITS = str.maketrans("0123456789", "༠༡༢༣༤༥༦༧༨༩")
 
 
 def rule(canvas: Canvas, rng: random.Random, start, end, thickness: int):
@@ -94,6 +95,43 @@ def ornament(rng: random.Random) -> str:
     return rng.choice(("༄༅། །", "༄༅༅། །", "༄། །", "༄༅། "))
 
 
+def frieze(canvas: Canvas, rng: random.Random, x0: float, x1: float, y0: float, y1: float):
+    """A strip of repeated ornament beside the text."""
+    left, right, top, bottom = round(x0), round(x1), round(y0), round(y1)
+    if right - left < 6 or bottom - top < 12:
+        return
+    motif = np.zeros((max(4, round((right - left) * rng.uniform(0.5, 1.2))), right - left), np.uint8)
+    for _ in range(rng.randint(3, 9)):
+        centre = (rng.randrange(motif.shape[1]), rng.randrange(motif.shape[0]))
+        axes = (rng.randint(1, max(2, motif.shape[1] // 3)), rng.randint(1, max(2, motif.shape[0] // 3)))
+        cv2.ellipse(motif, centre, axes, rng.randrange(180), 0, rng.randint(90, 360), 255, rng.choice((-1, 1, 1, 2, 3)))
+    if rng.random() < 0.5:
+        motif = np.maximum(motif, motif[:, ::-1])
+    strip = np.tile(motif, (-(-(bottom - top) // motif.shape[0]), 1))[: bottom - top]
+    canvas.paste(strip, left, top)
+    cv2.rectangle(canvas.ink, (left, top), (right, bottom), 255, rng.randint(1, 3))
+
+
+def leaf_on_sheet(canvas: Canvas, rng: random.Random, source, font: str, size: float):
+    """Captions of a publisher in small print above the leaf, whose edge shows on the sheet of the copy."""
+    width, height = canvas.width, canvas.height
+    latin = ("Digital edition of the library", "Catalogue 1234", "Manuscript kept at the monastery", "Volume 12, New Delhi")
+    row = height * rng.uniform(0.035, 0.06)
+    caption = min(size * rng.uniform(0.3, 0.5), row / font_metrics(font).tall)
+    for x in (width * 0.1, width * 0.5, width * 0.87):
+        for i in range(rng.choice((1, 2, 2))):
+            text = rng.choice(latin)[: rng.randint(8, 40)]
+            if rng.random() < 0.4:
+                text = "".join(next(source) for _ in range(rng.randint(2, 6))).strip()
+            canvas.text(font, Run(text, x, row * (0.6 + i), caption))
+    top, bottom, side = height * rng.uniform(0.13, 0.17), height * rng.uniform(0.93, 0.985), width * rng.uniform(0.005, 0.02)
+    corners = np.array([(side, top), (width - side, top), (width - side, bottom), (side, bottom), (side, top)])
+    along = np.linspace(0, 4, 160)
+    outline = np.stack([np.interp(along, range(5), corners[:, axis]) for axis in range(2)], 1)
+    outline += np.array([[rng.gauss(0, 0.003), rng.gauss(0, 0.003)] for _ in outline]) * height
+    cv2.polylines(canvas.ink, [outline.round().astype(np.int32)], True, 255, max(1, round(height * rng.uniform(0.002, 0.008))))
+
+
 def pecha(rng: random.Random, fonts: list[str], corpus: Corpus, frame_height: int, oversampling: float) -> Canvas:
     """Loose leaf: a few long lines, often framed, captions in the margins."""
     style = pick_style(rng, fonts)
@@ -102,17 +140,25 @@ def pecha(rng: random.Random, fonts: list[str], corpus: Corpus, frame_height: in
     width = round(height * min(rng.uniform(*ASPECT_PECHA), rng.uniform(*ASPECT_PECHA) + 0.6))
     canvas = Canvas(width, height)
     margin_y, margin_x = height * rng.uniform(0.03, 0.27), width * rng.uniform(0.02, 0.16)
+    captioned = rng.random() < 0.1
+    if captioned:
+        margin_y = height * rng.uniform(0.19, 0.3)
     lines = rng.choices(range(1, 13), (1, 1, 1, 3, 5, 7, 7, 6, 5, 3, 2, 1))[0]
     pitch = (height - 2 * margin_y) / lines
     if lines < 4:
         pitch = min(pitch, height / rng.uniform(4, 9))
+    annotated = rng.random() < 0.1
     size = font_size_for(style, pitch, rng, 1.5)
+    if annotated:
+        size = min(size, pitch / (font_metrics(style.font).tall * 1.2))
     metrics = font_metrics(style.font)
     unit = band_pitch(style.font, size, pitch)
     x0, x1 = margin_x, width - margin_x
     top = margin_y if lines >= 4 else rng.uniform(margin_y, max(margin_y, height - margin_y - pitch * lines))
     inset_left, inset_right = (pitch * rng.uniform(0.05, 0.6) for _ in range(2))
     framed = rng.random() < 0.6
+    if lines <= 2 and rng.random() < 0.4:
+        x0, x1 = width * rng.uniform(0.2, 0.42), width * rng.uniform(0.55, 0.8)
     text_x0, text_x1 = x0 + inset_left, x1 - inset_right
     if framed and rng.random() < 0.35:
         for side in rng.choice(("l", "r", "lr", "lr")):
@@ -128,6 +174,15 @@ def pecha(rng: random.Random, fonts: list[str], corpus: Corpus, frame_height: in
             caption_x = x0 + depth / 2 if side == "l" else x1 - depth / 2
             if rng.random() < 0.7:
                 side_caption(canvas, rng, source, style.font, caption_x, margin_y, height - margin_y, size * rng.uniform(0.4, 0.7))
+    if rng.random() < 0.06:
+        for side in rng.choice(("lr", "lr", "l", "r")):
+            strip = pitch * rng.uniform(0.4, 1.2)
+            if side == "l":
+                frieze(canvas, rng, text_x0, text_x0 + strip, margin_y, height - margin_y)
+                text_x0 += strip + inset_left + pitch * 0.1
+            else:
+                frieze(canvas, rng, text_x1 - strip, text_x1, margin_y, height - margin_y)
+                text_x1 -= strip + inset_right + pitch * 0.1
     blocked: list[tuple[float, float, float, float]] = []
     breaks: tuple[float, ...] = ()
     if rng.random() < 0.1:
@@ -158,13 +213,16 @@ def pecha(rng: random.Random, fonts: list[str], corpus: Corpus, frame_height: in
     for i in range(lines):
         head = top + pitch * i + above
         share = rng.uniform(0.1, 0.9) if (i == lines - 1 and rng.random() < 0.3) or rng.random() < 0.03 else 1.0
+        if share < 1 and rng.random() < 0.3:
+            share = rng.uniform(0.02, 0.12)
         start = text_x0 + (rng.uniform(0, 0.4) * (text_x1 - text_x0) if rng.random() < 0.04 else 0)
         end = text_x0 + (text_x1 - text_x0) * share
         runs: list[Run] = []
         if i == 0 and rng.random() < 0.4:
             mark = ornament(rng)
-            runs.append(Run(mark, start, head, size))
-            start += advance(style.font, mark) * size + rng.uniform(0, 4) * size * (rng.random() < 0.4)
+            mark_size = size * (rng.uniform(1.1, 1.6) if rng.random() < 0.2 else 1.0)
+            runs.append(Run(mark, start, head, mark_size))
+            start += advance(style.font, mark) * mark_size + rng.uniform(0, 4) * size * (rng.random() < 0.4)
         edges = [start]
         for xa, xb, ya, yb in blocked:
             if ya < head + 0.5 * unit and head < yb:
@@ -177,10 +235,15 @@ def pecha(rng: random.Random, fonts: list[str], corpus: Corpus, frame_height: in
         if rng.random() < 0.02:
             note = Run("".join(next(source) for _ in range(3)).strip(), rng.uniform(text_x0, text_x1), head - size * 0.18, size * 0.3)
             canvas.text(style.font, note)
-    if rng.random() < 0.06:
-        for x in (x0, width / 2, x1 - size * 6):
-            caption = Run(rng.choice(("Digital edition of the library", "Catalogue 1234", "vol. ", "Folio ")), x, height * 0.03, size * 0.3)
-            canvas.text(style.font, caption)
+        if annotated and rng.random() < 0.5:
+            for _ in range(rng.randint(1, 3)):
+                words = "".join(next(source) for _ in range(rng.randint(2, 14))).strip()
+                small = size * rng.uniform(0.28, 0.45)
+                room = pitch - metrics.tall * size * 0.75
+                y = head - min(room, size * 0.5) * rng.uniform(0.6, 1.0) - (metrics.foot - metrics.head) * small * 0.5
+                canvas.text(style.font, Run(words, rng.uniform(text_x0, text_x1 - size), y, small))
+    if captioned:
+        leaf_on_sheet(canvas, rng, source, style.font, size)
     if framed:
         pad = pitch * rng.uniform(-0.05, 0.15)
         frame_rules(canvas, rng, x0, margin_y - pad, x1, height - margin_y + pad, pitch)
@@ -200,7 +263,7 @@ def book(rng: random.Random, fonts: list[str], corpus: Corpus, frame_height: int
     height = round(frame_height * oversampling)
     width = round(height * rng.uniform(*ASPECT_BOOK))
     canvas = Canvas(width, height)
-    lines = rng.randint(10, 36)
+    lines = rng.randint(10, 40)
     margin_x = width * rng.uniform(0.01, 0.14)
     top, bottom = height * rng.uniform(0.02, 0.12), height * rng.uniform(0.9, 0.99)
     pitch = (bottom - top) / lines
@@ -252,6 +315,8 @@ def book(rng: random.Random, fonts: list[str], corpus: Corpus, frame_height: int
             else:
                 indent = size * 2 if rng.random() < 0.15 else 0
                 share = rng.uniform(0.08, 0.9) if rng.random() < 0.12 else 1.0
+                if share < 1 and rng.random() < 0.3:
+                    share = rng.uniform(0.03, 0.12)
                 runs = fill_line(rng, source, style, left + indent, left + column_width * share, head, size)
                 canvas.line(style.font, Line(runs, head, band_pitch(style.font, size, pitch)))
             cursor += pitch
@@ -268,7 +333,12 @@ def book(rng: random.Random, fonts: list[str], corpus: Corpus, frame_height: int
             canvas.line(style.font, Line(runs, head, band_pitch(style.font, size * scale, pitch * scale)))
             cursor += pitch * scale
     if rng.random() < 0.6:
-        short(str(rng.randint(1, 500)), rng.choice((margin_x, width / 2, width - margin_x - size * 2)), bottom - size * 0.5, 0.8)
+        number = str(rng.randint(1, 500))
+        if rng.random() < 0.4:
+            number = number.translate(TIBETAN_DIGITS)
+        if rng.random() < 0.25:
+            number = f"- {number} -"
+        short(number, rng.choice((margin_x, width / 2, width - margin_x - size * 2)), bottom - size * 0.5, rng.uniform(0.6, 1.0))
     return canvas
 
 

@@ -1,7 +1,7 @@
 """Page preparation for line segmentation, the same steps as the runtime (BDRC's second generation).
 
-A grey page is reduced to at most two rows of tiles, lit evenly, converted from sRGB to linear light, binarised with a Gaussian window
-over the whole frame and cut into tiles of 512 pixels that are padded with paper.
+A grey page is reduced to at most two rows of tiles, or three if it is higher than wide, lit evenly, converted from sRGB to
+linear light, binarised with a Gaussian window over the whole frame and cut into tiles of 512 pixels that are padded with paper.
 """
 
 import cv2
@@ -12,6 +12,7 @@ MAX_WIDTH = 4096
 MAX_HEIGHT = 2048
 SNAP = 78
 MAX_ROWS = 2
+MAX_ROWS_PORTRAIT = 3
 BLOCK_SIZE = 31
 SQUARES, LEAST_SQUARE = 32, 16
 PAPER, WELL_LIT, BRIGHT = 80, 75, 215
@@ -31,8 +32,9 @@ def frame_scale(width: int, height: int) -> float:
         boundary = TILE * (int((scaled - TILE) // TILE) + 1)
         if 0 < scaled - boundary <= SNAP:
             scale = boundary / height
-    if height * scale > MAX_ROWS * TILE:
-        scale = MAX_ROWS * TILE / height
+    max_rows = MAX_ROWS_PORTRAIT if height > width else MAX_ROWS
+    if height * scale > max_rows * TILE:
+        scale = max_rows * TILE / height
     return scale
 
 

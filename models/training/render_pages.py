@@ -21,6 +21,7 @@ from scan_effects import bilevel_scan, distort, grey_scan, inked
 
 FAINTEST_LINE = 0.06
 LEGIBLE_SHARE = 0.9
+SMALL_PITCHES = (13, 30)
 
 
 def render_page(rng: random.Random, fonts: list[str], corpus: Corpus) -> tuple[np.ndarray, np.ndarray, str]:
@@ -39,7 +40,7 @@ def render_once(rng: random.Random, fonts: list[str], corpus: Corpus) -> tuple[n
     if kind == "pecha":
         canvas = pecha(rng, fonts, corpus, rng.choice((512, 512, 512, 512, 640, 900, rng.randint(260, 512))), oversampling)
     elif kind == "book":
-        canvas = book(rng, fonts, corpus, rng.choice((1024, 1024, 1024, 800, rng.randint(500, 1024))), oversampling)
+        canvas = book(rng, fonts, corpus, rng.choice((1536, 1536, 1536, 1024, rng.randint(500, 1536))), oversampling)
     else:
         canvas = sheet(rng, fonts, corpus, rng.choice((512, 1024)), oversampling)
     band_rows = cv2.connectedComponentsWithStats(canvas.bands)[2][1:, cv2.CC_STAT_HEIGHT]
@@ -51,8 +52,9 @@ def render_once(rng: random.Random, fonts: list[str], corpus: Corpus) -> tuple[n
     grey = bilevel_scan(rng, noise, strokes) if binary else grey_scan(rng, noise, strokes, letter)
     height, width = grey.shape
     size = frame_size(width, height)
-    if rng.random() < 0.25:
-        factor = rng.uniform(0.45, 1.0)
+    chance, frame_pitch = rng.random(), pitch * size[1] / height
+    if chance < 0.35:
+        factor = rng.uniform(0.45, 1.0) if chance < 0.22 else min(1.0, rng.uniform(*SMALL_PITCHES) / frame_pitch)
         size = (max(64, int(size[0] * factor)), max(64, int(size[1] * factor)))
     elif oversampling > 1 and rng.random() < 0.1:
         size = (width, height)
@@ -71,7 +73,7 @@ def without_lost_lines(frame: np.ndarray, bands: np.ndarray) -> np.ndarray:
     return visible[labels].astype(np.uint8)
 
 
-def page_tiles(rng: random.Random, frame: np.ndarray, bands: np.ndarray, blank_share: float = 0.08):
+def page_tiles(rng: random.Random, frame: np.ndarray, bands: np.ndarray, blank_share: float = 0.2):
     """Tiles of a page as at run time; of those without a line only a share."""
     inputs, labels = tiles(frame, 1).reshape(-1, TILE, TILE), tiles(bands, 0).reshape(-1, TILE, TILE)
     keep = [i for i in range(len(inputs)) if labels[i].mean() > 0.01 or rng.random() < blank_share]
@@ -102,7 +104,7 @@ def main():
             name = f"seed{arguments.seed:03d}_{page // arguments.shard:05d}"
             partial = out / f"{name}.partial"
             with open(partial, "wb") as file:
-                np.savez(file, pages=np.concatenate(inputs), bands=np.concatenate(labels))
+                np.savez_compressed(file, pages=np.concatenate(inputs), bands=np.concatenate(labels))
             partial.rename(out / f"{name}.npz")
             inputs, labels = [], []
 
