@@ -5,7 +5,8 @@
     python compare_with_onnxruntime.py ON_COMMAND FOLDER [--rounds 7] [--only NAME ...]
 
 ON_COMMAND is the program that the second command names. FOLDER keeps the networks: the shipped ones as ONNX, and networks of
-BDRC's kinds and sizes with random weights. Both sides take turns; the least processor time of each counts, so the ratio
+BDRC's kinds and sizes with random weights. What this program computes in whole numbers (`-int8`), onnxruntime computes with
+floats. Both sides take turns; the least processor time of each counts, so the ratio
 holds on a machine that others use as well.
 """
 
@@ -104,7 +105,9 @@ def deeplab_description():
 NETWORKS = {
     "recogniser-codepoints": (lambda: shipped_recogniser("hcp"), (1, 1, *LINE), None),
     "recogniser-stacks": (lambda: shipped_recogniser("hst"), (1, 1, *LINE), None),
+    "recogniser-stacks-int8": (lambda: shipped_recogniser("hst"), (1, 1, *LINE), None),
     "segmenter": (shipped_segmenter, (1, 1, TILE, TILE), None),
+    "segmenter-int8": (shipped_segmenter, (1, 1, TILE, TILE), None),
     "easter2": (lambda: randomise(Easter2(), 1), (1, *BDRC_LINE), recogniser_description("Easter2")),
     "crnn": (lambda: randomise(CRNN(), 2), (1, 1, *BDRC_LINE), recogniser_description("CRNN")),
     "deeplab": (lambda: randomise(DeepLabV3Plus(), 3), (1, 3, TILE, TILE), deeplab_description()),

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 
-use parkhang_models::device::{ComputeDevice, DeviceSpec};
+use parkhang_models::device::{ComputeDevice, DeviceSpec, Precision};
 use parkhang_models::inference::{LineBatch, Recognizer, Segmenter, TileBatch};
 use parkhang_models::weights::{Bundle, load_recognizer, load_segmenter, shipped};
 
@@ -68,19 +68,28 @@ fn pattern(count: usize) -> Vec<f32> {
         .collect()
 }
 
+fn processor(precision: Precision) -> ComputeDevice {
+    let spec = DeviceSpec {
+        precision,
+        ..DeviceSpec::cpu(NonZeroUsize::MIN)
+    };
+    ComputeDevice::open(&spec).expect("the processor")
+}
+
 /// The shipped networks, and those in the folder of the environment.
 pub(crate) fn networks() -> Vec<Timed> {
-    let device = ComputeDevice::open(&DeviceSpec::cpu(NonZeroUsize::MIN)).expect("the processor");
+    let (device, int8) = (processor(Precision::Full), processor(Precision::Int8));
     let recogniser = shipped::recogniser().expect("the shipped recogniser");
     let segmenter = shipped::line_segmenter().expect("the shipped segmenter");
-    let shipped = |head| load_recognizer(&recogniser, &device, head).expect("its network");
+    let recogniser = |device, head| load_recognizer(&recogniser, device, head).expect("its network");
+    let segmenter = |device| load_segmenter(&segmenter, device).expect("its network");
+    let line = [64, 1600];
     let mut networks = vec![
-        Timed::line("recogniser-codepoints", shipped("codepoints"), [64, 1600]),
-        Timed::line("recogniser-stacks", shipped("stacks"), [64, 1600]),
-        Timed::tile(
-            "segmenter",
-            load_segmenter(&segmenter, &device).expect("its network"),
-        ),
+        Timed::line("recogniser-codepoints", recogniser(&device, "codepoints"), line),
+        Timed::line("recogniser-stacks", recogniser(&device, "stacks"), line),
+        Timed::line("recogniser-stacks-int8", recogniser(&int8, "stacks"), line),
+        Timed::tile("segmenter", segmenter(&device)),
+        Timed::tile("segmenter-int8", segmenter(&int8)),
     ];
     let Some(folder) = std::env::var_os(FOLDER) else {
         return networks;
