@@ -24,7 +24,7 @@ def main():
     parser.add_argument("--weights", required=True)
     parser.add_argument("--threshold", type=float, required=True)
     parser.add_argument("--summary", required=True)
-    parser.add_argument("--name", default="parkhang-line-segmenter-1")
+    parser.add_argument("--name", default="parkhang-line-segmenter-2")
     parser.add_argument("--out", required=True)
     arguments = parser.parse_args()
     out = Path(arguments.out)
