@@ -77,15 +77,22 @@ impl DerefMut for Buffer {
 }
 
 impl Drop for Buffer {
-    /// Keeps the values, if there is room.
+    /// Keeps the values, and lets go of smaller ones where there is no room for all.
     fn drop(&mut self) {
         let values = std::mem::take(&mut self.values);
+        if values.is_empty() || values.capacity() > VALUES {
+            return;
+        }
         // A thread that ends keeps nothing.
         let _ = SPARE.try_with(|spare| {
             let mut spare = spare.borrow_mut();
-            let kept: usize = spare.iter().map(Vec::capacity).sum();
-            if values.capacity() > 0 && spare.len() < BUFFERS && kept + values.capacity() <= VALUES {
-                spare.push(values);
+            spare.push(values);
+            while spare.len() > BUFFERS || spare.iter().map(Vec::capacity).sum::<usize>() > VALUES {
+                let sizes = spare.iter().map(Vec::len).enumerate();
+                let Some((smallest, _)) = sizes.min_by_key(|&(_, size)| size) else {
+                    return;
+                };
+                spare.swap_remove(smallest);
             }
         });
     }
@@ -127,6 +134,16 @@ mod tests {
             let buffer = Buffer::of(4);
             assert_eq!(*buffer.clone(), [1.0; 4]);
             assert_eq!(buffer.into_vec(), [1.0; 4]);
+        });
+    }
+
+    #[test]
+    fn large_buffers_take_the_place_of_small_ones() {
+        on_a_thread_of_its_own(|| {
+            let small: Vec<Buffer> = (0..BUFFERS).map(|_| vec![0.0; 10].into()).collect();
+            drop(small);
+            drop(Buffer::from(vec![1.0; 100]));
+            assert_eq!(*Buffer::of(100), [1.0; 100]);
         });
     }
 
