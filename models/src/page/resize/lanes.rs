@@ -78,12 +78,20 @@ impl Columns {
 /// Puts the pixels of the rows beside one another, column by column. `beside` has room for whole blocks.
 #[inline(always)]
 fn interleave(rows: [&[u8]; LANES], beside: &mut [[u8; LANES]]) {
-    let width = rows[0].len();
-    for (block, columns) in beside.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
-        let start = block * LANES;
-        let count = LANES.min(width - start);
-        for (pixels, row) in columns.iter_mut().zip(rows) {
-            pixels[..count].copy_from_slice(&row[start..start + count]);
+    let (blocks, _) = beside.as_chunks_mut::<LANES>();
+    let mut rows = rows;
+    for columns in blocks {
+        // A constant length is copied without a call.
+        if rows[0].len() >= LANES {
+            for (pixels, row) in columns.iter_mut().zip(&mut rows) {
+                let (start, rest) = row.split_at(LANES);
+                pixels.copy_from_slice(start);
+                *row = rest;
+            }
+        } else {
+            for (pixels, row) in columns.iter_mut().zip(&rows) {
+                pixels[..row.len()].copy_from_slice(row);
+            }
         }
         transpose(columns);
     }
@@ -100,8 +108,11 @@ fn write(sums: &[Lanes], width: usize, out: &mut [u8]) {
         transpose(&mut rows);
         let start = block * LANES;
         let count = LANES.min(width - start);
-        for (out, row) in out.chunks_exact_mut(width).zip(rows) {
-            out[start..start + count].copy_from_slice(&row[..count]);
+        for (out, row) in out.chunks_exact_mut(width).zip(&rows) {
+            match out[start..].first_chunk_mut() {
+                Some(out) => *out = *row,
+                None => out[start..].copy_from_slice(&row[..count]),
+            }
         }
     }
 }
@@ -113,21 +124,23 @@ fn transpose(rows: &mut [[u8; LANES]; LANES]) {
     for (word, row) in words.iter_mut().zip(rows.iter()) {
         *word = u64::from_le_bytes(*row);
     }
-    for (apart, mask) in [
-        (4, 0x0000_0000_FFFF_FFFF_u64),
-        (2, 0x0000_FFFF_0000_FFFF),
-        (1, 0x00FF_00FF_00FF_00FF),
-    ] {
-        for upper in 0..LANES {
-            if upper & apart == 0 {
-                let bits = 8 * apart as u32;
-                let exchanged = (words[upper] >> bits ^ words[upper + apart]) & mask;
-                words[upper] ^= exchanged << bits;
-                words[upper + apart] ^= exchanged;
-            }
-        }
-    }
+    exchange(&mut words, 4, 0x0000_0000_FFFF_FFFF);
+    exchange(&mut words, 2, 0x0000_FFFF_0000_FFFF);
+    exchange(&mut words, 1, 0x00FF_00FF_00FF_00FF);
     for (row, word) in rows.iter_mut().zip(words) {
         *row = word.to_le_bytes();
+    }
+}
+
+/// Exchanges the upper part of each block of a row with the lower of the row so far `apart`.
+#[inline(always)]
+fn exchange(words: &mut [u64; LANES], apart: usize, lower: u64) {
+    let bits = u8::BITS * apart as u32;
+    for upper in 0..LANES {
+        if upper & apart == 0 {
+            let exchanged = (words[upper] >> bits ^ words[upper + apart]) & lower;
+            words[upper] ^= exchanged << bits;
+            words[upper + apart] ^= exchanged;
+        }
     }
 }
