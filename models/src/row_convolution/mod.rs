@@ -129,6 +129,10 @@ impl Form {
     /// With fewer channels, going to the points and back costs more than it saves.
     const MIN_CHANNELS: usize = 24;
 
+    #[cfg_attr(
+        not(target_arch = "x86_64"),
+        expect(unused_variables, reason = "other processors have one precision")
+    )]
     fn of(weight: &[f32], shape: &Conv2dShape, precision: Precision) -> Self {
         #[cfg(target_arch = "x86_64")]
         if precision == Precision::Int8
