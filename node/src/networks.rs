@@ -181,15 +181,20 @@ const SOFTWARE: &str = "-software";
 /// What stands behind `cpu` where networks are to be computed in full precision.
 const FULL: &str = "-f32";
 
+/// What devices of a kind compute with unless told otherwise.
+pub fn usual_precision(kind: DeviceKind) -> Precision {
+    match kind {
+        DeviceKind::Cpu => Precision::Int8,
+        DeviceKind::Wgpu | DeviceKind::Cuda => Precision::Full,
+    }
+}
+
 /// `cpu`, `cpu-f32`, `wgpu:0`, `cuda:1`, `wgpu-software`.
 pub fn parse_device(text: &str, threads: NonZeroUsize) -> Result<DeviceSpec> {
     let (name, index) = text.split_once(':').unwrap_or((text, "0"));
-    let imitated = name
-        .strip_suffix(SOFTWARE)
-        .filter(|kind| *kind == DeviceKind::Wgpu.to_string());
-    let in_full = name
-        .strip_suffix(FULL)
-        .filter(|kind| *kind == DeviceKind::Cpu.to_string());
+    let before = |suffix, of: DeviceKind| name.strip_suffix(suffix).filter(|kind| *kind == of.to_string());
+    let imitated = before(SOFTWARE, DeviceKind::Wgpu);
+    let in_full = before(FULL, DeviceKind::Cpu);
     let kind: DeviceKind = imitated.or(in_full).unwrap_or(name).parse()?;
     let index = index
         .parse()
@@ -199,11 +204,7 @@ pub fn parse_device(text: &str, threads: NonZeroUsize) -> Result<DeviceSpec> {
         index,
         threads,
         software_renderer: imitated.is_some(),
-        precision: if kind == DeviceKind::Cpu && in_full.is_none() {
-            Precision::Int8
-        } else {
-            Precision::Full
-        },
+        precision: in_full.map_or_else(|| usual_precision(kind), |_| Precision::Full),
     })
 }
 

@@ -19,22 +19,22 @@ pub(super) const fn columns_at_once<S: Simd>() -> usize {
 /// Weights in the order in which they are used: block after block of outputs, term after term. The last block is filled up
 /// with zeros.
 #[derive(Debug)]
-pub(super) struct PackedWeights {
+pub(super) struct PackedWeights<W = f32, const N: usize = OUTPUTS> {
     terms: usize,
-    weights: Vec<[f32; OUTPUTS]>,
+    weights: Vec<[W; N]>,
 }
 
-impl PackedWeights {
+impl<W: Default, const N: usize> PackedWeights<W, N> {
     /// `weight` tells the weight of an output for a term.
-    pub(super) fn new(outputs: usize, terms: usize, weight: impl Fn(usize, usize) -> f32) -> Self {
-        let mut weights = Vec::with_capacity(outputs.div_ceil(OUTPUTS) * terms);
-        for first in (0..outputs).step_by(OUTPUTS) {
+    pub(super) fn new(outputs: usize, terms: usize, weight: impl Fn(usize, usize) -> W) -> Self {
+        let mut weights = Vec::with_capacity(outputs.div_ceil(N) * terms);
+        for first in (0..outputs).step_by(N) {
             for term in 0..terms {
                 weights.push(std::array::from_fn(|output| {
                     if first + output < outputs {
                         weight(first + output, term)
                     } else {
-                        0.0
+                        W::default()
                     }
                 }));
             }
@@ -42,9 +42,9 @@ impl PackedWeights {
         Self { terms, weights }
     }
 
-    /// The weights of `OUTPUTS` outputs after the other.
+    /// The weights of `N` outputs after the other.
     #[inline(always)]
-    pub(super) fn blocks(&self) -> std::slice::ChunksExact<'_, [f32; OUTPUTS]> {
+    pub(super) fn blocks(&self) -> std::slice::ChunksExact<'_, [W; N]> {
         self.weights.chunks_exact(self.terms.max(1))
     }
 }

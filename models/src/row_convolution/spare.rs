@@ -15,7 +15,7 @@ thread_local! {
 
 /// A buffer that goes back to the thread once nobody needs it. It may be longer than what is seen of it: cutting it off
 /// would mean clearing it when it grows again.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Buffer {
     values: Vec<f32>,
     length: usize,

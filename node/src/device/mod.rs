@@ -9,13 +9,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use parkhang_models::device::{
-    Answers, ComputeDevice, DeviceError, DeviceKind, DeviceSpec, Precision, SelfTest,
-};
+use parkhang_models::device::{Answers, ComputeDevice, DeviceError, DeviceKind, DeviceSpec, SelfTest};
 use parkhang_models::inference::InferenceError;
 
 use self::report::{Report, SelfTested, State, Throughput};
-use crate::networks::{cores, parse_device};
+use crate::networks::{cores, parse_device, usual_precision};
 
 /// Lines and tiles in one pass while the throughput is measured.
 const LINES_AT_ONCE: usize = 16;
@@ -73,11 +71,7 @@ fn of_kind(kind: DeviceKind) -> Vec<Report> {
         index,
         threads: cores(),
         software_renderer: false,
-        precision: if kind == DeviceKind::Cpu {
-            Precision::Int8
-        } else {
-            Precision::Full
-        },
+        precision: usual_precision(kind),
     };
     match kind.devices() {
         Ok(names) => names

@@ -2,7 +2,7 @@
 
 use archmage::prelude::*;
 
-use super::{Levels, QUAD};
+use super::{Levels, PackedWeights, QUAD};
 
 /// Columns of a vector.
 pub(super) const LANES: usize = 16;
@@ -11,6 +11,8 @@ pub(super) const VECTORS: usize = 3;
 /// Outputs of one block of weights.
 pub(super) const OUTPUTS: usize = 8;
 
+pub(super) type Weights = PackedWeights<[i8; QUAD], OUTPUTS>;
+
 /// What a row of the output is made of.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Row<'a> {
@@ -18,8 +20,7 @@ pub(super) struct Row<'a> {
     pub(super) seen: &'a [u32],
     /// For each term of the sums, where what it sees starts; it has the columns of the row, and room for a strip.
     pub(super) starts: &'a [u32],
-    /// Block after block of outputs, term after term.
-    pub(super) weights: &'a [[[i8; QUAD]; OUTPUTS]],
+    pub(super) weights: &'a Weights,
     /// What the sums of each output are multiplied with, and what is added then.
     pub(super) factors: &'a [f32],
     pub(super) offsets: &'a [f32],
@@ -106,7 +107,7 @@ fn strip<const N: usize>(row: &Row<'_>, first: usize, count: usize, target: &mut
         .zip(row.offsets)
         .zip(target.chunks_exact_mut(row.width));
     let mut outputs = outputs.map(|(of, target)| (of, &mut target[first..first + count]));
-    for weights in row.weights.chunks_exact(row.starts.len().max(1)) {
+    for weights in row.weights.blocks() {
         for (sums, ((&factor, &offset), target)) in
             sums::<N>(seen, row.starts, weights).into_iter().zip(&mut outputs)
         {

@@ -9,8 +9,9 @@ mod kernel;
 
 use archmage::{SimdToken, X64V4xToken};
 
-use self::kernel::{LANES, OUTPUTS, Row, VECTORS};
+use self::kernel::{LANES, Row, VECTORS, Weights};
 use super::panel::Windows;
+use super::product::PackedWeights;
 use super::spare::Buffer;
 use super::{Epilogue, RowMap, VerticalTaps};
 use crate::activation::{Activation, sigmoid};
@@ -30,8 +31,8 @@ pub(super) struct Int8 {
     windows: Windows,
     /// Four channels each; the last ones are filled up with zeros.
     quads: usize,
-    /// Block after block of outputs, in each the rows of the kernel, in each the quads, in each the taps along the row.
-    weights: Vec<[[i8; QUAD]; OUTPUTS]>,
+    /// Terms are the rows of the kernel, in each the quads, in each the taps along the row.
+    weights: Weights,
     outputs: Vec<Output>,
 }
 
@@ -51,8 +52,8 @@ impl Int8 {
         let processor = X64V4xToken::summon().filter(|_| shape.inputs >= MIN_INPUTS)?;
         let [down, across] = shape.kernel;
         let (taps, quads) = (down * across, shape.inputs.div_ceil(QUAD));
-        let by_output = || weight.chunks_exact(shape.inputs * taps);
-        let outputs: Vec<Output> = by_output()
+        let outputs: Vec<Output> = weight
+            .chunks_exact(shape.inputs * taps)
             .map(|weights| {
                 let step = step_of(weights);
                 let sum = weights
@@ -62,24 +63,17 @@ impl Int8 {
                 Output { step, sum }
             })
             .collect();
-        let at = |output: usize, input: usize, tap: usize| {
-            let place = (output * shape.inputs + input) * taps + tap;
-            match outputs.get(output).filter(|_| input < shape.inputs) {
-                Some(of) => rounded(weight[place], of.step),
-                None => 0,
-            }
-        };
-        let mut weights = Vec::with_capacity(shape.outputs.div_ceil(OUTPUTS) * taps * quads);
-        for first in (0..shape.outputs).step_by(OUTPUTS) {
-            for term in 0..taps * quads {
-                let (row, quad, column) = (term / (quads * across), term / across % quads, term % across);
-                weights.push(std::array::from_fn(|output| {
-                    std::array::from_fn(|channel| {
-                        at(first + output, QUAD * quad + channel, row * across + column)
-                    })
-                }));
-            }
-        }
+        let weights = PackedWeights::new(shape.outputs, taps * quads, |output, term| {
+            let (row, quad, column) = (term / (quads * across), term / across % quads, term % across);
+            std::array::from_fn(|channel| {
+                let input = QUAD * quad + channel;
+                if input >= shape.inputs {
+                    return 0;
+                }
+                let place = (output * shape.inputs + input) * taps + row * across + column;
+                rounded(weight[place], outputs[output].step)
+            })
+        });
         Some(Self {
             processor,
             windows: Windows::new(shape),

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::super::direct::Direct;
 use super::super::{Form, RowConvolution};
+use super::kernel::OUTPUTS;
 use super::*;
 
 fn numbers(count: usize, seed: usize) -> Vec<f32> {
