@@ -6,6 +6,7 @@ pub mod cluster;
 pub mod domain;
 pub mod failpoint;
 pub mod inference;
+pub mod jpeg;
 pub mod launcher;
 pub mod orchestrator;
 pub mod pages;

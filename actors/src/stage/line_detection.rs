@@ -16,11 +16,12 @@ use parkhang_models::page::decode::{DecodeLimits, DecodedPage, decode_page};
 use serde_json::{Value, json};
 use tracing::warn;
 
-use super::jpeg::encode_jpeg;
+use super::IMAGE_QUALITY;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
 use crate::artifact::{Digest, LineDetectionRow, ModelRef, PageRegion, VolumeLayout, image_names};
 use crate::domain::{ErrorCategory, Hardware, JobConfig, LineMode, PageStep, StageError, StageName};
 use crate::inference::{DeviceStanding, Inference, PageSegmentation, PageTiles};
+use crate::jpeg::encode_jpeg;
 use crate::pages::{PageRef, PageSource, read_ahead};
 use crate::runner::CpuPool;
 use crate::storage::ArtifactKey;
@@ -335,9 +336,9 @@ fn straighten_page(
     let runtime = |error: &dyn std::fmt::Display| (ErrorCategory::Runtime, error.to_string());
     let geometry: PageGeometry = lines.geometry().map_err(|error| runtime(&error))?;
     let jpeg = if geometry.is_identity() {
-        encode_jpeg(scan)
+        encode_jpeg(scan, IMAGE_QUALITY)
     } else {
-        encode_jpeg(&straighten_onto(scan, &geometry, background))
+        encode_jpeg(&straighten_onto(scan, &geometry, background), IMAGE_QUALITY)
     };
     let jpeg = jpeg.map_err(|error| runtime(&error))?;
     let mask = encode_mask(&lines.mask).map_err(|error| runtime(&error))?;

@@ -12,12 +12,13 @@ use parkhang_models::page::resize::resize_nearest;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::jpeg::encode_jpeg;
+use super::IMAGE_QUALITY;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
 use crate::artifact::{
     Digest, ImageName, LineDetectionRow, LineImageRow, ModelRef, VolumeLayout, read_table,
 };
 use crate::domain::{ErrorCategory, Hardware, JobConfig, PageStep, StageError, StageName};
+use crate::jpeg::encode_jpeg;
 use crate::runner::CpuPool;
 use crate::storage::ArtifactKey;
 use crate::telemetry::at_step;
@@ -233,7 +234,8 @@ fn cut_page(
         if image.width() == 0 || image.height() == 0 {
             continue;
         }
-        let jpeg = encode_jpeg(&image).map_err(|error| (ErrorCategory::Runtime, error.to_string()))?;
+        let jpeg = encode_jpeg(&image, IMAGE_QUALITY)
+            .map_err(|error| (ErrorCategory::Runtime, error.to_string()))?;
         cuts.push(Cut {
             line,
             origin,

@@ -3,7 +3,6 @@
 
 mod checkpoint;
 mod fetch_ahead;
-mod jpeg;
 mod ledger;
 mod line_detection;
 mod line_extraction;
@@ -35,6 +34,9 @@ use crate::telemetry::{RunProgress, at_step};
 
 pub use names::{chooses_a_model, has_models, ocr_pipeline};
 pub use registry::{ModelSet, Recogniser, StageRegistry, StageServices, first_stale, hardware_of};
+
+/// Of JPEG images between stages: high enough that the recogniser reads the same from the file as from the pixels.
+const IMAGE_QUALITY: u8 = 92;
 
 /// One stage of one task, as handed to a worker.
 #[derive(Debug, Clone, PartialEq)]

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 use image::GrayImage;
 use image::imageops::crop_imm;
-use jpeg_encoder::{ColorType, Encoder};
 use parkhang_actors::artifact::ImageName;
+use parkhang_actors::jpeg::encode_jpeg;
 use parkhang_actors::pages::PageRef;
 use parkhang_actors::storage::ArtifactStore;
 use parkhang_models::page::decode::{DecodeLimits, decode_page};
@@ -119,12 +119,8 @@ fn drawn(bytes: &[u8], view: View) -> Result<Option<Picture>, ViewError> {
 fn jpeg(picture: &GrayImage, scan: (u32, u32)) -> Option<Picture> {
     let width = u16::try_from(picture.width()).ok()?;
     let height = u16::try_from(picture.height()).ok()?;
-    let mut jpeg = Vec::new();
-    Encoder::new(&mut jpeg, QUALITY)
-        .encode(picture.as_raw(), width, height, ColorType::Luma)
-        .ok()?;
     Some(Picture {
-        jpeg,
+        jpeg: encode_jpeg(picture, QUALITY).ok()?,
         width,
         height,
         scan,

@@ -1,5 +1,6 @@
 //! JPEG: baseline and progressive; grey, YCbCr, RGB, and the four-component kinds.
 
+mod luma;
 mod markers;
 
 use image::GrayImage;
@@ -87,7 +88,11 @@ pub(super) fn decode_components(
     }
 
     let structure = Structure::of(bytes);
-    let (samples, warning) = match run(bytes, output, true) {
+    let sound = match output {
+        ColorSpace::Luma if structure.ended => luma::luma(bytes, width as usize, height as usize),
+        _ => None,
+    };
+    let (samples, warning) = match sound.map_or_else(|| run(bytes, output, true), Ok) {
         Ok(samples) if structure.ended => (samples, None),
         Ok(samples) => (samples, Some(DecodeWarning::MissingEndMarker)),
         Err(_) if !structure.ended => {

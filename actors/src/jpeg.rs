@@ -1,16 +1,14 @@
-//! Grey JPEG, as pages and lines travel between stages.
+//! Grey JPEG: pages and lines between stages, and pictures for viewers.
 
 use image::GrayImage;
 use turbojpeg::{Compressor, Image, PixelFormat, Subsamp};
 
-/// High enough that the recogniser reads the same from the file as from the pixels.
-const QUALITY: i32 = 92;
 /// What libjpeg, and so nearly every program that reads JPEG, takes for the longest side.
 const MAX_SIDE: u32 = 65_500;
 
 /// Why an image cannot be a JPEG.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum JpegError {
+pub enum JpegError {
     #[error("an image of {width} x {height} pixels does not fit a JPEG, whose sides end at {MAX_SIDE}")]
     TooLarge { width: u32, height: u32 },
     #[error("an image of {width} x {height} pixels has nothing to encode")]
@@ -19,7 +17,8 @@ pub(super) enum JpegError {
     Encoding(#[from] turbojpeg::Error),
 }
 
-pub(super) fn encode_jpeg(image: &GrayImage) -> Result<Vec<u8>, JpegError> {
+/// A JPEG of `quality`, from 1 to 100 as libjpeg counts it. No side of the image may be empty or longer than 65,500 pixels.
+pub fn encode_jpeg(image: &GrayImage, quality: u8) -> Result<Vec<u8>, JpegError> {
     let (width, height) = image.dimensions();
     if width == 0 || height == 0 {
         return Err(JpegError::Empty { width, height });
@@ -28,7 +27,7 @@ pub(super) fn encode_jpeg(image: &GrayImage) -> Result<Vec<u8>, JpegError> {
         return Err(JpegError::TooLarge { width, height });
     }
     let mut compressor = Compressor::new()?;
-    compressor.set_quality(QUALITY)?;
+    compressor.set_quality(quality.into())?;
     compressor.set_subsamp(Subsamp::Gray)?;
     let jpeg = compressor.compress_to_vec(Image {
         pixels: image.as_raw().as_slice(),
@@ -47,6 +46,8 @@ mod tests {
 
     use super::*;
 
+    const QUALITY: u8 = 92;
+
     fn decoded(jpeg: &[u8]) -> GrayImage {
         let image = image::load_from_memory(jpeg).unwrap();
         assert_eq!(image.color(), image::ColorType::L8);
@@ -63,7 +64,7 @@ mod tests {
         let image = GrayImage::from_fn(60, 40, |x, y| {
             Luma([if (x / 8 + y / 8) % 2 == 0 { 20 } else { 235 }])
         });
-        let worst = worst_difference(&image, &decoded(&encode_jpeg(&image).unwrap()));
+        let worst = worst_difference(&image, &decoded(&encode_jpeg(&image, QUALITY).unwrap()));
         assert!(worst < Some(25), "{worst:?}");
     }
 
@@ -72,7 +73,7 @@ mod tests {
         #[test]
         fn any_size_comes_out_as_it_went_in((width, height) in (1..=70u32, 1..=70u32), slope in 0..4u32) {
             let image = GrayImage::from_fn(width, height, |x, y| Luma([(30 + slope * x / 2 + y) as u8]));
-            let decoded = decoded(&encode_jpeg(&image).unwrap());
+            let decoded = decoded(&encode_jpeg(&image, QUALITY).unwrap());
             prop_assert_eq!(decoded.dimensions(), (width, height));
             let worst = worst_difference(&image, &decoded);
             prop_assert!(worst < Some(8), "{:?}", worst);
@@ -82,10 +83,10 @@ mod tests {
     #[test]
     fn an_encoder_of_its_own_gives_the_same_bytes_in_every_thread() {
         let image = GrayImage::from_fn(300, 90, |x, y| Luma([(x * y % 251) as u8]));
-        let here = encode_jpeg(&image).unwrap();
+        let here = encode_jpeg(&image, QUALITY).unwrap();
         std::thread::scope(|scope| {
             let threads: Vec<_> = (0..4)
-                .map(|_| scope.spawn(|| encode_jpeg(&image).unwrap()))
+                .map(|_| scope.spawn(|| encode_jpeg(&image, QUALITY).unwrap()))
                 .collect();
             for thread in threads {
                 assert!(thread.join().unwrap() == here);
@@ -96,13 +97,16 @@ mod tests {
     #[test]
     fn the_longest_side_fits() {
         let image = GrayImage::from_pixel(MAX_SIDE, 1, Luma([200]));
-        assert_eq!(decoded(&encode_jpeg(&image).unwrap()).dimensions(), (MAX_SIDE, 1));
+        assert_eq!(
+            decoded(&encode_jpeg(&image, QUALITY).unwrap()).dimensions(),
+            (MAX_SIDE, 1)
+        );
     }
 
     #[test]
     fn a_scroll_that_is_too_long_is_an_error() {
         for (width, height) in [(70_000, 1), (1, MAX_SIDE + 1)] {
-            let error = encode_jpeg(&GrayImage::new(width, height)).unwrap_err();
+            let error = encode_jpeg(&GrayImage::new(width, height), QUALITY).unwrap_err();
             assert!(
                 matches!(error, JpegError::TooLarge { width: w, height: h } if (w, h) == (width, height)),
                 "{error}"
@@ -113,7 +117,7 @@ mod tests {
     #[test]
     fn an_image_without_pixels_is_an_error() {
         for (width, height) in [(0, 0), (0, 5), (5, 0)] {
-            let error = encode_jpeg(&GrayImage::new(width, height)).unwrap_err();
+            let error = encode_jpeg(&GrayImage::new(width, height), QUALITY).unwrap_err();
             assert!(matches!(error, JpegError::Empty { .. }), "{error}");
         }
     }
