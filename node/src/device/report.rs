@@ -2,7 +2,7 @@
 
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
-use parkhang_models::device::{Comparison, DeviceSpec};
+use parkhang_models::device::{Comparison, DeviceSpec, Precision};
 use serde_json::{Value, json};
 
 use crate::networks::device_name;
@@ -103,12 +103,7 @@ pub fn table(reports: &[Report]) -> Table {
         let [difference, text, lines, tiles] = match &report.state {
             State::Tested(tested) => [
                 format!("{:.1e}", tested.comparison.logit_difference),
-                if tested.comparison.text_equal {
-                    "equal"
-                } else {
-                    "differs"
-                }
-                .to_owned(),
+                compared_text(&tested.comparison, report.spec.precision).to_owned(),
                 format!("{:.1}", tested.throughput.lines_per_s),
                 format!("{:.1}", tested.throughput.tiles_per_s),
             ],
@@ -126,6 +121,16 @@ pub fn table(reports: &[Report]) -> Table {
         ]);
     }
     table
+}
+
+fn compared_text(comparison: &Comparison, precision: Precision) -> &'static str {
+    if comparison.text_equal {
+        "equal"
+    } else if comparison.passes(precision) {
+        "equal but for ties"
+    } else {
+        "differs"
+    }
 }
 
 pub fn json(reports: &[Report]) -> Value {
@@ -155,7 +160,7 @@ pub fn json(reports: &[Report]) -> Value {
 mod tests {
     use std::num::NonZeroUsize;
 
-    use parkhang_models::device::{DeviceKind, Precision};
+    use parkhang_models::device::DeviceKind;
 
     use super::*;
 
@@ -193,6 +198,20 @@ mod tests {
         assert!(!tested(1e-4).has_failed(true));
         assert!(tested(2e-3).has_failed(false));
         assert!(tested(f32::NAN).has_failed(false));
+    }
+
+    #[test]
+    fn letters_that_are_all_but_tied_are_told_from_another_text() {
+        let differing = |logit_difference| Comparison {
+            logit_difference,
+            text_equal: false,
+        };
+        assert_eq!(
+            compared_text(&differing(0.5), Precision::Int8),
+            "equal but for ties"
+        );
+        assert_eq!(compared_text(&differing(2.0), Precision::Int8), "differs");
+        assert_eq!(compared_text(&differing(1e-4), Precision::Full), "differs");
     }
 
     #[test]
