@@ -12,6 +12,7 @@ With `--views 4` each page is used four times more: turned a little, paler or da
 
 import argparse
 import random
+import sys
 from pathlib import Path
 
 import cv2
@@ -125,6 +126,8 @@ def main():
         for page, band in [(frame, bands), *(another_view(rng, grey, bands) for _ in range(arguments.views))]:
             inputs.append(np.packbits(tiles(page, 1).reshape(-1, 512, 512), axis=-1))
             labels.append(np.packbits(tiles(band, 0).reshape(-1, 512, 512), axis=-1))
+    if not used:
+        sys.exit("no page has as many lines marked as it has in its transcription: train the network longer, or on more pages")
     Path(arguments.out).mkdir(parents=True, exist_ok=True)
     shard = Path(arguments.out) / f"{Path(arguments.weights).stem}.npz"
     np.savez_compressed(shard, pages=np.concatenate(inputs), bands=np.concatenate(labels))

@@ -6,14 +6,16 @@
 
 Both heads are trained together, each with the CTC loss. Batches hold lines of about the same width and about `--columns`
 columns; a share of `--real-share` of them holds real lines, small collections more often than their size asks for. Some of the real
-lines are joined from pieces of others (`line_pieces.py`). The learning rate warms up and then falls along a cosine over `--steps`,
-or over `--minutes` on a machine whose speed varies. What is scored and saved is a moving average of the weights.
+lines are joined from pieces of others (`line_pieces.py`), once there are weights that can read them: those of `--init`, or the ones
+of step `--cut-at`, which also sort out lines whose text must be another's. The learning rate warms up and then falls along a cosine
+over `--steps`, or over `--minutes` on a machine whose speed varies. What is scored and saved is a moving average of the weights.
 Shards that appear in POOL during training are picked up.
 
 OUT.state holds all that `--resume` needs to go on after the last checkpoint; with `--steps` the batches are then those of a run
 that was never interrupted. OUT.jsonl has a line for every 50 steps with the losses and one for every checkpoint with the scores.
 
-LINES holds `COLLECTION_PAGE_LINE.png` or `.jpg` with a `.txt` beside it. Every eighth page of a collection is held out for validation.
+LINES holds `COLLECTION_PAGE_LINE.png` or `.jpg` with a `.txt` beside it. Every eighth page of a collection is held out for validation, and all
+pages of `--unseen` ones.
 """
 
 import argparse
@@ -126,6 +128,9 @@ class Batches:
         self.rendered: list[Sample] = []
         self.queue: list[list[int]] = []
         self.order: list[int] = []
+        self.draw_from(real)
+
+    def draw_from(self, real: list[Sample]):
         self.real = sorted(real, key=lambda sample: sample.ink.shape[1])
         self.by_group: dict[str, list[Sample]] = defaultdict(list)
         for sample in self.real:
@@ -296,6 +301,7 @@ def main():
     parser.add_argument("--pool", required=True, type=Path, help="folder of render_lines.py")
     parser.add_argument("--real", type=Path, help="folder with line images and texts")
     parser.add_argument("--collections", default="TCCG,proj19,proj42,Lhasa", help="of the real lines")
+    parser.add_argument("--unseen", default="", help="collections of the real lines to score and never to train on")
     parser.add_argument("--pages", type=Path, help="folder of page_lines.py")
     parser.add_argument("--check-pages", type=Path, help="folder of page_lines.py --held-out")
     parser.add_argument("--charset", required=True, help="charset.json of the bundle")
@@ -310,6 +316,7 @@ def main():
     parser.add_argument("--warm-up", type=int, default=100, help="steps")
     parser.add_argument("--columns", type=int, default=10000, help="columns of a batch")
     parser.add_argument("--real-share", type=float, default=0.25)
+    parser.add_argument("--cut-at", type=int, help="step at which to cut the real lines; at once, where weights are given")
     parser.add_argument("--joined-share", type=float, default=0.35, help="of the real lines")
     parser.add_argument("--hard", default="", help="part of the names of collections that are read badly so far")
     parser.add_argument("--smoothing", type=float, default=0.0, help="weight of label smoothing")
@@ -325,7 +332,11 @@ def main():
 
     started = time.monotonic()
     net, heads = load_net(arguments.charset, arguments.init)
-    real, checks = real_lines(arguments.real, set(arguments.collections.split(","))) if arguments.real else ([], [])
+    unseen = set(filter(None, arguments.unseen.split(",")))
+    collections = set(arguments.collections.split(",")) - unseen
+    real, checks = real_lines(arguments.real, collections) if arguments.real else ([], [])
+    if unseen:
+        checks += real_lines(arguments.real, unseen, held_out_every=1)[1]
     if arguments.pages:
         real += [sample for sample in real_lines(arguments.pages, held_out_every=10**9)[0] if sample.legible()]
     if arguments.check_pages:
@@ -334,7 +345,8 @@ def main():
         name, folder = named.split("=", 1) if "=" in named else (None, named)
         for path in sorted(Path(folder).glob("*.npz")):
             checks += pool_shard(path, name)
-    if arguments.init:
+    cut_at = 0 if arguments.init else arguments.cut_at
+    if cut_at == 0:
         real = cuttable(net, real, heads, arguments.hard)
     print("lines: real", len(real), "to check", len(checks), f"after {time.monotonic() - started:.0f} s", flush=True)
 
@@ -343,7 +355,7 @@ def main():
             module.momentum = 0.01  # batches of real and of rendered lines differ: average over many
     average = copy.deepcopy(net)
     optimiser = torch.optim.AdamW(net.parameters(), lr=arguments.rate, betas=(0.9, 0.98), weight_decay=1e-2)
-    batches = Batches(arguments.pool, real, arguments)
+    batches, all_real = Batches(arguments.pool, real, arguments), real
     state_path, log_path = Path(arguments.out + ".state"), Path(arguments.out + ".jsonl")
     step, lines, before, mean = 0, 0, 0.0, None
     if arguments.resume and state_path.exists():
@@ -353,6 +365,10 @@ def main():
         average.load_state_dict(state["average"])
         optimiser.load_state_dict(state["optimiser"])
         torch.set_rng_state(state["torch"])
+        real = [all_real[number] for number, _ in state["real"]]
+        for sample, (_, where) in zip(real, state["real"]):
+            sample.cuts = where
+        batches.draw_from(real)
         batches.restore(state["batches"])
         step, lines, before, mean = (state[name] for name in ("step", "lines", "seconds", "mean"))
     elif log_path.exists():
@@ -377,6 +393,10 @@ def main():
         rate = (arguments.last_rate + (arguments.rate - arguments.last_rate) * fall) * min(1.0, (step + 1) / arguments.warm_up)
         for group in optimiser.param_groups:
             group["lr"] = rate
+        if step and step == cut_at:
+            real = cuttable(average, all_real, heads, arguments.hard)
+            batches.draw_from(real)
+            print("real lines cut, and left of them", len(real), flush=True)
         batch = batches.next()
         images, frames, targets = collate(batch, heads)
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=arguments.bf16):
@@ -396,6 +416,8 @@ def main():
             save(average, arguments.out)
             state = {"net": net.state_dict(), "average": average.state_dict(), "optimiser": optimiser.state_dict()}
             state |= {"torch": torch.get_rng_state(), "batches": batches.state()}
+            numbers = {id(sample): number for number, sample in enumerate(all_real)}
+            state |= {"real": [(numbers[id(sample)], sample.cuts) for sample in real]}
             state |= {"step": step, "lines": lines, "seconds": spent, "mean": mean}
             partial = state_path.with_suffix(".partial")
             partial.write_bytes(pickle.dumps(state))

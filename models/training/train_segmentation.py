@@ -6,11 +6,15 @@
 Loss is binary cross-entropy plus Dice. The learning rate follows one cycle over `--steps`, or over `--minutes` on a machine
 whose speed varies; the checkpoint holds the exponential moving average of the weights. `--crop 256` trains on quarters of
 tiles, which gives more steps for the same work. Shards that appear in POOL during training are picked up.
+
+CHECKPOINT.state holds all that `--resume` needs to go on after the last checkpoint; with `--steps` the batches are then those of
+a run that was never interrupted.
 """
 
 import argparse
 import copy
 import math
+import pickle
 import random
 import time
 from pathlib import Path
@@ -29,17 +33,20 @@ class Pool:
 
     def __init__(self, folder: str):
         self.folder = Path(folder)
-        self.loaded: set[str] = set()
+        self.loaded: list[str] = []
         self.pages: list[np.ndarray] = []
         self.bands: list[np.ndarray] = []
 
     def refresh(self):
         for path in sorted(self.folder.glob("*.npz")):
             if path.name not in self.loaded:
-                with np.load(path) as shard:
-                    self.pages.extend(shard["pages"])
-                    self.bands.extend(shard["bands"])
-                self.loaded.add(path.name)
+                self.load(path.name)
+
+    def load(self, name: str):
+        with np.load(self.folder / name) as shard:
+            self.pages.extend(shard["pages"])
+            self.bands.extend(shard["bands"])
+        self.loaded.append(name)
 
     def __len__(self) -> int:
         return len(self.pages)
@@ -145,6 +152,7 @@ def main():
     parser.add_argument("--rate", type=float, default=3e-3, help="highest learning rate")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--save-every", type=int, default=250)
+    parser.add_argument("--resume", action="store_true", help="go on after the last checkpoint of OUT")
     arguments = parser.parse_args()
 
     torch.set_num_threads(1)
@@ -163,12 +171,30 @@ def main():
     optimiser = torch.optim.AdamW(
         [{"params": decayed, "weight_decay": 0.02}, {"params": plain, "weight_decay": 0.0}], lr=arguments.rate
     )
-    started, running, step, progress = time.time(), 0.0, 0, 0.0
-    while progress < 1:
+    state_path = Path(arguments.out + ".state")
+    running, step, before = 0.0, 0, 0.0
+    if arguments.resume and state_path.exists():
+        state = pickle.loads(state_path.read_bytes())
+        for part, name in ((model, "model"), (average, "average"), (optimiser, "optimiser")):
+            part.load_state_dict(state[name])
+        for (_, source), names in zip(pools, state["loaded"]):
+            for name in names:
+                source.load(name)
+        rng.setstate(state["rng"])
+        noise.bit_generator.state = state["noise"]
+        torch.set_rng_state(state["torch"])
+        running, step, before = (state[name] for name in ("running", "step", "seconds"))
+        print(f"goes on after step {step}", flush=True)
+
+    def progress(elapsed: float) -> float:
+        return step / arguments.steps if arguments.steps else elapsed / (60 * arguments.minutes)
+
+    started, elapsed = time.time() - before, before
+    while progress(elapsed) < 1:
         if step % 100 == 0:
             for _, source in pools:
                 source.refresh()
-        rate = arguments.rate * learning_rate_share(progress)
+        rate = arguments.rate * learning_rate_share(progress(elapsed))
         for group in optimiser.param_groups:
             group["lr"] = rate
         pages, bands = batch(rng, noise, pools, arguments.batch, arguments.crop)
@@ -183,11 +209,18 @@ def main():
         running = loss.item() if step == 0 else 0.98 * running + 0.02 * loss.item()
         step += 1
         elapsed = time.time() - started
-        progress = step / arguments.steps if arguments.steps else elapsed / (60 * arguments.minutes)
         if step % 50 == 0:
             print(f"step {step} loss {running:.4f} rate {rate:.5f} tiles {len(pool)} {elapsed:.0f} s", flush=True)
-        if step % arguments.save_every == 0 or progress >= 1:
+        over = progress(elapsed) >= 1
+        if step % arguments.save_every == 0 or over:
+            state = {"model": model.state_dict(), "average": average.state_dict(), "optimiser": optimiser.state_dict()}
+            state |= {"rng": rng.getstate(), "noise": noise.bit_generator.state, "torch": torch.get_rng_state()}
+            state |= {"loaded": [source.loaded for _, source in pools]}
+            state |= {"step": step, "running": running, "seconds": elapsed}
             save(average, arguments.out)
+            partial = state_path.with_suffix(".partial-state")
+            partial.write_bytes(pickle.dumps(state))
+            partial.rename(state_path)
     print(f"{step} steps", flush=True)
 
 

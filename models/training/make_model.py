@@ -1,0 +1,158 @@
+"""Trains a model from nothing to the bundle that the program reads, in one command.
+
+    python make_model.py segmenter --fonts FONTS --corpus corpus.txt --pages PAGES --work WORK --out BUNDLE
+    python make_model.py recogniser --fonts FONTS --corpus corpus.txt --pages PAGES --lines LINES --node NODE --work WORK --out BUNDLE
+
+FONTS, PAGES and LINES are as the README beside this file describes them; NODE is the program, which cuts lines out of PAGES. All that
+is made on the way is kept in WORK. The same command goes on where it was interrupted: a step that is done is not done again, and
+training goes on from its last checkpoint. Every step has a fixed seed. With `--steps` a repetition trains on the same batches,
+with `--minutes` for as long as it takes.
+
+The recogniser keeps the charset and the language model of the shipped one.
+"""
+
+import argparse
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+SHIPPED = HERE.parent / "weights" / "recogniser"
+WEIGHTS = "model.safetensors"
+SEGMENTER_THRESHOLD = "0.85"
+# Pages that share their text with held-out lines.
+PAGES_OF_HELD_OUT_LINES = ("TCCG_014", "TCCG_026", "TCCG_050")
+
+
+class Work:
+    """A folder of intermediate results, and a mark for every step that is done."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def __truediv__(self, name: str) -> Path:
+        return self.folder / name
+
+    def step(self, name: str, *command: object):
+        """Runs a command unless it has been run to its end; its output goes to a log of its own."""
+        done, log = self / f"{name}.done", self / f"{name}.log"
+        if done.exists():
+            return
+        print(f"{name}: see {log}", flush=True)
+        with open(log, "a", encoding="utf8") as output:
+            ended = subprocess.run([str(part) for part in command], cwd=HERE, stdout=output, stderr=subprocess.STDOUT)
+        if ended.returncode:
+            sys.exit(f"{name} failed: see {log}")
+        done.touch()
+
+    def script(self, name: str, script: str, *arguments: object):
+        self.step(name, sys.executable, HERE / script, *arguments)
+
+
+def length(arguments: argparse.Namespace, share: float = 1.0) -> tuple[str, object]:
+    """A share of the training that was asked for, as the scripts of training take it."""
+    if arguments.steps:
+        return "--steps", max(1, round(arguments.steps * share))
+    return "--minutes", arguments.minutes * share
+
+
+def render(work: Work, arguments: argparse.Namespace, name: str, script: str, pool: str, *more: object):
+    work.script(name, script, "--fonts", arguments.fonts, "--corpus", arguments.corpus, "--out", work / pool, *more)
+
+
+def segmenter(arguments: argparse.Namespace):
+    """Rendered pages teach a first network, which marks the lines of real pages for the second."""
+    work, pool = Work(arguments.work), ("--pool", arguments.work / "pages")
+    render(work, arguments, "render", "render_pages.py", "pages", "--pages", arguments.rendered or 1500, "--seed", 11)
+    train, first, second = "train_segmentation.py", work / "first.safetensors", work / "second.safetensors"
+    drawn = ("--crop", 256, "--batch", 6, "--rate", 4e-3, "--seed", 1, "--resume")
+    work.script("train-first", train, *pool, "--out", first, *length(arguments, 0.4), *drawn)
+    real = work / "real"
+    labels = ("--real", arguments.pages, "--out", real, "--overlays", work / "overlays", "--views", 4, "--exclude", "TCCG")
+    work.script("label", "pseudo_labels.py", "--weights", first, *labels)
+    mixed = ("--real", real, "--real-share", 0.3, "--init", first, "--crop", 320, "--batch", 6, "--rate", 2e-3, "--seed", 2, "--resume")
+    work.script("train-second", train, *pool, *mixed, "--out", second, *length(arguments, 0.6))
+    summary = work / "summary.json"
+    description = f"make_model.py {' '.join(map(str, length(arguments)))}: rendered pages, then real ones beside them"
+    summary.write_text(json.dumps({"description": description, "data": [], "scores": {}}), encoding="utf8")
+    bundle = ("--weights", second, "--threshold", SEGMENTER_THRESHOLD, "--summary", summary, "--name", arguments.name)
+    work.script("export", "export_segmenter.py", *bundle, "--out", arguments.out)
+
+
+def recogniser(arguments: argparse.Namespace):
+    """Rendered lines, real lines, and lines that the program cuts from real pages."""
+    work, lines = Work(arguments.work), arguments.rendered or 12_000
+    render(work, arguments, "render", "render_lines.py", "lines", "--lines", lines, "--seed", 31, "--cursive", 0.4)
+    rare = work / "rare.txt"
+    work.script("rare", "rare_corpus.py", "--corpus", arguments.corpus, "--out", rare, "--segments", 8000, "--seed", 1)
+    drawn = ("--fonts", arguments.fonts, "--out", work / "lines", "--lines", max(1, lines // 4), "--seed", 41, "--cursive", 0.2)
+    work.script("render-rare", "render_lines.py", "--corpus", rare, *drawn)
+    render(work, arguments, "render-held-out", "render_lines.py", "held-out", "--lines", 160, "--seed", 50, "--held-out")
+    read, cut = work / "read", ("--out", work / "read", "--truth", arguments.pages)
+    work.step("read", arguments.node, "ocr", arguments.pages, "--out", read)
+    without = ("--without", *PAGES_OF_HELD_OUT_LINES)
+    work.script("cut", "page_lines.py", *cut, "--lines", work / "page-lines", *without)
+    work.script("cut-held-out", "page_lines.py", *cut, "--lines", work / "held-out-page-lines", "--held-out")
+    weights = work / WEIGHTS
+    data = ("--pool", work / "lines", "--real", arguments.lines, "--pages", work / "page-lines")
+    checks = ("--check-pages", work / "held-out-page-lines", "--check", f"held-out={work / 'held-out'}")
+    rates = ("--rate", 2e-3, "--last-rate", 1e-5, "--warm-up", 300, "--real-share", 0.4, "--smoothing", 0.02, "--seed", 21)
+    real = ("--cut-at", arguments.cut_at, "--hard", "Tibschol", "--unseen", arguments.unseen)
+    chosen = ("--charset", SHIPPED / "charset.json", "--out", weights, "--threads", arguments.threads, "--resume", *length(arguments))
+    processor = ("--bf16",) if arguments.bf16 else ()
+    work.script("train", "train_recogniser.py", *data, *checks, *rates, *real, *chosen, *processor)
+    bundle(arguments, weights)
+
+
+def bundle(arguments: argparse.Namespace, weights: Path):
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    for name in ("charset.json", "stacks.ngrams"):
+        shutil.copyfile(SHIPPED / name, arguments.out / name)
+    shutil.copyfile(weights, arguments.out / WEIGHTS)
+    description = json.loads((SHIPPED / "model.json").read_text(encoding="utf8"))
+    log = [json.loads(line) for line in Path(f"{weights}.jsonl").read_text(encoding="utf8").splitlines()]
+    scores = next(entry["scores"] for entry in reversed(log) if "scores" in entry)
+    description["name"] = arguments.name
+    description["weights"] = {"file": WEIGHTS, "sha256": hashlib.sha256(weights.read_bytes()).hexdigest()}
+    description["training"]["description"] = f"make_model.py, {log[-1]['step']} steps in {log[-1]['seconds'] / 60:.0f} minutes"
+    description["training"]["scores"] = {f"character error rate, {group}": score[1] for group, score in scores.items()}
+    text = json.dumps(description, ensure_ascii=False, indent=2)
+    (arguments.out / "model.json").write_text(text + "\n", encoding="utf8")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    kinds = parser.add_subparsers(required=True, metavar="segmenter|recogniser")
+    for name, make, minutes in (("segmenter", segmenter, 60.0), ("recogniser", recogniser, 100.0)):
+        kind = kinds.add_parser(name, help=(make.__doc__ or "").strip())
+        kind.set_defaults(make=make)
+        kind.add_argument("--fonts", required=True, type=Path, help="folder with Tibetan fonts")
+        kind.add_argument("--corpus", required=True, type=Path, help="plain text, one segment a line")
+        kind.add_argument("--pages", required=True, type=Path, help="page scans with transcriptions")
+        kind.add_argument("--work", required=True, type=Path, help="folder for what is made on the way")
+        kind.add_argument("--out", required=True, type=Path, help="folder for the bundle")
+        kind.add_argument("--name", default=f"{name}-of-my-own", help="of the model")
+        kind.add_argument("--rendered", type=int, help="pages or lines to render")
+        amount = kind.add_mutually_exclusive_group()
+        amount.add_argument("--minutes", type=float, default=minutes)
+        amount.add_argument("--steps", type=int)
+        if make is recogniser:
+            kind.add_argument("--lines", required=True, type=Path, help="real lines with texts")
+            kind.add_argument("--node", required=True, type=Path, help="the program")
+            kind.add_argument("--unseen", default="", help="collections of the real lines to score and never to train on")
+            kind.add_argument("--cut-at", type=int, default=3000, help="step at which the real lines are cut into pieces")
+            kind.add_argument("--threads", type=int, default=1)
+            kind.add_argument("--bf16", action="store_true", help="16-bit arithmetic, for processors that have it")
+    arguments = parser.parse_args()
+    for name, value in vars(arguments).items():
+        if isinstance(value, Path):
+            setattr(arguments, name, value.resolve())
+    arguments.make(arguments)
+
+
+if __name__ == "__main__":
+    main()
