@@ -60,6 +60,11 @@ def length(arguments: argparse.Namespace, share: float = 1.0) -> tuple[str, obje
     return "--minutes", arguments.minutes * share
 
 
+def sources(arguments: argparse.Namespace, *names: str) -> list[dict[str, str]]:
+    """What a model was trained on, as its description says it."""
+    return [{"name": f"{name}: {getattr(arguments, name).name}", "licence": "as its source says"} for name in names]
+
+
 def render(work: Work, arguments: argparse.Namespace, name: str, script: str, pool: str, *more: object):
     work.script(name, script, "--fonts", arguments.fonts, "--corpus", arguments.corpus, "--out", work / pool, *more)
 
@@ -78,7 +83,8 @@ def segmenter(arguments: argparse.Namespace):
     work.script("train-second", train, *pool, *mixed, "--out", second, *length(arguments, 0.6))
     summary = work / "summary.json"
     description = f"make_model.py {' '.join(map(str, length(arguments)))}: rendered pages, then real ones beside them"
-    summary.write_text(json.dumps({"description": description, "data": [], "scores": {}}), encoding="utf8")
+    training = {"description": description, "data": sources(arguments, "fonts", "corpus", "pages"), "scores": {}}
+    summary.write_text(json.dumps(training), encoding="utf8")
     bundle = ("--weights", second, "--threshold", SEGMENTER_THRESHOLD, "--summary", summary, "--name", arguments.name)
     work.script("export", "export_segmenter.py", *bundle, "--out", arguments.out)
 
@@ -118,8 +124,11 @@ def bundle(arguments: argparse.Namespace, weights: Path):
     scores = next(entry["scores"] for entry in reversed(log) if "scores" in entry)
     description["name"] = arguments.name
     description["weights"] = {"file": WEIGHTS, "sha256": hashlib.sha256(weights.read_bytes()).hexdigest()}
-    description["training"]["description"] = f"make_model.py, {log[-1]['step']} steps in {log[-1]['seconds'] / 60:.0f} minutes"
-    description["training"]["scores"] = {f"character error rate, {group}": score[1] for group, score in scores.items()}
+    description["training"] = {
+        "description": f"make_model.py, {log[-1]['step']} steps in {log[-1]['seconds'] / 60:.0f} minutes",
+        "data": sources(arguments, "fonts", "corpus", "pages", "lines"),
+        "scores": {f"character error rate, {group}": score[1] for group, score in scores.items()},
+    }
     text = json.dumps(description, ensure_ascii=False, indent=2)
     (arguments.out / "model.json").write_text(text + "\n", encoding="utf8")
 

@@ -394,9 +394,9 @@ def main():
         for group in optimiser.param_groups:
             group["lr"] = rate
         if step and step == cut_at:
-            real = cuttable(average, all_real, heads, arguments.hard)
+            real = cuttable(average, all_real, heads, arguments.hard) or all_real
             batches.draw_from(real)
-            print("real lines cut, and left of them", len(real), flush=True)
+            print("real lines:", len(real), "of which cut:", sum(bool(sample.cuts) for sample in real), flush=True)
         batch = batches.next()
         images, frames, targets = collate(batch, heads)
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=arguments.bf16):
