@@ -26,3 +26,61 @@ pub(super) fn luma(bytes: &[u8], width: usize, height: usize) -> Option<Vec<u8>>
     decompressor.decompress(bytes, image).ok()?;
     Some(pixels)
 }
+
+#[cfg(test)]
+mod tests {
+    use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
+    use proptest::prelude::*;
+    use zune_jpeg::zune_core::colorspace::ColorSpace;
+
+    use super::super::run;
+    use super::*;
+
+    fn encoded(
+        width: u16,
+        height: u16,
+        kind: ColorType,
+        set: impl FnOnce(&mut Encoder<&mut Vec<u8>>),
+    ) -> Vec<u8> {
+        let samples = match kind {
+            ColorType::Luma => 1,
+            ColorType::Cmyk => 4,
+            _ => 3,
+        };
+        let length = usize::from(width) * usize::from(height) * samples;
+        let pixels: Vec<u8> = (0..length).map(|at| (at * at / 91 % 256) as u8).collect();
+        let mut file = Vec::new();
+        let mut encoder = Encoder::new(&mut file, 85);
+        set(&mut encoder);
+        encoder.encode(&pixels, width, height, kind).unwrap();
+        file
+    }
+
+    proptest! {
+        /// Their inverse transforms round differently.
+        #[test]
+        fn both_decoders_agree_but_for_rounding(
+            (width, height) in (1..=70u16, 1..=70u16),
+            kind in prop::sample::select(vec![ColorType::Luma, ColorType::Rgb]),
+            sampling in prop::sample::select(vec![SamplingFactor::F_1_1, SamplingFactor::F_2_1, SamplingFactor::F_2_2]),
+        ) {
+            let file = encoded(width, height, kind, |encoder| encoder.set_sampling_factor(sampling));
+            let luma = luma(&file, width.into(), height.into());
+            let other = run(&file, ColorSpace::Luma, true).ok();
+            let worst = luma.unwrap().iter().zip(other.unwrap()).map(|(&a, b)| a.abs_diff(b)).max();
+            prop_assert!(worst <= Some(1), "{:?}", worst);
+        }
+    }
+
+    #[test]
+    fn what_is_not_sound_or_may_take_forever_is_left_to_others() {
+        let sound = encoded(60, 40, ColorType::Luma, |_| {});
+        assert!(luma(&sound, 60, 40).is_some());
+        assert_eq!(luma(&sound, 40, 60), None);
+        assert_eq!(luma(&sound[..sound.len() / 2], 60, 40), None);
+        let progressive = encoded(60, 40, ColorType::Luma, |encoder| encoder.set_progressive(true));
+        assert_eq!(luma(&progressive, 60, 40), None);
+        let inks = encoded(60, 40, ColorType::Cmyk, |_| {});
+        assert_eq!(luma(&inks, 60, 40), None);
+    }
+}
