@@ -79,3 +79,19 @@ def test_a_stage_of_a_whole_job_is_done_again(visitor, site):
     expect(dialog).to_contain_text("1 volume goes back to line_extraction. 1 volume has not come that far and will run it anyway.")
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
+
+
+def test_a_link_that_is_pressed_while_news_comes_is_followed(visitor, site):
+    site.finish()
+    someone = visitor()
+    someone.sign_in()
+    page = someone.open(f"/jobs/{JOB}", JOB)
+    page.get_by_role("link", name=SAMPLE, exact=True).hover()
+    page.mouse.down()
+    # The list of volumes is the last that a view asks for.
+    with page.expect_response(lambda answer: f"/jobs/{JOB}/tasks" in answer.url):
+        site.run("job", "rerun", JOB, "--from", "reduce", "--volume", SAMPLE)
+    page.evaluate("new Promise((shown) => requestAnimationFrame(() => requestAnimationFrame(shown)))")
+    page.mouse.up()
+    expect(page.get_by_role("heading", name=SAMPLE)).to_be_visible()
+    site.finish()

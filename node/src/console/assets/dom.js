@@ -31,9 +31,27 @@ export function trouble(message) {
 
 const shown = (children) => children.flat(Infinity).filter((child) => child !== undefined && child !== null && child !== false);
 
+// A click is a press and a release on one element: what is pressed stays until then, and its successors wait here.
+let pressed;
+const successors = new Map();
+
+addEventListener("pointerdown", (event) => {
+  pressed = event.target;
+}, true);
+
+function released() {
+  pressed = undefined;
+  for (const [element, children] of successors) element.replaceChildren(...children);
+  successors.clear();
+}
+
+// The click comes after the release, before what is due then.
+for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => setTimeout(released), true);
+
 // Shows these and nothing else in an element.
 export function fill(element, ...children) {
-  element.replaceChildren(...shown(children));
+  if (pressed && element.contains(pressed)) successors.set(element, shown(children));
+  else element.replaceChildren(...shown(children));
 }
 
 // A table; a column is [heading, cell of a row, class]. Where there is no room beside each other, cells name their headings themselves.
