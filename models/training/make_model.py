@@ -1,4 +1,4 @@
-"""Trains a model from nothing to the bundle that the program reads, in one command.
+"""Trains a model from nothing, or from the weights of another with `--init`, to the bundle that the program reads, in one command.
 
     python make_model.py segmenter --fonts FONTS --corpus corpus.txt --pages PAGES --work WORK --out BUNDLE
     python make_model.py recogniser --fonts FONTS --corpus corpus.txt --pages PAGES --lines LINES --node NODE --work WORK --out BUNDLE
@@ -70,17 +70,22 @@ def render(work: Work, arguments: argparse.Namespace, name: str, script: str, po
 
 
 def segmenter(arguments: argparse.Namespace):
-    """Rendered pages teach a first network, which marks the lines of real pages for the second."""
+    """Rendered pages teach a first network, or `--init` is it, which marks the lines of real pages for the second."""
     work, pool = Work(arguments.work), ("--pool", arguments.work / "pages")
     render(work, arguments, "render", "render_pages.py", "pages", "--pages", arguments.rendered or 1500, "--seed", 11)
     train, first, second = "train_segmentation.py", work / "first.safetensors", work / "second.safetensors"
-    drawn = ("--crop", 256, "--batch", 6, "--rate", 4e-3, "--seed", 1, "--resume")
-    work.script("train-first", train, *pool, "--out", first, *length(arguments, 0.4), *drawn)
+    rest, rate = 1.0, 8e-4
+    if arguments.init:
+        first = arguments.init
+    else:
+        rest, rate = 0.6, 2e-3
+        drawn = ("--crop", 256, "--batch", 6, "--rate", 4e-3, "--seed", 1, "--resume")
+        work.script("train-first", train, *pool, "--out", first, *length(arguments, 1 - rest), *drawn)
     real = work / "real"
     labels = ("--real", arguments.pages, "--out", real, "--overlays", work / "overlays", "--views", 4, "--exclude", "TCCG")
     work.script("label", "pseudo_labels.py", "--weights", first, *labels)
-    mixed = ("--real", real, "--real-share", 0.3, "--init", first, "--crop", 320, "--batch", 6, "--rate", 2e-3, "--seed", 2, "--resume")
-    work.script("train-second", train, *pool, *mixed, "--out", second, *length(arguments, 0.6))
+    mixed = ("--real", real, "--real-share", 0.3, "--init", first, "--crop", 320, "--batch", 6, "--rate", rate, "--seed", 2, "--resume")
+    work.script("train-second", train, *pool, *mixed, "--out", second, *length(arguments, rest))
     summary = work / "summary.json"
     description = f"make_model.py {' '.join(map(str, length(arguments)))}: rendered pages, then real ones beside them"
     training = {"description": description, "data": sources(arguments, "fonts", "corpus", "pages"), "scores": {}}
@@ -106,8 +111,10 @@ def recogniser(arguments: argparse.Namespace):
     weights = work / WEIGHTS
     data = ("--pool", work / "lines", "--real", arguments.lines, "--pages", work / "page-lines")
     checks = ("--check-pages", work / "held-out-page-lines", "--check", f"held-out={work / 'held-out'}")
-    rates = ("--rate", 2e-3, "--last-rate", 1e-5, "--warm-up", 300, "--real-share", 0.4, "--smoothing", 0.02, "--seed", 21)
-    real = ("--cut-at", arguments.cut_at, "--hard", "Tibschol", "--unseen", arguments.unseen)
+    rates = ("--rate", 2e-3, "--last-rate", 1e-5, "--warm-up", 300, "--cut-at", arguments.cut_at)
+    if arguments.init:
+        rates = ("--init", arguments.init, "--rate", 6e-4, "--last-rate", 5e-6)
+    real = ("--real-share", 0.4, "--smoothing", 0.02, "--seed", 21, "--hard", "Tibschol", "--unseen", arguments.unseen)
     chosen = ("--charset", SHIPPED / "charset.json", "--out", weights, "--threads", arguments.threads, "--resume", *length(arguments))
     processor = ("--bf16",) if arguments.bf16 else ()
     work.script("train", "train_recogniser.py", *data, *checks, *rates, *real, *chosen, *processor)
@@ -145,6 +152,7 @@ def main():
         kind.add_argument("--work", required=True, type=Path, help="folder for what is made on the way")
         kind.add_argument("--out", required=True, type=Path, help="folder for the bundle")
         kind.add_argument("--name", default=f"{name}-of-my-own", help="of the model")
+        kind.add_argument("--init", type=Path, help="weights to start from")
         kind.add_argument("--rendered", type=int, help="pages or lines to render")
         amount = kind.add_mutually_exclusive_group()
         amount.add_argument("--minutes", type=float, default=minutes)
