@@ -23,6 +23,8 @@ HERE = Path(__file__).resolve().parent
 SHIPPED = HERE.parent / "weights" / "recogniser"
 WEIGHTS = "model.safetensors"
 SEGMENTER_THRESHOLD = "0.85"
+# Of the shared lines, without those of which one picture shows two lines.
+COLLECTIONS = "TCCG,proj19,proj42,Lhasa"
 # Pages that share their text with held-out lines.
 PAGES_OF_HELD_OUT_LINES = ("TCCG_014", "TCCG_026", "TCCG_050")
 
@@ -40,17 +42,24 @@ class Work:
     def step(self, name: str, *command: object):
         """Runs a command unless it has been run to its end; its output goes to a log of its own."""
         done, log = self / f"{name}.done", self / f"{name}.log"
+        ordered = json.dumps([str(part) for part in command[1:]])
         if done.exists():
+            if done.read_text(encoding="utf8") != ordered:
+                sys.exit(f"{name} was done with other arguments: take another --work, or remove {done} and what it made")
             return
         print(f"{name}: see {log}", flush=True)
         with open(log, "a", encoding="utf8") as output:
             ended = subprocess.run([str(part) for part in command], cwd=HERE, stdout=output, stderr=subprocess.STDOUT)
         if ended.returncode:
             sys.exit(f"{name} failed: see {log}")
-        done.touch()
+        done.write_text(ordered, encoding="utf8")
 
     def script(self, name: str, script: str, *arguments: object):
         self.step(name, sys.executable, HERE / script, *arguments)
+
+
+def begun_from(arguments: argparse.Namespace) -> str:
+    return f", from the weights of {arguments.init.parent.name}/{arguments.init.name}" if arguments.init else ""
 
 
 def length(arguments: argparse.Namespace, share: float = 1.0) -> tuple[str, object]:
@@ -84,10 +93,11 @@ def segmenter(arguments: argparse.Namespace):
     real = work / "real"
     labels = ("--real", arguments.pages, "--out", real, "--overlays", work / "overlays", "--views", 4, "--exclude", "TCCG")
     work.script("label", "pseudo_labels.py", "--weights", first, *labels)
-    mixed = ("--real", real, "--real-share", 0.3, "--init", first, "--crop", 320, "--batch", 6, "--rate", rate, "--seed", 2, "--resume")
-    work.script("train-second", train, *pool, *mixed, "--out", second, *length(arguments, rest))
+    mixed = ("--real", real, "--real-share", 0.3, "--init", first, "--crop", 320, "--batch", 6, "--rate", rate, "--seed", 2)
+    work.script("train-second", train, *pool, *mixed, "--resume", "--out", second, *length(arguments, rest))
     summary = work / "summary.json"
-    description = f"make_model.py {' '.join(map(str, length(arguments)))}: rendered pages, then real ones beside them"
+    amount = " ".join(map(str, length(arguments)))
+    description = f"make_model.py {amount}: rendered pages, and real ones beside them{begun_from(arguments)}"
     training = {"description": description, "data": sources(arguments, "fonts", "corpus", "pages"), "scores": {}}
     summary.write_text(json.dumps(training), encoding="utf8")
     bundle = ("--weights", second, "--threshold", SEGMENTER_THRESHOLD, "--summary", summary, "--name", arguments.name)
@@ -110,6 +120,7 @@ def recogniser(arguments: argparse.Namespace):
     work.script("cut-held-out", "page_lines.py", *cut, "--lines", work / "held-out-page-lines", "--held-out")
     weights = work / WEIGHTS
     data = ("--pool", work / "lines", "--real", arguments.lines, "--pages", work / "page-lines")
+    data += ("--collections", arguments.collections)
     checks = ("--check-pages", work / "held-out-page-lines", "--check", f"held-out={work / 'held-out'}")
     rates = ("--rate", 2e-3, "--last-rate", 1e-5, "--warm-up", 300, "--cut-at", arguments.cut_at)
     if arguments.init:
@@ -132,7 +143,7 @@ def bundle(arguments: argparse.Namespace, weights: Path):
     description["name"] = arguments.name
     description["weights"] = {"file": WEIGHTS, "sha256": hashlib.sha256(weights.read_bytes()).hexdigest()}
     description["training"] = {
-        "description": f"make_model.py, {log[-1]['step']} steps in {log[-1]['seconds'] / 60:.0f} minutes",
+        "description": f"make_model.py, {log[-1]['step']} steps in {log[-1]['seconds'] / 60:.0f} minutes{begun_from(arguments)}",
         "data": sources(arguments, "fonts", "corpus", "pages", "lines"),
         "scores": {f"character error rate, {group}": score[1] for group, score in scores.items()},
     }
@@ -160,6 +171,7 @@ def main():
         if make is recogniser:
             kind.add_argument("--lines", required=True, type=Path, help="real lines with texts")
             kind.add_argument("--node", required=True, type=Path, help="the program")
+            kind.add_argument("--collections", default=COLLECTIONS, help="of the real lines")
             kind.add_argument("--unseen", default="", help="collections of the real lines to score and never to train on")
             kind.add_argument("--cut-at", type=int, default=3000, help="step at which the real lines are cut into pieces")
             kind.add_argument("--threads", type=int, default=1)

@@ -77,13 +77,17 @@ def pool_shard(path: Path, group: str | None = None) -> list[Sample]:
 
 
 def real_lines(
-    folder: Path, collections: set[str] | None = None, held_out_every: int = HELD_OUT_EVERY
+    folder: Path,
+    collections: set[str] | None = None,
+    held_out_every: int = HELD_OUT_EVERY,
+    without: frozenset[str] = frozenset(),
 ) -> tuple[list[Sample], list[Sample]]:
-    """Lines to train on, and those of every eighth page; of all collections unless some are named."""
+    """Lines to train on, and those of every eighth page; of all collections but `without` unless some are named."""
     pages: dict[str, dict[str, list[Sample]]] = defaultdict(lambda: defaultdict(list))
     for path in sorted(p for p in folder.iterdir() if p.suffix in (".png", ".jpg")):
         collection = path.stem.split("_")[0]
-        if collections and collection not in collections or not path.with_suffix(".txt").exists():
+        wanted = (collections is None or collection in collections) and collection not in without
+        if not wanted or not path.with_suffix(".txt").exists():
             continue
         grey = cv2.imread(str(path), cv2.IMREAD_GRAYSCALE)
         ink = prepared(grey, bilevel=len(np.unique(grey)) < FEWEST_GREY_LEVELS)
@@ -332,13 +336,17 @@ def main():
 
     started = time.monotonic()
     net, heads = load_net(arguments.charset, arguments.init)
-    unseen = set(filter(None, arguments.unseen.split(",")))
-    collections = set(arguments.collections.split(",")) - unseen
-    real, checks = real_lines(arguments.real, collections) if arguments.real else ([], [])
-    if unseen:
-        checks += real_lines(arguments.real, unseen, held_out_every=1)[1]
+    unseen, real, checks = frozenset(filter(None, arguments.unseen.split(","))), [], []
+    if arguments.real:
+        real, checks = real_lines(arguments.real, set(arguments.collections.split(",")), without=unseen)
+        checks += real_lines(arguments.real, set(unseen), held_out_every=1)[1]
+        if not real:
+            parser.error(f"{arguments.real} has no lines of {arguments.collections}: name its --collections")
+    elif unseen:
+        parser.error("--unseen names collections of --real")
     if arguments.pages:
-        real += [sample for sample in real_lines(arguments.pages, held_out_every=10**9)[0] if sample.legible()]
+        of_pages = real_lines(arguments.pages, held_out_every=10**9, without=unseen)[0]
+        real += [sample for sample in of_pages if sample.legible()]
     if arguments.check_pages:
         checks += real_lines(arguments.check_pages, held_out_every=10**9)[0]
     for named in arguments.check:
@@ -347,7 +355,7 @@ def main():
             checks += pool_shard(path, name)
     cut_at = 0 if arguments.init else arguments.cut_at
     if cut_at == 0:
-        real = cuttable(net, real, heads, arguments.hard)
+        real = cuttable(net, real, heads, arguments.hard) or real
     print("lines: real", len(real), "to check", len(checks), f"after {time.monotonic() - started:.0f} s", flush=True)
 
     for module in net.modules():

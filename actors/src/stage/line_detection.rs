@@ -133,7 +133,7 @@ impl PageStage for LineDetection {
     type Fetched = Bytes;
     type Row = LineDetectionRow;
 
-    const VERSION: u32 = 2;
+    const VERSION: u32 = 3;
 
     fn name(&self) -> StageName {
         super::names::line_detection()

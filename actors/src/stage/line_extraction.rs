@@ -67,7 +67,7 @@ impl PageStage for LineExtraction {
     type Fetched = Option<Bytes>;
     type Row = LineImageRow;
 
-    const VERSION: u32 = 2;
+    const VERSION: u32 = 3;
 
     fn name(&self) -> StageName {
         super::names::line_extraction()

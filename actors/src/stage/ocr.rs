@@ -143,7 +143,7 @@ impl PageStage for Ocr {
     type Fetched = Vec<Bytes>;
     type Row = OcrResultRow;
 
-    const VERSION: u32 = 2;
+    const VERSION: u32 = 3;
 
     fn name(&self) -> StageName {
         super::names::ocr()

@@ -36,7 +36,8 @@ let pressed;
 const successors = new Map();
 
 addEventListener("pointerdown", (event) => {
-  pressed = event.target;
+  // A list of choices, and a menu of the browser, take the release for themselves.
+  if (event.button === 0 && !event.target.closest("select")) pressed = event.target;
 }, true);
 
 function released() {
@@ -46,10 +47,12 @@ function released() {
 }
 
 // The click comes after the release, before what is due then.
-for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => setTimeout(released), true);
+for (const end of ["pointerup", "pointercancel", "contextmenu", "dragend"]) addEventListener(end, () => setTimeout(released), true);
+addEventListener("blur", released);
 
 // Shows these and nothing else in an element.
 export function fill(element, ...children) {
+  successors.delete(element);
   if (pressed && element.contains(pressed)) successors.set(element, shown(children));
   else element.replaceChildren(...shown(children));
 }

@@ -2,6 +2,9 @@
 
 use turbojpeg::{Colorspace, Decompressor, Image, PixelFormat};
 
+/// As many as there are components: what else a stream holds is not baseline, and may go on forever.
+const MOST_SCANS: u32 = 4;
+
 /// Luma of `width` x `height` pixels as the stream stores it, row by row. `None` where libjpeg finds anything to object to, and for
 /// all but baseline streams: a progressive one of few bytes may ask for any number of passes.
 pub(super) fn luma(bytes: &[u8], width: usize, height: usize) -> Option<Vec<u8>> {
@@ -15,6 +18,7 @@ pub(super) fn luma(bytes: &[u8], width: usize, height: usize) -> Option<Vec<u8>>
     {
         return None;
     }
+    decompressor.set_scan_limit(MOST_SCANS).ok()?;
     let mut pixels = vec![0; width * height];
     let image = Image {
         pixels: pixels.as_mut_slice(),
@@ -70,6 +74,26 @@ mod tests {
             let worst = luma.unwrap().iter().zip(other.unwrap()).map(|(&a, b)| a.abs_diff(b)).max();
             prop_assert!(worst <= Some(1), "{:?}", worst);
         }
+    }
+
+    /// A baseline stream whose first scan holds one component alone may have any number of scans.
+    #[test]
+    fn scans_without_end_are_left_to_others() {
+        let gray = encoded(64, 64, ColorType::Luma, |_| {});
+        let scan = gray.windows(2).position(|marker| marker == [0xff, 0xda]).unwrap();
+        let many = |times| {
+            let (head, scan) = (&gray[..scan], &gray[scan..gray.len() - 2]);
+            // Three components of which only the first is ever there.
+            let frame = head.windows(2).position(|marker| marker == [0xff, 0xc0]).unwrap();
+            let mut head = head.to_vec();
+            head.splice(frame + 2..frame + 4, [0, 17]);
+            head[frame + 9] = 3;
+            let table = head[frame + 12];
+            head.splice(frame + 13..frame + 13, [2, 0x11, table, 3, 0x11, table]);
+            [head, scan.repeat(times), vec![0xff, 0xd9]].concat()
+        };
+        assert!(luma(&many(3), 64, 64).is_some());
+        assert_eq!(luma(&many(1000), 64, 64), None);
     }
 
     #[test]
