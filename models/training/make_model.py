@@ -23,8 +23,6 @@ HERE = Path(__file__).resolve().parent
 SHIPPED = HERE.parent / "weights" / "recogniser"
 WEIGHTS = "model.safetensors"
 SEGMENTER_THRESHOLD = "0.85"
-# Of the shared lines, without those of which one picture shows two lines.
-COLLECTIONS = "TCCG,proj19,proj42,Lhasa"
 # Pages that share their text with held-out lines.
 PAGES_OF_HELD_OUT_LINES = ("TCCG_014", "TCCG_026", "TCCG_050")
 
@@ -120,7 +118,7 @@ def recogniser(arguments: argparse.Namespace):
     work.script("cut-held-out", "page_lines.py", *cut, "--lines", work / "held-out-page-lines", "--held-out")
     weights = work / WEIGHTS
     data = ("--pool", work / "lines", "--real", arguments.lines, "--pages", work / "page-lines")
-    data += ("--collections", arguments.collections)
+    data += ("--collections", arguments.collections) if arguments.collections else ()
     checks = ("--check-pages", work / "held-out-page-lines", "--check", f"held-out={work / 'held-out'}")
     rates = ("--rate", 2e-3, "--last-rate", 1e-5, "--warm-up", 300, "--cut-at", arguments.cut_at)
     if arguments.init:
@@ -171,7 +169,7 @@ def main():
         if make is recogniser:
             kind.add_argument("--lines", required=True, type=Path, help="real lines with texts")
             kind.add_argument("--node", required=True, type=Path, help="the program")
-            kind.add_argument("--collections", default=COLLECTIONS, help="of the real lines")
+            kind.add_argument("--collections", help="of the real lines; those of the shipped model if left out")
             kind.add_argument("--unseen", default="", help="collections of the real lines to score and never to train on")
             kind.add_argument("--cut-at", type=int, default=3000, help="step at which the real lines are cut into pieces")
             kind.add_argument("--threads", type=int, default=1)
