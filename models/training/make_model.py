@@ -5,7 +5,7 @@
 
 FONTS, PAGES and LINES are as the README beside this file describes them; NODE is the program, which cuts lines out of PAGES. All that
 is made on the way is kept in WORK. The same command goes on where it was interrupted: a step that is done is not done again, and
-training goes on from its last checkpoint. Every step has a fixed seed. With `--steps` a repetition trains on the same batches,
+training goes on from its last checkpoint. Every step has a seed of its own, which `--seed` changes. With `--steps` a repetition trains on the same batches,
 with `--minutes` for as long as it takes.
 
 The recogniser keeps the charset and the language model of the shipped one.
@@ -67,6 +67,11 @@ def length(arguments: argparse.Namespace, share: float = 1.0) -> tuple[str, obje
     return "--minutes", arguments.minutes * share
 
 
+def seeded(arguments: argparse.Namespace, seed: int) -> tuple[str, int]:
+    """The seed of a step; a hundred lie between those of one training and the next, so that no two steps share one."""
+    return "--seed", seed + 100 * arguments.seed
+
+
 def sources(arguments: argparse.Namespace, *names: str) -> list[dict[str, str]]:
     """What a model was trained on, as its description says it."""
     return [{"name": f"{name}: {getattr(arguments, name).name}", "licence": "as its source says"} for name in names]
@@ -79,19 +84,19 @@ def render(work: Work, arguments: argparse.Namespace, name: str, script: str, po
 def segmenter(arguments: argparse.Namespace):
     """Rendered pages teach a first network, or `--init` is it, which marks the lines of real pages for the second."""
     work, pool = Work(arguments.work), ("--pool", arguments.work / "pages")
-    render(work, arguments, "render", "render_pages.py", "pages", "--pages", arguments.rendered or 1500, "--seed", 11)
+    render(work, arguments, "render", "render_pages.py", "pages", "--pages", arguments.rendered or 1500, *seeded(arguments, 11))
     train, first, second = "train_segmentation.py", work / "first.safetensors", work / "second.safetensors"
     rest, rate = 1.0, 8e-4
     if arguments.init:
         first = arguments.init
     else:
         rest, rate = 0.6, 2e-3
-        drawn = ("--crop", 256, "--batch", 6, "--rate", 4e-3, "--seed", 1, "--resume")
+        drawn = ("--crop", 256, "--batch", 6, "--rate", 4e-3, *seeded(arguments, 1), "--resume")
         work.script("train-first", train, *pool, "--out", first, *length(arguments, 1 - rest), *drawn)
     real = work / "real"
     labels = ("--real", arguments.pages, "--out", real, "--overlays", work / "overlays", "--views", 4, "--exclude", "TCCG")
     work.script("label", "pseudo_labels.py", "--weights", first, *labels)
-    mixed = ("--real", real, "--real-share", 0.3, "--init", first, "--crop", 320, "--batch", 6, "--rate", rate, "--seed", 2)
+    mixed = ("--real", real, "--real-share", 0.3, "--init", first, "--crop", 320, "--batch", 6, "--rate", rate, *seeded(arguments, 2))
     work.script("train-second", train, *pool, *mixed, "--resume", "--out", second, *length(arguments, rest))
     summary = work / "summary.json"
     amount = " ".join(map(str, length(arguments)))
@@ -105,10 +110,10 @@ def segmenter(arguments: argparse.Namespace):
 def recogniser(arguments: argparse.Namespace):
     """Rendered lines, real lines, and lines that the program cuts from real pages."""
     work, lines = Work(arguments.work), arguments.rendered or 12_000
-    render(work, arguments, "render", "render_lines.py", "lines", "--lines", lines, "--seed", 31, "--cursive", 0.4)
+    render(work, arguments, "render", "render_lines.py", "lines", "--lines", lines, *seeded(arguments, 31), "--cursive", 0.4)
     rare = work / "rare.txt"
-    work.script("rare", "rare_corpus.py", "--corpus", arguments.corpus, "--out", rare, "--segments", 8000, "--seed", 1)
-    drawn = ("--fonts", arguments.fonts, "--out", work / "lines", "--lines", max(1, lines // 4), "--seed", 41, "--cursive", 0.2)
+    work.script("rare", "rare_corpus.py", "--corpus", arguments.corpus, "--out", rare, "--segments", 8000, *seeded(arguments, 1))
+    drawn = ("--fonts", arguments.fonts, "--out", work / "lines", "--lines", max(1, lines // 4), *seeded(arguments, 41), "--cursive", 0.2)
     work.script("render-rare", "render_lines.py", "--corpus", rare, *drawn)
     render(work, arguments, "render-held-out", "render_lines.py", "held-out", "--lines", 160, "--seed", 50, "--held-out")
     read, cut = work / "read", ("--out", work / "read", "--truth", arguments.pages)
@@ -123,7 +128,7 @@ def recogniser(arguments: argparse.Namespace):
     rates = ("--rate", 2e-3, "--last-rate", 1e-5, "--warm-up", 300, "--cut-at", arguments.cut_at)
     if arguments.init:
         rates = ("--init", arguments.init, "--rate", 6e-4, "--last-rate", 5e-6)
-    real = ("--real-share", 0.4, "--smoothing", 0.02, "--seed", 21, "--hard", "Tibschol", "--unseen", arguments.unseen)
+    real = ("--real-share", 0.4, "--smoothing", 0.02, *seeded(arguments, 21), "--hard", "Tibschol", "--unseen", arguments.unseen)
     chosen = ("--charset", SHIPPED / "charset.json", "--out", weights, "--threads", arguments.threads, "--resume", *length(arguments))
     processor = ("--bf16",) if arguments.bf16 else ()
     work.script("train", "train_recogniser.py", *data, *checks, *rates, *real, *chosen, *processor)
@@ -163,6 +168,7 @@ def main():
         kind.add_argument("--name", default=f"{name}-of-my-own", help="of the model")
         kind.add_argument("--init", type=Path, help="weights to start from")
         kind.add_argument("--rendered", type=int, help="pages or lines to render")
+        kind.add_argument("--seed", type=int, default=0, help="of the training: another one renders and draws other lines")
         amount = kind.add_mutually_exclusive_group()
         amount.add_argument("--minutes", type=float, default=minutes)
         amount.add_argument("--steps", type=int)
