@@ -8,24 +8,16 @@ collection and to all of the `--unseen` ones, and `manifest.tsv`, which names th
 """
 
 import argparse
-from collections import defaultdict
 from pathlib import Path
 
-from train_recogniser import HELD_OUT_EVERY
+from real_line_files import HELD_OUT_EVERY, lines_by_page, split
 
 
 def held_out(folder: Path, collections: list[str], unseen: list[str]) -> dict[str, list[Path]]:
     """Images of the held-out lines by collection."""
-    pages: dict[str, dict[str, list[Path]]] = defaultdict(lambda: defaultdict(list))
-    for path in sorted(p for p in folder.iterdir() if p.suffix in (".png", ".jpg") and p.with_suffix(".txt").exists()):
-        collection, page = path.stem.split("_")[0], path.stem.rsplit("_", 1)[0]
-        if collection in (*collections, *unseen):
-            pages[collection][page].append(path)
+    pages = lines_by_page(folder, lambda collection: collection in (*collections, *unseen))
     every = {collection: 1 if collection in unseen else HELD_OUT_EVERY for collection in pages}
-    return {
-        collection: [line for page in sorted(of_page)[every[collection] - 1 :: every[collection]] for line in of_page[page]]
-        for collection, of_page in pages.items()
-    }
+    return {collection: split(pages[collection], every[collection])[1] for collection in pages}
 
 
 def main():

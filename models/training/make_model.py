@@ -77,8 +77,8 @@ def sources(arguments: argparse.Namespace, *names: str) -> list[dict[str, str]]:
     return [{"name": f"{name}: {getattr(arguments, name).name}", "licence": "as its source says"} for name in names]
 
 
-def render(work: Work, arguments: argparse.Namespace, name: str, script: str, pool: str, *more: object):
-    work.script(name, script, "--fonts", arguments.fonts, "--corpus", arguments.corpus, "--out", work / pool, *more)
+def render(work: Work, arguments: argparse.Namespace, name: str, script: str, pool: str, *more: object, corpus: Path | None = None):
+    work.script(name, script, "--fonts", arguments.fonts, "--corpus", corpus or arguments.corpus, "--out", work / pool, *more)
 
 
 def segmenter(arguments: argparse.Namespace):
@@ -113,8 +113,8 @@ def recogniser(arguments: argparse.Namespace):
     render(work, arguments, "render", "render_lines.py", "lines", "--lines", lines, *seeded(arguments, 31), "--cursive", 0.4)
     rare = work / "rare.txt"
     work.script("rare", "rare_corpus.py", "--corpus", arguments.corpus, "--out", rare, "--segments", 8000, *seeded(arguments, 1))
-    drawn = ("--fonts", arguments.fonts, "--out", work / "lines", "--lines", max(1, lines // 4), *seeded(arguments, 41), "--cursive", 0.2)
-    work.script("render-rare", "render_lines.py", "--corpus", rare, *drawn)
+    drawn = ("--lines", max(1, lines // 4), *seeded(arguments, 41), "--cursive", 0.2)
+    render(work, arguments, "render-rare", "render_lines.py", "lines", *drawn, corpus=rare)
     render(work, arguments, "render-held-out", "render_lines.py", "held-out", "--lines", 160, "--seed", 50, "--held-out")
     read, cut = work / "read", ("--out", work / "read", "--truth", arguments.pages)
     work.step("read", arguments.node, "ocr", arguments.pages, "--out", read)
@@ -183,6 +183,8 @@ def main():
     arguments = parser.parse_args()
     for name, value in vars(arguments).items():
         if isinstance(value, Path):
+            if name not in ("work", "out") and not value.exists():
+                parser.error(f"--{name}: there is no {value}")
             setattr(arguments, name, value.resolve())
     arguments.make(arguments)
 

@@ -22,7 +22,6 @@ import argparse
 import copy
 import json
 import math
-import pickle
 import random
 import time
 from collections import defaultdict
@@ -36,14 +35,15 @@ from rapidfuzz.distance import Levenshtein
 from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 
+from checkpoint import load_state, save_state
 from line_augmentation import augment
 from line_pieces import STRIDE, TSHEG, Cut, cuts, piece
 from line_text import Symbols, as_printed, letters, stacks
+from real_line_files import HELD_OUT_EVERY, lines_by_page, split
 from recognition_net import RecognitionNet
 from render_lines import HEIGHT, prepared
 from stroke_pitch import even_strokes
 
-HELD_OUT_EVERY = 8
 CHECKPOINT_EVERY = 600
 WORST_LINE = 0.3
 WIDEST_LINE = 2600
@@ -83,22 +83,23 @@ def real_lines(
     without: frozenset[str] = frozenset(),
 ) -> tuple[list[Sample], list[Sample]]:
     """Lines to train on, and those of every eighth page; of all collections but `without` unless some are named."""
-    pages: dict[str, dict[str, list[Sample]]] = defaultdict(lambda: defaultdict(list))
-    for path in sorted(p for p in folder.iterdir() if p.suffix in (".png", ".jpg")):
-        collection = path.stem.split("_")[0]
-        wanted = (collections is None or collection in collections) and collection not in without
-        if not wanted or not path.with_suffix(".txt").exists():
-            continue
-        grey = cv2.imread(str(path), cv2.IMREAD_GRAYSCALE)
-        ink = prepared(grey, bilevel=len(np.unique(grey)) < FEWEST_GREY_LEVELS)
-        if ink.shape[1] <= WIDEST_LINE:
-            text = path.with_suffix(".txt").read_text(encoding="utf8")
-            pages[collection][path.stem.rsplit("_", 1)[0]].append(Sample(ink, text, collection))
-    train, held_out = [], []
-    for collection in pages.values():
-        for number, page in enumerate(sorted(collection)):
-            (held_out if number % held_out_every == held_out_every - 1 else train).extend(collection[page])
-    return train, held_out
+    def wanted(collection: str) -> bool:
+        return (collections is None or collection in collections) and collection not in without
+
+    parts: tuple[list[Sample], list[Sample]] = ([], [])
+    for collection, pages in lines_by_page(folder, wanted).items():
+        for part, files in zip(parts, split(pages, held_out_every)):
+            part.extend(filter(None, (real_line(path, collection) for path in files)))
+    return parts
+
+
+def real_line(path: Path, collection: str) -> Sample | None:
+    """One that is not too wide for a batch."""
+    grey = cv2.imread(str(path), cv2.IMREAD_GRAYSCALE)
+    ink = prepared(grey, bilevel=len(np.unique(grey)) < FEWEST_GREY_LEVELS)
+    if ink.shape[1] > WIDEST_LINE:
+        return None
+    return Sample(ink, path.with_suffix(".txt").read_text(encoding="utf8"), collection)
 
 
 @torch.no_grad()
@@ -367,8 +368,7 @@ def main():
     state_path, log_path = Path(arguments.out + ".state"), Path(arguments.out + ".jsonl")
     step, lines, before, mean = 0, 0, 0.0, None
     if arguments.resume and state_path.exists():
-        with open(state_path, "rb") as file:
-            state = pickle.load(file)
+        state = load_state(state_path)
         net.load_state_dict(state["net"])
         average.load_state_dict(state["average"])
         optimiser.load_state_dict(state["optimiser"])
@@ -427,9 +427,7 @@ def main():
             numbers = {id(sample): number for number, sample in enumerate(all_real)}
             state |= {"real": [(numbers[id(sample)], sample.cuts) for sample in real]}
             state |= {"step": step, "lines": lines, "seconds": spent, "mean": mean}
-            partial = state_path.with_suffix(".partial")
-            partial.write_bytes(pickle.dumps(state))
-            partial.rename(state_path)
+            save_state(state_path, state)
             log(scores=error_rates(average, checks, heads))
     save(average, arguments.out)
     average, _ = load_net(arguments.charset, arguments.out)

@@ -14,7 +14,6 @@ a run that was never interrupted.
 import argparse
 import copy
 import math
-import pickle
 import random
 import time
 from pathlib import Path
@@ -25,6 +24,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.nn import functional as F
 
+from checkpoint import load_state, replace, save_state
 from segmentation_net import SegmentationNet
 
 
@@ -122,9 +122,7 @@ def update_average(average: nn.Module, model: nn.Module, decay: float):
 
 def save(model: nn.Module, path: str):
     state = {k: v.contiguous() for k, v in model.state_dict().items() if not k.endswith("num_batches_tracked")}
-    partial = Path(path).with_suffix(".partial")
-    save_file(state, partial)
-    partial.rename(path)
+    replace(Path(path), lambda partial: save_file(state, partial))
 
 
 def load(path: str) -> SegmentationNet:
@@ -174,7 +172,7 @@ def main():
     state_path = Path(arguments.out + ".state")
     running, step, before = 0.0, 0, 0.0
     if arguments.resume and state_path.exists():
-        state = pickle.loads(state_path.read_bytes())
+        state = load_state(state_path)
         for part, name in ((model, "model"), (average, "average"), (optimiser, "optimiser")):
             part.load_state_dict(state[name])
         for (_, source), names in zip(pools, state["loaded"]):
@@ -218,9 +216,7 @@ def main():
             state |= {"loaded": [source.loaded for _, source in pools]}
             state |= {"step": step, "running": running, "seconds": elapsed}
             save(average, arguments.out)
-            partial = state_path.with_suffix(".partial-state")
-            partial.write_bytes(pickle.dumps(state))
-            partial.rename(state_path)
+            save_state(state_path, state)
     print(f"{step} steps", flush=True)
 
 
