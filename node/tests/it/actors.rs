@@ -155,6 +155,8 @@ fn a_node_is_drained_and_its_work_done_by_another() {
     let site = site(2, 3);
     let orchestrator = Node::start(&site, "orchestrator", &["127.0.0.1:1"]);
     let first = Node::start(&site, "cpu,gpu", &[orchestrator.address()]);
+    // Work may go to a node before the list of nodes is written down.
+    wait_until("the node is known", || !actors(&site, first.name()).is_empty());
     finish(site.command(["job", "create", JOB])).exits(0);
     wait_until("a stage runs", || runs_at(&site.tasks(), first.name()));
 
