@@ -23,6 +23,8 @@ HERE = Path(__file__).resolve().parent
 SHIPPED = HERE.parent / "weights" / "recogniser"
 WEIGHTS = "model.safetensors"
 SEGMENTER_THRESHOLD = "0.85"
+# Of the weights of `--init` in those of the recogniser that goes on from them.
+START_SHARE = 0.5
 # Pages that share their text with held-out lines.
 PAGES_OF_HELD_OUT_LINES = ("TCCG_014", "TCCG_026", "TCCG_050")
 
@@ -127,7 +129,7 @@ def recogniser(arguments: argparse.Namespace):
     checks = ("--check-pages", work / "held-out-page-lines", "--check", f"held-out={work / 'held-out'}")
     rates = ("--rate", 2e-3, "--last-rate", 1e-5, "--warm-up", 300, "--cut-at", arguments.cut_at)
     if arguments.init:
-        rates = ("--init", arguments.init, "--rate", 6e-4, "--last-rate", 5e-6)
+        rates = ("--init", arguments.init, "--rate", 6e-4, "--last-rate", 5e-6, "--start-share", START_SHARE)
     real = ("--real-share", 0.4, "--smoothing", 0.02, *seeded(arguments, 21), "--hard", "Tibschol", "--unseen", arguments.unseen)
     chosen = ("--charset", SHIPPED / "charset.json", "--out", weights, "--threads", arguments.threads, "--resume", *length(arguments))
     processor = ("--bf16",) if arguments.bf16 else ()

@@ -8,7 +8,8 @@ Both heads are trained together, each with the CTC loss. Batches hold lines of a
 columns; a share of `--real-share` of them holds real lines, small collections more often than their size asks for. Some of the real
 lines are joined from pieces of others (`line_pieces.py`), once there are weights that can read them: those of `--init`, or the ones
 of step `--cut-at`, which also sort out lines whose text must be another's. The learning rate warms up and then falls along a cosine
-over `--steps`, or over `--minutes` on a machine whose speed varies. What is scored and saved is a moving average of the weights.
+over `--steps`, or over `--minutes` on a machine whose speed varies. What is scored and saved is a moving average of the weights, at
+the end with a `--start-share` of those of `--init`: the mean of both is often better than either.
 Shards that appear in POOL during training are picked up.
 
 OUT.state holds all that `--resume` needs to go on after the last checkpoint; with `--steps` the batches are then those of a run
@@ -295,6 +296,16 @@ def follow(average: RecognitionNet, net: RecognitionNet, decay: float):
             mean.copy_(value)
 
 
+@torch.no_grad()
+def blend(net: RecognitionNet, start: RecognitionNet, share: float, known: int):
+    """Moves weights towards those they began from, but for the stacks after the first `known`, which began as guesses."""
+    state = net.state_dict()
+    learnt = {name: value[known:].clone() for name, value in state.items() if name.startswith("hst.")}
+    follow(net, start, 1 - share)
+    for name, value in learnt.items():
+        state[name][known:] = value
+
+
 def save(net: RecognitionNet, path: str):
     """16-bit floats, as they are shipped."""
     state = {k: (v.half() if v.is_floating_point() else v).contiguous() for k, v in net.state_dict().items()}
@@ -326,11 +337,14 @@ def main():
     parser.add_argument("--hard", default="", help="part of the names of collections that are read badly so far")
     parser.add_argument("--smoothing", type=float, default=0.0, help="weight of label smoothing")
     parser.add_argument("--average", type=float, default=0.998, help="decay of the moving average of the weights in a step")
+    parser.add_argument("--start-share", type=float, default=0.0, help="of the weights of --init in what is saved at the end")
     parser.add_argument("--resume", action="store_true", help="go on after the last checkpoint of OUT")
     parser.add_argument("--bf16", action="store_true", help="16-bit arithmetic, for processors that have it")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
+    if arguments.start_share and not arguments.init:
+        parser.error("--start-share is of the weights of --init")
     torch.manual_seed(arguments.seed)
     torch.set_num_threads(arguments.threads)
     cv2.setNumThreads(1)
@@ -429,6 +443,9 @@ def main():
             state |= {"step": step, "lines": lines, "seconds": spent, "mean": mean}
             save_state(state_path, state)
             log(scores=error_rates(average, checks, heads))
+    if arguments.start_share:
+        known = len(load_file(arguments.init)["hst.bias"])
+        blend(average, load_net(arguments.charset, arguments.init)[0], arguments.start_share, known)
     save(average, arguments.out)
     average, _ = load_net(arguments.charset, arguments.out)
     log(scores=error_rates(average, checks, heads))
