@@ -1,7 +1,7 @@
 """Compares the time of the networks with that of onnxruntime on the same networks, one thread each.
 
     pip install torch==2.9.1 onnx onnxruntime onnxscript safetensors
-    cargo bench --profile dev --workspace --bench on_command --no-run
+    cargo bench --workspace --bench on_command --no-run
     python compare_with_onnxruntime.py ON_COMMAND FOLDER [--rounds 7] [--only NAME ...]
 
 ON_COMMAND is the program that the second command names. FOLDER keeps the networks: the shipped ones as ONNX, and networks of

@@ -71,7 +71,9 @@ impl FeatureMap for RowMap {
 
     /// Band after band of rows, so that what is between the convolutions never leaves the cache.
     fn residual_block(&self, block: &ResidualBlock<HostConvolution>) -> Result<Self, InferenceError> {
-        let HostConvolution::Depthwise(depthwise) = &block.depthwise else {
+        let (HostConvolution::Depthwise(depthwise), HostConvolution::Dense(narrow)) =
+            (&block.depthwise, &block.narrow)
+        else {
             return super::whole_block(self, block);
         };
         let rows_at_once = (BAND / (2 * self.channels * self.width).max(1)).max(1);
@@ -82,13 +84,11 @@ impl FeatureMap for RowMap {
         for (number, (target, seen)) in bands.enumerate() {
             let first = number * rows_at_once;
             let rows = first..self.rows.min(first + rows_at_once);
-            let narrowed = depthwise
+            let wide = depthwise
                 .rows(self, rows, Activation::None)
-                .convolve(&block.widen, Activation::Relu)?
-                .convolve(&block.narrow, Activation::None)?;
-            for ((target, &narrowed), &seen) in target.iter_mut().zip(narrowed.values.iter()).zip(seen) {
-                *target = (narrowed + seen).max(0.0);
-            }
+                .convolve(&block.widen, Activation::Relu)?;
+            target.copy_from_slice(seen);
+            narrow.add_to(target, &wide, Activation::Relu);
         }
         Ok(result)
     }

@@ -7,7 +7,7 @@ use pulp::{Simd, WithSimd};
 use super::instruction_set::InstructionSet;
 use super::product::{columns_at_once, load};
 use super::spare::Buffer;
-use super::{Epilogue, RowMap, VerticalTaps};
+use super::{Epilogue, RowMap, TargetRows, VerticalTaps};
 use crate::activation::Activation;
 use crate::weights::layers::Conv2dShape;
 
@@ -53,7 +53,7 @@ impl DepthwiseConvolution {
             activation,
             map,
             first_row: rows.start,
-            target: &mut target,
+            target: target.all_rows(),
         });
         target
     }
@@ -66,7 +66,7 @@ struct Pass<'a> {
     map: &'a RowMap,
     /// Row of the output that is the first of the target.
     first_row: usize,
-    target: &'a mut RowMap,
+    target: TargetRows<'a>,
 }
 
 impl WithSimd for Pass<'_> {
@@ -79,9 +79,9 @@ impl WithSimd for Pass<'_> {
             activation,
             map,
             first_row,
-            target,
+            mut target,
         } = self;
-        let epilogue = Epilogue { bias, activation };
+        let epilogue = Epilogue::new(bias, activation);
         let vertical = VerticalTaps::new(shape);
         let (columns, width) = (columns_at_once::<S>(), map.width);
         let [padding, dilation] = [shape.padding[1], shape.dilation[1]];
@@ -119,14 +119,14 @@ impl WithSimd for Pass<'_> {
                         columns: first..width.min(first + columns),
                     };
                     match (strip.columns.len().div_ceil(S::F32_LANES), together) {
-                        (0 | 1, ROWS) => strip.compute::<S, 1, ROWS>(simd, target),
-                        (2, ROWS) => strip.compute::<S, 2, ROWS>(simd, target),
-                        (3, ROWS) => strip.compute::<S, 3, ROWS>(simd, target),
-                        (_, ROWS) => strip.compute::<S, 4, ROWS>(simd, target),
-                        (0 | 1, _) => strip.compute::<S, 1, 1>(simd, target),
-                        (2, _) => strip.compute::<S, 2, 1>(simd, target),
-                        (3, _) => strip.compute::<S, 3, 1>(simd, target),
-                        _ => strip.compute::<S, 4, 1>(simd, target),
+                        (0 | 1, ROWS) => strip.compute::<S, 1, ROWS>(simd, &mut target),
+                        (2, ROWS) => strip.compute::<S, 2, ROWS>(simd, &mut target),
+                        (3, ROWS) => strip.compute::<S, 3, ROWS>(simd, &mut target),
+                        (_, ROWS) => strip.compute::<S, 4, ROWS>(simd, &mut target),
+                        (0 | 1, _) => strip.compute::<S, 1, 1>(simd, &mut target),
+                        (2, _) => strip.compute::<S, 2, 1>(simd, &mut target),
+                        (3, _) => strip.compute::<S, 3, 1>(simd, &mut target),
+                        _ => strip.compute::<S, 4, 1>(simd, &mut target),
                     }
                 }
                 row += together;
@@ -153,7 +153,7 @@ struct Strip<'a> {
 impl Strip<'_> {
     /// `N` vectors in `R` rows. With more than one row, the kernel is not dilated from row to row.
     #[inline(always)]
-    fn compute<S: Simd, const N: usize, const R: usize>(&self, simd: S, target: &mut RowMap) {
+    fn compute<S: Simd, const N: usize, const R: usize>(&self, simd: S, target: &mut TargetRows<'_>) {
         let mut sums = [[simd.splat_f32s(0.0); N]; R];
         let down = self.kernel.len() / self.across;
         for seen_row in 0..R + down - 1 {

@@ -6,7 +6,7 @@ use pulp::{Simd, WithSimd};
 
 use super::panel::Windows;
 use super::product::{OUTPUTS, PackedWeights, Panel, columns_at_once, sums};
-use super::{Epilogue, RowMap, VerticalTaps};
+use super::{Epilogue, RowMap, TargetRows, VerticalTaps};
 use crate::weights::layers::Conv2dShape;
 
 #[derive(Debug)]
@@ -42,7 +42,7 @@ pub(super) struct DirectPass<'a> {
     pub(super) vertical: VerticalTaps,
     pub(super) epilogue: Epilogue<'a>,
     pub(super) map: &'a RowMap,
-    pub(super) target: &'a mut RowMap,
+    pub(super) target: TargetRows<'a>,
 }
 
 impl WithSimd for DirectPass<'_> {

@@ -45,10 +45,13 @@ impl RowMap {
         &self.values[start..start + self.width]
     }
 
-    #[inline(always)]
-    pub(super) fn channel_mut(&mut self, row: usize, channel: usize) -> &mut [f32] {
-        let start = (row * self.channels + channel) * self.width;
-        &mut self.values[start..start + self.width]
+    pub(super) fn all_rows(&mut self) -> TargetRows<'_> {
+        TargetRows {
+            rows: self.rows,
+            channels: self.channels,
+            width: self.width,
+            values: &mut self.values,
+        }
     }
 
     /// Each pixel twice in its row, each row twice.
@@ -100,6 +103,24 @@ impl RowMap {
             }
         }
         values
+    }
+}
+
+/// Rows of a map, as a convolution fills them in.
+#[derive(Debug)]
+pub(super) struct TargetRows<'a> {
+    pub(super) rows: usize,
+    pub(super) channels: usize,
+    pub(super) width: usize,
+    /// `[rows][channels][width]`
+    pub(super) values: &'a mut [f32],
+}
+
+impl TargetRows<'_> {
+    #[inline(always)]
+    pub(super) fn channel_mut(&mut self, row: usize, channel: usize) -> &mut [f32] {
+        let start = (row * self.channels + channel) * self.width;
+        &mut self.values[start..start + self.width]
     }
 }
 

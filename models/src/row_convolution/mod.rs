@@ -24,13 +24,14 @@ use pulp::Simd;
 
 pub(crate) use depthwise::DepthwiseConvolution;
 pub(crate) use map::RowMap;
+use map::TargetRows;
 
 use crate::activation::{Activation, sigmoid};
 use crate::device::Precision;
 use crate::weights::layers::Conv2dShape;
 use direct::{Direct, DirectPass};
 use instruction_set::InstructionSet;
-use product::{MAX_COLUMNS, store};
+use product::{MAX_COLUMNS, load, store};
 use toom_cook::POINTS;
 use winograd::{Winograd, WinogradPass};
 
@@ -58,41 +59,66 @@ impl RowConvolution {
     }
 
     fn forward_on(&self, instructions: InstructionSet, map: &RowMap, activation: Activation) -> RowMap {
-        debug_assert_eq!(map.channels, self.shape.inputs);
         let (rows, width) = (self.output(map.rows, 0), self.output(map.width, 1));
         let mut target = RowMap::unset(rows, self.shape.outputs, width);
-        let vertical = VerticalTaps::new(&self.shape);
-        let epilogue = Epilogue {
-            bias: &self.bias,
-            activation,
+        let epilogue = Epilogue::new(&self.bias, activation);
+        self.run(instructions, map, epilogue, target.all_rows());
+        target
+    }
+
+    /// Adds the map after the convolution and its bias to `target`, which is a map of its size, and applies `activation` to the sum.
+    pub(crate) fn add_to(&self, target: &mut [f32], map: &RowMap, activation: Activation) {
+        self.add_on(InstructionSet::detect(), target, map, activation);
+    }
+
+    fn add_on(&self, instructions: InstructionSet, target: &mut [f32], map: &RowMap, activation: Activation) {
+        let target = TargetRows {
+            rows: self.output(map.rows, 0),
+            channels: self.shape.outputs,
+            width: self.output(map.width, 1),
+            values: target,
         };
-        let output = &mut target;
+        let epilogue = Epilogue {
+            adds: true,
+            ..Epilogue::new(&self.bias, activation)
+        };
+        self.run(instructions, map, epilogue, target);
+    }
+
+    fn run(
+        &self,
+        instructions: InstructionSet,
+        map: &RowMap,
+        epilogue: Epilogue<'_>,
+        target: TargetRows<'_>,
+    ) {
+        debug_assert_eq!(map.channels, self.shape.inputs);
+        let vertical = VerticalTaps::new(&self.shape);
         match &self.form {
             #[cfg(target_arch = "x86_64")]
-            Form::Int8(convolution) => convolution.forward(vertical, epilogue, map, output),
+            Form::Int8(convolution) => convolution.forward(vertical, epilogue, map, target),
             Form::Direct(convolution) => instructions.run(DirectPass {
                 convolution,
                 vertical,
                 epilogue,
                 map,
-                target: output,
+                target,
             }),
             Form::Short(convolution) => instructions.run(WinogradPass {
                 convolution,
                 vertical,
                 epilogue,
                 map,
-                target: output,
+                target,
             }),
             Form::Long(convolution) => instructions.run(WinogradPass {
                 convolution,
                 vertical,
                 epilogue,
                 map,
-                target: output,
+                target,
             }),
         }
-        target
     }
 
     /// Rows or columns of the output for as many of the input.
@@ -201,7 +227,19 @@ impl VerticalTaps {
 #[derive(Debug, Clone, Copy)]
 struct Epilogue<'a> {
     bias: &'a [f32],
+    /// What the target held is added before the activation.
+    adds: bool,
     activation: Activation,
+}
+
+impl<'a> Epilogue<'a> {
+    fn new(bias: &'a [f32], activation: Activation) -> Self {
+        Self {
+            bias,
+            adds: false,
+            activation,
+        }
+    }
 }
 
 impl Epilogue<'_> {
@@ -209,9 +247,19 @@ impl Epilogue<'_> {
     fn write(self, output: usize, sums: &[f32], target: &mut [f32]) {
         let bias = self.bias[output];
         match self.activation {
-            Activation::None => write(sums, target, |sum| sum + bias),
-            Activation::Relu => write(sums, target, |sum| (sum + bias).max(0.0)),
-            Activation::Sigmoid => write(sums, target, |sum| sigmoid(sum + bias)),
+            Activation::None => self.write_each(bias, sums, target, |value| value),
+            Activation::Relu => self.write_each(bias, sums, target, |value| value.max(0.0)),
+            Activation::Sigmoid => self.write_each(bias, sums, target, sigmoid),
+        }
+    }
+
+    #[inline(always)]
+    fn write_each(self, bias: f32, sums: &[f32], target: &mut [f32], of: impl Fn(f32) -> f32) {
+        let pairs = target.iter_mut().zip(sums);
+        if self.adds {
+            pairs.for_each(|(target, &sum)| *target = of(sum + bias + *target));
+        } else {
+            pairs.for_each(|(target, &sum)| *target = of(sum + bias));
         }
     }
 
@@ -234,18 +282,18 @@ impl Epilogue<'_> {
         let (bias, zero) = (simd.splat_f32s(self.bias[output]), simd.splat_f32s(0.0));
         for sum in &mut sums {
             *sum = simd.add_f32s(*sum, bias);
-            if self.activation == Activation::Relu {
+        }
+        if self.adds {
+            for (sum, held) in sums.iter_mut().zip(load::<S, N>(target)) {
+                *sum = simd.add_f32s(*sum, held);
+            }
+        }
+        if self.activation == Activation::Relu {
+            for sum in &mut sums {
                 *sum = simd.max_f32s(*sum, zero);
             }
         }
         store::<S, N>(sums, target);
-    }
-}
-
-#[inline(always)]
-fn write(sums: &[f32], target: &mut [f32], of: impl Fn(f32) -> f32) {
-    for (target, &sum) in target.iter_mut().zip(sums) {
-        *target = of(sum);
     }
 }
 

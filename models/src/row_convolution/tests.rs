@@ -103,6 +103,45 @@ proptest! {
     }
 
     #[test]
+    fn what_the_target_held_is_added_before_the_activation(
+        [rows, width] in [1_usize..9, 1_usize..300],
+        [inputs, outputs] in [14_usize..18, 1_usize..9],
+        kernel in prop::sample::select(vec![[1, 1], [3, 3], [1, 5]]),
+        stride in prop::sample::select(vec![[1, 1], [2, 1]]),
+        dilation in prop::sample::select(vec![[1, 1], [1, 2]]),
+        activation in prop::sample::select(vec![Activation::None, Activation::Relu, Activation::Sigmoid]),
+        seed in 0_usize..100,
+    ) {
+        let padding = [0, 1].map(|axis| (kernel[axis] - 1) * dilation[axis] / 2);
+        let shape = Conv2dShape { inputs, outputs, kernel, stride, dilation, padding, groups: 1, stored_flat: false };
+        let weight = numbers(outputs * inputs * kernel[0] * kernel[1], seed);
+        let map = RowMap { rows, channels: inputs, width, values: numbers(inputs * rows * width, seed + 1).into() };
+        // From 16 inputs the first is in whole numbers, where the processor has them.
+        let mut forms = vec![Form::of(&weight, &shape, Precision::Int8), Form::Direct(Direct::new(&weight, &shape))];
+        if kernel[1] > 1 {
+            forms.push(Form::Long(Box::new(Winograd::new(&weight, &shape))));
+        }
+        for form in forms {
+            let convolution = RowConvolution { form, shape, bias: numbers(outputs, seed + 2) };
+            for instructions in instruction_sets() {
+                let alone = convolution.forward_on(instructions, &map, Activation::None);
+                let held = numbers(alone.values.len(), seed + 3);
+                let mut actual = held.clone();
+                convolution.add_on(instructions, &mut actual, &map, activation);
+                for ((actual, held), alone) in actual.iter().zip(held).zip(alone.values.iter()) {
+                    let sum = held + alone;
+                    let expected = match activation {
+                        Activation::None => sum,
+                        Activation::Relu => sum.max(0.0),
+                        Activation::Sigmoid => sigmoid(sum),
+                    };
+                    prop_assert!((actual - expected).abs() < 1e-5, "{actual} {expected} {instructions:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn depthwise_convolutions_are_those_of_each_channel(
         [rows, width] in [1_usize..12, 1_usize..150],
         channels in 1_usize..4,

@@ -7,7 +7,7 @@ use super::panel::pick;
 use super::product::{MAX_COLUMNS, OUTPUTS, PackedWeights, Panel, Tile, columns_at_once, multiply};
 use super::spare::Buffer;
 use super::toom_cook::{Evaluation, POINTS, interpolate, kernel_at_points};
-use super::{Epilogue, RowMap, VerticalTaps};
+use super::{Epilogue, RowMap, TargetRows, VerticalTaps};
 use crate::weights::layers::Conv2dShape;
 
 /// A convolution that computes tiles of `TILE` columns. Kernels with more taps than a tile takes are cut into pieces.
@@ -62,7 +62,7 @@ pub(super) struct WinogradPass<'a, const TILE: usize> {
     pub(super) vertical: VerticalTaps,
     pub(super) epilogue: Epilogue<'a>,
     pub(super) map: &'a RowMap,
-    pub(super) target: &'a mut RowMap,
+    pub(super) target: TargetRows<'a>,
 }
 
 impl<const TILE: usize> WithSimd for WinogradPass<'_, TILE> {
@@ -217,18 +217,39 @@ impl<const TILE: usize> WinogradPass<'_, TILE> {
                 }
                 interleave(&columns, &mut tiles[..count]);
                 let finished = &mut finished[..count];
+                if self.epilogue.adds {
+                    self.each_line(band, number * strip, finished, output, |tiles, target| {
+                        pick(target, 0, 0.0, 0, dilation, tiles);
+                    });
+                }
                 self.epilogue
                     .write(output, tiles[..count].as_flattened(), finished.as_flattened_mut());
-                let mut rest = &*finished;
-                for line in band.lines_of_strip(number * strip, count) {
-                    let (tiles, after) = rest.split_at(line.tiles);
-                    rest = after;
-                    let target = self.target.channel_mut(line.row, output);
-                    let first = line.phase + dilation * TILE * line.first_tile;
-                    let target = target.get_mut(first..).unwrap_or_default();
-                    put(tiles.as_flattened(), dilation, target);
-                }
+                self.each_line(band, number * strip, finished, output, |tiles, target| {
+                    put(tiles, dilation, target);
+                });
             }
+        }
+    }
+
+    /// Some tiles, line by line, with the part of the target in which their columns have every `dilation`-th place.
+    #[inline(always)]
+    fn each_line(
+        &mut self,
+        band: &Band,
+        first: usize,
+        mut tiles: &mut [[f32; TILE]],
+        output: usize,
+        handle: impl Fn(&mut [f32], &mut [f32]),
+    ) {
+        for line in band.lines_of_strip(first, tiles.len()) {
+            let (of_line, after) = tiles.split_at_mut(line.tiles);
+            tiles = after;
+            let start = line.phase + self.convolution.dilation * TILE * line.first_tile;
+            let target = self.target.channel_mut(line.row, output);
+            handle(
+                of_line.as_flattened_mut(),
+                target.get_mut(start..).unwrap_or_default(),
+            );
         }
     }
 }

@@ -3,6 +3,7 @@
 use archmage::prelude::*;
 
 use super::{Levels, PackedWeights, QUAD};
+use crate::activation;
 
 /// Columns of a vector.
 pub(super) const LANES: usize = 16;
@@ -24,6 +25,8 @@ pub(super) struct Row<'a> {
     /// What the sums of each output are multiplied with, and what is added then.
     pub(super) factors: &'a [f32],
     pub(super) offsets: &'a [f32],
+    /// What the target held is added before the activation.
+    pub(super) adds: bool,
     pub(super) relu: bool,
     pub(super) width: usize,
 }
@@ -112,18 +115,35 @@ fn strip<const N: usize>(row: &Row<'_>, first: usize, count: usize, target: &mut
             sums::<N>(seen, row.starts, weights).into_iter().zip(&mut outputs)
         {
             let (factor, offset) = (_mm512_set1_ps(factor), _mm512_set1_ps(offset));
-            let vectors = sums
-                .map(|sum| _mm512_max_ps(_mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), factor, offset), floor));
+            let finished = |sum, held: &[f32; LANES]| {
+                let sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), factor, offset);
+                let sum = if row.adds {
+                    _mm512_add_ps(sum, _mm512_loadu_ps(held))
+                } else {
+                    sum
+                };
+                _mm512_max_ps(sum, floor)
+            };
             let (whole, rest) = target.as_chunks_mut::<LANES>();
-            for (target, vector) in whole.iter_mut().zip(vectors) {
-                _mm512_storeu_ps(target, vector);
+            for (target, &sum) in whole.iter_mut().zip(&sums) {
+                _mm512_storeu_ps(target, finished(sum, target));
             }
             if !rest.is_empty() {
                 let mut values = [0.0; LANES];
-                _mm512_storeu_ps(&mut values, vectors[N - 1]);
+                values[..rest.len()].copy_from_slice(rest);
+                let last = finished(sums[N - 1], &values);
+                _mm512_storeu_ps(&mut values, last);
                 rest.copy_from_slice(&values[..rest.len()]);
             }
         }
+    }
+}
+
+/// The sigmoid of each value.
+#[arcane]
+pub(super) fn sigmoid(_: X64V4xToken, values: &mut [f32]) {
+    for value in values {
+        *value = activation::sigmoid(*value);
     }
 }
 

@@ -13,8 +13,8 @@ use self::kernel::{LANES, Row, VECTORS, Weights};
 use super::panel::Windows;
 use super::product::PackedWeights;
 use super::spare::Buffer;
-use super::{Epilogue, RowMap, VerticalTaps};
-use crate::activation::{Activation, sigmoid};
+use super::{Epilogue, RowMap, TargetRows, VerticalTaps};
+use crate::activation::Activation;
 use crate::weights::layers::Conv2dShape;
 
 /// Channels that are multiplied at once.
@@ -88,7 +88,7 @@ impl Int8 {
         vertical: VerticalTaps,
         epilogue: Epilogue<'_>,
         map: &RowMap,
-        target: &mut RowMap,
+        target: TargetRows<'_>,
     ) {
         let (width, channels) = (target.width, target.channels);
         let levels = Levels::of(kernel::range(self.processor, &map.values));
@@ -129,15 +129,14 @@ impl Int8 {
                 weights: &self.weights,
                 factors: &factors,
                 offsets: &offsets,
+                adds: epilogue.adds,
                 relu,
                 width,
             };
             kernel::multiply(self.processor, &row, target);
         }
         if epilogue.activation == Activation::Sigmoid {
-            for value in target.values.iter_mut() {
-                *value = sigmoid(*value);
-            }
+            kernel::sigmoid(self.processor, target.values);
         }
     }
 
@@ -162,8 +161,12 @@ impl Int8 {
                         &beyond
                     }
                 });
-                kernel::round(self.processor, channels, levels, &mut rounded);
-                self.windows.fill_channel(&rounded, zero, 0, width, target);
+                if self.windows.are_one_pixel() {
+                    kernel::round(self.processor, channels, levels, target);
+                } else {
+                    kernel::round(self.processor, channels, levels, &mut rounded);
+                    self.windows.fill_channel(&rounded, zero, 0, width, target);
+                }
             }
         }
     }

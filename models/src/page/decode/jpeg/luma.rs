@@ -10,10 +10,7 @@ pub(super) fn luma(bytes: &[u8], width: usize, height: usize) -> Option<Vec<u8>>
     let mut decompressor = Decompressor::new().ok()?;
     let header = decompressor.read_header(bytes).ok()?;
     let stores_luma = matches!(header.colorspace, Colorspace::Gray | Colorspace::YCbCr);
-    if !stores_luma
-        || header.is_lossless
-        || (header.width, header.height) != (width, height)
-    {
+    if !stores_luma || header.is_lossless || (header.width, header.height) != (width, height) {
         return None;
     }
     decompressor.set_scan_limit(MOST_SCANS).ok()?;
