@@ -1,6 +1,6 @@
 """Writes a checkpoint as the model bundle that the program reads.
 
-    python export_segmenter.py --weights checkpoint.safetensors --threshold 0.85 --summary summary.json --out BUNDLE
+    python export_segmenter.py --weights checkpoint.safetensors --threshold 0.85 --summary summary.json --name NAME --out BUNDLE
 
 `summary.json` holds the `training` part of `model.json`: a description, the data with licences, and the scores.
 The weights are stored with 16 bits, the statistics of the batch norms with 32.
@@ -24,7 +24,7 @@ def main():
     parser.add_argument("--weights", required=True)
     parser.add_argument("--threshold", type=float, required=True)
     parser.add_argument("--summary", required=True)
-    parser.add_argument("--name", default="parkhang-line-segmenter-2")
+    parser.add_argument("--name", required=True)
     parser.add_argument("--out", required=True)
     arguments = parser.parse_args()
     out = Path(arguments.out)
