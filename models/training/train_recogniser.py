@@ -36,7 +36,8 @@ from rapidfuzz.distance import Levenshtein
 from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 
-from checkpoint import load_state, save_state
+from averaged_weights import move_towards
+from checkpoint import load_state, replace, save_state
 from line_augmentation import augment
 from line_pieces import STRIDE, TSHEG, Cut, cuts, piece
 from line_text import Symbols, as_printed, letters, stacks
@@ -287,21 +288,11 @@ def load_net(charset: str, weights: str | None) -> tuple[RecognitionNet, tuple[S
 
 
 @torch.no_grad()
-def follow(average: RecognitionNet, net: RecognitionNet, decay: float):
-    """Moves the averaged weights towards those of the network."""
-    for mean, value in zip(average.state_dict().values(), net.state_dict().values()):
-        if mean.is_floating_point():
-            mean.lerp_(value, 1 - decay)
-        else:
-            mean.copy_(value)
-
-
-@torch.no_grad()
 def blend(net: RecognitionNet, start: RecognitionNet, share: float, known: int):
     """Moves weights towards those they began from, but for the stacks after the first `known`, which began as guesses."""
     state = net.state_dict()
     learnt = {name: value[known:].clone() for name, value in state.items() if name.startswith("hst.")}
-    follow(net, start, 1 - share)
+    move_towards(net, start, share)
     for name, value in learnt.items():
         state[name][known:] = value
 
@@ -309,7 +300,7 @@ def blend(net: RecognitionNet, start: RecognitionNet, share: float, known: int):
 def save(net: RecognitionNet, path: str):
     """16-bit floats, as they are shipped."""
     state = {k: (v.half() if v.is_floating_point() else v).contiguous() for k, v in net.state_dict().items()}
-    save_file(state, path)
+    replace(Path(path), lambda partial: save_file(state, partial))
 
 
 def main():
@@ -429,7 +420,7 @@ def main():
         torch.nn.utils.clip_grad_norm_(net.parameters(), 5.0)
         optimiser.step()
         step, lines = step + 1, lines + len(batch)
-        follow(average, net, min(arguments.average, (1 + step) / (10 + step)))
+        move_towards(average, net, 1 - min(arguments.average, (1 + step) / (10 + step)))
         current = np.array([loss.item() for loss in losses])
         mean = current if mean is None else 0.98 * mean + 0.02 * current
         if step % 50 == 0:

@@ -24,6 +24,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.nn import functional as F
 
+from averaged_weights import move_towards
 from checkpoint import load_state, replace, save_state
 from segmentation_net import SegmentationNet
 
@@ -111,15 +112,6 @@ def learning_rate_share(progress: float, warm_up: float = 0.06) -> float:
     return 0.01 + 0.495 * (1 + math.cos(math.pi * (progress - warm_up) / (1 - warm_up)))
 
 
-@torch.no_grad()
-def update_average(average: nn.Module, model: nn.Module, decay: float):
-    for mean, value in zip(average.state_dict().values(), model.state_dict().values()):
-        if mean.is_floating_point():
-            mean.lerp_(value, 1 - decay)
-        else:
-            mean.copy_(value)
-
-
 def save(model: nn.Module, path: str):
     state = {k: v.contiguous() for k, v in model.state_dict().items() if not k.endswith("num_batches_tracked")}
     replace(Path(path), lambda partial: save_file(state, partial))
@@ -203,7 +195,7 @@ def main():
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
-        update_average(average, model, min(0.998, (step + 1) / (step + 20)))
+        move_towards(average, model, 1 - min(0.998, (step + 1) / (step + 20)))
         running = loss.item() if step == 0 else 0.98 * running + 0.02 * loss.item()
         step += 1
         elapsed = time.time() - started

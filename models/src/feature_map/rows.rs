@@ -88,7 +88,7 @@ impl FeatureMap for RowMap {
                 .rows(self, rows, Activation::None)
                 .convolve(&block.widen, Activation::Relu)?;
             target.copy_from_slice(seen);
-            narrow.add_to(target, &wide, Activation::Relu);
+            narrow.accumulate(target, &wide, Activation::Relu);
         }
         Ok(result)
     }

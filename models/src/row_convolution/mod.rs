@@ -67,11 +67,17 @@ impl RowConvolution {
     }
 
     /// Adds the map after the convolution and its bias to `target`, which is a map of its size, and applies `activation` to the sum.
-    pub(crate) fn add_to(&self, target: &mut [f32], map: &RowMap, activation: Activation) {
-        self.add_on(InstructionSet::detect(), target, map, activation);
+    pub(crate) fn accumulate(&self, target: &mut [f32], map: &RowMap, activation: Activation) {
+        self.accumulate_on(InstructionSet::detect(), target, map, activation);
     }
 
-    fn add_on(&self, instructions: InstructionSet, target: &mut [f32], map: &RowMap, activation: Activation) {
+    fn accumulate_on(
+        &self,
+        instructions: InstructionSet,
+        target: &mut [f32],
+        map: &RowMap,
+        activation: Activation,
+    ) {
         let target = TargetRows {
             rows: self.output(map.rows, 0),
             channels: self.shape.outputs,
@@ -79,7 +85,7 @@ impl RowConvolution {
             values: target,
         };
         let epilogue = Epilogue {
-            adds: true,
+            accumulates: true,
             ..Epilogue::new(&self.bias, activation)
         };
         self.run(instructions, map, epilogue, target);
@@ -93,6 +99,10 @@ impl RowConvolution {
         target: TargetRows<'_>,
     ) {
         debug_assert_eq!(map.channels, self.shape.inputs);
+        debug_assert_eq!(target.values.len(), target.rows * target.channels * target.width);
+        if target.values.is_empty() {
+            return;
+        }
         let vertical = VerticalTaps::new(&self.shape);
         match &self.form {
             #[cfg(target_arch = "x86_64")]
@@ -228,7 +238,7 @@ impl VerticalTaps {
 struct Epilogue<'a> {
     bias: &'a [f32],
     /// What the target held is added before the activation.
-    adds: bool,
+    accumulates: bool,
     activation: Activation,
 }
 
@@ -236,7 +246,7 @@ impl<'a> Epilogue<'a> {
     fn new(bias: &'a [f32], activation: Activation) -> Self {
         Self {
             bias,
-            adds: false,
+            accumulates: false,
             activation,
         }
     }
@@ -256,7 +266,7 @@ impl Epilogue<'_> {
     #[inline(always)]
     fn write_each(self, bias: f32, sums: &[f32], target: &mut [f32], of: impl Fn(f32) -> f32) {
         let pairs = target.iter_mut().zip(sums);
-        if self.adds {
+        if self.accumulates {
             pairs.for_each(|(target, &sum)| *target = of(sum + bias + *target));
         } else {
             pairs.for_each(|(target, &sum)| *target = of(sum + bias));
@@ -283,7 +293,7 @@ impl Epilogue<'_> {
         for sum in &mut sums {
             *sum = simd.add_f32s(*sum, bias);
         }
-        if self.adds {
+        if self.accumulates {
             for (sum, held) in sums.iter_mut().zip(load::<S, N>(target)) {
                 *sum = simd.add_f32s(*sum, held);
             }

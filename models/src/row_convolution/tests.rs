@@ -108,11 +108,14 @@ proptest! {
         [inputs, outputs] in [14_usize..18, 1_usize..9],
         kernel in prop::sample::select(vec![[1, 1], [3, 3], [1, 5]]),
         stride in prop::sample::select(vec![[1, 1], [2, 1]]),
-        dilation in prop::sample::select(vec![[1, 1], [1, 2]]),
+        dilation in prop::sample::select(vec![[1, 1], [1, 2], [1, 3]]),
+        padded: bool,
         activation in prop::sample::select(vec![Activation::None, Activation::Relu, Activation::Sigmoid]),
         seed in 0_usize..100,
     ) {
-        let padding = [0, 1].map(|axis| (kernel[axis] - 1) * dilation[axis] / 2);
+        let reach = [0, 1].map(|axis| (kernel[axis] - 1) * dilation[axis]);
+        prop_assume!(padded || (rows > reach[0] && width > reach[1]));
+        let padding = if padded { reach.map(|reach| reach / 2) } else { [0, 0] };
         let shape = Conv2dShape { inputs, outputs, kernel, stride, dilation, padding, groups: 1, stored_flat: false };
         let weight = numbers(outputs * inputs * kernel[0] * kernel[1], seed);
         let map = RowMap { rows, channels: inputs, width, values: numbers(inputs * rows * width, seed + 1).into() };
@@ -121,13 +124,16 @@ proptest! {
         if kernel[1] > 1 {
             forms.push(Form::Long(Box::new(Winograd::new(&weight, &shape))));
         }
+        if kernel[1] == 3 {
+            forms.push(Form::Short(Box::new(Winograd::new(&weight, &shape))));
+        }
         for form in forms {
             let convolution = RowConvolution { form, shape, bias: numbers(outputs, seed + 2) };
             for instructions in instruction_sets() {
                 let alone = convolution.forward_on(instructions, &map, Activation::None);
                 let held = numbers(alone.values.len(), seed + 3);
                 let mut actual = held.clone();
-                convolution.add_on(instructions, &mut actual, &map, activation);
+                convolution.accumulate_on(instructions, &mut actual, &map, activation);
                 for ((actual, held), alone) in actual.iter().zip(held).zip(alone.values.iter()) {
                     let sum = held + alone;
                     let expected = match activation {

@@ -217,14 +217,14 @@ impl<const TILE: usize> WinogradPass<'_, TILE> {
                 }
                 interleave(&columns, &mut tiles[..count]);
                 let finished = &mut finished[..count];
-                if self.epilogue.adds {
-                    self.each_line(band, number * strip, finished, output, |tiles, target| {
+                if self.epilogue.accumulates {
+                    self.each_line_of_strip(band, number * strip, finished, output, |tiles, target| {
                         pick(target, 0, 0.0, 0, dilation, tiles);
                     });
                 }
                 self.epilogue
                     .write(output, tiles[..count].as_flattened(), finished.as_flattened_mut());
-                self.each_line(band, number * strip, finished, output, |tiles, target| {
+                self.each_line_of_strip(band, number * strip, finished, output, |tiles, target| {
                     put(tiles, dilation, target);
                 });
             }
@@ -233,7 +233,7 @@ impl<const TILE: usize> WinogradPass<'_, TILE> {
 
     /// Some tiles, line by line, with the part of the target in which their columns have every `dilation`-th place.
     #[inline(always)]
-    fn each_line(
+    fn each_line_of_strip(
         &mut self,
         band: &Band,
         first: usize,

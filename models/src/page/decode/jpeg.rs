@@ -3,8 +3,6 @@
 mod luma;
 mod markers;
 
-use std::borrow::Cow;
-
 use image::GrayImage;
 use image::metadata::Orientation;
 use zune_jpeg::JpegDecoder;
@@ -91,7 +89,8 @@ pub(super) fn decode_components(
 
     let structure = Structure::of(bytes);
     let sound = match output {
-        ColorSpace::Luma => luma::luma(&ended(bytes, &structure), width as usize, height as usize),
+        // It misses no scans, so a stream that was cut off between two of them would be whole to it.
+        ColorSpace::Luma if structure.ended => luma::luma(bytes, width as usize, height as usize),
         _ => None,
     };
     let (samples, warning) = match sound.map_or_else(|| run(bytes, output, true), Ok) {
@@ -124,14 +123,6 @@ pub(super) fn decode_components(
         samples,
         warning,
     })
-}
-
-/// The stream with the end marker that it may lack; one that lacks more is not whole with it either.
-fn ended<'a>(bytes: &'a [u8], structure: &Structure) -> Cow<'a, [u8]> {
-    if structure.ended {
-        return Cow::Borrowed(bytes);
-    }
-    Cow::Owned([bytes, &markers::END_OF_IMAGE].concat())
 }
 
 /// Four-component streams follow Adobe's convention, as OpenCV and Pillow assume of all of them: inks are stored

@@ -26,7 +26,7 @@ pub(super) struct Row<'a> {
     pub(super) factors: &'a [f32],
     pub(super) offsets: &'a [f32],
     /// What the target held is added before the activation.
-    pub(super) adds: bool,
+    pub(super) accumulates: bool,
     pub(super) relu: bool,
     pub(super) width: usize,
 }
@@ -117,7 +117,7 @@ fn strip<const N: usize>(row: &Row<'_>, first: usize, count: usize, target: &mut
             let (factor, offset) = (_mm512_set1_ps(factor), _mm512_set1_ps(offset));
             let finished = |sum, held: &[f32; LANES]| {
                 let sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), factor, offset);
-                let sum = if row.adds {
+                let sum = if row.accumulates {
                     _mm512_add_ps(sum, _mm512_loadu_ps(held))
                 } else {
                     sum
@@ -139,7 +139,7 @@ fn strip<const N: usize>(row: &Row<'_>, first: usize, count: usize, target: &mut
     }
 }
 
-/// The sigmoid of each value.
+/// The sigmoid of each value: here, so that the loop is compiled for the vectors of this processor.
 #[arcane]
 pub(super) fn sigmoid(_: X64V4xToken, values: &mut [f32]) {
     for value in values {

@@ -129,7 +129,7 @@ impl Int8 {
                 weights: &self.weights,
                 factors: &factors,
                 offsets: &offsets,
-                adds: epilogue.adds,
+                accumulates: epilogue.accumulates,
                 relu,
                 width,
             };

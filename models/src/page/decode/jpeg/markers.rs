@@ -6,8 +6,6 @@ const RST7: u8 = 0xd7;
 const SOI: u8 = 0xd8;
 const EOI: u8 = 0xd9;
 
-pub(super) const END_OF_IMAGE: [u8; 2] = [0xff, EOI];
-
 /// What the markers of a stream tell.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Structure {
