@@ -5,8 +5,8 @@
 
 FONTS, PAGES and LINES are as the README beside this file describes them; NODE is the program, which cuts lines out of PAGES. All that
 is made on the way is kept in WORK. The same command goes on where it was interrupted: a step that is done is not done again, and
-training goes on from its last checkpoint. Every step has a seed of its own, which `--seed` changes. With `--steps` a repetition trains on the same batches,
-with `--minutes` for as long as it takes.
+training goes on from its last checkpoint. Every step has a seed, which `--seed` changes, but for the lines that are held out. With
+`--steps` a repetition trains on the same batches, with `--minutes` for as long as it takes.
 
 The recogniser keeps the charset and the language model of the shipped one.
 """
@@ -58,8 +58,10 @@ class Work:
         self.step(name, sys.executable, HERE / script, *arguments)
 
 
-def begun_from(arguments: argparse.Namespace) -> str:
-    return f", from the weights of {arguments.init.parent.name}/{arguments.init.name}" if arguments.init else ""
+def seed_and_start(arguments: argparse.Namespace) -> str:
+    """What else a repetition has to know."""
+    start = f", from the weights of {arguments.init.parent.name}/{arguments.init.name}" if arguments.init else ""
+    return f"seed {arguments.seed}{start}"
 
 
 def length(arguments: argparse.Namespace, share: float = 1.0) -> tuple[str, object]:
@@ -96,13 +98,13 @@ def segmenter(arguments: argparse.Namespace):
         drawn = ("--crop", 256, "--batch", 6, "--rate", 4e-3, *seeded(arguments, 1), "--resume")
         work.script("train-first", train, *pool, "--out", first, *length(arguments, 1 - rest), *drawn)
     real = work / "real"
-    labels = ("--real", arguments.pages, "--out", real, "--overlays", work / "overlays", "--views", 4, "--exclude", "TCCG")
+    labels = ("--real", arguments.pages, "--out", real, "--overlays", work / "overlays", "--views", 4, "--exclude", "TCCG", *seeded(arguments, 1))
     work.script("label", "pseudo_labels.py", "--weights", first, *labels)
     mixed = ("--real", real, "--real-share", 0.3, "--init", first, "--crop", 320, "--batch", 6, "--rate", rate, *seeded(arguments, 2))
     work.script("train-second", train, *pool, *mixed, "--resume", "--out", second, *length(arguments, rest))
     summary = work / "summary.json"
     amount = " ".join(map(str, length(arguments)))
-    description = f"make_model.py {amount}: rendered pages, and real ones beside them{begun_from(arguments)}"
+    description = f"make_model.py {amount}, {seed_and_start(arguments)}: rendered pages, and real ones beside them"
     training = {"description": description, "data": sources(arguments, "fonts", "corpus", "pages"), "scores": {}}
     summary.write_text(json.dumps(training), encoding="utf8")
     bundle = ("--weights", second, "--threshold", SEGMENTER_THRESHOLD, "--summary", summary, "--name", arguments.name)
@@ -148,7 +150,7 @@ def bundle(arguments: argparse.Namespace, weights: Path):
     description["name"] = arguments.name
     description["weights"] = {"file": WEIGHTS, "sha256": hashlib.sha256(weights.read_bytes()).hexdigest()}
     description["training"] = {
-        "description": f"make_model.py, {log[-1]['step']} steps in {log[-1]['seconds'] / 60:.0f} minutes{begun_from(arguments)}",
+        "description": f"make_model.py, {log[-1]['step']} steps in {log[-1]['seconds'] / 60:.0f} minutes, {seed_and_start(arguments)}",
         "data": sources(arguments, "fonts", "corpus", "pages", "lines"),
         "scores": {f"character error rate, {group}": score[1] for group, score in scores.items()},
     }

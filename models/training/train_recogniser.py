@@ -26,6 +26,7 @@ import math
 import random
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,20 +80,28 @@ def pool_shard(path: Path, group: str | None = None) -> list[Sample]:
 
 
 def real_lines(
-    folder: Path,
-    collections: set[str] | None = None,
-    held_out_every: int = HELD_OUT_EVERY,
-    without: frozenset[str] = frozenset(),
+    folder: Path, collections: set[str] | None = None, without: frozenset[str] = frozenset()
 ) -> tuple[list[Sample], list[Sample]]:
     """Lines to train on, and those of every eighth page; of all collections but `without` unless some are named."""
-    def wanted(collection: str) -> bool:
-        return (collections is None or collection in collections) and collection not in without
+    train, held_out = [], []
+    for collection, pages in lines_by_page(folder, wanted(collections, without)).items():
+        for part, files in zip((train, held_out), split(pages, HELD_OUT_EVERY)):
+            part.extend(samples_of(files, collection))
+    return train, held_out
 
-    parts: tuple[list[Sample], list[Sample]] = ([], [])
-    for collection, pages in lines_by_page(folder, wanted).items():
-        for part, files in zip(parts, split(pages, held_out_every)):
-            part.extend(filter(None, (real_line(path, collection) for path in files)))
-    return parts
+
+def all_lines(folder: Path, collections: set[str] | None = None, without: frozenset[str] = frozenset()) -> list[Sample]:
+    """The same without a split."""
+    of_collections = lines_by_page(folder, wanted(collections, without)).items()
+    return [sample for collection, pages in of_collections for files in pages for sample in samples_of(files, collection)]
+
+
+def wanted(collections: set[str] | None, without: frozenset[str]) -> Callable[[str], bool]:
+    return lambda collection: (collections is None or collection in collections) and collection not in without
+
+
+def samples_of(files: list[Path], collection: str) -> list[Sample]:
+    return [sample for path in files if (sample := real_line(path, collection))]
 
 
 def real_line(path: Path, collection: str) -> Sample | None:
@@ -345,16 +354,15 @@ def main():
     unseen, real, checks = frozenset(filter(None, arguments.unseen.split(","))), [], []
     if arguments.real:
         real, checks = real_lines(arguments.real, set(arguments.collections.split(",")), without=unseen)
-        checks += real_lines(arguments.real, set(unseen), held_out_every=1)[1]
+        checks += all_lines(arguments.real, set(unseen))
         if not real:
             parser.error(f"{arguments.real} has no lines of {arguments.collections}: name its --collections")
     elif unseen:
         parser.error("--unseen names collections of --real")
     if arguments.pages:
-        of_pages = real_lines(arguments.pages, held_out_every=10**9, without=unseen)[0]
-        real += [sample for sample in of_pages if sample.legible()]
+        real += [sample for sample in all_lines(arguments.pages, without=unseen) if sample.legible()]
     if arguments.check_pages:
-        checks += real_lines(arguments.check_pages, held_out_every=10**9)[0]
+        checks += all_lines(arguments.check_pages)
     for named in arguments.check:
         name, folder = named.split("=", 1) if "=" in named else (None, named)
         for path in sorted(Path(folder).glob("*.npz")):

@@ -81,6 +81,7 @@ impl WithSimd for Pass<'_> {
             first_row,
             mut target,
         } = self;
+        let target = &mut target;
         let epilogue = Epilogue::new(bias, activation);
         let vertical = VerticalTaps::new(shape);
         let (columns, width) = (columns_at_once::<S>(), map.width);
@@ -119,14 +120,14 @@ impl WithSimd for Pass<'_> {
                         columns: first..width.min(first + columns),
                     };
                     match (strip.columns.len().div_ceil(S::F32_LANES), together) {
-                        (0 | 1, ROWS) => strip.compute::<S, 1, ROWS>(simd, &mut target),
-                        (2, ROWS) => strip.compute::<S, 2, ROWS>(simd, &mut target),
-                        (3, ROWS) => strip.compute::<S, 3, ROWS>(simd, &mut target),
-                        (_, ROWS) => strip.compute::<S, 4, ROWS>(simd, &mut target),
-                        (0 | 1, _) => strip.compute::<S, 1, 1>(simd, &mut target),
-                        (2, _) => strip.compute::<S, 2, 1>(simd, &mut target),
-                        (3, _) => strip.compute::<S, 3, 1>(simd, &mut target),
-                        _ => strip.compute::<S, 4, 1>(simd, &mut target),
+                        (0 | 1, ROWS) => strip.compute::<S, 1, ROWS>(simd, target),
+                        (2, ROWS) => strip.compute::<S, 2, ROWS>(simd, target),
+                        (3, ROWS) => strip.compute::<S, 3, ROWS>(simd, target),
+                        (_, ROWS) => strip.compute::<S, 4, ROWS>(simd, target),
+                        (0 | 1, _) => strip.compute::<S, 1, 1>(simd, target),
+                        (2, _) => strip.compute::<S, 2, 1>(simd, target),
+                        (3, _) => strip.compute::<S, 3, 1>(simd, target),
+                        _ => strip.compute::<S, 4, 1>(simd, target),
                     }
                 }
                 row += together;

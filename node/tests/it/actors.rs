@@ -18,6 +18,10 @@ fn actors(site: &Site, node: &str) -> Vec<Value> {
         .unwrap_or_default()
 }
 
+fn wait_until_known(site: &Site, node: &str) {
+    wait_until("the node is known", || !actors(site, node).is_empty());
+}
+
 fn named(actors: &[Value], name: &str) -> Option<Value> {
     actors.iter().find(|actor| actor["name"] == name).cloned()
 }
@@ -61,7 +65,7 @@ fn faults_and_restarts_during_a_job_cost_it_nothing_but_time() {
     site.settings.push(("chaos.allowed", "true".to_owned()));
     let orchestrator = Node::start(&site, "orchestrator", &["127.0.0.1:1"]);
     let worker = Node::start(&site, "cpu,gpu", &[orchestrator.address()]);
-    wait_until("the node is known", || !actors(&site, worker.name()).is_empty());
+    wait_until_known(&site, worker.name());
     slow_storage(&site, worker.name(), "1000", "600");
     finish(site.command(["job", "create", JOB])).exits(0);
 
@@ -130,7 +134,7 @@ fn a_page_that_is_held_up_says_at_which_step() {
     site.settings.push(("chaos.allowed", "true".to_owned()));
     let orchestrator = Node::start(&site, "orchestrator", &["127.0.0.1:1"]);
     let worker = Node::start(&site, "cpu,gpu", &[orchestrator.address()]);
-    wait_until("the node is known", || !actors(&site, worker.name()).is_empty());
+    wait_until_known(&site, worker.name());
     slow_storage(&site, worker.name(), "15000", "600");
     finish(site.command(["job", "create", JOB])).exits(0);
     let at_work = || {
@@ -156,7 +160,7 @@ fn a_node_is_drained_and_its_work_done_by_another() {
     let orchestrator = Node::start(&site, "orchestrator", &["127.0.0.1:1"]);
     let first = Node::start(&site, "cpu,gpu", &[orchestrator.address()]);
     // Work may go to a node before the list of nodes is written down.
-    wait_until("the node is known", || !actors(&site, first.name()).is_empty());
+    wait_until_known(&site, first.name());
     finish(site.command(["job", "create", JOB])).exits(0);
     wait_until("a stage runs", || runs_at(&site.tasks(), first.name()));
 
@@ -209,7 +213,7 @@ fn a_node_that_takes_work_itself_takes_orders_too() {
     site.settings.push(("source.kind", "postgres".to_owned()));
     site.settings.push(("chaos.allowed", "true".to_owned()));
     let node = Node::start(&site, "cpu,gpu", &["127.0.0.1:1"]);
-    wait_until("the node is known", || !actors(&site, node.name()).is_empty());
+    wait_until_known(&site, node.name());
     slow_storage(&site, node.name(), "1000", "600");
     finish(site.command(["job", "create", JOB])).exits(0);
     to_a_worker(&site, node.name(), ["actors", "restart"]);

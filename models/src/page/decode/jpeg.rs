@@ -89,7 +89,7 @@ pub(super) fn decode_components(
 
     let structure = Structure::of(bytes);
     let sound = match output {
-        // It misses no scans, so a stream that was cut off between two of them would be whole to it.
+        // libjpeg does not object to scans that are missing: what was cut off between two of them would be whole to it.
         ColorSpace::Luma if structure.ended => luma::luma(bytes, width as usize, height as usize),
         _ => None,
     };

@@ -11,12 +11,12 @@ export async function job(place, name) {
   const list = { state: "", after: [] };
   const path = `/jobs/${part(name)}`;
 
-  let asked = 0;
+  let turn = 0;
   const drawVolumes = async () => {
-    const mine = ++asked;
+    const mine = ++turn;
     const { tasks, next } = await get(`${path}/tasks`, { state: list.state, after: list.after.at(-1), limit: 50 });
     // Another list has been asked for since, and may have come before this one.
-    if (mine !== asked) return;
+    if (mine !== turn) return;
     const turnTo = (after) => () => {
       list.after = after;
       return drawVolumes();
