@@ -1,10 +1,12 @@
 //! Orders of operators to nodes. They lie in the database until they are done or their time is over, so that they come from any
 //! process and outlive a leader. The leader sends them to the nodes that it gives work; the others look for their own.
 
+use std::collections::HashSet;
 use std::convert::Infallible;
 use std::time::Duration;
 
-use futures::future::join_all;
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use parkhang_actors::cluster::RemotePools;
 use parkhang_actors::domain::{OrderOutcome, PlacedOrder};
 use parkhang_actors::state::{PostgresStore, StateError};
@@ -37,40 +39,111 @@ async fn attend(
     }
 }
 
+/// Each order is settled when it is carried out; none waits for another.
 async fn listen(
     store: &PostgresStore,
     node: Option<&str>,
     carry_out: &impl AsyncFn(&PlacedOrder) -> Option<OrderOutcome>,
 ) -> Result<Infallible, StateError> {
     let mut changes = store.order_changes().await?;
+    let mut begun = HashSet::new();
+    let mut under_way = FuturesUnordered::new();
     loop {
         // First of all, of what came before anybody listened.
-        let open = store.open_orders(node).await?;
-        let outcomes = join_all(open.iter().map(|order| carry_out(order))).await;
-        let mut is_left = false;
-        for (order, outcome) in open.iter().zip(outcomes) {
-            match outcome {
-                Some(outcome) => {
+        for order in store.open_orders(node).await? {
+            if begun.insert(order.id) {
+                under_way.push(async move {
+                    let outcome = carry_out(&order).await;
+                    if outcome.is_none() {
+                        tokio::time::sleep(RETRY).await;
+                    }
+                    (order, outcome)
+                });
+            }
+        }
+        tokio::select! {
+            heard = changes.next() => heard?,
+            Some((order, outcome)) = under_way.next() => {
+                if let Some(outcome) = outcome {
                     let order_name = order.order.name();
-                    info!(
-                        node = order.node,
-                        order = order_name,
-                        by = order.asked_by,
-                        ?outcome,
-                        "an operator's order"
-                    );
+                    info!(node = order.node, order = order_name, by = order.asked_by, ?outcome, "an operator's order");
                     store.settle_order(order.id, &outcome).await?;
                 }
-                None => is_left = true,
+                begun.remove(&order.id);
             }
         }
-        if is_left {
-            tokio::select! {
-                heard = changes.next() => heard?,
-                () = tokio::time::sleep(RETRY) => {}
-            }
-        } else {
-            changes.next().await?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use parkhang_actors::domain::NodeOrder;
+    use parkhang_actors::state::EmbeddedPostgres;
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(600);
+
+    async fn until_settled(store: &PostgresStore, order: i64) {
+        let mut changes = store.order_changes().await.unwrap();
+        while store.order(order).await.unwrap().unwrap().outcome.is_none() {
+            changes.next().await.unwrap();
         }
+    }
+
+    #[tokio::test]
+    async fn an_order_that_nobody_answers_holds_back_no_other() {
+        let server = EmbeddedPostgres::temporary().unwrap();
+        let options = server.create_database("orders").await.unwrap();
+        let store = PostgresStore::connect_with(options).await.unwrap();
+        let place = async |node: &str| {
+            let placed = store.place_order(node, &NodeOrder::Drain, "test", PATIENCE).await;
+            placed.unwrap()
+        };
+        let silent = place("silent").await;
+        let ready = place("ready").await;
+        let answer = async |order: &PlacedOrder| match order.node.as_str() {
+            "silent" => std::future::pending().await,
+            _ => Some(OrderOutcome::done("drains")),
+        };
+        let settled = async {
+            until_settled(&store, ready).await;
+            // One that is placed while another is under way is begun as well.
+            until_settled(&store, place("late").await).await;
+        };
+        tokio::select! {
+            () = attend(&store, None, answer) => unreachable!("it attends for ever"),
+            () = settled => {}
+        }
+        let open: Vec<i64> = store
+            .open_orders(None)
+            .await
+            .unwrap()
+            .iter()
+            .map(|order| order.id)
+            .collect();
+        assert_eq!(open, [silent]);
+    }
+
+    #[tokio::test]
+    async fn an_order_to_a_node_that_is_not_in_touch_is_sent_again() {
+        let server = EmbeddedPostgres::temporary().unwrap();
+        let options = server.create_database("orders").await.unwrap();
+        let store = PostgresStore::connect_with(options).await.unwrap();
+        let placed = store
+            .place_order("late", &NodeOrder::Drain, "test", PATIENCE)
+            .await
+            .unwrap();
+        let tries = AtomicUsize::new(0);
+        let answer = async |_: &PlacedOrder| {
+            (tries.fetch_add(1, Ordering::Relaxed) == 1).then(|| OrderOutcome::done("drains"))
+        };
+        tokio::select! {
+            () = attend(&store, None, answer) => unreachable!("it attends for ever"),
+            () = until_settled(&store, placed) => {}
+        }
+        assert_eq!(tries.into_inner(), 2);
     }
 }
