@@ -16,7 +16,7 @@ use parkhang_models::page::decode::{DecodeLimits, DecodedPage, decode_page};
 use serde_json::{Value, json};
 use tracing::warn;
 
-use super::IMAGE_QUALITY;
+use super::image_quality;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
 use crate::artifact::{Digest, LineDetectionRow, ModelRef, PageRegion, VolumeLayout, image_names};
 use crate::domain::{ErrorCategory, Hardware, JobConfig, LineMode, PageStep, StageError, StageName};
@@ -272,7 +272,7 @@ impl PageStage for LineDetection {
         let scan = decoded.clone();
         let background = self.detection_config(run.config()).background();
         let straightened = self
-            .compute(run, move || straighten_page(&scan.gray, lines, background))
+            .compute(run, move || straighten_page(&scan, lines, background))
             .await?;
 
         at_step(PageStep::Storing);
@@ -329,16 +329,17 @@ impl PageStage for LineDetection {
 
 /// Straightens the scan at full resolution, on a background of this grey level, and encodes it, with its mask.
 fn straighten_page(
-    scan: &GrayImage,
+    scan: &DecodedPage,
     lines: PageLines,
     background: u8,
 ) -> Result<Straightened, (ErrorCategory, String)> {
     let runtime = |error: &dyn std::fmt::Display| (ErrorCategory::Runtime, error.to_string());
     let geometry: PageGeometry = lines.geometry().map_err(|error| runtime(&error))?;
+    let quality = image_quality(scan.bilevel);
     let jpeg = if geometry.is_identity() {
-        encode_jpeg(scan, IMAGE_QUALITY)
+        encode_jpeg(&scan.gray, quality)
     } else {
-        encode_jpeg(&straighten_onto(scan, &geometry, background), IMAGE_QUALITY)
+        encode_jpeg(&straighten_onto(&scan.gray, &geometry, background), quality)
     };
     let jpeg = jpeg.map_err(|error| runtime(&error))?;
     let mask = encode_mask(&lines.mask).map_err(|error| runtime(&error))?;

@@ -12,7 +12,7 @@ use parkhang_models::page::resize::resize_nearest;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::IMAGE_QUALITY;
+use super::image_quality;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
 use crate::artifact::{
     Digest, ImageName, LineDetectionRow, LineImageRow, ModelRef, VolumeLayout, read_table,
@@ -234,7 +234,7 @@ fn cut_page(
         if image.width() == 0 || image.height() == 0 {
             continue;
         }
-        let jpeg = encode_jpeg(&image, IMAGE_QUALITY)
+        let jpeg = encode_jpeg(&image, image_quality(bilevel))
             .map_err(|error| (ErrorCategory::Runtime, error.to_string()))?;
         cuts.push(Cut {
             line,

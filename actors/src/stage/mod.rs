@@ -35,8 +35,11 @@ use crate::telemetry::{RunProgress, at_step};
 pub use names::{chooses_a_model, has_models, ocr_pipeline};
 pub use registry::{ModelSet, Recogniser, StageRegistry, StageServices, first_stale, hardware_of};
 
-/// Of JPEG images between stages: high enough that the recogniser reads the same from the file as from the pixels.
-const IMAGE_QUALITY: u8 = 92;
+/// Quality of JPEG images between stages, high enough that the recogniser reads the same from the file as from the pixels. Ink and
+/// paper alone have no shades to keep, and with the quality of other pages theirs would take twenty-five times the space of their scans.
+const fn image_quality(bilevel: bool) -> u8 {
+    if bilevel { 50 } else { 92 }
+}
 
 /// One stage of one task, as handed to a worker.
 #[derive(Debug, Clone, PartialEq)]
