@@ -3,12 +3,15 @@
     python recogniser_figures.py --log model.safetensors.jsonl --plot training.png
     python recogniser_figures.py --weights model.safetensors --charset charset.json --real LINES --fonts FONTS \
         --worst worst-lines.png
+    python recogniser_figures.py --weights model.safetensors --charset charset.json --page-lines HELD_OUT_PAGE_LINES --fonts FONTS \
+        --worst worst-page-lines.png
 
 The sheet shows each line as the network sees it, what it says, and what the stacks head reads, greedily.
 """
 
 import argparse
 import json
+import re
 from pathlib import Path
 
 import cv2
@@ -18,10 +21,11 @@ from PIL import Image, ImageDraw, ImageFont
 from rapidfuzz.distance import Levenshtein
 
 from line_text import letters
-from train_recogniser import load_net, real_lines
+from train_recogniser import all_lines, load_net, real_lines
 
 COLOURS = ("#1b6ca8", "#c0392b", "#2e8b57", "#8e44ad", "#d68910", "#16a085", "#7f8c8d", "#34495e", "#b03a6e", "#6e7f0e")
 PLOT, MARGIN = (900, 420), (60, 20, 230, 40)
+SHEET_WIDTH = 1000
 
 
 def plot(log: Path, groups: list[str]) -> Image.Image:
@@ -61,34 +65,62 @@ def plot(log: Path, groups: list[str]) -> Image.Image:
     return image
 
 
+def wrapped(text: str, font: ImageFont.FreeTypeFont, width: int) -> list[str]:
+    """The text in pieces of at most `width` pixels, cut after syllables where that is possible."""
+    pieces = [""]
+    for syllable in re.findall(r"[^་ ]*[་ ]?", text):
+        if pieces[-1] and font.getlength(pieces[-1] + syllable) > width:
+            pieces.append("")
+        pieces[-1] += syllable
+    return pieces
+
+
 def worst_lines(arguments: argparse.Namespace, font: ImageFont.FreeTypeFont) -> Image.Image:
     net, heads = load_net(arguments.charset, arguments.weights)
     net.eval()
+    if arguments.page_lines:
+        samples = all_lines(arguments.page_lines)
+    else:
+        samples = real_lines(arguments.real, set(arguments.collections.split(",")))[1]
     latin, lines = ImageFont.load_default(12), []
-    for sample in real_lines(arguments.real, set(arguments.collections.split(",")))[1]:
+    for sample in samples:
         with torch.no_grad():
             logits = net(torch.from_numpy(sample.ink[None, None].astype(np.float32) / 255))[1]
         read = heads[1].decode(logits[0].argmax(0).tolist())
         truth = letters(sample.text)
         lines.append((Levenshtein.distance(truth, letters(read)) / max(1, len(truth)), sample, read))
     lines.sort(key=lambda line: -line[0])
-    width, tall = 1000, 84
-    sheet = Image.new("L", (width, tall * min(arguments.count, len(lines))), 255)
-    draw = ImageDraw.Draw(sheet)
-    for row, (rate, sample, read) in enumerate(lines[: arguments.count]):
-        y = row * tall
-        ink = 255 - sample.ink
-        scale = min(1.0, (width - 70) / ink.shape[1])
-        ink = cv2.resize(ink, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
-        sheet.paste(Image.fromarray(ink), (64, y + 2))
-        draw.text((4, y + 4), f"{100 * rate:.0f} %", fill=0, font=latin)
-        draw.text((4, y + 20), sample.group, fill=0, font=latin)
-        for number, (name, text) in enumerate((("truth", " ".join(sample.text.split())), ("read", " ".join(read.split())))):
-            at = y + 4 + ink.shape[0] + 19 * number
-            draw.text((4, at), name, fill=90, font=latin)
-            draw.text((64, at), text, fill=0, font=font)
-        draw.line((0, y + tall - 1, width, y + tall - 1), fill=200)
+    rows = [row_of(line, font, latin) for line in lines[: arguments.count]]
+    sheet = Image.new("L", (SHEET_WIDTH, sum(row.height for row in rows)), 255)
+    y = 0
+    for row in rows:
+        sheet.paste(row, (0, y))
+        y += row.height
     return sheet
+
+
+def row_of(line, font: ImageFont.FreeTypeFont, latin: ImageFont.ImageFont) -> Image.Image:
+    """A line as the network sees it, with what it says and what was read below."""
+    rate, sample, read = line
+    left, step = 90, 21
+    width = SHEET_WIDTH - left - 6
+    ink = 255 - sample.ink
+    scale = min(1.0, width / ink.shape[1])
+    ink = cv2.resize(ink, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
+    texts = [(name, wrapped(" ".join(text.split()), font, width)) for name, text in (("truth", sample.text), ("read", read))]
+    y = max(ink.shape[0] + 6, 38)  # below the labels
+    row = Image.new("L", (SHEET_WIDTH, y + step * sum(len(pieces) for _, pieces in texts) + 6), 255)
+    draw = ImageDraw.Draw(row)
+    row.paste(Image.fromarray(ink), (left, 2))
+    draw.text((4, 4), f"{100 * rate:.0f} %", fill=0, font=latin)
+    draw.text((4, 20), sample.group.removeprefix("oet-"), fill=0, font=latin)
+    for name, pieces in texts:
+        draw.text((4, y), name, fill=90, font=latin)
+        for piece in pieces:
+            draw.text((left, y), piece, fill=0, font=font)
+            y += step
+    draw.line((0, row.height - 1, SHEET_WIDTH, row.height - 1), fill=200)
+    return row
 
 
 def main():
@@ -99,6 +131,7 @@ def main():
     parser.add_argument("--weights")
     parser.add_argument("--charset")
     parser.add_argument("--real", type=Path)
+    parser.add_argument("--page-lines", type=Path, help="lines cut from held-out pages, in the place of those of --real")
     parser.add_argument("--collections", default="TCCG,proj19,proj42")
     parser.add_argument("--fonts", help="folder with NotoSansTibetan-Regular.ttf")
     parser.add_argument("--count", type=int, default=20)
