@@ -12,9 +12,6 @@ use parkhang_models::device::{ComputeDevice, DeviceKind, DeviceSpec, Precision};
 use parkhang_models::inference::Classes;
 use parkhang_models::weights::{Bundle, Model, load_recognizer, load_segmenter, shipped};
 
-/// Output of a recogniser that is read where it has several: whole stacks leave fewer ways to go wrong.
-const PREFERRED_HEAD: &str = "stacks";
-
 /// Threads that this machine runs at once.
 pub fn cores() -> NonZeroUsize {
     std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
@@ -97,10 +94,7 @@ fn candidates(folder: Option<&Path>) -> Result<Vec<Bundle>> {
         .collect::<std::io::Result<Vec<PathBuf>>>()
         .with_context(|| format!("cannot list {}", folder.display()))?;
     directories.sort();
-    for directory in directories
-        .iter()
-        .filter(|path| path.join(Bundle::DESCRIPTION).is_file())
-    {
+    for directory in directories.iter().filter(|path| Bundle::may_be_recogniser(path)) {
         let bundle = open(directory)?;
         let known = bundles.iter().any(|known| known.sha256() == bundle.sha256());
         if matches!(bundle.description().model, Model::Recognition(_)) && !known {
@@ -112,10 +106,7 @@ fn candidates(folder: Option<&Path>) -> Result<Vec<Bundle>> {
 
 fn load_recogniser(bundle: &Bundle, device: &ComputeDevice) -> Result<Recogniser> {
     let description = bundle.recognition()?;
-    let heads = || description.heads.iter().map(|head| head.name.as_str());
-    let head = heads()
-        .find(|name| *name == PREFERRED_HEAD)
-        .or_else(|| heads().next());
+    let head = description.preferred_head();
     let head = head.with_context(|| format!("model {} has no output", bundle.name()))?;
     let charset = bundle.charset(head)?;
     Ok(Recogniser {
@@ -266,13 +257,14 @@ mod tests {
         copy("b-same", "recogniser", None);
         copy("c-segmenter", "line-segmenter", None);
         copy("a-other", "recogniser", Some((&shipped, "another-recogniser")));
+        copy("bdrc", "../tests/fixtures/bdrc/easter2", None);
         std::fs::create_dir(folder.path().join("no-model")).unwrap();
 
         assert_eq!(names(&["auto"]).unwrap(), [shipped.as_str()]);
         let automatic = format!("auto:{}", folder.path().display());
         assert_eq!(
             names(&[&automatic]).unwrap(),
-            [shipped.as_str(), "another-recogniser"]
+            [shipped.as_str(), "another-recogniser", "bdrc"]
         );
         let one = folder.path().join("a-other").display().to_string();
         assert_eq!(names(&[&one]).unwrap(), ["another-recogniser"]);

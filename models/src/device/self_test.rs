@@ -77,7 +77,7 @@ impl SelfTest {
     pub fn load(device: &ComputeDevice) -> Result<Self, WeightsError> {
         let (segmenter, recogniser) = (shipped::line_segmenter()?, shipped::recogniser()?);
         let model = recogniser.recognition()?;
-        let head = model.heads.first().map_or("", |head| head.name.as_str());
+        let head = model.preferred_head().unwrap_or_default();
         let charset = Charset::new(recogniser.symbols(head)?)
             .map_err(|error| recogniser.invalid("charset", error.to_string()))?;
         let preprocessing = model.preprocessing;

@@ -39,6 +39,12 @@ impl Bundle {
     /// The version of the description that this program reads.
     pub const VERSION: u32 = 1;
 
+    /// Whether a folder has a description as recognisers have, so that [`Self::open`] can tell whether it is one.
+    pub fn may_be_recogniser(directory: &Path) -> bool {
+        let names = [Self::DESCRIPTION, import::RECOGNITION];
+        names.iter().any(|name| directory.join(name).is_file())
+    }
+
     /// Reads the bundle in the folder `directory`, which may also be one that BDRC publishes: a description of theirs and
     /// weights as `.onnx` or `.pth`.
     pub fn open(directory: &Path) -> Result<Self, WeightsError> {

@@ -80,6 +80,19 @@ pub struct RecognitionModel {
     pub language_model: Option<LanguageModelReference>,
 }
 
+impl RecognitionModel {
+    /// Output that is read where there are several: whole stacks leave fewer ways to go wrong.
+    const PREFERRED_HEAD: &str = "stacks";
+
+    /// The output that is read, by its name; `None` where there is none.
+    pub fn preferred_head(&self) -> Option<&str> {
+        let names = || self.heads.iter().map(|head| head.name.as_str());
+        names()
+            .find(|name| *name == Self::PREFERRED_HEAD)
+            .or_else(|| names().next())
+    }
+}
+
 /// N-grams of the classes of a head.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
 
-pub(crate) use bdrc::open;
+pub(crate) use bdrc::{RECOGNITION, open};
 pub(crate) use names::{LayerKind, Slot};
 pub(crate) use onnx::OnnxGraph;
 

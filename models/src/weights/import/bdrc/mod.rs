@@ -17,8 +17,9 @@ use crate::weights::description::{
 };
 use crate::weights::{Bundle, WeightsError};
 
-/// Descriptions of recognisers and of segmentation networks.
-const RECOGNITION: &str = "model_config.json";
+/// Description of a recogniser.
+pub(crate) const RECOGNITION: &str = "model_config.json";
+/// Of a segmentation network.
 const SEGMENTATION: &str = "config.json";
 /// Larger descriptions are refused; the longest charset has ten thousand stacks.
 const MAX_DESCRIPTION_BYTES: usize = 16 << 20;
