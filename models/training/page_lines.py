@@ -61,6 +61,11 @@ def pages_read(out: Path) -> dict[str, list[dict]]:
     return pages
 
 
+def is_held_out(number: int) -> bool:
+    """Whether the page of this number in its collection, from 0, gives no lines to train on."""
+    return number % LEFT_OUT_EVERY == LEFT_OUT_EVERY - 1
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", required=True, type=Path, help="output folder of `node ocr`")
@@ -80,7 +85,7 @@ def main():
     for collection, names in collections.items():
         kept = total = 0
         for number, name in enumerate(names):
-            if (number % LEFT_OUT_EVERY == LEFT_OUT_EVERY - 1) != arguments.held_out:
+            if is_held_out(number) != arguments.held_out:
                 continue
             if name.startswith(tuple(arguments.without)):
                 continue

@@ -37,7 +37,7 @@ from page_drawing import (
     pick_style,
 )
 from page_layouts import rule
-from scan_effects import bilevel_scan, grey_scan, inked, smooth_noise
+from scan_effects import bilevel_scan, grey_scan, inked, red_ink, smooth_noise
 
 HEIGHT = 64
 SMALLEST_WIDTH = 16
@@ -195,6 +195,7 @@ def render_line(rng: random.Random, fonts: list[str], corpus: Corpus, cursive_sh
         if bilevel:
             grey = bilevel_scan(rng, noise, strokes)
         else:
+            strokes = red_ink(rng, strokes, core)
             grey = LINEAR[clean_scan(rng, noise, strokes) if scan < 0.8 else grey_scan(rng, noise, strokes, letter)]
         drawn = ink > 127
         if drawn.any() and np.mean(grey[drawn] < np.median(grey)) < LEGIBLE_SHARE:

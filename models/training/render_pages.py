@@ -17,7 +17,7 @@ import numpy as np
 from page_drawing import ABOVE_HEAD, BELOW_HEAD, Corpus, font_paths
 from page_layouts import book, pecha, sheet
 from page_preparation import TILE, frame_size, prepare, tiles
-from scan_effects import bilevel_scan, distort, grey_scan, inked
+from scan_effects import bilevel_scan, distort, grey_scan, inked, red_ink
 
 FAINTEST_LINE = 0.06
 LEGIBLE_SHARE = 0.9
@@ -49,7 +49,10 @@ def render_once(rng: random.Random, fonts: list[str], corpus: Corpus) -> tuple[n
     letter = pitch * 0.35
     strokes = inked(rng, noise, ink, letter)
     binary = rng.random() < 0.3
-    grey = bilevel_scan(rng, noise, strokes) if binary else grey_scan(rng, noise, strokes, letter)
+    if binary:
+        grey = bilevel_scan(rng, noise, strokes)
+    else:
+        grey = grey_scan(rng, noise, red_ink(rng, strokes, bands), letter)
     height, width = grey.shape
     size = frame_size(width, height)
     chance, frame_pitch = rng.random(), pitch * size[1] / height

@@ -64,6 +64,19 @@ def inked(rng: random.Random, noise: np.random.Generator, ink: np.ndarray, lette
     return strokes
 
 
+def red_ink(rng: random.Random, strokes: np.ndarray, bands: np.ndarray, chance: float = 0.12) -> np.ndarray:
+    """Whole lines or parts of them in red, which a grey scan shows paler than black."""
+    if rng.random() >= chance:
+        return strokes
+    strokes, paler = strokes.copy(), rng.uniform(0.35, 0.7)
+    for x, y, width, height, _ in cv2.connectedComponentsWithStats((bands > 127).astype(np.uint8))[2][1:]:
+        if rng.random() < 0.5:
+            start, end = sorted((rng.random(), rng.random())) if rng.random() < 0.7 else (0.0, 1.0)
+            rows = slice(max(0, y - height), y + 3 * height)  # of letters whose core the band is
+            strokes[rows, x + int(start * width) : x + int(end * width) + 1] *= paler
+    return strokes
+
+
 def scratches(rng: random.Random, image: np.ndarray, level: float, count: int):
     height, width = image.shape
     for _ in range(count):
