@@ -16,6 +16,7 @@ use parkhang_models::recognition::line_image::{BatchLimits, LineImage};
 use parkhang_models::recognition::read::{ReadOptions, read_lines};
 use parkhang_models::weights::{Bundle, WeightsError, load_recognizer, load_segmenter};
 use safetensors::SafeTensors;
+use serde_json::Value;
 use tempfile::TempDir;
 
 /// Largest difference of a score from PyTorch's.
@@ -176,7 +177,17 @@ fn assert_line_scores(network: &str, forms: &[&[&str]]) {
 
 #[test]
 fn the_classes_of_a_layout_come_in_their_usual_order() {
-    let folder = folder("deeplab", "layout.json", &["layout.pth"]);
+    assert_layout_scores("layout.pth", "layout.pth", "");
+    assert_layout_scores("layout.onnx", "", "layout.onnx");
+}
+
+fn assert_layout_scores(file: &str, checkpoint: &str, onnx: &str) {
+    let folder = folder("deeplab", "layout.json", &[file]);
+    let path = folder.path().join("config.json");
+    let mut description: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    description["checkpoint"] = checkpoint.into();
+    description["onnx-model"] = onnx.into();
+    fs::write(path, description.to_string()).unwrap();
     let bundle = Bundle::open(folder.path()).unwrap();
     assert_eq!(corrections(&bundle), [""; 0]);
     let segmenter = load_segmenter(&bundle, &cpu()).unwrap();

@@ -51,6 +51,33 @@ fn a_layout_that_no_model_knows_is_refused() {
     assert_eq!(desk.made("line_detection"), 0);
 }
 
+/// The network has random weights, which are sure of nothing: there may be no region, but the page is asked for them and read.
+#[test]
+fn a_model_of_a_layout_is_asked_for_regions() {
+    let model = tempfile::tempdir().unwrap();
+    let fixture = workspace().join("models/tests/fixtures/bdrc/deeplab");
+    for (from, to) in [("layout.json", "config.json"), ("layout.pth", "layout.pth")] {
+        std::fs::copy(fixture.join(from), model.path().join(to)).unwrap();
+    }
+    let desk = Desk::with_pages(1);
+    let model = model.path().to_str().unwrap();
+    desk.read(&["--model", model, "--config", "line_mode=layout"])
+        .exits(0);
+    let pages: Vec<LineDetectionRow> = rows(&desk.out(), &desk.layout().line_detection());
+    let kinds = ["caption", "image", "margin"];
+    let regions = pages[0].regions.as_ref().unwrap();
+    for region in regions {
+        assert!(
+            kinds.contains(&region.kind.as_str()) && region.contour.len() > 2,
+            "{region:?}"
+        );
+    }
+
+    desk.read(&["--model", model]).exits(0);
+    let pages: Vec<LineDetectionRow> = rows(&desk.out(), &desk.layout().line_detection());
+    assert!(pages[0].regions.is_none(), "lines alone are asked for");
+}
+
 #[test]
 fn devices_are_listed_and_tested_and_a_named_one_must_be_there() {
     let shown = finish(node(["device", "--json", "--time", "0s"])).exits(0).json();
