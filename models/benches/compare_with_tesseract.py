@@ -57,10 +57,10 @@ def main():
         for name, read in readers.items():
             seconds[name].append(processor_seconds(read))
             print(f"round {number + 1} of {arguments.rounds}: {name} {seconds[name][-1]:.1f} CPU s", flush=True)
-    slowest = min(seconds["tesseract"])
+    tesseract = min(seconds["tesseract"])
     print(f"\n{'':12}{'CPU s a page':>14}{'ratio':>8}")
     for name, taken in seconds.items():
-        print(f"{name:12}{min(taken) / len(images):14.3f}{slowest / min(taken):8.2f}")
+        print(f"{name:12}{min(taken) / len(images):14.3f}{tesseract / min(taken):8.2f}")
 
 
 if __name__ == "__main__":

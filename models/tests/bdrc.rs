@@ -177,16 +177,18 @@ fn assert_line_scores(network: &str, forms: &[&[&str]]) {
 
 #[test]
 fn the_classes_of_a_layout_come_in_their_usual_order() {
-    assert_layout_scores("layout.pth", "layout.pth", "");
-    assert_layout_scores("layout.onnx", "", "layout.onnx");
+    assert_layout_scores("checkpoint", "layout.pth");
+    assert_layout_scores("onnx-model", "layout.onnx");
 }
 
-fn assert_layout_scores(file: &str, checkpoint: &str, onnx: &str) {
+/// The description names `file` under `key` and no other.
+fn assert_layout_scores(key: &str, file: &str) {
     let folder = folder("deeplab", "layout.json", &[file]);
     let path = folder.path().join("config.json");
     let mut description: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-    description["checkpoint"] = checkpoint.into();
-    description["onnx-model"] = onnx.into();
+    description["checkpoint"] = "".into();
+    description["onnx-model"] = "".into();
+    description[key] = file.into();
     fs::write(path, description.to_string()).unwrap();
     let bundle = Bundle::open(folder.path()).unwrap();
     assert_eq!(corrections(&bundle), [""; 0]);

@@ -8,6 +8,9 @@ import numpy as np
 from page_drawing import Canvas
 from page_preparation import LINEAR
 
+RED_INK = 0.12
+"""Share of the grey scans with writing in red."""
+
 
 def smooth_noise(noise: np.random.Generator, height: int, width: int, cell: float) -> np.ndarray:
     grid = noise.random((max(2, int(height / cell) + 2), max(2, int(width / cell) + 2)), dtype=np.float32)
@@ -64,9 +67,9 @@ def inked(rng: random.Random, noise: np.random.Generator, ink: np.ndarray, lette
     return strokes
 
 
-def red_ink(rng: random.Random, strokes: np.ndarray, bands: np.ndarray, chance: float = 0.12) -> np.ndarray:
+def red_ink(rng: random.Random, strokes: np.ndarray, bands: np.ndarray) -> np.ndarray:
     """Whole lines or parts of them in red, which a grey scan shows paler than black."""
-    if rng.random() >= chance:
+    if rng.random() >= RED_INK:
         return strokes
     strokes, paler = strokes.copy(), rng.uniform(0.35, 0.7)
     for x, y, width, height, _ in cv2.connectedComponentsWithStats((bands > 127).astype(np.uint8))[2][1:]:

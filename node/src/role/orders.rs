@@ -86,6 +86,13 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(600);
 
+    async fn empty_store() -> (EmbeddedPostgres, PostgresStore) {
+        let server = EmbeddedPostgres::temporary().unwrap();
+        let options = server.create_database("orders").await.unwrap();
+        let store = PostgresStore::connect_with(options).await.unwrap();
+        (server, store)
+    }
+
     async fn until_settled(store: &PostgresStore, order: i64) {
         let mut changes = store.order_changes().await.unwrap();
         while store.order(order).await.unwrap().unwrap().outcome.is_none() {
@@ -95,9 +102,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_order_that_nobody_answers_holds_back_no_other() {
-        let server = EmbeddedPostgres::temporary().unwrap();
-        let options = server.create_database("orders").await.unwrap();
-        let store = PostgresStore::connect_with(options).await.unwrap();
+        let (_server, store) = empty_store().await;
         let place = async |node: &str| {
             let placed = store.place_order(node, &NodeOrder::Drain, "test", PATIENCE).await;
             placed.unwrap()
@@ -129,9 +134,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_order_to_a_node_that_is_not_in_touch_is_sent_again() {
-        let server = EmbeddedPostgres::temporary().unwrap();
-        let options = server.create_database("orders").await.unwrap();
-        let store = PostgresStore::connect_with(options).await.unwrap();
+        let (_server, store) = empty_store().await;
         let placed = store
             .place_order("late", &NodeOrder::Drain, "test", PATIENCE)
             .await
