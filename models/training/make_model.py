@@ -78,6 +78,8 @@ def seeded(arguments: argparse.Namespace, seed: int) -> tuple[str, int]:
 
 def sources(arguments: argparse.Namespace, *names: str) -> list[dict[str, str]]:
     """What a model was trained on, as its description says it."""
+    if arguments.sources:
+        return json.loads(arguments.sources.read_text(encoding="utf8"))
     return [{"name": f"{name}: {getattr(arguments, name).name}", "licence": "as its source says"} for name in names]
 
 
@@ -104,7 +106,7 @@ def segmenter(arguments: argparse.Namespace):
     work.script("train-second", train, *pool, *mixed, "--resume", "--out", second, *length(arguments, rest))
     summary = work / "summary.json"
     amount = " ".join(map(str, length(arguments)))
-    description = f"make_model.py {amount}, {seed_and_start(arguments)}: rendered pages, and real ones beside them"
+    description = f"make_model.py segmenter {amount}, {seed_and_start(arguments)}: rendered pages, and real ones beside them"
     training = {"description": description, "data": sources(arguments, "fonts", "corpus", "pages"), "scores": {}}
     summary.write_text(json.dumps(training), encoding="utf8")
     bundle = ("--weights", second, "--threshold", SEGMENTER_THRESHOLD, "--summary", summary, "--name", arguments.name)
@@ -129,7 +131,7 @@ def recogniser(arguments: argparse.Namespace):
     data = ("--pool", work / "lines", "--real", arguments.lines, "--pages", work / "page-lines")
     data += ("--collections", arguments.collections) if arguments.collections else ()
     checks = ("--check-pages", work / "held-out-page-lines", "--check", f"held-out={work / 'held-out'}")
-    rates = ("--rate", 2e-3, "--last-rate", 1e-5, "--warm-up", 300, "--cut-at", arguments.cut_at)
+    rates = ("--rate", 1.5e-3, "--last-rate", 1e-5, "--warm-up", 300, "--cut-at", arguments.cut_at)
     if arguments.init:
         rates = ("--init", arguments.init, "--rate", 6e-4, "--last-rate", 5e-6, "--start-share", START_SHARE)
     real = ("--real-share", 0.4, "--smoothing", 0.02, *seeded(arguments, 21), "--hard", "Tibschol", "--unseen", arguments.unseen)
@@ -150,7 +152,7 @@ def bundle(arguments: argparse.Namespace, weights: Path):
     description["name"] = arguments.name
     description["weights"] = {"file": WEIGHTS, "sha256": hashlib.sha256(weights.read_bytes()).hexdigest()}
     description["training"] = {
-        "description": f"make_model.py, {log[-1]['step']} steps in {log[-1]['seconds'] / 60:.0f} minutes, {seed_and_start(arguments)}",
+        "description": f"make_model.py recogniser, {log[-1]['step']} steps in {log[-1]['seconds'] / 60:.0f} minutes, {seed_and_start(arguments)}",
         "data": sources(arguments, "fonts", "corpus", "pages", "lines"),
         "scores": {f"character error rate, {group}": score[1] for group, score in scores.items()},
     }
@@ -170,6 +172,7 @@ def main():
         kind.add_argument("--work", required=True, type=Path, help="folder for what is made on the way")
         kind.add_argument("--out", required=True, type=Path, help="folder for the bundle")
         kind.add_argument("--name", default=f"{name}-of-my-own", help="of the model")
+        kind.add_argument("--sources", type=Path, help="JSON list with name and licence of all data, for the description")
         kind.add_argument("--init", type=Path, help="weights to start from")
         kind.add_argument("--rendered", type=int, help="pages or lines to render")
         kind.add_argument("--seed", type=int, default=0, help="of the training: another one renders and draws other lines")

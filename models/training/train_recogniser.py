@@ -7,13 +7,14 @@
 Both heads are trained together, each with the CTC loss. Batches hold lines of about the same width and about `--columns`
 columns; a share of `--real-share` of them holds real lines, small collections more often than their size asks for. Some of the real
 lines are joined from pieces of others (`line_pieces.py`), once there are weights that can read them: those of `--init`, or the ones
-of step `--cut-at`, which also sort out lines whose text must be another's. The learning rate warms up and then falls along a cosine
-over `--steps`, or over `--minutes` on a machine whose speed varies. What is scored and saved is a moving average of the weights, at
-the end with a `--start-share` of those of `--init`: the mean of both is often better than either.
+of step `--cut-at`, which also sort out lines whose text must be another's. The learning rate warms up, stays, and falls over the last
+`--fall-share` of `--steps`, or of `--minutes` on a machine whose speed varies. What is scored and saved is a moving average of the
+weights, at the end with a `--start-share` of those of `--init`: the mean of both is often better than either.
 Shards that appear in POOL during training are picked up.
 
 OUT.state holds all that `--resume` needs to go on after the last checkpoint; with `--steps` the batches are then those of a run
-that was never interrupted. OUT.jsonl has a line for every 50 steps with the losses and one for every checkpoint with the scores.
+that was never interrupted, and until the rate falls more steps may be asked for, as if they had been from the start. OUT.jsonl has
+a line for every 50 steps with the losses and one for every checkpoint with the scores.
 
 LINES holds `COLLECTION_PAGE_LINE.png` or `.jpg` with a `.txt` beside it. Every eighth page of a collection is held out for validation, and all
 pages of `--unseen` ones.
@@ -243,7 +244,7 @@ def collate(batch: list[tuple[np.ndarray, str]], heads: tuple[Symbols, Symbols])
     for head, units in zip(heads, (texts, [stacks(text) for text in texts])):
         classes = [head.encode(list(text)) for text in units]
         targets.append((torch.tensor(sum(classes, [])), torch.tensor([len(line) for line in classes])))
-    return torch.from_numpy(images), frames, targets
+    return torch.from_numpy(images).to(memory_format=torch.channels_last), frames, targets
 
 
 def ctc(logits: torch.Tensor, frames: torch.Tensor, target: tuple[torch.Tensor, torch.Tensor], smoothing: float) -> torch.Tensor:
@@ -306,6 +307,17 @@ def blend(net: RecognitionNet, start: RecognitionNet, share: float, known: int):
         state[name][known:] = value
 
 
+def learning_rate(arguments: argparse.Namespace, step: int, done: float) -> float:
+    """The rate of a step, where a share `done` of the training is past.
+
+    Warm-up, plateau and fall along 1 - sqrt, after Hägele et al., "Scaling Laws and Compute-Optimal Training Beyond Fixed Training
+    Durations", 2024: as good as a cosine, and where the end lies need not be known before the fall.
+    """
+    fallen = math.sqrt(max(0.0, 1 - (1 - done) / arguments.fall_share))
+    rate = arguments.last_rate + (arguments.rate - arguments.last_rate) * (1 - fallen)
+    return rate * min(1.0, (step + 1) / arguments.warm_up)
+
+
 def save(net: RecognitionNet, path: str):
     """16-bit floats, as they are shipped."""
     state = {k: (v.half() if v.is_floating_point() else v).contiguous() for k, v in net.state_dict().items()}
@@ -329,6 +341,7 @@ def main():
     length.add_argument("--steps", type=int)
     parser.add_argument("--rate", type=float, default=1e-3)
     parser.add_argument("--last-rate", type=float, default=3e-5)
+    parser.add_argument("--fall-share", type=float, default=0.3, help="of the training, in which the rate falls to the last one")
     parser.add_argument("--warm-up", type=int, default=100, help="steps")
     parser.add_argument("--columns", type=int, default=10000, help="columns of a batch")
     parser.add_argument("--real-share", type=float, default=0.25)
@@ -351,6 +364,7 @@ def main():
 
     started = time.monotonic()
     net, heads = load_net(arguments.charset, arguments.init)
+    net.to(memory_format=torch.channels_last)
     unseen, real, checks = frozenset(filter(None, arguments.unseen.split(","))), [], []
     if arguments.real:
         real, checks = real_lines(arguments.real, set(arguments.collections.split(",")), without=unseen)
@@ -362,7 +376,10 @@ def main():
     if arguments.pages:
         real += [sample for sample in all_lines(arguments.pages, without=unseen) if sample.legible()]
     if arguments.check_pages:
-        checks += all_lines(arguments.check_pages)
+        of_pages = all_lines(arguments.check_pages)
+        for sample in of_pages:
+            sample.group = f"pages of {sample.group}"
+        checks += of_pages
     for named in arguments.check:
         name, folder = named.split("=", 1) if "=" in named else (None, named)
         for path in sorted(Path(folder).glob("*.npz")):
@@ -410,8 +427,7 @@ def main():
         done = step / arguments.steps if arguments.steps else spent / (60 * arguments.minutes)
         if done >= 1:
             break
-        fall = 0.5 * (1 + math.cos(math.pi * done))
-        rate = (arguments.last_rate + (arguments.rate - arguments.last_rate) * fall) * min(1.0, (step + 1) / arguments.warm_up)
+        rate = learning_rate(arguments, step, done)
         for group in optimiser.param_groups:
             group["lr"] = rate
         if step and step == cut_at:
