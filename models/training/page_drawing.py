@@ -121,16 +121,19 @@ class Style:
 
 @dataclass
 class Canvas:
-    """Ink of a page before any distortion, with the bands of its lines."""
+    """Ink of a page before any distortion, with the bands of its lines, their texts, and their areas: pixels of the first are 1."""
 
     width: int
     height: int
     ink: np.ndarray = field(init=False)
     bands: np.ndarray = field(init=False)
+    areas: np.ndarray = field(init=False)
+    texts: list[str] = field(init=False, default_factory=list)
 
     def __post_init__(self):
         self.ink = np.zeros((self.height, self.width), np.uint8)
         self.bands = np.zeros((self.height, self.width), np.uint8)
+        self.areas = np.zeros((self.height, self.width), np.uint16)
 
     def paste(self, mask: np.ndarray, x: int, y: int):
         height, width = mask.shape
@@ -158,20 +161,28 @@ class Canvas:
         return x + int(columns[0]), x + int(columns[-1]) + 1
 
     def line(self, font_path: str, line: Line):
-        spans = sorted(s for s in (self.text(font_path, run) for run in line.runs) if s)
+        drawn = ((self.text(font_path, run), run.text) for run in line.runs)
+        spans = sorted((*span, text) for span, text in drawn if span)
         if not spans:
             return
         merged = [list(spans[0])]
-        for start, end in spans[1:]:
+        for start, end, text in spans[1:]:
             broken = any(merged[-1][1] <= x <= start for x in line.breaks)
             if broken or start - merged[-1][1] > WIDEST_BRIDGED_GAP * line.pitch:
-                merged.append([start, end])
+                merged.append([start, end, text])
             else:
-                merged[-1][1] = max(merged[-1][1], end)
+                separator = "" if merged[-1][2].endswith("་") else " "
+                merged[-1][1:] = max(merged[-1][1], end), merged[-1][2] + separator + text
         y0 = max(0, round(line.head - ABOVE_HEAD * line.pitch))
         y1 = max(0, round(line.head + BELOW_HEAD * line.pitch))
-        for start, end in merged:
-            self.bands[y0:y1, max(0, start) : max(0, end)] = 255
+        metrics, size = font_metrics(font_path), max(run.size for run in line.runs)
+        top = line.head - (line.pitch - metrics.tall * size) / 2 - (metrics.head - metrics.top) * size
+        rows = slice(max(0, round(top)), max(0, round(top + line.pitch)))
+        for start, end, text in merged:
+            columns = slice(max(0, start), max(0, end))
+            self.bands[y0:y1, columns] = 255
+            self.texts.append(text)
+            self.areas[rows, columns] = len(self.texts)
 
 
 def band_pitch(font_path: str, size: float, pitch: float) -> float:

@@ -9,6 +9,7 @@ line is a band along the head line of the letters, from 0.05 pitch above to 0.35
 
 import argparse
 import random
+from dataclasses import dataclass
 from pathlib import Path
 
 import cv2
@@ -24,6 +25,19 @@ LEGIBLE_SHARE = 0.9
 SMALL_PITCHES = (13, 30)
 
 
+@dataclass
+class Scan:
+    """A rendered page: its image, and in the same pixels the bands (255) and the areas of its lines, those of `texts[n]` being n + 1."""
+
+    grey: np.ndarray
+    bands: np.ndarray
+    areas: np.ndarray
+    texts: list[str]
+    kind: str
+    pitch: float
+    oversampling: float
+
+
 def render_page(rng: random.Random, fonts: list[str], corpus: Corpus) -> tuple[np.ndarray, np.ndarray, str]:
     """One prepared frame (1 = paper, 0 = ink), its bands (1 = band) and the kind of page; almost all lines are legible."""
     while True:
@@ -33,7 +47,18 @@ def render_page(rng: random.Random, fonts: list[str], corpus: Corpus) -> tuple[n
             return frame, visible, kind
 
 
-def render_once(rng: random.Random, fonts: list[str], corpus: Corpus) -> tuple[np.ndarray, np.ndarray, str]:
+def legible_scan(rng: random.Random, fonts: list[str], corpus: Corpus) -> Scan:
+    """One of which almost all lines are legible in the frame of the program."""
+    while True:
+        scan = render_scan(rng, fonts, corpus)
+        height, width = scan.grey.shape
+        frame, bands = framed(scan, frame_size(width, height))
+        if without_lost_lines(frame, bands).sum() > LEGIBLE_SHARE * bands.sum():
+            return scan
+
+
+def render_scan(rng: random.Random, fonts: list[str], corpus: Corpus) -> Scan:
+    """A page with every layout and degradation there is."""
     noise = np.random.default_rng(rng.getrandbits(63))
     kind = rng.choices(("pecha", "book", "sheet"), (0.6, 0.3, 0.1))[0]
     oversampling = rng.choice((1.0, 1.0, 1.3, 1.7, 2.2))
@@ -45,7 +70,7 @@ def render_once(rng: random.Random, fonts: list[str], corpus: Corpus) -> tuple[n
         canvas = sheet(rng, fonts, corpus, rng.choice((512, 1024)), oversampling)
     band_rows = cv2.connectedComponentsWithStats(canvas.bands)[2][1:, cv2.CC_STAT_HEIGHT]
     pitch = float(np.median(band_rows)) / (ABOVE_HEAD + BELOW_HEAD) if band_rows.size else 40.0
-    ink, bands = distort(rng, noise, canvas, pitch)
+    ink, bands, areas = distort(rng, noise, canvas, pitch)
     letter = pitch * 0.35
     strokes = inked(rng, noise, ink, letter)
     binary = rng.random() < 0.3
@@ -53,17 +78,26 @@ def render_once(rng: random.Random, fonts: list[str], corpus: Corpus) -> tuple[n
         grey = bilevel_scan(rng, noise, strokes)
     else:
         grey = grey_scan(rng, noise, red_ink(rng, strokes, bands), letter)
-    height, width = grey.shape
+    return Scan(grey, bands, areas, canvas.texts, kind, pitch, oversampling)
+
+
+def render_once(rng: random.Random, fonts: list[str], corpus: Corpus) -> tuple[np.ndarray, np.ndarray, str]:
+    scan = render_scan(rng, fonts, corpus)
+    height, width = scan.grey.shape
     size = frame_size(width, height)
-    chance, frame_pitch = rng.random(), pitch * size[1] / height
+    chance, frame_pitch = rng.random(), scan.pitch * size[1] / height
     if chance < 0.35:
         factor = rng.uniform(0.45, 1.0) if chance < 0.22 else min(1.0, rng.uniform(*SMALL_PITCHES) / frame_pitch)
         size = (max(64, int(size[0] * factor)), max(64, int(size[1] * factor)))
-    elif oversampling > 1 and rng.random() < 0.1:
+    elif scan.oversampling > 1 and rng.random() < 0.1:
         size = (width, height)
-    frame = prepare(grey, size)
-    shrunk = cv2.resize(bands, size, interpolation=cv2.INTER_AREA) if size != (width, height) else bands
-    return frame, (shrunk > 127).astype(np.uint8), kind
+    return *framed(scan, size), scan.kind
+
+
+def framed(scan: Scan, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """The frame of the program, of a width and height, and the bands in it."""
+    shrunk = cv2.resize(scan.bands, size, interpolation=cv2.INTER_AREA) if size != scan.grey.shape[::-1] else scan.bands
+    return prepare(scan.grey, size), (shrunk > 127).astype(np.uint8)
 
 
 def without_lost_lines(frame: np.ndarray, bands: np.ndarray) -> np.ndarray:

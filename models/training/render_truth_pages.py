@@ -1,9 +1,10 @@
-"""Renders leaves with their truth, for scoring by `node eval`: fonts that are never trained on, text line by line.
+"""Renders pages with their truth, for scoring by `node eval`: fonts that are never trained on, text line by line.
 
-    python render_truth_pages.py --fonts FONT_DIR --corpus corpus.txt --out FOLDER --pages 40 --seed 70
+    python render_truth_pages.py --fonts FONT_DIR --corpus corpus.txt --out FOLDER --pages 40 --seed 70 [--degraded]
 
-FOLDER receives `NAME.png` and `NAME.json` with the text and the outline of every line, in pixels of the image. A leaf has
-five to eight lines of running text, is turned a little, inked, and scanned as bilevel or grey image.
+FOLDER receives `NAME.png` and `NAME.json` with the text and the outline of every line, in pixels of the image. A page is a leaf of
+five to eight lines of running text, turned a little, inked, and scanned as bilevel or grey image. With `--degraded` it is as the
+segmenter is trained on them (`render_pages.py`): of every layout, worn, curled, stained and badly scanned.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import numpy as np
 from page_drawing import Canvas, Corpus, HELD_OUT_FONTS, Run, advance, font_metrics, font_paths
 from page_layouts import frame_rules
 from render_lines import Recorder, clean_scan
+from render_pages import legible_scan
 from scan_effects import bilevel_scan, inked
 
 WIDEST_ANGLE = 1.5
@@ -63,6 +65,19 @@ def leaf(rng: random.Random, font: str, corpus: Corpus) -> tuple[np.ndarray, lis
     return grey, [(text, corners @ turn[:, :2].T + turn[:, 2]) for text, corners in truth]
 
 
+def degraded(rng: random.Random, font: str, corpus: Corpus) -> tuple[np.ndarray, list[tuple[str, np.ndarray]]]:
+    """The same of any page there is."""
+    scan = legible_scan(rng, [font], corpus)
+    outlines = ((text, outline(scan.areas == number)) for number, text in enumerate(scan.texts, 1))
+    return scan.grey, [(text, corners) for text, corners in outlines if len(corners)]
+
+
+def outline(area: np.ndarray) -> np.ndarray:
+    """Corners of a polygon about the largest part of an area; none if it has no pixels."""
+    parts, _ = cv2.findContours(area.astype(np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
+    return cv2.approxPolyDP(max(parts, key=cv2.contourArea), 1.0, True)[:, 0] if parts else np.empty((0, 2))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fonts", required=True, help="folder with Tibetan fonts")
@@ -70,6 +85,7 @@ def main():
     parser.add_argument("--out", required=True, type=Path)
     parser.add_argument("--pages", type=int, default=40)
     parser.add_argument("--seed", type=int, default=70)
+    parser.add_argument("--degraded", action="store_true", help="pages of every layout and degradation")
     arguments = parser.parse_args()
     fonts, corpus = font_paths(arguments.fonts, held_out=True), Corpus(arguments.corpus)
     assert all(Path(font).name in HELD_OUT_FONTS for font in fonts)
@@ -77,10 +93,10 @@ def main():
     for page in range(arguments.pages):
         rng = random.Random(arguments.seed * 1_000_003 + page)
         font = fonts[page % len(fonts)]
-        grey, lines = leaf(rng, font, corpus)
+        grey, lines = (degraded if arguments.degraded else leaf)(rng, font, corpus)
         name = f"page_{page:03d}"
         cv2.imwrite(str(arguments.out / f"{name}.png"), grey)
-        truth = [{"text": text, "polygon": np.round(corners, 1).tolist()} for text, corners in lines]
+        truth = [{"text": text, "polygon": np.round(corners.astype(float), 1).tolist()} for text, corners in lines]
         record = {"image": f"{name}.png", "font": Path(font).name, "lines": truth}
         (arguments.out / f"{name}.json").write_text(json.dumps(record, ensure_ascii=False), encoding="utf8")
 

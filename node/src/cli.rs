@@ -193,8 +193,8 @@ pub struct ExportArgs {
 
 #[derive(Debug, Args)]
 pub struct EvalArgs {
-    /// Folder of page or line images with truth: NAME.txt, or NAME.json with lines and polygons, and a manifest.tsv
-    /// that names collections.
+    /// Folder of page or line images with truth: NAME.txt, NAME.xml (PAGE) or NAME.json with lines and polygons, and a
+    /// manifest.tsv that names collections.
     #[arg(value_name = "FOLDER")]
     pub folder: PathBuf,
     /// Readings to score: an output folder of `node ocr`. Without it the folder is read now, into a temporary place.

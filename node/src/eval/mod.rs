@@ -1,6 +1,7 @@
 //! `node eval`: how well a folder of scans is read, against what it should have been read as.
 
 mod matching;
+mod page_xml;
 mod report;
 mod score;
 mod truth;

@@ -6,6 +6,8 @@ use anyhow::{Context, Result, bail};
 use parkhang_models::page::geometry::Point;
 use serde::Deserialize;
 
+use super::page_xml;
+
 /// A scan and its truth.
 #[derive(Debug, Clone)]
 pub struct TruePage {
@@ -33,8 +35,8 @@ struct RenderedLine {
 }
 
 /// Reads the truth of a folder: `manifest.tsv` with columns `file`, `collection` and `truth` where there is one, else
-/// `NAME.txt` or `NAME.json` beside the images. `NAME.boxes.json` adds a box (x0, y0, x1, y1) per line, if any. Scans without
-/// truth are left out.
+/// `NAME.txt`, PAGE XML or `NAME.json` beside the images. `NAME.boxes.json`, a box (x0, y0, x1, y1) per line, or else the PAGE
+/// XML adds outlines. Scans without truth are left out.
 pub fn read_truth(folder: &Path) -> Result<Vec<TruePage>> {
     let manifest = folder.join("manifest.tsv");
     let mut pages = if manifest.is_file() {
@@ -45,7 +47,7 @@ pub fn read_truth(folder: &Path) -> Result<Vec<TruePage>> {
     pages.retain(|page| page.text.is_some() || page.outlines.is_some());
     if pages.is_empty() {
         bail!(
-            "{} holds no truth: expected manifest.tsv, or NAME.txt or NAME.json beside the images",
+            "{} holds no truth: expected manifest.tsv, or NAME.txt, NAME.xml (PAGE) or NAME.json beside the images",
             folder.display()
         );
     }
@@ -73,12 +75,8 @@ fn from_manifest(folder: &Path, manifest: &Path) -> Result<Vec<TruePage>> {
         let text = truth
             .map(|name| read_text(&folder.join(plain_name(name)?)))
             .transpose()?;
-        pages.push(TruePage {
-            image: plain_name(cell(file))?.to_owned(),
-            collection: cell(collection).to_owned(),
-            text,
-            outlines: read_boxes(&folder.join(cell(file)).with_extension("boxes.json"))?,
-        });
+        let image = folder.join(plain_name(cell(file))?);
+        pages.push(true_page(&image, cell(collection), text)?);
     }
     Ok(pages)
 }
@@ -106,20 +104,30 @@ fn from_files(folder: &Path) -> Result<Vec<TruePage>> {
                 pages.push(rendered_page(&path)?)
             }
             "jpg" | "jpeg" | "png" | "tif" | "tiff" | "webp" => {
-                let truth = path.with_extension("txt");
-                if truth.is_file() {
-                    pages.push(TruePage {
-                        image: name,
-                        collection: collection.clone(),
-                        text: Some(read_text(&truth)?),
-                        outlines: read_boxes(&path.with_extension("boxes.json"))?,
-                    });
-                }
+                let truth = Some(path.with_extension("txt")).filter(|truth| truth.is_file());
+                let text = truth.as_deref().map(read_text).transpose()?;
+                pages.push(true_page(&path, &collection, text)?);
             }
             _ => {}
         }
     }
     Ok(pages)
+}
+
+/// A scan with its text, or that of the PAGE XML beside it, and with its boxes, or the outlines of that.
+fn true_page(image: &Path, collection: &str, text: Option<String>) -> Result<TruePage> {
+    let boxes = read_boxes(&image.with_extension("boxes.json"))?;
+    let (text_of_lines, outlines) = match page_xml::beside(image)? {
+        Some(lines) => (lines.text, Some(lines.outlines)),
+        None => (None, None),
+    };
+    let name = image.file_name().unwrap_or_default();
+    Ok(TruePage {
+        image: name.to_string_lossy().into_owned(),
+        collection: collection.to_owned(),
+        text: text.or(text_of_lines),
+        outlines: boxes.or(outlines),
+    })
 }
 
 fn rendered_page(path: &Path) -> Result<TruePage> {
@@ -202,6 +210,39 @@ mod tests {
                 pages[0].outlines.as_ref().unwrap().len()
             ),
             ("uchen", 1)
+        );
+    }
+
+    #[test]
+    fn page_xml_adds_the_outlines_of_a_page_and_its_text_where_there_is_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let line = r#"<TextLine><Coords points="0,0 9,0 9,4"/><TextEquiv><Unicode>ཁ</Unicode></TextEquiv></TextLine>"#;
+        let xml = format!("<PcGts><Page>{line}</Page></PcGts>");
+        for (name, text) in [
+            ("a.jpg", ""),
+            ("a.txt", "ཀ"),
+            ("a.page.xml", &xml),
+            ("b.jpg", ""),
+            ("b.xml", &xml),
+            ("c.jpg", ""),
+            ("c.xml", "<alto/>"),
+        ] {
+            std::fs::write(folder.path().join(name), text).unwrap();
+        }
+        let pages = read_truth(folder.path()).unwrap();
+        let found: Vec<_> = pages
+            .iter()
+            .map(|page| {
+                (
+                    page.image.as_str(),
+                    page.text.as_deref(),
+                    page.outlines.as_ref().map(Vec::len),
+                )
+            })
+            .collect();
+        assert_eq!(
+            found,
+            [("a.jpg", Some("ཀ"), Some(1)), ("b.jpg", Some("ཁ"), Some(1))]
         );
     }
 

@@ -169,4 +169,4 @@ fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 }
 
 #[cfg(test)]
-mod tests;
+pub mod tests;

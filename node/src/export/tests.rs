@@ -8,7 +8,7 @@ use super::document::{LineDocument, PageDocument, RegionDocument, SegmentDocumen
 use super::{alto, hocr, lines, pagexml};
 
 /// A page of two lines: one in two segments, one whose segments spell something else, with an outline that leaves the page.
-pub(super) fn page() -> PageDocument {
+pub fn page() -> PageDocument {
     PageDocument {
         image_name: "leaf 1".into(),
         source_name: "leaf \"1\" & more.jpg".into(),
