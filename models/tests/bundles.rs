@@ -53,7 +53,7 @@ fn segmenter_error(bundle: &TempDir) -> WeightsError {
 fn a_bundle_in_a_folder_is_the_one_that_is_shipped() {
     let opened = Bundle::open(copy_of(RECOGNISER).path()).unwrap();
     let built_in = shipped::recogniser().unwrap();
-    assert_eq!(opened.name(), "parkhang-recogniser-7");
+    assert_eq!(opened.name(), "parkhang-recogniser-8");
     assert_eq!(opened.sha256(), built_in.sha256());
     assert_eq!(opened.description(), built_in.description());
     let symbols = opened.symbols("stacks").unwrap();

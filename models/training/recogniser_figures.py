@@ -36,7 +36,7 @@ def plot(log: Path, groups: list[str]) -> Image.Image:
         if "scores" in entry:
             scores[entry["step"]] = {group: rates[1] for group, rates in entry["scores"].items()}
     groups = groups or sorted(set().union(*scores.values()))
-    low, high = 0.001, 0.5
+    low, high = 0.001, 1.0
     last = max(scores) or 1
     left, top, right, bottom = MARGIN
     image = Image.new("RGB", PLOT, "white")
@@ -46,7 +46,7 @@ def plot(log: Path, groups: list[str]) -> Image.Image:
     def place(step: int, rate: float) -> tuple[float, float]:
         return left + wide * step / last, top + tall * (1 - np.log(max(rate, low) / low) / np.log(high / low))
 
-    for rate in (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5):
+    for rate in (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0):
         y = place(0, rate)[1]
         draw.line((left, y, left + wide, y), fill="#dddddd")
         draw.text((left - 8, y), f"{100 * rate:g} %", fill="black", font=font, anchor="rm")
