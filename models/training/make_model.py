@@ -177,15 +177,15 @@ def main():
         kind.add_argument("--rendered", type=int, help="pages or lines to render")
         kind.add_argument("--seed", type=int, default=0, help="of the training: another one renders and draws other lines")
         amount = kind.add_mutually_exclusive_group()
-        amount.add_argument("--minutes", type=float, default=minutes)
-        amount.add_argument("--steps", type=int)
+        amount.add_argument("--minutes", type=float, default=minutes, help="of training (default: %(default)s)")
+        amount.add_argument("--steps", type=int, help="of training, in the place of minutes")
         if make is recogniser:
             kind.add_argument("--lines", required=True, type=Path, help="real lines with texts")
             kind.add_argument("--node", required=True, type=Path, help="the program")
             kind.add_argument("--collections", help="of the real lines; those of the shipped model if left out")
             kind.add_argument("--unseen", default="", help="collections of the real lines to score and never to train on")
             kind.add_argument("--cut-at", type=int, default=3000, help="step at which the real lines are cut into pieces")
-            kind.add_argument("--threads", type=int, default=1)
+            kind.add_argument("--threads", type=int, default=1, help="of the training (default: %(default)s)")
             kind.add_argument("--bf16", action="store_true", help="16-bit arithmetic, for processors that have it")
     arguments = parser.parse_args()
     for name, value in vars(arguments).items():

@@ -58,10 +58,10 @@ fn child<'a, 'input>(node: Node<'a, 'input>, name: &str) -> Option<Node<'a, 'inp
     node.children().find(|child| is(*child, name))
 }
 
-/// The text of the line itself: its words have texts of their own.
+/// The text of the line itself: its words have texts of their own. Where only outlines were drawn it is there and empty.
 fn text_of<'a>(line: Node<'a, '_>) -> Option<&'a str> {
     let unicode = child(child(line, "TextEquiv")?, "Unicode")?;
-    Some(unicode.text().unwrap_or_default())
+    unicode.text().filter(|text| !text.trim().is_empty())
 }
 
 fn outline_of(line: Node) -> Result<Vec<Point>> {
@@ -124,8 +124,12 @@ mod tests {
 
     #[test]
     fn outlines_without_text_are_truth_too() {
-        let lines = parse(&of_lines("<TextLine><Coords points=\"0,0 4,0 4,2\"/></TextLine>"));
-        assert_eq!(lines.unwrap().unwrap().text, None);
+        for text in ["", "<TextEquiv><Unicode/></TextEquiv>"] {
+            let lines = parse(&of_lines(&format!(
+                "<TextLine><Coords points=\"0,0 4,0 4,2\"/>{text}</TextLine>"
+            )));
+            assert_eq!(lines.unwrap().unwrap().text, None);
+        }
     }
 
     #[test]

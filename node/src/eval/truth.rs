@@ -47,7 +47,7 @@ pub fn read_truth(folder: &Path) -> Result<Vec<TruePage>> {
     pages.retain(|page| page.text.is_some() || page.outlines.is_some());
     if pages.is_empty() {
         bail!(
-            "{} holds no truth: expected manifest.tsv, or NAME.txt, NAME.xml (PAGE) or NAME.json beside the images",
+            "{} holds no truth: expected manifest.tsv, or NAME.txt, NAME.xml or NAME.page.xml (PAGE XML) or NAME.json beside the images",
             folder.display()
         );
     }
