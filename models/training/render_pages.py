@@ -33,18 +33,17 @@ class Scan:
     bands: np.ndarray
     areas: np.ndarray
     texts: list[str]
-    kind: str
     pitch: float
     oversampling: float
 
 
-def render_page(rng: random.Random, fonts: list[str], corpus: Corpus) -> tuple[np.ndarray, np.ndarray, str]:
-    """One prepared frame (1 = paper, 0 = ink), its bands (1 = band) and the kind of page; almost all lines are legible."""
+def render_page(rng: random.Random, fonts: list[str], corpus: Corpus) -> tuple[np.ndarray, np.ndarray]:
+    """One prepared frame (1 = paper, 0 = ink) and its bands (1 = band); almost all lines are legible."""
     while True:
-        frame, bands, kind = render_once(rng, fonts, corpus)
+        frame, bands = render_once(rng, fonts, corpus)
         visible = without_lost_lines(frame, bands)
         if visible.sum() > LEGIBLE_SHARE * bands.sum():
-            return frame, visible, kind
+            return frame, visible
 
 
 def legible_scan(rng: random.Random, fonts: list[str], corpus: Corpus) -> Scan:
@@ -78,10 +77,10 @@ def render_scan(rng: random.Random, fonts: list[str], corpus: Corpus) -> Scan:
         grey = bilevel_scan(rng, noise, strokes)
     else:
         grey = grey_scan(rng, noise, red_ink(rng, strokes, bands), letter)
-    return Scan(grey, bands, areas, canvas.texts, kind, pitch, oversampling)
+    return Scan(grey, bands, areas, canvas.texts, pitch, oversampling)
 
 
-def render_once(rng: random.Random, fonts: list[str], corpus: Corpus) -> tuple[np.ndarray, np.ndarray, str]:
+def render_once(rng: random.Random, fonts: list[str], corpus: Corpus) -> tuple[np.ndarray, np.ndarray]:
     scan = render_scan(rng, fonts, corpus)
     height, width = scan.grey.shape
     size = frame_size(width, height)
@@ -91,7 +90,7 @@ def render_once(rng: random.Random, fonts: list[str], corpus: Corpus) -> tuple[n
         size = (max(64, int(size[0] * factor)), max(64, int(size[1] * factor)))
     elif scan.oversampling > 1 and rng.random() < 0.1:
         size = (width, height)
-    return *framed(scan, size), scan.kind
+    return framed(scan, size)
 
 
 def framed(scan: Scan, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
@@ -133,7 +132,7 @@ def main():
     inputs, labels = [], []
     for page in range(arguments.pages):
         rng = random.Random(arguments.seed * 1_000_003 + page)
-        frame, bands, _ = render_page(rng, fonts, corpus)
+        frame, bands = render_page(rng, fonts, corpus)
         tile_inputs, tile_labels = page_tiles(rng, frame, bands)
         inputs.append(np.packbits(tile_inputs, axis=-1))
         labels.append(np.packbits(tile_labels, axis=-1))
