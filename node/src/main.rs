@@ -28,6 +28,7 @@ mod simulate;
 mod storage;
 mod tls;
 mod traces;
+mod whole_file;
 mod words;
 
 use std::process::ExitCode;

@@ -11,7 +11,7 @@ use crate::admin::Refusal;
 /// Why a request was refused.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Problem {
-    /// unauthorized, forbidden, invalid, not_found, conflict, too_large, timeout, unavailable or internal
+    /// unauthorized, forbidden, invalid, not_found, conflict, too_large, too_many, timeout, unavailable or internal
     pub error: &'static str,
     pub message: String,
 }

@@ -27,7 +27,7 @@ pub struct Desk {
 impl Desk {
     /// Who asks, if that is known.
     pub fn caller(&self, headers: &HeaderMap) -> Option<&Caller> {
-        presented(headers).and_then(|token| self.tokens.caller(token))
+        caller(&self.tokens, headers)
     }
 
     /// Lets in who has the role that `what` asks for.
@@ -49,6 +49,11 @@ impl Desk {
         }
         Ok(caller.clone())
     }
+}
+
+/// Whose token a request shows.
+pub fn caller<'t>(tokens: &'t Tokens, headers: &HeaderMap) -> Option<&'t Caller> {
+    presented(headers).and_then(|token| tokens.caller(token))
 }
 
 /// A page of another site must not act with the cookie of this one.

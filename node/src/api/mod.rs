@@ -1,11 +1,13 @@
 //! The HTTP interface of an orchestrator: the commands of the table under `/api/v1`, for those who have a token.
 
 mod answer;
+mod body;
 pub mod command;
 mod desk;
 mod events;
 mod files;
 mod openapi;
+mod own_token;
 mod router;
 mod server;
 mod session;

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::{Body, Bytes, to_bytes};
+use axum::body::Body;
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{RawPathParams, RawQuery};
 use axum::http::request::Parts;
@@ -10,6 +10,7 @@ use axum::routing::{MethodFilter, get, on, post};
 use serde_json::{Map, Value};
 
 use super::answer::{Denied, json};
+use super::body::read_body;
 use super::desk::Desk;
 use super::events::{Pulse, events};
 use super::files::{OFFERS, Place, file};
@@ -31,11 +32,11 @@ type Named = Result<RawPathParams, RawPathParamsRejection>;
 
 /// The console at `/`, and below `/api/v1` the commands of the table, which describe themselves in `openapi.json`. `secure` is
 /// whether requests come through TLS.
-pub fn router(admin: Admin, tokens: Tokens, secure: bool) -> Router {
+pub fn router(admin: Admin, tokens: Arc<Tokens>, secure: bool) -> Router {
     let pulse = Pulse::start(admin.store.clone());
     let desk = Desk {
         admin,
-        tokens: Arc::new(tokens),
+        tokens,
         secure,
     };
     let watching = desk.clone();
@@ -127,7 +128,7 @@ impl Desk {
             who: &caller.name,
             via: "http",
         };
-        let given = match bytes_of(body).await {
+        let given = match read_body(body, MAX_BODY).await {
             Ok(bytes) => given(entry, path.clone(), &parts.uri, &bytes),
             Err(denied) => Err(denied),
         };
@@ -153,7 +154,7 @@ impl Desk {
         let Some(caller) = self.caller(&parts.headers) else {
             return;
         };
-        let given = match bytes_of(body).await {
+        let given = match read_body(body, MAX_BODY).await {
             Ok(bytes) if bytes.len() <= MAX_DENIED_BODY => given(entry, path.clone(), &parts.uri, &bytes),
             Ok(_) => Ok(path.clone()),
             Err(denied) => Err(denied),
@@ -167,13 +168,6 @@ impl Desk {
             .write_down(given.unwrap_or(path), operator, &self.admin, refusal)
             .await;
     }
-}
-
-async fn bytes_of(body: Body) -> Result<Bytes, Denied> {
-    to_bytes(body, MAX_BODY).await.map_err(|_| {
-        let message = format!("the body may have {MAX_BODY} bytes");
-        Denied::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
-    })
 }
 
 /// What the path, the query and the body give together. None may name what another has named.

@@ -1,19 +1,24 @@
-use std::fs::{OpenOptions, read_to_string};
-use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
+use super::desk::caller;
+use super::own_token::{OWN_TOKEN, own_token};
 use super::router::router;
-use super::tokens::{Caller, Tokens, token};
+use super::tokens::{Caller, Tokens};
 use crate::admin::{Access, Admin};
 use crate::config::{ClusterConfig, Loaded};
-use crate::http::{HttpListener, acceptor};
+use crate::http::{HttpListener, Shares, Site, acceptor};
 
-/// Name of the token's file in the state folder, and of whoever presents it.
-const OWN_TOKEN: &str = "api-token";
+/// A proxy on this machine brings many people through one address; a browser opens six connections.
+const SHARES: Shares = Shares {
+    all: 512,
+    per_address: 256,
+    strangers: 128,
+    per_caller: 64,
+};
 
 /// Takes commands where the configuration says; `None` if it says nowhere.
 pub async fn serve(loaded: &Loaded, admin: Admin) -> Result<Option<HttpListener>> {
@@ -33,8 +38,14 @@ pub async fn serve(loaded: &Loaded, admin: Admin) -> Result<Option<HttpListener>
     let tls = identity
         .map(|(certificate, key)| acceptor(certificate, key))
         .transpose()?;
-    let router = router(admin, tokens.with(owner, &own), tls.is_some());
-    HttpListener::serve_nearby(address, "api.listen", router, tls)
+    let tokens = Arc::new(tokens.with(owner, &own)?);
+    let site = Site {
+        router: router(admin, tokens.clone(), tls.is_some()),
+        shares: SHARES,
+        recognise: Arc::new(move |headers| caller(&tokens, headers).map(|caller| caller.name.clone())),
+        tls,
+    };
+    HttpListener::serve_nearby(address, "api.listen", site)
         .await
         .map(Some)
 }
@@ -49,23 +60,4 @@ fn identity(config: &ClusterConfig, address: SocketAddr) -> Option<(&Path, &Path
         _ => (nodes.0.as_ref()?, nodes.1.as_ref()?),
     };
     Some((certificate, key))
-}
-
-/// The token that whoever runs the node can read: made once, and readable by nobody else.
-fn own_token(folder: &Path) -> Result<String> {
-    let path = folder.join(OWN_TOKEN);
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&path);
-    let written = match file {
-        Ok(mut file) => file.write_all(format!("{}\n", token()).as_bytes()),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(error),
-    };
-    written.with_context(|| format!("cannot write {}", path.display()))?;
-    let token = read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    Ok(token.trim().to_owned())
 }

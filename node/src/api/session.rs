@@ -1,6 +1,6 @@
 //! A browser shows its token once, and is known by a cookie from then on, which scripts cannot read and other sites cannot use.
 
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::http::header::SET_COOKIE;
 use axum::http::{HeaderMap, Request, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::answer::{Denied, json};
+use super::body::read_body;
 use super::desk::{COOKIE_NAME, Desk, UNKNOWN_TOKEN, is_foreign};
 
 const MAX_BODY: usize = 4096;
@@ -31,9 +32,7 @@ pub async fn show(desk: Desk, headers: HeaderMap) -> Result<Response, Denied> {
 pub async fn open(desk: Desk, request: Request<Body>) -> Result<Response, Denied> {
     let (parts, body) = request.into_parts();
     refuse_foreign(&parts.headers)?;
-    let bytes = to_bytes(body, MAX_BODY)
-        .await
-        .map_err(|_| Denied::invalid("the body is too large"))?;
+    let bytes = read_body(body, MAX_BODY).await?;
     let Shown { token } = serde_json::from_slice(&bytes)
         .map_err(|_| Denied::invalid("the body must be a JSON object with the member token"))?;
     if desk.tokens.caller(&token).is_none() {

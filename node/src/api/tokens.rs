@@ -12,6 +12,9 @@ use subtle::ConstantTimeEq;
 
 use crate::admin::Access;
 
+/// Characters that a token has at least. Shorter ones could be guessed, and nobody has made them.
+const MIN_LENGTH: usize = 32;
+
 /// Somebody who was recognised.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
@@ -41,14 +44,27 @@ impl Tokens {
         Self::parse(&text).with_context(|| format!("the tokens in {}", path.display()))
     }
 
-    /// With one more.
-    pub fn with(mut self, caller: Caller, token: &str) -> Self {
+    /// The same tokens and one more.
+    ///
+    /// # Errors
+    ///
+    /// When the token is shorter than 32 characters.
+    pub fn with(mut self, caller: Caller, token: &str) -> Result<Self> {
+        ensure!(
+            is_long_enough(token),
+            "the token of {} is shorter than {MIN_LENGTH} characters",
+            caller.name
+        );
         self.0.push((caller, hash(token)));
-        self
+        Ok(self)
     }
 
-    /// Takes the same time whether and wherever the token is found.
+    /// Whose token this is. Takes the same time whether and wherever it is found; one that is too short is nobody's, even if
+    /// a file holds its hash.
     pub fn caller(&self, token: &str) -> Option<&Caller> {
+        if !is_long_enough(token) {
+            return None;
+        }
         let hash = hash(token);
         let mut found = None;
         for (caller, known) in &self.0 {
@@ -73,6 +89,11 @@ impl fmt::Debug for Tokens {
 /// A new token.
 pub fn token() -> String {
     URL_SAFE_NO_PAD.encode(rand::rng().random::<[u8; 32]>())
+}
+
+/// Whether a text can be a token.
+pub fn is_long_enough(token: &str) -> bool {
+    token.len() >= MIN_LENGTH
 }
 
 /// The line of a token in a file of tokens.
@@ -130,6 +151,22 @@ mod tests {
         assert_eq!(tokens.caller(""), None);
         assert!(!text.contains(&boss), "the file holds the token");
         assert_eq!(boss.len(), 43);
+    }
+
+    #[test]
+    fn a_short_token_is_nobodys_wherever_it_comes_from() {
+        for short in ["", "x", &"y".repeat(31)] {
+            let text = line("mallory", Access::Admin, short);
+            assert_eq!(Tokens::parse(&text).unwrap().caller(short), None, "{short:?}");
+            let caller = Caller {
+                name: "api-token".to_owned(),
+                access: Access::Admin,
+            };
+            assert!(Tokens::default().with(caller, short).is_err(), "{short:?}");
+        }
+        let long = "z".repeat(32);
+        let tokens = Tokens::parse(&line("eva", Access::Read, &long)).unwrap();
+        assert!(tokens.caller(&long).is_some());
     }
 
     #[test]

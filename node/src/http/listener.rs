@@ -1,30 +1,47 @@
+use std::collections::HashMap;
+use std::fmt;
 use std::io::ErrorKind;
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use axum::Router;
-use axum::body::Body;
-use axum::http::Request;
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use axum::http::HeaderMap;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::{CancellationToken, DropGuard};
-use tower_service::Service;
 use tracing::{debug, warn};
 
-/// Connections at once; more wait in the queue of the kernel.
-const MAX_CONNECTIONS: usize = 64;
-/// For the head of a request; also how long a connection may lie idle between two of them.
-const HEAD_LIMIT: Duration = Duration::from_secs(30);
+use super::admission::{Admission, Admitted, Number, Shares};
+use super::connection::{HEAD, converse};
+
 /// After a failure to accept, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Name of whoever a request's head shows to be asking; `None` for a stranger.
+pub type Recognise = Arc<dyn Fn(&HeaderMap) -> Option<String> + Send + Sync>;
+
+/// What a listener answers, and how many it answers at once.
+#[derive(Clone)]
+pub struct Site {
+    pub router: Router,
+    pub shares: Shares,
+    pub recognise: Recognise,
+    /// With it nothing else is understood.
+    pub tls: Option<TlsAcceptor>,
+}
+
+impl fmt::Debug for Site {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Site")
+            .field("shares", &self.shares)
+            .field("tls", &self.tls.is_some())
+            .finish_non_exhaustive()
+    }
+}
 
 /// Answers HTTP/1.1 on an address until it is dropped.
 #[derive(Debug)]
@@ -36,22 +53,16 @@ pub struct HttpListener {
 
 impl HttpListener {
     /// `key` is where the configuration names the address.
-    pub async fn serve(address: SocketAddr, key: &str, router: Router) -> Result<Self> {
+    pub async fn serve(address: SocketAddr, key: &str, site: Site) -> Result<Self> {
         let listener = TcpListener::bind(address).await;
         Self::on(
             listener.with_context(|| format!("cannot listen on {address} ({key})"))?,
-            router,
-            None,
+            site,
         )
     }
 
-    /// As [`Self::serve`]; where another process has the port, on a free one. With `tls` nothing else is understood.
-    pub async fn serve_nearby(
-        address: SocketAddr,
-        key: &str,
-        router: Router,
-        tls: Option<TlsAcceptor>,
-    ) -> Result<Self> {
+    /// As [`Self::serve`]; where another process has the port, on a free one.
+    pub async fn serve_nearby(address: SocketAddr, key: &str, site: Site) -> Result<Self> {
         let listener = match TcpListener::bind(address).await {
             Err(error) if error.kind() == ErrorKind::AddrInUse => {
                 TcpListener::bind(SocketAddr::new(address.ip(), 0)).await
@@ -60,18 +71,18 @@ impl HttpListener {
         };
         Self::on(
             listener.with_context(|| format!("cannot listen on {address} ({key})"))?,
-            router,
-            tls,
+            site,
         )
     }
 
-    fn on(listener: TcpListener, router: Router, tls: Option<TlsAcceptor>) -> Result<Self> {
+    fn on(listener: TcpListener, site: Site) -> Result<Self> {
         let address = listener.local_addr()?;
-        let secure = tls.is_some();
+        let secure = site.tls.is_some();
         let stop = CancellationToken::new();
+        let guests = Guests::new(site.shares, stop.clone());
         tokio::spawn(
             stop.clone()
-                .run_until_cancelled_owned(accept(listener, router, tls, stop.clone())),
+                .run_until_cancelled_owned(accept(listener, site, guests)),
         );
         Ok(Self {
             address,
@@ -92,12 +103,8 @@ impl HttpListener {
     }
 }
 
-async fn accept(listener: TcpListener, router: Router, tls: Option<TlsAcceptor>, stop: CancellationToken) {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+async fn accept(listener: TcpListener, site: Site, guests: Guests) {
     loop {
-        let Ok(place) = places.clone().acquire_owned().await else {
-            return;
-        };
         let (stream, from) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
@@ -106,34 +113,106 @@ async fn accept(listener: TcpListener, router: Router, tls: Option<TlsAcceptor>,
                 continue;
             }
         };
-        let (router, tls) = (router.clone(), tls.clone());
-        let connection = async move {
-            match tls {
-                None => converse(stream, router).await,
-                Some(tls) => {
-                    let shaken = tokio::time::timeout(HEAD_LIMIT, tls.accept(stream));
-                    converse(shaken.await.context("no TLS handshake in time")??, router).await
-                }
-            }
+        let Some(guest) = guests.arrive(from.ip()) else {
+            debug!(%from, "too many HTTP connections; closing this one");
+            continue;
         };
-        tokio::spawn(stop.clone().run_until_cancelled_owned(async move {
-            if let Err(error) = connection.await {
-                debug!(%error, %from, "HTTP connection ended");
+        let site = site.clone();
+        tokio::spawn(async move {
+            let stop = guest.stop.clone();
+            match stop.run_until_cancelled(serve(stream, site, &guest)).await {
+                Some(Err(error)) => debug!(error = format!("{error:#}"), %from, "HTTP connection ended"),
+                None => debug!(%from, "HTTP connection closed"),
+                Some(Ok(())) => {}
             }
-            drop(place);
-        }));
+        });
     }
 }
 
-async fn converse<S>(stream: S, router: Router) -> Result<()>
-where
-    S: AsyncRead + AsyncWrite + Unpin + 'static,
-{
-    let service = service_fn(move |request: Request<Incoming>| router.clone().call(request.map(Body::new)));
-    http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_LIMIT)
-        .serve_connection(TokioIo::new(stream), service)
-        .await?;
-    Ok(())
+async fn serve(stream: TcpStream, site: Site, guest: &Guest) -> Result<()> {
+    let seen = |headers: &HeaderMap| {
+        if let Some(caller) = (site.recognise)(headers) {
+            guest.is_known(&caller);
+        }
+    };
+    match site.tls {
+        None => converse(stream, site.router, seen).await,
+        Some(tls) => {
+            let shaken = timeout(HEAD, tls.accept(stream)).await;
+            converse(shaken.context("no TLS handshake in time")??, site.router, seen).await
+        }
+    }
+}
+
+/// The connections of a listener, and how to close them.
+#[derive(Debug, Clone)]
+struct Guests {
+    room: Arc<Mutex<Room>>,
+    stop: CancellationToken,
+}
+
+#[derive(Debug)]
+struct Room {
+    admission: Admission,
+    stops: HashMap<Number, CancellationToken>,
+}
+
+impl Guests {
+    fn new(shares: Shares, stop: CancellationToken) -> Self {
+        let room = Room {
+            admission: Admission::new(shares),
+            stops: HashMap::new(),
+        };
+        Self {
+            room: Arc::new(Mutex::new(room)),
+            stop,
+        }
+    }
+
+    fn room(&self) -> MutexGuard<'_, Room> {
+        self.room.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn arrive(&self, address: IpAddr) -> Option<Guest> {
+        let mut room = self.room();
+        let number = match room.admission.arrive(address) {
+            Admitted::Yes { number } => number,
+            Admitted::InPlaceOf { number, closed } => {
+                if let Some(stop) = room.stops.remove(&closed) {
+                    stop.cancel();
+                }
+                number
+            }
+            Admitted::No => return None,
+        };
+        let stop = self.stop.child_token();
+        room.stops.insert(number, stop.clone());
+        Some(Guest {
+            number,
+            stop,
+            guests: self.clone(),
+        })
+    }
+}
+
+/// A connection that has a place until this is dropped.
+#[derive(Debug)]
+struct Guest {
+    number: Number,
+    stop: CancellationToken,
+    guests: Guests,
+}
+
+impl Guest {
+    fn is_known(&self, caller: &str) {
+        self.guests.room().admission.recognise(self.number, caller);
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        let mut room = self.guests.room();
+        room.admission.leave(self.number);
+        room.stops.remove(&self.number);
+    }
 }

@@ -1,13 +1,17 @@
 //! What a node answers over HTTP: whether it lives, whether it can do its part, and its metrics. It shows no secrets and
 //! takes no orders, and by default only this machine can ask.
 
+mod admission;
+mod connection;
 mod health;
 mod listener;
 mod recorder;
 mod secure;
 
+pub use admission::Shares;
+pub use connection::Endless;
 pub use health::{Probe, Readiness};
-pub use listener::HttpListener;
+pub use listener::{HttpListener, Site};
 pub use secure::acceptor;
 
 use std::net::SocketAddr;
@@ -17,6 +21,14 @@ use anyhow::Result;
 
 use self::health::router;
 use self::recorder::Recorder;
+
+/// Of a port that answers in milliseconds, and everybody alike.
+const SHARES: Shares = Shares {
+    all: 64,
+    per_address: 32,
+    strangers: 64,
+    per_caller: 0,
+};
 
 /// The window through which a supervisor and Prometheus look at a node.
 #[derive(Debug)]
@@ -31,8 +43,13 @@ impl Window {
     pub async fn open(address: Option<SocketAddr>) -> Result<Self> {
         let mut window = Self::closed();
         if let Some(address) = address {
-            let router = router(Recorder::install()?, window.probe.clone());
-            window.listener = Some(HttpListener::serve(address, "health.listen", router).await?);
+            let site = Site {
+                router: router(Recorder::install()?, window.probe.clone()),
+                shares: SHARES,
+                recognise: Arc::new(|_| None),
+                tls: None,
+            };
+            window.listener = Some(HttpListener::serve(address, "health.listen", site).await?);
         }
         Ok(window)
     }

@@ -1,11 +1,12 @@
 //! Names and permissions of the files in an authority's folder.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use super::{TlsError, at};
+use crate::whole_file;
 
 const PUBLIC: u32 = 0o644;
 const PRIVATE: u32 = 0o600;
@@ -89,16 +90,8 @@ pub fn write_private(path: &Path, text: &str) -> Result<(), TlsError> {
 }
 
 fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), TlsError> {
-    let open = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(mode)
-        .open(path);
-    let mut file = open.map_err(|source| match source.kind() {
+    whole_file::create(path, text, mode).map_err(|source| match source.kind() {
         io::ErrorKind::AlreadyExists => TlsError::Exists(path.to_owned()),
         _ => at(path)(source),
-    })?;
-    file.write_all(text.as_bytes())
-        .and_then(|()| file.sync_all())
-        .map_err(at(path))
+    })
 }

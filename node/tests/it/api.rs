@@ -15,19 +15,19 @@ use crate::nodes::{JOB, Node, Site, wait_until};
 use crate::support::{finish, node};
 
 /// An orchestrator's interface, and the token of whoever runs it.
-struct Api {
-    address: String,
-    token: String,
+pub(crate) struct Api {
+    pub(crate) address: String,
+    pub(crate) token: String,
 }
 
-struct Answer {
+pub(crate) struct Answer {
     status: u16,
     head: String,
     body: Vec<u8>,
 }
 
 impl Answer {
-    fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
     }
 
@@ -36,13 +36,13 @@ impl Answer {
     }
 
     #[track_caller]
-    fn is(self, status: u16) -> Self {
+    pub(crate) fn is(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{}", self.text());
         self
     }
 
     #[track_caller]
-    fn refuses(self, status: u16, error: &str) -> String {
+    pub(crate) fn refuses(self, status: u16, error: &str) -> String {
         let problem = self.is(status).json();
         assert_eq!(problem["error"], error, "{problem}");
         problem["message"].as_str().unwrap().to_owned()
@@ -50,7 +50,7 @@ impl Answer {
 }
 
 impl Api {
-    fn of(site: &Site, orchestrator: &Node) -> Self {
+    pub(crate) fn of(site: &Site, orchestrator: &Node) -> Self {
         let token = std::fs::read_to_string(site.path("state/api-token")).unwrap();
         Self {
             address: orchestrator.api().to_owned(),
@@ -58,7 +58,7 @@ impl Api {
         }
     }
 
-    fn send(&self, method: &str, path: &str, headers: &[&str], body: &str) -> TcpStream {
+    pub(crate) fn send(&self, method: &str, path: &str, headers: &[&str], body: &str) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
@@ -71,7 +71,7 @@ impl Api {
         stream
     }
 
-    fn ask(&self, method: &str, path: &str, headers: &[&str], body: &str) -> Answer {
+    pub(crate) fn ask(&self, method: &str, path: &str, headers: &[&str], body: &str) -> Answer {
         let mut bytes = Vec::new();
         self.send(method, path, headers, body)
             .read_to_end(&mut bytes)
@@ -83,11 +83,11 @@ impl Api {
         Answer { status, head, body }
     }
 
-    fn bearer(&self) -> String {
+    pub(crate) fn bearer(&self) -> String {
         format!("Authorization: Bearer {}", self.token)
     }
 
-    fn get(&self, path: &str) -> Answer {
+    pub(crate) fn get(&self, path: &str) -> Answer {
         self.ask("GET", &format!("/api/v1{path}"), &[&self.bearer()], "")
     }
 

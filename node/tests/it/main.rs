@@ -26,6 +26,7 @@ mod nodes;
 mod repeated;
 mod repl;
 mod sample;
+mod shut_out;
 mod sources;
 mod support;
 mod tutorial;

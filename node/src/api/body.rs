@@ -1,0 +1,54 @@
+//! The body of a request, within bounds of size and time.
+
+use std::time::Duration;
+
+use axum::body::{Body, Bytes, to_bytes};
+use axum::http::StatusCode;
+use tokio::time::timeout;
+
+use super::answer::Denied;
+
+/// From the end of a request's head to the end of its body.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// # Errors
+///
+/// 413 where the body has more than `max` bytes, 408 where it does not come to its end in time.
+pub async fn read_body(body: Body, max: usize) -> Result<Bytes, Denied> {
+    let read = timeout(LIMIT, to_bytes(body, max)).await.map_err(|_| {
+        let message = format!("the body did not come within {} s", LIMIT.as_secs());
+        Denied::new(StatusCode::REQUEST_TIMEOUT, "timeout", message)
+    })?;
+    read.map_err(|_| {
+        let message = format!("the body may have {max} bytes");
+        Denied::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use futures::{StreamExt, stream};
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_has_a_size_and_a_time() {
+        assert_eq!(read_body(Body::from("four"), 4).await.unwrap(), "four");
+        let large = read_body(Body::from("five!"), 4).await.unwrap_err();
+        assert_eq!(large.status, StatusCode::PAYLOAD_TOO_LARGE);
+        // A byte every second is no reason to wait on.
+        let drip = stream::repeat(()).then(async |()| {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            Ok::<_, Infallible>(Bytes::from_static(b"x"))
+        });
+        let began = Instant::now();
+        let slow = read_body(Body::from_stream(drip), 4096).await.unwrap_err();
+        assert_eq!(
+            (slow.status, began.elapsed()),
+            (StatusCode::REQUEST_TIMEOUT, LIMIT)
+        );
+    }
+}

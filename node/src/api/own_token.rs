@@ -1,0 +1,78 @@
+//! The token of whoever runs an orchestrator: a file in its state folder that only they can read.
+
+use std::fs::{create_dir_all, read_to_string};
+use std::io::ErrorKind;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::tokens::{is_long_enough, token};
+use crate::whole_file;
+
+/// Name of the file, and of whoever presents the token.
+pub const OWN_TOKEN: &str = "api-token";
+
+/// Reads the token in a state folder, which is made where there is none.
+///
+/// # Errors
+///
+/// When the file can be neither written nor read, or holds no token: what an earlier version left there that was stopped
+/// while it wrote would let everybody in.
+pub fn own_token(folder: &Path) -> Result<String> {
+    let path = folder.join(OWN_TOKEN);
+    create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    match whole_file::create(&path, &format!("{}\n", token()), 0o600) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+        written => written.with_context(|| format!("cannot write {}", path.display()))?,
+    }
+    let token = read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let token = token.trim();
+    anyhow::ensure!(
+        is_long_enough(token),
+        "{} holds no token; remove it, and the next start makes a new one",
+        path.display()
+    );
+    Ok(token.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+    use std::sync::Barrier;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn an_empty_or_cut_token_file_is_refused_and_stays_for_whoever_looks() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(OWN_TOKEN);
+        for left in ["", "\n", "4KMVL7Qw3njxhxgIEqL3HKz"] {
+            fs::write(&path, left).unwrap();
+            let error = own_token(folder.path()).unwrap_err().to_string();
+            assert!(error.contains("api-token holds no token; remove it"), "{error}");
+            assert_eq!(read_to_string(&path).unwrap(), left);
+        }
+    }
+
+    #[test]
+    fn orchestrators_that_start_together_agree_on_one_token() {
+        const STARTS: usize = 8;
+        let folder = tempfile::tempdir().unwrap();
+        let (state, gate) = (folder.path().join("state"), Barrier::new(STARTS));
+        let tokens = thread::scope(|scope| {
+            let start = || {
+                gate.wait();
+                own_token(&state).unwrap()
+            };
+            let starts: Vec<_> = (0..STARTS).map(|_| scope.spawn(start)).collect();
+            let tokens = starts.into_iter().map(|start| start.join().unwrap());
+            tokens.collect::<Vec<_>>()
+        });
+        assert_eq!(tokens[0].len(), 43);
+        assert!(tokens.iter().all(|token| *token == tokens[0]), "{tokens:?}");
+        let mode = fs::metadata(state.join(OWN_TOKEN)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+}

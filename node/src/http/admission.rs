@@ -1,0 +1,259 @@
+//! Which connections a listener keeps when more arrive than it has room for. A connection whose requests show a token is
+//! known; one that has shown none, or whose caller holds too many already, is a stranger. A newcomer never has to wait for a
+//! stranger to leave: the oldest one, of the address that has most of them, gives way. So a crowd of silent sockets costs
+//! those who have a token nothing but the sockets' share.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, Ipv6Addr};
+
+/// Connections that a listener keeps at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shares {
+    pub all: usize,
+    pub per_address: usize,
+    pub strangers: usize,
+    /// Connections of one caller that are known; further ones are strangers.
+    pub per_caller: usize,
+}
+
+/// Number of a connection; later ones have higher numbers.
+pub type Number = u64;
+
+#[derive(Debug)]
+struct Guest {
+    address: IpAddr,
+    /// Name of the caller where the connection is known.
+    caller: Option<String>,
+}
+
+/// What becomes of a newcomer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admitted {
+    Yes {
+        number: Number,
+    },
+    /// In the place of a stranger, which is to be closed.
+    InPlaceOf {
+        number: Number,
+        closed: Number,
+    },
+    /// All places that it could have are those of known callers.
+    No,
+}
+
+/// The connections of a listener.
+#[derive(Debug)]
+pub struct Admission {
+    shares: Shares,
+    guests: BTreeMap<Number, Guest>,
+    next: Number,
+}
+
+impl Admission {
+    pub fn new(shares: Shares) -> Self {
+        Self {
+            shares,
+            guests: BTreeMap::new(),
+            next: 0,
+        }
+    }
+
+    /// Takes note of a connection from `address`, and of the end of the one that makes room for it.
+    pub fn arrive(&mut self, address: IpAddr) -> Admitted {
+        let address = network(address);
+        let from_there = self.guests.values().filter(|guest| guest.address == address);
+        let strangers = self.guests.values().filter(|guest| guest.caller.is_none());
+        let closed = if from_there.count() >= self.shares.per_address {
+            self.oldest_stranger_of(address).map(Some)
+        } else if self.guests.len() >= self.shares.all || strangers.count() >= self.shares.strangers {
+            self.stranger_to_close().map(Some)
+        } else {
+            Some(None)
+        };
+        let Some(closed) = closed else {
+            return Admitted::No;
+        };
+        if let Some(closed) = closed {
+            self.guests.remove(&closed);
+        }
+        let number = self.next;
+        self.next += 1;
+        let caller = None;
+        self.guests.insert(number, Guest { address, caller });
+        match closed {
+            Some(closed) => Admitted::InPlaceOf { number, closed },
+            None => Admitted::Yes { number },
+        }
+    }
+
+    /// A request of the connection has shown whose it is.
+    pub fn recognise(&mut self, number: Number, caller: &str) {
+        let known = self.guests.values();
+        let known = known
+            .filter(|guest| guest.caller.as_deref() == Some(caller))
+            .count();
+        if let Some(guest) = self.guests.get_mut(&number)
+            && guest.caller.as_deref() != Some(caller)
+        {
+            guest.caller = (known < self.shares.per_caller).then(|| caller.to_owned());
+        }
+    }
+
+    pub fn leave(&mut self, number: Number) {
+        self.guests.remove(&number);
+    }
+
+    fn oldest_stranger_of(&self, address: IpAddr) -> Option<Number> {
+        let mut strangers = self.strangers();
+        strangers.find_map(|(number, from)| (from == address).then_some(number))
+    }
+
+    fn stranger_to_close(&self) -> Option<Number> {
+        let mut crowds: HashMap<IpAddr, (usize, Number)> = HashMap::new();
+        for (number, address) in self.strangers() {
+            let (crowd, _) = crowds.entry(address).or_insert((0, number));
+            *crowd += 1;
+        }
+        let largest = crowds
+            .into_values()
+            .max_by_key(|(crowd, oldest)| (*crowd, u64::MAX - oldest));
+        largest.map(|(_, oldest)| oldest)
+    }
+
+    /// Oldest first.
+    fn strangers(&self) -> impl Iterator<Item = (Number, IpAddr)> {
+        let strangers = self.guests.iter().filter(|(_, guest)| guest.caller.is_none());
+        strangers.map(|(number, guest)| (*number, guest.address))
+    }
+}
+
+/// What counts as one address: of IPv6 the network of 64 bits, which is what one customer gets.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let prefix = u128::from(address) & !u128::from(u64::MAX);
+            Ipv6Addr::from(prefix).into()
+        }
+        address => address,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SHARES: Shares = Shares {
+        all: 8,
+        per_address: 4,
+        strangers: 6,
+        per_caller: 3,
+    };
+
+    fn address(last: u8) -> IpAddr {
+        [10, 0, 0, last].into()
+    }
+
+    fn admission() -> Admission {
+        Admission::new(SHARES)
+    }
+
+    #[test]
+    fn an_address_that_is_full_makes_room_among_its_own_strangers() {
+        let mut admission = admission();
+        for number in 0..4 {
+            assert_eq!(admission.arrive(address(1)), Admitted::Yes { number });
+        }
+        admission.recognise(0, "eva");
+        let replaced = Admitted::InPlaceOf { number: 4, closed: 1 };
+        assert_eq!(admission.arrive(address(1)), replaced);
+        for known in [2, 3, 4] {
+            admission.recognise(known, &format!("caller {known}"));
+        }
+        assert_eq!(admission.arrive(address(1)), Admitted::No);
+        assert_eq!(admission.arrive(address(2)), Admitted::Yes { number: 5 });
+    }
+
+    #[test]
+    fn the_largest_crowd_of_strangers_gives_way() {
+        let mut admission = admission();
+        for from in [1, 2, 2, 2, 3, 3] {
+            admission.arrive(address(from));
+        }
+        let replaced = Admitted::InPlaceOf { number: 6, closed: 1 };
+        assert_eq!(admission.arrive(address(4)), replaced);
+    }
+
+    #[test]
+    fn one_caller_cannot_hold_all_places() {
+        let mut admission = admission();
+        for from in [1, 1, 2, 2] {
+            if let Admitted::Yes { number } = admission.arrive(address(from)) {
+                admission.recognise(number, "eva");
+            }
+        }
+        assert_eq!(
+            admission.strangers().count(),
+            1,
+            "the fourth of them is a stranger"
+        );
+    }
+
+    #[test]
+    fn one_network_of_ipv6_is_one_address() {
+        let near = ["2001:db8::1", "2001:db8::ffff:1"].map(|text| network(text.parse().unwrap()));
+        assert_eq!(near[0], near[1]);
+        assert_ne!(near[0], network("2001:db8:0:1::1".parse().unwrap()));
+        assert_eq!(network("::ffff:10.0.0.1".parse().unwrap()), address(1));
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Arrive(u8),
+        Recognise(prop::sample::Index, u8),
+        Leave(prop::sample::Index),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            6 => (0..5_u8).prop_map(Step::Arrive),
+            3 => (any::<prop::sample::Index>(), 0..4_u8).prop_map(|(at, who)| Step::Recognise(at, who)),
+            1 => any::<prop::sample::Index>().prop_map(Step::Leave),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn shares_hold_and_nobody_who_is_known_gives_way(steps in prop::collection::vec(step(), 1..200)) {
+            let mut admission = admission();
+            for step in steps {
+                let numbers: Vec<Number> = admission.guests.keys().copied().collect();
+                let known: Vec<Number> = admission.guests.iter()
+                    .filter_map(|(number, guest)| guest.caller.is_some().then_some(*number))
+                    .collect();
+                match step {
+                    Step::Arrive(from) => {
+                        let has_strangers = admission.strangers().any(|(_, there)| there == address(from));
+                        let answer = admission.arrive(address(from));
+                        if let Admitted::InPlaceOf { closed, .. } = answer {
+                            prop_assert!(!known.contains(&closed));
+                        }
+                        prop_assert!(answer != Admitted::No || !has_strangers);
+                    }
+                    Step::Recognise(at, who) if !numbers.is_empty() => {
+                        admission.recognise(numbers[at.index(numbers.len())], &who.to_string());
+                    }
+                    Step::Leave(at) if !numbers.is_empty() => admission.leave(numbers[at.index(numbers.len())]),
+                    Step::Recognise(..) | Step::Leave(_) => {}
+                }
+                prop_assert!(admission.guests.len() <= SHARES.all);
+                prop_assert!(admission.strangers().count() <= SHARES.strangers);
+                for from in 0..5 {
+                    let there = admission.guests.values().filter(|guest| guest.address == address(from));
+                    prop_assert!(there.count() <= SHARES.per_address);
+                }
+            }
+        }
+    }
+}

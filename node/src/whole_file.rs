@@ -1,0 +1,60 @@
+//! Files that are there whole or not at all: keys, certificates and tokens, of which half a one would be worse than none.
+
+use std::fs::{File, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use tempfile::Builder;
+
+/// Writes a new file with these permission bits, and returns once it would survive a power cut.
+///
+/// # Errors
+///
+/// [`io::ErrorKind::AlreadyExists`] where there is one of this name, which stays as it is; else whatever kept the file from
+/// being written, and then there is none.
+pub fn create(path: &Path, text: &str, mode: u32) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    // The temporary file is its owner's alone from its first byte on, whatever it becomes.
+    let mut file = Builder::new().prefix(".new-").tempfile_in(folder)?;
+    file.write_all(text.as_bytes())?;
+    file.as_file().set_permissions(Permissions::from_mode(mode))?;
+    file.as_file().sync_all()?;
+    file.persist_noclobber(path).map_err(|refused| refused.error)?;
+    File::open(folder)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn a_file_is_whole_its_owners_alone_and_nothing_is_left_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secret");
+        create(&path, "one\n", 0o600).unwrap();
+        let refused = create(&path, "two\n", 0o600).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "one\n");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(names(folder.path()), ["secret"]);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_is_not_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("missing/secret");
+        assert!(create(&path, "one", 0o600).is_err());
+        assert_eq!(names(folder.path()), Vec::<String>::new());
+    }
+}
