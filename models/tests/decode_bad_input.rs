@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use parkhang_models::page::decode::{
-    DecodeError, DecodeLimits, DecodeWarning, PageFormat, decode_page, probe_page,
+    DecodeError, DecodeLimits, DecodeWarning, PageFormat, decode_page, decode_page_unless, probe_page,
 };
 use proptest::prelude::*;
 
@@ -161,6 +161,113 @@ fn every_bad_input_has_its_own_error() {
     for (what, bytes, error) in table {
         assert_eq!(decode(&bytes), Err(error), "{what}");
     }
+}
+
+/// A little-endian TIFF of 8-bit grey with these tags besides, whose tags of many values lie behind the directory. `data`
+/// begins at byte 8.
+fn forged(width: u32, height: u32, data: &[u8], tags: &[(u16, Vec<u32>)]) -> Vec<u8> {
+    let mut tags: Vec<(u16, Vec<u32>)> = tags.to_vec();
+    tags.extend([
+        (256, vec![width]),
+        (257, vec![height]),
+        (258, vec![8]),
+        (259, vec![8]),
+    ]);
+    tags.extend([(262, vec![1]), (277, vec![1])]);
+    tags.sort();
+    let mut file = [&b"II*\0"[..], &(8 + data.len() as u32).to_le_bytes(), data].concat();
+    let mut behind = file.len() + 2 + 12 * tags.len() + 4;
+    let mut values = Vec::new();
+    file.extend((tags.len() as u16).to_le_bytes());
+    for (tag, numbers) in &tags {
+        file.extend([tag.to_le_bytes(), 4_u16.to_le_bytes()].concat());
+        file.extend((numbers.len() as u32).to_le_bytes());
+        let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        if let [one] = numbers[..] {
+            file.extend(one.to_le_bytes());
+        } else {
+            file.extend((behind as u32).to_le_bytes());
+            behind += bytes.len();
+            values.extend(bytes);
+        }
+    }
+    file.extend(0_u32.to_le_bytes());
+    file.extend(values);
+    file
+}
+
+fn deflated(bytes: &[u8]) -> Vec<u8> {
+    use std::io::Write;
+    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn a_tiff_asks_for_no_more_work_than_its_area_and_bytes_can_need() {
+    let asks_too_much = |file: &[u8]| {
+        let refused = decode(file);
+        assert!(
+            matches!(refused, Err(DecodeError::TooMuchWork { .. })),
+            "{refused:?}"
+        );
+    };
+    // A page of 64 pixels in 64 tiles of 30 megapixels, all of them the same 30 KB.
+    let tile = deflated(&vec![0; 30_000_000]);
+    let (offsets, lengths) = (vec![8; 64], vec![tile.len() as u32; 64]);
+    let tags = [
+        (322, vec![30_000_000]),
+        (323, vec![1]),
+        (324, offsets),
+        (325, lengths),
+    ];
+    asks_too_much(&forged(1, 64, &tile, &tags));
+
+    // A strip a row, and each of them the same two megabytes, which hold one row behind very many empty blocks.
+    let mut strip = vec![0x78, 0x01];
+    for _ in 0..400_000 {
+        strip.extend([0, 0, 0, 0xff, 0xff]);
+    }
+    strip.extend([1, 1, 0, 0xfe, 0xff, 7]);
+    strip.extend([0, 8, 0, 8]);
+    let (offsets, lengths) = (vec![8; 200], vec![strip.len() as u32; 200]);
+    let tags = [(273, offsets), (278, vec![1]), (279, lengths)];
+    asks_too_much(&forged(1, 200, &strip, &tags));
+
+    // What is padded or stored once in honest files is read.
+    let strip = deflated(&[7; 100]);
+    let tags = |rows: usize| {
+        let (offsets, lengths) = (vec![8; rows], vec![strip.len() as u32; rows]);
+        [(273, offsets), (278, vec![1]), (279, lengths)]
+    };
+    let page = decode_page(&forged(100, 500, &strip, &tags(500)), &DecodeLimits::default()).unwrap();
+    assert!(page.gray.as_raw().iter().all(|value| *value == 7));
+    let tile = deflated(&vec![9; 1024 * 1024]);
+    let tags = [
+        (322, vec![1024]),
+        (323, vec![1024]),
+        (324, vec![8]),
+        (325, vec![tile.len() as u32]),
+    ];
+    let page = decode_page(&forged(3, 2, &tile, &tags), &DecodeLimits::default()).unwrap();
+    assert_eq!(page.gray.as_raw(), &[9; 6]);
+}
+
+#[test]
+fn a_page_that_nobody_waits_for_is_not_read_on() {
+    let strip = deflated(&[7; 100]);
+    let (offsets, lengths) = (vec![8; 500], vec![strip.len() as u32; 500]);
+    let file = forged(
+        100,
+        500,
+        &strip,
+        &[(273, offsets), (278, vec![1]), (279, lengths)],
+    );
+    let asked = std::cell::Cell::new(0);
+    let cancelled = || asked.replace(asked.get() + 1) == 9;
+    let ended = decode_page_unless(&file, &DecodeLimits::default(), &cancelled);
+    assert_eq!(ended.unwrap_err(), DecodeError::Cancelled);
+    assert_eq!(asked.get(), 10, "it goes on after it was asked to end");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::PageFormat;
 
-/// A file that gives no pixels. Retrying the same bytes gives the same error.
+/// Why a file gives no pixels. Retrying the same bytes gives the same error, but for [`DecodeError::Cancelled`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
@@ -31,6 +31,16 @@ pub enum DecodeError {
     Truncated { format: PageFormat },
     #[error("damaged {format}: {reason}")]
     Malformed { format: PageFormat, reason: String },
+    /// A few bytes may name work without end: the same data for every strip, or tiles far larger than the page.
+    #[error("the {format} asks for far more work than its page and its {bytes} bytes can need: {reason}")]
+    TooMuchWork {
+        format: PageFormat,
+        bytes: usize,
+        reason: String,
+    },
+    /// Says nothing of the file.
+    #[error("nobody waits for the page any more")]
+    Cancelled,
 }
 
 impl DecodeError {

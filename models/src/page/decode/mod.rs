@@ -112,12 +112,24 @@ struct RawHeader {
 ///
 /// # Errors
 /// Every input that has no pixels to give is a [`DecodeError`]; no input panics. Sizes are checked against `limits` before
-/// any buffer of that size exists.
+/// any buffer of that size exists, and the work is bounded by the area of the page and the number of bytes.
 pub fn decode_page(bytes: &[u8], limits: &DecodeLimits) -> Result<DecodedPage, DecodeError> {
+    decode_page_unless(bytes, limits, &|| false)
+}
+
+/// As [`decode_page`], and ends soon once `cancelled` says that nobody waits for the page any more.
+///
+/// # Errors
+/// As [`decode_page`], and [`DecodeError::Cancelled`].
+pub fn decode_page_unless(
+    bytes: &[u8],
+    limits: &DecodeLimits,
+    cancelled: &dyn Fn() -> bool,
+) -> Result<DecodedPage, DecodeError> {
     let format = PageFormat::of(bytes)?;
     let raw = match format {
         PageFormat::Jpeg => jpeg::decode(bytes, limits),
-        PageFormat::Tiff => tiff::decode(bytes, limits),
+        PageFormat::Tiff => tiff::decode(bytes, limits, cancelled),
         PageFormat::Png | PageFormat::WebP | PageFormat::Bmp | PageFormat::Pnm => {
             raster::decode(bytes, format, limits)
         }

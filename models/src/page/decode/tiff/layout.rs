@@ -226,6 +226,25 @@ impl Layout {
         (self.offsets[at], self.lengths[at])
     }
 
+    /// Pixels of all chunks of a plane, those beside the page included.
+    pub(super) fn stored_pixels(&self) -> u64 {
+        let rows: u64 = match self.tiled {
+            true => u64::from(self.height.div_ceil(self.chunk_height)) * u64::from(self.chunk_height),
+            false => u64::from(self.height),
+        };
+        let columns = self.chunks_across() as u64 * u64::from(self.chunk_width);
+        rows.saturating_mul(columns)
+    }
+
+    /// Bytes of all chunks that are read, each with the JPEG tables that go before it.
+    pub(super) fn stored_bytes(&self) -> u64 {
+        let chunks = self.chunks_in_plane() * self.planes();
+        let lengths = self.lengths.iter().take(chunks);
+        let data = lengths.fold(0, |sum: u64, length| sum.saturating_add(*length));
+        let tables = (chunks as u64).saturating_mul(self.jpeg_tables.len() as u64);
+        data.saturating_add(tables)
+    }
+
     fn chunks_across(&self) -> usize {
         self.width.div_ceil(self.chunk_width) as usize
     }

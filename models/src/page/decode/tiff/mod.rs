@@ -6,17 +6,26 @@ mod ccitt;
 mod compression;
 mod layout;
 mod samples;
+mod work;
 
 use image::GrayImage;
 
 use super::{DecodeError, DecodeLimits, DecodeWarning, PageFormat, Raw, RawHeader, gray};
 use layout::{Compression, Layout};
 
-pub(super) fn decode(bytes: &[u8], limits: &DecodeLimits) -> Result<Raw, DecodeError> {
+/// Warnings about one page that are kept: each strip or tile may have some, and there may be millions.
+const MAX_WARNINGS: usize = 16;
+
+pub(super) fn decode(
+    bytes: &[u8],
+    limits: &DecodeLimits,
+    cancelled: &dyn Fn() -> bool,
+) -> Result<Raw, DecodeError> {
     let layout = Layout::read(bytes)?;
-    limits.check(layout.width, layout.height, 1)?;
+    limits.check(layout.width, layout.height, layout.bytes_per_pixel())?;
     // A strip or tile is decompressed whole, whatever part of it lies inside the page.
     limits.check(layout.chunk_width, layout.chunk_height, layout.bytes_per_pixel())?;
+    work::check(&layout, bytes.len())?;
 
     let (width, height) = (layout.width as usize, layout.height as usize);
     let row_bytes = layout.row_bytes();
@@ -25,6 +34,9 @@ pub(super) fn decode(bytes: &[u8], limits: &DecodeLimits) -> Result<Raw, DecodeE
     let mut warnings = Vec::new();
     let converter = samples::ToGray::new(&layout);
     for (index, rows) in layout.chunks() {
+        if cancelled() {
+            return Err(DecodeError::Cancelled);
+        }
         let planes = (0..layout.planes())
             .map(|plane| compression::chunk(bytes, &layout, index, plane, limits, &mut warnings))
             .collect::<Result<Vec<_>, _>>()?;
@@ -41,6 +53,7 @@ pub(super) fn decode(bytes: &[u8], limits: &DecodeLimits) -> Result<Raw, DecodeE
             let at = (top + y) * width + left;
             converter.row(&line, &mut pixels[at..at + used]);
         }
+        warnings.truncate(MAX_WARNINGS);
     }
 
     if layout.is_gray8() && layout.compression != Compression::Jpeg && gray::scale_zero_one(&mut gray) {
