@@ -160,6 +160,8 @@ pub struct ErrorGroup {
 #[derive(Debug, Clone, PartialEq)]
 pub struct AuditEntry {
     pub at: DateTime<Utc>,
+    /// When it was carried out or refused; none while it is under way, and where nobody knows how it ended.
+    pub done_at: Option<DateTime<Utc>>,
     /// Who gave it, as far as that is known.
     pub who: String,
     /// Through which door it came.

@@ -37,6 +37,8 @@ pub struct Audit {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Entry {
     at: DateTime<Utc>,
+    /// When it ended; null while it is under way, and where it was cut off.
+    done_at: Option<DateTime<Utc>>,
     who: String,
     /// The door it came through.
     via: String,
@@ -66,6 +68,7 @@ impl Command for List {
                         false => shortened(entry.arguments),
                     },
                     at: entry.at,
+                    done_at: entry.done_at,
                     who: entry.who,
                     via: entry.via,
                     command: entry.command,
@@ -73,6 +76,16 @@ impl Command for List {
                 })
                 .collect(),
         })
+    }
+}
+
+impl Entry {
+    fn outcome(&self) -> String {
+        match (&self.refusal, self.done_at) {
+            (Some(refusal), _) => format!("refused: {refusal}"),
+            (None, Some(_)) => "done".to_owned(),
+            (None, None) => "under way, or cut off".to_owned(),
+        }
     }
 }
 
@@ -110,11 +123,11 @@ impl Answer for Audit {
                 entry.via.clone(),
                 entry.command.clone(),
                 entry.arguments.to_string(),
-                entry.refusal.clone().unwrap_or_default(),
+                entry.outcome(),
             ]
         });
         table(
-            ["when", "who", "through", "command", "with", "refused"],
+            ["when", "who", "through", "command", "with", "outcome"],
             rows,
             usize::MAX,
         )

@@ -63,14 +63,13 @@ pub async fn run(matches: &ArgMatches) -> Result<ExitCode> {
         database: Some(Arc::from(database.place.as_str())),
         ..Admin::new(database.store.clone(), Arc::new(loaded)).asked_by(&who)
     };
-    let outcome = entry.run(arguments, admin.clone()).await;
     let operator = Operator {
         who: &who,
         via: "cli",
     };
-    let refusal = outcome.as_ref().err().map(ToString::to_string);
-    let given = entry.given(arguments);
-    entry.write_down(given, operator, &admin, refusal).await;
+    let begun = entry.begin(&entry.given(arguments), operator, &admin).await?;
+    let outcome = entry.run(arguments, admin.clone()).await;
+    begun.end(&outcome, &admin).await;
     let reply = outcome?;
     match surface.json {
         true => println!("{:#}", reply.data),

@@ -24,44 +24,104 @@ pub struct Operator<'a> {
 }
 
 impl Entry {
-    /// Carries out the command, and writes down who gave it if it may change something.
+    /// Carries out the command. One that may change something is written down before, with who gave it, and how it ended after; it
+    /// goes on though nobody waits for it any more.
     pub async fn carry_out(
-        &self,
+        &'static self,
         given: Map<String, Value>,
         operator: Operator<'_>,
         admin: &Admin,
     ) -> Result<Reply, Refusal> {
-        let run = self.run_given(&given, admin.asked_by(operator.who));
-        let outcome = match tokio::time::timeout(COMMAND_LIMIT, run).await {
-            Ok(outcome) => outcome,
-            Err(_) => Err(Refusal::TooSlow),
-        };
-        let refusal = outcome.as_ref().err().map(ToString::to_string);
-        self.write_down(given, operator, admin, refusal).await;
-        outcome
+        let admin = admin.clone().asked_by(operator.who);
+        if self.access == Access::Read {
+            return self.run_in_time(&given, admin).await;
+        }
+        let who = operator.who.to_owned();
+        let via = operator.via;
+        let carried_out = tokio::spawn(async move {
+            let operator = Operator { who: &who, via };
+            let begun = self.begin(&given, operator, &admin).await?;
+            let outcome = self.run_in_time(&given, admin.clone()).await;
+            begun.end(&outcome, &admin).await;
+            outcome
+        });
+        let outcome = carried_out.await;
+        outcome.unwrap_or_else(|stopped| Err(Refusal::Internal(stopped.into())))
     }
 
-    /// Writes down what may have changed something. A command that was carried out stays so, even where it cannot be written down.
-    pub async fn write_down(
+    async fn run_in_time(&self, given: &Map<String, Value>, admin: Admin) -> Result<Reply, Refusal> {
+        let run = tokio::time::timeout(COMMAND_LIMIT, self.run_given(given, admin));
+        run.await.unwrap_or(Err(Refusal::TooSlow))
+    }
+
+    /// Writes down that the command is about to be carried out. What cannot be written down is not carried out.
+    pub async fn begin(
+        &self,
+        given: &Map<String, Value>,
+        operator: Operator<'_>,
+        admin: &Admin,
+    ) -> Result<Begun, Refusal> {
+        if self.access == Access::Read {
+            return Ok(Begun(None));
+        }
+        let entry = self.audit_entry(given.clone(), operator);
+        Ok(Begun(Some(admin.store.record_audit(&entry).await?)))
+    }
+
+    /// Writes down that somebody was not let give the command.
+    pub async fn write_down_refused(
         &self,
         given: Map<String, Value>,
         operator: Operator<'_>,
         admin: &Admin,
-        refusal: Option<String>,
+        refusal: String,
     ) {
         if self.access == Access::Read {
             return;
         }
-        let audit = AuditEntry {
+        let entry = self.audit_entry(given, operator);
+        let refused = AuditEntry {
+            done_at: Some(entry.at),
+            refusal: Some(refusal),
+            ..entry
+        };
+        if let Err(error) = admin.store.record_audit(&refused).await {
+            let AuditEntry { who, command, .. } = refused;
+            warn!(%error, who, command, "cannot write down who was refused a command");
+        }
+    }
+
+    fn audit_entry(&self, given: Map<String, Value>, operator: Operator<'_>) -> AuditEntry {
+        AuditEntry {
             at: Utc::now(),
+            done_at: None,
             who: operator.who.to_owned(),
             via: operator.via.to_owned(),
             command: self.name.join(" "),
             arguments: Value::Object(given),
-            refusal,
+            refusal: None,
+        }
+    }
+}
+
+/// A command that has been written down and has not ended yet, if it may change something.
+#[derive(Debug)]
+#[must_use]
+pub struct Begun(Option<i64>);
+
+impl Begun {
+    /// Writes down how the command ended. What was carried out stays so, even where that cannot be written.
+    pub async fn end(self, outcome: &Result<Reply, Refusal>, admin: &Admin) {
+        let Some(entry) = self.0 else {
+            return;
         };
-        if let Err(error) = admin.store.record_audit(&audit).await {
-            warn!(%error, who = audit.who, command = audit.command, "cannot write down who gave a command");
+        let refusal = outcome.as_ref().err().map(ToString::to_string);
+        let written = admin
+            .store
+            .complete_audit(entry, refusal.as_deref(), Utc::now())
+            .await;
+        if let Err(error) = written {
+            warn!(%error, entry, "cannot write down how a command ended");
         }
     }
 }

@@ -135,8 +135,10 @@ impl Desk {
         match given {
             Ok(given) => Ok(entry.carry_out(given, operator, &self.admin).await?),
             Err(denied) => {
-                let refusal = Some(denied.message.clone());
-                entry.write_down(path, operator, &self.admin, refusal).await;
+                let refusal = denied.message.clone();
+                entry
+                    .write_down_refused(path, operator, &self.admin, refusal)
+                    .await;
                 Err(denied)
             }
         }
@@ -163,9 +165,9 @@ impl Desk {
             who: &caller.name,
             via: "http",
         };
-        let refusal = Some(denied.message.clone());
+        let refusal = denied.message.clone();
         entry
-            .write_down(given.unwrap_or(path), operator, &self.admin, refusal)
+            .write_down_refused(given.unwrap_or(path), operator, &self.admin, refusal)
             .await;
     }
 }

@@ -35,6 +35,10 @@ impl Answer {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
+    pub(crate) fn is_ok(&self) -> bool {
+        self.status == 200
+    }
+
     #[track_caller]
     pub(crate) fn is(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{}", self.text());

@@ -100,3 +100,25 @@ fn one_token_opens_so_many_streams_of_events() {
         open().1.starts_with("HTTP/1.1 200 ")
     });
 }
+
+#[test]
+fn whoever_hangs_up_is_in_the_audit_log_and_the_command_goes_on() {
+    let site = Site::with_volumes(1, 1);
+    let orchestrator = Node::start(&site, "orchestrator", &["127.0.0.1:1"]);
+    let worker = Node::start(&site, "cpu,gpu", &[orchestrator.address()]);
+    let api = Api::of(&site, &orchestrator);
+    let gone = worker.name().to_owned();
+    wait_until("the worker is known", || {
+        api.get(&format!("/nodes/{gone}")).is_ok()
+    });
+    // An order to a node that does not answer takes its time.
+    worker.kill();
+    let path = format!("/api/v1/nodes/{gone}/drain");
+    drop(api.send("POST", &path, &[&api.bearer()], "{}"));
+    let last = || api.get("/audit").is(200).json()["entries"][0].clone();
+    wait_until("the order is written down", || last()["command"] == "nodes drain");
+    assert_eq!(last()["done_at"], serde_json::Value::Null);
+    wait_until("its end is written down", || last()["done_at"].is_string());
+    let refusal = last()["refusal"].as_str().unwrap().to_owned();
+    assert!(refusal.contains(&gone), "{refusal}");
+}

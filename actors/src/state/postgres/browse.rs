@@ -378,18 +378,36 @@ pub(super) async fn task_of(
     Ok(row.map(|row| row.0))
 }
 
-pub(super) async fn record(pool: &PgPool, entry: &AuditEntry) -> Result<(), StateError> {
-    sqlx::query(
-        "insert into audit (at, who, via, command, arguments, refusal) values ($1, $2, $3, $4, $5, $6)",
+pub(super) async fn record(pool: &PgPool, entry: &AuditEntry) -> Result<i64, StateError> {
+    let id = sqlx::query_scalar(
+        "insert into audit (at, done_at, who, via, command, arguments, refusal)
+         values ($1, $2, $3, $4, $5, $6, $7) returning id",
     )
     .bind(entry.at)
+    .bind(entry.done_at)
     .bind(&entry.who)
     .bind(&entry.via)
     .bind(&entry.command)
     .bind(Json(&entry.arguments))
     .bind(&entry.refusal)
-    .execute(pool)
+    .fetch_one(pool)
     .await?;
+    Ok(id)
+}
+
+/// Writes how a command ended. The first end stands.
+pub(super) async fn complete(
+    pool: &PgPool,
+    entry: i64,
+    refusal: Option<&str>,
+    now: DateTime<Utc>,
+) -> Result<(), StateError> {
+    sqlx::query("update audit set done_at = $2, refusal = $3 where id = $1 and done_at is null")
+        .bind(entry)
+        .bind(now)
+        .bind(refusal)
+        .execute(pool)
+        .await?;
     Ok(())
 }
 
@@ -400,7 +418,7 @@ pub(super) async fn audit(
     limit: u32,
 ) -> Result<Vec<AuditEntry>, StateError> {
     let rows = sqlx::query(
-        "select at, who, via, command, arguments::text as arguments, refusal from audit
+        "select at, done_at, who, via, command, arguments::text as arguments, refusal from audit
          where $1::timestamptz is null or at < $1 order by at desc, id desc limit $2",
     )
     .bind(before)
@@ -411,6 +429,7 @@ pub(super) async fn audit(
         let arguments: String = row.try_get("arguments")?;
         Ok(AuditEntry {
             at: row.try_get("at")?,
+            done_at: row.try_get("done_at")?,
             who: row.try_get("who")?,
             via: row.try_get("via")?,
             command: row.try_get("command")?,

@@ -232,9 +232,19 @@ impl PostgresStore {
         deletion::finish(&self.pool, job).await
     }
 
-    /// Writes down what an operator did.
-    pub async fn record_audit(&self, entry: &AuditEntry) -> Result<(), StateError> {
+    /// Writes down what an operator does, or was not let do; returns the number of the entry.
+    pub async fn record_audit(&self, entry: &AuditEntry) -> Result<i64, StateError> {
         browse::record(&self.pool, entry).await
+    }
+
+    /// Writes down how it ended, and why it was refused if it was.
+    pub async fn complete_audit(
+        &self,
+        entry: i64,
+        refusal: Option<&str>,
+        now: DateTime<Utc>,
+    ) -> Result<(), StateError> {
+        browse::complete(&self.pool, entry, refusal, now).await
     }
 
     /// What operators did, the newest first, from before a time if one is given.

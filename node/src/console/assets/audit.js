@@ -11,9 +11,14 @@ export async function audit(place) {
         ["through", (entry) => entry.via],
         ["command", (entry) => entry.command],
         ["with", (entry) => h("code", {}, JSON.stringify(entry.arguments)), "wrap"],
-        ["refused", (entry) => entry.refusal ?? "", "wrap"],
+        ["outcome", (entry) => outcome(entry), "wrap"],
       ], entries, "Nobody has changed anything yet."));
   };
   await draw();
   return { refresh: draw };
+}
+
+function outcome({ refusal, done_at }) {
+  if (refusal) return `refused: ${refusal}`;
+  return done_at ? "done" : "under way, or cut off";
 }

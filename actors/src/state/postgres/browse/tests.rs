@@ -189,6 +189,7 @@ async fn what_an_operator_did_with_a_number_beyond_all_bounds_is_read_back() {
     let store = store().await;
     let entry = AuditEntry {
         at: now(),
+        done_at: Some(now()),
         who: "eva".to_owned(),
         via: "http".to_owned(),
         command: "job create".to_owned(),
@@ -202,11 +203,40 @@ async fn what_an_operator_did_with_a_number_beyond_all_bounds_is_read_back() {
 }
 
 #[tokio::test]
+async fn a_command_that_has_begun_has_no_end_until_it_is_written_and_then_one() {
+    let store = store().await;
+    let begun = AuditEntry {
+        at: now(),
+        done_at: None,
+        who: "eva".to_owned(),
+        via: "http".to_owned(),
+        command: "job delete".to_owned(),
+        arguments: json!({}),
+        refusal: None,
+    };
+    let entry = store.record_audit(&begun).await.unwrap();
+    assert_eq!(store.audit(None, 9).await.unwrap(), std::slice::from_ref(&begun));
+    let end = now() + TimeDelta::seconds(9);
+    store.complete_audit(entry, Some("it runs"), end).await.unwrap();
+    store
+        .complete_audit(entry, None, end + TimeDelta::seconds(9))
+        .await
+        .unwrap();
+    let ended = AuditEntry {
+        done_at: Some(end),
+        refusal: Some("it runs".to_owned()),
+        ..begun
+    };
+    assert_eq!(store.audit(None, 9).await.unwrap(), [ended]);
+}
+
+#[tokio::test]
 async fn what_operators_did_is_read_back_the_newest_first_and_marks_a_change() {
     let store = store().await;
     let mut marks = vec![store.change_mark().await.unwrap()];
     let entry = |seconds: i64, refusal: Option<&str>| AuditEntry {
         at: now() + TimeDelta::seconds(seconds),
+        done_at: Some(now() + TimeDelta::seconds(seconds)),
         who: "eva".to_owned(),
         via: "http".to_owned(),
         command: "job pause".to_owned(),
