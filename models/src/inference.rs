@@ -12,6 +12,9 @@ pub enum InferenceError {
     OutOfMemory(String),
     #[error("network failed: {0}")]
     Failed(String),
+    /// It fails on an input, too, that it is known to answer: whatever it is asked now says nothing of what was asked.
+    #[error("the device does not compute: {0}")]
+    Device(String),
     #[error("the segmentation network tells lines from the rest of a page, but no classes of a layout")]
     NoLayout,
 }

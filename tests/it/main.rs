@@ -10,11 +10,13 @@
 mod acceptance;
 mod cluster;
 mod control;
+mod faults;
 mod flaky_store;
 mod guide;
 mod new_stage;
 mod orders;
 mod remote;
+mod sick_device;
 mod sources;
 mod supervision;
 mod takeover;

@@ -12,6 +12,7 @@ use parkhang_actors::domain::{
     WorkerId, WorkerRecord,
 };
 use parkhang_actors::orchestrator::{JobEnd, OrchestratorConfig, OrchestratorHandle};
+use parkhang_actors::policy::pool_health::FaultLimits;
 use parkhang_actors::policy::transition::Event;
 use parkhang_actors::stage::{StageContext, StageLogic, StageRegistry, StageReport, StageVerdict};
 use parkhang_actors::state::{Census, Change, Expected, MemoryStore, StateStore};
@@ -20,8 +21,14 @@ use parkhang_actors::telemetry::{PageOutcome, ProgressBoard};
 
 use crate::cluster::{Deed, told, two_volumes};
 
-const HEALTH: HealthPolicy = HealthPolicy {
+pub(super) const HEALTH: HealthPolicy = HealthPolicy {
     progress_window: Duration::from_secs(10),
+    faults: FaultLimits {
+        stalls: 5,
+        silences: 2,
+        renewals: 5,
+    },
+    check_limit: Duration::from_secs(5),
     max_restarts: 2,
     restart_window: Duration::from_secs(600),
     restart_backoff: Duration::from_millis(200),
@@ -114,7 +121,7 @@ async fn a_pool_that_hangs_is_replaced_and_blames_only_who_hung() {
     let job = two_volumes(&[stage.clone() as Arc<dyn StageLogic>]);
     let job = store.create_job(&job, Utc::now()).await.unwrap();
     let mut config = OrchestratorConfig::new(store.clone());
-    config.max_interruptions = 1;
+    config.max_interruptions = 3;
     let orchestrator = OrchestratorHandle::start(config).await.unwrap();
     let node = node(stage.clone(), 2, &orchestrator).await;
 
@@ -130,11 +137,10 @@ async fn a_pool_that_hangs_is_replaced_and_blames_only_who_hung() {
     );
     assert_eq!((innocent.status, innocent.attempts), (TaskStatus::Done, 0));
     let history = store.stage_runs(innocent.id).await.unwrap();
-    let mut workers: Vec<&str> = history.iter().map(|run| run.worker.0.as_str()).collect();
-    // It may be offered to the pool that ends, which hands it back once more.
-    workers.dedup();
-    assert_eq!(workers, ["test/hanging/1", "test/hanging/2"]);
-    assert_eq!(stage.renewals.load(Ordering::Relaxed), 1);
+    // It is handed back with each pool that the other hangs while they share one, as nothing is held against it.
+    let workers: BTreeSet<&str> = history.iter().map(|run| run.worker.0.as_str()).collect();
+    assert!((2..=3).contains(&workers.len()), "{workers:?}");
+    assert_eq!(stage.renewals.load(Ordering::Relaxed), 3);
     // The pool that was replaced has let go of all it held.
     node.drain().await;
     node.stop().await;
@@ -245,7 +251,10 @@ async fn a_node_whose_pools_keep_hanging_gives_up() {
     let orchestrator = OrchestratorHandle::start(config).await.unwrap();
     let node = node(stage.clone(), 1, &orchestrator).await;
     node.ended().await;
-    assert_eq!(stage.renewals.load(Ordering::Relaxed), HEALTH.max_restarts + 1);
+    assert_eq!(
+        stage.renewals.load(Ordering::Relaxed),
+        HEALTH.faults.stalls as usize
+    );
     let task = &store.tasks(job.id).await.unwrap()[0];
     assert_ne!(
         task.status,

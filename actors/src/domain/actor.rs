@@ -150,6 +150,9 @@ pub enum ActorState {
     Draining,
     /// Ended, and soon to be replaced.
     Restarting,
+    /// It does not work on its node, and is not replaced before an operator restarts it.
+    #[serde(rename = "out of service")]
+    OutOfService,
     /// Did not answer in time.
     Silent,
 }
@@ -162,6 +165,7 @@ impl ActorState {
             Self::Reporting => "reporting",
             Self::Draining => "draining",
             Self::Restarting => "restarting",
+            Self::OutOfService => "out of service",
             Self::Silent => "silent",
         }
     }

@@ -10,26 +10,32 @@ pub enum ErrorCategory {
     Input,
     /// The job or the node is configured wrongly.
     Config,
-    /// The code or the device failed, out of memory included.
+    /// The code failed on this input, or the device did, which works on others: such as one that needs more memory than it has.
     Runtime,
     Timeout,
     /// The store or a remote service failed, throttled, or has no room.
     Network,
     /// A passing condition such as a lock held by a neighbour.
     Transient,
+    /// The node is out of order: its device, its threads or its own disk. Whatever it is given fails there.
+    Node,
+    /// No page was finished for too long, on a node that has shown to be in order.
+    Stalled,
     /// The task kept killing its workers.
     Poison,
     Unknown,
 }
 
 impl ErrorCategory {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Input,
         Self::Config,
         Self::Runtime,
         Self::Timeout,
         Self::Network,
         Self::Transient,
+        Self::Node,
+        Self::Stalled,
         Self::Poison,
         Self::Unknown,
     ];
@@ -47,6 +53,8 @@ impl ErrorCategory {
             Self::Timeout => "timeout",
             Self::Network => "network",
             Self::Transient => "transient",
+            Self::Node => "node",
+            Self::Stalled => "stalled",
             Self::Poison => "poison",
             Self::Unknown => "unknown",
         }
@@ -89,9 +97,9 @@ impl StageError {
         self
     }
 
-    /// Whether the storage kept the stage from going on, and not an item of it: what would have met any volume.
+    /// Whether the storage or the node kept the stage from going on, and not an item of it: what would have met any volume.
     pub fn is_outage(&self) -> bool {
-        self.item_id.is_none() && self.category == ErrorCategory::Network
+        self.item_id.is_none() && matches!(self.category, ErrorCategory::Network | ErrorCategory::Node)
     }
 
     fn item_suffix(&self) -> String {

@@ -203,7 +203,7 @@ impl Default for JobConfig {
             max_queue: 0,
             error_budget: 0,
             diagnostics_interval_s: 30.0,
-            timeout_s: 0.0,
+            timeout_s: 90.0,
             retries: 2,
             retry_backoff_s: 1.0,
             limit: 0,

@@ -14,6 +14,7 @@ mod order;
 mod pipeline;
 mod scaling;
 mod task;
+mod unfit;
 mod volume;
 
 pub use actor::{
@@ -33,4 +34,5 @@ pub use order::{NodeOrder, OrderOutcome, PlacedOrder};
 pub use pipeline::{Hardware, InvalidPipeline, Pipeline, Position, StageName};
 pub use scaling::ScalingRecord;
 pub use task::{Fence, Lease, StageRun, StageRunStatus, Task, TaskStatus, VolumeResults};
+pub use unfit::Unfit;
 pub use volume::{InvalidName, VolumeId};

@@ -1,6 +1,8 @@
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
+use super::JobKey;
+
 /// What an operator wants a node to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "snake_case")]
@@ -9,6 +11,8 @@ pub enum NodeOrder {
     Drain,
     /// Put another in the place of an actor. Its leases are given back, and nothing is charged for it.
     Restart { actor: String },
+    /// Remove what is recorded of a job: it is deleted.
+    ForgetJob { job: JobKey },
     /// A fault: end an actor without a word.
     Kill { actor: String },
     /// A fault: be out of touch with the orchestrators.
@@ -22,6 +26,7 @@ impl NodeOrder {
         match self {
             Self::Drain => "drain",
             Self::Restart { .. } => "restart",
+            Self::ForgetJob { .. } => "forget job",
             Self::Kill { .. } => "kill",
             Self::DropLink { .. } => "drop link",
             Self::SlowStore { .. } => "slow store",
@@ -31,7 +36,7 @@ impl NodeOrder {
     /// Whether it makes a fault, which the configuration of the node must allow.
     pub const fn is_fault(&self) -> bool {
         match self {
-            Self::Drain | Self::Restart { .. } => false,
+            Self::Drain | Self::Restart { .. } | Self::ForgetJob { .. } => false,
             Self::Kill { .. } | Self::DropLink { .. } | Self::SlowStore { .. } => true,
         }
     }
@@ -90,6 +95,12 @@ mod tests {
                     actor: "ocr".to_owned(),
                 },
                 r#"{"order":"restart","actor":"ocr"}"#,
+            ),
+            (
+                NodeOrder::ForgetJob {
+                    job: JobKey::new("press").unwrap(),
+                },
+                r#"{"order":"forget_job","job":"press"}"#,
             ),
             (
                 NodeOrder::SlowStore {

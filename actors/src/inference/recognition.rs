@@ -10,6 +10,8 @@ pub struct LineRecognition {
     pub network: Arc<dyn Recognizer>,
     /// Pixels (lines x height x width) in one forward pass.
     pub max_pixels: usize,
+    /// A line of ordinary length, prepared as the network wants it.
+    pub probe: LineBatch,
 }
 
 impl BatchModel for LineRecognition {
@@ -70,6 +72,15 @@ impl BatchModel for LineRecognition {
             .map(|bucket| logits.by_ref().take(bucket.line_widths.len()).collect())
             .collect())
     }
+
+    fn probe(&self) -> LineBatch {
+        self.probe.clone()
+    }
+
+    fn is_sound(&self, lines: &Vec<Logits>) -> bool {
+        let mut values = lines.iter().flat_map(|line| &line.values);
+        !lines.is_empty() && values.all(|value| value.is_finite())
+    }
 }
 
 #[cfg(test)]
@@ -118,6 +129,7 @@ mod tests {
             let model = LineRecognition {
                 network: network.clone(),
                 max_pixels: 1000,
+                probe: bucket(&[0.0]),
             };
             assert_eq!(model.smallest(&buckets), 6);
             let answers: Vec<Vec<f32>> = model

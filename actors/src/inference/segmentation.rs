@@ -72,6 +72,23 @@ impl BatchModel for PageSegmentation {
             })
             .collect())
     }
+
+    /// A blank tile.
+    fn probe(&self) -> PageTiles {
+        let size = self.network.tile_size();
+        PageTiles {
+            tiles: TileBatch {
+                size,
+                count: 1,
+                values: vec![1.0; size * size],
+            },
+            classes: Classes::Line,
+        }
+    }
+
+    fn is_sound(&self, probabilities: &Vec<f32>) -> bool {
+        probabilities.iter().all(|value| value.is_finite())
+    }
 }
 
 /// The tiles of all pages, at most `limit` in a part.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use chrono::{DateTime, Utc};
 
 use super::handle::Report;
-use crate::domain::{Fence, StageError, StageName, StageRun, StageRunStatus, Task};
+use crate::domain::{ErrorCategory, Fence, StageError, StageName, StageRun, StageRunStatus, Task};
 use crate::policy::poison::{Loss, lost_lease};
 use crate::policy::retry;
 use crate::policy::transition::Event;
@@ -88,12 +88,23 @@ pub(crate) fn change_of(report: Report, known: Known, now: DateTime<Utc>) -> Cha
             let outages = known.task.map_or(0, |task| task.outages).saturating_add(1);
             let count = u32::try_from(outages).unwrap_or(u32::MAX);
             let delay = retry::outage_backoff(known.retry_backoff_s.unwrap_or(1.0), count, known.jitter);
+            let what = match error.category {
+                ErrorCategory::Node => "node out of order",
+                _ => "storage unavailable",
+            };
             let error = StageError {
-                message: format!("storage unavailable, tried {outages} times: {}", error.message),
+                message: format!("{what}, tried {outages} times: {}", error.message),
                 ..error
             };
             let not_before = later(now, delay);
             Change::new(Expected::Lease(fence), Event::Deferred { error, not_before })
+        }
+        Some(StageVerdict::Failed(error)) if error.category == ErrorCategory::Stalled => {
+            let held = known.task.filter(|task| task.fence().as_ref() == Some(&fence));
+            let event = held.map_or(Event::Interrupted, |task| {
+                stood_still(&task, &error, known.max_interruptions)
+            });
+            Change::new(Expected::Lease(fence), event)
         }
         Some(StageVerdict::Failed(error)) => {
             let attempt = u32::try_from(fence.attempt.0).unwrap_or(1);
@@ -101,6 +112,20 @@ pub(crate) fn change_of(report: Report, known: Known, now: DateTime<Utc>) -> Cha
             let not_before = later(now, delay);
             Change::new(Expected::Lease(fence), Event::Failed { error, not_before })
         }
+    }
+}
+
+/// What it means for a volume that it stood still on a pool that works: as if the pool had died of it, with whatever ran beside
+/// it there.
+fn stood_still(task: &Task, evidence: &StageError, max_interruptions: i32) -> Event {
+    match lost_lease(task, Loss::Node, max_interruptions) {
+        Event::Quarantined { error } => Event::Quarantined {
+            error: StageError {
+                message: format!("{}: {}", error.message, evidence.message),
+                ..error
+            },
+        },
+        event => event,
     }
 }
 

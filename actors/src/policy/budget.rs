@@ -1,6 +1,6 @@
 //! How many items may fail.
 
-use crate::domain::OnItemError;
+use crate::domain::{ErrorCategory, OnItemError};
 
 /// Whether a stage stops starting items: more have failed than `budget` allows. A budget of 0 has no limit.
 pub const fn is_exhausted(budget: usize, failed: usize) -> bool {
@@ -15,6 +15,13 @@ pub fn fails_stage(on_item_error: OnItemError, max_error_rate: f32, failed: usiz
         OnItemError::Fail => failed > 0,
         OnItemError::Skip | OnItemError::Blank => total > 0 && failed as f32 / total as f32 > max_error_rate,
     }
+}
+
+/// Whether a stage has nothing to show but failures, none of them for a reason that lies in its input: `done` items have a
+/// result, of this run or an earlier one. Such a stage has failed however many items may.
+pub fn came_to_nothing(done: usize, failures: impl IntoIterator<Item = ErrorCategory>) -> bool {
+    let mut failures = failures.into_iter().peekable();
+    done == 0 && failures.peek().is_some() && failures.all(|category| category != ErrorCategory::Input)
 }
 
 #[cfg(test)]
@@ -40,6 +47,15 @@ mod tests {
         assert!(fails_stage(OnItemError::Blank, 0.25, 26, 100));
         assert!(!fails_stage(OnItemError::Skip, 0.7, 70, 100));
         assert!(!fails_stage(OnItemError::Skip, 0.0, 0, 0));
+    }
+
+    #[test]
+    fn a_stage_that_failed_on_every_page_by_itself_is_not_done() {
+        use ErrorCategory::{Input, Runtime, Timeout};
+        assert!(came_to_nothing(0, [Runtime, Timeout, Runtime]));
+        assert!(!came_to_nothing(1, [Runtime; 3]), "something was read");
+        assert!(!came_to_nothing(0, [Runtime, Input]), "a page is broken");
+        assert!(!came_to_nothing(0, []), "there was nothing to do");
     }
 
     proptest! {

@@ -11,6 +11,7 @@ pub mod model_choice;
 pub mod order;
 pub mod placement;
 pub mod poison;
+pub mod pool_health;
 pub mod rerun;
 pub mod retry;
 pub mod task_state;

@@ -7,6 +7,7 @@ use std::thread;
 use crossbeam_channel::{Receiver, Sender};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
+use super::item_clock::off_the_clock;
 use super::panic_message;
 use crate::domain::ErrorCategory;
 
@@ -47,8 +48,12 @@ pub enum PoolError {
 }
 
 impl PoolError {
+    /// A panic is the computation's own; without threads no other fares better.
     pub const fn category(&self) -> ErrorCategory {
-        ErrorCategory::Runtime
+        match self {
+            Self::Panicked(_) => ErrorCategory::Runtime,
+            Self::TooManyHung { .. } | Self::Closed { .. } => ErrorCategory::Node,
+        }
     }
 }
 
@@ -130,13 +135,8 @@ impl CpuPool {
             pool: self.shared.name.clone(),
         };
         self.refuse_if_hung()?;
-        let permit = self
-            .shared
-            .idle
-            .clone()
-            .acquire_owned()
-            .await
-            .map_err(|_| closed())?;
+        let idle = self.shared.idle.clone().acquire_owned();
+        let permit = off_the_clock(idle).await.map_err(|_| closed())?;
         // Those ahead in the queue may have been given up in the meantime.
         self.refuse_if_hung()?;
         let (sender, receiver) = oneshot::channel();
@@ -158,6 +158,15 @@ impl CpuPool {
         let result = receiver.await;
         drop(guard);
         result.unwrap_or_else(|_| Err(closed()))
+    }
+
+    /// Whether it takes work.
+    ///
+    /// # Errors
+    ///
+    /// As [`CpuPool::run`], when too many closures hang.
+    pub fn check(&self) -> Result<(), PoolError> {
+        self.refuse_if_hung()
     }
 
     fn refuse_if_hung(&self) -> Result<(), PoolError> {

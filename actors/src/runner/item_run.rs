@@ -1,9 +1,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
+use super::item_clock::ItemClock;
 use super::{ItemWorker, WorkItem};
 use crate::domain::{ErrorCategory, StageError, StageName};
 use crate::policy::retry::RetryPolicy;
@@ -63,10 +64,12 @@ impl<W: ItemWorker> ItemRun<W> {
         let Some(limit) = self.timeout else {
             return work.await.map_err(|error| named(error, item));
         };
-        match timeout(limit, work).await {
-            Ok(result) => result.map_err(|error| named(error, item)),
-            Err(_) => {
-                let message = format!("no result within {} s", limit.as_secs_f64());
+        let clock = ItemClock::start();
+        tokio::select! {
+            biased;
+            result = clock.clone().measure(work) => result.map_err(|error| named(error, item)),
+            () = clock.has_counted(limit) => {
+                let message = format!("no result within {} s of work", limit.as_secs_f64());
                 let error = StageError::new(self.stage.as_str(), ErrorCategory::Timeout, message);
                 Err(error.at_item(&item.item_id))
             }

@@ -83,6 +83,9 @@ impl ManifestSink {
         &self.path
     }
 
+    /// # Errors
+    ///
+    /// Of the category `node`, when the file cannot be written, such as on a disk that is full: no item's fault.
     pub async fn append(&self, record: ManifestRecord) -> Result<(), StageError> {
         let stage = record.stage.clone();
         let path = self.path.clone();
@@ -95,7 +98,7 @@ impl ManifestSink {
             .unwrap_or_else(|stopped| Err(io::Error::other(stopped)));
         appended.map_err(|error| {
             let message = format!("cannot append to the manifest {}: {error}", self.path.display());
-            StageError::new(stage.as_str(), ErrorCategory::Runtime, message)
+            StageError::new(stage.as_str(), ErrorCategory::Node, message)
         })
     }
 }

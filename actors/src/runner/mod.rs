@@ -4,6 +4,7 @@
 mod cpu_pool;
 mod delivery;
 mod hooks;
+mod item_clock;
 mod item_run;
 mod kernel;
 mod manifest;
@@ -19,6 +20,7 @@ use std::any::Any;
 
 pub use cpu_pool::{CancelFlag, CpuPool, PoolError, PoolStats};
 pub use hooks::{NoHooks, StageContext, StageHooks};
+pub use item_clock::off_the_clock;
 pub use kernel::{StageControls, run_stage};
 pub use manifest::{ManifestRecord, ManifestSink};
 pub use options::{StageOptions, StagePolicy};

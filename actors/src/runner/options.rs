@@ -29,7 +29,7 @@ pub struct StageOptions {
     pub policy: StagePolicy,
     /// Items in work at once; at least one.
     pub workers: usize,
-    /// Seconds one try of an item may take; 0 is for ever.
+    /// Seconds that the work of one try of an item may take, without what it [waits for](super::off_the_clock); 0 is for ever.
     pub per_item_timeout_s: f64,
     /// Tries after the first one, on retryable errors only.
     pub retries: u32,

@@ -12,18 +12,18 @@ use parkhang_models::inference::{Classes, TileBatch};
 use parkhang_models::line_detection::{
     DetectionConfig, PageGeometry, PageLines, Pass1, finish, prepare, straighten_onto,
 };
-use parkhang_models::page::decode::{DecodeLimits, DecodedPage, decode_page};
+use parkhang_models::page::decode::{DecodeLimits, DecodedPage, decode_page_unless};
 use serde_json::{Value, json};
 use tracing::warn;
 
 use super::image_quality;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
 use crate::artifact::{Digest, LineDetectionRow, ModelRef, PageRegion, VolumeLayout, image_names};
-use crate::domain::{ErrorCategory, Hardware, JobConfig, LineMode, PageStep, StageError, StageName};
+use crate::domain::{ErrorCategory, Hardware, JobConfig, LineMode, PageStep, StageError, StageName, Unfit};
 use crate::inference::{DeviceStanding, Inference, PageSegmentation, PageTiles};
 use crate::jpeg::encode_jpeg;
 use crate::pages::{PageRef, PageSource, read_ahead};
-use crate::runner::CpuPool;
+use crate::runner::{CpuPool, off_the_clock};
 use crate::storage::ArtifactKey;
 use crate::telemetry::at_step;
 
@@ -81,7 +81,7 @@ impl LineDetection {
         let tile_size = self.tile_size;
         let mut frame = {
             let config = config.clone();
-            self.compute(run, move || {
+            super::compute(&self.cpu, run, move |_| {
                 Ok(prepare(&page.gray, page.bilevel, tile_size, &config))
             })
             .await?
@@ -95,35 +95,22 @@ impl LineDetection {
                     values: Vec::new(),
                 },
             );
-            let probabilities = self
-                .segmentation
-                .infer(PageTiles {
-                    tiles,
-                    classes: config.classes,
-                })
-                .await
-                .map_err(|error| run.error(ErrorCategory::Runtime, error))?;
+            let tiles = PageTiles {
+                tiles,
+                classes: config.classes,
+            };
+            let probabilities = run.infer(&self.segmentation, tiles).await?;
             let config = config.clone();
-            let pass = self
-                .compute(run, move || {
-                    finish(frame, &probabilities, &config)
-                        .map_err(|error| (ErrorCategory::Runtime, error.to_string()))
-                })
-                .await?;
+            let finished = super::compute(&self.cpu, run, move |_| {
+                finish(frame, &probabilities, &config)
+                    .map_err(|error| (ErrorCategory::Runtime, error.to_string()))
+            });
+            let pass = finished.await?;
             match pass {
                 Pass1::Done(lines) => return Ok(lines),
                 Pass1::NeedsSecondPass(second) => frame = second,
             }
         }
-    }
-
-    /// Runs a closure on the CPU pool.
-    async fn compute<T: Send + 'static>(
-        &self,
-        run: &VolumeRun,
-        work: impl FnOnce() -> Result<T, (ErrorCategory, String)> + Send + 'static,
-    ) -> Result<T, StageError> {
-        super::compute(&self.cpu, run, work).await
     }
 }
 
@@ -159,6 +146,11 @@ impl PageStage for LineDetection {
 
     fn renew(&self) -> std::io::Result<()> {
         self.segmentation.renew()
+    }
+
+    async fn check(&self) -> Result<(), Unfit> {
+        super::check_threads(&self.cpu)?;
+        super::check_device(&self.segmentation).await
     }
 
     fn table(&self, layout: &VolumeLayout) -> ArtifactKey {
@@ -198,7 +190,9 @@ impl PageStage for LineDetection {
             let input_hash = match &page.version {
                 Some(version) => Digest::of_parts([version, &page.name]),
                 None => match read.next().await {
-                    Some((_, Ok(bytes))) => self.compute(run, move || Ok(Digest::of(&bytes))).await?,
+                    Some((_, Ok(bytes))) => {
+                        super::compute(&self.cpu, run, move |_| Ok(Digest::of(&bytes))).await?
+                    }
                     // A page that cannot be read now fails as an item, with its retries.
                     Some((_, Err(error))) => Digest::of(error.to_string().as_bytes()),
                     None => break,
@@ -258,28 +252,26 @@ impl PageStage for LineDetection {
         page: &PlannedPage<PageRef>,
         bytes: Bytes,
     ) -> Result<Vec<LineDetectionRow>, StageError> {
-        let (decoded, scan_hash) = self
-            .compute(run, move || {
-                decode_page(&bytes, &DecodeLimits::default())
-                    .map(|decoded| (Arc::new(decoded), Digest::of(&bytes)))
-                    .map_err(|error| (ErrorCategory::Input, error.to_string()))
-            })
-            .await?;
+        let decoding = super::compute(&self.cpu, run, move |cancelled| {
+            decode_page_unless(&bytes, &DecodeLimits::default(), &|| cancelled.is_cancelled())
+                .map(|decoded| (Arc::new(decoded), Digest::of(&bytes)))
+                .map_err(|error| (ErrorCategory::Input, error.to_string()))
+        });
+        let (decoded, scan_hash) = decoding.await?;
         for warning in &decoded.warnings {
             warn!(volume = %run.volume(), page = page.input.name, %warning, "odd page");
         }
         let lines = self.find_lines(run, decoded.clone()).await?;
         let scan = decoded.clone();
         let background = self.detection_config(run.config()).background();
-        let straightened = self
-            .compute(run, move || straighten_page(&scan, lines, background))
-            .await?;
+        let straightening =
+            super::compute(&self.cpu, run, move |_| straighten_page(&scan, lines, background));
+        let straightened = straightening.await?;
 
         at_step(PageStep::Storing);
         let key = run.layout.rotated_image(&page.name);
         let store_error = |error: crate::storage::StorageError| run.storage_error(&error);
-        run.store
-            .put_unsynced(&key, straightened.jpeg.into())
+        off_the_clock(run.store.put_unsynced(&key, straightened.jpeg.into()))
             .await
             .map_err(store_error)?;
         let lines = straightened.lines;

@@ -17,9 +17,9 @@ use super::page_stage::{PageStage, PlannedPage, VolumeRun};
 use crate::artifact::{
     Digest, ImageName, LineDetectionRow, LineImageRow, ModelRef, VolumeLayout, read_table,
 };
-use crate::domain::{ErrorCategory, Hardware, JobConfig, PageStep, StageError, StageName};
+use crate::domain::{ErrorCategory, Hardware, JobConfig, PageStep, StageError, StageName, Unfit};
 use crate::jpeg::encode_jpeg;
-use crate::runner::CpuPool;
+use crate::runner::{CpuPool, off_the_clock};
 use crate::storage::ArtifactKey;
 use crate::telemetry::at_step;
 
@@ -83,6 +83,10 @@ impl PageStage for LineExtraction {
 
     fn models(&self) -> Vec<ModelRef> {
         Vec::new()
+    }
+
+    async fn check(&self) -> Result<(), Unfit> {
+        super::check_threads(&self.cpu)
     }
 
     fn table(&self, layout: &VolumeLayout) -> ArtifactKey {
@@ -158,7 +162,7 @@ impl PageStage for LineExtraction {
             Algorithms::Gen1 => Some(row.rot_mask.clone()),
             Algorithms::Gen2 => None,
         };
-        let cuts = super::compute(&self.cpu, run, move || {
+        let cuts = super::compute(&self.cpu, run, move |_| {
             cut_page(&jpeg, bilevel, mask.as_deref(), contours, &config)
         })
         .await?;
@@ -196,11 +200,11 @@ impl PageStage for LineExtraction {
             images.push((key, Bytes::from(cut.jpeg)));
         }
         at_step(PageStep::Storing);
-        stream::iter(images)
-            .map(Ok)
-            .try_for_each_concurrent(WRITES, |(key, jpeg)| async move {
-                run.store.put_unsynced(&key, jpeg).await
-            })
+        let written = stream::iter(images).map(Ok);
+        let written = written.try_for_each_concurrent(WRITES, |(key, jpeg)| async move {
+            run.store.put_unsynced(&key, jpeg).await
+        });
+        off_the_clock(written)
             .await
             .map_err(|error| run.storage_error(&error))?;
         Ok(rows)

@@ -6,6 +6,7 @@ mod fetch_ahead;
 mod ledger;
 mod line_detection;
 mod line_extraction;
+mod manifests;
 mod names;
 mod ocr;
 mod ocr_choice;
@@ -25,13 +26,14 @@ use tokio_util::sync::CancellationToken;
 use self::page_stage::VolumeRun;
 use crate::artifact::{ArtifactLayout, ModelRef, VolumeLayout};
 use crate::domain::{
-    ErrorCategory, Fence, Hardware, JobConfig, JobKey, PageStep, StageError, StageName, VolumeId,
+    ErrorCategory, Fence, Hardware, JobConfig, JobKey, PageStep, StageError, StageName, Unfit, VolumeId,
     VolumeResults,
 };
-use crate::inference::DeviceStanding;
-use crate::runner::CpuPool;
+use crate::inference::{BatchModel, DeviceStanding, Inference};
+use crate::runner::{CancelFlag, CpuPool};
 use crate::telemetry::{RunProgress, at_step};
 
+pub use manifests::ManifestFolder;
 pub use names::{chooses_a_model, has_models, ocr_pipeline};
 pub use registry::{ModelSet, Recogniser, StageRegistry, StageServices, first_stale, hardware_of};
 
@@ -113,6 +115,13 @@ pub trait StageLogic: Send + Sync + fmt::Debug {
         Ok(())
     }
 
+    /// Whether the stage can work here at this moment: its device answers what it is known to answer, its threads take work, and
+    /// what it writes down for itself finds a place. Asked after a fault, of a stage that has been renewed; does not return
+    /// while the device hangs.
+    async fn check(&self) -> Result<(), Unfit> {
+        Ok(())
+    }
+
     /// Runs the stage over one volume. Running it twice, or again after a kill, gives the same artifacts.
     async fn run(&self, context: StageContext) -> StageVerdict;
 }
@@ -130,12 +139,24 @@ fn of_generation(config: &JobConfig, mut keys: serde_json::Value) -> serde_json:
 async fn compute<T: Send + 'static>(
     cpu: &CpuPool,
     run: &VolumeRun,
-    work: impl FnOnce() -> Result<T, (ErrorCategory, String)> + Send + 'static,
+    work: impl FnOnce(&CancelFlag) -> Result<T, (ErrorCategory, String)> + Send + 'static,
 ) -> Result<T, StageError> {
     at_step(PageStep::Computing);
     let span = tracing::Span::current();
-    match cpu.run(move |_| span.in_scope(work)).await {
+    match cpu.run(move |cancelled| span.in_scope(|| work(cancelled))).await {
         Ok(result) => result.map_err(|(category, message)| run.error(category, message)),
-        Err(error) => Err(run.error(ErrorCategory::Runtime, error)),
+        Err(error) if error.category() == ErrorCategory::Node => Err(run.out_of_order(error)),
+        Err(error) => Err(run.error(error.category(), error)),
     }
+}
+
+/// Whether the threads of a stage take work.
+fn check_threads(cpu: &CpuPool) -> Result<(), Unfit> {
+    cpu.check().map_err(|error| Unfit::Device(error.to_string()))
+}
+
+/// Whether a network answers what it is known to answer.
+async fn check_device<M: BatchModel>(inference: &Inference<M>) -> Result<(), Unfit> {
+    let checked = inference.check().await;
+    checked.map_err(|error| Unfit::Device(error.to_string()))
 }

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use image::GrayImage;
 use parkhang_models::algorithms::Algorithms;
-use parkhang_models::inference::{InferenceError, LineBatch};
+use parkhang_models::inference::LineBatch;
 use parkhang_models::page::decode::{DecodeLimits, decode_page};
 use parkhang_models::recognition::charset::Encoding;
 use parkhang_models::recognition::ctc::{BeamSearch, Decoder};
@@ -19,7 +19,7 @@ use super::registry::Recogniser;
 use crate::artifact::{
     ImageName, LineDetectionRow, LineImageRow, ModelRef, OcrResultRow, Segment, VolumeLayout, read_table,
 };
-use crate::domain::{self, ErrorCategory, Hardware, JobConfig, StageError, StageName, TextEncoding};
+use crate::domain::{self, ErrorCategory, Hardware, JobConfig, StageError, StageName, TextEncoding, Unfit};
 use crate::inference::{DeviceStanding, Inference, LineRecognition};
 use crate::runner::CpuPool;
 use crate::storage::{ArtifactKey, get_many};
@@ -113,14 +113,13 @@ impl Ocr {
     ) -> Result<Vec<LineText>, StageError> {
         let options = reader.options(run.config());
         let preparation = options.clone();
-        let mut page = super::compute(&self.cpu, run, move || prepare_page(&images, &preparation)).await?;
-        let runtime = |error: InferenceError| run.error(ErrorCategory::Runtime, error);
+        let mut page = super::compute(&self.cpu, run, move |_| prepare_page(&images, &preparation)).await?;
         let mut answers = Vec::with_capacity(page.batches.len());
         for (batch, places) in std::mem::take(&mut page.batches) {
-            answers.push((reader.recognition.infer(batch).await.map_err(runtime)?, places));
+            answers.push((run.infer(&reader.recognition, batch).await?, places));
         }
         let charset = reader.recogniser.charset.clone();
-        super::compute(&self.cpu, run, move || {
+        super::compute(&self.cpu, run, move |_| {
             let mut texts = vec![LineText::default(); page.lines.len()];
             for (place, logits) in answers
                 .into_iter()
@@ -182,6 +181,14 @@ impl PageStage for Ocr {
         self.readers
             .iter()
             .try_for_each(|reader| reader.recognition.renew())
+    }
+
+    async fn check(&self) -> Result<(), Unfit> {
+        super::check_threads(&self.cpu)?;
+        for reader in &self.readers {
+            super::check_device(&reader.recognition).await?;
+        }
+        Ok(())
     }
 
     fn table(&self, layout: &VolumeLayout) -> ArtifactKey {

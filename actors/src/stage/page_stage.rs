@@ -5,12 +5,15 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
+use parkhang_models::inference::InferenceError;
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 use super::{Assignment, StageContext};
 use crate::artifact::{ArtifactError, ArtifactRow, Digest, ImageName, ModelRef, VolumeLayout};
-use crate::domain::{ErrorCategory, Hardware, JobConfig, StageError, StageName, VolumeId};
-use crate::inference::DeviceStanding;
+use crate::domain::{ErrorCategory, Hardware, JobConfig, StageError, StageName, Unfit, VolumeId};
+use crate::inference::{BatchModel, DeviceStanding, Inference};
+use crate::runner::off_the_clock;
 use crate::storage::{ArtifactKey, ArtifactStore, StorageError};
 
 /// One page that a stage is to work on.
@@ -35,6 +38,10 @@ pub(crate) struct VolumeRun {
     pub stage: StageName,
     /// Set when the artifact store failed for a reason that is none of a page's.
     pub store_failure: OnceLock<StageError>,
+    /// Set when the node turned out to be out of order.
+    pub node_failure: OnceLock<StageError>,
+    /// Ends the run as a drain does, without being one: nothing more is begun on a node that is out of order.
+    pub halt: CancellationToken,
 }
 
 impl VolumeRun {
@@ -61,6 +68,28 @@ impl VolumeRun {
             let _ = self.store_failure.set(failure.clone());
         }
         failure
+    }
+
+    /// The node is out of order: the run ends, and no page of it has failed.
+    pub(crate) fn out_of_order(&self, reason: impl fmt::Display) -> StageError {
+        let failure = self.error(ErrorCategory::Node, reason);
+        // The first one tells enough.
+        let _ = self.node_failure.set(failure.clone());
+        self.halt.cancel();
+        failure
+    }
+
+    /// Asks a network. What the device is to blame for is no page's failure.
+    pub(crate) async fn infer<M: BatchModel>(
+        &self,
+        network: &Inference<M>,
+        input: M::Input,
+    ) -> Result<M::Output, StageError> {
+        let answer = off_the_clock(network.infer(input)).await;
+        answer.map_err(|error| match error {
+            InferenceError::Device(_) => self.out_of_order(error),
+            error => self.error(ErrorCategory::Runtime, error),
+        })
     }
 
     pub(crate) fn artifact_error(&self, error: &ArtifactError) -> StageError {
@@ -101,6 +130,11 @@ pub(crate) trait PageStage: Send + Sync + fmt::Debug + 'static {
 
     /// As [`StageLogic::renew`](super::StageLogic::renew).
     fn renew(&self) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    /// As [`StageLogic::check`](super::StageLogic::check).
+    async fn check(&self) -> Result<(), Unfit> {
         Ok(())
     }
 

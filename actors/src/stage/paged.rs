@@ -2,7 +2,6 @@
 //! runs that still stand, in parts or in the final table, are taken over page by page; the final table is written last.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
@@ -12,16 +11,17 @@ use serde_json::{Map, Value, json};
 use super::checkpoint::{Checkpoints, Finished};
 use super::fetch_ahead::FetchAhead;
 use super::ledger::Ledger;
+use super::manifests::ManifestFolder;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
 use super::{StageContext, StageLogic, StageReport, StageVerdict};
 use crate::artifact::{Digest, Fingerprint, ModelRef, Provenance, cfg_hash, write_table};
-use crate::domain::{ErrorCategory, Hardware, StageError, StageName};
+use crate::domain::{ErrorCategory, Hardware, StageError, StageName, Unfit};
 use crate::failpoint::Failpoint;
 use crate::inference::DeviceStanding;
 use crate::policy::budget;
 use crate::policy::forecast::MadeWith;
 use crate::runner::{
-    ItemWorker, ManifestSink, StageControls, StageOptions, StageOutcome, StagePlan, StagePolicy, WorkItem,
+    ItemWorker, StageControls, StageOptions, StageOutcome, StagePlan, StagePolicy, WorkItem, off_the_clock,
     run_stage,
 };
 use crate::storage::ArtifactStore;
@@ -37,8 +37,8 @@ pub(crate) struct PagedStage<S> {
     pub store: Arc<dyn ArtifactStore>,
     /// Pages in work at once where the job does not say.
     pub workers: usize,
-    /// Folder for the records of what happened to each page, apart from the artifacts because they tell times.
-    pub manifests: Option<PathBuf>,
+    /// For the records of what happened to each page.
+    pub manifests: Option<ManifestFolder>,
 }
 
 #[async_trait]
@@ -63,6 +63,14 @@ impl<S: PageStage> StageLogic for PagedStage<S> {
         self.stage.renew()
     }
 
+    async fn check(&self) -> Result<(), Unfit> {
+        self.stage.check().await?;
+        match &self.manifests {
+            Some(folder) => folder.check().await,
+            None => Ok(()),
+        }
+    }
+
     async fn run(&self, context: StageContext) -> StageVerdict {
         let progress = context.progress.clone();
         let verdict = self
@@ -83,11 +91,13 @@ impl<S: PageStage> PagedStage<S> {
     async fn run_volume(&self, context: StageContext) -> Result<StageVerdict, StageError> {
         let layout = context.assignment.layout();
         let run = Arc::new(VolumeRun {
+            halt: context.drain.child_token(),
             context,
             layout,
             store: self.store.clone(),
             stage: self.name(),
             store_failure: OnceLock::new(),
+            node_failure: OnceLock::new(),
         });
         let planned = self.stage.plan(&run).await?;
         run.context.progress.started(planned.len());
@@ -154,15 +164,27 @@ impl<S: PageStage> PagedStage<S> {
         }
         let controls = StageControls {
             hooks: Arc::new(PageEvents),
-            cancel: run.context.drain.clone(),
+            cancel: run.halt.clone(),
             manifest: self
                 .manifests
-                .as_deref()
-                .map(|folder| ManifestSink::new(manifest_path(folder, &run))),
+                .as_ref()
+                .map(|folder| folder.sink(&run.assignment().job, run.volume(), &run.stage)),
             ..StageControls::default()
         };
-        let outcome = run_stage(plan, worker, &mut checkpoints, &options, controls).await?;
+        let outcome = match run_stage(plan, worker, &mut checkpoints, &options, controls).await {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                if error.category == ErrorCategory::Node {
+                    checkpoints.save_part().await?;
+                }
+                return Err(error);
+            }
+        };
 
+        if let Some(failure) = run.node_failure.get() {
+            checkpoints.save_part().await?;
+            return Ok(StageVerdict::Failed(failure.clone()));
+        }
         if outcome.unfinished() > 0 {
             checkpoints.save_part().await?;
             return match outcome.errors.last() {
@@ -177,6 +199,10 @@ impl<S: PageStage> PagedStage<S> {
         {
             checkpoints.save_part().await?;
             return Ok(StageVerdict::Failed(failure.clone()));
+        }
+        let failures = outcome.errors.iter().map(|error| error.category);
+        if budget::came_to_nothing(outcome.succeeded + outcome.skipped, failures) {
+            return Ok(StageVerdict::Failed(nothing_read(&run, &outcome)));
         }
         if budget::fails_stage(
             run.config().on_item_error,
@@ -292,13 +318,18 @@ impl<S: PageStage> PagedStage<S> {
     }
 }
 
-/// `{job}/{volume}/parkhang.{stage}.manifest.jsonl`, of names that are safe as path segments.
-fn manifest_path(folder: &Path, run: &VolumeRun) -> PathBuf {
-    let name = format!("parkhang.{}.manifest.jsonl", run.stage);
-    folder
-        .join(run.assignment().job.as_str())
-        .join(run.volume().to_string())
-        .join(name)
+/// A volume without a result, for no reason that lies in its pages. Another node may read it.
+fn nothing_read(run: &VolumeRun, outcome: &StageOutcome) -> StageError {
+    let first = outcome.errors.first().map(|error| error.message.as_str());
+    let message = format!(
+        "all {} pages failed, the first with: {}",
+        outcome.failed,
+        first.unwrap_or("?")
+    );
+    StageError {
+        retryable: true,
+        ..run.error(ErrorCategory::Runtime, message)
+    }
 }
 
 fn report(
@@ -344,11 +375,13 @@ impl<S: PageStage> ItemWorker for PageWorker<S> {
         let page = self.pages.get(&item.item_id);
         let page = page.ok_or_else(|| self.run.error(ErrorCategory::Unknown, "the plan lost this page"))?;
         let work = async {
-            let fetched = match self.ahead.take(&item.item_id).await {
-                Some(fetched) => fetched?,
-                None => self.stage.fetch(&self.run, page).await?,
-            };
-            self.stage.process(&self.run, page, fetched).await
+            let fetched = off_the_clock(async {
+                match self.ahead.take(&item.item_id).await {
+                    Some(fetched) => fetched,
+                    None => self.stage.fetch(&self.run, page).await,
+                }
+            });
+            self.stage.process(&self.run, page, fetched.await?).await
         };
         let rows = self.run.context.progress.follow_page(&item.item_id, work).await?;
         Failpoint::PageDone.pass_in(self.run.volume(), &self.run.stage);

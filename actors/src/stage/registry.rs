@@ -1,16 +1,17 @@
 //! Which stages this program has, and what each needs.
 
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use parkhang_models::inference::{Recognizer, Segmenter};
+use image::{GrayImage, Luma};
+use parkhang_models::inference::{LineBatch, Recognizer, Segmenter};
 use parkhang_models::recognition::charset::Charset;
 use parkhang_models::recognition::language::LanguageModel;
-use parkhang_models::recognition::line_image::Preprocessing;
+use parkhang_models::recognition::line_image::{BatchLimits, LineImage, PreparedLine, Preprocessing};
 use serde_json::Value;
 
 use super::line_detection::{self, LineDetection};
 use super::line_extraction::{self, LineExtraction};
+use super::manifests::ManifestFolder;
 use super::ocr::{self, Ocr, Reader};
 use super::page_stage::PageStage;
 use super::paged::PagedStage;
@@ -66,8 +67,8 @@ pub struct StageServices {
     pub models: ModelSet,
     /// Pages in work at once per stage, where the job does not say.
     pub workers: usize,
-    /// Folder for the manifests of stage runs, where they are wanted.
-    pub manifests: Option<PathBuf>,
+    /// For the manifests of stage runs, where they are wanted.
+    pub manifests: Option<ManifestFolder>,
 }
 
 impl StageServices {
@@ -121,6 +122,28 @@ pub fn first_stale(before: &JobConfig, after: &JobConfig) -> Option<StageName> {
     stale.map(|(stage, ..)| stage)
 }
 
+/// A line of ordinary length as the recogniser gets it: a bar of ink on paper.
+fn ordinary_line(preprocessing: Preprocessing) -> LineBatch {
+    const SIZE: (u32, u32) = (800, 64);
+    let image = GrayImage::from_fn(SIZE.0, SIZE.1, |x, y| {
+        let has_ink = (50..750).contains(&x) && (24..40).contains(&y);
+        Luma([if has_ink { 0 } else { 255 }])
+    });
+    let line = LineImage {
+        image: &image,
+        bilevel: true,
+    };
+    let lines: Vec<PreparedLine> = preprocessing.prepare(&line).into_iter().collect();
+    let batches = preprocessing.batch(&lines, BatchLimits::default());
+    let empty = LineBatch {
+        height: 0,
+        width: 0,
+        line_widths: Vec::new(),
+        values: Vec::new(),
+    };
+    batches.into_iter().next().map_or(empty, |(batch, _)| batch)
+}
+
 /// The stages that pipelines can name.
 #[derive(Debug, Clone)]
 pub struct StageRegistry {
@@ -167,6 +190,7 @@ impl StageRegistry {
             let recognition = LineRecognition {
                 network: recogniser.network.clone(),
                 max_pixels: MAX_LINE_PIXELS,
+                probe: ordinary_line(recogniser.preprocessing),
             };
             let memory = memory(&recogniser.model);
             Ok(Reader {

@@ -14,5 +14,5 @@ mod stage_worker;
 pub use control_plane::{ControlPlane, Pulse, Renewal};
 pub use desk::{NodeDesk, OrderBook};
 pub use health::HealthPolicy;
-pub use node::{NodeConfig, NodeSupervisor};
+pub use node::{NodeConfig, NodeSupervisor, OutOfOrder, StagesOutOfOrder};
 pub use pool::PoolHandle;

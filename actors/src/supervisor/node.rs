@@ -3,6 +3,7 @@
 //! process can see it.
 
 mod orders;
+mod repair;
 mod tree;
 
 use std::collections::{BTreeMap, HashMap};
@@ -12,16 +13,18 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 use ractor_cluster::RactorMessage;
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{error, warn};
 
 use self::orders::Fate;
+use self::repair::Repair;
 use super::control_plane::ControlPlane;
 use super::health::HealthPolicy;
 use super::occupancy::Occupancy;
-use super::pool::{Drained, PoolArguments, PoolMsg, StagePool};
+use super::pool::{Drained, PoolArguments, PoolHandle, PoolMsg, StagePool};
 use super::restarts::Restarts;
-use crate::domain::{ActorRecord, Hardware, OrderOutcome, StageName, WorkerId};
+use crate::domain::{ActorRecord, Hardware, OrderOutcome, StageName, Unfit, WorkerId};
 use crate::stage::{StageLogic, StageRegistry};
 use crate::telemetry::ProgressBoard;
 
@@ -43,18 +46,59 @@ pub struct NodeConfig {
     pub health: HealthPolicy,
 }
 
+/// A stage that a node cannot run for the time being.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutOfOrder {
+    pub reason: String,
+    /// It is not tried again until an operator restarts it.
+    pub out_of_service: bool,
+}
+
+/// The stages of a node that are out of order.
+pub type StagesOutOfOrder = BTreeMap<StageName, OutOfOrder>;
+
 /// Handle on a node's supervisor.
 #[derive(Debug, Clone)]
 pub struct NodeSupervisor {
     actor: ActorRef<NodeMsg>,
     occupancy: Occupancy,
+    out_of_order: watch::Receiver<StagesOutOfOrder>,
 }
 
 impl NodeSupervisor {
     pub async fn start(config: NodeConfig) -> Result<Self, ractor::SpawnErr> {
         let occupancy = Occupancy::default();
-        let (actor, _) = Actor::spawn(None, NodeActor, (config, occupancy.clone())).await?;
-        Ok(Self { actor, occupancy })
+        let (sender, out_of_order) = watch::channel(StagesOutOfOrder::new());
+        let (actor, _) = Actor::spawn(None, NodeActor, (config, occupancy.clone(), sender)).await?;
+        Ok(Self {
+            actor,
+            occupancy,
+            out_of_order,
+        })
+    }
+
+    /// The stages that the node cannot run for the time being, as that changes.
+    pub fn out_of_order(&self) -> watch::Receiver<StagesOutOfOrder> {
+        self.out_of_order.clone()
+    }
+
+    /// Returns when a stage was taken out of service.
+    pub async fn out_of_service(&self) -> (StageName, OutOfOrder) {
+        let gone = |stages: &StagesOutOfOrder| {
+            let mut stages = stages.iter();
+            let found = stages.find(|(_, stage)| stage.out_of_service);
+            found.map(|(name, stage)| (name.clone(), stage.clone()))
+        };
+        let mut changes = self.out_of_order.clone();
+        let found = match changes.wait_for(|stages| gone(stages).is_some()).await {
+            Ok(stages) => gone(&stages),
+            // The node has ended, which has a name of its own.
+            Err(_) => None,
+        };
+        match found {
+            Some(found) => found,
+            None => std::future::pending().await,
+        }
     }
 
     /// Takes no more work, lets what runs stop at its next checkpoint, and returns when every lease has been given back.
@@ -127,24 +171,39 @@ impl NodeSupervisor {
 #[derive(RactorMessage)]
 pub(super) enum NodeMsg {
     Start(Arc<dyn StageLogic>, usize),
-    /// The pool makes no progress. It gives its leases back and ends by itself.
+    /// The pool makes no progress. It ends by itself once it is judged and its leases are given back.
     Stalled(ActorId),
+    /// A stage returned because the node is out of order, and why.
+    Faulted(ActorId, String),
+    /// The pool has read its first page.
+    Progressed(ActorId),
+    /// The stage is to get a new thread, and to be asked whether it works.
+    Renew(StageName),
+    /// The stage is to be asked whether it works.
+    Ask(StageName),
+    /// What it said; `None` if nothing in time.
+    Checked(StageName, Option<Result<(), Unfit>>),
+    /// Nothing has spoken against the volumes that stood still, since the pool was started of this number.
+    Judge(StageName, u64),
+    /// All is handed back that somebody takes; the node ends, and why.
+    GiveUp(String),
     Drain(Drained, RpcReplyPort<()>),
     Describe(RpcReplyPort<Vec<ActorRecord>>),
     End(String, Fate, RpcReplyPort<OrderOutcome>),
 }
 
 struct Pool {
-    actor: ActorRef<PoolMsg>,
-    worker: WorkerId,
+    handle: PoolHandle,
     logic: Arc<dyn StageLogic>,
-    slots: usize,
     since: DateTime<Utc>,
 }
 
 struct NodeState {
     config: NodeConfig,
     occupancy: Occupancy,
+    out_of_order: watch::Sender<StagesOutOfOrder>,
+    /// Of the stages that had faults.
+    repairs: BTreeMap<StageName, Repair>,
     pools: HashMap<ActorId, Pool>,
     /// Pools that others have replaced and that still hold leases.
     replaced: HashMap<ActorId, Pool>,
@@ -163,12 +222,12 @@ struct NodeActor;
 impl Actor for NodeActor {
     type Msg = NodeMsg;
     type State = NodeState;
-    type Arguments = (NodeConfig, Occupancy);
+    type Arguments = (NodeConfig, Occupancy, watch::Sender<StagesOutOfOrder>);
 
     async fn pre_start(
         &self,
         myself: ActorRef<NodeMsg>,
-        (config, occupancy): Self::Arguments,
+        (config, occupancy, out_of_order): Self::Arguments,
     ) -> Result<NodeState, ActorProcessingErr> {
         for logic in config.registry.stages() {
             if let Some(slots) = config
@@ -183,6 +242,8 @@ impl Actor for NodeActor {
         Ok(NodeState {
             config,
             occupancy,
+            out_of_order,
+            repairs: BTreeMap::new(),
             pools: HashMap::new(),
             replaced: HashMap::new(),
             restarts: Restarts::default(),
@@ -201,33 +262,21 @@ impl Actor for NodeActor {
         state: &mut NodeState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            NodeMsg::Start(logic, _) if state.draining => {
-                state.awaited.remove(&logic.name());
-                Ok(())
-            }
-            NodeMsg::Start(logic, slots) => state.start(logic, slots, &myself).await,
-            NodeMsg::Stalled(id) => match state.pools.remove(&id) {
-                Some(pool) => {
-                    let (logic, slots) = (pool.logic.clone(), pool.slots);
-                    state.replaced.insert(id, pool);
-                    logic.renew()?;
-                    state.restart(logic, slots, &myself)
-                }
-                None => Ok(()),
-            },
-            NodeMsg::Drain(drained, reply) => {
-                state.drain(drained, reply);
-                Ok(())
-            }
-            NodeMsg::Describe(reply) => {
-                state.describe(reply);
-                Ok(())
-            }
-            NodeMsg::End(name, fate, reply) => {
-                state.obey(&name, fate, reply, &myself);
-                Ok(())
-            }
+            NodeMsg::Start(logic, _) if state.draining => drop(state.awaited.remove(&logic.name())),
+            NodeMsg::Start(logic, slots) => return state.start(logic, slots, &myself).await,
+            NodeMsg::Stalled(id) => state.stalled(id, &myself),
+            NodeMsg::Faulted(id, reason) => state.faulted(id, reason, &myself),
+            NodeMsg::Progressed(id) => state.progressed(id),
+            NodeMsg::Renew(stage) => state.renew(&stage, &myself),
+            NodeMsg::Ask(stage) => state.ask(&stage, &myself),
+            NodeMsg::Checked(stage, answer) => state.checked(&stage, answer, &myself),
+            NodeMsg::Judge(stage, pool) => state.judge(&stage, pool, &myself),
+            NodeMsg::GiveUp(reason) => return Err(reason.into()),
+            NodeMsg::Drain(drained, reply) => state.drain(drained, reply),
+            NodeMsg::Describe(reply) => state.describe(reply),
+            NodeMsg::End(name, fate, reply) => state.obey(&name, fate, reply, &myself),
         }
+        Ok(())
     }
 
     async fn handle_supervisor_evt(
@@ -241,17 +290,14 @@ impl Actor for NodeActor {
             return Ok(());
         };
         let id = ended.get_id();
-        if let Some(Pool { worker, .. }) = state.replaced.remove(&id) {
-            state.config.control_plane.deregister(worker);
+        if let Some(pool) = state.replaced.remove(&id) {
+            state.config.control_plane.deregister(pool.handle.worker);
         }
-        let Some(Pool {
-            worker, logic, slots, ..
-        }) = state.pools.remove(&id)
-        else {
+        let Some(Pool { handle, logic, .. }) = state.pools.remove(&id) else {
             return Ok(());
         };
-        state.config.control_plane.deregister(worker);
-        state.restart(logic, slots, &myself)
+        state.config.control_plane.deregister(handle.worker);
+        state.restart(logic, handle.slots, &myself)
     }
 }
 
@@ -266,7 +312,7 @@ impl NodeState {
         let name = format!("{}/{}/{}", self.config.name, logic.name(), self.incarnation);
         let worker = WorkerId(name);
         let handle = StagePool::spawn(PoolArguments {
-            worker: worker.clone(),
+            worker,
             logic: logic.clone(),
             slots,
             progress: self.config.progress.clone(),
@@ -277,16 +323,16 @@ impl NodeState {
             supervisor: myself.clone(),
         })
         .await?;
+        let stage = logic.name();
         let pool = Pool {
-            actor: handle.actor.clone(),
-            worker,
+            handle: handle.clone(),
             logic,
-            slots,
             since: Utc::now(),
         };
-        self.awaited.remove(&pool.logic.name());
-        self.pools.insert(pool.actor.get_id(), pool);
+        self.awaited.remove(&stage);
+        self.pools.insert(handle.actor.get_id(), pool);
         self.config.control_plane.register(handle);
+        self.is_on_trial(&stage, myself);
         Ok(())
     }
 
@@ -320,15 +366,27 @@ impl NodeState {
         *self.replacements.entry(stage.clone()).or_default() += 1;
     }
 
+    fn slots_of(&self, logic: &Arc<dyn StageLogic>) -> usize {
+        self.config.slots.get(&logic.hardware()).copied().unwrap_or(0)
+    }
+
     fn drain(&mut self, drained: Drained, reply: RpcReplyPort<()>) {
-        self.draining = true;
-        let pools = self.pools.values().chain(self.replaced.values());
-        let pools: Vec<_> = pools.map(|pool| pool.actor.clone()).collect();
+        let has_come = self.drained(drained);
         tokio::spawn(async move {
-            futures::future::join_all(pools.iter().map(|pool| drain(pool, drained))).await;
+            has_come.await;
             // Whoever asked may have lost patience.
             let _ = reply.send(());
         });
+    }
+
+    /// Takes no more work from now on; returns when the drain of all pools has come so far.
+    fn drained(&mut self, drained: Drained) -> impl Future<Output = ()> + use<> {
+        self.draining = true;
+        let pools = self.pools.values().chain(self.replaced.values());
+        let pools: Vec<_> = pools.map(|pool| pool.handle.actor.clone()).collect();
+        async move {
+            futures::future::join_all(pools.iter().map(|pool| drain(pool, drained))).await;
+        }
     }
 }
 

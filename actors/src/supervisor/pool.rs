@@ -13,7 +13,7 @@ use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, Supervi
 use ractor_cluster::RactorMessage;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tracing::{Span, error, info, warn};
+use tracing::{Span, info, warn};
 
 use super::control_plane::{ControlPlane, Pulse, Renewal};
 use super::health::HealthPolicy;
@@ -28,8 +28,11 @@ use crate::stage::{Assignment, StageContext, StageLogic, StageVerdict};
 use crate::telemetry::{Followed, ProgressBoard, StageEnded, StageStarted, slots_in_use, stage_span};
 
 mod describe;
+mod returned;
+mod stall;
 
 pub(super) use self::describe::{PoolStanding, WorkerFate};
+pub(super) use self::stall::Judgement;
 
 const REPORT_RETRY: Duration = Duration::from_millis(500);
 /// How an actor ended that was killed, in the words of ractor.
@@ -129,6 +132,10 @@ pub(super) enum PoolMsg {
     Describe(RpcReplyPort<PoolStanding>),
     /// Another takes its place, at an operator's order.
     HandBack,
+    /// Another takes its place; what runs stops at its next checkpoint.
+    Retire,
+    /// What its stall was evidence of.
+    Judged(Judgement),
     /// Ends the worker of this name; answers whether there was one at work.
     EndWorker(String, WorkerFate, RpcReplyPort<bool>),
 }
@@ -152,8 +159,17 @@ struct Slot {
     started: Instant,
     since: DateTime<Utc>,
     drain: CancellationToken,
+    phase: Phase,
+}
+
+/// How far a lease has come on its way to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Phase {
+    Running,
+    /// The stage stood still and was ended; whether that was its own doing is not known yet. Holds what was seen of it.
+    Accused(String),
     /// The stage has ended; only its report is under way.
-    reporting: bool,
+    Reporting,
 }
 
 pub(super) struct PoolState {
@@ -165,6 +181,8 @@ pub(super) struct PoolState {
     draining: bool,
     /// Another pool has taken its place: it ends when its leases are given back.
     replaced: bool,
+    /// It has read a page, and its supervisor knows.
+    proven: bool,
     /// Who waits for a drain to have come how far.
     waiting: Vec<(Drained, RpcReplyPort<()>)>,
 }
@@ -210,6 +228,7 @@ impl Actor for StagePool {
             watch: ProgressWatch::default(),
             draining: false,
             replaced: false,
+            proven: false,
             waiting: Vec::new(),
         })
     }
@@ -227,18 +246,8 @@ impl Actor for StagePool {
                 let _ = reply.send(answer);
             }
             PoolMsg::Finished(fence, verdict) => {
-                // What was taken from its worker has been reported.
-                if let Some(slot) = state.slots.get_mut(&fence).filter(|slot| !slot.reporting) {
-                    slot.ended(&fence, Some(&verdict));
-                    send_report(
-                        &myself,
-                        &state.arguments.control_plane,
-                        Report {
-                            fence,
-                            verdict: Some(verdict),
-                        },
-                    );
-                }
+                state.prove_by(&fence, &verdict, &myself);
+                state.finished(fence, verdict, &myself);
             }
             PoolMsg::Recorded(fence) => {
                 if let Some(slot) = state.slots.remove(&fence) {
@@ -251,13 +260,14 @@ impl Actor for StagePool {
             PoolMsg::Send(report) => send_report(&myself, &state.arguments.control_plane, *report),
             PoolMsg::Beat => {
                 state.beat(&myself);
+                state.prove(&myself);
                 state.replace_if_stalled(&myself)?;
                 myself.send_after(state.arguments.heartbeat, || PoolMsg::Beat);
             }
-            PoolMsg::Renewed(renewal) => state.obey(renewal),
-            PoolMsg::Drain => state.drain(),
+            PoolMsg::Renewed(renewal) => state.obey(renewal, &myself),
+            PoolMsg::Drain => state.drain(&myself),
             PoolMsg::DrainUntil(drained, reply) => {
-                state.drain();
+                state.drain(&myself);
                 state.waiting.push((drained, reply));
             }
             PoolMsg::Describe(reply) => {
@@ -265,6 +275,11 @@ impl Actor for StagePool {
                 let _ = reply.send(state.standing());
             }
             PoolMsg::HandBack => state.hand_back(&myself),
+            PoolMsg::Retire => {
+                state.replaced = true;
+                state.drain(&myself);
+            }
+            PoolMsg::Judged(judgement) => state.judged(&judgement, &myself),
             PoolMsg::EndWorker(name, fate, reply) => {
                 let ended = state.end_worker(&name, fate, &myself);
                 // Whoever asked may have lost patience.
@@ -294,13 +309,11 @@ impl Actor for StagePool {
             _ => return Ok(()),
         };
         if let Some((fence, slot)) = state.lease_of(worker.get_id())
-            && !slot.reporting
+            && slot.phase == Phase::Running
         {
             slot.span
                 .in_scope(|| warn!(reason, "stage actor died; ending its lease"));
-            slot.ended(&fence, None);
-            let report = Report { fence, verdict: None };
-            send_report(&myself, &state.arguments.control_plane, report);
+            state.end(&fence, None, &myself);
         }
         Ok(())
     }
@@ -313,7 +326,7 @@ impl Slot {
     }
 
     fn ended(&mut self, fence: &Fence, verdict: Option<&StageVerdict>) {
-        self.reporting = true;
+        self.phase = Phase::Reporting;
         let ended = StageEnded {
             stage: &fence.stage,
             verdict,
@@ -334,7 +347,7 @@ impl PoolState {
 
     fn tell_drained(&mut self) {
         let handed_back = self.slots.is_empty();
-        let checkpointed = self.slots.values().all(|slot| slot.reporting);
+        let checkpointed = self.slots.values().all(|slot| slot.phase != Phase::Running);
         let has_come = |drained: Drained| match drained {
             Drained::Checkpointed => checkpointed,
             Drained::HandedBack => handed_back,
@@ -345,11 +358,27 @@ impl PoolState {
         }
     }
 
-    fn drain(&mut self) {
+    fn drain(&mut self, myself: &ActorRef<PoolMsg>) {
         self.draining = true;
         for slot in self.slots.values() {
             slot.drain.cancel();
         }
+        // There will be nobody to judge it.
+        self.release_accused(myself);
+    }
+
+    /// Reports how a lease ended, unless that is under way; `None` where its worker died without a word.
+    fn end(&mut self, fence: &Fence, verdict: Option<StageVerdict>, myself: &ActorRef<PoolMsg>) {
+        let slot = self.slots.get_mut(fence);
+        let Some(slot) = slot.filter(|slot| slot.phase != Phase::Reporting) else {
+            return;
+        };
+        slot.ended(fence, verdict.as_ref());
+        let report = Report {
+            fence: fence.clone(),
+            verdict,
+        };
+        send_report(myself, &self.arguments.control_plane, report);
     }
 
     async fn accept(
@@ -365,7 +394,11 @@ impl PoolState {
         if self.draining {
             return Ok(AssignReply::Draining);
         }
-        let running = self.slots.values().filter(|slot| !slot.reporting).count();
+        let running = self
+            .slots
+            .values()
+            .filter(|slot| slot.phase != Phase::Reporting)
+            .count();
         // A message may have waited for long on a link that was down, or in a process that was stopped.
         let ran_out = assignment.lease_until <= Utc::now();
         if ran_out || running >= self.arguments.slots {
@@ -397,7 +430,7 @@ impl PoolState {
             started: Instant::now(),
             since: Utc::now(),
             drain,
-            reporting: false,
+            phase: Phase::Running,
         };
         Failpoint::AssignAccepted.pass_in(&slot.volume, &fence.stage);
         self.slots.insert(fence, slot);
@@ -430,42 +463,7 @@ impl PoolState {
         });
     }
 
-    /// A stage run that gets nowhere has hung whatever the pool's runs share. Its lease ends as that of a worker that
-    /// died; the others are handed back, as they did nothing wrong.
-    fn replace_if_stalled(&mut self, myself: &ActorRef<PoolMsg>) -> Result<(), ActorProcessingErr> {
-        let running = self.slots.iter().filter(|(_, slot)| !slot.reporting);
-        let running: Vec<_> = running
-            .map(|(fence, slot)| (fence.clone(), slot.followed.progress().now()))
-            .collect();
-        let window = self.arguments.health.progress_window;
-        let stalled = self.watch.stalled(running, window, Instant::now());
-        if stalled.is_empty() || self.replaced {
-            return Ok(());
-        }
-        (self.draining, self.replaced) = (true, true);
-        for (fence, slot) in self.slots.iter_mut().filter(|(_, slot)| !slot.reporting) {
-            let has_stalled = stalled.contains(fence);
-            if has_stalled {
-                let at_work = slot.followed.progress().at_work(Utc::now());
-                slot.span
-                    .in_scope(|| error!(?window, ?at_work, "no progress; its pool is replaced"));
-            }
-            slot.worker.kill();
-            let verdict = (!has_stalled).then_some(StageVerdict::Interrupted);
-            slot.ended(fence, verdict.as_ref());
-            let report = Report {
-                fence: fence.clone(),
-                verdict,
-            };
-            send_report(myself, &self.arguments.control_plane, report);
-        }
-        self.arguments
-            .supervisor
-            .cast(NodeMsg::Stalled(myself.get_id()))?;
-        Ok(())
-    }
-
-    fn obey(&mut self, renewal: Renewal) {
+    fn obey(&mut self, renewal: Renewal, myself: &ActorRef<PoolMsg>) {
         for fence in renewal.lost {
             if let Some(slot) = self.slots.remove(&fence) {
                 slot.span.in_scope(|| warn!("lease lost; stopping its worker"));
@@ -478,6 +476,7 @@ impl PoolState {
                     .in_scope(|| info!("no longer wanted; stopping at the next checkpoint"));
                 slot.drain.cancel();
             }
+            self.release_if_accused(&fence, myself);
         }
     }
 }

@@ -41,24 +41,24 @@ impl Restarts {
 mod tests {
     use super::*;
 
-    const POLICY: HealthPolicy = HealthPolicy {
-        progress_window: Duration::from_secs(120),
-        max_restarts: 3,
-        restart_window: Duration::from_secs(60),
-        restart_backoff: Duration::from_millis(200),
-    };
+    fn policy() -> HealthPolicy {
+        HealthPolicy {
+            max_restarts: 3,
+            ..HealthPolicy::default()
+        }
+    }
 
     #[test]
     fn delays_double_and_the_node_gives_up() {
         let (mut restarts, now) = (Restarts::default(), Instant::now());
-        let delays: Vec<_> = (0..4).map(|_| restarts.next(now, &POLICY)).collect();
+        let delays: Vec<_> = (0..4).map(|_| restarts.next(now, &policy())).collect();
         let milliseconds = [200, 400, 800].map(|delay| Ok(Duration::from_millis(delay)));
         assert_eq!(delays[..3], milliseconds);
         assert_eq!(
             delays[3],
             Err(TooManyRestarts {
                 restarts: 4,
-                window: POLICY.restart_window
+                window: policy().restart_window
             })
         );
     }
@@ -68,7 +68,7 @@ mod tests {
         let (mut restarts, mut now) = (Restarts::default(), Instant::now());
         for _ in 0..100 {
             now += Duration::from_secs(40);
-            assert!(restarts.next(now, &POLICY).unwrap() <= Duration::from_millis(400));
+            assert!(restarts.next(now, &policy()).unwrap() <= Duration::from_millis(400));
         }
     }
 
@@ -76,7 +76,7 @@ mod tests {
     fn the_delay_has_a_limit() {
         let patient = HealthPolicy {
             max_restarts: 1_000,
-            ..POLICY
+            ..policy()
         };
         let (mut restarts, now) = (Restarts::default(), Instant::now());
         let last = (0..1_000).map(|_| restarts.next(now, &patient)).last().unwrap();

@@ -105,6 +105,11 @@ pub(super) const STORAGE_OUTAGES: Counter<1> = Counter::new(
     &["stage"],
     "Stages that wait, uncharged, as the storage was out of reach: an alarm",
 );
+pub(super) const NODE_OUTAGES: Counter<1> = Counter::new(
+    "parkhang_node_outages_total",
+    &["stage"],
+    "Stages that wait, uncharged, as the node that ran them was out of order: an alarm",
+);
 pub(super) const JOBS_SETTLED: Counter<1> = Counter::new(
     "parkhang_jobs_settled_total",
     &["status"],
@@ -179,6 +184,11 @@ pub(super) const INFERENCE_HALVED: Counter<1> = Counter::new(
     &["network"],
     "Batches that a device had no memory for",
 );
+pub(super) const OUT_OF_ORDER: Gauge<1> = Gauge::new(
+    "parkhang_stage_out_of_order",
+    &["stage"],
+    "1 while this node cannot run the stage, as its device, its threads or its disk do not work: an alarm",
+);
 pub(super) const SLOTS: Gauge<1> = Gauge::new("parkhang_slots", &["stage"], "Slots of this node");
 pub(super) const SLOTS_IN_USE: Gauge<1> = Gauge::new(
     "parkhang_slots_in_use",
@@ -252,6 +262,7 @@ pub fn definitions() -> impl Iterator<Item = Definition> {
         ADVANCE_SECONDS.definition(),
         LEASES_LOST.definition(),
         STORAGE_OUTAGES.definition(),
+        NODE_OUTAGES.definition(),
         JOBS_SETTLED.definition(),
         MIRROR_BATCH.definition(),
         MIRROR_SECONDS.definition(),
@@ -265,6 +276,7 @@ pub fn definitions() -> impl Iterator<Item = Definition> {
         INFERENCE_SECONDS.definition(),
         INFERENCE_REQUESTS.definition(),
         INFERENCE_HALVED.definition(),
+        OUT_OF_ORDER.definition(),
         SLOTS.definition(),
         SLOTS_IN_USE.definition(),
         HEARTBEATS.definition(),

@@ -31,5 +31,5 @@ pub(crate) use scaling::{Scaled, ScalingFailed, WorkerEnded, WorkerStarted, Work
 pub(crate) use span::{assign_span, report_span, stage_span};
 pub(crate) use work::{
     BatchHalved, BatchInferred, Connected, Disconnected, HeartbeatAnswered, HeartbeatUnanswered,
-    ObjectUnreadable, StageEnded, StageStarted, StorageAnswered, slots_in_use,
+    ObjectUnreadable, StageEnded, StageStarted, StorageAnswered, slots_in_use, stage_out_of_order,
 };

@@ -9,10 +9,10 @@ use tracing::{debug, error, info, warn};
 
 use super::catalogue::{
     ADVANCE_SECONDS, ASSIGN_SECONDS, ASSIGNMENTS, JOBS_SETTLED, JOBS_WITHOUT_MODEL, LEASES, LEASES_LOST,
-    MIRROR_BATCH, MIRROR_REFUSED, MIRROR_SECONDS, PASS_SECONDS, POOL_SLOTS, POOLS, REPORTS, STAGES_DESERTED,
-    STORAGE_OUTAGES, TASKS,
+    MIRROR_BATCH, MIRROR_REFUSED, MIRROR_SECONDS, NODE_OUTAGES, PASS_SECONDS, POOL_SLOTS, POOLS, REPORTS,
+    STAGES_DESERTED, STORAGE_OUTAGES, TASKS,
 };
-use crate::domain::{Job, StageName, Task, TaskId, TaskStatus, WorkerId};
+use crate::domain::{ErrorCategory, Job, StageName, Task, TaskId, TaskStatus, WorkerId};
 use crate::state::TaskCount;
 
 /// Times from the report of a stage to the start of the next one. Bounded by the tasks that wait for a next stage.
@@ -112,7 +112,7 @@ impl LeaseLost<'_> {
     }
 }
 
-/// A report has been recorded. Tells of the storage, where that ended the stage.
+/// A report has been recorded. Tells of the storage or the node, where that ended the stage.
 pub(crate) struct TaskReported<'a>(
     /// As it is now.
     pub &'a Task,
@@ -122,9 +122,15 @@ impl TaskReported<'_> {
     pub(crate) fn emit(self) {
         let task = self.0;
         if let Some(error) = task.last_error.as_ref().filter(|_| task.outages > 0) {
-            STORAGE_OUTAGES.add(1, [task.position.as_str()]);
-            error!(task = %task.id, volume = %task.volume, stage = %task.position, not_before = ?task.not_before, %error,
-                "the storage is out of reach; the volume waits");
+            let (counter, what) = match error.category {
+                ErrorCategory::Node => (
+                    NODE_OUTAGES,
+                    "a node is out of order; the volume waits for another",
+                ),
+                _ => (STORAGE_OUTAGES, "the storage is out of reach; the volume waits"),
+            };
+            counter.add(1, [task.position.as_str()]);
+            error!(task = %task.id, volume = %task.volume, stage = %task.position, not_before = ?task.not_before, %error, "{what}");
         }
     }
 }

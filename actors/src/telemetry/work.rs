@@ -6,8 +6,8 @@ use tracing::{debug, info, warn};
 
 use super::catalogue::{
     CONNECTIONS, CONNECTIONS_LOST, HEARTBEATS, HEARTBEATS_MISSED, INFERENCE_HALVED, INFERENCE_REQUESTS,
-    INFERENCE_SECONDS, SLOTS, SLOTS_IN_USE, SOURCE_OBJECTS_UNREADABLE, STAGE_RUN_SECONDS, STAGE_RUNS,
-    STAGE_RUNS_STARTED, STORAGE_BYTES, STORAGE_REQUESTS, STORAGE_SECONDS,
+    INFERENCE_SECONDS, OUT_OF_ORDER, SLOTS, SLOTS_IN_USE, SOURCE_OBJECTS_UNREADABLE, STAGE_RUN_SECONDS,
+    STAGE_RUNS, STAGE_RUNS_STARTED, STORAGE_BYTES, STORAGE_REQUESTS, STORAGE_SECONDS,
 };
 use crate::domain::{StageName, WorkerId};
 use crate::stage::StageVerdict;
@@ -57,6 +57,11 @@ impl StageEnded<'_> {
 pub(crate) fn slots_in_use(stage: &StageName, in_use: usize, slots: usize) {
     SLOTS.set(slots, [stage.as_str()]);
     SLOTS_IN_USE.set(in_use, [stage.as_str()]);
+}
+
+/// Whether this node can run the stage has changed.
+pub(crate) fn stage_out_of_order(stage: &StageName, out_of_order: bool) {
+    OUT_OF_ORDER.set(usize::from(out_of_order), [stage.as_str()]);
 }
 
 /// A part of a job in the storage was passed over.

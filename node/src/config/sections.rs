@@ -57,6 +57,9 @@ pub struct Node {
     /// A node without the role orchestrator leaves once it has held no lease for so long; zero is never.
     #[serde(with = "duration")]
     pub idle_exit: Duration,
+    /// What the node recorded of a job goes when nothing was added to it for so long; zero keeps it.
+    #[serde(with = "duration")]
+    pub keep_manifests: Duration,
     pub slots: Slots,
 }
 
@@ -312,6 +315,10 @@ pub struct Health {
     /// A stage pool with work in hand and no progress for so long is replaced.
     #[serde(with = "duration")]
     pub progress_window: Duration,
+    /// Times in a row, without a page in between, that a stage may stand still before the node gives up.
+    pub max_stalls: u32,
+    /// Times in a row that a stage whose device fails is renewed before it is taken out of service.
+    pub max_renewals: u32,
     /// Pools replaced within `restart_window` before the node gives up.
     pub max_restarts: usize,
     #[serde(with = "duration")]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use chrono::Utc;
 use parkhang_actors::artifact::ArtifactLayout;
 use parkhang_actors::domain::{
@@ -17,7 +17,7 @@ use parkhang_actors::orchestrator::{
 use parkhang_actors::policy::task_state::TaskState;
 use parkhang_actors::policy::transition::Event;
 use parkhang_actors::runner::CpuPool;
-use parkhang_actors::stage::{ModelSet, StageRegistry, StageServices};
+use parkhang_actors::stage::{ManifestFolder, ModelSet, StageRegistry, StageServices};
 use parkhang_actors::state::{Change, Expected, Outcome};
 use parkhang_actors::storage::{ArtifactStore, LocalStore};
 use parkhang_actors::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
@@ -35,6 +35,9 @@ use crate::networks::{self, cores};
 
 /// Volumes in work at once, per stage: one keeps a device busy while the next one is cut.
 const SLOTS: usize = 1;
+
+/// Said where the machine fails and not the pages.
+const GOES_ON: &str = "stopped; what is read is kept, and the same command goes on from there";
 
 #[derive(Debug)]
 pub struct SessionOptions {
@@ -120,7 +123,7 @@ impl Session {
             cpu: CpuPool::new(cores().get(), "cpu").context("cannot start the CPU threads")?,
             models: self.models.clone(),
             workers: cores().get(),
-            manifests: Some(self.output.path().join("manifests")),
+            manifests: Some(ManifestFolder::new(self.output.path().join("manifests"))),
         };
         let progress = Arc::new(ProgressBoard::keeping());
         let orchestrator =
@@ -138,9 +141,14 @@ impl Session {
         let shown = CancellationToken::new();
         let display = tokio::spawn(self.display(&job, &progress).await?.run(shown.clone()));
 
-        let interrupted = wait_for_end(&orchestrator, &job).await?;
+        let end = tokio::select! {
+            end = wait_for_end(&orchestrator, &job) => end,
+            () = node.ended() => Err(anyhow!("{GOES_ON}: stages kept hanging or dying; the log above says which")),
+            (stage, state) = node.out_of_service() => Err(anyhow!("{GOES_ON}: {stage} does not work here: {}", state.reason)),
+        };
         shown.cancel();
         display.await.context("showing progress")?;
+        let interrupted = end?;
         node.stop().await;
         orchestrator.stop().await;
         let wall_s = started.elapsed().as_secs_f64();

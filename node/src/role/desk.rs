@@ -5,9 +5,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use parkhang_actors::cluster::{Cut, RemoteOrchestrator};
-use parkhang_actors::domain::{ActorKind, ActorRecord, ActorState, NodeOrder, NodeState, OrderOutcome};
+use parkhang_actors::domain::{
+    ActorKind, ActorRecord, ActorState, JobKey, NodeOrder, NodeState, OrderOutcome,
+};
 use parkhang_actors::orchestrator::OrchestratorHandle;
 use parkhang_actors::source::{Dispatcher, SourceHealth};
+use parkhang_actors::stage::ManifestFolder;
 use parkhang_actors::storage::StoreDelay;
 use parkhang_actors::supervisor::{NodeDesk, NodeSupervisor};
 use parkhang_actors::wire::NodePhase;
@@ -49,6 +52,7 @@ impl Faults {
         &self,
         order: NodeOrder,
         supervisor: &NodeSupervisor,
+        manifests: &ManifestFolder,
         drain: impl FnOnce() + Send,
     ) -> OrderOutcome {
         if let Some(refused) = self.refuse(&order) {
@@ -61,6 +65,7 @@ impl Faults {
             }
             NodeOrder::Restart { actor } => supervisor.restart(&actor).await,
             NodeOrder::Kill { actor } => supervisor.kill(&actor).await,
+            NodeOrder::ForgetJob { job } => forget(&job, manifests).await,
             NodeOrder::DropLink { seconds } => self.drop_link(seconds),
             NodeOrder::SlowStore { delay_ms, seconds } => self.slow_store(delay_ms, seconds),
         }
@@ -94,12 +99,21 @@ impl Faults {
     }
 }
 
+async fn forget(job: &JobKey, manifests: &ManifestFolder) -> OrderOutcome {
+    match manifests.forget(job).await {
+        Ok(true) => OrderOutcome::done(format!("its manifests of {job} are removed")),
+        Ok(false) => OrderOutcome::done(format!("it has no manifests of {job}")),
+        Err(error) => OrderOutcome::refused(format!("its manifests of {job} cannot be removed: {error}")),
+    }
+}
+
 /// Of a node that an orchestrator gives work to.
 #[derive(Debug)]
 pub struct WorkerDesk {
     pub supervisor: NodeSupervisor,
     pub orchestrator: RemoteOrchestrator,
     pub faults: Faults,
+    pub manifests: ManifestFolder,
 }
 
 #[async_trait]
@@ -118,7 +132,9 @@ impl NodeDesk for WorkerDesk {
                 tokio::join!(supervisor.drain(), orchestrator.announce(NodePhase::Draining))
             });
         };
-        self.faults.carry_out(order, &self.supervisor, drain).await
+        self.faults
+            .carry_out(order, &self.supervisor, &self.manifests, drain)
+            .await
     }
 }
 
@@ -130,6 +146,7 @@ pub struct PullDesk {
     /// What is written down of the node.
     pub state: watch::Sender<NodeState>,
     pub faults: Faults,
+    pub manifests: ManifestFolder,
 }
 
 #[async_trait]
@@ -147,7 +164,9 @@ impl NodeDesk for PullDesk {
             let (supervisor, dispatcher) = (self.supervisor.clone(), self.dispatcher.clone());
             tokio::spawn(async move { tokio::join!(supervisor.drain(), dispatcher.drain()) });
         };
-        self.faults.carry_out(order, &self.supervisor, drain).await
+        self.faults
+            .carry_out(order, &self.supervisor, &self.manifests, drain)
+            .await
     }
 }
 
@@ -202,6 +221,7 @@ impl NodeDesk for OrchestratorDesk {
         match order {
             NodeOrder::Restart { actor } | NodeOrder::Kill { actor } => self.end(&actor),
             NodeOrder::Drain => OrderOutcome::refused("an orchestrator has no work to hand back: stop it"),
+            NodeOrder::ForgetJob { .. } => OrderOutcome::refused("an orchestrator has no manifests"),
             NodeOrder::DropLink { .. } => {
                 OrderOutcome::refused("an orchestrator dials nobody: cut the link at the other node")
             }

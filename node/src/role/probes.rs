@@ -1,6 +1,6 @@
 //! Whether a node can do its part.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -8,6 +8,7 @@ use parkhang_actors::cluster::RemoteOrchestrator;
 use parkhang_actors::domain::{Epoch, StageName};
 use parkhang_actors::source::{Dispatcher, SourceHealth};
 use parkhang_actors::state::PostgresStore;
+use parkhang_actors::supervisor::StagesOutOfOrder;
 use serde_json::json;
 use tokio::sync::watch;
 use tracing::debug;
@@ -50,22 +51,46 @@ impl Probe for OrchestratorProbe {
     }
 }
 
-/// Ready while an orchestrator that leads is in touch.
+/// Ready while an orchestrator that leads is in touch, and all stages can run.
 #[derive(Debug)]
 pub struct WorkerProbe {
     pub roles: String,
     pub orchestrator: RemoteOrchestrator,
+    pub stages: watch::Receiver<StagesOutOfOrder>,
 }
 
 #[async_trait]
 impl Probe for WorkerProbe {
     async fn readiness(&self) -> Readiness {
-        let ready = self.orchestrator.has_leader();
-        let reason = (!ready).then_some("no orchestrator that leads is in touch");
-        Readiness {
-            ready,
-            details: json!({ "role": self.roles, "reason": reason }),
-        }
+        let in_touch = self.orchestrator.has_leader();
+        let reason = (!in_touch).then_some("no orchestrator that leads is in touch");
+        of_worker(&self.roles, reason, &self.stages)
+    }
+}
+
+/// What a node says that runs stages: `reason` is why it gets no work, if it gets none.
+fn of_worker(
+    roles: &str,
+    reason: Option<&'static str>,
+    stages: &watch::Receiver<StagesOutOfOrder>,
+) -> Readiness {
+    let stages = stages.borrow();
+    let out_of_order = (!stages.is_empty()).then_some("stages are out of order; the log says why");
+    let reason = reason.or(out_of_order);
+    let states = stages.iter().map(|(stage, state)| {
+        let state = match state.out_of_service {
+            true => "out of service",
+            false => "looked at again",
+        };
+        (stage.to_string(), state)
+    });
+    Readiness {
+        ready: reason.is_none(),
+        details: json!({
+            "role": roles,
+            "out_of_order": states.collect::<BTreeMap<_, _>>(),
+            "reason": reason,
+        }),
     }
 }
 
@@ -75,6 +100,7 @@ impl Probe for WorkerProbe {
 pub struct PullProbe {
     pub roles: String,
     pub dispatcher: Dispatcher,
+    pub stages: watch::Receiver<StagesOutOfOrder>,
 }
 
 #[async_trait]
@@ -85,10 +111,7 @@ impl Probe for PullProbe {
             SourceHealth::Fails => Some("the source of work does not answer; the log says why"),
             SourceHealth::Answers => None,
         };
-        Readiness {
-            ready: reason.is_none(),
-            details: json!({ "role": self.roles, "reason": reason }),
-        }
+        of_worker(&self.roles, reason, &self.stages)
     }
 }
 
@@ -99,6 +122,7 @@ mod tests {
     use chrono::TimeDelta;
     use parkhang_actors::source::{ShardOptions, Shards, SystemClock};
     use parkhang_actors::storage::MemoryStore;
+    use parkhang_actors::supervisor::OutOfOrder;
 
     use super::*;
 
@@ -118,12 +142,39 @@ mod tests {
         let probe = PullProbe {
             roles: "cpu".to_owned(),
             dispatcher,
+            stages: watch::channel(StagesOutOfOrder::new()).1,
         };
         let readiness = probe.readiness().await;
         assert!(!readiness.ready, "{readiness:?}");
         assert_eq!(
             readiness.details["reason"],
             "the source of work has not answered yet"
+        );
+    }
+
+    #[test]
+    fn a_node_with_a_stage_out_of_order_is_not_ready() {
+        let state = |reason: &str, out_of_service| OutOfOrder {
+            reason: reason.to_owned(),
+            out_of_service,
+        };
+        let stages = StagesOutOfOrder::from([
+            (StageName::new("ocr").unwrap(), state("device lost", true)),
+            (
+                StageName::new("reduce").unwrap(),
+                state("/secret/place is full", false),
+            ),
+        ]);
+        let (_sender, stages) = watch::channel(stages);
+        let readiness = of_worker("gpu", None, &stages);
+        assert!(!readiness.ready);
+        assert_eq!(
+            readiness.details,
+            json!({
+                "role": "gpu",
+                "out_of_order": { "ocr": "out of service", "reduce": "looked at again" },
+                "reason": "stages are out of order; the log says why",
+            })
         );
     }
 }

@@ -33,6 +33,7 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
     let node = standing.node.clone();
     let delay = StoreDelay::default();
     let registry = Arc::new(services::stages(loaded, &delay).await?);
+    let (manifests, keep) = (services::manifests(loaded)?, loaded.config.node.keep_manifests);
     let database = match loaded.config.source.kind {
         SourceKind::Shards => None,
         SourceKind::Direct | SourceKind::Postgres => Some(super::database(loaded).await?),
@@ -44,6 +45,7 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
     standing.window.probe(Arc::new(PullProbe {
         roles: roles.clone(),
         dispatcher: dispatcher.clone(),
+        stages: supervisor.out_of_order(),
     }));
     standing.ready(&roles)?;
     let state = watch::Sender::new(NodeState::Joined);
@@ -53,6 +55,7 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
         dispatcher: dispatcher.clone(),
         state: state.clone(),
         faults: Faults::new(loaded, None, delay),
+        manifests: manifests.clone(),
     }));
     let seen = Seen {
         database: database.as_ref(),
@@ -69,6 +72,7 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
         () = seen.obey(node.as_str()) => ExitCode::SUCCESS,
         () = dispatcher.ended() => bail!("the node does not ask for work any more"),
         () = supervisor.ended() => bail!("the stages keep failing; the node gives up"),
+        never = services::remove_old_manifests(&manifests, keep) => match never {},
         () = wake_on_changes(database.as_ref(), &dispatcher, loaded) => ExitCode::SUCCESS,
     };
     standing.stopping();

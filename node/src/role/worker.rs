@@ -8,6 +8,7 @@ use anyhow::{Result, bail};
 use chrono::Utc;
 use parkhang_actors::cluster::{NodeName, RemoteOrchestrator, UplinkConfig};
 use parkhang_actors::domain::Hardware;
+use parkhang_actors::policy::pool_health::FaultLimits;
 use parkhang_actors::stage::StageRegistry;
 use parkhang_actors::storage::StoreDelay;
 use parkhang_actors::supervisor::{ControlPlane, HealthPolicy, NodeConfig, NodeSupervisor};
@@ -30,6 +31,7 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
     let node = standing.node.clone();
     let delay = StoreDelay::default();
     let registry = Arc::new(services::stages(loaded, &delay).await?);
+    let (manifests, keep) = (services::manifests(loaded)?, loaded.config.node.keep_manifests);
     let cluster = join::join(loaded, &node, false).await?;
     let roles = super::roles(loaded);
     let orchestrator = RemoteOrchestrator::start(UplinkConfig {
@@ -51,10 +53,12 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
         supervisor: supervisor.clone(),
         orchestrator: orchestrator.clone(),
         faults: Faults::new(loaded, Some(cluster.cut()), delay),
+        manifests: manifests.clone(),
     }));
     standing.window.probe(Arc::new(WorkerProbe {
         roles: roles.clone(),
         orchestrator: orchestrator.clone(),
+        stages: supervisor.out_of_order(),
     }));
     standing.ready(&roles)?;
 
@@ -64,6 +68,7 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
         () = cluster.ended() => bail!("the cluster transport ended"),
         () = orchestrator.ended() => bail!("the link to the orchestrator ended"),
         () = supervisor.ended() => bail!("the stages keep failing; the node gives up"),
+        never = services::remove_old_manifests(&manifests, keep) => match never {},
     };
     standing.stopping();
     orchestrator.announce(NodePhase::Draining).await;
@@ -134,6 +139,12 @@ fn health(loaded: &Loaded) -> HealthPolicy {
     let health = &loaded.config.health;
     HealthPolicy {
         progress_window: health.progress_window,
+        faults: FaultLimits {
+            stalls: health.max_stalls,
+            renewals: health.max_renewals,
+            ..HealthPolicy::default().faults
+        },
+        check_limit: HealthPolicy::CHECK_LIMIT,
         max_restarts: health.max_restarts,
         restart_window: health.restart_window,
         restart_backoff: health.restart_backoff,

@@ -295,3 +295,16 @@ fn a_plan_says_what_is_to_be_done_and_why() {
         unknown.stderr
     );
 }
+
+#[test]
+fn what_a_node_recorded_of_a_job_goes_with_the_job() {
+    let site = Site::with_volumes(1, 2);
+    let orchestrator = Node::start(&site, "orchestrator", &["127.0.0.1:1"]);
+    let _worker = Node::start(&site, "cpu,gpu", &[orchestrator.address()]);
+    finish(site.command(["job", "create", JOB])).exits(0);
+    finish(site.command(["job", "status", JOB, "--wait"])).exits(0);
+    let manifests = site.path("state/manifests").join(JOB);
+    assert!(manifests.join("W1-I0/parkhang.ocr.manifest.jsonl").is_file());
+    finish(site.command(["job", "delete", JOB, "--yes"])).exits(0);
+    wait_until("the manifests of the job are gone", || !manifests.exists());
+}

@@ -60,11 +60,16 @@ impl NodeState {
 
     fn end_pool(&mut self, stage: &str, fate: Fate, myself: &ActorRef<NodeMsg>) -> OrderOutcome {
         let Some(id) = self.pool_of(stage) else {
+            if fate == Fate::Restarted && !self.draining && self.put_to_the_test(stage, myself) {
+                return OrderOutcome::done(format!(
+                    "{stage} was out of service, and is put to the test again"
+                ));
+            }
             return no_such(stage);
         };
         if fate == Fate::Killed {
             if let Some(pool) = self.pools.get(&id) {
-                pool.actor.kill();
+                pool.handle.actor.kill();
             }
             return OrderOutcome::done(format!("{stage} is killed"));
         }
@@ -78,11 +83,11 @@ impl NodeState {
             self.pools.insert(id, pool);
             return OrderOutcome::refused(format!("no thread for the device: {error}"));
         }
-        let (logic, slots) = (pool.logic.clone(), pool.slots);
+        let (logic, slots) = (pool.logic.clone(), pool.handle.slots);
         // Nothing is on its way to it when it ends: that would count as lost.
-        self.config.control_plane.suspend(pool.worker.clone());
+        self.config.control_plane.suspend(pool.handle.worker.clone());
         // One that has ended meanwhile holds no lease any more.
-        let _ = pool.actor.cast(PoolMsg::HandBack);
+        let _ = pool.handle.actor.cast(PoolMsg::HandBack);
         self.replaced.insert(id, pool);
         self.count_restart(&logic.name());
         // Fails only when this supervisor is ending.
@@ -93,7 +98,7 @@ impl NodeState {
     }
 
     fn end_worker(&self, pool: ActorId, name: &str, fate: Fate, reply: RpcReplyPort<OrderOutcome>) {
-        let Some(pool) = self.pools.get(&pool).map(|pool| pool.actor.clone()) else {
+        let Some(pool) = self.pools.get(&pool).map(|pool| pool.handle.actor.clone()) else {
             return;
         };
         let name = name.to_owned();

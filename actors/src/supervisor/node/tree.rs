@@ -47,6 +47,14 @@ impl NodeState {
             restarts: self.restarts_of(stage),
             ..ActorRecord::new(stage.as_str(), ActorKind::Pool, ActorState::Restarting)
         }));
+        let stages = self.out_of_order.borrow();
+        let out_of_service = stages.iter().filter(|(_, state)| state.out_of_service);
+        records.extend(out_of_service.map(|(stage, _)| ActorRecord {
+            parent: Some(SUPERVISOR.to_owned()),
+            restarts: self.restarts_of(stage),
+            ..ActorRecord::new(stage.as_str(), ActorKind::Pool, ActorState::OutOfService)
+        }));
+        drop(stages);
         let pools = self.pools.values().map(|pool| self.known(pool, false));
         let replaced = self.replaced.values().map(|pool| self.known(pool, true));
         let mut pools: Vec<Known> = pools.chain(replaced).collect();
@@ -65,17 +73,17 @@ impl NodeState {
 
     fn known(&self, pool: &Pool, is_replaced: bool) -> Known {
         let stage = pool.logic.name();
-        let generation = pool.worker.incarnation();
+        let generation = pool.handle.worker.incarnation();
         Known {
             name: match (is_replaced, generation) {
                 (true, Some(generation)) => format!("{stage}.{generation}"),
                 _ => stage.to_string(),
             },
-            actor: pool.actor.clone(),
+            actor: pool.handle.actor.clone(),
             logic: pool.logic.clone(),
             generation,
             since: pool.since,
-            slots: pool.slots,
+            slots: pool.handle.slots,
             restarts: self.restarts_of(&stage),
             is_replaced,
         }

@@ -3,8 +3,8 @@
 use chrono::Utc;
 use ractor::ActorRef;
 
-use super::{PoolMsg, PoolState, Report, StageVerdict, send_report};
-use crate::domain::{ActorKind, ActorRecord, ActorState, ActorWork, Level};
+use super::{Phase, PoolMsg, PoolState, StageVerdict};
+use crate::domain::{ActorKind, ActorRecord, ActorState, ActorWork, Fence, Level};
 
 /// A pool as it is now.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,10 +28,10 @@ impl PoolState {
         let (stage, now) = (self.arguments.logic.name(), Utc::now());
         let workers = self.slots.iter().map(|(fence, slot)| {
             let progress = slot.followed.progress().now();
-            let state = match slot.reporting {
-                true => ActorState::Reporting,
-                false if slot.drain.is_cancelled() => ActorState::Draining,
-                false => ActorState::Working,
+            let state = match slot.phase {
+                Phase::Reporting | Phase::Accused(_) => ActorState::Reporting,
+                Phase::Running if slot.drain.is_cancelled() => ActorState::Draining,
+                Phase::Running => ActorState::Working,
             };
             ActorRecord {
                 parent: Some(stage.to_string()),
@@ -66,31 +66,25 @@ impl PoolState {
     /// Ends as soon as its leases are given back, with whatever runs cut off. Another has taken its place.
     pub(super) fn hand_back(&mut self, myself: &ActorRef<PoolMsg>) {
         (self.draining, self.replaced) = (true, true);
-        for (fence, slot) in self.slots.iter_mut().filter(|(_, slot)| !slot.reporting) {
-            slot.worker.kill();
-            slot.ended(fence, Some(&StageVerdict::Interrupted));
-            let report = Report {
-                fence: fence.clone(),
-                verdict: Some(StageVerdict::Interrupted),
-            };
-            send_report(myself, &self.arguments.control_plane, report);
+        let fences: Vec<Fence> = self.slots.keys().cloned().collect();
+        for fence in fences {
+            if let Some(slot) = self.slots.get(&fence) {
+                slot.worker.kill();
+            }
+            self.end(&fence, Some(StageVerdict::Interrupted), myself);
         }
     }
 
     /// Whether there is such a worker at work.
     pub(super) fn end_worker(&mut self, name: &str, fate: WorkerFate, myself: &ActorRef<PoolMsg>) -> bool {
-        let mut running = self.slots.iter_mut().filter(|(_, slot)| !slot.reporting);
+        let mut running = self.slots.iter().filter(|(_, slot)| slot.phase == Phase::Running);
         let Some((fence, slot)) = running.find(|(fence, slot)| slot.name(fence) == name) else {
             return false;
         };
         slot.worker.kill();
         if fate == WorkerFate::HandedBack {
-            slot.ended(fence, Some(&StageVerdict::Interrupted));
-            let report = Report {
-                fence: fence.clone(),
-                verdict: Some(StageVerdict::Interrupted),
-            };
-            send_report(myself, &self.arguments.control_plane, report);
+            let fence = fence.clone();
+            self.end(&fence, Some(StageVerdict::Interrupted), myself);
         }
         true
     }

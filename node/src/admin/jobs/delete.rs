@@ -5,7 +5,8 @@ use chrono::Utc;
 use clap::Args;
 use futures::{StreamExt, TryStreamExt, stream};
 use parkhang_actors::artifact::ArtifactLayout;
-use parkhang_actors::domain::{Job, JobKey, Task, TaskId};
+use parkhang_actors::domain::{Job, JobKey, NodeOrder, NodeRecord, Task, TaskId};
+use parkhang_actors::state::StateStore;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -16,6 +17,8 @@ use crate::words::counted;
 
 /// A deletion stops after so long, where whoever asked for it would have given up soon; the next one goes on.
 const PATIENCE: Duration = Duration::from_secs(40);
+/// A node that is out of touch for longer keeps what it has.
+const ORDER_STANDS: Duration = Duration::from_secs(3600);
 /// Volumes of a transaction.
 const BATCH: u32 = 500;
 /// Requests to the storage under way at once.
@@ -94,6 +97,7 @@ impl Command for Delete {
         while began.elapsed() < PATIENCE {
             let tasks = admin.store.first_tasks(job.id, BATCH).await?;
             if tasks.is_empty() {
+                forget_on_nodes(admin, &job).await?;
                 admin.store.finish_deletion(&job).await?;
                 deleted.left = 0;
                 break;
@@ -108,6 +112,20 @@ impl Command for Delete {
         }
         Ok(deleted)
     }
+}
+
+/// Has the nodes that are there remove what they recorded of the job for themselves. What lies on machines that are not goes
+/// after a while.
+async fn forget_on_nodes(admin: &Admin, job: &Job) -> Result<(), Refusal> {
+    let order = NodeOrder::ForgetJob { job: job.key.clone() };
+    let leads = |node: &NodeRecord| node.roles == ["orchestrator"];
+    for node in admin.store.nodes().await? {
+        if node.state.is_there() && !leads(&node) {
+            let (name, by) = (&node.name, &admin.asked_by);
+            admin.store.place_order(name, &order, by, ORDER_STANDS).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Everything that the job has written for the volumes; returns how many files there were.

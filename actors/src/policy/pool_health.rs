@@ -1,0 +1,213 @@
+//! What a fault of a stage's pool is evidence of, and what is done about it.
+//!
+//! A pool that stands still, or whose device fails, is judged before the volumes in its hands are: it is renewed and asked what
+//! it is known to answer. One that does not answer is out of order, and its volumes are handed back as they were. One that
+//! answers may still hang under work, so the volumes that stood still wait for a verdict: the next page that the renewed pool
+//! reads speaks against them, the next fault for them. Where nothing else is to be read the answer to the known question has to do.
+//! Faults in a row, without a page in between, are bounded: a pool that hangs again and again ends its node, as only the end of
+//! the process ends the threads that it leaves behind; one that fails is taken out of service.
+
+use std::time::Duration;
+
+use crate::domain::Unfit;
+
+/// Before the second renewal of a pool that fails; four times as long before each further one.
+const FIRST_DELAY: Duration = Duration::from_secs(2);
+/// Longest time between two renewals.
+const MAX_DELAY: Duration = Duration::from_secs(300);
+
+/// Faults in a row that a pool may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FaultLimits {
+    /// Times that it stands still. As many as lost leases set a volume aside, or more: who makes pools hang is then found out
+    /// before their node ends, where nothing else is left to be read.
+    pub stalls: u32,
+    /// Times that it does not answer what it is known to answer.
+    pub silences: u32,
+    /// Times that it is renewed after it failed.
+    pub renewals: u32,
+}
+
+/// The faults of the pools of one stage on a node since a page was last read there.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PoolHealth {
+    stalls: u32,
+    silences: u32,
+    failures: u32,
+    waits: u32,
+}
+
+/// What is done about a fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Remedy {
+    /// The pool gets a new thread, and is asked whether it works.
+    Renew { after: Duration },
+    /// It is asked again whether it works.
+    Ask { after: Duration },
+    /// It is given no more work until an operator restarts it.
+    TakeOutOfService,
+    /// The process ends.
+    EndNode,
+}
+
+impl PoolHealth {
+    /// The pool works: whatever was, no longer counts.
+    pub fn page_read(&mut self) {
+        *self = Self::default();
+    }
+
+    /// The pool finished no page for too long.
+    pub fn stalled(&mut self, limits: FaultLimits) -> Remedy {
+        self.stalls = self.stalls.saturating_add(1);
+        Self::renew_or_end(self.stalls <= limits.stalls)
+    }
+
+    /// The pool did not answer.
+    pub fn silent(&mut self, limits: FaultLimits) -> Remedy {
+        self.silences = self.silences.saturating_add(1);
+        Self::renew_or_end(self.silences <= limits.silences)
+    }
+
+    fn renew_or_end(may_go_on: bool) -> Remedy {
+        let after = Duration::ZERO;
+        if may_go_on {
+            Remedy::Renew { after }
+        } else {
+            Remedy::EndNode
+        }
+    }
+
+    /// The pool said that it does not work.
+    pub fn failed(&mut self, why: &Unfit, limits: FaultLimits) -> Remedy {
+        match why {
+            Unfit::Disk(_) => {
+                self.waits = self.waits.saturating_add(1);
+                Remedy::Ask {
+                    after: delay(self.waits),
+                }
+            }
+            Unfit::Device(_) => {
+                self.failures = self.failures.saturating_add(1);
+                if self.failures > limits.renewals {
+                    return Remedy::TakeOutOfService;
+                }
+                Remedy::Renew {
+                    after: delay(self.failures),
+                }
+            }
+        }
+    }
+
+    /// Times that it hung, in a row: stood still, or did not answer.
+    pub fn hung(&self) -> u32 {
+        self.stalls.saturating_add(self.silences)
+    }
+}
+
+/// Nothing before the first try, then longer each time.
+fn delay(times: u32) -> Duration {
+    match times.checked_sub(2) {
+        None => Duration::ZERO,
+        Some(doublings) => FIRST_DELAY
+            .saturating_mul(4_u32.saturating_pow(doublings))
+            .min(MAX_DELAY),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LIMITS: FaultLimits = FaultLimits {
+        stalls: 3,
+        silences: 2,
+        renewals: 5,
+    };
+
+    fn device() -> Unfit {
+        Unfit::Device("lost".to_owned())
+    }
+
+    fn disk() -> Unfit {
+        Unfit::Disk("full".to_owned())
+    }
+
+    fn seconds(remedy: Remedy) -> u64 {
+        match remedy {
+            Remedy::Renew { after } | Remedy::Ask { after } => after.as_secs(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_device_that_fails_is_renewed_so_often_and_taken_out_of_service() {
+        let mut health = PoolHealth::default();
+        let waits: Vec<u64> = (0..5)
+            .map(|_| seconds(health.failed(&device(), LIMITS)))
+            .collect();
+        assert_eq!(waits, [0, 2, 8, 32, 128]);
+        assert_eq!(health.failed(&device(), LIMITS), Remedy::TakeOutOfService);
+    }
+
+    #[test]
+    fn a_full_disk_is_waited_for() {
+        let mut health = PoolHealth::default();
+        let waits: Vec<u64> = (0..100)
+            .map(|_| seconds(health.failed(&disk(), LIMITS)))
+            .collect();
+        assert_eq!(waits[..6], [0, 2, 8, 32, 128, 300]);
+        assert_eq!(waits[99], 300);
+    }
+
+    #[test]
+    fn a_pool_that_hangs_again_and_again_ends_its_node() {
+        let mut health = PoolHealth::default();
+        for _ in 0..LIMITS.stalls {
+            assert_eq!(seconds(health.stalled(LIMITS)), 0);
+        }
+        assert_eq!(health.stalled(LIMITS), Remedy::EndNode);
+        health.page_read();
+        assert_eq!(seconds(health.stalled(LIMITS)), 0);
+        for _ in 0..LIMITS.silences {
+            assert_eq!(seconds(health.silent(LIMITS)), 0);
+        }
+        assert_eq!(health.silent(LIMITS), Remedy::EndNode);
+    }
+
+    #[derive(Debug, Clone, Copy)]
+    enum Step {
+        PageRead,
+        Stalled,
+        Silent,
+        Failed,
+        Full,
+    }
+
+    proptest! {
+        /// Whatever faults come in whatever order.
+        #[test]
+        fn renewals_in_a_row_are_bounded(steps in prop::collection::vec(
+            prop::sample::select(vec![Step::PageRead, Step::Stalled, Step::Silent, Step::Failed, Step::Full]), 0..200,
+        )) {
+            let (mut health, mut renewals) = (PoolHealth::default(), 0);
+            for step in steps {
+                let remedy = match step {
+                    Step::PageRead => {
+                        health.page_read();
+                        renewals = 0;
+                        continue;
+                    }
+                    Step::Stalled => health.stalled(LIMITS),
+                    Step::Silent => health.silent(LIMITS),
+                    Step::Failed => health.failed(&device(), LIMITS),
+                    Step::Full => health.failed(&disk(), LIMITS),
+                };
+                renewals += u32::from(matches!(remedy, Remedy::Renew { .. }));
+                prop_assert!(renewals <= LIMITS.stalls + LIMITS.silences + LIMITS.renewals);
+                prop_assert!(!matches!((step, remedy), (Step::Full, Remedy::TakeOutOfService | Remedy::EndNode)));
+            }
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! What a stage that returned, or that has read a page, says of its pool.
+
+use ractor::ActorRef;
+
+use super::{Phase, PoolMsg, PoolState, Slot, StageVerdict};
+use crate::domain::{ErrorCategory, Fence};
+use crate::supervisor::node::NodeMsg;
+
+impl PoolState {
+    /// A stage has returned. What was taken from its worker before has its own end.
+    pub(super) fn finished(&mut self, fence: Fence, verdict: StageVerdict, myself: &ActorRef<PoolMsg>) {
+        let running = |slot: &&Slot| slot.phase == Phase::Running;
+        if self.slots.get(&fence).filter(running).is_none() {
+            return;
+        }
+        if let StageVerdict::Failed(error) = &verdict
+            && error.category == ErrorCategory::Node
+            && !self.replaced
+        {
+            let fault = NodeMsg::Faulted(myself.get_id(), error.message.clone());
+            // Fails only when the supervisor is ending.
+            let _ = self.arguments.supervisor.cast(fault);
+        }
+        self.end(&fence, Some(verdict), myself);
+    }
+
+    /// Lets the supervisor know of the first page that this pool has read.
+    pub(super) fn prove(&mut self, myself: &ActorRef<PoolMsg>) {
+        let mut runs = self
+            .slots
+            .values()
+            .filter_map(|slot| slot.followed.progress().now());
+        if runs.any(|progress| progress.succeeded > 0) {
+            self.is_proven(myself);
+        }
+    }
+
+    /// As [`PoolState::prove`], where the stage ended before anybody looked.
+    pub(super) fn prove_by(&mut self, fence: &Fence, verdict: &StageVerdict, myself: &ActorRef<PoolMsg>) {
+        let progress = self
+            .slots
+            .get(fence)
+            .and_then(|slot| slot.followed.progress().now());
+        let has_worked = match (progress, verdict) {
+            (Some(progress), _) => progress.succeeded > 0,
+            // A stage without pages.
+            (None, StageVerdict::Succeeded(_)) => true,
+            (None, _) => false,
+        };
+        if has_worked {
+            self.is_proven(myself);
+        }
+    }
+
+    fn is_proven(&mut self, myself: &ActorRef<PoolMsg>) {
+        if !self.proven && !self.replaced {
+            self.proven = true;
+            // Fails only when the supervisor is ending.
+            let _ = self
+                .arguments
+                .supervisor
+                .cast(NodeMsg::Progressed(myself.get_id()));
+        }
+    }
+}
