@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use chrono::{TimeDelta, Utc};
 use criterion::{Criterion, criterion_group, criterion_main};
-use parkhang_actors::domain::{StageName, WorkerId};
-use parkhang_actors::policy::placement::{FreeSlots, Placement, Pool, place};
+use parkhang_actors::domain::{PoolInfo, StageName, WorkerId};
+use parkhang_actors::policy::placement::{FreeSlots, Placement, place};
 use parkhang_actors::policy::transition::Event;
 use parkhang_actors::stage::ocr_pipeline;
 use parkhang_actors::state::{Change, Expected, Leases, MemoryStore, Ready, StateStore};
@@ -24,11 +24,11 @@ use support::Server;
 const NODES: usize = 1_000;
 const TASKS: usize = 70_000;
 
-fn pools() -> Vec<Pool> {
+fn pools() -> Vec<PoolInfo> {
     let pipeline = ocr_pipeline();
     let nodes = (0..NODES).flat_map(|node| {
         let stages = pipeline.stages().iter();
-        let pool = move |stage: &StageName| Pool {
+        let pool = move |stage: &StageName| PoolInfo {
             worker: WorkerId(format!("node-{node}.1-{stage}")),
             stage: stage.clone(),
             slots: 1,
@@ -41,7 +41,7 @@ fn pools() -> Vec<Pool> {
 
 struct Crowd {
     store: Arc<dyn StateStore>,
-    pools: Vec<Pool>,
+    pools: Vec<PoolInfo>,
 }
 
 impl Crowd {
@@ -50,7 +50,7 @@ impl Crowd {
         let job = support::job_of(&store, TASKS).await;
         let (tasks, pools) = (store.tasks(job.id).await.unwrap(), pools());
         let first = job.pipeline.first();
-        let busy: Vec<&Pool> = pools.iter().filter(|pool| pool.stage == *first).skip(1).collect();
+        let busy: Vec<&PoolInfo> = pools.iter().filter(|pool| pool.stage == *first).skip(1).collect();
         let changes = tasks.iter().zip(busy).map(|(task, pool)| {
             let event = Event::Leased {
                 stage: first.clone(),

@@ -8,10 +8,10 @@ use async_trait::async_trait;
 use chrono::Utc;
 use parkhang_actors::domain::{
     ErrorCategory, Hardware, Job, JobConfig, JobStatus, NewJob, Pipeline, Position, StageError, StageName,
-    StageRunStatus, Task, TaskStatus,
+    StageReport, StageRunStatus, StageVerdict, Task, TaskStatus,
 };
 use parkhang_actors::orchestrator::{JobEnd, OrchestratorConfig, OrchestratorHandle};
-use parkhang_actors::stage::{StageContext, StageLogic, StageRegistry, StageReport, StageVerdict};
+use parkhang_actors::stage::{StageContext, StageLogic, StageRegistry};
 use parkhang_actors::state::{MemoryStore, StateStore};
 use parkhang_actors::storage::MemoryStore as MemoryArtifacts;
 use parkhang_actors::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};

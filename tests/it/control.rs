@@ -9,12 +9,12 @@ use async_trait::async_trait;
 use chrono::Utc;
 use parkhang_actors::domain::{
     Adjustment, Hardware, Job, JobConfig, JobId, JobStatus, NewJob, Pipeline, Position, StageName,
-    StageRunStatus, TaskStatus,
+    StageReport, StageRunStatus, StageVerdict, TaskStatus,
 };
 use parkhang_actors::orchestrator::{JobEnd, OrchestratorConfig, OrchestratorHandle};
 use parkhang_actors::policy::job_action::JobAction;
 use parkhang_actors::policy::rerun::{Rerun, TaskFilter};
-use parkhang_actors::stage::{StageContext, StageLogic, StageRegistry, StageReport, StageVerdict};
+use parkhang_actors::stage::{StageContext, StageLogic, StageRegistry};
 use parkhang_actors::state::{MemoryStore, StateStore};
 use parkhang_actors::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
 use parkhang_actors::telemetry::ProgressBoard;

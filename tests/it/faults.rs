@@ -7,14 +7,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::Utc;
 use parkhang_actors::domain::{
-    ErrorCategory, Hardware, Job, JobStatus, OrderOutcome, StageError, StageName, Task, TaskStatus, Unfit,
-    VolumeId,
+    ErrorCategory, Hardware, Job, JobStatus, OrderOutcome, PageOutcome, StageError, StageName, StageReport,
+    StageVerdict, Task, TaskStatus, Unfit, VolumeId,
 };
 use parkhang_actors::orchestrator::{JobEnd, OrchestratorConfig, OrchestratorHandle};
-use parkhang_actors::stage::{StageContext, StageLogic, StageReport, StageVerdict};
+use parkhang_actors::stage::{StageContext, StageLogic};
 use parkhang_actors::state::{MemoryStore, StateStore};
 use parkhang_actors::supervisor::NodeSupervisor;
-use parkhang_actors::telemetry::PageOutcome;
 use tokio::sync::watch;
 
 use crate::cluster::two_volumes;

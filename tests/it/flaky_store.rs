@@ -7,15 +7,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use parkhang_actors::domain::{
-    Adjustment, Job, JobId, JobKey, NewJob, NodeRecord, ScalingRecord, StageName, StageRun, Task, TaskId,
-    VolumeId, VolumeResults, WorkerId,
+    Adjustment, Fence, Job, JobId, JobKey, LeaseStatus, NewJob, NodeRecord, ScalingRecord, StageName,
+    StageRun, Task, TaskCount, TaskId, VolumeId, VolumeResults, WorkerId,
 };
 use parkhang_actors::policy::autoscale::StageBacklog;
 use parkhang_actors::policy::job_action::JobAction;
 use parkhang_actors::policy::rerun::Rerun;
 use parkhang_actors::state::{
-    Census, Change, ClaimRequest, Heartbeat, JobTaskCount, Leases, MemoryStore, Outcome, Ready, Rewound,
-    StageStatistics, Standing, StateError, StateStore, TaskCount,
+    Census, Change, ClaimRequest, JobTaskCount, Leases, MemoryStore, Outcome, Ready, Rewound,
+    StageStatistics, StateError, StateStore,
 };
 
 #[derive(Debug)]
@@ -137,8 +137,12 @@ impl StateStore for FlakyStore {
         self.inner.count_tasks().await
     }
 
-    async fn renew_leases(&self, beats: &[Heartbeat]) -> Result<Vec<Standing>, StateError> {
-        self.inner.renew_leases(beats).await
+    async fn renew_leases(
+        &self,
+        fences: &[Fence],
+        until: DateTime<Utc>,
+    ) -> Result<Vec<LeaseStatus>, StateError> {
+        self.inner.renew_leases(fences, until).await
     }
 
     async fn settle_jobs(&self, now: DateTime<Utc>) -> Result<Vec<Job>, StateError> {

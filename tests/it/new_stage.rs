@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use parkhang_actors::artifact::{OcrResultRow, read_table};
-use parkhang_actors::domain::{Hardware, StageError, StageName};
-use parkhang_actors::stage::{StageContext, StageLogic, StageReport, StageVerdict};
+use parkhang_actors::artifact::{OcrResultRow, VolumeLayout, read_table};
+use parkhang_actors::domain::{Hardware, StageError, StageName, StageReport, StageVerdict};
+use parkhang_actors::stage::{StageContext, StageLogic};
 use parkhang_actors::storage::ArtifactStore;
 use serde_json::json;
 
@@ -26,7 +26,7 @@ impl StageLogic for Syllables {
     }
 
     async fn run(&self, context: StageContext) -> StageVerdict {
-        let layout = context.assignment.layout();
+        let layout = VolumeLayout::of(&context.assignment);
         match read_table::<OcrResultRow>(self.store.as_ref(), &layout.ocr_results()).await {
             Ok(lines) => {
                 let syllables: usize = lines.rows.iter().map(|line| line.segments.len()).sum();

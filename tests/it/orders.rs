@@ -6,14 +6,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use chrono::Utc;
 use parkhang_actors::domain::{
-    ActorKind, ActorRecord, ActorState, Hardware, Job, JobStatus, Level, OrderOutcome, StageName,
-    StageRunStatus, TaskStatus,
+    ActorKind, ActorRecord, ActorState, Hardware, Job, JobStatus, Level, OrderOutcome, PageOutcome,
+    StageName, StageReport, StageRunStatus, StageVerdict, TaskStatus,
 };
 use parkhang_actors::orchestrator::{JobEnd, OrchestratorConfig, OrchestratorHandle};
-use parkhang_actors::stage::{StageContext, StageLogic, StageReport, StageVerdict};
+use parkhang_actors::stage::{StageContext, StageLogic};
 use parkhang_actors::state::{MemoryStore, StateStore};
 use parkhang_actors::supervisor::NodeSupervisor;
-use parkhang_actors::telemetry::PageOutcome;
 use tokio::sync::watch;
 
 use crate::cluster::two_volumes;

@@ -9,16 +9,16 @@ use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use parkhang_actors::artifact::ArtifactLayout;
 use parkhang_actors::domain::{
-    ErrorCategory, Fence, Hardware, Job, JobKey, JobStatus, LayoutName, NewJob, StageName, Task, TaskStatus,
+    ErrorCategory, Fence, Hardware, Job, JobKey, JobStatus, LayoutName, LeaseReport, LeaseStatus, NewJob,
+    ReportReply, StageName, Task, TaskStatus,
 };
-use parkhang_actors::orchestrator::{Recording, Report};
 use parkhang_actors::policy::claim::Offer;
 use parkhang_actors::source::{
     Claim, Clock, Dispatcher, JobManifest, ShardOptions, ShardSize, ShardSurvey, Shards, SourceError,
     SourceHealth, StateClaims, StoreClock, SystemClock, VolumeDone, VolumeFailed, WorkSource,
 };
 use parkhang_actors::stage::{StageLogic, StageRegistry};
-use parkhang_actors::state::{MemoryStore, Standing, StateError, StateStore};
+use parkhang_actors::state::{MemoryStore, StateError, StateStore};
 use parkhang_actors::storage::{ArtifactStore, MemoryStore as MemoryArtifacts};
 use parkhang_actors::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
 use parkhang_actors::telemetry::ProgressBoard;
@@ -86,12 +86,12 @@ impl WorkSource for Barren {
         }
     }
 
-    async fn renew(&self, fences: &[Fence]) -> Result<Vec<Standing>, SourceError> {
-        Ok(vec![Standing::Lost; fences.len()])
+    async fn renew(&self, fences: &[Fence]) -> Result<Vec<LeaseStatus>, SourceError> {
+        Ok(vec![LeaseStatus::Lost; fences.len()])
     }
 
-    async fn settle(&self, _: Report) -> Result<Recording, SourceError> {
-        Ok(Recording::Fenced)
+    async fn settle(&self, _: LeaseReport) -> Result<ReportReply, SourceError> {
+        Ok(ReportReply::Fenced)
     }
 }
 

@@ -8,16 +8,16 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::Utc;
 use parkhang_actors::domain::{
-    ErrorCategory, Hardware, JobConfig, JobStatus, NodeRecord, NodeState, StageName, TaskStatus, VolumeId,
-    WorkerId, WorkerRecord,
+    ErrorCategory, Hardware, JobConfig, JobStatus, NodeRecord, NodeState, PageOutcome, StageName,
+    StageReport, StageVerdict, TaskStatus, VolumeId, WorkerId, WorkerRecord,
 };
 use parkhang_actors::orchestrator::{JobEnd, OrchestratorConfig, OrchestratorHandle};
 use parkhang_actors::policy::pool_health::FaultLimits;
 use parkhang_actors::policy::transition::Event;
-use parkhang_actors::stage::{StageContext, StageLogic, StageRegistry, StageReport, StageVerdict};
+use parkhang_actors::stage::{StageContext, StageLogic, StageRegistry};
 use parkhang_actors::state::{Census, Change, Expected, MemoryStore, StateStore};
 use parkhang_actors::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
-use parkhang_actors::telemetry::{PageOutcome, ProgressBoard};
+use parkhang_actors::telemetry::ProgressBoard;
 
 use crate::cluster::{Deed, told, two_volumes};
 

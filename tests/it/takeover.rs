@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::Utc;
-use parkhang_actors::domain::{Fence, Job, WorkerId};
+use parkhang_actors::domain::{Fence, Job, LeaseRenewal, WorkerId};
 use parkhang_actors::orchestrator::{OrchestratorConfig, OrchestratorHandle};
 use parkhang_actors::policy::transition::Event;
 use parkhang_actors::state::{Change, Expected, MemoryStore, Outcome, StateStore};
-use parkhang_actors::supervisor::{ControlPlane, Pulse};
+use parkhang_actors::supervisor::ControlPlane;
 use tokio::time::Instant;
 
 use crate::cluster::{Deed, told, two_volumes};
@@ -63,7 +63,7 @@ async fn a_node_that_finds_the_new_leader_keeps_its_work() {
     let worker = WorkerId("back".to_owned());
     let (job, fence) = run_out(&store, &worker).await;
     let orchestrator = orchestrate(store.clone()).await;
-    let pulse = Pulse {
+    let pulse = LeaseRenewal {
         fence: fence.clone(),
         volume: "W1-I1".parse().unwrap(),
         progress: None,

@@ -3,7 +3,7 @@
 mod shards;
 
 use super::ImageName;
-use crate::domain::{JobKey, LayoutName, StageName, VolumeId};
+use crate::domain::{Assignment, JobKey, LayoutName, StageName, VolumeId};
 use crate::storage::ArtifactKey;
 
 pub use shards::ShardLayout;
@@ -74,6 +74,11 @@ pub struct VolumeLayout {
 }
 
 impl VolumeLayout {
+    /// Keys of the artifacts of an assigned volume, laid out as its job wants them.
+    pub fn of(assignment: &Assignment) -> Self {
+        ArtifactLayout::new(assignment.config.layout, &assignment.job).volume(&assignment.volume)
+    }
+
     /// Everything of the volume, if it is the job's own; `None` where jobs share a folder.
     pub fn own_folder(&self) -> Option<&ArtifactKey> {
         match self.name {

@@ -4,12 +4,12 @@ use tracing::{info, warn};
 use super::gate::{Answer, ORCHESTRATORS, introduction, request, seal, unexpected};
 use super::name::NodeName;
 use super::roster::Roster;
-use crate::domain::Epoch;
+use crate::domain::{Epoch, ReportReply};
 use crate::orchestrator::OrchestratorHandle;
-use crate::supervisor::{ControlPlane, Pulse};
+use crate::supervisor::ControlPlane;
 use crate::wire::{
-    Beat, BeatReply, Envelope, Fault, GateInfo, GateRole, Hello, Kind, NodeNotice, NodePhase, Notice,
-    NoticeReply, Report, ReportReply, Unusable,
+    Envelope, Fault, GateInfo, GateRole, Heartbeat, HeartbeatReply, Hello, Kind, NodeNotice, NodePhase,
+    Notice, NoticeReply, Report, Unusable,
 };
 
 /// Lets the pools of other nodes reach the orchestrator of this node, while it leads.
@@ -34,7 +34,7 @@ impl Answer for OrchestratorGate {
                     role: GateRole::Orchestrator { epoch: self.epoch },
                 })
             }
-            Kind::Beat => seal(&self.beat(request(envelope)?).await),
+            Kind::Heartbeat => seal(&self.heartbeat(request(envelope)?).await),
             Kind::Report => {
                 let report = request::<Report>(envelope)?;
                 seal(&self.report(report).await?)
@@ -60,14 +60,12 @@ impl OrchestratorGate {
         Ok(())
     }
 
-    async fn beat(&self, beat: Beat) -> BeatReply {
-        let pulses: Vec<Pulse> = beat.leases.into_iter().map(Pulse::from).collect();
-        self.roster.beat(&beat.worker, &pulses, Utc::now());
-        let renewal = ControlPlane::heartbeat(&self.orchestrator, &beat.worker, pulses).await;
-        BeatReply {
+    async fn heartbeat(&self, heartbeat: Heartbeat) -> HeartbeatReply {
+        let Heartbeat { worker, leases } = heartbeat;
+        self.roster.heartbeat(&worker, &leases, Utc::now());
+        HeartbeatReply {
             epoch: self.epoch,
-            lost: renewal.lost,
-            cancelled: renewal.cancelled,
+            leases: ControlPlane::heartbeat(&self.orchestrator, &worker, leases).await,
         }
     }
 
@@ -76,13 +74,12 @@ impl OrchestratorGate {
         let report = report
             .into_report()
             .map_err(|unusable| malformed(Kind::Report, &unusable))?;
-        Ok(match self.orchestrator.report(report).await {
-            Ok(recording) => recording.into(),
-            Err(unrecorded) => {
-                warn!(error = %unrecorded, "the node keeps its report");
-                ReportReply::Unrecorded
-            }
-        })
+        let fence = report.fence.clone();
+        let reply = self.orchestrator.report(report).await;
+        if reply == ReportReply::Unrecorded {
+            warn!(task = %fence.task, stage = %fence.stage, "a report cannot be recorded now; its node keeps it");
+        }
+        Ok(reply)
     }
 }
 

@@ -15,19 +15,20 @@ use super::gate::{AskError, Gate, LEASES_PER_MESSAGE, ORCHESTRATORS, ask, introd
 use super::gate_watch::{GateEvent, GateWatch, GateWatchArguments};
 use super::name::NodeName;
 use super::stage_gate::{LatestEpoch, StageGate};
-use crate::domain::{Epoch, ErrorCategory, StageError, WorkerId};
-use crate::orchestrator::{self, Recording, Unrecorded};
-use crate::stage::StageVerdict;
-use crate::supervisor::{ControlPlane, NodeDesk, OrderBook, PoolHandle, Pulse, Renewal};
+use crate::domain::{
+    Epoch, ErrorCategory, LeaseRenewal, LeaseReport, RenewalReply, ReportReply, StageError, StageVerdict,
+    WorkerId,
+};
+use crate::supervisor::{ControlPlane, NodeDesk, OrderBook, PoolHandle};
 use crate::telemetry::{HeartbeatAnswered, HeartbeatUnanswered, resident_bytes};
 use crate::wire::{
-    Beat, GateRole, LeaseBeat, NodeAbout, NodeNotice, NodePhase, Notice, PoolAbout, Report, ReportReply,
+    GateRole, Heartbeat, NodeAbout, NodeNotice, NodePhase, Notice, PoolAbout, Report, ReportedOutcome,
 };
 
 /// A report waits for a commit, and for as long as the database is away: so many answers' time.
 const CALLS_PER_REPORT: u32 = 5;
 /// A heartbeat waits for a statement.
-const CALLS_PER_BEAT: u32 = 2;
+const CALLS_PER_HEARTBEAT: u32 = 2;
 /// Pools that open together are told of together.
 const GATHERING: Duration = Duration::from_millis(100);
 
@@ -182,42 +183,37 @@ impl ControlPlane for RemoteOrchestrator {
         let _ = self.actor.cast(UplinkMsg::Close(worker));
     }
 
-    async fn report(&self, report: orchestrator::Report) -> Result<Recording, Unrecorded> {
+    async fn report(&self, report: LeaseReport) -> ReportReply {
         let message = Report::new(&report).unwrap_or_else(|unusable| unreportable(&report, &unusable));
         let mut answer = self.send(&message).await;
         if let Err(AskError::Misunderstood(error)) = &answer {
             warn!(task = %report.fence.task, %error, "a verdict cannot be sent; the stage is reported as failed");
             answer = self.send(&unreportable(&report, error)).await;
         }
-        match answer {
-            Ok(ReportReply::Recorded) => Ok(Recording::Recorded),
-            Ok(ReportReply::Fenced) => Ok(Recording::Fenced),
-            Ok(ReportReply::Unrecorded) | Err(_) => Err(Unrecorded),
-        }
+        answer.unwrap_or(ReportReply::Unrecorded)
     }
 
-    async fn heartbeat(&self, worker: &WorkerId, pulses: Vec<Pulse>) -> Renewal {
-        let mut renewal = Renewal::default();
+    async fn heartbeat(&self, worker: &WorkerId, renewals: Vec<LeaseRenewal>) -> RenewalReply {
+        let mut answer = RenewalReply::default();
         let Some(leader) = self.leader() else {
             HeartbeatUnanswered {
                 worker,
                 reason: &"nobody leads",
             }
             .emit();
-            return renewal;
+            return answer;
         };
-        let leases: Vec<LeaseBeat> = pulses.into_iter().map(LeaseBeat::from).collect();
-        for leases in leases.chunks(LEASES_PER_MESSAGE) {
-            let beat = Beat {
+        for leases in renewals.chunks(LEASES_PER_MESSAGE) {
+            let heartbeat = Heartbeat {
                 worker: worker.clone(),
                 leases: leases.to_vec(),
             };
-            match ask(&leader.gate, &beat, CALLS_PER_BEAT * self.call_timeout).await {
+            match ask(&leader.gate, &heartbeat, CALLS_PER_HEARTBEAT * self.call_timeout).await {
                 // An orchestrator that has been succeeded does not know what its successor renewed.
                 Ok(reply) if self.latest.admit(reply.epoch).is_ok() => {
                     HeartbeatAnswered.emit();
-                    renewal.lost.extend(reply.lost);
-                    renewal.cancelled.extend(reply.cancelled);
+                    answer.lost.extend(reply.leases.lost);
+                    answer.cancelled.extend(reply.leases.cancelled);
                 }
                 Ok(reply) => debug!(epoch = %reply.epoch, "an earlier leader answered"),
                 Err(error) => HeartbeatUnanswered {
@@ -227,14 +223,14 @@ impl ControlPlane for RemoteOrchestrator {
                 .emit(),
             }
         }
-        renewal
+        answer
     }
 }
 
 /// What is said instead of a verdict that cannot be said.
-fn unreportable(report: &orchestrator::Report, reason: &dyn std::fmt::Display) -> Report {
+fn unreportable(report: &LeaseReport, reason: &dyn std::fmt::Display) -> Report {
     let error = StageError::new(report.fence.stage.as_str(), ErrorCategory::Runtime, "");
-    let failure = orchestrator::Report {
+    let failure = LeaseReport {
         fence: report.fence.clone(),
         verdict: Some(StageVerdict::Failed(StageError {
             message: format!("the stage ended, and its report could not be sent: {reason}"),
@@ -243,7 +239,7 @@ fn unreportable(report: &orchestrator::Report, reason: &dyn std::fmt::Display) -
     };
     Report::new(&failure).unwrap_or(Report {
         fence: failure.fence,
-        outcome: crate::wire::Outcome::Died,
+        outcome: ReportedOutcome::Died,
     })
 }
 
@@ -320,7 +316,7 @@ impl Actor for Uplink {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             UplinkMsg::Open(pool) => {
-                let worker = pool.worker.clone();
+                let worker = pool.info.worker.clone();
                 let gate = StageGate {
                     node: state.arguments.config.node.clone(),
                     pool: pool.clone(),
@@ -390,11 +386,11 @@ impl UplinkState {
         let config = &self.arguments.config;
         let count = |number| u32::try_from(number).unwrap_or(u32::MAX);
         let pools = self.gates.values().map(|(_, pool)| PoolAbout {
-            worker: pool.worker.clone(),
-            stage: pool.stage.clone(),
-            slots: count(pool.slots),
+            worker: pool.info.worker.clone(),
+            stage: pool.info.stage.clone(),
+            slots: count(pool.info.slots),
             in_use: count(pool.in_use()),
-            models: pool.models.clone(),
+            models: pool.info.models.clone(),
         });
         let mut notice = Notice {
             peer: introduction(&config.node),

@@ -6,17 +6,16 @@ use tracing::{error, warn};
 
 use super::gate::{AskError, Gate, LEASES_PER_MESSAGE, ask};
 use super::gate_watch::GateWatch;
-use crate::domain::{Epoch, Fence, StageName, WorkerId};
-use crate::orchestrator::{AssignReply, Executor};
-use crate::stage::Assignment;
-use crate::wire::{self, Assign, Cancel, Drain, StageOffer};
+use crate::domain::{AssignReply, Assignment, Epoch, Fence, PoolInfo};
+use crate::orchestrator::{Executor, Unreachable};
+use crate::wire::{Assign, Cancel, Drain};
 
 /// A pool of another node.
 #[derive(Debug)]
 pub(super) struct RemotePool {
     pub id: ActorId,
     pub gate: Gate,
-    pub offer: StageOffer,
+    pub info: PoolInfo,
     /// Leadership under which this orchestrator assigns.
     pub epoch: Epoch,
     /// For an answer; a healthy node answers in milliseconds.
@@ -26,40 +25,26 @@ pub(super) struct RemotePool {
 
 #[async_trait]
 impl Executor for RemotePool {
-    fn worker(&self) -> &WorkerId {
-        &self.offer.worker
+    fn info(&self) -> &PoolInfo {
+        &self.info
     }
 
-    fn stage(&self) -> &StageName {
-        &self.offer.stage
-    }
-
-    fn slots(&self) -> usize {
-        usize::try_from(self.offer.slots).unwrap_or(usize::MAX)
-    }
-
-    fn models(&self) -> &[String] {
-        &self.offer.models
-    }
-
-    async fn assign(&self, assignment: Assignment) -> AssignReply {
+    async fn assign(&self, assignment: Assignment) -> Result<AssignReply, Unreachable> {
         let assign = match Assign::new(&assignment, self.epoch) {
             Ok(assign) => assign,
-            Err(unusable) => return AssignReply::Refused(unusable.to_string()),
+            Err(unusable) => return Ok(refused(&unusable)),
         };
         match ask(&self.gate, &assign, self.call_timeout).await {
-            Ok(wire::AssignReply::Accepted) => AssignReply::Accepted,
-            Ok(wire::AssignReply::Busy) => AssignReply::Busy,
-            Ok(wire::AssignReply::Draining) => AssignReply::Draining,
-            Ok(wire::AssignReply::Refused { reason }) => AssignReply::Refused(reason),
-            Ok(wire::AssignReply::StaleEpoch { seen }) => {
-                error!(worker = %self.worker(), ours = %self.epoch, %seen, "a later leader assigns to this node");
-                AssignReply::Deposed
+            Ok(reply) => {
+                if let AssignReply::StaleEpoch { seen } = reply {
+                    error!(worker = %self.info.worker, ours = %self.epoch, %seen, "a later leader assigns to this node");
+                }
+                Ok(reply)
             }
-            Err(AskError::Misunderstood(error)) => AssignReply::Refused(error.to_string()),
+            Err(AskError::Misunderstood(error)) => Ok(refused(&error)),
             Err(AskError::NoAnswer) => {
-                warn!(worker = %self.worker(), "no answer to an assignment");
-                AssignReply::Unreachable
+                warn!(worker = %self.info.worker, "no answer to an assignment");
+                Err(Unreachable)
             }
         }
     }
@@ -69,7 +54,7 @@ impl Executor for RemotePool {
     }
 
     fn cancel(&self, fences: Vec<Fence>) {
-        let (gate, worker, epoch) = (self.gate.clone(), self.worker().clone(), self.epoch);
+        let (gate, worker, epoch) = (self.gate.clone(), self.info.worker.clone(), self.epoch);
         let limit = self.call_timeout;
         tokio::spawn(async move {
             for fences in fences.chunks(LEASES_PER_MESSAGE) {
@@ -85,11 +70,17 @@ impl Executor for RemotePool {
     }
 
     fn drain(&self) {
-        let (gate, worker, limit) = (self.gate.clone(), self.worker().clone(), self.call_timeout);
+        let (gate, worker, limit) = (self.gate.clone(), self.info.worker.clone(), self.call_timeout);
         tokio::spawn(async move {
             if let Err(error) = ask(&gate, &Drain, limit).await {
                 warn!(%worker, %error, "a node did not hear of the drain");
             }
         });
+    }
+}
+
+fn refused(reason: &dyn std::fmt::Display) -> AssignReply {
+    AssignReply::Refused {
+        reason: reason.to_string(),
     }
 }

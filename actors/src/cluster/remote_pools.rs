@@ -15,9 +15,9 @@ use super::orchestrator_gate::OrchestratorGate;
 use super::reach::{Absence, Loss, Reach};
 use super::remote_pool::RemotePool;
 use super::roster::Roster;
-use crate::domain::{Epoch, NodeOrder, OrderOutcome, PlacedOrder, WorkerId};
+use crate::domain::{Epoch, NodeOrder, OrderOutcome, PlacedOrder, PoolInfo, WorkerId};
 use crate::orchestrator::OrchestratorHandle;
-use crate::wire::{GateRole, Order, StageOffer};
+use crate::wire::{GateRole, Order};
 
 /// What joins an orchestrator to the pools of other nodes.
 #[derive(Debug, Clone)]
@@ -148,7 +148,7 @@ impl Actor for PoolsActor {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             PoolsMsg::Gate(GateEvent::Found(id, gate, info)) => match info.role {
-                GateRole::Stage(offer) => state.found(id, gate, offer),
+                GateRole::Stage(info) => state.found(id, gate, info),
                 GateRole::Orchestrator { .. } => warn!(gate = %id, "an orchestrator among the stages"),
             },
             PoolsMsg::Gate(GateEvent::Gone(id)) => {
@@ -214,13 +214,13 @@ impl PoolsState {
         });
     }
 
-    fn found(&mut self, id: ActorId, gate: Gate, offer: StageOffer) {
-        self.gates.insert(id, (offer.worker.clone(), gate.clone()));
-        self.reach.found(id, offer.worker.clone());
+    fn found(&mut self, id: ActorId, gate: Gate, info: PoolInfo) {
+        self.gates.insert(id, (info.worker.clone(), gate.clone()));
+        self.reach.found(id, info.worker.clone());
         self.config.orchestrator.register(Arc::new(RemotePool {
             id,
             gate,
-            offer,
+            info,
             epoch: self.config.epoch,
             call_timeout: self.config.call_timeout,
             watch: self.watch.clone(),

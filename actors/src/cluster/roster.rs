@@ -7,8 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use chrono::{DateTime, Utc};
 use tokio::sync::Notify;
 
-use crate::domain::{NodeActors, NodeRecord, NodeState, WorkerId, WorkerRecord};
-use crate::supervisor::Pulse;
+use crate::domain::{LeaseRenewal, NodeActors, NodeRecord, NodeState, WorkerId, WorkerRecord};
 use crate::wire::{NodePhase, Notice};
 
 #[derive(Debug, Clone, Default)]
@@ -78,14 +77,14 @@ impl Roster {
     }
 
     /// A pool has renewed its leases.
-    pub(super) fn beat(&self, worker: &WorkerId, pulses: &[Pulse], now: DateTime<Utc>) {
+    pub(super) fn heartbeat(&self, worker: &WorkerId, renewals: &[LeaseRenewal], now: DateTime<Utc>) {
         let mut nodes = self.nodes();
         let Some(node) = nodes.get_mut(worker.node()) else {
             return;
         };
         node.last_seen = now;
         if let Some(known) = node.workers.iter_mut().find(|known| known.worker == *worker) {
-            let progress = || pulses.iter().filter_map(|pulse| pulse.progress);
+            let progress = || renewals.iter().filter_map(|renewal| renewal.progress);
             known.last_heartbeat = Some(now);
             known.pages = Some(progress().map(|progress| progress.pages).sum());
             known.pages_finished = Some(progress().map(|progress| progress.finished()).sum());
@@ -144,8 +143,9 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
-    use crate::domain::{ActorKind, ActorRecord, ActorState, Attempt, Fence, Generation, StageName, TaskId};
-    use crate::telemetry::StageProgress;
+    use crate::domain::{
+        ActorKind, ActorRecord, ActorState, Attempt, Fence, Generation, StageName, StageProgress, TaskId,
+    };
     use crate::wire::{NodeAbout, Peer, PoolAbout};
 
     fn notice(phase: NodePhase, in_use: u32) -> Notice {
@@ -175,8 +175,8 @@ mod tests {
         }
     }
 
-    fn pulse(pages: u64, succeeded: u64) -> Pulse {
-        Pulse {
+    fn renewal(pages: u64, succeeded: u64) -> LeaseRenewal {
+        LeaseRenewal {
             fence: Fence {
                 task: TaskId(1),
                 stage: StageName::new("reduce").unwrap(),
@@ -200,14 +200,14 @@ mod tests {
     fn what_pools_have_done_stays_with_them_while_they_work() {
         let roster = Roster::default();
         let worker = WorkerId("cpu-1.0badcafe/reduce/2".to_owned());
-        roster.beat(&worker, &[pulse(1, 1)], at(0));
+        roster.heartbeat(&worker, &[renewal(1, 1)], at(0));
         assert_eq!(
             roster.census(),
             [],
             "a node that has not told of itself is not known"
         );
         roster.told(notice(NodePhase::Working, 2), at(1));
-        roster.beat(&worker, &[pulse(400, 10), pulse(100, 0)], at(2));
+        roster.heartbeat(&worker, &[renewal(400, 10), renewal(100, 0)], at(2));
         roster.told(notice(NodePhase::Working, 2), at(3));
         let node = roster.census().remove(0);
         assert_eq!((node.last_seen, node.state), (at(3), NodeState::Joined));

@@ -5,12 +5,12 @@ use tracing::info;
 
 use super::gate::{Answer, STAGES, introduction, request, seal, unexpected};
 use super::name::NodeName;
-use crate::domain::{Epoch, OrderOutcome};
-use crate::orchestrator::{AssignReply as LocalReply, Executor};
+use crate::domain::{AssignReply, Epoch, OrderOutcome, PoolInfo};
+use crate::orchestrator::Executor;
 use crate::supervisor::{OrderBook, PoolHandle};
 use crate::wire::{
-    Assign, AssignReply, Cancel, CancelReply, Drain, DrainReply, Envelope, Fault, GateInfo, GateRole, Hello,
-    Kind, Order, OrderReply, StageOffer,
+    Assign, Cancel, CancelReply, Drain, DrainReply, Envelope, Fault, GateInfo, GateRole, Hello, Kind, Order,
+    OrderReply,
 };
 
 /// The latest leader that this node has heard of. Whoever assigns under an earlier one has been succeeded.
@@ -48,7 +48,7 @@ impl Answer for StageGate {
         match envelope.kind()? {
             Kind::Hello => {
                 let Hello { peer } = request(envelope)?;
-                info!(peer = %peer.node, build = %peer.build, protocol = peer.protocol, stage = %self.pool.stage, "greeted");
+                info!(peer = %peer.node, build = %peer.build, protocol = peer.protocol, stage = %self.pool.info.stage, "greeted");
                 seal(&self.info())
             }
             Kind::Assign => seal(&self.assign(request(envelope)?).await),
@@ -77,16 +77,9 @@ impl Answer for StageGate {
 
 impl StageGate {
     fn info(&self) -> GateInfo {
-        let pool = &self.pool;
         GateInfo {
             peer: introduction(&self.node),
-            role: GateRole::Stage(StageOffer {
-                worker: pool.worker.clone(),
-                stage: pool.stage.clone(),
-                hardware: pool.hardware,
-                slots: u32::try_from(pool.slots).unwrap_or(u32::MAX),
-                models: pool.models.clone(),
-            }),
+            role: GateRole::Stage(PoolInfo::clone(&self.pool.info)),
         }
     }
 
@@ -111,9 +104,12 @@ impl StageGate {
         if let Err(seen) = self.latest.admit(assign.epoch) {
             return AssignReply::StaleEpoch { seen };
         }
-        if assign.fence.stage != self.pool.stage {
+        if assign.fence.stage != self.pool.info.stage {
             return AssignReply::Refused {
-                reason: format!("this pool runs {}, not {}", self.pool.stage, assign.fence.stage),
+                reason: format!(
+                    "this pool runs {}, not {}",
+                    self.pool.info.stage, assign.fence.stage
+                ),
             };
         }
         let assignment = match assign.into_assignment() {
@@ -124,12 +120,7 @@ impl StageGate {
                 };
             }
         };
-        match self.pool.assign(assignment).await {
-            LocalReply::Accepted => AssignReply::Accepted,
-            LocalReply::Busy | LocalReply::Unreachable | LocalReply::Deposed => AssignReply::Busy,
-            LocalReply::Draining => AssignReply::Draining,
-            LocalReply::Refused(reason) => AssignReply::Refused { reason },
-        }
+        self.pool.assign(assignment).await.unwrap_or(AssignReply::Busy)
     }
 }
 

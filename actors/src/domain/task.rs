@@ -177,3 +177,11 @@ pub struct VolumeResults {
     pub confidence_p50: Option<f32>,
     pub confidence_p90: Option<f32>,
 }
+
+/// Number of tasks of unfinished jobs at one position with one status.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskCount {
+    pub position: Position,
+    pub status: TaskStatus,
+    pub tasks: u64,
+}

@@ -9,20 +9,21 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{Instrument, Span, error, warn};
 
-use super::delivery::{Delivery, deliver};
+use super::delivery::{Delivered, answer_name, deliver};
 use super::deserted::{DesertedStages, deserted_stages};
-use super::executor::Executor;
-use super::handle::{ORCHESTRATOR, OrchestratorConfig, Recording, Report};
+use super::executor::{Executor, Unreachable};
+use super::handle::{ORCHESTRATOR, OrchestratorConfig};
 use super::job_names::JobNames;
 use super::members::Members;
 use super::mirror::Mirror;
 use super::plan::{PassLimits, node_lost};
 use super::reconcile::{Pass, PassError, reconcile};
-use super::verdict::change_for;
-use crate::domain::{ActorKind, ActorRecord, ActorState, Fence, Position, StageName, Task, WorkerId};
+use crate::domain::{
+    ActorKind, ActorRecord, ActorState, AssignReply, Assignment, Fence, LeaseReport, LeaseStatus, Position,
+    ReportReply, StageName, StageVerdict, Task, WorkerId,
+};
 use crate::failpoint::Failpoint;
-use crate::stage::{Assignment, StageVerdict};
-use crate::state::{Heartbeat, Outcome, Standing};
+use crate::state::{Outcome, change_for};
 use crate::telemetry::{
     AdvanceClock, AssignmentAnswered, LeaseLost, PassEnded, PoolJoined, PoolLeft, ReportAnswered,
     TaskReported, assign_span, report_span,
@@ -35,9 +36,9 @@ pub(super) enum OrchestratorMsg {
     Register(Arc<dyn Executor>),
     Suspend(WorkerId),
     Deregister(WorkerId),
-    Delivered(WorkerId, Delivery),
-    Report(Box<Report>, RpcReplyPort<Recording>),
-    Heartbeat(Vec<Fence>, RpcReplyPort<Vec<Standing>>),
+    Delivered(WorkerId, Delivered),
+    Report(Box<LeaseReport>, RpcReplyPort<ReportReply>),
+    Heartbeat(Vec<Fence>, RpcReplyPort<Vec<LeaseStatus>>),
     Recorded,
     PassEnded(Result<Pass, PassError>),
     Deserted(BTreeSet<StageName>),
@@ -110,9 +111,9 @@ impl Actor for Orchestrator {
             }
             OrchestratorMsg::Register(pool) => {
                 let joined = PoolJoined {
-                    worker: pool.worker(),
-                    stage: pool.stage(),
-                    slots: pool.slots(),
+                    worker: &pool.info().worker,
+                    stage: &pool.info().stage,
+                    slots: pool.info().slots,
                 };
                 joined.emit();
                 if state.draining {
@@ -129,7 +130,7 @@ impl Actor for Orchestrator {
                     state.end_leases(worker, &myself);
                 }
             }
-            OrchestratorMsg::Delivered(worker, delivery) => state.delivered(&worker, delivery, &myself),
+            OrchestratorMsg::Delivered(worker, answer) => state.delivered(&worker, answer, &myself),
             OrchestratorMsg::Report(report, reply) => state.record(*report, reply, &myself),
             OrchestratorMsg::Heartbeat(fences, reply) => state.renew(fences, reply),
             OrchestratorMsg::Recorded => {
@@ -272,26 +273,26 @@ impl OrchestratorState {
         }
     }
 
-    fn delivered(&mut self, worker: &WorkerId, delivery: Delivery, myself: &ActorRef<OrchestratorMsg>) {
-        match delivery {
-            Delivery::Taken => return self.members.had_room(worker),
-            Delivery::Returned => {
+    fn delivered(&mut self, worker: &WorkerId, answer: Delivered, myself: &ActorRef<OrchestratorMsg>) {
+        match answer {
+            Ok(AssignReply::Accepted) => return self.members.had_room(worker),
+            Ok(AssignReply::Busy) => {
                 let rest = self.members.had_no_room(worker, Instant::now());
                 myself.send_after(rest, || OrchestratorMsg::Wake);
             }
-            Delivery::PoolDrains => {
+            Ok(AssignReply::Draining) => {
                 self.members.suspend(worker);
                 self.wake(myself);
             }
-            Delivery::PoolSilent => {
+            Err(Unreachable) => {
                 if let Some(pool) = self.members.suspend(worker) {
                     pool.probe();
                 }
                 self.wake(myself);
             }
             // The pass finds when the task is due again.
-            Delivery::Refused => self.wake(myself),
-            Delivery::Deposed => {
+            Ok(AssignReply::Refused { .. }) => self.wake(myself),
+            Ok(AssignReply::StaleEpoch { .. }) => {
                 error!(%worker, "another orchestrator leads; this one stops");
                 myself.stop(Some("deposed".to_owned()));
             }
@@ -299,7 +300,12 @@ impl OrchestratorState {
         self.announce();
     }
 
-    fn record(&self, report: Report, reply: RpcReplyPort<Recording>, myself: &ActorRef<OrchestratorMsg>) {
+    fn record(
+        &self,
+        report: LeaseReport,
+        reply: RpcReplyPort<ReportReply>,
+        myself: &ActorRef<OrchestratorMsg>,
+    ) {
         let (store, mirror, myself) = (self.config.store.clone(), self.mirror.clone(), myself.clone());
         let (max_interruptions, advances) = (self.config.max_interruptions, self.advances.clone());
         let jitter = rand::random_range(-1.0..=1.0);
@@ -326,14 +332,14 @@ impl OrchestratorState {
                     if let Some(job) = names.of(task.job_id, &*store).await {
                         span.record("job", tracing::field::display(job));
                     }
-                    ("recorded", Some(Recording::Recorded))
+                    ("recorded", ReportReply::Recorded)
                 }
-                Some(Outcome::Fenced(_)) => ("fenced", Some(Recording::Fenced)),
+                Some(Outcome::Fenced(_)) => ("fenced", ReportReply::Fenced),
                 Some(Outcome::Illegal(reason)) => {
                     warn!(reason, "a report asked for an illegal transition");
-                    ("illegal", Some(Recording::Fenced))
+                    ("illegal", ReportReply::Fenced)
                 }
-                None => ("unrecorded", None),
+                None => ("unrecorded", ReportReply::Unrecorded),
             };
             let goes_on = |task: &Task| task.position != Position::Done;
             if !matches!(&outcome, Some(Outcome::Applied(task)) if goes_on(task)) {
@@ -345,30 +351,27 @@ impl OrchestratorState {
                 recording,
             };
             answered.emit();
-            if let Some(answer) = answer {
+            if answer != ReportReply::Unrecorded {
                 Failpoint::ReportCommitted.pass();
-                // The pool or the orchestrator may have stopped; what is written stands.
-                let _ = reply.send(answer);
+                // Fails only when the orchestrator has stopped; what is written stands.
                 let _ = myself.cast(OrchestratorMsg::Recorded);
             }
+            // A pool that stopped meanwhile needs no answer.
+            let _ = reply.send(answer);
         };
         tokio::spawn(recorded.instrument(span));
     }
 
-    fn renew(&self, fences: Vec<Fence>, reply: RpcReplyPort<Vec<Standing>>) {
+    fn renew(&self, fences: Vec<Fence>, reply: RpcReplyPort<Vec<LeaseStatus>>) {
         let (store, lease) = (self.config.store.clone(), self.config.lease);
         tokio::spawn(async move {
             let until = Utc::now() + lease;
-            let beats: Vec<Heartbeat> = fences
-                .into_iter()
-                .map(|fence| Heartbeat { fence, until })
-                .collect();
-            let standings = store.renew_leases(&beats).await.unwrap_or_else(|error| {
+            let statuses = store.renew_leases(&fences, until).await.unwrap_or_else(|error| {
                 warn!(%error, "cannot renew leases now");
-                vec![Standing::Held; beats.len()]
+                vec![LeaseStatus::Held; fences.len()]
             });
             // A pool that stopped meanwhile needs no answer.
-            let _ = reply.send(standings);
+            let _ = reply.send(statuses);
         });
     }
 
@@ -413,27 +416,25 @@ struct Handover {
 impl Handover {
     /// Hands a lease to its pool; the orchestrator hears how that went.
     async fn assign(self, assignment: Assignment) {
-        let span = assign_span(&assignment, self.pool.worker());
+        let span = assign_span(&assignment, &self.pool.info().worker);
         let (task, stage) = (assignment.fence.task, assignment.fence.stage.clone());
         let assigned = async move {
             // Without a mirror the orchestrator is stopping, and the lease runs out.
-            let Ok(delivery) = deliver(&self.mirror, self.pool.as_ref(), assignment, Utc::now()).await else {
+            let Ok(answer) = deliver(&self.mirror, self.pool.as_ref(), assignment, Utc::now()).await else {
                 return;
             };
             let answered = AssignmentAnswered {
                 stage: &stage,
-                answer: delivery.as_str(),
-                accepted: delivery == Delivery::Taken,
+                answer: answer_name(&answer),
+                accepted: answer == Ok(AssignReply::Accepted),
                 took: self.decided.elapsed(),
             };
             answered.emit();
-            if delivery == Delivery::Taken {
+            if answer == Ok(AssignReply::Accepted) {
                 self.advances.advanced(task, &stage);
             }
-            let worker = self.pool.worker().clone();
-            let _ = self
-                .orchestrator
-                .cast(OrchestratorMsg::Delivered(worker, delivery));
+            let worker = self.pool.info().worker.clone();
+            let _ = self.orchestrator.cast(OrchestratorMsg::Delivered(worker, answer));
         };
         assigned.instrument(span).await;
     }

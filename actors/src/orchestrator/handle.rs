@@ -9,9 +9,10 @@ use tokio::sync::watch;
 
 use super::actor::{Orchestrator, OrchestratorMsg};
 use super::executor::Executor;
-use crate::domain::{ActorRecord, Fence, JobId, JobStatus, StageName, WorkerId};
-use crate::stage::StageVerdict;
-use crate::state::{Standing, StateError, StateStore};
+use crate::domain::{
+    ActorRecord, Fence, JobId, JobStatus, LeaseReport, LeaseStatus, ReportReply, StageName, WorkerId,
+};
+use crate::state::{StateError, StateStore};
 
 /// Leases lost in a row after which a volume is set aside, unless the configuration says otherwise.
 pub const MAX_INTERRUPTIONS: i32 = 5;
@@ -43,27 +44,6 @@ impl OrchestratorConfig {
             deserted: watch::Sender::default(),
         }
     }
-}
-
-/// What a pool says about a lease it held.
-#[derive(Debug, Clone)]
-pub struct Report {
-    pub fence: Fence,
-    /// `None` when the worker died without a word.
-    pub verdict: Option<StageVerdict>,
-}
-
-/// The report has not been written; the sender keeps it and tries again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the orchestrator did not record the report")]
-pub struct Unrecorded;
-
-/// What became of a report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Recording {
-    Recorded,
-    /// The lease was over; the report changed nothing and never will.
-    Fenced,
 }
 
 /// How waiting for a job ended.
@@ -115,16 +95,19 @@ impl OrchestratorHandle {
     }
 
     /// Returns when the verdict is in the store, or known to be stale.
-    pub(crate) async fn report(&self, report: Report) -> Result<Recording, Unrecorded> {
+    pub(crate) async fn report(&self, report: LeaseReport) -> ReportReply {
         let (sender, receiver) = ractor::concurrency::oneshot();
-        self.actor
+        match self
+            .actor
             .cast(OrchestratorMsg::Report(Box::new(report), sender.into()))
-            .map_err(|_| Unrecorded)?;
-        receiver.await.map_err(|_| Unrecorded)
+        {
+            Ok(()) => receiver.await.unwrap_or(ReportReply::Unrecorded),
+            Err(_) => ReportReply::Unrecorded,
+        }
     }
 
     /// Renews leases and says of each what it is; of none when nobody can say. A store that is away loses none.
-    pub(crate) async fn heartbeat(&self, fences: Vec<Fence>) -> Vec<Standing> {
+    pub(crate) async fn heartbeat(&self, fences: Vec<Fence>) -> Vec<LeaseStatus> {
         let (sender, receiver) = ractor::concurrency::oneshot();
         match self.actor.cast(OrchestratorMsg::Heartbeat(fences, sender.into())) {
             Ok(()) => receiver.await.unwrap_or_default(),

@@ -31,7 +31,8 @@ struct Member {
 impl Members {
     /// The pool takes the place of one with the same worker id.
     pub(super) fn join(&mut self, pool: Arc<dyn Executor>) {
-        self.0.retain(|member| member.pool.worker() != pool.worker());
+        self.0
+            .retain(|member| member.pool.info().worker != pool.info().worker);
         self.0.push(Member {
             pool,
             accepting: true,
@@ -43,11 +44,15 @@ impl Members {
 
     /// Whether the pool was known.
     pub(super) fn remove(&mut self, worker: &WorkerId) -> bool {
-        let Some(index) = self.0.iter().position(|member| member.pool.worker() == worker) else {
+        let Some(index) = self
+            .0
+            .iter()
+            .position(|member| member.pool.info().worker == *worker)
+        else {
             return false;
         };
         let gone = self.0.swap_remove(index);
-        self.tell(Some(gone.pool.stage()));
+        self.tell(Some(&gone.pool.info().stage));
         true
     }
 
@@ -68,14 +73,14 @@ impl Members {
     /// The stages that may be given work.
     pub(super) fn stages(&self) -> BTreeSet<StageName> {
         let accepting = self.0.iter().filter(|member| member.accepting);
-        accepting.map(|member| member.pool.stage().clone()).collect()
+        accepting.map(|member| member.pool.info().stage.clone()).collect()
     }
 
     fn tell(&self, gone: Option<&StageName>) {
         let pools = self
             .0
             .iter()
-            .map(|member| (member.pool.stage(), member.pool.slots()));
+            .map(|member| (&member.pool.info().stage, member.pool.info().slots));
         pools_registered(pools, gone);
     }
 
@@ -117,7 +122,9 @@ impl Members {
     }
 
     fn member(&mut self, worker: &WorkerId) -> Option<&mut Member> {
-        self.0.iter_mut().find(|member| member.pool.worker() == worker)
+        self.0
+            .iter_mut()
+            .find(|member| member.pool.info().worker == *worker)
     }
 }
 
@@ -126,7 +133,7 @@ impl Drop for Members {
     fn drop(&mut self) {
         let gone: Vec<Member> = self.0.drain(..).collect();
         for member in &gone {
-            self.tell(Some(member.pool.stage()));
+            self.tell(Some(&member.pool.info().stage));
         }
     }
 }

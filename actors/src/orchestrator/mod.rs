@@ -12,14 +12,10 @@ mod members;
 mod mirror;
 mod plan;
 mod reconcile;
-mod verdict;
 
-pub use executor::{AssignReply, Executor};
-pub use handle::{
-    JobEnd, MAX_INTERRUPTIONS, OrchestratorConfig, OrchestratorHandle, Recording, Report, Unrecorded,
-};
+pub use executor::{Executor, Unreachable};
+pub use handle::{JobEnd, MAX_INTERRUPTIONS, OrchestratorConfig, OrchestratorHandle};
 pub(crate) use mirror::MAX_BATCH;
 pub use mirror::{Mirror, MirrorGone};
-pub(crate) use plan::{PassLimits, Plan, assignment_of};
+pub(crate) use plan::{PassLimits, Plan};
 pub use reconcile::release_abandoned_leases;
-pub(crate) use verdict::{Known, change_for, change_of};

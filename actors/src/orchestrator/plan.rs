@@ -6,11 +6,10 @@ use std::sync::Arc;
 use chrono::{DateTime, Duration, Utc};
 use tracing::{debug, info, warn};
 
-use crate::domain::{Fence, Job, Task, TaskId, WorkerId};
-use crate::policy::placement::{self, FreeSlots, Placement, Pool};
+use crate::domain::{Assignment, Fence, Job, PoolInfo, Task, TaskId, WorkerId};
+use crate::policy::placement::{self, FreeSlots, Placement};
 use crate::policy::poison::{Loss, lost_lease};
 use crate::policy::transition::Event;
-use crate::stage::Assignment;
 use crate::state::{Change, Expected, Outcome, StateError, StateStore};
 use crate::telemetry::LeaseLost;
 
@@ -59,7 +58,7 @@ impl Plan {
     /// Reads the store and decides, for these pools.
     pub(crate) async fn make(
         store: &dyn StateStore,
-        pools: &[Pool],
+        pools: &[PoolInfo],
         limits: PassLimits,
         now: DateTime<Utc>,
     ) -> Result<Self, StateError> {
@@ -118,7 +117,7 @@ impl Plan {
         for (outcome, sequel) in outcomes.into_iter().zip(self.sequels) {
             match (outcome, sequel) {
                 (Outcome::Applied(task), Sequel::Assign(worker, job)) => {
-                    let assignment = assignment_of(task, &job).map(|assignment| (worker, assignment));
+                    let assignment = Assignment::of(task, &job).map(|assignment| (worker, assignment));
                     granted.assignments.extend(assignment);
                 }
                 (Outcome::Applied(task), Sequel::Cancel(worker, fence)) => {
@@ -145,19 +144,6 @@ pub(super) fn node_lost(task: &Task, max_interruptions: i32) -> Change {
         Expected::of(task),
         lost_lease(task, Loss::Node, max_interruptions),
     )
-}
-
-/// What the pool must know of a task that has just been leased.
-pub(crate) fn assignment_of(task: Task, job: &Job) -> Option<Assignment> {
-    let mut config = job.config.clone();
-    config.force |= task.forced;
-    Some(Assignment {
-        fence: task.fence()?,
-        lease_until: task.lease?.until,
-        volume: task.volume,
-        job: job.key.clone(),
-        config: Arc::new(config),
-    })
 }
 
 #[cfg(test)]

@@ -9,10 +9,8 @@ use tokio::time::Instant;
 use super::executor::Executor;
 use super::mirror::{Mirror, MirrorGone};
 use super::plan::{PassLimits, Plan, node_lost};
-use crate::domain::{Fence, Job, JobId, TaskStatus, WorkerId};
+use crate::domain::{Assignment, Fence, Job, JobId, PoolInfo, TaskStatus, WorkerId};
 use crate::failpoint::Failpoint;
-use crate::policy::placement::Pool;
-use crate::stage::Assignment;
 use crate::state::{Change, Outcome, StateError, StateStore};
 use crate::telemetry::JobSettled;
 
@@ -51,15 +49,7 @@ pub(super) async fn reconcile(
     limits: PassLimits,
     now: DateTime<Utc>,
 ) -> Result<Pass, PassError> {
-    let offers: Vec<Pool> = pools
-        .iter()
-        .map(|pool| Pool {
-            worker: pool.worker().clone(),
-            stage: pool.stage().clone(),
-            slots: pool.slots(),
-            models: pool.models().to_vec(),
-        })
-        .collect();
+    let offers: Vec<PoolInfo> = pools.iter().map(|pool| pool.info().clone()).collect();
     let mut plan = Plan::make(store.as_ref(), &offers, limits, now).await?;
     let decided = Instant::now();
     let next_due = plan.next_due;
@@ -73,7 +63,7 @@ pub(super) async fn reconcile(
     if !granted.assignments.is_empty() {
         Failpoint::LeasesWritten.pass();
         let by_worker: HashMap<&WorkerId, &Arc<dyn Executor>> =
-            pools.iter().map(|pool| (pool.worker(), pool)).collect();
+            pools.iter().map(|pool| (&pool.info().worker, pool)).collect();
         for (worker, assignment) in granted.assignments {
             if let Some(pool) = by_worker.get(&worker) {
                 assign(pool, assignment, decided);

@@ -2,29 +2,19 @@
 
 use chrono::{DateTime, Utc};
 
-use super::placement::{FreeSlots, Held, Placement, Pool, place};
+use super::placement::{FreeSlots, Held, Placement, place};
 use super::poison::{Loss, is_suspect, lost_lease};
 use super::transition::Event;
-use crate::domain::{Job, StageName, Task, WorkerId};
+use crate::domain::{Job, PoolInfo, Task, WorkerId};
 
-/// Room for tasks of one stage.
+/// Free slots of a pool that takes work for itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offer {
-    pub worker: WorkerId,
-    pub stage: StageName,
-    /// Tasks that fit in now.
+    pub pool: PoolInfo,
+    /// Number of further tasks that it may take now.
     pub free: usize,
-    /// Leases that the worker holds.
+    /// Number of leases that it holds.
     pub in_hand: usize,
-    /// Names of the models that it keeps loaded.
-    pub models: Vec<String>,
-}
-
-impl Offer {
-    /// Whether the worker may run its stage for the job: it has the models that the job names.
-    pub fn suits(&self, job: &Job) -> bool {
-        job.config.models.are_loaded(&self.stage, &self.models)
-    }
 }
 
 /// Whether a process may run a suspect: none of its workers holds a lease.
@@ -35,7 +25,7 @@ pub fn is_idle(offers: &[Offer]) -> bool {
 /// The offers as they are once `worker` has been given `task`.
 pub fn give(offers: &mut [Offer], worker: &WorkerId, task: &Task) {
     for offer in offers {
-        if offer.worker == *worker {
+        if offer.pool.worker == *worker {
             offer.free = offer.free.saturating_sub(1);
             offer.in_hand += 1;
         }
@@ -56,13 +46,11 @@ pub fn choose<'a>(
     offers: &[Offer],
     held: &'a [Held],
 ) -> Vec<Placement> {
-    let pools: Vec<Pool> = offers
+    let pools: Vec<PoolInfo> = offers
         .iter()
-        .map(|offer| Pool {
-            worker: offer.worker.clone(),
-            stage: offer.stage.clone(),
+        .map(|offer| PoolInfo {
             slots: offer.free,
-            models: offer.models.clone(),
+            ..offer.pool.clone()
         })
         .collect();
     let (suspects, others): (Vec<_>, Vec<_>) = tasks.into_iter().partition(|(task, _)| is_suspect(task));
@@ -85,7 +73,7 @@ pub fn run_out(task: &Task, now: DateTime<Utc>, max_interruptions: i32) -> Optio
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{JobId, Lease, Position, TaskId, TaskStatus};
+    use crate::domain::{JobId, Lease, Position, StageName, TaskId, TaskStatus};
 
     #[test]
     fn a_lease_runs_out_at_its_deadline() {

@@ -15,24 +15,6 @@ use crate::domain::{Job, JobId, StageName, Task, TaskId, WorkerId};
 use crate::policy::poison::is_suspect;
 use crate::policy::transition::runnable_stage;
 
-/// A stage pool as the router sees it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pool {
-    pub worker: WorkerId,
-    pub stage: StageName,
-    /// Tasks that it runs at once.
-    pub slots: usize,
-    /// Names of the models that it keeps loaded.
-    pub models: Vec<String>,
-}
-
-impl Pool {
-    /// Whether it may run its stage for the job: it has the models that the job names.
-    pub fn suits(&self, job: &Job) -> bool {
-        job.config.models.are_loaded(&self.stage, &self.models)
-    }
-}
-
 /// Leases in force of one job that a worker holds at one stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use chrono::{DateTime, Utc};
 
-use super::placement::{FreeSlots, Held, Pool, place};
+use super::placement::{FreeSlots, Held, place};
 use super::poison::is_suspect;
 use super::transition::runnable_stage;
-use crate::domain::{Job, JobStatus, Position, StageError, StageName, Task, TaskStatus, WorkerId};
+use crate::domain::{Job, JobStatus, PoolInfo, Position, StageError, StageName, Task, TaskStatus, WorkerId};
 
 /// What keeps a task from running, or that nothing does. Of several, the one that would have to go first.
 #[derive(Debug, Clone, PartialEq)]
@@ -85,7 +85,7 @@ impl Blocker {
 /// not.
 ///
 /// `pools` are those of the nodes that are there, `held` the leases in force.
-pub fn why(task: &Task, job: &Job, pools: &[Pool], held: &[Held], now: DateTime<Utc>) -> Blocker {
+pub fn why(task: &Task, job: &Job, pools: &[PoolInfo], held: &[Held], now: DateTime<Utc>) -> Blocker {
     if task.position == Position::Done {
         return Blocker::Finished;
     }

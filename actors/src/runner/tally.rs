@@ -1,6 +1,7 @@
+use crate::policy::percentile::percentile;
 use std::time::Duration;
 
-use super::{Progress, StageOutcome, percentile};
+use super::{Progress, StageOutcome};
 use crate::domain::StageError;
 
 /// The counts of a run so far.

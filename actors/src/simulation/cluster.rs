@@ -7,12 +7,11 @@ use super::agenda::Millis;
 use super::engine::{Engine, Event, Origin};
 use super::settings::{NodeClass, millis};
 use super::work::{Fate, Remains, Run, exponential};
-use crate::domain::{ErrorCategory, Fence, StageError, WorkerId};
-use crate::orchestrator::Report;
-use crate::policy::placement::Pool;
+use crate::domain::{
+    Assignment, ErrorCategory, Fence, LeaseReport, PoolInfo, StageError, StageReport, StageVerdict, WorkerId,
+};
 use crate::policy::poison::{Loss, lost_lease};
-use crate::stage::{Assignment, StageReport, StageVerdict};
-use crate::state::{Change, Expected, Heartbeat, StateStore};
+use crate::state::{Change, Expected, StateStore};
 
 /// A pool of a node's incarnation; outlives it in messages that are under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,7 +129,7 @@ impl Engine {
                 pool,
             };
             self.addresses.insert(joined.worker.clone(), address);
-            self.offers.push(Pool {
+            self.offers.push(PoolInfo {
                 worker: joined.worker.clone(),
                 stage: stage.clone(),
                 slots: class.slots,
@@ -250,7 +249,7 @@ impl Engine {
         self.account(&run, remains);
         let pool = &mut self.nodes[run.address.node].pools[run.address.pool];
         pool.running.retain(|other| *other != number);
-        let report = Report {
+        let report = LeaseReport {
             fence: run.fence,
             verdict,
         };
@@ -285,16 +284,9 @@ impl Engine {
         let timings = self.settings.timings;
         let until = self.time(self.now + millis(timings.lease));
         for pool in &self.nodes[node].pools {
-            let beats: Vec<Heartbeat> = pool
-                .leases
-                .iter()
-                .map(|fence| Heartbeat {
-                    fence: fence.clone(),
-                    until,
-                })
-                .collect();
-            if !beats.is_empty() {
-                self.store.renew_leases(&beats).await?;
+            if !pool.leases.is_empty() {
+                let fences: Vec<Fence> = pool.leases.iter().cloned().collect();
+                self.store.renew_leases(&fences, until).await?;
             }
         }
         let next = self.now + millis(timings.heartbeat).max(1);

@@ -15,13 +15,14 @@ use super::group_commit::GroupCommit;
 use super::metered::MeteredStore;
 use super::settings::{Settings, millis};
 use super::work::{Run, Volume};
-use super::{Report as SimulationReport, SimulationError};
-use crate::domain::{Fence, Job, JobKey, NewJob, Pipeline, Position, TaskId, VolumeId, WorkerId};
-use crate::orchestrator::{PassLimits, Plan, Report, change_for};
-use crate::policy::placement::Pool;
+use super::{SimulationError, SimulationReport};
+use crate::domain::{
+    Assignment, Fence, Job, JobKey, LeaseReport, NewJob, Pipeline, PoolInfo, Position, TaskId, VolumeId,
+    WorkerId,
+};
+use crate::orchestrator::{PassLimits, Plan};
 use crate::policy::transition::{Event as TaskEvent, is_finished};
-use crate::stage::Assignment;
-use crate::state::{Change, Expected, Outcome, StateStore};
+use crate::state::{Change, Expected, Outcome, StateStore, change_for};
 
 #[derive(Debug)]
 pub(super) enum Event {
@@ -33,7 +34,7 @@ pub(super) enum Event {
     /// The pool did not take the assignment.
     Undelivered(Address, Fence),
     RunEnds(u64, u32),
-    Reported(Address, Box<Report>),
+    Reported(Address, Box<LeaseReport>),
     Beat(usize, u32),
     Announce(usize, u32),
     End(usize, u32),
@@ -78,7 +79,7 @@ pub(super) struct Engine {
     pub running_tasks: HashMap<TaskId, u64>,
     /// Pages that stand, by task and stage.
     pub standing: HashMap<(TaskId, usize), u32>,
-    pub offers: Vec<Pool>,
+    pub offers: Vec<PoolInfo>,
     pub addresses: HashMap<WorkerId, Address>,
     pub mirror: GroupCommit<Origin>,
     pub tally: Tally,
@@ -361,7 +362,7 @@ impl Engine {
         }
     }
 
-    async fn reported(&mut self, address: Address, report: Report) -> Result<(), SimulationError> {
+    async fn reported(&mut self, address: Address, report: LeaseReport) -> Result<(), SimulationError> {
         let jitter = self.random.random_range(-1.0..=1.0);
         let fence = report.fence.clone();
         let losses = self.settings.timings.max_interruptions;

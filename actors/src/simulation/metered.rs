@@ -9,16 +9,16 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use crate::domain::{
-    Adjustment, Job, JobId, JobKey, NewJob, NodeRecord, ScalingRecord, StageName, StageRun, Task, TaskId,
-    VolumeId, VolumeResults, WorkerId,
+    Adjustment, Fence, Job, JobId, JobKey, LeaseStatus, NewJob, NodeRecord, ScalingRecord, StageName,
+    StageRun, Task, TaskCount, TaskId, VolumeId, VolumeResults, WorkerId,
 };
 use crate::policy::autoscale::StageBacklog;
 use crate::policy::job_action::JobAction;
 use crate::policy::placement::Held;
 use crate::policy::rerun::Rerun;
 use crate::state::{
-    Census, Change, ClaimRequest, Heartbeat, JobTaskCount, Leases, MemoryStore, Outcome, Ready, Rewound,
-    StageStatistics, Standing, StateError, StateStore, TaskCount,
+    Census, Change, ClaimRequest, JobTaskCount, Leases, MemoryStore, Outcome, Ready, Rewound,
+    StageStatistics, StateError, StateStore,
 };
 
 /// What went to the database. With the begin and the end of each transaction, statements are round trips.
@@ -144,14 +144,15 @@ impl StateStore for MeteredStore {
         answer
     }
 
-    async fn renew_leases(&self, beats: &[Heartbeat]) -> Result<Vec<Standing>, StateError> {
+    async fn renew_leases(
+        &self,
+        fences: &[Fence],
+        until: DateTime<Utc>,
+    ) -> Result<Vec<LeaseStatus>, StateError> {
         let began = Instant::now();
-        let answer = self.inner.renew_leases(beats).await;
+        let answer = self.inner.renew_leases(fences, until).await;
         self.count(began, &answer, |traffic, held| {
-            let renewed = held
-                .iter()
-                .filter(|standing| **standing == Standing::Held)
-                .count();
+            let renewed = held.iter().filter(|status| **status == LeaseStatus::Held).count();
             traffic.add(1, renewed, renewed);
             traffic.transactions += 1;
             traffic.heartbeats += 1;

@@ -22,7 +22,7 @@ pub use distribution::{Distribution, NotADistribution};
 pub use engine::simulate;
 pub use metered::Traffic;
 pub use profile::{Profile, ProfileError, StageProfile};
-pub use report::{Audit, ClassReport, Cost, Ends, Report, StageReport};
+pub use report::{Audit, ClassReport, Cost, Ends, SimulationReport, StageSummary};
 pub use settings::{Autoscaling, Faults, NodeClass, Settings, Timings};
 
 use crate::domain::InvalidPipeline;

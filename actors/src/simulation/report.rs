@@ -11,7 +11,7 @@ use crate::policy::transition::is_terminal;
 
 /// What a simulation found. Times are simulated seconds, but for those of [`Cost`].
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Report {
+pub struct SimulationReport {
     pub volumes: usize,
     pub pages: u64,
     pub makespan_s: f64,
@@ -21,7 +21,7 @@ pub struct Report {
     /// Volumes that used up their tries.
     pub failed: usize,
     pub classes: Vec<ClassReport>,
-    pub stages: Vec<StageReport>,
+    pub stages: Vec<StageSummary>,
     pub ends: Ends,
     /// Ends of nodes, and how many of them were announced.
     pub node_ends: u64,
@@ -76,7 +76,7 @@ pub struct ClassReport {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct StageReport {
+pub struct StageSummary {
     pub stage: String,
     pub hardware: &'static str,
     pub succeeded: u64,
@@ -88,7 +88,7 @@ pub struct StageReport {
     pub wait_p95_s: f64,
 }
 
-impl Report {
+impl SimulationReport {
     pub(super) fn of(engine: &Engine, tasks: &[Task], deciding: Duration, whole: Duration) -> Self {
         let (tally, settings) = (&engine.tally, &engine.settings);
         let scope = engine.job.config.retry_scope;
@@ -120,7 +120,7 @@ impl Report {
                 .map(|class| ClassReport::of(engine, class))
                 .collect(),
             stages: (0..tally.stages.len())
-                .map(|stage| StageReport::of(engine, stage))
+                .map(|stage| StageSummary::of(engine, stage))
                 .collect(),
             ends: tally.ends,
             node_ends: tally.node_ends,
@@ -177,7 +177,7 @@ impl ClassReport {
     }
 }
 
-impl StageReport {
+impl StageSummary {
     fn of(engine: &Engine, number: usize) -> Self {
         let (profile, tally) = (
             &engine.settings.profile.stages[number],

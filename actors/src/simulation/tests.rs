@@ -76,11 +76,11 @@ fn autoscaled(settings: Settings) -> Settings {
     }
 }
 
-async fn simulated(settings: Settings) -> Report {
+async fn simulated(settings: Settings) -> SimulationReport {
     simulate(settings).await.unwrap()
 }
 
-fn assert_nothing_is_lost(report: &Report) {
+fn assert_nothing_is_lost(report: &SimulationReport) {
     let ended = report.finished + report.quarantined + report.failed;
     assert_eq!(ended, report.volumes, "{report:#?}");
     assert_eq!(report.audit, Audit::default(), "{report:#?}");
@@ -240,7 +240,7 @@ proptest! {
             settings.faults.between = Duration::from_secs(mean_s);
             let report = simulated(settings.clone()).await;
             assert_nothing_is_lost(&report);
-            let again = Report { cost: report.cost, ..simulated(settings).await };
+            let again = SimulationReport { cost: report.cost, ..simulated(settings).await };
             prop_assert_eq!(report, again);
             Ok(())
         })?;

@@ -13,13 +13,16 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::{info, warn};
 
-use super::member::{Beat, Member};
+use super::member::{Member, PoolHeartbeat};
 use super::wake::WakePause;
 use super::{Claim, SourceError, WorkSource};
-use crate::domain::{Fence, StageName, WorkerId, WorkerRecord};
-use crate::orchestrator::{AssignReply, Executor, Recording, Report, Unrecorded};
+use crate::domain::{
+    AssignReply, Fence, LeaseRenewal, LeaseReport, PoolInfo, RenewalReply, ReportReply, StageName, WorkerId,
+    WorkerRecord,
+};
+use crate::orchestrator::{Executor, Unreachable};
 use crate::policy::claim::Offer;
-use crate::supervisor::{ControlPlane, PoolHandle, Pulse, Renewal};
+use crate::supervisor::{ControlPlane, PoolHandle};
 
 /// Share of the pause between two polls that chance adds or takes, so that nodes started together do not poll together.
 const POLL_JITTER: f64 = 0.25;
@@ -117,32 +120,32 @@ impl ControlPlane for Dispatcher {
         self.send(DispatcherMsg::Deregister(worker));
     }
 
-    async fn report(&self, report: Report) -> Result<Recording, Unrecorded> {
+    async fn report(&self, report: LeaseReport) -> ReportReply {
         let fence = report.fence.clone();
         match self.source.settle(report).await {
-            Ok(recording) => {
+            Ok(answer) => {
                 self.send(DispatcherMsg::Ended(vec![fence]));
-                Ok(recording)
+                answer
             }
             Err(error) => {
                 warn!(task = %fence.task, stage = %fence.stage, %error, "cannot record a report now");
-                Err(Unrecorded)
+                ReportReply::Unrecorded
             }
         }
     }
 
-    async fn heartbeat(&self, worker: &WorkerId, pulses: Vec<Pulse>) -> Renewal {
-        let beat = Beat::of(&pulses);
-        let fences: Vec<Fence> = pulses.into_iter().map(|pulse| pulse.fence).collect();
-        let standings = match self.source.renew(&fences).await {
-            Ok(standings) => standings,
+    async fn heartbeat(&self, worker: &WorkerId, renewals: Vec<LeaseRenewal>) -> RenewalReply {
+        let heartbeat = PoolHeartbeat::of(&renewals);
+        let fences: Vec<Fence> = renewals.into_iter().map(|renewal| renewal.fence).collect();
+        let statuses = match self.source.renew(&fences).await {
+            Ok(statuses) => statuses,
             Err(error) => {
                 warn!(%worker, %error, "cannot renew leases now");
-                return Renewal::default();
+                return RenewalReply::default();
             }
         };
-        self.send(DispatcherMsg::Beat(worker.clone(), beat));
-        let renewal = Renewal::of(fences, standings);
+        self.send(DispatcherMsg::Heartbeat(worker.clone(), heartbeat));
+        let renewal = RenewalReply::new(fences, statuses);
         if !renewal.lost.is_empty() {
             self.send(DispatcherMsg::Ended(renewal.lost.clone()));
         }
@@ -161,9 +164,9 @@ enum DispatcherMsg {
     Register(PoolHandle),
     Suspend(WorkerId),
     Deregister(WorkerId),
-    Beat(WorkerId, Beat),
+    Heartbeat(WorkerId, PoolHeartbeat),
     Claimed(Result<Vec<Claim>, SourceError>),
-    Answered(Fence, AssignReply),
+    Answered(Fence, Result<AssignReply, Unreachable>),
     /// These leases are over.
     Ended(Vec<Fence>),
     Describe(DateTime<Utc>, RpcReplyPort<Vec<WorkerRecord>>),
@@ -244,8 +247,8 @@ impl Actor for DispatcherActor {
                 myself.send_after(state.poll.mul_f64(jitter), || DispatcherMsg::Poll);
             }
             DispatcherMsg::Register(pool) => {
-                info!(worker = %pool.worker, stage = %pool.stage, slots = pool.slots, "pool takes work");
-                let worker = pool.worker.clone();
+                info!(worker = %pool.info.worker, stage = %pool.info.stage, slots = pool.info.slots, "pool takes work");
+                let worker = pool.info.worker.clone();
                 state.pools.insert(worker, Member::new(pool));
                 state.claim(&myself);
             }
@@ -263,9 +266,9 @@ impl Actor for DispatcherActor {
                 }
                 state.claim(&myself);
             }
-            DispatcherMsg::Beat(worker, beat) => {
+            DispatcherMsg::Heartbeat(worker, heartbeat) => {
                 if let Some(member) = state.pools.get_mut(&worker) {
-                    member.beat = Some(beat);
+                    member.heartbeat = Some(heartbeat);
                 }
             }
             DispatcherMsg::Describe(now, reply) => {
@@ -311,24 +314,22 @@ impl DispatcherState {
         let runs_alone = self.leases.values().any(|lease| lease.alone);
         let mut offers: Vec<Offer> = accepting
             .map(|Member { pool, .. }| {
-                let in_hand = self.in_hand(&pool.worker);
-                let free = pool.slots.saturating_sub(in_hand);
+                let in_hand = self.in_hand(&pool.info.worker);
+                let free = pool.info.slots.saturating_sub(in_hand);
                 Offer {
-                    worker: pool.worker.clone(),
-                    stage: pool.stage.clone(),
+                    pool: PoolInfo::clone(&pool.info),
                     free: if runs_alone { 0 } else { free },
                     in_hand,
-                    models: pool.models.clone(),
                 }
             })
             .collect();
-        offers.sort_by(|a, b| a.worker.cmp(&b.worker));
+        offers.sort_by(|a, b| a.pool.worker.cmp(&b.pool.worker));
         offers
     }
 
     /// There is work for the stage, or may be for any.
     fn heard_of(&mut self, stage: Option<&StageName>, myself: &ActorRef<DispatcherMsg>) {
-        let suits = |offer: &Offer| offer.free > 0 && stage.is_none_or(|stage| *stage == offer.stage);
+        let suits = |offer: &Offer| offer.free > 0 && stage.is_none_or(|stage| *stage == offer.pool.stage);
         if self.waking || self.draining.is_some() || !self.offers().iter().any(suits) {
             return;
         }
@@ -413,14 +414,14 @@ impl DispatcherState {
         });
     }
 
-    fn answered(&mut self, fence: Fence, reply: &AssignReply) {
-        if *reply == AssignReply::Accepted {
+    fn answered(&mut self, fence: Fence, reply: &Result<AssignReply, Unreachable>) {
+        if *reply == Ok(AssignReply::Accepted) {
             return;
         }
         let Some(InHand { worker, .. }) = self.leases.remove(&fence) else {
             return;
         };
-        if *reply == AssignReply::Draining
+        if *reply == Ok(AssignReply::Draining)
             && let Some(member) = self.pools.get_mut(&worker)
         {
             member.accepting = false;
@@ -456,7 +457,7 @@ impl DispatcherState {
         tokio::spawn(async move {
             for fence in lost {
                 let (task, stage) = (fence.task, fence.stage.clone());
-                let report = Report { fence, verdict: None };
+                let report = LeaseReport { fence, verdict: None };
                 if let Err(error) = source.settle(report).await {
                     warn!(%task, %stage, %error, "a lost lease is left to its deadline");
                 }

@@ -3,11 +3,11 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use tokio::time::Instant;
 
-use crate::domain::WorkerRecord;
-use crate::supervisor::{PoolHandle, Pulse};
+use crate::domain::{LeaseRenewal, WorkerRecord};
+use crate::supervisor::PoolHandle;
 
 /// A pool has renewed its leases.
-pub(super) struct Beat {
+pub(super) struct PoolHeartbeat {
     at: Instant,
     /// Pages of the tasks in work, and how many of them are dealt with.
     pages: u64,
@@ -18,12 +18,12 @@ pub(super) struct Beat {
 pub(super) struct Member {
     pub pool: PoolHandle,
     pub accepting: bool,
-    pub beat: Option<Beat>,
+    pub heartbeat: Option<PoolHeartbeat>,
 }
 
-impl Beat {
-    pub(super) fn of(pulses: &[Pulse]) -> Self {
-        let progress = || pulses.iter().filter_map(|pulse| pulse.progress);
+impl PoolHeartbeat {
+    pub(super) fn of(renewals: &[LeaseRenewal]) -> Self {
+        let progress = || renewals.iter().filter_map(|renewal| renewal.progress);
         Self {
             at: Instant::now(),
             pages: progress().map(|progress| progress.pages).sum(),
@@ -37,7 +37,7 @@ impl Member {
         Self {
             pool,
             accepting: true,
-            beat: None,
+            heartbeat: None,
         }
     }
 
@@ -45,17 +45,20 @@ impl Member {
     pub(super) fn describe(&self, in_hand: usize, now: DateTime<Utc>) -> WorkerRecord {
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         // Of work that is over there is no progress.
-        let of_work = self.beat.as_ref().filter(|_| in_hand > 0);
+        let of_work = self.heartbeat.as_ref().filter(|_| in_hand > 0);
         WorkerRecord {
-            worker: self.pool.worker.clone(),
-            stage: self.pool.stage.clone(),
-            models: self.pool.models.clone(),
-            slots: count(self.pool.slots),
+            worker: self.pool.info.worker.clone(),
+            stage: self.pool.info.stage.clone(),
+            models: self.pool.info.models.clone(),
+            slots: count(self.pool.info.slots),
             in_use: count(in_hand),
-            generation: self.pool.worker.incarnation().unwrap_or_default(),
-            last_heartbeat: self.beat.as_ref().map(|beat| before(now, beat.at.elapsed())),
-            pages: of_work.map(|beat| beat.pages),
-            pages_finished: of_work.map(|beat| beat.finished),
+            generation: self.pool.info.worker.incarnation().unwrap_or_default(),
+            last_heartbeat: self
+                .heartbeat
+                .as_ref()
+                .map(|heartbeat| before(now, heartbeat.at.elapsed())),
+            pages: of_work.map(|heartbeat| heartbeat.pages),
+            pages_finished: of_work.map(|heartbeat| heartbeat.finished),
         }
     }
 }

@@ -20,11 +20,8 @@ use std::fmt;
 use async_trait::async_trait;
 use chrono::TimeDelta;
 
-use crate::domain::{Fence, WorkerId};
-use crate::orchestrator::{Recording, Report};
+use crate::domain::{Assignment, Fence, LeaseReport, LeaseStatus, ReportReply, StageVerdict, WorkerId};
 use crate::policy::claim::Offer;
-use crate::stage::{Assignment, StageVerdict};
-use crate::state::Standing;
 
 pub use clock::{Clock, StoreClock, SystemClock};
 pub use dispatcher::{Dispatcher, SourceHealth};
@@ -64,15 +61,15 @@ pub trait WorkSource: Send + Sync + fmt::Debug {
     async fn claim(&self, offers: &[Offer]) -> Result<Vec<Claim>, SourceError>;
 
     /// Renews leases, answering in the order of the fences.
-    async fn renew(&self, fences: &[Fence]) -> Result<Vec<Standing>, SourceError>;
+    async fn renew(&self, fences: &[Fence]) -> Result<Vec<LeaseStatus>, SourceError>;
 
     /// Writes down how a lease ended. Returns once that is durable, or known to come too late.
-    async fn settle(&self, report: Report) -> Result<Recording, SourceError>;
+    async fn settle(&self, report: LeaseReport) -> Result<ReportReply, SourceError>;
 
     /// Ends a lease that was not made use of; nothing is charged to the task.
-    async fn give_back(&self, fence: Fence) -> Result<Recording, SourceError> {
+    async fn give_back(&self, fence: Fence) -> Result<ReportReply, SourceError> {
         let verdict = Some(StageVerdict::Interrupted);
-        self.settle(Report { fence, verdict }).await
+        self.settle(LeaseReport { fence, verdict }).await
     }
 
     /// Lets go of what this process holds beside its leases. Nothing is claimed afterwards.

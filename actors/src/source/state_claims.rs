@@ -5,13 +5,12 @@ use chrono::TimeDelta;
 use tracing::{debug, info, warn};
 
 use super::{Claim, Clock, SourceError, WorkSource};
-use crate::domain::{Fence, JobStatus};
-use crate::orchestrator::{Recording, Report, assignment_of, change_for};
+use crate::domain::{Assignment, Fence, JobStatus, LeaseReport, LeaseStatus, ReportReply};
 use crate::policy::claim::Offer;
 use crate::policy::placement::due_stage;
 use crate::policy::poison::is_suspect;
 use crate::policy::transition::is_finished;
-use crate::state::{ClaimRequest, Heartbeat, Outcome, Standing, StateStore};
+use crate::state::{ClaimRequest, Outcome, StateStore, change_for};
 use crate::telemetry::TaskReported;
 
 /// Work straight from the state store: workers lease tasks for themselves, no orchestrator need be there. One that is there
@@ -59,7 +58,7 @@ impl WorkSource for StateClaims {
         let claims = claimed.into_iter().filter_map(|(task, job)| {
             let worker = task.lease.as_ref()?.worker.clone();
             let alone = is_suspect(&task);
-            let assignment = assignment_of(task, &job)?;
+            let assignment = Assignment::of(task, &job)?;
             Some(Claim {
                 worker,
                 assignment,
@@ -70,19 +69,12 @@ impl WorkSource for StateClaims {
         Ok(claims.collect())
     }
 
-    async fn renew(&self, fences: &[Fence]) -> Result<Vec<Standing>, SourceError> {
+    async fn renew(&self, fences: &[Fence]) -> Result<Vec<LeaseStatus>, SourceError> {
         let until = self.clock.now().await? + self.lease;
-        let beats: Vec<Heartbeat> = fences
-            .iter()
-            .map(|fence| Heartbeat {
-                fence: fence.clone(),
-                until,
-            })
-            .collect();
-        Ok(self.store.renew_leases(&beats).await?)
+        Ok(self.store.renew_leases(fences, until).await?)
     }
 
-    async fn settle(&self, report: Report) -> Result<Recording, SourceError> {
+    async fn settle(&self, report: LeaseReport) -> Result<ReportReply, SourceError> {
         let now = self.clock.now().await?;
         let fence = report.fence.clone();
         let jitter = rand::random_range(-1.0..=1.0);
@@ -92,16 +84,16 @@ impl WorkSource for StateClaims {
             Some(Outcome::Applied(task)) => task,
             Some(Outcome::Illegal(reason)) => {
                 warn!(task = %fence.task, reason, "a report asked for an illegal transition");
-                return Ok(Recording::Fenced);
+                return Ok(ReportReply::Fenced);
             }
             Some(Outcome::Fenced(_)) | None => {
                 info!(task = %fence.task, stage = %fence.stage, "a stale report changed nothing");
-                return Ok(Recording::Fenced);
+                return Ok(ReportReply::Fenced);
             }
         };
         TaskReported(&task).emit();
         let Some(job) = self.store.job_by_id(task.job_id).await? else {
-            return Ok(Recording::Recorded);
+            return Ok(ReportReply::Recorded);
         };
         if is_finished(&task, job.config.retry_scope) {
             for job in self.store.settle_jobs(now).await? {
@@ -113,6 +105,6 @@ impl WorkSource for StateClaims {
         {
             debug!(%error, "nobody hears that a task became runnable; they will find it");
         }
-        Ok(Recording::Recorded)
+        Ok(ReportReply::Recorded)
     }
 }

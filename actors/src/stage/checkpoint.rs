@@ -7,10 +7,9 @@ use async_trait::async_trait;
 
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
 use crate::artifact::{ArtifactRow, ErrorRow, Provenance, write_table};
-use crate::domain::{OnItemError, StageError};
+use crate::domain::{OnItemError, PageOutcome, StageError};
 use crate::failpoint::Failpoint;
 use crate::runner::{ItemOutcome, ItemStatus, OutputSink, WorkItem};
-use crate::telemetry::PageOutcome;
 
 /// All that a stage run made or took over.
 pub(super) struct Finished<R> {

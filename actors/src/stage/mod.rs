@@ -10,24 +10,22 @@ mod manifests;
 mod names;
 mod ocr;
 mod ocr_choice;
+mod page_events;
 mod page_stage;
 mod paged;
 mod reduce;
 mod registry;
 
 use std::fmt;
-use std::sync::Arc;
 
 use async_trait::async_trait;
-use chrono::{DateTime, Utc};
 use parkhang_models::algorithms::Algorithms;
 use tokio_util::sync::CancellationToken;
 
 use self::page_stage::VolumeRun;
-use crate::artifact::{ArtifactLayout, ModelRef, VolumeLayout};
+use crate::artifact::ModelRef;
 use crate::domain::{
-    ErrorCategory, Fence, Hardware, JobConfig, JobKey, PageStep, StageError, StageName, Unfit, VolumeId,
-    VolumeResults,
+    Assignment, ErrorCategory, Hardware, JobConfig, PageStep, StageError, StageName, StageVerdict, Unfit,
 };
 use crate::inference::{BatchModel, DeviceStanding, Inference};
 use crate::runner::{CancelFlag, CpuPool};
@@ -43,25 +41,6 @@ const fn image_quality(bilevel: bool) -> u8 {
     if bilevel { 50 } else { 92 }
 }
 
-/// One stage of one task, as handed to a worker.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Assignment {
-    /// Names this run: the task, the stage and the try.
-    pub fence: Fence,
-    /// When the lease runs out unless it is renewed.
-    pub lease_until: DateTime<Utc>,
-    pub volume: VolumeId,
-    pub job: JobKey,
-    pub config: Arc<JobConfig>,
-}
-
-impl Assignment {
-    /// The keys of the volume's artifacts, laid out as the job wants them.
-    pub fn layout(&self) -> VolumeLayout {
-        ArtifactLayout::new(self.config.layout, &self.job).volume(&self.volume)
-    }
-}
-
 /// Everything a stage may use while it runs.
 #[derive(Debug, Clone)]
 pub struct StageContext {
@@ -69,24 +48,6 @@ pub struct StageContext {
     /// Set when the node drains: start no new page, checkpoint, return [`StageVerdict::Interrupted`].
     pub drain: CancellationToken,
     pub progress: RunProgress,
-}
-
-/// What a stage says of itself when it succeeded.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct StageReport {
-    /// Counts and durations, stored in `stage_runs.metrics`.
-    pub metrics: serde_json::Value,
-    pub fingerprint: Option<String>,
-    /// Only `reduce` has these.
-    pub results: Option<VolumeResults>,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub enum StageVerdict {
-    Succeeded(StageReport),
-    Failed(StageError),
-    /// Drained before the end; finished pages are kept and the try is not charged.
-    Interrupted,
 }
 
 /// A stage that a pipeline can name. Adding one takes its own file and a line in the registry's table.

@@ -9,9 +9,9 @@ use parkhang_models::inference::InferenceError;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::{Assignment, StageContext};
+use super::StageContext;
 use crate::artifact::{ArtifactError, ArtifactRow, Digest, ImageName, ModelRef, VolumeLayout};
-use crate::domain::{ErrorCategory, Hardware, JobConfig, StageError, StageName, Unfit, VolumeId};
+use crate::domain::{Assignment, ErrorCategory, Hardware, JobConfig, StageError, StageName, Unfit, VolumeId};
 use crate::inference::{BatchModel, DeviceStanding, Inference};
 use crate::runner::off_the_clock;
 use crate::storage::{ArtifactKey, ArtifactStore, StorageError};

@@ -12,10 +12,11 @@ use super::checkpoint::{Checkpoints, Finished};
 use super::fetch_ahead::FetchAhead;
 use super::ledger::Ledger;
 use super::manifests::ManifestFolder;
+use super::page_events::PageEvents;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
-use super::{StageContext, StageLogic, StageReport, StageVerdict};
-use crate::artifact::{Digest, Fingerprint, ModelRef, Provenance, cfg_hash, write_table};
-use crate::domain::{ErrorCategory, Hardware, StageError, StageName, Unfit};
+use super::{StageContext, StageLogic};
+use crate::artifact::{Digest, Fingerprint, ModelRef, Provenance, VolumeLayout, cfg_hash, write_table};
+use crate::domain::{ErrorCategory, Hardware, StageError, StageName, StageReport, StageVerdict, Unfit};
 use crate::failpoint::Failpoint;
 use crate::inference::DeviceStanding;
 use crate::policy::budget;
@@ -25,7 +26,7 @@ use crate::runner::{
     run_stage,
 };
 use crate::storage::ArtifactStore;
-use crate::telemetry::{PageEvents, StageState};
+use crate::telemetry::StageState;
 
 /// Parts that are deleted at once.
 const DELETIONS: usize = 16;
@@ -89,7 +90,7 @@ impl<S: PageStage> StageLogic for PagedStage<S> {
 
 impl<S: PageStage> PagedStage<S> {
     async fn run_volume(&self, context: StageContext) -> Result<StageVerdict, StageError> {
-        let layout = context.assignment.layout();
+        let layout = VolumeLayout::of(&context.assignment);
         let run = Arc::new(VolumeRun {
             halt: context.drain.child_token(),
             context,

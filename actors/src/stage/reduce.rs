@@ -5,13 +5,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::json;
 
-use super::{StageContext, StageLogic, StageReport, StageVerdict};
+use super::{StageContext, StageLogic};
 use crate::artifact::{ArtifactError, ErrorRow, LineDetectionRow, OcrResultRow, VolumeLayout, read_table};
-use crate::domain::{Hardware, StageError, StageName, VolumeResults};
+use crate::domain::{Hardware, PageOutcome, StageError, StageName, StageReport, StageVerdict, VolumeResults};
 use crate::policy::forecast::MadeWith;
-use crate::runner::percentile;
+use crate::policy::percentile::percentile;
 use crate::storage::ArtifactStore;
-use crate::telemetry::{PageOutcome, StageState};
+use crate::telemetry::StageState;
 
 pub(super) const HARDWARE: Hardware = Hardware::Cpu;
 
@@ -34,7 +34,7 @@ impl StageLogic for Reduce {
     async fn run(&self, context: StageContext) -> StageVerdict {
         let stage = self.name();
         context.progress.started(1);
-        let layout = context.assignment.layout();
+        let layout = VolumeLayout::of(&context.assignment);
         let verdict = match self.reduce(&layout).await {
             Ok(results) => StageVerdict::Succeeded(StageReport {
                 metrics: json!({

@@ -49,7 +49,7 @@ pub(super) async fn claim(
     store.commit(&ends, now).await?;
     let mut room: BTreeMap<StageName, usize> = BTreeMap::new();
     for offer in request.offers.iter().filter(|offer| offer.free > 0) {
-        *room.entry(offer.stage.clone()).or_default() += offer.free;
+        *room.entry(offer.pool.stage.clone()).or_default() += offer.free;
     }
     let ready: BTreeMap<TaskId, (Task, Arc<Job>)> = store
         .ready_tasks(&room, now)

@@ -12,12 +12,13 @@ use self::tables::Tables;
 use super::backlog::{may_back_off, waiting_for};
 use super::change::{may_adjust, rerun_changes, tries};
 use super::{
-    Census, Change, ClaimRequest, Heartbeat, JobTaskCount, Leases, Outcome, Ready, Rewound, StageStatistics,
-    Standing, StateError, StateStore, TaskCount,
+    Census, Change, ClaimRequest, JobTaskCount, Leases, Outcome, Ready, Rewound, StageStatistics, StateError,
+    StateStore,
 };
 use crate::domain::{
-    Adjustment, Job, JobId, JobKey, JobStatus, NewJob, NodeRecord, Position, ScalingRecord, StageName,
-    StageRun, Task, TaskId, TaskStatus, VolumeId, VolumeResults, WorkerId,
+    Adjustment, Fence, Job, JobId, JobKey, JobStatus, LeaseStatus, NewJob, NodeRecord, Position,
+    ScalingRecord, StageName, StageRun, Task, TaskCount, TaskId, TaskStatus, VolumeId, VolumeResults,
+    WorkerId,
 };
 use crate::policy::autoscale::StageBacklog;
 use crate::policy::job_action::{self, JobAction};
@@ -274,27 +275,31 @@ impl StateStore for MemoryStore {
         super::claim::claim(self, request, now).await
     }
 
-    async fn renew_leases(&self, beats: &[Heartbeat]) -> Result<Vec<Standing>, StateError> {
+    async fn renew_leases(
+        &self,
+        fences: &[Fence],
+        until: DateTime<Utc>,
+    ) -> Result<Vec<LeaseStatus>, StateError> {
         let mut tables = self.tables();
         let Tables {
             jobs, tasks, index, ..
         } = &mut *tables;
-        let standings = beats.iter().map(|beat| {
-            let task = tasks.get_mut(&beat.fence.task);
-            let Some(task) = task.filter(|task| task.fence().as_ref() == Some(&beat.fence)) else {
-                return Standing::Lost;
+        let statuses = fences.iter().map(|fence| {
+            let task = tasks.get_mut(&fence.task);
+            let Some(task) = task.filter(|task| task.fence().as_ref() == Some(fence)) else {
+                return LeaseStatus::Lost;
             };
             let is_cancelled = |job: &Arc<Job>| job.status == JobStatus::Cancelled;
             if jobs.get(&task.job_id).is_none_or(is_cancelled) {
-                return Standing::Unwanted;
+                return LeaseStatus::Cancelled;
             }
             if let Some(lease) = &mut task.lease {
-                lease.until = lease.until.max(beat.until);
-                index.renewed(beat.fence.task, &lease.worker, lease.until);
+                lease.until = lease.until.max(until);
+                index.renewed(fence.task, &lease.worker, lease.until);
             }
-            Standing::Held
+            LeaseStatus::Held
         });
-        Ok(standings.collect())
+        Ok(statuses.collect())
     }
 
     async fn settle_jobs(&self, now: DateTime<Utc>) -> Result<Vec<Job>, StateError> {

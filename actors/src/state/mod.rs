@@ -11,6 +11,7 @@ mod embedded;
 mod memory;
 mod postgres;
 mod statistics;
+mod verdict;
 mod volumes;
 
 use std::collections::BTreeMap;
@@ -21,8 +22,9 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
 use crate::domain::{
-    Adjustment, ConfigError, Epoch, Fence, Generation, Job, JobId, JobKey, NewJob, NodeRecord, Position,
-    ScalingRecord, StageName, StageRun, Task, TaskId, TaskStatus, VolumeResults, WorkerId,
+    Adjustment, ConfigError, Epoch, Fence, Generation, Job, JobId, JobKey, LeaseStatus, NewJob, NodeRecord,
+    Position, ScalingRecord, StageName, StageRun, Task, TaskCount, TaskId, TaskStatus, VolumeResults,
+    WorkerId,
 };
 use crate::policy::autoscale::StageBacklog;
 use crate::policy::job_action::{Forbidden, JobAction};
@@ -42,6 +44,7 @@ pub use memory::MemoryStore;
 pub(crate) use postgres::testing::with_clock_ahead;
 pub use postgres::{JobChanges, Leadership, LeadershipTimings, OrderChanges, PostgresStore, WorkChanges};
 pub use statistics::{DURATION_BOUNDS_S, Paces, StageStatistics};
+pub use verdict::{ReportContext, change_for, change_of};
 pub use volumes::{
     ImportOutcome, ListRecord, Readers, VolumeImport, VolumePage, VolumeQuery, VolumeRecord, VolumeWork,
 };
@@ -202,32 +205,6 @@ pub struct RerunPreview {
     pub reached: Vec<TaskId>,
 }
 
-/// What a heartbeat found its lease to be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
-    /// In force, and renewed.
-    Held,
-    /// In force, and not renewed: the job has been cancelled. To be given back.
-    Unwanted,
-    /// Over.
-    Lost,
-}
-
-/// Proof of life from a worker.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Heartbeat {
-    pub fence: Fence,
-    pub until: DateTime<Utc>,
-}
-
-/// How many tasks of jobs that are not over stand at one place.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TaskCount {
-    pub position: Position,
-    pub status: TaskStatus,
-    pub tasks: u64,
-}
-
 /// Who takes part in the cluster, as far as one orchestrator can say.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Census {
@@ -325,8 +302,13 @@ pub trait StateStore: Send + Sync + fmt::Debug {
         Ok(())
     }
 
-    /// Moves the deadlines of the leases that are still in force and wanted; says of each beat what became of its lease.
-    async fn renew_leases(&self, beats: &[Heartbeat]) -> Result<Vec<Standing>, StateError>;
+    /// Moves the deadlines of the leases that are still in force and wanted to `until`, never backwards; answers in the order of
+    /// the fences.
+    async fn renew_leases(
+        &self,
+        fences: &[Fence],
+        until: DateTime<Utc>,
+    ) -> Result<Vec<LeaseStatus>, StateError>;
 
     /// Completes or fails the running jobs whose tasks are all finished, and finishes the cancelled ones that hold no lease
     /// any more; returns those that changed.

@@ -7,8 +7,8 @@ use parkhang_test_s3::{Endpoint, Fault};
 
 use super::s3::tests as s3;
 use super::{
-    ArtifactKey, ArtifactStore, CachedStore, DelayedStore, LocalStore, MemoryStore, MeteredStore, PutOutcome,
-    StorageError, StoreDelay,
+    ArtifactKey, ArtifactStore, CachedStore, DelayedStore, LocalStore, MemoryStore, PutOutcome, StorageError,
+    StoreDelay,
 };
 use crate::domain::ErrorCategory;
 
@@ -65,14 +65,7 @@ async fn cached_folder() {
     suite(Arc::new(cached)).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn metered_folder() {
-    let root = tempfile::tempdir().unwrap();
-    let folder = LocalStore::open(root.path()).await.unwrap();
-    suite(Arc::new(MeteredStore::new(Arc::new(folder)))).await;
-}
-
-async fn suite(store: Arc<dyn ArtifactStore>) {
+pub(crate) async fn suite(store: Arc<dyn ArtifactStore>) {
     refuses_a_key_that_is_a_folder(&*store).await;
     suite_of_a_bucket(store).await;
 }

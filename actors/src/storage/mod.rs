@@ -4,13 +4,12 @@
 mod batch;
 mod cache;
 #[cfg(test)]
-mod conformance;
+pub(crate) mod conformance;
 mod delayed;
 mod error;
 mod key;
 mod local;
 mod memory;
-mod metered;
 pub(crate) mod s3;
 mod staging;
 
@@ -28,7 +27,6 @@ pub use error::{InvalidKey, StorageError};
 pub use key::ArtifactKey;
 pub use local::LocalStore;
 pub use memory::MemoryStore;
-pub use metered::MeteredStore;
 pub use s3::{MAX_BACKOFF, S3Options, S3Store};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,10 +4,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::pool::PoolHandle;
-use crate::domain::{Fence, VolumeId, WorkerId};
-use crate::orchestrator::{OrchestratorHandle, Recording, Report, Unrecorded};
-use crate::state::Standing;
-use crate::telemetry::StageProgress;
+use crate::domain::{Fence, LeaseRenewal, LeaseReport, RenewalReply, ReportReply, WorkerId};
+use crate::orchestrator::OrchestratorHandle;
 
 /// Whoever gives a node its work and hears what became of it: the orchestrator of this process, or of another node.
 #[async_trait]
@@ -22,43 +20,10 @@ pub trait ControlPlane: Send + Sync + fmt::Debug {
     fn deregister(&self, worker: WorkerId);
 
     /// Returns when the verdict is in the database, or known to be stale. The pool repeats what was not recorded.
-    async fn report(&self, report: Report) -> Result<Recording, Unrecorded>;
+    async fn report(&self, report: LeaseReport) -> ReportReply;
 
     /// Renews leases. When nobody can be asked, none is lost.
-    async fn heartbeat(&self, worker: &WorkerId, pulses: Vec<Pulse>) -> Renewal;
-}
-
-/// Proof that a lease is still worked on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pulse {
-    pub fence: Fence,
-    pub volume: VolumeId,
-    /// Absent until the stage knows how many pages it has.
-    pub progress: Option<StageProgress>,
-}
-
-/// The answer to a heartbeat.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Renewal {
-    /// Leases that belong to others now.
-    pub lost: Vec<Fence>,
-    /// Leases whose work is no longer wanted.
-    pub cancelled: Vec<Fence>,
-}
-
-impl Renewal {
-    /// What the standings mean, one of each fence in order.
-    pub fn of(fences: Vec<Fence>, standings: Vec<Standing>) -> Self {
-        let mut renewal = Self::default();
-        for (fence, standing) in fences.into_iter().zip(standings) {
-            match standing {
-                Standing::Held => {}
-                Standing::Lost => renewal.lost.push(fence),
-                Standing::Unwanted => renewal.cancelled.push(fence),
-            }
-        }
-        renewal
-    }
+    async fn heartbeat(&self, worker: &WorkerId, renewals: Vec<LeaseRenewal>) -> RenewalReply;
 }
 
 #[async_trait]
@@ -75,13 +40,13 @@ impl ControlPlane for OrchestratorHandle {
         Self::deregister(self, worker);
     }
 
-    async fn report(&self, report: Report) -> Result<Recording, Unrecorded> {
+    async fn report(&self, report: LeaseReport) -> ReportReply {
         Self::report(self, report).await
     }
 
-    async fn heartbeat(&self, _: &WorkerId, pulses: Vec<Pulse>) -> Renewal {
-        let fences: Vec<Fence> = pulses.into_iter().map(|pulse| pulse.fence).collect();
-        let standings = Self::heartbeat(self, fences.clone()).await;
-        Renewal::of(fences, standings)
+    async fn heartbeat(&self, _: &WorkerId, renewals: Vec<LeaseRenewal>) -> RenewalReply {
+        let fences: Vec<Fence> = renewals.into_iter().map(|renewal| renewal.fence).collect();
+        let statuses = Self::heartbeat(self, fences.clone()).await;
+        RenewalReply::new(fences, statuses)
     }
 }

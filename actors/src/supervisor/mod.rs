@@ -11,7 +11,7 @@ mod progress_watch;
 mod restarts;
 mod stage_worker;
 
-pub use control_plane::{ControlPlane, Pulse, Renewal};
+pub use control_plane::ControlPlane;
 pub use desk::{NodeDesk, OrderBook};
 pub use health::HealthPolicy;
 pub use node::{NodeConfig, NodeSupervisor, OutOfOrder, StagesOutOfOrder};

@@ -291,13 +291,16 @@ impl Actor for NodeActor {
         };
         let id = ended.get_id();
         if let Some(pool) = state.replaced.remove(&id) {
-            state.config.control_plane.deregister(pool.handle.worker);
+            state
+                .config
+                .control_plane
+                .deregister(pool.handle.info.worker.clone());
         }
         let Some(Pool { handle, logic, .. }) = state.pools.remove(&id) else {
             return Ok(());
         };
-        state.config.control_plane.deregister(handle.worker);
-        state.restart(logic, handle.slots, &myself)
+        state.config.control_plane.deregister(handle.info.worker.clone());
+        state.restart(logic, handle.info.slots, &myself)
     }
 }
 

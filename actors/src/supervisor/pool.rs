@@ -15,16 +15,19 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{Span, info, warn};
 
-use super::control_plane::{ControlPlane, Pulse, Renewal};
+use super::control_plane::ControlPlane;
 use super::health::HealthPolicy;
 use super::node::NodeMsg;
 use super::occupancy::{Occupancy, Share};
 use super::progress_watch::ProgressWatch;
 use super::stage_worker::{StageWorker, WorkerArguments, WorkerMsg};
-use crate::domain::{Fence, Hardware, JobKey, StageName, VolumeId, WorkerId};
+use crate::domain::{
+    AssignReply, Assignment, Fence, JobKey, LeaseRenewal, LeaseReport, PoolInfo, RenewalReply, ReportReply,
+    StageVerdict, VolumeId, WorkerId,
+};
 use crate::failpoint::Failpoint;
-use crate::orchestrator::{AssignReply, Executor, Report};
-use crate::stage::{Assignment, StageContext, StageLogic, StageVerdict};
+use crate::orchestrator::{Executor, Unreachable};
+use crate::stage::{StageContext, StageLogic};
 use crate::telemetry::{Followed, ProgressBoard, StageEnded, StageStarted, slots_in_use, stage_span};
 
 mod describe;
@@ -56,12 +59,7 @@ pub(super) struct PoolArguments {
 /// Cheap handle on a pool of one stage.
 #[derive(Debug, Clone)]
 pub struct PoolHandle {
-    pub worker: WorkerId,
-    pub stage: StageName,
-    pub hardware: Hardware,
-    pub slots: usize,
-    /// Names of the models that the stage keeps loaded.
-    pub models: Vec<String>,
+    pub info: Arc<PoolInfo>,
     pub(super) in_use: Arc<AtomicUsize>,
     pub(super) actor: ActorRef<PoolMsg>,
 }
@@ -75,40 +73,28 @@ impl PoolHandle {
 
 #[async_trait]
 impl Executor for PoolHandle {
-    fn worker(&self) -> &WorkerId {
-        &self.worker
+    fn info(&self) -> &PoolInfo {
+        &self.info
     }
 
-    fn stage(&self) -> &StageName {
-        &self.stage
-    }
-
-    fn slots(&self) -> usize {
-        self.slots
-    }
-
-    fn models(&self) -> &[String] {
-        &self.models
-    }
-
-    async fn assign(&self, assignment: Assignment) -> AssignReply {
+    async fn assign(&self, assignment: Assignment) -> Result<AssignReply, Unreachable> {
         let (sender, receiver) = ractor::concurrency::oneshot();
         match self
             .actor
             .cast(PoolMsg::Assign(Box::new(assignment), sender.into()))
         {
-            Ok(()) => receiver.await.unwrap_or(AssignReply::Busy),
-            Err(_) => AssignReply::Busy,
+            Ok(()) => Ok(receiver.await.unwrap_or(AssignReply::Busy)),
+            Err(_) => Ok(AssignReply::Busy),
         }
     }
 
     fn cancel(&self, fences: Vec<Fence>) {
-        let renewal = Renewal {
+        let reply = RenewalReply {
             cancelled: fences,
-            ..Renewal::default()
+            ..RenewalReply::default()
         };
         // A pool that is gone has nothing left to cancel.
-        let _ = self.actor.cast(PoolMsg::Renewed(renewal));
+        let _ = self.actor.cast(PoolMsg::Renewed(reply));
     }
 
     fn drain(&self) {
@@ -122,10 +108,10 @@ pub(super) enum PoolMsg {
     Assign(Box<Assignment>, RpcReplyPort<AssignReply>),
     Finished(Fence, StageVerdict),
     Recorded(Fence),
-    Unheard(Box<Report>),
-    Send(Box<Report>),
+    Unrecorded(Box<LeaseReport>),
+    Send(Box<LeaseReport>),
     Beat,
-    Renewed(Renewal),
+    Renewed(RenewalReply),
     Drain,
     /// Drains, and answers when it has come so far.
     DrainUntil(Drained, RpcReplyPort<()>),
@@ -196,15 +182,13 @@ impl StagePool {
         let (worker, slots) = (arguments.worker.clone(), arguments.slots);
         let in_use = Arc::new(AtomicUsize::new(0));
         let (actor, _) = Actor::spawn_linked(None, Self, (arguments, in_use.clone()), supervisor).await?;
-        Ok(PoolHandle {
+        let info = Arc::new(PoolInfo {
             worker,
             stage: logic.name(),
-            hardware: logic.hardware(),
             slots,
             models: logic.models().into_iter().map(|model| model.name).collect(),
-            in_use,
-            actor,
-        })
+        });
+        Ok(PoolHandle { info, in_use, actor })
     }
 }
 
@@ -254,7 +238,7 @@ impl Actor for StagePool {
                     Failpoint::ReportAnswered.pass_in(&slot.volume, &fence.stage);
                 }
             }
-            PoolMsg::Unheard(report) => {
+            PoolMsg::Unrecorded(report) => {
                 myself.send_after(REPORT_RETRY, move || PoolMsg::Send(report));
             }
             PoolMsg::Send(report) => send_report(&myself, &state.arguments.control_plane, *report),
@@ -374,7 +358,7 @@ impl PoolState {
             return;
         };
         slot.ended(fence, verdict.as_ref());
-        let report = Report {
+        let report = LeaseReport {
             fence: fence.clone(),
             verdict,
         };
@@ -448,22 +432,25 @@ impl PoolState {
         if self.slots.is_empty() {
             return;
         }
-        let pulses = self.slots.iter().map(|(fence, slot)| Pulse {
-            fence: fence.clone(),
-            volume: slot.volume.clone(),
-            progress: slot.followed.progress().now(),
-        });
-        let pulses: Vec<Pulse> = pulses.collect();
+        let renewals: Vec<LeaseRenewal> = self
+            .slots
+            .iter()
+            .map(|(fence, slot)| LeaseRenewal {
+                fence: fence.clone(),
+                volume: slot.volume.clone(),
+                progress: slot.followed.progress().now(),
+            })
+            .collect();
         let worker = self.arguments.worker.clone();
         let (control_plane, myself) = (self.arguments.control_plane.clone(), myself.clone());
         tokio::spawn(async move {
-            let renewal = control_plane.heartbeat(&worker, pulses).await;
+            let renewal = control_plane.heartbeat(&worker, renewals).await;
             // A pool that stopped meanwhile has no worker left to stop.
             let _ = myself.cast(PoolMsg::Renewed(renewal));
         });
     }
 
-    fn obey(&mut self, renewal: Renewal, myself: &ActorRef<PoolMsg>) {
+    fn obey(&mut self, renewal: RenewalReply, myself: &ActorRef<PoolMsg>) {
         for fence in renewal.lost {
             if let Some(slot) = self.slots.remove(&fence) {
                 slot.span.in_scope(|| warn!("lease lost; stopping its worker"));
@@ -481,12 +468,12 @@ impl PoolState {
     }
 }
 
-fn send_report(pool: &ActorRef<PoolMsg>, control_plane: &Arc<dyn ControlPlane>, report: Report) {
+fn send_report(pool: &ActorRef<PoolMsg>, control_plane: &Arc<dyn ControlPlane>, report: LeaseReport) {
     let (pool, control_plane) = (pool.clone(), control_plane.clone());
     tokio::spawn(async move {
         let answer = match control_plane.report(report.clone()).await {
-            Ok(_) => PoolMsg::Recorded(report.fence),
-            Err(_) => PoolMsg::Unheard(Box::new(report)),
+            ReportReply::Recorded | ReportReply::Fenced => PoolMsg::Recorded(report.fence),
+            ReportReply::Unrecorded => PoolMsg::Unrecorded(Box::new(report)),
         };
         // A pool that stopped meanwhile needs no answer: its lease runs out.
         let _ = pool.cast(answer);

@@ -3,8 +3,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::domain::Fence;
-use crate::telemetry::StageProgress;
+use crate::domain::{Fence, StageProgress};
 
 /// How long each stage run of a pool has been without progress.
 #[derive(Debug, Default)]

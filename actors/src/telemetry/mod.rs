@@ -4,6 +4,7 @@
 
 mod catalogue;
 mod memory;
+mod metered_store;
 mod metric;
 mod orchestration;
 mod page_steps;
@@ -18,6 +19,7 @@ pub(crate) mod testing;
 
 pub use catalogue::definitions;
 pub use memory::resident_bytes;
+pub use metered_store::MeteredStore;
 pub use metric::{Definition, Kind, describe};
 pub(crate) use orchestration::{
     AdvanceClock, AssignmentAnswered, BatchCommitted, BatchRefused, JobSettled, LeaseLost, PassEnded,
@@ -25,8 +27,8 @@ pub(crate) use orchestration::{
 };
 pub use orchestration::{ModelsMissed, TaskLevels};
 pub(crate) use page_steps::at_step;
-pub(crate) use pages::PageEvents;
-pub use progress::{Followed, PageOutcome, ProgressBoard, RunProgress, StageProgress, StageState};
+pub(crate) use pages::PageEnded;
+pub use progress::{Followed, ProgressBoard, RunProgress, RunSnapshot, StageState};
 pub(crate) use scaling::{Scaled, ScalingFailed, WorkerEnded, WorkerStarted, WorkerStopping};
 pub(crate) use span::{assign_span, report_span, stage_span};
 pub(crate) use work::{

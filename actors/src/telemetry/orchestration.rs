@@ -12,8 +12,7 @@ use super::catalogue::{
     MIRROR_BATCH, MIRROR_REFUSED, MIRROR_SECONDS, NODE_OUTAGES, PASS_SECONDS, POOL_SLOTS, POOLS, REPORTS,
     STAGES_DESERTED, STORAGE_OUTAGES, TASKS,
 };
-use crate::domain::{ErrorCategory, Job, StageName, Task, TaskId, TaskStatus, WorkerId};
-use crate::state::TaskCount;
+use crate::domain::{ErrorCategory, Job, StageName, Task, TaskCount, TaskId, TaskStatus, WorkerId};
 
 /// Times from the report of a stage to the start of the next one. Bounded by the tasks that wait for a next stage.
 #[derive(Debug, Clone, Default)]

@@ -3,37 +3,42 @@ use std::time::Duration;
 use tracing::{debug, info};
 
 use super::catalogue::{PAGE_ERRORS, PAGE_SECONDS, PAGES};
-use crate::runner::{ItemReport, ItemStatus, StageContext, StageHooks, WorkItem};
+use crate::domain::PageOutcome;
 
-/// Tells of every page that a stage run has dealt with.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct PageEvents;
+/// A stage run has dealt with a page. To be emitted inside the span of the assignment.
+pub(crate) struct PageEnded<'a> {
+    pub stage: &'a str,
+    pub page: &'a str,
+    pub outcome: PageOutcome,
+    pub took: Duration,
+    /// Category and text of the error of a page that failed.
+    pub error: Option<(&'static str, &'a dyn std::fmt::Display)>,
+    pub tries: u32,
+}
 
-impl StageHooks for PageEvents {
-    fn after_item(&self, item: &WorkItem, report: &ItemReport, context: &StageContext) {
-        let (stage, page) = (context.stage.as_str(), item.item_id.as_str());
-        match (&report.status, &report.error) {
-            (ItemStatus::Skip, _) => {
+impl PageEnded<'_> {
+    pub(crate) fn emit(self) {
+        let Self {
+            stage, page, took, ..
+        } = self;
+        match self.outcome {
+            PageOutcome::Skipped => {
                 PAGES.add(1, [stage, "skipped"]);
                 debug!(page, "page skipped: its result stands");
             }
-            (ItemStatus::Success, _) => {
+            PageOutcome::Succeeded => {
                 PAGES.add(1, [stage, "succeeded"]);
-                timed(stage, report.duration);
-                debug!(page, took = ?report.duration, "page succeeded");
+                PAGE_SECONDS.record(took.as_secs_f64(), [stage]);
+                debug!(page, ?took, "page succeeded");
             }
-            (ItemStatus::Failure, error) => {
-                let category = error.as_ref().map_or("unknown", |error| error.category.as_str());
+            PageOutcome::Failed => {
+                let category = self.error.map_or("unknown", |(category, _)| category);
                 PAGES.add(1, [stage, "failed"]);
                 PAGE_ERRORS.add(1, [stage, category]);
-                timed(stage, report.duration);
-                let error = error.as_ref().map(tracing::field::display);
-                info!(page, category, error, tries = report.attempts, "page failed");
+                PAGE_SECONDS.record(took.as_secs_f64(), [stage]);
+                let error = self.error.map(|(_, error)| tracing::field::display(error));
+                info!(page, category, error, tries = self.tries, "page failed");
             }
         }
     }
-}
-
-fn timed(stage: &str, took: Duration) {
-    PAGE_SECONDS.record(took.as_secs_f64(), [stage]);
 }

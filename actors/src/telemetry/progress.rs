@@ -5,17 +5,7 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use super::page_steps::PageSteps;
-use crate::domain::{JobKey, PageAtWork, StageName, VolumeId};
-use crate::stage::Assignment;
-
-/// How one page of a stage ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PageOutcome {
-    Succeeded,
-    /// Its result of an earlier run still stands.
-    Skipped,
-    Failed,
-}
+use crate::domain::{Assignment, JobKey, PageAtWork, PageOutcome, StageName, StageProgress, VolumeId};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -27,45 +17,34 @@ pub enum StageState {
     Interrupted,
 }
 
-/// Pages of one stage of one volume.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct StageProgress {
-    pub pages: u64,
-    pub succeeded: u64,
-    pub skipped: u64,
-    pub failed: u64,
+/// Progress of a stage run and whether it has ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RunSnapshot {
+    pub progress: StageProgress,
     pub state: StageState,
-}
-
-impl StageProgress {
-    pub fn finished(&self) -> u64 {
-        self.succeeded + self.skipped + self.failed
-    }
 }
 
 /// The counters of one stage run; clones share them. Whoever writes never waits for who reads for longer than it takes to copy
 /// them.
 #[derive(Debug, Clone, Default)]
 pub struct RunProgress {
-    pages: Arc<Mutex<Option<StageProgress>>>,
+    pages: Arc<Mutex<Option<RunSnapshot>>>,
     steps: PageSteps,
 }
 
 impl RunProgress {
     /// The stage knows its pages, and begins with the first of them.
     pub fn started(&self, pages: usize) {
-        *self.lock() = Some(StageProgress {
+        let progress = StageProgress {
             pages: pages as u64,
             ..StageProgress::default()
-        });
+        };
+        let state = StageState::Running;
+        *self.lock() = Some(RunSnapshot { progress, state });
     }
 
     pub fn page_finished(&self, outcome: PageOutcome) {
-        self.update(|progress| match outcome {
-            PageOutcome::Succeeded => progress.succeeded += 1,
-            PageOutcome::Skipped => progress.skipped += 1,
-            PageOutcome::Failed => progress.failed += 1,
-        });
+        self.update(|run| run.progress.count(outcome));
     }
 
     /// Does the work of a page, of which [`RunProgress::at_work`] tells meanwhile.
@@ -79,22 +58,22 @@ impl RunProgress {
     }
 
     pub fn ended(&self, state: StageState) {
-        self.update(|progress| progress.state = state);
+        self.update(|run| run.state = state);
     }
 
     /// Where the run stands; `None` until it has begun with its pages.
     pub fn now(&self) -> Option<StageProgress> {
-        *self.lock()
+        self.lock().map(|run| run.progress)
     }
 
-    fn update(&self, change: impl FnOnce(&mut StageProgress)) {
-        if let Some(progress) = &mut *self.lock() {
-            change(progress);
+    fn update(&self, change: impl FnOnce(&mut RunSnapshot)) {
+        if let Some(run) = &mut *self.lock() {
+            change(run);
         }
     }
 
     /// Counters stay meaningful when a writer panicked between two of them.
-    fn lock(&self) -> MutexGuard<'_, Option<StageProgress>> {
+    fn lock(&self) -> MutexGuard<'_, Option<RunSnapshot>> {
         self.pages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -134,11 +113,11 @@ impl ProgressBoard {
     }
 
     /// The runs of a job that have begun with their pages.
-    pub fn snapshot(&self, job: &JobKey) -> BTreeMap<(VolumeId, StageName), StageProgress> {
+    pub fn snapshot(&self, job: &JobKey) -> BTreeMap<(VolumeId, StageName), RunSnapshot> {
         let runs = self.lock();
         let of_job = runs.iter().filter(|((of, ..), _)| of == job);
         of_job
-            .filter_map(|((_, volume, stage), run)| Some(((volume.clone(), stage.clone()), run.now()?)))
+            .filter_map(|((_, volume, stage), run)| Some(((volume.clone(), stage.clone()), (*run.lock())?)))
             .collect()
     }
 
@@ -203,7 +182,7 @@ mod tests {
         let snapshot = board.snapshot(&JobKey::new(job).unwrap());
         let pages = snapshot.into_iter();
         pages
-            .map(|((volume, _), progress)| (volume.to_string(), progress.pages))
+            .map(|((volume, _), run)| (volume.to_string(), run.progress.pages))
             .collect()
     }
 
@@ -234,8 +213,8 @@ mod tests {
         assert_eq!(pages(&board, "a"), [shown("W1-I1", 3)]);
         assert_eq!(pages(&board, "b"), [shown("W1-I1", 4)]);
         assert_eq!(runs[0].progress().now().unwrap().finished(), 0);
-        let ended = runs[1].progress().now().unwrap();
-        assert_eq!((ended.finished(), ended.state), (1, StageState::Done));
+        let ended = runs[1].progress().lock().unwrap();
+        assert_eq!((ended.progress.finished(), ended.state), (1, StageState::Done));
     }
 
     #[test]

@@ -4,8 +4,7 @@
 use tracing::Span;
 use tracing::field::Empty;
 
-use crate::domain::{Fence, WorkerId};
-use crate::stage::Assignment;
+use crate::domain::{Assignment, Fence, WorkerId};
 
 macro_rules! work_span {
     ($name:literal, $assignment:expr, $($who:tt)+) => {{

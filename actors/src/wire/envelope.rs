@@ -3,11 +3,11 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::message::{
-    Assign, AssignReply, Beat, BeatReply, Cancel, CancelReply, Command, CommandPart, CommandPartReply,
-    CommandReply, Drain, DrainReply, GateInfo, Hello, NodeNotice, NoticeReply, Order, OrderReply, Report,
-    ReportReply,
+    Assign, Cancel, CancelReply, Command, CommandPart, CommandPartReply, CommandReply, Drain, DrainReply,
+    GateInfo, Heartbeat, HeartbeatReply, Hello, NodeNotice, NoticeReply, Order, OrderReply, Report,
 };
 use super::{MAX_MESSAGE, codec};
+use crate::domain::{AssignReply, ReportReply};
 
 /// Version of the envelope itself: the two bytes of its header and the encoding of its body.
 pub const VERSION: u8 = 1;
@@ -91,8 +91,8 @@ kinds! {
     GateInfo = 2,
     Assign = 3,
     AssignReply = 4,
-    Beat = 5,
-    BeatReply = 6,
+    Heartbeat = 5,
+    HeartbeatReply = 6,
     Report = 7,
     ReportReply = 8,
     Drain = 9,
@@ -117,8 +117,8 @@ impl Request for Assign {
     type Reply = AssignReply;
 }
 
-impl Request for Beat {
-    type Reply = BeatReply;
+impl Request for Heartbeat {
+    type Reply = HeartbeatReply;
 }
 
 impl Request for Report {

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::{Epoch, Fence, Hardware, JobKey, StageName, VolumeId, WorkerId};
+use crate::domain::{Epoch, Fence, JobKey, LeaseRenewal, PoolInfo, RenewalReply, VolumeId, WorkerId};
 
 /// Who speaks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,23 +31,11 @@ pub struct GateInfo {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GateRole {
-    Stage(StageOffer),
+    Stage(PoolInfo),
     Orchestrator { epoch: Epoch },
 }
 
-/// A pool that runs one stage.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StageOffer {
-    pub worker: WorkerId,
-    pub stage: StageName,
-    pub hardware: Hardware,
-    /// Tasks that it runs at once.
-    pub slots: u32,
-    /// Names of the models that are loaded.
-    pub models: Vec<String>,
-}
-
-/// A lease, and what to do under it. Answered with [`AssignReply`]; sending it twice is harmless.
+/// A lease, and what to do under it. Answered with [`AssignReply`](crate::domain::AssignReply); sending it twice is harmless.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assign {
     pub epoch: Epoch,
@@ -60,65 +48,29 @@ pub struct Assign {
     pub config: String,
 }
 
+/// Renewal of the leases of one pool. Answered with [`HeartbeatReply`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum AssignReply {
-    Accepted,
-    /// No free slot, or the lease has run out on the way.
-    Busy,
-    /// The node takes no more work.
-    Draining,
-    /// The sender has been succeeded by another leader.
-    StaleEpoch {
-        seen: Epoch,
-    },
-    /// The assignment cannot be run there.
-    Refused {
-        reason: String,
-    },
-}
-
-/// The worker lives and still runs these. Answered with [`BeatReply`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Beat {
+pub struct Heartbeat {
     pub worker: WorkerId,
-    pub leases: Vec<LeaseBeat>,
+    pub leases: Vec<LeaseRenewal>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LeaseBeat {
-    pub fence: Fence,
-    pub volume: VolumeId,
-    /// Absent until the stage knows how many pages it has.
-    pub progress: Option<Progress>,
-}
-
-/// Pages of one stage of one volume.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Progress {
-    pub pages: u64,
-    pub succeeded: u64,
-    pub skipped: u64,
-    pub failed: u64,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BeatReply {
+pub struct HeartbeatReply {
     pub epoch: Epoch,
-    /// Leases that belong to others now: stop, write nothing more.
-    pub lost: Vec<Fence>,
-    /// Leases whose work is no longer wanted: stop at the next checkpoint and give them back.
-    pub cancelled: Vec<Fence>,
+    pub leases: RenewalReply,
 }
 
-/// How a lease ended. Answered with [`ReportReply`], repeated until that says `Recorded` or `Fenced`.
+/// How a lease ended. Answered with [`ReportReply`](crate::domain::ReportReply), repeated until that says `Recorded` or `Fenced`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     pub fence: Fence,
-    pub outcome: Outcome,
+    pub outcome: ReportedOutcome,
 }
 
+/// End of a lease, as data that any build can decode.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Outcome {
+pub enum ReportedOutcome {
     Succeeded {
         /// What the stage measured about itself, as JSON.
         metrics: String,
@@ -138,16 +90,6 @@ pub enum Outcome {
     Interrupted,
     /// The actor that ran the stage died without a word.
     Died,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ReportReply {
-    /// It is in the database.
-    Recorded,
-    /// The lease was over; nothing was written and nothing ever will be.
-    Fenced,
-    /// The database is away; keep the report and send it again.
-    Unrecorded,
 }
 
 /// Start nothing more, stop what runs at its next checkpoint. Answered with [`DrainReply`].

@@ -16,9 +16,9 @@ mod translate;
 pub use command::CommandOutcome;
 pub use envelope::{Envelope, Fault, Kind, Message, OpenError, Request, VERSION};
 pub use message::{
-    Assign, AssignReply, Beat, BeatReply, Cancel, CancelReply, Command, CommandPart, CommandPartReply,
-    CommandReply, Drain, DrainReply, GateInfo, GateRole, Hello, LeaseBeat, NodeNotice, NodePhase,
-    NoticeReply, Order, OrderReply, Outcome, Peer, Progress, Report, ReportReply, StageOffer,
+    Assign, Cancel, CancelReply, Command, CommandPart, CommandPartReply, CommandReply, Drain, DrainReply,
+    GateInfo, GateRole, Heartbeat, HeartbeatReply, Hello, NodeNotice, NodePhase, NoticeReply, Order,
+    OrderReply, Peer, Report, ReportedOutcome,
 };
 pub use notice::{NodeAbout, Notice, PoolAbout};
 pub use translate::Unusable;

@@ -4,12 +4,10 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use super::message::{Assign, LeaseBeat, Outcome, Progress, Report, ReportReply};
-use crate::domain::{Epoch, ErrorCategory, JobConfig, StageError};
-use crate::orchestrator::{self, Recording};
-use crate::stage::{Assignment, StageReport, StageVerdict};
-use crate::supervisor::Pulse;
-use crate::telemetry::{StageProgress, StageState};
+use super::message::{Assign, Report, ReportedOutcome};
+use crate::domain::{
+    Assignment, Epoch, ErrorCategory, JobConfig, LeaseReport, StageError, StageReport, StageVerdict,
+};
 
 /// Bytes of an error's text that are sent.
 const MAX_TEXT: usize = 4 * 1024;
@@ -64,22 +62,22 @@ impl Assign {
 }
 
 impl Report {
-    pub fn new(report: &orchestrator::Report) -> Result<Self, Unusable> {
+    pub fn new(report: &LeaseReport) -> Result<Self, Unusable> {
         Ok(Self {
             fence: report.fence.clone(),
-            outcome: Outcome::of(report.verdict.as_ref())?,
+            outcome: ReportedOutcome::of(report.verdict.as_ref())?,
         })
     }
 
-    pub fn into_report(self) -> Result<orchestrator::Report, Unusable> {
-        Ok(orchestrator::Report {
+    pub fn into_report(self) -> Result<LeaseReport, Unusable> {
+        Ok(LeaseReport {
             fence: self.fence,
             verdict: self.outcome.into_verdict()?,
         })
     }
 }
 
-impl Outcome {
+impl ReportedOutcome {
     fn of(verdict: Option<&StageVerdict>) -> Result<Self, Unusable> {
         Ok(match verdict {
             None => Self::Died,
@@ -134,46 +132,6 @@ impl Outcome {
                     .map_err(|error| Unusable::new("results", error))?,
             })),
         })
-    }
-}
-
-impl From<Recording> for ReportReply {
-    fn from(recording: Recording) -> Self {
-        match recording {
-            Recording::Recorded => Self::Recorded,
-            Recording::Fenced => Self::Fenced,
-        }
-    }
-}
-
-impl From<Pulse> for LeaseBeat {
-    fn from(pulse: Pulse) -> Self {
-        Self {
-            fence: pulse.fence,
-            volume: pulse.volume,
-            progress: pulse.progress.map(|progress| Progress {
-                pages: progress.pages,
-                succeeded: progress.succeeded,
-                skipped: progress.skipped,
-                failed: progress.failed,
-            }),
-        }
-    }
-}
-
-impl From<LeaseBeat> for Pulse {
-    fn from(beat: LeaseBeat) -> Self {
-        Self {
-            fence: beat.fence,
-            volume: beat.volume,
-            progress: beat.progress.map(|progress| StageProgress {
-                pages: progress.pages,
-                succeeded: progress.succeeded,
-                skipped: progress.skipped,
-                failed: progress.failed,
-                state: StageState::Running,
-            }),
-        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{HumanDuration, MultiProgress, ProgressBar, ProgressStyle};
 use parkhang_actors::domain::{JobKey, StageName, VolumeId};
-use parkhang_actors::telemetry::{ProgressBoard, StageProgress, StageState};
+use parkhang_actors::telemetry::{ProgressBoard, RunSnapshot, StageState};
 use tokio_util::sync::CancellationToken;
 
 const REDRAW: Duration = Duration::from_millis(200);
@@ -147,17 +147,16 @@ impl StageClock {
 }
 
 /// What a board holds at one moment.
-type Snapshot = BTreeMap<(VolumeId, StageName), StageProgress>;
+type Snapshot = BTreeMap<(VolumeId, StageName), RunSnapshot>;
 
 /// Adds the volumes up, per stage.
 fn totals(board: &Snapshot) -> BTreeMap<StageName, StageTotals> {
     let mut totals: BTreeMap<StageName, StageTotals> = BTreeMap::new();
-    for ((_, stage), progress) in board {
-        let StageProgress { skipped, failed, .. } = *progress;
+    for ((_, stage), run) in board {
         let entry = totals.entry(stage.clone()).or_default();
-        entry.finished += progress.finished();
-        entry.skipped += skipped;
-        entry.failed += failed;
+        entry.finished += run.progress.finished();
+        entry.skipped += run.progress.skipped;
+        entry.failed += run.progress.failed;
     }
     totals
 }
@@ -176,15 +175,15 @@ fn expected(
         for stage in stages {
             let seen = board.get(&(volume.clone(), stage.clone()));
             let total = match seen {
-                Some(progress) => progress.pages,
+                Some(run) => run.progress.pages,
                 None if !goes_on => 0,
                 None if stage.as_str() == "reduce" => 1,
                 None => left,
             };
             *expected.entry(stage.clone()).or_default() += total;
-            if let Some(progress) = seen {
-                left = progress.pages.saturating_sub(progress.failed);
-                goes_on = progress.state != StageState::Failed;
+            if let Some(run) = seen {
+                left = run.progress.pages.saturating_sub(run.progress.failed);
+                goes_on = run.state != StageState::Failed;
             }
         }
     }
@@ -221,6 +220,7 @@ fn pace(counts: StageTotals, total: u64, elapsed: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use parkhang_actors::domain::StageProgress;
 
     fn counts(finished: u64, skipped: u64, failed: u64) -> StageTotals {
         StageTotals {
@@ -253,27 +253,29 @@ mod tests {
         };
         assert_eq!(numbers(&Snapshot::new()), [22, 22, 3]);
 
-        let progress = |pages, failed, state| StageProgress {
-            pages,
-            failed,
+        let run = |pages, failed, state| RunSnapshot {
+            progress: StageProgress {
+                pages,
+                failed,
+                ..StageProgress::default()
+            },
             state,
-            ..StageProgress::default()
         };
         let mut board = Snapshot::from([
             (
                 (volume("W1-I1"), stages[0].clone()),
-                progress(10, 3, StageState::Running),
+                run(10, 3, StageState::Running),
             ),
             (
                 (volume("W1-I2"), stages[0].clone()),
-                progress(5, 2, StageState::Failed),
+                run(5, 2, StageState::Failed),
             ),
         ]);
         assert_eq!(numbers(&board), [22, 7 + 7, 2]);
         // A stage that has begun knows best: blank pages stand in the table of the stage before.
         board.insert(
             (volume("W1-I1"), stages[1].clone()),
-            progress(10, 0, StageState::Running),
+            run(10, 0, StageState::Running),
         );
         assert_eq!(numbers(&board), [22, 10 + 7, 2]);
     }

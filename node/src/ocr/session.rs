@@ -238,7 +238,7 @@ impl Session {
                 let own = board
                     .iter()
                     .filter(|((volume, stage), _)| *volume == task.volume && stage.as_str() != "reduce");
-                own.map(|(_, progress)| progress)
+                own.map(|(_, run)| run.progress)
             };
             let failed = task.status == TaskStatus::Failed;
             volumes.push(VolumeSummary {

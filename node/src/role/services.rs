@@ -1,5 +1,6 @@
 //! The stages that a node runs, with their stores and models.
 
+use parkhang_actors::telemetry::MeteredStore;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -7,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, Result};
 use parkhang_actors::runner::CpuPool;
 use parkhang_actors::stage::{ManifestFolder, StageRegistry, StageServices};
-use parkhang_actors::storage::{DelayedStore, MeteredStore, StoreDelay};
+use parkhang_actors::storage::{DelayedStore, StoreDelay};
 use tracing::warn;
 
 use crate::config::Loaded;

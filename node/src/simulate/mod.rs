@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
-use parkhang_actors::simulation::{Autoscaling, Faults, Profile, Report, Settings, Timings, simulate};
+use parkhang_actors::simulation::{
+    Autoscaling, Faults, Profile, Settings, SimulationReport, Timings, simulate,
+};
 use serde_json::json;
 
 use self::record::RecordArgs;
@@ -184,7 +186,7 @@ struct Fleet {
     /// All there are, or the most there may be.
     nodes: usize,
     autoscaled: bool,
-    report: Report,
+    report: SimulationReport,
 }
 
 fn settings(

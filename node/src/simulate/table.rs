@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytesize::ByteSize;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, Table};
-use parkhang_actors::simulation::Report;
+use parkhang_actors::simulation::SimulationReport;
 
 use super::Fleet;
 
@@ -47,7 +47,7 @@ fn fine_percent(share: f64) -> String {
 }
 
 /// One fleet, in full.
-pub fn one(report: &Report, memory: Option<u64>) -> String {
+pub fn one(report: &SimulationReport, memory: Option<u64>) -> String {
     let mut whole = table(&["", "simulated"]);
     let ends = &report.ends;
     let traffic = &report.traffic;

@@ -17,16 +17,17 @@ use crate::cluster::{
     UplinkConfig,
 };
 use crate::domain::{
-    Attempt, Epoch, Fence, Generation, Hardware, JobConfig, JobKey, NodeState, StageName, TaskId, WorkerId,
+    AssignReply, Assignment, Attempt, Epoch, Fence, Generation, Hardware, JobConfig, JobKey, LeaseRenewal,
+    NodeState, ReportReply, StageName, StageProgress, StageVerdict, TaskId, WorkerId,
 };
 use crate::orchestrator::{OrchestratorConfig, OrchestratorHandle};
-use crate::stage::{Assignment, StageContext, StageLogic, StageRegistry, StageVerdict};
+use crate::stage::{StageContext, StageLogic, StageRegistry};
 use crate::state::MemoryStore;
 use crate::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
 use crate::telemetry::ProgressBoard;
 use crate::wire::{
-    Assign, AssignReply, Beat, Drain, DrainReply, Envelope, Fault, GateRole, Hello, Kind, LeaseBeat,
-    NodeNotice, NodePhase, NoticeReply, OpenError, Outcome, Progress, Report, ReportReply,
+    Assign, Drain, DrainReply, Envelope, Fault, GateRole, Heartbeat, Hello, Kind, NodeNotice, NodePhase,
+    NoticeReply, OpenError, Report, ReportedOutcome,
 };
 
 const LIMIT: Duration = Duration::from_secs(10);
@@ -175,14 +176,11 @@ async fn a_stage_gate_answers_whatever_it_is_sent() {
     assert_eq!(info.peer, introduction(&name));
     match info.role {
         GateRole::Stage(offer) => {
-            assert_eq!(
-                (offer.stage, offer.hardware, offer.slots),
-                (stage(), Hardware::Cpu, 1)
-            );
+            assert_eq!((offer.stage, offer.slots), (stage(), 1));
         }
         other => panic!("{other:?}"),
     }
-    refuses_what_it_cannot_read(&gate, Kind::Beat).await;
+    refuses_what_it_cannot_read(&gate, Kind::Heartbeat).await;
 
     let strange = Assign {
         fence: Fence {
@@ -257,23 +255,23 @@ async fn an_orchestrator_gate_answers_whatever_it_is_sent() {
     refuses_what_it_cannot_read(&gate, Kind::Assign).await;
 
     // There is no such task: the lease is over, and so is the right to report on it.
-    let pages = Progress {
+    let pages = StageProgress {
         pages: 9,
         succeeded: 4,
         skipped: 3,
         failed: 2,
     };
-    let beat = Beat {
+    let heartbeat = Heartbeat {
         worker: WorkerId("w".to_owned()),
-        leases: vec![LeaseBeat {
+        leases: vec![LeaseRenewal {
             fence: fence(1),
             volume: "W1-I1".parse().unwrap(),
             progress: Some(pages),
         }],
     };
-    let reply = ask(&gate, &beat, LIMIT).await.unwrap();
+    let reply = ask(&gate, &heartbeat, LIMIT).await.unwrap();
     assert_eq!(
-        (reply.epoch, reply.lost, reply.cancelled),
+        (reply.epoch, reply.leases.lost, reply.leases.cancelled),
         (Epoch(7), vec![fence(1)], vec![])
     );
     let notice = |about: &str| NodeNotice {
@@ -308,11 +306,11 @@ async fn an_orchestrator_gate_answers_whatever_it_is_sent() {
         fence: fence(1),
         outcome,
     };
-    for outcome in [Outcome::Interrupted, Outcome::Died] {
+    for outcome in [ReportedOutcome::Interrupted, ReportedOutcome::Died] {
         let reply = ask(&gate, &report(outcome), LIMIT).await.unwrap();
         assert_eq!(reply, ReportReply::Fenced);
     }
-    let nonsense = report(Outcome::Succeeded {
+    let nonsense = report(ReportedOutcome::Succeeded {
         metrics: "no json".to_owned(),
         fingerprint: None,
         results: None,
@@ -324,7 +322,7 @@ async fn an_orchestrator_gate_answers_whatever_it_is_sent() {
         other => panic!("{other:?}"),
     }
     orchestrator.stop().await;
-    let unheard = ask(&gate, &report(Outcome::Died), LIMIT).await.unwrap();
+    let unheard = ask(&gate, &report(ReportedOutcome::Died), LIMIT).await.unwrap();
     assert_eq!(unheard, ReportReply::Unrecorded);
     pools.stop().await;
     pair.leave().await;

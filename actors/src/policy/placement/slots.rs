@@ -2,15 +2,15 @@ use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
 
-use super::{Held, Pool};
-use crate::domain::{Job, StageName, WorkerId};
+use super::Held;
+use crate::domain::{Job, PoolInfo, StageName, WorkerId};
 
 /// Slots that no lease in force takes. They are computed anew each time, so nothing that a dead process held can leak.
 #[derive(Debug, Clone)]
 pub struct FreeSlots<'a> {
     by_stage: HashMap<&'a StageName, Vec<Alike<'a>>>,
     /// Those without free slots, too.
-    pools: &'a [Pool],
+    pools: &'a [PoolInfo],
     held: &'a [Held],
     /// Nodes whose slots are out of reach: a suspect runs there, or will when they are empty.
     closed: HashSet<&'a str>,
@@ -20,7 +20,7 @@ pub struct FreeSlots<'a> {
 #[derive(Debug, Clone)]
 struct Alike<'a> {
     /// One of them.
-    pool: &'a Pool,
+    pool: &'a PoolInfo,
     /// Those with free slots, the roomiest first, and among equals the first by name.
     roomy: BinaryHeap<(usize, Reverse<&'a WorkerId>)>,
 }
@@ -50,7 +50,7 @@ impl<'a> Alike<'a> {
 }
 
 impl<'a> FreeSlots<'a> {
-    pub fn of(pools: &'a [Pool], held: &'a [Held]) -> Self {
+    pub fn of(pools: &'a [PoolInfo], held: &'a [Held]) -> Self {
         let mut taken: HashMap<&WorkerId, usize> = HashMap::with_capacity(held.len());
         let mut closed = HashSet::new();
         for held in held {

@@ -3,7 +3,9 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::domain::{JobConfig, JobKey, JobStatus, Lease, Pipeline, Position, TaskStatus, VolumeId};
+use crate::domain::{
+    JobConfig, JobKey, JobStatus, Lease, Pipeline, PoolInfo, Position, TaskStatus, VolumeId,
+};
 
 const STAGES: [&str; 3] = ["detect", "read", "reduce"];
 
@@ -59,8 +61,8 @@ fn leased(id: i64, name: &str, worker: &str, until: DateTime<Utc>) -> Task {
     }
 }
 
-fn pool(worker: &str, name: &str, slots: usize) -> Pool {
-    Pool {
+fn pool(worker: &str, name: &str, slots: usize) -> PoolInfo {
+    PoolInfo {
         worker: WorkerId(worker.to_owned()),
         stage: stage(name),
         slots,
@@ -78,7 +80,7 @@ fn held(worker: &str, leases: usize) -> Held {
     }
 }
 
-fn place_all(tasks: &[Task], held: &[Held], pools: &[Pool]) -> Vec<Placement> {
+fn place_all(tasks: &[Task], held: &[Held], pools: &[PoolInfo]) -> Vec<Placement> {
     let job = job();
     place(
         now(),
@@ -192,7 +194,7 @@ fn job_of(id: i64, config: JobConfig, tasks: i64) -> (Job, Vec<Task>) {
 }
 
 /// The tasks placed, in order.
-fn placed(jobs: &[(Job, Vec<Task>)], held: &[Held], pools: &[Pool]) -> Vec<i64> {
+fn placed(jobs: &[(Job, Vec<Task>)], held: &[Held], pools: &[PoolInfo]) -> Vec<i64> {
     let tasks = jobs
         .iter()
         .flat_map(|(job, tasks)| tasks.iter().map(move |task| (task, job)));
@@ -280,8 +282,8 @@ fn a_job_at_its_limit_leaves_its_turn_to_others() {
     assert_eq!(placed(&jobs, &[], &[pool("d", "detect", 3)]), [1000, 2000, 2001]);
 }
 
-fn pool_with(worker: &str, name: &str, slots: usize, models: &[&str]) -> Pool {
-    Pool {
+fn pool_with(worker: &str, name: &str, slots: usize, models: &[&str]) -> PoolInfo {
+    PoolInfo {
         models: models.iter().map(ToString::to_string).collect(),
         ..pool(worker, name, slots)
     }
@@ -363,7 +365,7 @@ proptest! {
             .zip(1..)
             .map(|((models, tasks), id)| job_of(id, config(models), *tasks))
             .collect();
-        let pools: Vec<Pool> = pools
+        let pools: Vec<PoolInfo> = pools
             .iter()
             .zip(["a", "b", "c"])
             .map(|((models, slots), worker)| pool_with(worker, "detect", *slots, models))
@@ -392,8 +394,8 @@ proptest! {
         }),
         slots in prop::collection::vec((prop::sample::select(STAGES.to_vec()), 0..4_usize), 2),
     ) {
-        let pools: Vec<Pool> = slots.iter().zip(["a", "b"]).map(|(&(name, slots), worker)| pool(worker, name, slots)).collect();
-        let in_force = |pool: &Pool| {
+        let pools: Vec<PoolInfo> = slots.iter().zip(["a", "b"]).map(|(&(name, slots), worker)| pool(worker, name, slots)).collect();
+        let in_force = |pool: &PoolInfo| {
             let leases = tasks.iter().filter(|task| task.lease.as_ref().is_some_and(|lease| lease.worker == pool.worker));
             leases.count()
         };

@@ -35,8 +35,8 @@ fn worker(name: &str) -> WorkerId {
     WorkerId(name.to_owned())
 }
 
-fn pool(name: &str, stage_name: &str, slots: usize) -> Pool {
-    Pool {
+fn pool(name: &str, stage_name: &str, slots: usize) -> PoolInfo {
+    PoolInfo {
         worker: worker(name),
         stage: stage(stage_name),
         slots,
@@ -69,7 +69,7 @@ fn failed(retryable: bool, not_before: Option<DateTime<Utc>>) -> Task {
 #[test]
 fn the_first_blocker_is_named() {
     let pools = [pool("a", "read", 2)];
-    let of = |task: &Task, job: &Job, pools: &[Pool], held: &[Held]| why(task, job, pools, held, now());
+    let of = |task: &Task, job: &Job, pools: &[PoolInfo], held: &[Held]| why(task, job, pools, held, now());
     assert_eq!(
         of(&fresh(), &job(), &pools, &[]),
         Blocker::Nothing {
@@ -193,12 +193,12 @@ fn a_model_that_nobody_has_is_named() {
             .unwrap(),
         ..job()
     };
-    let with = |models: &[&str], name| Pool {
+    let with = |models: &[&str], name| PoolInfo {
         models: models.iter().map(ToString::to_string).collect(),
         ..pool(name, "read", 1)
     };
     let held = [held("b", 2, "read", 1)];
-    let of = |pools: &[Pool]| why(&fresh(), &job, pools, &held, now());
+    let of = |pools: &[PoolInfo]| why(&fresh(), &job, pools, &held, now());
     let stage = stage("read");
     assert_eq!(of(&[]), Blocker::NoPool { stage: stage.clone() });
     assert_eq!(
@@ -239,10 +239,10 @@ proptest! {
         let config = config.with_overrides([models]).unwrap();
         let job = Job { config, status, ..job() };
         let name = |number: usize| format!("worker-{number}");
-        let pools: Vec<Pool> = slots
+        let pools: Vec<PoolInfo> = slots
             .iter()
             .enumerate()
-            .map(|(number, (stage, slots, has_model))| Pool {
+            .map(|(number, (stage, slots, has_model))| PoolInfo {
                 models: has_model.then(|| "m".to_owned()).into_iter().collect(),
                 ..pool(&name(number), stage, *slots)
             })

@@ -103,11 +103,9 @@ async fn exercise(store: &dyn StateStore) {
     store.leases(now()).await.unwrap();
     assert_eq!(store.backlog().await.unwrap().len(), 1);
     let held = store.leased_to(&worker).await.unwrap();
-    let beats = held.iter().map(|task| Heartbeat {
-        fence: task.fence().unwrap(),
-        until: now() + TimeDelta::seconds(90),
-    });
-    store.renew_leases(&beats.collect::<Vec<_>>()).await.unwrap();
+    let fences: Vec<Fence> = held.iter().filter_map(Task::fence).collect();
+    let until = now() + TimeDelta::seconds(90);
+    store.renew_leases(&fences, until).await.unwrap();
     store.settle_jobs(now()).await.unwrap();
     let fail = |task: &Task| TaskEvent::Failed {
         error: StageError::new("line_detection", ErrorCategory::Input, "broken"),

@@ -40,7 +40,7 @@ async fn volumes_go_through_their_stages(site: Arc<dyn Site>) {
             assert_eq!(at(round) + claim.lasts, claim.assignment.lease_until);
             assert_eq!(
                 settle(&process, claim, success(), at(round)).await,
-                Recording::Recorded
+                ReportReply::Recorded
             );
         }
         seen.extend(names(&claims));
@@ -185,11 +185,17 @@ async fn what_is_given_back_is_free_and_uncharged(site: Arc<dyn Site>) {
     let claim = first.claim(&both(1), at(0)).await.unwrap().remove(0);
     assert!(second.claim(&both(1), at(1)).await.unwrap().is_empty());
     let fence = claim.assignment.fence.clone();
-    assert_eq!(first.give_back(fence, at(2)).await.unwrap(), Recording::Recorded);
+    assert_eq!(
+        first.give_back(fence, at(2)).await.unwrap(),
+        ReportReply::Recorded
+    );
     first.leave(at(2)).await.unwrap();
     let next = second.claim(&both(1), at(3)).await.unwrap().remove(0);
     assert_ne!(next.assignment.fence, claim.assignment.fence);
-    assert_eq!(settle(&first, &claim, success(), at(4)).await, Recording::Fenced);
+    assert_eq!(
+        settle(&first, &claim, success(), at(4)).await,
+        ReportReply::Fenced
+    );
     let task = site.tasks().await.remove(0);
     assert_eq!(
         (task.status, task.attempts, task.interruptions),
@@ -222,20 +228,20 @@ async fn a_dead_process_is_succeeded(site: Arc<dyn Site>) {
     for verdict in [success(), failure(ErrorCategory::Input), None] {
         assert_eq!(
             settle(&dead, &lost, verdict, at(LEASE + 1)).await,
-            Recording::Fenced
+            ReportReply::Fenced
         );
     }
     let thawed = [lost.assignment.fence.clone()];
     assert_eq!(
         dead.renew(&thawed, at(LEASE + 1)).await.unwrap(),
-        [Standing::Lost]
+        [LeaseStatus::Lost]
     );
     let running = task(site.tasks().await);
     assert_eq!(running.status, TaskStatus::Running);
     assert_eq!(running.generation, again.assignment.fence.generation);
     assert_eq!(
         settle(&next, again, success(), at(LEASE + 2)).await,
-        Recording::Recorded
+        ReportReply::Recorded
     );
     let done = task(site.tasks().await);
     assert_eq!(
@@ -252,7 +258,7 @@ async fn renewal_keeps_a_lease(site: Arc<dyn Site>) {
     let fence = [claim.assignment.fence.clone()];
     for beat in 1..20 {
         let now = beat * LEASE / 4;
-        assert_eq!(holder.renew(&fence, at(now)).await.unwrap(), [Standing::Held]);
+        assert_eq!(holder.renew(&fence, at(now)).await.unwrap(), [LeaseStatus::Held]);
         assert!(
             other
                 .claim(&both(1), at(now + LEASE / 2))
@@ -263,14 +269,17 @@ async fn renewal_keeps_a_lease(site: Arc<dyn Site>) {
     }
     assert_eq!(
         settle(&holder, &claim, success(), at(20 * LEASE / 4)).await,
-        Recording::Recorded
+        ReportReply::Recorded
     );
     assert_eq!(site.tasks().await[0].interruptions, 0);
     let unknown = Fence {
         generation: Generation(99),
         ..fence[0].clone()
     };
-    assert_eq!(holder.renew(&[unknown], at(0)).await.unwrap(), [Standing::Lost]);
+    assert_eq!(
+        holder.renew(&[unknown], at(0)).await.unwrap(),
+        [LeaseStatus::Lost]
+    );
 }
 
 async fn a_poison_volume_is_set_aside(site: Arc<dyn Site>) {
@@ -299,11 +308,14 @@ async fn a_report_may_be_repeated(site: Arc<dyn Site>) {
         assert_eq!(claim.assignment.fence.stage.as_str(), stage);
         assert_eq!(
             settle(&process, &claim, success(), at(1)).await,
-            Recording::Recorded
+            ReportReply::Recorded
         );
         let before = site.tasks().await;
         for verdict in [success(), failure(ErrorCategory::Input), None] {
-            assert_eq!(settle(&process, &claim, verdict, at(2)).await, Recording::Fenced);
+            assert_eq!(
+                settle(&process, &claim, verdict, at(2)).await,
+                ReportReply::Fenced
+            );
         }
         assert_eq!(site.tasks().await, before);
     }
@@ -331,10 +343,13 @@ async fn a_paused_job_hands_out_nothing(site: Arc<dyn Site>) {
         assert!(process.claim(&both(9), at(OBEYED)).await.unwrap().is_empty());
     }
     let fence = [claim.assignment.fence.clone()];
-    assert_eq!(process.renew(&fence, at(OBEYED)).await.unwrap(), [Standing::Held]);
+    assert_eq!(
+        process.renew(&fence, at(OBEYED)).await.unwrap(),
+        [LeaseStatus::Held]
+    );
     assert_eq!(
         settle(&process, &claim, success(), at(OBEYED + 1)).await,
-        Recording::Recorded,
+        ReportReply::Recorded,
         "what runs goes on to its end"
     );
     assert!(process.claim(&both(9), at(OBEYED + 1)).await.unwrap().is_empty());
@@ -351,7 +366,7 @@ async fn what_is_cancelled_is_given_back(site: Arc<dyn Site>) {
     let fence = claim.assignment.fence.clone();
     assert_eq!(
         process.renew(std::slice::from_ref(&fence), at(1)).await.unwrap(),
-        [Standing::Held]
+        [LeaseStatus::Held]
     );
     site.act(JobAction::Cancel).await;
     assert_eq!(
@@ -359,7 +374,7 @@ async fn what_is_cancelled_is_given_back(site: Arc<dyn Site>) {
             .renew(std::slice::from_ref(&fence), at(OBEYED))
             .await
             .unwrap(),
-        [Standing::Unwanted]
+        [LeaseStatus::Cancelled]
     );
     process.give_back(fence, at(OBEYED + 1)).await.unwrap();
     for process in [&process, &other] {
@@ -383,7 +398,10 @@ async fn many_processes_share_the_work(site: Arc<dyn Site>) {
                 let now = at(round * LEASE / 20_000);
                 let claims = process.claim(&both(2), now).await.unwrap();
                 for claim in &claims {
-                    assert_eq!(settle(&process, claim, success(), now).await, Recording::Recorded);
+                    assert_eq!(
+                        settle(&process, claim, success(), now).await,
+                        ReportReply::Recorded
+                    );
                 }
                 mine.extend(claims.iter().map(|claim| claim.assignment.fence.clone()));
                 if claims.is_empty()

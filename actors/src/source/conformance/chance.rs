@@ -151,9 +151,9 @@ impl Model {
         };
         let recording = settle(source, &claim, verdict, at(self.now)).await;
         if safe_until > self.now {
-            assert_eq!(recording, Recording::Recorded, "{:?}", claim.assignment.fence);
+            assert_eq!(recording, ReportReply::Recorded, "{:?}", claim.assignment.fence);
         }
-        if recording == Recording::Recorded && matches!(how, How::Succeeded) {
+        if recording == ReportReply::Recorded && matches!(how, How::Succeeded) {
             let assignment = claim.assignment;
             *self
                 .successes
@@ -171,11 +171,11 @@ impl Model {
         let standings = source.renew(&fences, at(self.now)).await.unwrap();
         let mut standings = standings.into_iter();
         leases.retain_mut(|lease| match standings.next().unwrap() {
-            Standing::Lost => {
+            LeaseStatus::Lost => {
                 assert!(lease.safe_until <= self.now, "a live lease was lost");
                 false
             }
-            Standing::Held | Standing::Unwanted => {
+            LeaseStatus::Held | LeaseStatus::Cancelled => {
                 lease.safe_until = lease.safe_until.max(self.now + LEASE * 3 / 4);
                 true
             }

@@ -14,14 +14,12 @@ use chrono::{DateTime, TimeDelta, Utc};
 use self::sites::{ArtifactSite, StateSite};
 use super::{Claim, Clock, SourceError, WorkSource};
 use crate::domain::{
-    ErrorCategory, Fence, JobConfig, JobKey, NewJob, Pipeline, StageError, StageName, Task, VolumeId,
-    WorkerId,
+    ErrorCategory, Fence, JobConfig, JobKey, LeaseReport, LeaseStatus, NewJob, Pipeline, PoolInfo,
+    ReportReply, StageError, StageName, StageReport, StageVerdict, Task, VolumeId, WorkerId,
 };
-use crate::orchestrator::{Recording, Report};
 use crate::policy::claim::Offer;
 use crate::policy::job_action::JobAction;
-use crate::stage::{StageReport, StageVerdict};
-use crate::state::{EmbeddedPostgres, MemoryStore, PostgresStore, Standing};
+use crate::state::{EmbeddedPostgres, MemoryStore, PostgresStore};
 use crate::storage::{LocalStore, MemoryStore as MemoryArtifacts};
 
 /// Seconds that a lease lasts, and losses in a row that set a volume aside.
@@ -83,12 +81,12 @@ impl Process {
         self.source.claim(offers).await
     }
 
-    async fn renew(&self, fences: &[Fence], now: DateTime<Utc>) -> Result<Vec<Standing>, SourceError> {
+    async fn renew(&self, fences: &[Fence], now: DateTime<Utc>) -> Result<Vec<LeaseStatus>, SourceError> {
         self.clock.set(now);
         self.source.renew(fences).await
     }
 
-    async fn give_back(&self, fence: Fence, now: DateTime<Utc>) -> Result<Recording, SourceError> {
+    async fn give_back(&self, fence: Fence, now: DateTime<Utc>) -> Result<ReportReply, SourceError> {
         self.clock.set(now);
         self.source.give_back(fence).await
     }
@@ -183,11 +181,14 @@ fn job_of(volumes: usize) -> NewJob {
 /// Room for so many tasks of a stage, in a pool of its own.
 fn room(stage: &str, free: usize) -> Offer {
     Offer {
-        worker: WorkerId(format!("pool of {stage}")),
-        stage: StageName::new(stage).unwrap(),
+        pool: PoolInfo {
+            worker: WorkerId(format!("pool of {stage}")),
+            stage: StageName::new(stage).unwrap(),
+            slots: free,
+            models: Vec::new(),
+        },
         free,
         in_hand: 0,
-        models: Vec::new(),
     }
 }
 
@@ -212,10 +213,14 @@ async fn settle(
     claim: &Claim,
     verdict: Option<StageVerdict>,
     now: DateTime<Utc>,
-) -> Recording {
+) -> ReportReply {
     let fence = claim.assignment.fence.clone();
     process.clock.set(now);
-    process.source.settle(Report { fence, verdict }).await.unwrap()
+    process
+        .source
+        .settle(LeaseReport { fence, verdict })
+        .await
+        .unwrap()
 }
 
 /// Volume and stage of each claim, as `I000 detect`.

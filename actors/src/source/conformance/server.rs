@@ -41,18 +41,18 @@ async fn leases_go_by_the_clock_of_the_server_however_far_off_that_of_the_node_i
         assert!(other.claim(&both(1)).await.unwrap().is_empty());
 
         let fences = [claim.assignment.fence.clone()];
-        assert_eq!(holder.renew(&fences).await.unwrap(), [Standing::Held]);
+        assert_eq!(holder.renew(&fences).await.unwrap(), [LeaseStatus::Held]);
         let renewed = store.tasks(job.id).await.unwrap().remove(0).lease.unwrap().until;
         assert!(renewed > claim.assignment.lease_until && is_of_server(renewed));
         assert!(other.claim(&both(1)).await.unwrap().is_empty());
 
-        let report = |verdict| Report {
+        let report = |verdict| LeaseReport {
             fence: claim.assignment.fence.clone(),
             verdict,
         };
         assert_eq!(
             holder.settle(report(success())).await.unwrap(),
-            Recording::Recorded
+            ReportReply::Recorded
         );
         let task = store.tasks(job.id).await.unwrap().remove(0);
         assert_eq!((&task.position.as_str(), task.interruptions), (&"detect", 0));

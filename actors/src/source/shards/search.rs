@@ -16,8 +16,7 @@ use super::lease::ShardLease;
 use super::place::ShardId;
 use super::work::{OpenJob, Shards};
 use crate::artifact::ShardLayout;
-use crate::domain::{Job, JobStatus, StageName};
-use crate::orchestrator::assignment_of;
+use crate::domain::{Assignment, Job, JobStatus, StageName};
 use crate::policy::claim::{Offer, choose, give, run_out};
 use crate::policy::placement::Placement;
 use crate::policy::poison::{Loss, is_suspect, lost_lease};
@@ -55,14 +54,14 @@ impl<'a> Search<'a> {
     /// Stages that have room.
     fn stages(&self) -> BTreeSet<&StageName> {
         let roomy = self.offers.iter().filter(|offer| offer.free > 0);
-        roomy.map(|offer| &offer.stage).collect()
+        roomy.map(|offer| &offer.pool.stage).collect()
     }
 
     /// Stages that have room for the job.
     fn stages_for(&self, job: &Job) -> BTreeSet<&StageName> {
         let roomy = self.offers.iter().filter(|offer| offer.free > 0);
-        let suited = roomy.filter(|offer| offer.suits(job));
-        suited.map(|offer| &offer.stage).collect()
+        let suited = roomy.filter(|offer| offer.pool.suits(job));
+        suited.map(|offer| &offer.pool.stage).collect()
     }
 
     /// Whether it has taken an eighth of a lease, or a sixtieth and something was found.
@@ -170,7 +169,7 @@ impl Shards {
         };
         give(&mut search.offers, &choice.worker, &log.task);
         let alone = is_suspect(&log.task);
-        if let Some(assignment) = assignment_of(leased, &shard.job) {
+        if let Some(assignment) = Assignment::of(leased, &shard.job) {
             search.claims.push(Claim {
                 worker: choice.worker,
                 assignment,

@@ -7,11 +7,12 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::*;
 use crate::artifact::ShardLayout;
-use crate::domain::{JobConfig, JobKey, JobStatus, NewJob, Pipeline, StageName, WorkerId};
-use crate::orchestrator::{Recording, Report};
+use crate::domain::{
+    JobConfig, JobKey, JobStatus, LeaseReport, NewJob, Pipeline, PoolInfo, ReportReply, StageName,
+    StageReport, StageVerdict, WorkerId,
+};
 use crate::policy::claim::Offer;
 use crate::source::{Claim, Clock, SourceError, WorkSource};
-use crate::stage::{StageReport, StageVerdict};
 use crate::storage::{ArtifactKey, ArtifactStore, MemoryStore, ObjectMeta, PutOutcome, StorageError};
 use crate::telemetry::testing::Measured;
 
@@ -128,19 +129,22 @@ impl ArtifactStore for Site {
 
 fn room(stage: &str, free: usize) -> Vec<Offer> {
     vec![Offer {
-        worker: WorkerId(format!("pool of {stage}")),
-        stage: StageName::new(stage).unwrap(),
+        pool: PoolInfo {
+            worker: WorkerId(format!("pool of {stage}")),
+            stage: StageName::new(stage).unwrap(),
+            slots: free,
+            models: Vec::new(),
+        },
         free,
         in_hand: 0,
-        models: Vec::new(),
     }]
 }
 
 async fn succeed(process: &Shards, claim: &Claim) {
     let fence = claim.assignment.fence.clone();
     let verdict = Some(StageVerdict::Succeeded(StageReport::default()));
-    let recording = process.settle(Report { fence, verdict }).await.unwrap();
-    assert_eq!(recording, Recording::Recorded);
+    let recording = process.settle(LeaseReport { fence, verdict }).await.unwrap();
+    assert_eq!(recording, ReportReply::Recorded);
 }
 
 /// Does stages until nothing is found any more.
@@ -194,7 +198,7 @@ async fn a_shard_is_left_to_those_that_have_the_models_of_its_job() {
         "none was taken in vain"
     );
     let mut offers = room("detect", 2);
-    offers[0].models = vec!["m".to_owned()];
+    offers[0].pool.models = vec!["m".to_owned()];
     assert_eq!(with.claim(&offers).await.unwrap().len(), 2);
 }
 
@@ -347,13 +351,13 @@ async fn a_finished_shard_keeps_none_of_its_earlier_leases_and_stays_lost_for_wh
     let fences = [held.assignment.fence.clone()];
     assert_eq!(
         frozen.renew(&fences).await.unwrap(),
-        [crate::state::Standing::Lost]
+        [crate::domain::LeaseStatus::Lost]
     );
-    let report = Report {
+    let report = LeaseReport {
         fence: held.assignment.fence,
         verdict: Some(StageVerdict::Succeeded(StageReport::default())),
     };
-    assert_eq!(frozen.settle(report).await.unwrap(), Recording::Fenced);
+    assert_eq!(frozen.settle(report).await.unwrap(), ReportReply::Fenced);
 }
 
 #[tokio::test]

@@ -13,11 +13,10 @@ use super::lease::ShardLease;
 use super::manifest::JobManifest;
 use super::place::{ShardId, shard_of};
 use super::search::Search;
-use crate::domain::{Fence, Job, JobId, JobKey, JobStatus};
-use crate::orchestrator::{Known, Recording, Report, change_of};
+use crate::domain::{Fence, Job, JobId, JobKey, JobStatus, LeaseReport, LeaseStatus, ReportReply};
 use crate::policy::claim::Offer;
 use crate::source::{Claim, Clock, SourceError, WorkSource};
-use crate::state::{Outcome, Standing};
+use crate::state::{Outcome, ReportContext, change_of};
 use crate::storage::{ArtifactKey, ArtifactStore};
 use crate::telemetry::{ObjectUnreadable, TaskReported};
 
@@ -97,9 +96,9 @@ impl Shards {
     }
 
     pub(super) async fn job(&self, index: usize, key: &JobKey) -> Result<Option<OpenJob>, ShardError> {
-        let known = self.found().jobs.get(&index).cloned();
-        if known.is_some() {
-            return Ok(known);
+        let context = self.found().jobs.get(&index).cloned();
+        if context.is_some() {
+            return Ok(context);
         }
         let manifest = match JobManifest::read(self.store.as_ref(), key).await {
             Ok(manifest) => Arc::new(manifest),
@@ -118,12 +117,12 @@ impl Shards {
         let Some(key) = self.options.jobs.get(index) else {
             return Ok(JobStatus::Running);
         };
-        let known = self.found().orders.get(&index).copied();
-        match known {
+        let context = self.found().orders.get(&index).copied();
+        match context {
             Some((at, status)) if now - at < self.options.lease / 12 => return Ok(status),
             _ => {}
         }
-        match (ordered(self.store.as_ref(), key).await, known) {
+        match (ordered(self.store.as_ref(), key).await, context) {
             (Ok(status), _) => {
                 self.found().orders.insert(index, (now, status));
                 Ok(status)
@@ -170,15 +169,15 @@ impl WorkSource for Shards {
         }
     }
 
-    async fn renew(&self, fences: &[Fence]) -> Result<Vec<Standing>, SourceError> {
+    async fn renew(&self, fences: &[Fence]) -> Result<Vec<LeaseStatus>, SourceError> {
         let now = self.clock.now().await?;
         let lease = self.options.lease;
         let mut renewed: BTreeMap<ShardId, Option<DateTime<Utc>>> = BTreeMap::new();
         let mut cancelled: BTreeSet<ShardId> = BTreeSet::new();
-        let mut standings = Vec::with_capacity(fences.len());
+        let mut statuses = Vec::with_capacity(fences.len());
         for fence in fences {
             let Some(shard) = self.holder(fence) else {
-                standings.push(Standing::Lost);
+                statuses.push(LeaseStatus::Lost);
                 continue;
             };
             let until = match renewed.get(&shard.id) {
@@ -196,40 +195,40 @@ impl WorkSource for Shards {
             if until.is_none() {
                 self.lose(&shard);
             }
-            standings.push(match until.is_some_and(|until| shard.extend(fence, until)) {
-                true if cancelled.contains(&shard.id) => Standing::Unwanted,
-                true => Standing::Held,
-                false => Standing::Lost,
+            statuses.push(match until.is_some_and(|until| shard.extend(fence, until)) {
+                true if cancelled.contains(&shard.id) => LeaseStatus::Cancelled,
+                true => LeaseStatus::Held,
+                false => LeaseStatus::Lost,
             });
         }
-        Ok(standings)
+        Ok(statuses)
     }
 
-    async fn settle(&self, report: Report) -> Result<Recording, SourceError> {
+    async fn settle(&self, report: LeaseReport) -> Result<ReportReply, SourceError> {
         let now = self.clock.now().await?;
         let fence = report.fence.clone();
         let found = self
             .holder(&fence)
             .and_then(|shard| Some((shard.log(fence.task)?, shard)));
         let Some((log, shard)) = found else {
-            return Ok(Recording::Fenced);
+            return Ok(ReportReply::Fenced);
         };
-        let known = Known {
+        let context = ReportContext {
             processing_ms: log.processing_ms(now),
             task: Some(log.task),
             retry_backoff_s: Some(shard.job.config.retry_backoff_s),
             max_interruptions: self.options.max_interruptions,
             jitter: rand::random_range(-1.0..=1.0),
         };
-        match shard.commit(&change_of(report, known, now), now).await? {
+        match shard.commit(&change_of(report, context, now), now).await? {
             Outcome::Applied(task) => {
                 TaskReported(&task).emit();
-                Ok(Recording::Recorded)
+                Ok(ReportReply::Recorded)
             }
-            Outcome::Fenced(_) => Ok(Recording::Fenced),
+            Outcome::Fenced(_) => Ok(ReportReply::Fenced),
             Outcome::Illegal(reason) => {
                 warn!(task = %fence.task, reason, "a report asked for an illegal transition");
-                Ok(Recording::Fenced)
+                Ok(ReportReply::Fenced)
             }
         }
     }

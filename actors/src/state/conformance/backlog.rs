@@ -4,7 +4,7 @@ use super::*;
 use crate::domain::{JobId, TaskId};
 use crate::policy::job_action::JobAction;
 use crate::policy::placement::Held;
-use crate::state::{Heartbeat, Leases};
+use crate::state::Leases;
 
 pub(super) async fn suite(make: &impl AsyncFn() -> Store) {
     a_stage_with_room_gets_the_first_that_wait_for_it(make().await).await;
@@ -153,11 +153,8 @@ async fn leases_are_counted_by_worker_until_they_run_out(store: Store) {
     );
 
     applied(&store, change(&running[2], Event::Succeeded)).await;
-    let beat = Heartbeat {
-        fence: running[3].fence().unwrap(),
-        until: at(90),
-    };
-    store.renew_leases(&[beat]).await.unwrap();
+    let fence = running[3].fence().unwrap();
+    store.renew_leases(&[fence], at(90)).await.unwrap();
     let leases = store.leases(at(60)).await.unwrap();
     assert_eq!(leases.held, [held("b", &job, 1)]);
     assert_eq!(leases.expired, [running[0].clone(), running[1].clone()]);

@@ -1,10 +1,10 @@
 use std::collections::HashSet;
 
 use super::*;
-use crate::domain::{JobStatus, Position, TaskId, TaskStatus};
+use crate::domain::{JobStatus, LeaseStatus, PoolInfo, Position, TaskId, TaskStatus};
 use crate::policy::claim::Offer;
 use crate::policy::job_action::JobAction;
-use crate::state::{ClaimRequest, Heartbeat, Standing};
+use crate::state::ClaimRequest;
 
 pub(super) async fn suite(make: &impl AsyncFn() -> Store) {
     a_claim_takes_what_its_offers_have_room_for(make().await).await;
@@ -25,11 +25,14 @@ pub(super) async fn suite(make: &impl AsyncFn() -> Store) {
 
 fn offer(name: &str, worker: &str, free: usize) -> Offer {
     Offer {
-        worker: WorkerId(worker.to_owned()),
-        stage: stage(name),
+        pool: PoolInfo {
+            worker: WorkerId(worker.to_owned()),
+            stage: stage(name),
+            slots: free,
+            models: Vec::new(),
+        },
         free,
         in_hand: 0,
-        models: Vec::new(),
     }
 }
 
@@ -85,8 +88,8 @@ async fn a_claim_takes_what_its_offers_have_room_for(store: Store) {
         );
         let lease = task.lease.as_ref().unwrap();
         assert_eq!(lease.until, at(62));
-        let fitting = offers.iter().find(|offer| offer.worker == lease.worker);
-        assert_eq!(fitting.unwrap().stage, stage(name));
+        let fitting = offers.iter().find(|offer| offer.pool.worker == lease.worker);
+        assert_eq!(fitting.unwrap().pool.stage, stage(name));
         assert_eq!(task.started_at, Some(at(2)));
         let runs = store.stage_runs(task.id).await.unwrap();
         assert_eq!(runs.last().unwrap().fence, task.fence().unwrap());
@@ -104,9 +107,10 @@ async fn a_claim_takes_what_its_workers_have_the_models_for(store: Store) {
     };
     store.create_job(&named, at(0)).await.unwrap();
     let (_, _) = job_with(&store, &["I7", "I8"]).await;
-    let with = |models: &[&str], worker, free| Offer {
-        models: models.iter().map(ToString::to_string).collect(),
-        ..offer("detect", worker, free)
+    let with = |models: &[&str], worker, free| {
+        let mut offer = offer("detect", worker, free);
+        offer.pool.models = models.iter().map(ToString::to_string).collect();
+        offer
     };
     let without = claim(&store, vec![with(&["other"], "a", 1)], at(2)).await;
     assert_eq!(
@@ -254,11 +258,11 @@ async fn a_lease_that_ran_out_is_taken_over(store: Store) {
     for event in [Event::Succeeded, failure(ErrorCategory::Input), Event::Released] {
         fenced(&store, change(&dead, event)).await;
     }
-    let beat = Heartbeat {
-        fence: dead.fence().unwrap(),
-        until: at(500),
-    };
-    assert_eq!(store.renew_leases(&[beat]).await.unwrap(), [Standing::Lost]);
+    let fence = dead.fence().unwrap();
+    assert_eq!(
+        store.renew_leases(&[fence], at(500)).await.unwrap(),
+        [LeaseStatus::Lost]
+    );
     let done = applied(&store, change(&next, Event::Succeeded)).await;
     assert_eq!((done.status, done.interruptions), (TaskStatus::Done, 0));
     assert_eq!(store.stage_runs(done.id).await.unwrap().len(), 2);
@@ -269,11 +273,11 @@ async fn a_lease_that_is_renewed_is_left_alone(store: Store) {
     let held = claim(&store, vec![offer("detect", "w", 1)], at(0))
         .await
         .remove(0);
-    let beat = Heartbeat {
-        fence: held.fence().unwrap(),
-        until: at(90),
-    };
-    assert_eq!(store.renew_leases(&[beat]).await.unwrap(), [Standing::Held]);
+    let fence = held.fence().unwrap();
+    assert_eq!(
+        store.renew_leases(&[fence], at(90)).await.unwrap(),
+        [LeaseStatus::Held]
+    );
     assert!(
         claim(&store, vec![offer("detect", "next", 1)], at(61))
             .await

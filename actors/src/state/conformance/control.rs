@@ -3,11 +3,13 @@ use std::collections::BTreeMap;
 use glob::Pattern;
 
 use super::*;
-use crate::domain::{Adjustment, JobId, JobStatus, Position, RetryScope, StageRunStatus, TaskStatus};
+use crate::domain::{
+    Adjustment, JobId, JobStatus, LeaseStatus, Position, RetryScope, StageRunStatus, TaskStatus,
+};
 use crate::policy::job_action::JobAction;
 use crate::policy::rerun::{Rerun, TaskFilter};
 use crate::policy::transition::Phase;
-use crate::state::{Heartbeat, JobTaskCount, Rewound, Sample, Standing, StateError};
+use crate::state::{JobTaskCount, Rewound, Sample, StateError};
 
 pub(super) async fn suite(make: &impl AsyncFn() -> Store) {
     a_job_can_be_paused_and_resumed(make().await).await;
@@ -123,22 +125,22 @@ async fn a_cancelled_job_is_finished_when_its_last_lease_has_ended(store: Store)
 async fn a_cancelled_stage_is_told_by_its_heartbeat(store: Store) {
     let (job, tasks) = job_with(&store, &["I1"]).await;
     let running = applied(&store, lease(&tasks[0], &job, "w")).await;
-    let beat = [Heartbeat {
-        fence: running.fence().unwrap(),
-        until: at(300),
-    }];
+    let fences = [running.fence().unwrap()];
     act(&store, &job, JobAction::Pause).await;
-    assert_eq!(store.renew_leases(&beat).await.unwrap(), [Standing::Held]);
+    assert_eq!(
+        store.renew_leases(&fences, at(300)).await.unwrap(),
+        [LeaseStatus::Held]
+    );
     let renewed = current(&store, &running).await;
     act(&store, &job, JobAction::Cancel).await;
-    let later = [Heartbeat {
-        until: at(400),
-        ..beat[0].clone()
-    }];
-    assert_eq!(store.renew_leases(&later).await.unwrap(), [Standing::Unwanted]);
+    let later = store.renew_leases(&fences, at(400)).await.unwrap();
+    assert_eq!(later, [LeaseStatus::Cancelled]);
     assert_eq!(current(&store, &running).await, renewed, "it runs out by itself");
     applied(&store, change(&renewed, Event::Cancelled)).await;
-    assert_eq!(store.renew_leases(&later).await.unwrap(), [Standing::Lost]);
+    assert_eq!(
+        store.renew_leases(&fences, at(400)).await.unwrap(),
+        [LeaseStatus::Lost]
+    );
 }
 
 async fn limits_can_change(store: Store) {

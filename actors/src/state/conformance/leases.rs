@@ -1,6 +1,5 @@
 use super::*;
-use crate::domain::{Attempt, Generation, Position, TaskId, TaskStatus};
-use crate::state::{Heartbeat, Standing};
+use crate::domain::{Attempt, Generation, LeaseStatus, Position, TaskId, TaskStatus};
 
 pub(super) async fn suite(make: &impl AsyncFn() -> Store) {
     one_of_many_claimers_wins(make().await).await;
@@ -169,22 +168,19 @@ async fn heartbeats_move_the_deadline_of_live_leases_only(store: Store) {
     let live = applied(&store, lease(&tasks[0], &job, "a")).await;
     let lost = applied(&store, lease(&tasks[1], &job, "b")).await;
     let taken_away = applied(&store, change(&lost, Event::Interrupted)).await;
-    let beat = |task: &Task, seconds| Heartbeat {
-        fence: task.fence().unwrap(),
-        until: at(seconds),
-    };
-    let beats = [beat(&lost, 300), beat(&live, 200), beat(&live, 120)];
+    let fence = |task: &Task| task.fence().unwrap();
+    let asked = [fence(&lost), fence(&live), fence(&live)];
     assert_eq!(
-        store.renew_leases(&beats).await.unwrap(),
-        [Standing::Lost, Standing::Held, Standing::Held]
+        store.renew_leases(&asked, at(200)).await.unwrap(),
+        [LeaseStatus::Lost, LeaseStatus::Held, LeaseStatus::Held]
     );
     let deadline = |task: &Task| task.lease.as_ref().map(|lease| lease.until);
     assert_eq!(deadline(&current(&store, &live).await), Some(at(200)));
     assert_eq!(current(&store, &lost).await, taken_away);
 
     assert_eq!(
-        store.renew_leases(&[beat(&live, 100)]).await.unwrap(),
-        [Standing::Held]
+        store.renew_leases(&[fence(&live)], at(100)).await.unwrap(),
+        [LeaseStatus::Held]
     );
     assert_eq!(
         deadline(&current(&store, &live).await),
@@ -194,12 +190,12 @@ async fn heartbeats_move_the_deadline_of_live_leases_only(store: Store) {
     let again = applied(&store, lease(&taken_away, &job, "c")).await;
     assert_eq!(
         store
-            .renew_leases(&[beat(&lost, 400), beat(&again, 400)])
+            .renew_leases(&[fence(&lost), fence(&again)], at(400))
             .await
             .unwrap(),
-        [Standing::Lost, Standing::Held]
+        [LeaseStatus::Lost, LeaseStatus::Held]
     );
-    assert_eq!(store.renew_leases(&[]).await.unwrap(), []);
+    assert_eq!(store.renew_leases(&[], at(400)).await.unwrap(), []);
 }
 
 async fn an_interrupted_worker_is_fenced_off(store: Store) {

@@ -62,7 +62,7 @@ pub(super) async fn claim(
     let mut claimed = Vec::new();
     // Volumes near their end finish first; those that have just begun a stage would pile up.
     let mut offers: Vec<&Offer> = request.offers.iter().collect();
-    offers.sort_by_key(|offer| stages_to_go(&jobs, &offer.stage));
+    offers.sort_by_key(|offer| stages_to_go(&jobs, &offer.pool.stage));
     if is_idle(&request.offers) {
         for offer in offers.iter().filter(|offer| offer.free > 0) {
             let turns = turns(&shares, &jobs, offer);
@@ -86,7 +86,7 @@ pub(super) async fn claim(
                 break;
             }
             for (task, job) in lease_all(connection, request, offer, &jobs, &ready, now).await? {
-                shares.grow(job.id, &offer.stage, 1);
+                shares.grow(job.id, &offer.pool.stage, 1);
                 claimed.push((task, job));
             }
             free = free.saturating_sub(ready.len());
@@ -106,7 +106,7 @@ async fn lease_all(
 ) -> Result<Vec<(Task, Arc<Job>)>, StateError> {
     let leases: Vec<Change> = ready
         .iter()
-        .map(|task| request.lease(task, offer.stage.clone(), offer.worker.clone()))
+        .map(|task| request.lease(task, offer.pool.stage.clone(), offer.pool.worker.clone()))
         .collect();
     let leased = apply_all(connection, &leases, now).await?;
     let leased = leased.into_iter().filter_map(|outcome| {
@@ -119,8 +119,8 @@ async fn lease_all(
 
 /// The jobs that the offer's worker may run its stage for, in their turn.
 fn turns<'a>(shares: &Shares<'_>, jobs: &'a [Arc<Job>], offer: &Offer) -> Vec<&'a Job> {
-    let suited = jobs.iter().map(|job| &**job).filter(|job| offer.suits(job));
-    shares.turns(suited, &offer.stage)
+    let suited = jobs.iter().map(|job| &**job).filter(|job| offer.pool.suits(job));
+    shares.turns(suited, &offer.pool.stage)
 }
 
 /// Which tasks a claim looks for.
@@ -153,13 +153,13 @@ async fn lock_ready(
         .iter()
         .flat_map(|job| {
             // What was given back or failed comes before what has not begun the stage: it is older.
-            let places = waiting_for(&job.pipeline, &offer.stage).into_iter().rev();
+            let places = waiting_for(&job.pipeline, &offer.pool.stage).into_iter().rev();
             places.map(|(position, status)| (job.id.0, position, status))
         })
         // Where a lease that was lost leaves its task; no other lane holds a suspect.
         .filter(|(_, position, status)| {
             wanted == Wanted::Others
-                || (*status == TaskStatus::Pending && *position == Position::At(offer.stage.clone()))
+                || (*status == TaskStatus::Pending && *position == Position::At(offer.pool.stage.clone()))
         })
         .collect();
     let ids: Vec<i64> = sqlx::query_scalar(LOCK_READY)

@@ -40,14 +40,14 @@ pub(super) use database::{create_database, has_database};
 pub use leadership::{Leadership, LeadershipTimings};
 
 use super::{
-    AuditEntry, Census, Change, ClaimRequest, ErrorGroup, FailedPages, Heartbeat, ImportOutcome,
-    JobTaskCount, Leases, Outcome, Pace, Paces, Readers, Ready, RerunPreview, Rewound, SlowVolume,
-    SpoiltVolume, StageStatistics, Standing, StateError, StateStore, TaskCount, TaskPage, TaskQuery,
-    VolumeImport, VolumePage, VolumeQuery, VolumeRecord, VolumeWork,
+    AuditEntry, Census, Change, ClaimRequest, ErrorGroup, FailedPages, ImportOutcome, JobTaskCount, Leases,
+    Outcome, Pace, Paces, Readers, Ready, RerunPreview, Rewound, SlowVolume, SpoiltVolume, StageStatistics,
+    StateError, StateStore, TaskPage, TaskQuery, VolumeImport, VolumePage, VolumeQuery, VolumeRecord,
+    VolumeWork,
 };
 use crate::domain::{
-    Adjustment, Epoch, ImageRecord, Job, JobId, JobKey, NewJob, NodeRecord, Pipeline, ScalingRecord,
-    StageName, StageRun, Task, TaskId, VolumeId, VolumeResults, WorkerId,
+    Adjustment, Epoch, Fence, ImageRecord, Job, JobId, JobKey, LeaseStatus, NewJob, NodeRecord, Pipeline,
+    ScalingRecord, StageName, StageRun, Task, TaskCount, TaskId, VolumeId, VolumeResults, WorkerId,
 };
 use crate::policy::autoscale::StageBacklog;
 use crate::policy::forecast::Cohort;
@@ -439,8 +439,12 @@ impl StateStore for PostgresStore {
         changes::announce_work(&self.pool, stage).await
     }
 
-    async fn renew_leases(&self, beats: &[Heartbeat]) -> Result<Vec<Standing>, StateError> {
-        tasks::renew(&self.pool, beats).await
+    async fn renew_leases(
+        &self,
+        fences: &[Fence],
+        until: DateTime<Utc>,
+    ) -> Result<Vec<LeaseStatus>, StateError> {
+        tasks::renew(&self.pool, fences, until).await
     }
 
     async fn settle_jobs(&self, now: DateTime<Utc>) -> Result<Vec<Job>, StateError> {

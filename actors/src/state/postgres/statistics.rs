@@ -5,9 +5,9 @@ use sqlx::Row;
 use sqlx::postgres::{PgPool, PgRow};
 
 use super::rows::{stage_name, unreadable, word};
-use crate::domain::{JobId, StageRunStatus, TaskStatus};
+use crate::domain::{JobId, StageRunStatus, TaskCount, TaskStatus};
 use crate::state::statistics::RunTally;
-use crate::state::{StageStatistics, StateError, TaskCount};
+use crate::state::{StageStatistics, StateError};
 
 pub(super) async fn ping(pool: &PgPool) -> Result<(), StateError> {
     sqlx::query("select 1").execute(pool).await?;

@@ -4,8 +4,9 @@ use sqlx::postgres::PgPool;
 use sqlx::{PgExecutor, Row};
 
 use super::rows::{JobTaskCountRow, StageRunRow, TaskRow, VolumeResultsRow, stage_name, task_columns};
-use crate::domain::{Attempt, Fence, Generation, JobId, StageRun, Task, TaskId, VolumeResults};
-use crate::state::{Heartbeat, JobTaskCount, Standing, StateError};
+use crate::domain::{Attempt, Fence, Generation, JobId, LeaseStatus, StageRun, Task, TaskId, VolumeResults};
+use crate::state::{JobTaskCount, StateError};
+use chrono::{DateTime, Utc};
 
 pub(super) async fn tasks(pool: &PgPool, job: JobId) -> Result<Vec<Task>, StateError> {
     let rows: Vec<TaskRow> = sqlx::query_as(concat!(
@@ -48,31 +49,32 @@ pub(super) async fn counts(
 }
 
 /// Does not wait for the disk: a heartbeat lost in a crash of the server costs at most a lease.
-pub(super) async fn renew(pool: &PgPool, beats: &[Heartbeat]) -> Result<Vec<Standing>, StateError> {
-    if beats.is_empty() {
+pub(super) async fn renew(
+    pool: &PgPool,
+    fences: &[Fence],
+    until: DateTime<Utc>,
+) -> Result<Vec<LeaseStatus>, StateError> {
+    if fences.is_empty() {
         return Ok(Vec::new());
     }
-    let ids: Vec<i64> = beats.iter().map(|beat| beat.fence.task.0).collect();
-    let stages: Vec<&str> = beats.iter().map(|beat| beat.fence.stage.as_str()).collect();
-    let attempts: Vec<i32> = beats.iter().map(|beat| beat.fence.attempt.0).collect();
-    let generations: Vec<i64> = beats.iter().map(|beat| beat.fence.generation.0).collect();
-    let untils: Vec<_> = beats.iter().map(|beat| beat.until).collect();
+    let ids: Vec<i64> = fences.iter().map(|fence| fence.task.0).collect();
+    let stages: Vec<&str> = fences.iter().map(|fence| fence.stage.as_str()).collect();
+    let attempts: Vec<i32> = fences.iter().map(|fence| fence.attempt.0).collect();
+    let generations: Vec<i64> = fences.iter().map(|fence| fence.generation.0).collect();
 
     let mut transaction = pool
         .begin_with("begin; set local synchronous_commit = off")
         .await?;
     let rows = sqlx::query(
-        "with beat as (
-             select id, stage, attempt, generation, max(until) as until
-             from unnest($1::bigint[], $2::text[], $3::int[], $4::bigint[], $5::timestamptz[])
-                 as b (id, stage, attempt, generation, until)
-             group by id, stage, attempt, generation
+        "with renewal as (
+             select distinct id, stage, attempt, generation
+             from unnest($1::bigint[], $2::text[], $3::int[], $4::bigint[]) as r (id, stage, attempt, generation)
          ), held as materialized (
-             select t.id, case when j.status <> 'cancelled' then b.until end as until
+             select t.id, case when j.status <> 'cancelled' then $5::timestamptz end as until
              from tasks t
              join jobs j on j.id = t.job_id
-             join beat b on t.id = b.id and t.current_stage = b.stage and t.attempts + 1 = b.attempt
-                 and t.generation = b.generation
+             join renewal r on t.id = r.id and t.current_stage = r.stage and t.attempts + 1 = r.attempt
+                 and t.generation = r.generation
              where t.status = 'running'
              order by t.id
              for update of t
@@ -87,12 +89,12 @@ pub(super) async fn renew(pool: &PgPool, beats: &[Heartbeat]) -> Result<Vec<Stan
     .bind(stages)
     .bind(attempts)
     .bind(generations)
-    .bind(untils)
+    .bind(until)
     .fetch_all(&mut *transaction)
     .await?;
     transaction.commit().await?;
 
-    let mut standings = HashMap::with_capacity(rows.len());
+    let mut statuses = HashMap::with_capacity(rows.len());
     for row in &rows {
         let fence = Fence {
             task: TaskId(row.try_get("id")?),
@@ -100,16 +102,16 @@ pub(super) async fn renew(pool: &PgPool, beats: &[Heartbeat]) -> Result<Vec<Stan
             attempt: Attempt(row.try_get("attempt")?),
             generation: Generation(row.try_get("generation")?),
         };
-        let standing = match row.try_get("renewed")? {
-            true => Standing::Held,
-            false => Standing::Unwanted,
+        let status = if row.try_get("renewed")? {
+            LeaseStatus::Held
+        } else {
+            LeaseStatus::Cancelled
         };
-        standings.insert(fence, standing);
+        statuses.insert(fence, status);
     }
-    let standing = |beat: &Heartbeat| standings.get(&beat.fence).copied();
-    Ok(beats
+    Ok(fences
         .iter()
-        .map(|beat| standing(beat).unwrap_or(Standing::Lost))
+        .map(|fence| statuses.get(fence).copied().unwrap_or(LeaseStatus::Lost))
         .collect())
 }
 

@@ -83,9 +83,9 @@ impl NodeState {
             self.pools.insert(id, pool);
             return OrderOutcome::refused(format!("no thread for the device: {error}"));
         }
-        let (logic, slots) = (pool.logic.clone(), pool.handle.slots);
+        let (logic, slots) = (pool.logic.clone(), pool.handle.info.slots);
         // Nothing is on its way to it when it ends: that would count as lost.
-        self.config.control_plane.suspend(pool.handle.worker.clone());
+        self.config.control_plane.suspend(pool.handle.info.worker.clone());
         // One that has ended meanwhile holds no lease any more.
         let _ = pool.handle.actor.cast(PoolMsg::HandBack);
         self.replaced.insert(id, pool);

@@ -150,8 +150,9 @@ impl NodeState {
     /// The new pool had the time to show whether it works. One that has work in hand soon will; one that has none cannot.
     pub(super) fn judge(&mut self, stage: &StageName, pool: u64, myself: &ActorRef<NodeMsg>) {
         let mut pools = self.pools.values();
-        let is_same =
-            |known: &&Pool| known.logic.name() == *stage && known.handle.worker.incarnation() == Some(pool);
+        let is_same = |known: &&Pool| {
+            known.logic.name() == *stage && known.handle.info.worker.incarnation() == Some(pool)
+        };
         match pools.find(is_same) {
             Some(found) if found.handle.in_use() > 0 => {
                 let stage = stage.clone();
@@ -183,7 +184,7 @@ impl NodeState {
         let pool = self.pools.remove(&id)?;
         let stage = pool.logic.name();
         // Nothing is on its way to it when it ends: that would count as lost.
-        self.config.control_plane.suspend(pool.handle.worker.clone());
+        self.config.control_plane.suspend(pool.handle.info.worker.clone());
         self.replaced.insert(id, pool);
         Some(stage)
     }

@@ -73,7 +73,7 @@ impl NodeState {
 
     fn known(&self, pool: &Pool, is_replaced: bool) -> Known {
         let stage = pool.logic.name();
-        let generation = pool.handle.worker.incarnation();
+        let generation = pool.handle.info.worker.incarnation();
         Known {
             name: match (is_replaced, generation) {
                 (true, Some(generation)) => format!("{stage}.{generation}"),
@@ -83,7 +83,7 @@ impl NodeState {
             logic: pool.logic.clone(),
             generation,
             since: pool.since,
-            slots: pool.handle.slots,
+            slots: pool.handle.info.slots,
             restarts: self.restarts_of(&stage),
             is_replaced,
         }

@@ -3,13 +3,13 @@
 use ractor::BytesConvertable;
 
 use crate::domain::{
-    Attempt, Epoch, Fence, Generation, Hardware, JobKey, StageName, TaskId, VolumeId, WorkerId,
+    AssignReply, Attempt, Epoch, Fence, Generation, JobKey, LeaseRenewal, PoolInfo, RenewalReply,
+    ReportReply, StageName, StageProgress, TaskId, VolumeId, WorkerId,
 };
 use crate::wire::{
-    Assign, AssignReply, Beat, BeatReply, Cancel, CancelReply, Command, CommandPart, CommandPartReply,
-    CommandReply, Drain, DrainReply, Envelope, Fault, GateInfo, GateRole, Hello, LeaseBeat, Message,
-    NodeNotice, NodePhase, NoticeReply, Order, OrderReply, Outcome, Peer, Progress, Report, ReportReply,
-    StageOffer,
+    Assign, Cancel, CancelReply, Command, CommandPart, CommandPartReply, CommandReply, Drain, DrainReply,
+    Envelope, Fault, GateInfo, GateRole, Heartbeat, HeartbeatReply, Hello, Message, NodeNotice, NodePhase,
+    NoticeReply, Order, OrderReply, Peer, Report, ReportedOutcome,
 };
 
 fn bytes<M: Message>(message: &M) -> String {
@@ -43,17 +43,16 @@ fn volume() -> VolumeId {
 
 #[test]
 fn released_encodings_stay() {
-    let offer = StageOffer {
+    let offer = PoolInfo {
         worker: worker(),
         stage: StageName::new("ocr").unwrap(),
-        hardware: Hardware::Gpu,
         slots: 2,
         models: vec!["dbu-med".to_owned()],
     };
-    let lease = LeaseBeat {
+    let lease = LeaseRenewal {
         fence: fence(),
         volume: volume(),
-        progress: Some(Progress {
+        progress: Some(StageProgress {
             pages: 400,
             succeeded: 7,
             skipped: 1,
@@ -76,18 +75,20 @@ fn released_encodings_stay() {
             config: "{}".to_owned(),
         }),
         bytes(&AssignReply::StaleEpoch { seen: Epoch(4) }),
-        bytes(&Beat {
+        bytes(&Heartbeat {
             worker: worker(),
             leases: vec![lease],
         }),
-        bytes(&BeatReply {
+        bytes(&HeartbeatReply {
             epoch: Epoch(3),
-            lost: vec![fence()],
-            cancelled: vec![],
+            leases: RenewalReply {
+                lost: vec![fence()],
+                cancelled: vec![],
+            },
         }),
         bytes(&Report {
             fence: fence(),
-            outcome: Outcome::Succeeded {
+            outcome: ReportedOutcome::Succeeded {
                 metrics: "{}".to_owned(),
                 fingerprint: Some("ab".to_owned()),
                 results: None,

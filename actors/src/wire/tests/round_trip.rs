@@ -33,8 +33,8 @@ round_trips!(
     gate_info,
     assign,
     assign_reply,
-    beat,
-    beat_reply,
+    heartbeat,
+    heartbeat_reply,
     report,
     report_reply,
     cancel,
@@ -92,6 +92,7 @@ proptest! {
 }
 
 fn open_as_anything(envelope: &Envelope) -> Result<(), OpenError> {
+    use crate::domain::{AssignReply, ReportReply};
     use crate::wire::*;
     match envelope.kind()? {
         Kind::Fault => envelope.open::<Fault>().map(drop),
@@ -99,8 +100,8 @@ fn open_as_anything(envelope: &Envelope) -> Result<(), OpenError> {
         Kind::GateInfo => envelope.open::<GateInfo>().map(drop),
         Kind::Assign => envelope.open::<Assign>().map(drop),
         Kind::AssignReply => envelope.open::<AssignReply>().map(drop),
-        Kind::Beat => envelope.open::<Beat>().map(drop),
-        Kind::BeatReply => envelope.open::<BeatReply>().map(drop),
+        Kind::Heartbeat => envelope.open::<Heartbeat>().map(drop),
+        Kind::HeartbeatReply => envelope.open::<HeartbeatReply>().map(drop),
         Kind::Report => envelope.open::<Report>().map(drop),
         Kind::ReportReply => envelope.open::<ReportReply>().map(drop),
         Kind::Drain => envelope.open::<Drain>().map(drop),
@@ -120,7 +121,7 @@ fn open_as_anything(envelope: &Envelope) -> Result<(), OpenError> {
 
 #[test]
 fn a_message_over_the_limit_is_refused_by_sender_and_receiver() {
-    let reply = |length| crate::wire::AssignReply::Refused {
+    let reply = |length| crate::domain::AssignReply::Refused {
         reason: "r".repeat(length),
     };
     // Header, variant, and a length of three bytes.
@@ -129,7 +130,7 @@ fn a_message_over_the_limit_is_refused_by_sender_and_receiver() {
     assert_eq!(full.len(), MAX_MESSAGE);
     assert!(
         Envelope::from_bytes(full.clone())
-            .open::<crate::wire::AssignReply>()
+            .open::<crate::domain::AssignReply>()
             .is_ok()
     );
 
@@ -140,7 +141,7 @@ fn a_message_over_the_limit_is_refused_by_sender_and_receiver() {
     let received = Envelope::from_bytes([full, vec![0]].concat());
     assert_eq!(received.kind(), Err(over.clone()));
     assert_eq!(
-        received.open::<crate::wire::AssignReply>(),
+        received.open::<crate::domain::AssignReply>(),
         Err(OpenError::Unreadable(over))
     );
 }

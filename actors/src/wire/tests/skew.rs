@@ -1,11 +1,12 @@
 //! Peers of other releases: each sees an error that names what it does not know.
 
+use crate::domain::{AssignReply, ReportReply};
 use ractor::BytesConvertable;
 use serde::{Deserialize, Serialize};
 
 use crate::wire::{
-    AssignReply, Command, CommandOutcome, CommandReply, Drain, DrainReply, Envelope, Fault, Kind, Message,
-    OpenError, ReportReply, VERSION,
+    Command, CommandOutcome, CommandReply, Drain, DrainReply, Envelope, Fault, Kind, Message, OpenError,
+    VERSION,
 };
 
 /// What a peer makes of a request for a drain: reads it, or answers with what is wrong.

@@ -5,12 +5,13 @@ use proptest::option;
 use proptest::prelude::*;
 
 use crate::domain::{
-    Attempt, Epoch, Fence, Generation, Hardware, JobKey, StageName, TaskId, VolumeId, WorkerId,
+    AssignReply, Attempt, Epoch, Fence, Generation, JobKey, LeaseRenewal, PoolInfo, RenewalReply,
+    ReportReply, StageName, StageProgress, TaskId, VolumeId, WorkerId,
 };
 use crate::wire::{
-    Assign, AssignReply, Beat, BeatReply, Cancel, Command, CommandPart, CommandPartReply, CommandReply,
-    Fault, GateInfo, GateRole, Hello, LeaseBeat, NodeNotice, NodePhase, Order, OrderReply, Outcome, Peer,
-    Progress, Report, ReportReply, StageOffer,
+    Assign, Cancel, Command, CommandPart, CommandPartReply, CommandReply, Fault, GateInfo, GateRole,
+    Heartbeat, HeartbeatReply, Hello, NodeNotice, NodePhase, Order, OrderReply, Peer, Report,
+    ReportedOutcome,
 };
 
 fn stage() -> impl Strategy<Value = StageName> {
@@ -50,22 +51,20 @@ pub(super) fn hello() -> impl Strategy<Value = Hello> {
     peer().prop_map(|peer| Hello { peer })
 }
 
-fn offer() -> impl Strategy<Value = StageOffer> {
-    let hardware = prop_oneof![Just(Hardware::Cpu), Just(Hardware::Gpu)];
-    (worker(), stage(), hardware, any::<u32>(), vec(".{0,30}", 0..5)).prop_map(
-        |(worker, stage, hardware, slots, models)| StageOffer {
+fn pool_info() -> impl Strategy<Value = PoolInfo> {
+    (worker(), stage(), any::<u32>(), vec(".{0,30}", 0..5)).prop_map(|(worker, stage, slots, models)| {
+        PoolInfo {
             worker,
             stage,
-            hardware,
-            slots,
+            slots: slots as usize,
             models,
-        },
-    )
+        }
+    })
 }
 
 pub(super) fn gate_info() -> impl Strategy<Value = GateInfo> {
     let role = prop_oneof![
-        offer().prop_map(GateRole::Stage),
+        pool_info().prop_map(GateRole::Stage),
         any::<i64>().prop_map(|epoch| GateRole::Orchestrator { epoch: Epoch(epoch) }),
     ];
     (peer(), role).prop_map(|(peer, role)| GateInfo { peer, role })
@@ -94,29 +93,30 @@ pub(super) fn assign_reply() -> impl Strategy<Value = AssignReply> {
     ]
 }
 
-pub(super) fn lease_beat() -> impl Strategy<Value = LeaseBeat> {
-    let progress = any::<[u64; 4]>().prop_map(|[pages, succeeded, skipped, failed]| Progress {
+pub(super) fn lease_renewal() -> impl Strategy<Value = LeaseRenewal> {
+    let progress = any::<[u64; 4]>().prop_map(|[pages, succeeded, skipped, failed]| StageProgress {
         pages,
         succeeded,
         skipped,
         failed,
     });
-    (fence(), volume(), option::of(progress)).prop_map(|(fence, volume, progress)| LeaseBeat {
+    (fence(), volume(), option::of(progress)).prop_map(|(fence, volume, progress)| LeaseRenewal {
         fence,
         volume,
         progress,
     })
 }
 
-pub(super) fn beat() -> impl Strategy<Value = Beat> {
-    (worker(), vec(lease_beat(), 0..20)).prop_map(|(worker, leases)| Beat { worker, leases })
+pub(super) fn heartbeat() -> impl Strategy<Value = Heartbeat> {
+    (worker(), vec(lease_renewal(), 0..20)).prop_map(|(worker, leases)| Heartbeat { worker, leases })
 }
 
-pub(super) fn beat_reply() -> impl Strategy<Value = BeatReply> {
-    (any::<i64>(), vec(fence(), 0..20), vec(fence(), 0..20)).prop_map(|(epoch, lost, cancelled)| BeatReply {
-        epoch: Epoch(epoch),
-        lost,
-        cancelled,
+pub(super) fn heartbeat_reply() -> impl Strategy<Value = HeartbeatReply> {
+    (any::<i64>(), vec(fence(), 0..20), vec(fence(), 0..20)).prop_map(|(epoch, lost, cancelled)| {
+        HeartbeatReply {
+            epoch: Epoch(epoch),
+            leases: RenewalReply { lost, cancelled },
+        }
     })
 }
 
@@ -127,10 +127,10 @@ pub(super) fn cancel() -> impl Strategy<Value = Cancel> {
     })
 }
 
-fn outcome() -> impl Strategy<Value = Outcome> {
+fn outcome() -> impl Strategy<Value = ReportedOutcome> {
     prop_oneof![
         (".{0,500}", option::of("[0-9a-f]{64}"), option::of(".{0,500}")).prop_map(
-            |(metrics, fingerprint, results)| Outcome::Succeeded {
+            |(metrics, fingerprint, results)| ReportedOutcome::Succeeded {
                 metrics,
                 fingerprint,
                 results,
@@ -143,15 +143,17 @@ fn outcome() -> impl Strategy<Value = Outcome> {
             ".{0,500}",
             any::<bool>()
         )
-            .prop_map(|(stage, item, category, message, retryable)| Outcome::Failed {
-                stage,
-                item,
-                category,
-                message,
-                retryable,
-            }),
-        Just(Outcome::Interrupted),
-        Just(Outcome::Died),
+            .prop_map(
+                |(stage, item, category, message, retryable)| ReportedOutcome::Failed {
+                    stage,
+                    item,
+                    category,
+                    message,
+                    retryable,
+                }
+            ),
+        Just(ReportedOutcome::Interrupted),
+        Just(ReportedOutcome::Died),
     ]
 }
 

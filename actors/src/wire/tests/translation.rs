@@ -5,12 +5,12 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::strategies;
-use crate::domain::{Epoch, ErrorCategory, JobConfig, StageError, StageName, VolumeResults, WorkerId};
-use crate::orchestrator::Report as LocalReport;
-use crate::stage::{Assignment, StageReport, StageVerdict};
-use crate::supervisor::Pulse;
+use crate::domain::{
+    Assignment, Epoch, ErrorCategory, JobConfig, LeaseReport, StageError, StageName, StageReport,
+    StageVerdict, VolumeResults, WorkerId,
+};
 use crate::wire::{
-    Assign, Envelope, LeaseBeat, NodeAbout, NodeNotice, NodePhase, Notice, Outcome, Peer, PoolAbout, Report,
+    Assign, Envelope, NodeAbout, NodeNotice, NodePhase, Notice, Peer, PoolAbout, Report, ReportedOutcome,
 };
 
 fn assignment() -> impl Strategy<Value = Assignment> {
@@ -44,11 +44,6 @@ proptest! {
         let received: Assign = Envelope::seal(&message).unwrap().open().unwrap();
         prop_assert_eq!(received.into_assignment().unwrap(), assignment);
     }
-
-    #[test]
-    fn pulses_arrive_as_they_were(beat in strategies::lease_beat()) {
-        prop_assert_eq!(LeaseBeat::from(Pulse::from(beat.clone())), beat);
-    }
 }
 
 fn returned(verdict: Option<StageVerdict>) -> Option<StageVerdict> {
@@ -58,7 +53,7 @@ fn returned(verdict: Option<StageVerdict>) -> Option<StageVerdict> {
         attempt: crate::domain::Attempt(1),
         generation: crate::domain::Generation(0),
     };
-    let message = Report::new(&LocalReport { fence, verdict }).unwrap();
+    let message = Report::new(&LeaseReport { fence, verdict }).unwrap();
     let received: Report = Envelope::seal(&message).unwrap().open().unwrap();
     received.into_report().unwrap().verdict
 }
@@ -98,7 +93,7 @@ fn long_error_texts_are_clipped_between_characters() {
 
 #[test]
 fn a_category_of_a_later_release_is_unknown() {
-    let outcome = Outcome::Failed {
+    let outcome = ReportedOutcome::Failed {
         stage: "ocr".to_owned(),
         item: None,
         category: "cosmic".to_owned(),

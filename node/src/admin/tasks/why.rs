@@ -1,8 +1,7 @@
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use clap::Args;
-use parkhang_actors::domain::{JobKey, Position, VolumeId};
-use parkhang_actors::policy::placement::Pool;
+use parkhang_actors::domain::{JobKey, PoolInfo, Position, VolumeId};
 use parkhang_actors::policy::why::{Blocker, why};
 use parkhang_actors::state::StateStore;
 use serde::Serialize;
@@ -51,9 +50,9 @@ impl Command for Why {
         let led = admin.store.leader().await?.is_some();
         let served = Hands::new(admin, led, &nodes).are_there(now);
         let there = nodes.iter().filter(|node| node.state.is_there());
-        let pools: Vec<Pool> = there
+        let pools: Vec<PoolInfo> = there
             .flat_map(|node| &node.workers)
-            .map(|worker| Pool {
+            .map(|worker| PoolInfo {
                 worker: worker.worker.clone(),
                 stage: worker.stage.clone(),
                 slots: usize::try_from(worker.slots).unwrap_or(usize::MAX),

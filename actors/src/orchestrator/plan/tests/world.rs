@@ -7,15 +7,15 @@ use glob::Pattern;
 
 use super::super::{PassLimits, Plan};
 use crate::domain::{
-    Adjustment, ErrorCategory, Fence, JobConfig, JobId, JobStatus, NewJob, Pipeline, StageError, StageName,
-    StageRunStatus, Task, TaskId, TaskStatus, VolumeId, WorkerId,
+    Adjustment, ErrorCategory, Fence, JobConfig, JobId, JobStatus, LeaseStatus, NewJob, Pipeline, PoolInfo,
+    StageError, StageName, StageRunStatus, Task, TaskId, TaskStatus, VolumeId, WorkerId,
 };
 use crate::policy::job_action::{self, JobAction};
-use crate::policy::placement::{Held, Pool};
+use crate::policy::placement::Held;
 use crate::policy::poison::{Loss, lost_lease};
 use crate::policy::rerun::{Rerun, TaskFilter};
 use crate::policy::transition::{Event, Phase, is_finished, is_terminal};
-use crate::state::{Change, Expected, Heartbeat, MemoryStore, Outcome, Standing, StateError, StateStore};
+use crate::state::{Change, Expected, MemoryStore, Outcome, StateError, StateStore};
 
 pub(super) const JOBS: usize = 3;
 pub(super) const VOLUMES: usize = 3;
@@ -38,7 +38,7 @@ struct Run {
 pub(super) struct World {
     store: MemoryStore,
     now: DateTime<Utc>,
-    pools: Vec<Pool>,
+    pools: Vec<PoolInfo>,
     jobs: Vec<JobId>,
     runs: Vec<Run>,
     /// Every lease there has ever been.
@@ -51,8 +51,8 @@ fn stage(name: &str) -> StageName {
     StageName::new(name).unwrap()
 }
 
-fn pool(worker: &str, name: &str, slots: usize) -> Pool {
-    Pool {
+fn pool(worker: &str, name: &str, slots: usize) -> PoolInfo {
+    PoolInfo {
         worker: WorkerId(worker.to_owned()),
         stage: stage(name),
         slots,
@@ -181,19 +181,15 @@ impl World {
     pub(super) async fn heartbeats(&mut self) {
         let live: Vec<&Run> = self.runs.iter().filter(|run| !run.frozen).collect();
         let until = self.now + LIMITS.lease;
-        let beats = live.iter().map(|run| Heartbeat {
-            fence: run.fence.clone(),
-            until,
-        });
-        let beats: Vec<Heartbeat> = beats.collect();
-        let standings = self.store.renew_leases(&beats).await.unwrap();
-        for (beat, standing) in beats.iter().zip(standings) {
-            match standing {
-                Standing::Held => {}
-                Standing::Lost => self.runs.retain(|run| run.fence != beat.fence),
-                Standing::Unwanted => {
-                    self.end(beat.fence.clone(), Event::Released).await;
-                    self.runs.retain(|run| run.fence != beat.fence);
+        let fences: Vec<Fence> = live.iter().map(|run| run.fence.clone()).collect();
+        let statuses = self.store.renew_leases(&fences, until).await.unwrap();
+        for (fence, status) in fences.iter().zip(statuses) {
+            match status {
+                LeaseStatus::Held => {}
+                LeaseStatus::Lost => self.runs.retain(|run| run.fence != *fence),
+                LeaseStatus::Cancelled => {
+                    self.end(fence.clone(), Event::Released).await;
+                    self.runs.retain(|run| run.fence != *fence);
                 }
             }
         }

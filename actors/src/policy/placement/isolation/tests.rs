@@ -3,11 +3,11 @@ use std::collections::HashMap;
 use chrono::{DateTime, Utc};
 use proptest::prelude::*;
 
-use super::super::{Held, Pool, place};
+use super::super::{Held, place};
 use super::*;
 use crate::domain::{
-    ErrorCategory, JobConfig, JobId, JobKey, JobStatus, Pipeline, Position, Task, TaskStatus, VolumeId,
-    WorkerId,
+    ErrorCategory, JobConfig, JobId, JobKey, JobStatus, Pipeline, PoolInfo, Position, Task, TaskStatus,
+    VolumeId, WorkerId,
 };
 use crate::policy::poison::{Loss, SUSPECT_AFTER, is_suspect, lost_lease};
 use crate::policy::transition::{Event, is_finished, next};
@@ -53,8 +53,8 @@ fn worker(node: &str, name: &str) -> WorkerId {
     WorkerId(format!("{node}/{name}/1"))
 }
 
-fn node(name: &str, slots: usize) -> [Pool; 2] {
-    STAGES.map(|stage_name| Pool {
+fn node(name: &str, slots: usize) -> [PoolInfo; 2] {
+    STAGES.map(|stage_name| PoolInfo {
         worker: worker(name, stage_name),
         stage: stage(stage_name),
         slots,
@@ -73,7 +73,7 @@ fn held(node: &str, leases: usize, suspects: usize) -> Held {
 }
 
 /// Task and node of each placement.
-fn placed(tasks: &[(Task, &Job)], pools: &[Pool], held: &[Held]) -> Vec<(i64, String)> {
+fn placed(tasks: &[(Task, &Job)], pools: &[PoolInfo], held: &[Held]) -> Vec<(i64, String)> {
     let tasks = tasks.iter().map(|(task, job)| (task, *job));
     let placements = place(now(), tasks, FreeSlots::of(pools, held), held);
     let node = |worker: &WorkerId| worker.node().to_owned();

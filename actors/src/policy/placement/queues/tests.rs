@@ -1,8 +1,8 @@
 use proptest::prelude::*;
 
-use super::super::{Pool, place};
+use super::super::place;
 use super::*;
-use crate::domain::{JobConfig, JobKey, JobStatus, Pipeline, Task, VolumeId, WorkerId};
+use crate::domain::{JobConfig, JobKey, JobStatus, Pipeline, PoolInfo, Task, VolumeId, WorkerId};
 
 /// A job of a single stage: what it holds already, what waits, and what it may.
 #[derive(Debug, Clone)]
@@ -71,7 +71,7 @@ fn granted(claims: &[Claim], slots: usize) -> Vec<usize> {
             suspects: 0,
         })
         .collect();
-    let pools = [Pool {
+    let pools = [PoolInfo {
         worker: WorkerId("pool".to_owned()),
         stage: stage(),
         slots,

@@ -3,11 +3,10 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use sqlx::{AssertSqlSafe, raw_sql};
 
-use crate::domain::{ErrorCategory, Position, TaskStatus};
+use crate::domain::{ErrorCategory, Position, TaskCount, TaskStatus};
 use crate::policy::job_action::JobAction;
 use crate::policy::transition::Event;
 use crate::state::StateStore;
-use crate::state::TaskCount;
 use crate::state::postgres::PostgresStore;
 use crate::state::postgres::tests::{applied, change, failure, lease, new_job, now, store};
 

@@ -42,7 +42,7 @@ struct World {
 }
 
 impl World {
-    fn pools(&self) -> Vec<Pool> {
+    fn pools(&self) -> Vec<PoolInfo> {
         let nodes = self.nodes.iter();
         nodes
             .flat_map(|node| super::node(&node.name, self.slots))

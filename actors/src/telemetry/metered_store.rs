@@ -5,8 +5,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::{ArtifactKey, ArtifactStore, ObjectMeta, PutOutcome, StorageError, VersionedObject};
-use crate::telemetry::StorageAnswered;
+use super::StorageAnswered;
+use crate::storage::{ArtifactKey, ArtifactStore, ObjectMeta, PutOutcome, StorageError, VersionedObject};
 
 /// A store that tells of every request: how long it took, what came of it, and how many bytes it moved.
 #[derive(Debug, Clone)]
@@ -107,7 +107,7 @@ impl ArtifactStore for MeteredStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::MemoryStore;
+    use crate::storage::{LocalStore, MemoryStore, conformance};
     use crate::telemetry::testing::Measured;
 
     #[tokio::test]
@@ -131,5 +131,12 @@ mod tests {
             "parkhang_storage_bytes_total{direction=read} 17",
             "parkhang_storage_request_seconds{operation=get} 2",
         ]);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn a_metered_folder_conforms() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = LocalStore::open(root.path()).await.unwrap();
+        conformance::suite(Arc::new(MeteredStore::new(Arc::new(folder)))).await;
     }
 }

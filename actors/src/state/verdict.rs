@@ -1,20 +1,20 @@
-//! From what a pool reports to the change that is written.
+//! The change of state that a pool's report on a lease leads to.
 
 use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
 
-use super::handle::Report;
-use crate::domain::{ErrorCategory, Fence, StageError, StageName, StageRun, StageRunStatus, Task};
+use super::{Change, Expected, StateError, StateStore};
+use crate::domain::{
+    ErrorCategory, Fence, LeaseReport, StageError, StageName, StageRun, StageRunStatus, StageVerdict, Task,
+};
 use crate::policy::poison::{Loss, lost_lease};
 use crate::policy::retry;
 use crate::policy::transition::Event;
-use crate::stage::StageVerdict;
-use crate::state::{Change, Expected, StateError, StateStore};
 
-/// What decides what a report means, beside the report itself.
+/// State that decides the change a report leads to, beside the report itself.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
+pub struct ReportContext {
     /// The task as it is now.
     pub task: Option<Task>,
     /// Delay before the first retry, as the job has it.
@@ -26,46 +26,50 @@ pub(crate) struct Known {
     pub jitter: f64,
 }
 
-/// The change that a report means, by what the store knows.
-pub(crate) async fn change_for(
+/// Change that a report leads to; reads what it depends on from the store.
+///
+/// # Errors
+///
+/// When the store cannot be read.
+pub async fn change_for(
     store: &dyn StateStore,
-    report: Report,
+    report: LeaseReport,
     max_interruptions: i32,
     jitter: f64,
     now: DateTime<Utc>,
 ) -> Result<Change, StateError> {
     let fence = &report.fence;
-    let mut known = Known {
+    let mut context = ReportContext {
         max_interruptions,
         jitter,
-        ..Known::default()
+        ..ReportContext::default()
     };
     match &report.verdict {
         Some(StageVerdict::Succeeded(success)) if success.results.is_some() => {
             let runs = store.stage_runs(fence.task).await?;
-            known.processing_ms = processing_ms(&runs, fence, now);
+            context.processing_ms = processing_ms(&runs, fence, now);
         }
-        None => known.task = store.task(fence.task).await?,
+        None => context.task = store.task(fence.task).await?,
         Some(StageVerdict::Failed(_)) => {
             if let Some(task) = store.task(fence.task).await? {
                 let job = store.job_by_id(task.job_id).await?;
-                known.retry_backoff_s = job.map(|job| job.config.retry_backoff_s);
-                known.task = Some(task);
+                context.retry_backoff_s = job.map(|job| job.config.retry_backoff_s);
+                context.task = Some(task);
             }
         }
         Some(StageVerdict::Succeeded(_) | StageVerdict::Interrupted) => {}
     }
-    Ok(change_of(report, known, now))
+    Ok(change_of(report, context, now))
 }
 
-/// The change that a report means. A failure that will be retried carries the time before which it must not be.
-pub(crate) fn change_of(report: Report, known: Known, now: DateTime<Utc>) -> Change {
-    let Report { fence, verdict } = report;
+/// Change that a report leads to. A failure that will be retried carries the time before which it must not be.
+pub fn change_of(report: LeaseReport, context: ReportContext, now: DateTime<Utc>) -> Change {
+    let LeaseReport { fence, verdict } = report;
     match verdict {
         Some(StageVerdict::Succeeded(success)) => {
             let mut results = success.results;
             if let Some(results) = &mut results {
-                results.processing_duration_ms = known.processing_ms;
+                results.processing_duration_ms = context.processing_ms;
             }
             Change {
                 expected: Expected::Lease(fence),
@@ -76,18 +80,18 @@ pub(crate) fn change_of(report: Report, known: Known, now: DateTime<Utc>) -> Cha
             }
         }
         None => {
-            let held = known.task.filter(|task| task.fence().as_ref() == Some(&fence));
+            let held = context.task.filter(|task| task.fence().as_ref() == Some(&fence));
             // A lease that is over is fenced off by the store, whatever the event.
             let event = held.map_or(Event::Interrupted, |task| {
-                lost_lease(&task, Loss::Worker, known.max_interruptions)
+                lost_lease(&task, Loss::Worker, context.max_interruptions)
             });
             Change::new(Expected::Lease(fence), event)
         }
         Some(StageVerdict::Interrupted) => Change::new(Expected::Lease(fence), Event::Released),
         Some(StageVerdict::Failed(error)) if error.is_outage() => {
-            let outages = known.task.map_or(0, |task| task.outages).saturating_add(1);
+            let outages = context.task.map_or(0, |task| task.outages).saturating_add(1);
             let count = u32::try_from(outages).unwrap_or(u32::MAX);
-            let delay = retry::outage_backoff(known.retry_backoff_s.unwrap_or(1.0), count, known.jitter);
+            let delay = retry::outage_backoff(context.retry_backoff_s.unwrap_or(1.0), count, context.jitter);
             let what = match error.category {
                 ErrorCategory::Node => "node out of order",
                 _ => "storage unavailable",
@@ -100,15 +104,15 @@ pub(crate) fn change_of(report: Report, known: Known, now: DateTime<Utc>) -> Cha
             Change::new(Expected::Lease(fence), Event::Deferred { error, not_before })
         }
         Some(StageVerdict::Failed(error)) if error.category == ErrorCategory::Stalled => {
-            let held = known.task.filter(|task| task.fence().as_ref() == Some(&fence));
+            let held = context.task.filter(|task| task.fence().as_ref() == Some(&fence));
             let event = held.map_or(Event::Interrupted, |task| {
-                stood_still(&task, &error, known.max_interruptions)
+                stood_still(&task, &error, context.max_interruptions)
             });
             Change::new(Expected::Lease(fence), event)
         }
         Some(StageVerdict::Failed(error)) => {
             let attempt = u32::try_from(fence.attempt.0).unwrap_or(1);
-            let delay = retry::backoff(known.retry_backoff_s.unwrap_or(1.0), attempt, known.jitter);
+            let delay = retry::backoff(context.retry_backoff_s.unwrap_or(1.0), attempt, context.jitter);
             let not_before = later(now, delay);
             Change::new(Expected::Lease(fence), Event::Failed { error, not_before })
         }
