@@ -9,6 +9,7 @@ pub mod forecast;
 pub mod job_action;
 pub mod model_choice;
 pub mod order;
+pub mod percentile;
 pub mod placement;
 pub mod poison;
 pub mod pool_health;

@@ -1,7 +1,8 @@
 use std::time::Duration;
 
-use super::{Progress, StageOutcome, percentile};
+use super::{Progress, StageOutcome};
 use crate::domain::StageError;
+use crate::policy::percentile::percentile;
 
 /// The counts of a run so far.
 #[derive(Debug, Default)]

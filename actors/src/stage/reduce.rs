@@ -9,7 +9,7 @@ use super::{StageContext, StageLogic, StageReport, StageVerdict};
 use crate::artifact::{ArtifactError, ErrorRow, LineDetectionRow, OcrResultRow, VolumeLayout, read_table};
 use crate::domain::{Hardware, StageError, StageName, VolumeResults};
 use crate::policy::forecast::MadeWith;
-use crate::runner::percentile;
+use crate::policy::percentile::percentile;
 use crate::storage::ArtifactStore;
 use crate::telemetry::{PageOutcome, StageState};
 

@@ -58,11 +58,11 @@ pub(super) fn may_back_off(position: &Position, status: TaskStatus) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage::ocr_pipeline;
 
     #[test]
     fn a_stage_is_waited_for_behind_the_one_before_it_and_at_itself() {
-        let pipeline = ocr_pipeline();
+        let stages = ["line_detection", "ocr"].map(|name| StageName::new(name).unwrap());
+        let pipeline = Pipeline::new(stages.to_vec()).unwrap();
         let [first, second, ..] = pipeline.stages() else {
             panic!("too short");
         };

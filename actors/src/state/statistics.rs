@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::domain::{StageName, StageRun, StageRunStatus};
 use crate::policy::forecast::Pace;
-use crate::runner::percentile;
+use crate::policy::percentile::percentile;
 
 /// Where durations are divided to be counted, in seconds: about three steps to a power of ten, at figures that people know.
 pub const DURATION_BOUNDS_S: [f64; 11] = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 60.0, 180.0, 600.0, 1800.0, 3600.0];
