@@ -1,13 +1,16 @@
+//! Single tasks, their history and results, and the renewal of their leases.
+
 use std::collections::HashMap;
 
+use sqlx::Row;
 use sqlx::postgres::PgPool;
-use sqlx::{PgExecutor, Row};
 
-use super::rows::{JobTaskCountRow, StageRunRow, TaskRow, VolumeResultsRow, stage_name, task_columns};
+use super::rows::{StageRunRow, TaskRow, VolumeResultsRow, stage_name, task_columns};
 use crate::domain::{Attempt, Fence, Generation, JobId, StageRun, Task, TaskId, VolumeResults};
-use crate::state::{Heartbeat, JobTaskCount, Standing, StateError};
+use crate::state::{Heartbeat, Standing, StateError};
 
-pub(super) async fn tasks(pool: &PgPool, job: JobId) -> Result<Vec<Task>, StateError> {
+/// Returns the tasks of a job, in the order of their ids.
+pub(super) async fn of_job(pool: &PgPool, job: JobId) -> Result<Vec<Task>, StateError> {
     let rows: Vec<TaskRow> = sqlx::query_as(concat!(
         "select ",
         task_columns!(),
@@ -19,7 +22,8 @@ pub(super) async fn tasks(pool: &PgPool, job: JobId) -> Result<Vec<Task>, StateE
     Ok(rows.into_iter().map(|row| row.0).collect())
 }
 
-pub(super) async fn task(pool: &PgPool, id: TaskId) -> Result<Option<Task>, StateError> {
+/// Returns the task of an id.
+pub(super) async fn by_id(pool: &PgPool, id: TaskId) -> Result<Option<Task>, StateError> {
     let row: Option<TaskRow> = sqlx::query_as(concat!(
         "select ",
         task_columns!(),
@@ -31,23 +35,7 @@ pub(super) async fn task(pool: &PgPool, id: TaskId) -> Result<Option<Task>, Stat
     Ok(row.map(|row| row.0))
 }
 
-/// From the totals that triggers keep: a few rows for each job.
-pub(super) async fn counts(
-    executor: impl PgExecutor<'_>,
-    job: Option<JobId>,
-) -> Result<Vec<JobTaskCount>, StateError> {
-    let rows: Vec<JobTaskCountRow> = sqlx::query_as(
-        "select job_id, current_stage, status::text as status, terminal, sum(tasks)::bigint as tasks
-         from task_counts where $1::bigint is null or job_id = $1
-         group by job_id, current_stage, status, terminal having sum(tasks) <> 0",
-    )
-    .bind(job.map(|job| job.0))
-    .fetch_all(executor)
-    .await?;
-    Ok(rows.into_iter().map(|row| row.0).collect())
-}
-
-/// Does not wait for the disk: a heartbeat lost in a crash of the server costs at most a lease.
+/// Moves the deadlines of leases that are in force and wanted; returns for each beat the state of its lease.
 pub(super) async fn renew(pool: &PgPool, beats: &[Heartbeat]) -> Result<Vec<Standing>, StateError> {
     if beats.is_empty() {
         return Ok(Vec::new());
@@ -58,9 +46,13 @@ pub(super) async fn renew(pool: &PgPool, beats: &[Heartbeat]) -> Result<Vec<Stan
     let generations: Vec<i64> = beats.iter().map(|beat| beat.fence.generation.0).collect();
     let untils: Vec<_> = beats.iter().map(|beat| beat.until).collect();
 
+    // Does not wait for the disk: a heartbeat lost in a crash of the server costs at most a lease.
     let mut transaction = pool
         .begin_with("begin; set local synchronous_commit = off")
         .await?;
+    // Beats are grouped, as an update takes one of several rows that match; rows are locked in the order of ids, as a plain
+    // update locks them in the order of its plan; a deadline never moves back, as beats may overtake each other. Locks are
+    // waited for and not skipped: a commit holds them for a moment, and a beat passed over would look like a lost lease.
     let rows = sqlx::query(
         "with beat as (
              select id, stage, attempt, generation, max(until) as until
@@ -100,19 +92,20 @@ pub(super) async fn renew(pool: &PgPool, beats: &[Heartbeat]) -> Result<Vec<Stan
             attempt: Attempt(row.try_get("attempt")?),
             generation: Generation(row.try_get("generation")?),
         };
-        let standing = match row.try_get("renewed")? {
-            true => Standing::Held,
-            false => Standing::Unwanted,
+        let standing = if row.try_get("renewed")? {
+            Standing::Held
+        } else {
+            Standing::Unwanted
         };
         standings.insert(fence, standing);
     }
-    let standing = |beat: &Heartbeat| standings.get(&beat.fence).copied();
     Ok(beats
         .iter()
-        .map(|beat| standing(beat).unwrap_or(Standing::Lost))
+        .map(|beat| standings.get(&beat.fence).copied().unwrap_or(Standing::Lost))
         .collect())
 }
 
+/// Returns the history of a task, in the order in which its leases began.
 pub(super) async fn stage_runs(pool: &PgPool, task: TaskId) -> Result<Vec<StageRun>, StateError> {
     let rows: Vec<StageRunRow> = sqlx::query_as(
         "select task_id, stage, attempt, generation, status::text as status, worker_id, started_at, done_at, error,
@@ -125,6 +118,7 @@ pub(super) async fn stage_runs(pool: &PgPool, task: TaskId) -> Result<Vec<StageR
     Ok(rows.into_iter().map(|row| row.0).collect())
 }
 
+/// Returns the results of a task.
 pub(super) async fn volume_results(pool: &PgPool, task: TaskId) -> Result<Option<VolumeResults>, StateError> {
     let row: Option<VolumeResultsRow> = sqlx::query_as("select * from volume_results where task_id = $1")
         .bind(task.0)
