@@ -1,5 +1,5 @@
-//! What a reconciler pass decides: waiting tasks are matched with free slots, and those that may kill their nodes with empty
-//! nodes.
+//! Placement, the decision of a reconciler pass: waiting tasks are matched with free slots, and those that may kill their nodes
+//! with empty nodes.
 
 mod isolation;
 mod queues;
@@ -15,19 +15,19 @@ use crate::domain::{Job, JobId, StageName, Task, TaskId, WorkerId};
 use crate::policy::poison::is_suspect;
 use crate::policy::transition::runnable_stage;
 
-/// A stage pool as the router sees it.
+/// Stage pool, as far as placement knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pool {
     pub worker: WorkerId,
     pub stage: StageName,
-    /// Tasks that it runs at once.
+    /// Number of tasks that it runs at once.
     pub slots: usize,
     /// Names of the models that it keeps loaded.
     pub models: Vec<String>,
 }
 
 impl Pool {
-    /// Whether it may run its stage for the job: it has the models that the job names.
+    /// True if the pool may run its stage for the job: it has the models that the job names.
     pub fn suits(&self, job: &Job) -> bool {
         job.config.models.are_loaded(&self.stage, &self.models)
     }
@@ -40,11 +40,11 @@ pub struct Held {
     pub job: JobId,
     pub stage: StageName,
     pub leases: usize,
-    /// How many of them are of [suspects](is_suspect).
+    /// Number of them that are of [suspects](is_suspect).
     pub suspects: usize,
 }
 
-/// A task that a pool shall run.
+/// Task that a pool shall run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
     pub task: TaskId,
@@ -52,13 +52,13 @@ pub struct Placement {
     pub worker: WorkerId,
 }
 
-/// The stage that the task waits for, if its backoff is over. That its job runs is not looked at.
+/// Stage that the task waits for, if its backoff is over. The status of its job is not looked at.
 pub fn due_stage<'a>(task: &Task, job: &'a Job, now: DateTime<Utc>) -> Option<&'a StageName> {
     let due = task.not_before.is_none_or(|due| due <= now);
     runnable_stage(task, &job.pipeline, job.config.retry_scope).filter(|_| due)
 }
 
-/// Gives waiting tasks to free slots.
+/// Places waiting tasks on free slots.
 ///
 /// A stage's free slots go to the jobs of the highest priority; among equals, to the job that holds the fewest leases at
 /// that stage, as long as its limits allow; within a job, to its oldest task. Stages near the end of their pipeline are
