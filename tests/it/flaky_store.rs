@@ -14,7 +14,7 @@ use parkhang_actors::policy::autoscale::StageBacklog;
 use parkhang_actors::policy::job_action::JobAction;
 use parkhang_actors::policy::rerun::Rerun;
 use parkhang_actors::state::{
-    Census, Change, ClaimRequest, JobTaskCount, Leases, MemoryStore, Outcome, Ready, Rewound,
+    Change, ClaimRequest, JobTaskCount, Leases, MemoryStore, NodeSnapshot, Outcome, Ready, RerunResult,
     StageStatistics, StateError, StateStore,
 };
 
@@ -101,7 +101,7 @@ impl StateStore for FlakyStore {
         self.inner.adjust_job(id, adjustment).await
     }
 
-    async fn rerun(&self, id: JobId, rerun: &Rerun, now: DateTime<Utc>) -> Result<Rewound, StateError> {
+    async fn rerun(&self, id: JobId, rerun: &Rerun, now: DateTime<Utc>) -> Result<RerunResult, StateError> {
         self.inner.rerun(id, rerun, now).await
     }
 
@@ -145,8 +145,8 @@ impl StateStore for FlakyStore {
         self.inner.renew_leases(fences, until).await
     }
 
-    async fn settle_jobs(&self, now: DateTime<Utc>) -> Result<Vec<Job>, StateError> {
-        self.inner.settle_jobs(now).await
+    async fn finish_jobs(&self, now: DateTime<Utc>) -> Result<Vec<Job>, StateError> {
+        self.inner.finish_jobs(now).await
     }
 
     async fn stage_runs(&self, task: TaskId) -> Result<Vec<StageRun>, StateError> {
@@ -161,8 +161,8 @@ impl StateStore for FlakyStore {
         self.inner.stage_statistics(job).await
     }
 
-    async fn record_nodes(&self, census: &Census) -> Result<(), StateError> {
-        self.inner.record_nodes(census).await
+    async fn record_nodes(&self, snapshot: &NodeSnapshot) -> Result<(), StateError> {
+        self.inner.record_nodes(snapshot).await
     }
 
     async fn nodes(&self) -> Result<Vec<NodeRecord>, StateError> {

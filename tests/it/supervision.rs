@@ -15,7 +15,7 @@ use parkhang_actors::orchestrator::{JobEnd, OrchestratorConfig, OrchestratorHand
 use parkhang_actors::policy::pool_health::FaultLimits;
 use parkhang_actors::policy::transition::Event;
 use parkhang_actors::stage::{StageContext, StageLogic, StageRegistry};
-use parkhang_actors::state::{Census, Change, Expected, MemoryStore, StateStore};
+use parkhang_actors::state::{Change, Expected, MemoryStore, NodeSnapshot, StateStore};
 use parkhang_actors::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
 use parkhang_actors::telemetry::ProgressBoard;
 
@@ -171,7 +171,7 @@ async fn a_stage_that_no_node_runs_is_an_alarm_while_work_waits_for_it() {
 }
 
 /// What a node tells of itself that takes its work from the database.
-fn pulling(stage: &StageName, state: NodeState) -> Census {
+fn pulling(stage: &StageName, state: NodeState) -> NodeSnapshot {
     let node = NodeRecord {
         name: "pulls".to_owned(),
         roles: vec!["cpu".to_owned()],
@@ -196,9 +196,9 @@ fn pulling(stage: &StageName, state: NodeState) -> Census {
             pages_finished: None,
         }],
     };
-    Census {
+    NodeSnapshot {
         nodes: vec![node],
-        ..Census::default()
+        ..NodeSnapshot::default()
     }
 }
 

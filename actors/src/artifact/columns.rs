@@ -1,4 +1,4 @@
-//! The Rust types that a column can have, and how each is laid out in Arrow.
+//! Column types: the Rust types that a column can have, and the layout of each in Arrow.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use arrow::array::{
 use arrow::datatypes::{DataType, Field, Float32Type, Int32Type, Schema};
 use arrow::error::ArrowError;
 
-/// Why a column cannot be read as what it should be.
+/// Reason for which a column cannot be read as its Rust type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ColumnError {
     #[error("column {column} is missing")]
@@ -30,7 +30,7 @@ pub enum ColumnError {
     },
 }
 
-/// The columns of a batch, found by name.
+/// Columns of a batch, found by name.
 #[derive(Debug, Clone, Copy)]
 pub struct Columns<'a> {
     batch: &'a RecordBatch,
@@ -41,6 +41,7 @@ impl<'a> Columns<'a> {
         Self { batch }
     }
 
+    /// Number of rows.
     pub fn rows(&self) -> usize {
         self.batch.num_rows()
     }
@@ -61,7 +62,7 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// A type that is one column of a table.
+/// Type of one column of a table.
 pub trait ColumnValue: Sized {
     const NULLABLE: bool = false;
 
@@ -71,7 +72,7 @@ pub trait ColumnValue: Sized {
     where
         Self: 'a;
 
-    /// `array` has this type's layout, and no nulls unless the type is nullable.
+    /// Values of `array`, which has this type's layout, and no nulls unless the type is nullable.
     fn from_array(column: &str, array: &dyn Array) -> Result<Vec<Self>, ColumnError>;
 }
 
@@ -79,9 +80,9 @@ pub(super) fn field<T: ColumnValue>(name: &str) -> Field {
     Field::new(name, T::data_type(), T::NULLABLE)
 }
 
-/// Refuses a schema that lacks one of `fields` or has it with another layout. A column that may be null may be missing:
-/// tables written before it was added have nothing there. What the children of lists are called, and
-/// what may be null, differs between writers and is no difference of type.
+/// Refuses a schema that lacks one of `fields` or has it with another layout. A column that may be null may be missing: tables
+/// written before it was added have nothing there. The names of the children of lists, and which of them may be null, differ
+/// between writers and are no difference of type.
 pub(super) fn check_schema(fields: &[Field], found: &Schema) -> Result<(), ColumnError> {
     for field in fields {
         let Ok(same_name) = found.field_with_name(field.name()) else {
@@ -125,7 +126,7 @@ pub(super) fn refuse_nulls(column: &str, array: &dyn Array) -> Result<(), Column
     })
 }
 
-/// The array as its concrete type.
+/// Array as its concrete type.
 pub(super) fn downcast<'a, A: Array + 'static>(
     column: &str,
     expected: DataType,

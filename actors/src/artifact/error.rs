@@ -4,7 +4,7 @@ use super::ColumnError;
 use crate::domain::ErrorCategory;
 use crate::storage::{ArtifactKey, StorageError};
 
-/// A text that cannot name the page of a volume.
+/// Error for a text that cannot name the page of a volume.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{name:?} is not a valid image name")]
 pub struct InvalidImageName {
@@ -34,6 +34,7 @@ pub enum ArtifactError {
 }
 
 impl ArtifactError {
+    /// Category by which a stage decides about another try.
     pub fn category(&self) -> ErrorCategory {
         match self {
             Self::Storage(error) => error.category(),

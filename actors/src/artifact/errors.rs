@@ -9,14 +9,14 @@ use super::row::artifact_row;
 use crate::domain::ErrorCategory;
 
 artifact_row! {
-    /// One page in `errors.parquet`: a page that a stage gave up on.
+    /// Row of `errors.parquet`: a page that a stage gave up on.
     pub struct ErrorRow = "errors", version 1, batches of 512 {
         image_name: String,
         /// Position of the page in its volume, from 0.
         page_index: i32,
         category: ErrorCategory,
         message: String,
-        /// Tries that the page had.
+        /// Number of tries that the page had.
         attempts: i32,
     }
 }

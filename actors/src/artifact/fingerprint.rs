@@ -1,4 +1,4 @@
-//! What makes two runs of a stage the same run: hashes of the input, the configuration and the models.
+//! Fingerprints, by which two runs of a stage are the same run: hashes of the input, the configuration and the models.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// Set apart from the hash of the input, so that a change to how fingerprints are made invalidates the old ones.
+/// Version of the fingerprints themselves, so that a change to the way they are made invalidates the old ones.
 const VERSION: &[u8] = b"parkhang fingerprint 1";
 
-/// A SHA-256, written `sha256:` and 64 hexadecimal digits.
+/// SHA-256, written `sha256:` and 64 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Digest([u8; 32]);
@@ -20,11 +20,12 @@ pub struct Digest([u8; 32]);
 pub struct InvalidDigest(pub String);
 
 impl Digest {
+    /// Digest of bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// The digest of a list: where one part ends and the next begins counts.
+    /// Digest of a list, which depends on the places where one part ends and the next begins.
     pub fn of_parts<P: AsRef<[u8]>>(parts: impl IntoIterator<Item = P>) -> Self {
         let mut hasher = Sha256::new();
         for part in parts {
@@ -35,7 +36,7 @@ impl Digest {
         Self(hasher.finalize().into())
     }
 
-    /// 64 hexadecimal digits, without the prefix.
+    /// Digest as 64 hexadecimal digits, without the prefix.
     pub fn to_hex(self) -> String {
         hex::encode(self.0)
     }
@@ -86,12 +87,12 @@ impl From<Digest> for String {
     }
 }
 
-/// The hash of a configuration: of its JSON with the keys of every object sorted, so that neither the order of fields
-/// nor that of insertion counts. Hash only the settings that the stage's output depends on.
+/// Hash of a configuration: of its JSON with the keys of every object sorted, so that neither the order of fields nor that of
+/// insertion counts. Only the settings that the stage's output depends on should be hashed.
 ///
 /// # Errors
 ///
-/// When `config` has no JSON form, such as a map whose keys are not strings.
+/// If `config` has no JSON form, such as a map whose keys are not strings.
 pub fn cfg_hash(config: &impl Serialize) -> Result<Digest, serde_json::Error> {
     let mut canonical = String::new();
     write_canonical(&serde_json::to_value(config)?, &mut canonical);
@@ -124,19 +125,19 @@ fn write_canonical(value: &Value, out: &mut String) {
     }
 }
 
-/// Identifies what a stage made of what: equal fingerprints promise equal output.
+/// Identifier of a stage's output by everything that it was made from: equal fingerprints promise equal output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Fingerprint(Digest);
 
 impl Fingerprint {
-    /// As input of a stage that goes on from what this identifies.
+    /// Hash for the next stage, whose input is the output that this identifies.
     pub const fn digest(self) -> Digest {
         self.0
     }
 
-    /// `stage_version` grows whenever the stage's code makes something else of the same input. The order of `models`
-    /// counts.
+    /// Fingerprint of a stage's output. `stage_version` grows whenever the stage's code makes something else of the same input.
+    /// The order of `models` counts.
     pub fn of(stage: &str, stage_version: u32, config: Digest, input: Digest, models: &[Digest]) -> Self {
         let version = stage_version.to_le_bytes();
         let mut parts: Vec<&[u8]> = vec![

@@ -5,9 +5,9 @@ use std::path::Path;
 use super::InvalidImageName;
 use super::fingerprint::Digest;
 
-/// Leaves room for a line index, an extension and a hash within the 255 bytes of a file name.
+/// Largest length of a name in bytes, which leaves room for a line index, an extension and a hash within the 255 of a file name.
 const MAX_BYTES: usize = 160;
-/// Hexadecimal digits of the file name's hash that tell apart names which are equal once made safe.
+/// Number of hexadecimal digits of the file name's hash that tell apart names which are equal once made safe.
 const HASH_DIGITS: usize = 8;
 
 /// Name of a page within its volume: unique there, and safe as a segment of an artifact key.
@@ -16,6 +16,10 @@ pub struct ImageName(String);
 
 impl ImageName {
     /// Accepts a name that [`image_names`] could have given.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidImageName`] for any other text.
     pub fn new(name: impl Into<String>) -> Result<Self, InvalidImageName> {
         let name = name.into();
         if make_safe(&name) == name && name.len() <= MAX_BYTES + 1 + 64 {
@@ -74,7 +78,7 @@ fn stem(file: &str) -> String {
     stem.to_string_lossy().into_owned()
 }
 
-/// The first hashed name that no other file has. The salt matters only if someone named a file after a hash.
+/// First hashed name that no other file has. The salt matters only if a file is named after a hash.
 fn free_name(file: &str, taken: &BTreeSet<String>) -> String {
     let safe = make_safe(&stem(file));
     let mut salt = 0_u32;
@@ -88,7 +92,7 @@ fn free_name(file: &str, taken: &BTreeSet<String>) -> String {
     }
 }
 
-/// Replaces what a key, a URL or a shell would trip over; letters and marks of any script stay.
+/// Replaces characters that are not safe in a key, a URL or a shell; letters and marks of any script stay.
 fn make_safe(stem: &str) -> String {
     let replace = |(index, c): (usize, char)| {
         let plain = match c {
@@ -103,7 +107,7 @@ fn make_safe(stem: &str) -> String {
     if safe.is_empty() { "page".to_owned() } else { safe }
 }
 
-/// Zero-width characters, direction marks and the replacement character of names that are not UTF-8.
+/// True for zero-width characters, direction marks and the replacement character of names that are not UTF-8.
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fffd}')
 }

@@ -3,14 +3,14 @@ use super::regions::PageRegion;
 use super::row::artifact_row;
 
 artifact_row! {
-    /// One page in `line_detection.parquet`. Contours and the rotated image are in pixels of the straightened page.
+    /// Row of `line_detection.parquet`: a page. Contours and the rotated image are in pixels of the straightened page.
     pub struct LineDetectionRow = "line_detection", version 1, batches of 32 {
         image_name: String,
         /// Key of the straightened page image.
         rotated_image_path: String,
-        /// The line mask of the straightened page, a PNG.
+        /// Line mask of the straightened page, a PNG.
         rot_mask: Vec<u8>,
-        /// The angle by which the page was turned, in degrees, counter-clockwise positive.
+        /// Angle by which the page was turned, in degrees, counter-clockwise positive.
         page_angle: f32,
         dewarping_applied: bool,
         /// Share of the sampled lines that bend enough to ask for dewarping; absent when none could be sampled.
@@ -20,7 +20,7 @@ artifact_row! {
         page_index: i32,
         /// Name of the page's file as its source gave it.
         source_name: String,
-        /// Width of the page as it came, in pixels, after the EXIF orientation.
+        /// Width of the original page, in pixels, after the EXIF orientation.
         image_width: i32,
         image_height: i32,
         /// Width of the straightened page in pixels.
@@ -32,9 +32,9 @@ artifact_row! {
         tps_alpha: Option<f32>,
         /// `sha256:` and the hash of the page's file.
         input_sha256: String,
-        /// Whether the page came as one bit per pixel.
+        /// True if the page came as one bit per pixel.
         is_binary: bool,
-        /// What a layout network saw besides lines; absent where none was asked.
+        /// Regions that a layout network saw besides lines; absent where none was asked.
         regions: Option<Vec<PageRegion>>,
     }
 }

@@ -2,7 +2,7 @@ use super::nested::Contour;
 use super::row::artifact_row;
 
 artifact_row! {
-    /// One line in `line_images.parquet`: all it takes to rebuild the line. Positions are pixels of the straightened page.
+    /// Row of `line_images.parquet`: a line, with all it takes to rebuild it. Positions are pixels of the straightened page.
     pub struct LineImageRow = "line_images", version 1, batches of 512 {
         image_name: String,
         /// Reading position of the line on its page, from 0.
@@ -19,7 +19,7 @@ artifact_row! {
         contour: Contour,
         /// Position of the page in its volume, from 0.
         page_index: i32,
-        /// Where the line image was cut.
+        /// Box from which the line image was cut.
         crop_x: i32,
         crop_y: i32,
         crop_w: i32,
@@ -27,7 +27,7 @@ artifact_row! {
         /// Size of the line image in its own pixels.
         image_width: i32,
         image_height: i32,
-        /// Whether the page came as one bit per pixel.
+        /// True if the page came as one bit per pixel.
         is_binary: bool,
     }
 }

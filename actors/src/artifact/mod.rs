@@ -1,5 +1,15 @@
-//! What the stages hand to each other: Parquet tables of one row type each, the keys they live under, and the provenance
-//! they carry. The room knows the columns, not the algorithms that fill them, nor where a store keeps its bytes.
+//! Artifacts, which stages hand to each other: Parquet tables of one row type each, the keys they live under, and the
+//! provenance they carry.
+//!
+//! The room knows the columns, not the algorithms that fill them, nor where a store keeps its bytes. A table is a Rust struct
+//! whose fields are its columns (`artifact_row!`), so that schema, writer and reader cannot differ; a column is added at the
+//! end, and readers ignore columns that they do not know. Tables are read by pyarrow, duckdb and polars too, so their types are
+//! those that all of these agree on. The same rows and provenance make the same bytes: tests and users can compare files, and
+//! no time of day is in them.
+//!
+//! Provenance says what made a table, page by page, by fingerprints that are chained from stage to stage. That is what resume
+//! goes by: a page whose fingerprint stands in the table is not made again, and no image is opened to find that out. Keys are
+//! built in `layout` alone, since another program may read them and a second place would drift.
 
 mod columns;
 #[cfg(test)]

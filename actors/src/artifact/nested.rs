@@ -10,13 +10,13 @@ use arrow::error::ArrowError;
 
 use super::columns::{ColumnError, ColumnValue, downcast, numbers, refuse_nulls};
 
-/// A closed polygon: `[x, y]` in pixels.
+/// Closed polygon: `[x, y]` in pixels.
 pub type Contour = Vec<[i32; 2]>;
 
-/// One control point of a thin-plate spline: `[input_x, input_y, output_x, output_y]`.
+/// Control point of a thin-plate spline: `[input_x, input_y, output_x, output_y]`.
 pub type TpsPoint = [f32; 4];
 
-/// The child of a list, as pyarrow and duckdb name it.
+/// Child of a list, by the name that pyarrow and duckdb give it.
 pub(super) fn element(data_type: DataType) -> FieldRef {
     Arc::new(Field::new("element", data_type, true))
 }
@@ -25,7 +25,7 @@ pub(super) fn list_of(data_type: DataType) -> DataType {
     DataType::List(element(data_type))
 }
 
-/// A list array whose lists have `lengths`, one after the other in `values`.
+/// List array whose lists have `lengths`, one after the other in `values`.
 pub(super) fn list(
     lengths: impl IntoIterator<Item = usize>,
     values: ArrayRef,
@@ -35,14 +35,14 @@ pub(super) fn list(
     ListArray::try_new(element(values.data_type().clone()), offsets, values, nulls)
 }
 
-/// Points of `N` coordinates each as `list<number>`.
+/// Column of points, of `N` coordinates each, as `list<number>`.
 fn points<T: ArrowPrimitiveType, const N: usize>(flat: Vec<T::Native>) -> Result<ListArray, ArrowError> {
     let count = flat.len() / N;
     let values = PrimitiveArray::<T>::new(ScalarBuffer::from(flat), None);
     list(repeat_n(N, count), Arc::new(values), None)
 }
 
-/// The reverse of [`points`].
+/// Points of such a column, the reverse of [`points`].
 fn read_points<T: ArrowPrimitiveType, const N: usize>(
     column: &str,
     row: usize,

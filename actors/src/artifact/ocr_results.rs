@@ -10,25 +10,25 @@ use super::row::artifact_row;
 use crate::domain::TextEncoding;
 
 artifact_row! {
-    /// One line in `ocr_results.parquet`.
+    /// Row of `ocr_results.parquet`: a line.
     pub struct OcrResultRow = "ocr_results", version 1, batches of 512 {
         image_name: String,
         /// Reading position of the line on its page, from 0.
         line_index: i32,
-        /// The line's guid in `line_images.parquet`.
+        /// Guid of the line in `line_images.parquet`.
         line_guid: String,
         text: String,
         encoding: TextEncoding,
         /// Position of the page in its volume, from 0.
         page_index: i32,
-        /// How sure the recogniser is of the line, 0 to 1.
+        /// Confidence of the recogniser in the line, 0 to 1.
         confidence: f32,
-        /// The syllables of the line in order.
+        /// Syllables of the line in order.
         segments: Vec<Segment>,
     }
 }
 
-/// A piece of a line's text and where it stands.
+/// Piece of a line's text with its place.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Segment {
     pub text: String,
@@ -36,7 +36,7 @@ pub struct Segment {
     pub x: i32,
     /// Width in pixels of the line image.
     pub width: i32,
-    /// 0 to 1.
+    /// Confidence, 0 to 1.
     pub confidence: f32,
 }
 

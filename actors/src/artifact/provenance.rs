@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Digest, Fingerprint};
 use crate::domain::{Attempt, JobKey, StageName, VolumeId};
 
-/// What made an artifact; kept in its Parquet key-value metadata. It holds no time of day, so that the same run makes the
+/// Origin of an artifact, kept in its Parquet key-value metadata. It holds no time of day, so that the same run makes the
 /// same bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Provenance {
@@ -13,15 +13,15 @@ pub struct Provenance {
     pub volume: VolumeId,
     pub stage: StageName,
     pub attempt: Attempt,
-    /// The models that took part, in the order of the fingerprint.
+    /// Models that took part, in the order of the fingerprint.
     pub models: Vec<ModelRef>,
     pub config_hash: Digest,
-    /// Of everything the stage read.
+    /// Hash of everything that the stage read.
     pub input_hash: Digest,
     /// Version of the program.
     pub build: String,
     pub fingerprint: Fingerprint,
-    /// Every page that the table covers, also one without rows, and what its result was made of.
+    /// Pages that the table covers, also those without rows, with the fingerprints of their results.
     pub pages: BTreeMap<String, Fingerprint>,
 }
 

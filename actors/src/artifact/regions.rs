@@ -1,4 +1,4 @@
-//! The column of a page's regions.
+//! Column of a page's regions.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use arrow::error::ArrowError;
 use super::columns::{ColumnError, ColumnValue, downcast, refuse_nulls};
 use super::nested::{Contour, list, list_of};
 
-/// A part of a page that is not its text.
+/// Part of a page that is not its text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PageRegion {
-    /// `image`, `margin` or `caption`.
+    /// Kind of the region: `image`, `margin` or `caption`.
     pub kind: String,
     /// Outer border.
     pub contour: Contour,

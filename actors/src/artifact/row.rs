@@ -4,18 +4,18 @@ use arrow::error::ArrowError;
 
 use super::{ColumnError, Columns};
 
-/// A row of an artifact table. Columns that the reader's row type does not have are ignored, so a table may gain columns
+/// Row of an artifact table. Columns that the reader's row type does not have are ignored, so a table may gain columns
 /// at its end without a new version.
 pub trait ArtifactRow: Clone + Send + 'static {
     const TABLE: &'static str;
-    /// Grows when readers of the version before could not read the table.
+    /// Version of the table, which grows when readers of the one before could not read it.
     const VERSION: u32;
-    /// Rows that are turned into columns at once: the memory of a writer beyond its row group.
+    /// Number of rows that are turned into columns at once: the memory of a writer beyond its row group.
     const BATCH_ROWS: usize;
 
     fn fields() -> Vec<Field>;
 
-    /// One array for each of [`fields`](Self::fields), in that order.
+    /// Arrays of the columns, one for each of [`fields`](Self::fields), in that order.
     fn to_columns(rows: &[Self]) -> Result<Vec<ArrayRef>, ArrowError>;
 
     fn from_columns(columns: &Columns<'_>) -> Result<Vec<Self>, ColumnError>;

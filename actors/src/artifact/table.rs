@@ -1,4 +1,4 @@
-//! Parquet bytes to rows, with the provenance they carry.
+//! Reader: Parquet bytes to rows, with the provenance they carry.
 
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,9 +13,9 @@ use super::columns::{Columns, check_schema};
 use super::{ArtifactError, ArtifactRow, Provenance};
 use crate::storage::{ArtifactKey, ArtifactStore};
 
-/// Key-value metadata: `{table}/{version}`.
+/// Metadata key of `{table}/{version}`.
 pub(super) const SCHEMA_KEY: &str = "parkhang.schema";
-/// Key-value metadata: a [`Provenance`] as JSON.
+/// Metadata key of a [`Provenance`] as JSON.
 pub(super) const PROVENANCE_KEY: &str = "parkhang.provenance";
 
 pub(super) fn schema_version<R: ArtifactRow>() -> String {
@@ -28,7 +28,7 @@ pub struct Table<R> {
     pub provenance: Provenance,
 }
 
-/// Reads a table batch by batch; the iterator ends after the first error.
+/// Reader of a table, batch by batch; the iterator ends after the first error.
 pub struct TableReader<R: ArtifactRow> {
     key: ArtifactKey,
     provenance: Provenance,
@@ -46,6 +46,10 @@ impl<R: ArtifactRow> std::fmt::Debug for TableReader<R> {
 
 impl<R: ArtifactRow> TableReader<R> {
     /// Checks that `bytes` are a table of `R` with its provenance; `key` is named in errors.
+    ///
+    /// # Errors
+    ///
+    /// [`ArtifactError`] if they are not.
     pub fn open(key: &ArtifactKey, bytes: Bytes) -> Result<Self, ArtifactError> {
         guarded(key, || Self::open_trusting(key, bytes))
     }
@@ -98,6 +102,7 @@ impl<R: ArtifactRow> TableReader<R> {
         })
     }
 
+    /// Provenance of the table.
     pub fn provenance(&self) -> &Provenance {
         &self.provenance
     }
@@ -133,7 +138,7 @@ impl<R: ArtifactRow> Iterator for TableReader<R> {
     }
 }
 
-/// The Parquet reader panics on some damaged files; that is an unreadable file like any other.
+/// Runs a part of the Parquet reader, which panics on some damaged files; that is an unreadable file like any other.
 fn guarded<T>(
     key: &ArtifactKey,
     read: impl FnOnce() -> Result<T, ArtifactError>,
@@ -146,7 +151,11 @@ fn guarded<T>(
     })
 }
 
-/// All rows of a table; `key` is named in errors.
+/// Decodes all rows of a table; `key` is named in errors.
+///
+/// # Errors
+///
+/// [`ArtifactError`] if `bytes` are no table of `R`, or are damaged.
 pub fn decode_table<R: ArtifactRow>(key: &ArtifactKey, bytes: Bytes) -> Result<Table<R>, ArtifactError> {
     let mut reader = TableReader::<R>::open(key, bytes)?;
     let mut rows = Vec::new();
@@ -159,7 +168,11 @@ pub fn decode_table<R: ArtifactRow>(key: &ArtifactKey, bytes: Bytes) -> Result<T
     })
 }
 
-/// Gets the table under `key` and decodes it off the async threads.
+/// Reads the table under `key` and decodes it off the async threads.
+///
+/// # Errors
+///
+/// [`ArtifactError`] if the store does not have it, or if it is no table of `R` or damaged.
 pub async fn read_table<R: ArtifactRow>(
     store: &dyn ArtifactStore,
     key: &ArtifactKey,

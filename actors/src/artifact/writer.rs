@@ -1,4 +1,4 @@
-//! Rows to Parquet bytes. The same rows and provenance make the same bytes, however the rows are handed in.
+//! Writer: rows to Parquet bytes. The same rows and provenance make the same bytes, however the rows are handed in.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -18,16 +18,16 @@ use super::table::{PROVENANCE_KEY, SCHEMA_KEY, schema_version};
 use super::{ArtifactError, ArtifactRow, Provenance};
 use crate::storage::{ArtifactKey, ArtifactStore};
 
-/// A row group is closed once it holds this much: it is kept in memory until then.
+/// Size of a row group in bytes at which it is closed: it is kept in memory until then.
 const ROW_GROUP_BYTES: usize = 64 << 20;
 const ZSTD_LEVEL: i32 = 3;
 
-/// Writes a table row by row, in memory bounded by the encoded file plus one batch of rows.
+/// Writer of a table, row by row, in memory bounded by the encoded file plus one batch of rows.
 pub struct TableWriter<R: ArtifactRow> {
     writer: ArrowWriter<Vec<u8>>,
     schema: SchemaRef,
-    /// Rows that do not fill a batch yet. Batches have a fixed size so that page and row group limits, which are checked
-    /// per batch, do not depend on how rows come in.
+    /// Rows that do not fill a batch yet. Batches have a fixed size so that page and row group limits, which are checked per
+    /// batch, do not depend on the portions in which rows come.
     pending: Vec<R>,
     row: PhantomData<R>,
 }
@@ -41,6 +41,11 @@ impl<R: ArtifactRow> std::fmt::Debug for TableWriter<R> {
 }
 
 impl<R: ArtifactRow> TableWriter<R> {
+    /// Begins a table.
+    ///
+    /// # Errors
+    ///
+    /// [`ParquetError`] if the schema or the metadata cannot be written.
     pub fn new(provenance: &Provenance) -> Result<Self, ParquetError> {
         let schema = Arc::new(Schema::new(R::fields()));
         let options = ArrowWriterOptions::new()
@@ -54,6 +59,11 @@ impl<R: ArtifactRow> TableWriter<R> {
         })
     }
 
+    /// Adds a row.
+    ///
+    /// # Errors
+    ///
+    /// [`ParquetError`] if the batch that the row fills cannot be encoded.
     pub fn push(&mut self, row: R) -> Result<(), ParquetError> {
         self.pending.push(row);
         if self.pending.len() == R::BATCH_ROWS {
@@ -62,6 +72,11 @@ impl<R: ArtifactRow> TableWriter<R> {
         Ok(())
     }
 
+    /// Ends the table and returns its bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`ParquetError`] if the rest cannot be encoded.
     pub fn finish(mut self) -> Result<Bytes, ParquetError> {
         self.write_pending()?;
         Ok(Bytes::from(self.writer.into_inner()?))
@@ -82,7 +97,11 @@ impl<R: ArtifactRow> TableWriter<R> {
     }
 }
 
-/// The Parquet file of `rows`; `key` is named in errors.
+/// Encodes `rows` as a Parquet file; `key` is named in errors.
+///
+/// # Errors
+///
+/// [`ArtifactError`] if the rows cannot be encoded.
 pub fn encode_table<R: ArtifactRow>(
     key: &ArtifactKey,
     rows: impl IntoIterator<Item = R>,
@@ -100,6 +119,10 @@ pub fn encode_table<R: ArtifactRow>(
 }
 
 /// Encodes `rows` off the async threads and puts them durably under `key`.
+///
+/// # Errors
+///
+/// [`ArtifactError`] if the rows cannot be encoded or the store does not take them.
 pub async fn write_table<R: ArtifactRow>(
     store: &dyn ArtifactStore,
     key: &ArtifactKey,
@@ -129,8 +152,8 @@ fn properties<R: ArtifactRow>(provenance: &Provenance) -> Result<WriterPropertie
     Ok(R::fields().iter().fold(builder, settings).build())
 }
 
-/// Settings by type of leaf. Numbers are split into byte streams, which makes coordinates smaller and three times quicker
-/// to read than a dictionary does; images are compressed already.
+/// Settings of the Parquet writer, by type of leaf. Numbers are split into byte streams, which makes coordinates smaller and
+/// three times quicker to read than a dictionary does; images are compressed already.
 fn set_leaves(
     builder: WriterPropertiesBuilder,
     path: Vec<String>,

@@ -1,3 +1,5 @@
+//! Changes to the configuration of a job that exists.
+
 use super::{ConfigError, JobConfig};
 
 /// Keys of [`JobConfig`] that may change while a job runs: they decide when its volumes are worked on and how hard,
@@ -18,19 +20,23 @@ pub const ADJUSTABLE: [&str; 13] = [
     "diagnostics_interval_s",
 ];
 
-/// Keys that hold for as long as the job is there: they say where its results lie, and what its tasks' failures have amounted to.
+/// Keys that hold for as long as the job exists: they say where its results lie, and what its tasks' failures have amounted to.
 const FIXED: [&str; 2] = ["layout", "retry_scope"];
 
-/// A change to the configuration of a job. Scheduling follows it at once, a stage from its next lease on.
+/// Change to the configuration of a job. Scheduling follows it at once, a stage from its next lease on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Adjustment {
     pairs: Vec<String>,
-    /// Whether other keys may change than [`ADJUSTABLE`], for which the job has to be at rest.
+    /// True if other keys than [`ADJUSTABLE`] may change too, for which the job has to be at rest.
     pub is_revision: bool,
 }
 
 impl Adjustment {
     /// Accepts `key=value` pairs of [`ADJUSTABLE`] keys with values that a job may have.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] for text that is no pair, for any other key, and for a value that the key does not take.
     pub fn new(pairs: impl IntoIterator<Item = impl Into<String>>) -> Result<Self, ConfigError> {
         let adjustment = Self {
             pairs: pairs.into_iter().map(Into::into).collect(),
@@ -51,7 +57,11 @@ impl Adjustment {
         Ok(adjustment)
     }
 
-    /// Accepts `key=value` pairs of all keys but those that hold for as long as the job is there.
+    /// Accepts `key=value` pairs of all keys but those that hold for as long as the job exists.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] for text that is no pair, for a key that is unknown or holds, and for a value that the key does not take.
     pub fn revision(pairs: impl IntoIterator<Item = impl Into<String>>) -> Result<Self, ConfigError> {
         let revision = Self {
             pairs: pairs.into_iter().map(Into::into).collect(),
@@ -65,17 +75,23 @@ impl Adjustment {
         }
     }
 
-    /// What a job of `config` is set to afterwards.
+    /// Configuration of a job of `config` after the change.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] if the result is not a valid configuration.
     pub fn apply(&self, config: JobConfig) -> Result<JobConfig, ConfigError> {
         config.with_overrides(self.pairs.iter().map(String::as_str))
     }
 
+    /// Keys of the pairs.
     fn keys(&self) -> impl Iterator<Item = &str> {
         let pairs = self.pairs.iter();
         pairs.map(|pair| pair.split('=').next().unwrap_or_default().trim())
     }
 }
 
+/// True for a key of the configuration.
 fn is_known(key: &str) -> bool {
     serde_json::to_value(JobConfig::default()).is_ok_and(|config| config.get(key).is_some())
 }

@@ -1,8 +1,10 @@
+//! Errors of stages, by category.
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What kind of thing went wrong; the retry table hangs on it. A crash is not a category: it is a lost lease.
+/// Kind of an error, by which policies decide about another try. A crash is not a category: it is a lost lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ErrorCategory {
@@ -10,8 +12,10 @@ pub enum ErrorCategory {
     Input,
     /// The job or the node is configured wrongly.
     Config,
-    /// The code failed on this input, or the device did, which works on others: such as one that needs more memory than it has.
+    /// The code failed on this input, or a device did that works on others, such as for an input that needs more memory than it
+    /// has.
     Runtime,
+    /// The item took longer than it may.
     Timeout,
     /// The store or a remote service failed, throttled, or has no room.
     Network,
@@ -23,6 +27,7 @@ pub enum ErrorCategory {
     Stalled,
     /// The task kept killing its workers.
     Poison,
+    /// An error that none of the others describes.
     Unknown,
 }
 
@@ -40,11 +45,12 @@ impl ErrorCategory {
         Self::Unknown,
     ];
 
-    /// Whether an error of this kind is worth another try when the job says nothing else.
+    /// True if an error of this kind is worth another try unless the job says otherwise.
     pub const fn retryable_by_default(self) -> bool {
         matches!(self, Self::Network | Self::Transient)
     }
 
+    /// Name in the database and in tables.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Input => "input",
@@ -67,13 +73,13 @@ impl fmt::Display for ErrorCategory {
     }
 }
 
-/// A failure of a stage or of one item in it: plain data that survives a crash and a trip over the wire. This is the
-/// content of `tasks.last_error`.
+/// Failure of a stage or of one item in it: plain data that survives a crash and a trip over the wire. The content of
+/// `tasks.last_error`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{category} error in {stage}{}: {message}", self.item_suffix())]
 pub struct StageError {
     pub stage: String,
-    /// The item that failed (a page, usually); absent when the stage itself did.
+    /// Item that failed (a page, usually); absent if the stage itself did.
     pub item_id: Option<String>,
     pub category: ErrorCategory,
     pub message: String,
@@ -81,7 +87,7 @@ pub struct StageError {
 }
 
 impl StageError {
-    /// An error of a whole stage, retryable as its category says.
+    /// Error of a whole stage, retryable as its category says.
     pub fn new(stage: impl Into<String>, category: ErrorCategory, message: impl fmt::Display) -> Self {
         Self {
             stage: stage.into(),
@@ -92,12 +98,14 @@ impl StageError {
         }
     }
 
+    /// The same error, of one item.
     pub fn at_item(mut self, item_id: impl Into<String>) -> Self {
         self.item_id = Some(item_id.into());
         self
     }
 
-    /// Whether the storage or the node kept the stage from going on, and not an item of it: what would have met any volume.
+    /// True if the storage or the node kept the stage from going on, and not an item of it: the same would have happened to any
+    /// volume.
     pub fn is_outage(&self) -> bool {
         self.item_id.is_none() && matches!(self.category, ErrorCategory::Network | ErrorCategory::Node)
     }

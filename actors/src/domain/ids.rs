@@ -1,3 +1,5 @@
+//! Identifiers of jobs, tasks, workers and leases.
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -15,7 +17,7 @@ pub struct JobId(pub i64);
 #[serde(transparent)]
 pub struct TaskId(pub i64);
 
-/// A counted try of a task: 1 for the first. Interrupted tries are not counted.
+/// Number of a try of a task: 1 for the first. Interrupted tries are not counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Attempt(pub i32);
@@ -25,23 +27,23 @@ pub struct Attempt(pub i32);
 #[serde(transparent)]
 pub struct Generation(pub i64);
 
-/// Counts the leaderships of the orchestrators: who leads with a smaller one has been succeeded.
+/// Number of a leadership among those of all orchestrators: a leader with a smaller one has been succeeded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Epoch(pub i64);
 
-/// Who holds a lease: unique per process start.
+/// Name of the holder of a lease, `NODE/STAGE/INCARNATION`: unique per process start.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct WorkerId(pub String);
 
 impl WorkerId {
-    /// The node that it belongs to: what stands before the first slash.
+    /// Node that the worker belongs to: the part before the first slash.
     pub fn node(&self) -> &str {
         self.0.split_once('/').map_or(self.0.as_str(), |(node, _)| node)
     }
 
-    /// How many pools the node has started with this one: what stands behind the last slash.
+    /// Number of pools that the node has started, including this one: the part behind the last slash.
     pub fn incarnation(&self) -> Option<u64> {
         self.0.rsplit_once('/')?.1.parse().ok()
     }
@@ -54,6 +56,10 @@ pub struct JobKey(String);
 
 impl JobKey {
     /// Accepts 1 to 128 of `A-Z a-z 0-9 . _ -`, not starting with a dot.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidName`] for any other text.
     pub fn new(key: impl Into<String>) -> Result<Self, InvalidName> {
         let key = key.into();
         let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');

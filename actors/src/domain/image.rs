@@ -1,20 +1,22 @@
-/// An image of a volume, as the volume's list describes it. What the list does not say is `None`.
+//! Images of a volume.
+
+/// Image of a volume, as the volume's list describes it. A field on which the list is silent is `None`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ImageRecord {
     /// File name within the volume.
     pub name: String,
-    /// In pixels.
+    /// Width in pixels.
     pub width: Option<u32>,
-    /// In pixels.
+    /// Height in pixels.
     pub height: Option<u32>,
-    /// As Pillow names it: `1`, `L`, `RGB`, ...
+    /// Mode by its name in Pillow: `1`, `L`, `RGB`, ...
     pub mode: Option<String>,
-    /// Where it is not that of the ending.
+    /// Format, if it is not the one that the file name's ending says.
     pub format: Option<String>,
-    /// Of a TIFF.
+    /// Compression of a TIFF.
     pub compression: Option<String>,
-    /// In bytes.
+    /// Size in bytes.
     pub size: Option<u64>,
-    /// Why whoever made the list could not read the image.
+    /// Reason for which the maker of the list could not read the image.
     pub error: Option<String>,
 }

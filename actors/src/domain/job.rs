@@ -1,16 +1,25 @@
+//! Jobs and their status.
+
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::{JobConfig, JobId, JobKey, Pipeline, VolumeId};
 
+/// Status of a job. The legal steps between them are those of [`crate::policy::job_action`], and the end of its last task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum JobStatus {
+    /// Written, but not complete or not started yet.
     Created,
+    /// Open: its tasks are handed out.
     Running,
+    /// Open: stages that run go on to their end, and none is begun.
     Paused,
+    /// Finished, with every task done.
     Completed,
+    /// Finished, with at least one task that failed for good.
     Failed,
+    /// Ended by an operator.
     Cancelled,
 }
 
@@ -24,6 +33,7 @@ impl JobStatus {
         Self::Cancelled,
     ];
 
+    /// Name in the database.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Created => "created",
@@ -35,13 +45,13 @@ impl JobStatus {
         }
     }
 
-    /// Whether nothing more is begun for a job in this status. Its `finished_at` is set once its last lease has ended.
+    /// True if nothing more is begun for a job in this status. Its `finished_at` is set once its last lease has ended.
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }
 }
 
-/// One run of a pipeline over volumes.
+/// Run of a pipeline over volumes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
     pub id: JobId,
@@ -52,18 +62,18 @@ pub struct Job {
     pub config: JobConfig,
     pub status: JobStatus,
     pub created_at: DateTime<Utc>,
-    /// When its last task ended; of a cancelled job, when the last lease was taken back.
+    /// Time at which the end of its last task was noticed; for a cancelled job, the end of its last lease.
     pub finished_at: Option<DateTime<Utc>>,
 }
 
-/// What `create_job` writes.
+/// Job that is to be created.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewJob {
-    /// `None` names the job `J{id}`.
+    /// Name of the job; `None` names it `J{id}`.
     pub key: Option<JobKey>,
     pub operation: String,
     pub pipeline: Pipeline,
     pub config: JobConfig,
-    /// One task each, in this order; a repeated volume is one task.
+    /// Volumes, which become one task each, in this order; a repeated volume is one task.
     pub volumes: Vec<VolumeId>,
 }

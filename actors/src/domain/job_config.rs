@@ -1,3 +1,5 @@
+//! Configuration of a job: its keys, their defaults and their limits.
+
 use parkhang_models::algorithms::Algorithms;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -5,7 +7,7 @@ use serde_json::{Map, Value};
 use super::adjustment::ADJUSTABLE;
 use super::named_model::NamedModels;
 
-/// Why a configuration cannot be used.
+/// Reason for which a configuration cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     #[error("{0:?} is not key=value")]
@@ -14,7 +16,7 @@ pub enum ConfigError {
     Unknown(String),
     #[error("{0} holds for as long as the job is there")]
     Fixed(String),
-    /// It decides what comes out.
+    /// The key decides about results.
     #[error(
         "{0} cannot be changed while the job runs: pause the job (job pause), then change it (job update)"
     )]
@@ -29,7 +31,7 @@ pub enum ConfigError {
     },
 }
 
-/// The key that was most likely meant, for the end of a sentence.
+/// Hint at the known key that is nearest to an unknown one, for the end of a sentence.
 fn meant(unknown: &str) -> String {
     let keys = JobConfig::default().keys();
     let distances = keys
@@ -39,15 +41,17 @@ fn meant(unknown: &str) -> String {
     nearest.map_or_else(String::new, |(_, key)| format!("; did you mean {key}?"))
 }
 
+/// Encoding of the text of results.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TextEncoding {
     #[default]
     Unicode,
+    /// Extended Wylie transliteration (EWTS).
     Wylie,
 }
 
-/// Which network finds lines: one class, or the line class of a layout network.
+/// Network that finds lines: one with a single class, or the line class of a layout network.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LineMode {
@@ -56,7 +60,7 @@ pub enum LineMode {
     Layout,
 }
 
-/// What a failed page does to its volume.
+/// Consequence of a failed page for its volume.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnItemError {
@@ -65,22 +69,22 @@ pub enum OnItemError {
     /// The page is recorded in the errors table and left out of the results.
     #[default]
     Skip,
-    /// As skip, and the page stands in the results with no lines.
+    /// The page is recorded in the errors table, and stands in the results with no lines.
     Blank,
 }
 
-/// Which counter of failed tries ends a task.
+/// Counter of failed tries that ends a task.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RetryScope {
-    /// Over all stages of the task.
+    /// Tries over all stages of the task.
     #[default]
     Task,
-    /// Per stage: passing a stage wipes the slate.
+    /// Tries of each stage: the count starts anew with the next one.
     Stage,
 }
 
-/// How line text is decoded from the network's scores.
+/// Decoder that turns the network's scores into the text of a line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Decoder {
@@ -95,13 +99,13 @@ pub enum Decoder {
 pub enum ItemOrder {
     #[default]
     Fifo,
-    /// Shortest first: cuts mean waiting.
+    /// Shortest first, which cuts the mean waiting time.
     Sjf,
-    /// Longest first: cuts the makespan.
+    /// Longest first, which cuts the time until all are done.
     Lpt,
 }
 
-/// The known ways to lay out the artifacts of a job below the root of a store.
+/// Layout of the artifacts of a job below the root of a store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LayoutName {
@@ -115,12 +119,11 @@ pub enum LayoutName {
     OcrBboxes,
 }
 
-/// What an operator can set for a job (`jobs.config`). Keys left out take the value documented here, which is that of
-/// the second generation of algorithms.
+/// Settings of a job (`jobs.config`). Keys left out take the default, which is that of the second generation of algorithms.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct JobConfig {
-    /// Whose algorithms find, cut and prepare lines.
+    /// Generation of the algorithms that find, cut and prepare lines.
     pub generation: Algorithms,
     /// Start value of the line mask's dilation, in line heights.
     pub k_factor: f32,
@@ -130,52 +133,60 @@ pub struct JobConfig {
     pub merge_lines: bool,
     /// Straighten curved pages with a thin-plate spline where a line needs it.
     pub use_tps: bool,
+    /// Encoding of the text of results.
     pub encoding: TextEncoding,
+    /// Network that finds lines.
     pub line_mode: LineMode,
+    /// Decoder of the text of lines.
     pub decoder: Decoder,
+    /// Number of hypotheses that the beam decoder keeps.
     pub beam_width: usize,
-    /// The model's own language model helps the beam decoder, where it has one.
+    /// Let the model's own language model help the beam decoder, if it has one.
     pub language_model: bool,
-    /// Lines less sure than this share of what is usual on their page are left out; 0 keeps all.
+    /// Share of the usual confidence of a page's lines below which a line is left out; 0 keeps all.
     pub min_confidence: f32,
-    /// What stages are to be read with; nodes that have not loaded it are given nothing of the job's at that stage.
+    /// Models that stages are to be run with; nodes that have not loaded one are given nothing of the job at its stage.
     pub models: NamedModels,
 
+    /// Consequence of a failed page.
     pub on_item_error: OnItemError,
     /// Share of failed pages above which the stage fails, whatever `on_item_error` says.
     pub max_item_error_rate: f32,
+    /// Counter of failed tries that ends a task.
     pub retry_scope: RetryScope,
-    /// Pages per checkpoint part: what a killed node costs at most.
+    /// Pages per checkpoint part, the most that a killed node costs.
     pub checkpoint_pages: usize,
 
     /// Items of a stage in work at once; 0 takes what the node offers.
     pub workers: usize,
+    /// Order in which the items of a stage are started.
     pub order: ItemOrder,
     /// Items submitted beside those in work; 0 lets the stage choose.
     pub max_queue: usize,
     /// Failed items that do not stop a stage; 0 is any number.
     pub error_budget: usize,
+    /// Seconds between reports of a stage's progress.
     pub diagnostics_interval_s: f64,
-    /// Seconds an item may take; 0 is for ever.
+    /// Seconds that an item may take; 0 is no limit.
     pub timeout_s: f64,
     /// Retries of an item within one attempt, after retryable errors only.
     pub retries: u32,
-    /// Delay before the first retry; it doubles with each one.
+    /// Seconds before the first retry; the delay doubles with each one.
     pub retry_backoff_s: f64,
     /// Pages of each volume to read; 0 is all.
     pub limit: usize,
-    /// Where the artifacts lie in their store.
+    /// Layout of the artifacts in their store.
     pub layout: LayoutName,
     /// Recompute pages whose results still stand.
     pub force: bool,
 
-    /// Jobs of a higher priority are given free slots first.
+    /// Priority of the job: a higher one is given free slots first.
     pub priority: i32,
     /// Volumes of the job in work at once; 0 is any number.
     pub max_running: usize,
-    /// The same for each stage.
+    /// Volumes of the job in work at once at each stage; 0 is any number.
     pub max_running_per_stage: usize,
-    /// Tries that a volume may fail.
+    /// Failed tries after which a volume has failed for good.
     pub max_attempts: i32,
 }
 
@@ -220,7 +231,7 @@ impl Default for JobConfig {
 impl JobConfig {
     /// Key of the generation of algorithms.
     pub const GENERATION: &'static str = "generation";
-    /// Keys whose usual value depends on it.
+    /// Keys whose usual value depends on the generation.
     pub const BY_GENERATION: [&'static str; 7] = [
         "k_factor",
         "bbox_tolerance",
@@ -231,7 +242,7 @@ impl JobConfig {
         "min_confidence",
     ];
 
-    /// What a job of a generation is usually set to.
+    /// Usual settings of a job of a generation.
     pub fn usual(generation: Algorithms) -> Self {
         match generation {
             Algorithms::Gen2 => Self::default(),
@@ -251,8 +262,12 @@ impl JobConfig {
 
     /// Applies `key=value` pairs in order, the last one winning. A value is JSON where it parses as JSON, else a string.
     ///
-    /// Another generation comes before all others and brings its usual values with it, so that it does not matter where
-    /// among the pairs it stands.
+    /// Another generation is applied before all other keys and brings its usual values with it, so that its place among the
+    /// pairs does not matter.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] for text that is no pair, for an unknown key, and for a value that the key does not take.
     pub fn with_overrides<'a>(self, pairs: impl IntoIterator<Item = &'a str>) -> Result<Self, ConfigError> {
         let pair = |pair: &'a str| {
             let (key, text) = pair.split_once('=')?;
@@ -278,6 +293,7 @@ impl JobConfig {
         config.validated()
     }
 
+    /// The same settings with the usual values of the keys that depend on the generation.
     fn with_usual_values(self) -> Self {
         let Self {
             generation,
@@ -303,6 +319,7 @@ impl JobConfig {
         }
     }
 
+    /// The same settings with another value of one key.
     fn with(self, key: &str, text: &str) -> Result<Self, ConfigError> {
         let keys = self.keys();
         let Some(before) = keys.get(key) else {
@@ -332,12 +349,12 @@ impl JobConfig {
         }
     }
 
-    /// Whether a volume comes to the same in a job of the other configuration, on nodes with the same models.
+    /// True if a volume has the same results in a job of the other configuration, on nodes with the same models.
     pub fn reads_like(&self, other: &Self) -> bool {
         self.deciding() == other.deciding()
     }
 
-    /// The keys that decide what comes out and where it lies.
+    /// Keys that decide about results and their place, with their values.
     fn deciding(&self) -> Map<String, Value> {
         let mut keys = self.keys();
         let others = ADJUSTABLE.into_iter().chain(["order", "retry_scope", "force"]);
@@ -345,6 +362,11 @@ impl JobConfig {
         keys
     }
 
+    /// The same settings, if every value is within the limits of its key.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError::Unfit`] for the first key that is not.
     pub fn validated(self) -> Result<Self, ConfigError> {
         let seconds = "a number of seconds, 0 or more";
         let checks: [(&'static str, bool, &'static str, String); 11] = [
@@ -428,7 +450,7 @@ impl JobConfig {
     }
 }
 
-/// What a key takes, in words: `value` is one that it takes, and `taken` tries others.
+/// Description of the values that a key takes: `value` is one of them, and `taken` tries others.
 fn expected(value: &Value, taken: impl Fn(Value) -> serde_json::Result<JobConfig>) -> String {
     match value {
         Value::Bool(_) => "true or false".to_owned(),
@@ -437,7 +459,7 @@ fn expected(value: &Value, taken: impl Fn(Value) -> serde_json::Result<JobConfig
         Value::Number(_) => "a whole number, 0 or more".to_owned(),
         Value::Array(_) => "STAGE=NAME, or several of them".to_owned(),
         _ => {
-            // The names of the choices are known to whoever refuses what is none of them.
+            // The names of the choices are in the message of serde that refuses another one.
             let refusal = taken("".into()).err().map(|error| error.to_string());
             let choices = refusal.as_deref().and_then(|text| text.split_once("expected "));
             choices.map_or("another value".to_owned(), |(_, choices)| {
@@ -447,12 +469,12 @@ fn expected(value: &Value, taken: impl Fn(Value) -> serde_json::Result<JobConfig
     }
 }
 
-/// Finite, not negative, and short enough for [`std::time::Duration`].
+/// True for seconds that are finite, not negative, and few enough for [`std::time::Duration`].
 fn is_duration(seconds: f64) -> bool {
     (0.0..=1e9).contains(&seconds)
 }
 
-/// Of a number that came of 32 bits, the digits that mean no others: 1.7 rather than 1.7000000476837158.
+/// Replaces a number that came of 32 bits by the one with the fewest digits that means the same: 1.7 for 1.7000000476837158.
 fn shorten(value: &mut Value) {
     let single = value.as_f64().filter(|_| value.is_f64()).map(|wide| wide as f32);
     if let Some(single) = single.filter(|single| value.as_f64() == Some(f64::from(*single)))

@@ -1,5 +1,13 @@
-//! Passive data that every other room speaks: identifiers, volumes, jobs, tasks, stages, errors. Nothing here decides,
-//! reads a clock or does I/O.
+//! Domain: the passive data that every other room speaks of, such as identifiers, volumes, jobs, tasks, stages and errors.
+//!
+//! Nothing here decides, reads a clock or does I/O. Types are checked where a value is made, so that a value that exists is
+//! legal: a [`VolumeId`] is safe as a path segment, a [`Pipeline`] has at least one stage and none twice, a [`JobConfig`] has
+//! passed [`JobConfig::validated`]. Stages are names and not an enumeration, as they come and go without a migration of the
+//! database or a change of the wire. Data that have no invariant have public fields and no accessors.
+//!
+//! Many of these types are stored or sent as they are: their serde form is the content of database columns, of objects in the
+//! storage and of messages between nodes. A renamed variant or field is a change of those formats. Rules about the data, such
+//! as which status may follow which, belong to [`crate::policy`].
 
 mod actor;
 mod adjustment;

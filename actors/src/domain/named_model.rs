@@ -1,3 +1,5 @@
+//! Models that a job names for its stages.
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -5,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::StageName;
 
-/// A model that a stage of a job is to be run with, written `STAGE=NAME`.
+/// Model that a stage of a job is to be run with, written `STAGE=NAME`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct NamedModel {
@@ -13,16 +15,17 @@ pub struct NamedModel {
     pub model: String,
 }
 
-/// The models that a job names. A stage of which it names none is run with whatever its node has loaded.
+/// Models that a job names. A stage without one is run with the models that its node has loaded.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Written", into = "Vec<NamedModel>")]
 pub struct NamedModels(Vec<NamedModel>);
 
+/// Text that names no model of a stage.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not STAGE=NAME")]
 pub struct InvalidModel(String);
 
-/// As people write them: a list, or one text with commas.
+/// Written form of the models: a list, or one text with commas.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Written {
@@ -31,6 +34,7 @@ enum Written {
 }
 
 impl NamedModels {
+    /// The models in order, each once.
     pub fn new(models: impl IntoIterator<Item = NamedModel>) -> Self {
         let mut models: Vec<NamedModel> = models.into_iter().collect();
         models.sort();
@@ -38,10 +42,12 @@ impl NamedModels {
         Self(models)
     }
 
+    /// Models in the order of stages and names.
     pub fn iter(&self) -> impl Iterator<Item = &NamedModel> {
         self.0.iter()
     }
 
+    /// True if the job names no model.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -52,7 +58,7 @@ impl NamedModels {
         of_stage.map(|named| named.model.as_str())
     }
 
-    /// Whether a pool of the stage with these models loaded has all that are named for it.
+    /// True if a pool of the stage with these models loaded has all that are named for it.
     pub fn are_loaded(&self, stage: &StageName, loaded: &[String]) -> bool {
         self.of(stage)
             .all(|model| loaded.iter().any(|loaded| loaded == model))

@@ -1,3 +1,5 @@
+//! Stages, pipelines, and the position of a task in one.
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -12,6 +14,10 @@ pub struct StageName(String);
 
 impl StageName {
     /// Accepts `[a-z][a-z0-9_]{0,62}` except the pseudo-stages `pending` and `done`.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidName`] for any other text.
     pub fn new(name: impl Into<String>) -> Result<Self, InvalidName> {
         let name = name.into();
         let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
@@ -60,7 +66,7 @@ impl fmt::Display for StageName {
     }
 }
 
-/// What a stage needs to run.
+/// Kind of device that a stage needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Hardware {
@@ -71,7 +77,7 @@ pub enum Hardware {
 impl Hardware {
     pub const ALL: [Self; 2] = [Self::Cpu, Self::Gpu];
 
-    /// Also the name of the role whose nodes have it.
+    /// Name in messages and tables, and of the role whose nodes have it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Cpu => "cpu",
@@ -80,17 +86,20 @@ impl Hardware {
     }
 }
 
-/// Where a task stands: before its first stage, at a stage, or past its last one.
+/// Place of a task in its pipeline.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Position {
+    /// Position before the first stage.
     Pending,
+    /// Position in a stage, or past it and before the next one, as the status of the task says.
     At(StageName),
+    /// Position past the last stage.
     Done,
 }
 
 impl Position {
-    /// The text of `tasks.current_stage`.
+    /// Text of `tasks.current_stage`.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Pending => "pending",
@@ -132,12 +141,12 @@ impl fmt::Display for Position {
     }
 }
 
-/// The stages of a job, in order; at least one, none twice.
+/// Stages of a job, in order; at least one, none twice.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<StageName>", into = "Vec<StageName>")]
 pub struct Pipeline(Vec<StageName>);
 
-/// Why a list of stages is no pipeline.
+/// Reason for which a list of stages is no pipeline.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPipeline {
     #[error("a pipeline needs at least one stage")]
@@ -147,6 +156,11 @@ pub enum InvalidPipeline {
 }
 
 impl Pipeline {
+    /// Accepts stages in order, at least one, none twice.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidPipeline`] for any other list.
     pub fn new(stages: Vec<StageName>) -> Result<Self, InvalidPipeline> {
         if stages.is_empty() {
             return Err(InvalidPipeline::Empty);
@@ -159,20 +173,22 @@ impl Pipeline {
         Ok(Self(stages))
     }
 
+    /// Stages in order.
     pub fn stages(&self) -> &[StageName] {
         &self.0
     }
 
-    /// Stages from `stage` to the end, itself among them; 0 for one that is not in this pipeline.
+    /// Number of stages from `stage` to the end, including itself; 0 for one that is not in this pipeline.
     pub fn to_go(&self, stage: &StageName) -> usize {
         self.0.iter().skip_while(|other| *other != stage).count()
     }
 
+    /// First stage.
     pub fn first(&self) -> &StageName {
         &self.0[0]
     }
 
-    /// The stage that runs after `position` is done; `None` at the end, and for a stage this pipeline does not have.
+    /// Stage that runs after `position` is done; `None` at the end, and for a stage this pipeline does not have.
     pub fn after(&self, position: &Position) -> Option<&StageName> {
         match position {
             Position::Pending => self.0.first(),
@@ -184,7 +200,7 @@ impl Pipeline {
         }
     }
 
-    /// The position whose completion makes `stage` runnable; `None` for a stage this pipeline does not have.
+    /// Position whose completion makes `stage` runnable; `None` for a stage this pipeline does not have.
     pub fn before(&self, stage: &StageName) -> Option<Position> {
         let index = self.0.iter().position(|s| s == stage)?;
         Some(match index.checked_sub(1) {
@@ -193,6 +209,7 @@ impl Pipeline {
         })
     }
 
+    /// True for the last stage.
     pub fn is_last(&self, stage: &StageName) -> bool {
         self.0.last() == Some(stage)
     }

@@ -1,25 +1,28 @@
+//! Decisions of the autoscaler.
+
 use chrono::{DateTime, Utc};
 
 use super::Hardware;
 
-/// What the autoscaler decided last for the workers of one kind of hardware, and what it saw.
+/// Latest decision of the autoscaler for the workers of one kind of hardware, with the facts it was made on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScalingRecord {
     pub hardware: Hardware,
     pub decided_at: DateTime<Utc>,
-    /// How many workers there are to be.
+    /// Number of workers that there are to be.
     pub desired: u32,
-    /// The most that were allowed.
+    /// Largest number that was allowed.
     pub cap: u32,
-    /// Why, in a word or two.
+    /// Reason, in a word or two.
     pub reason: String,
-    /// Workers that were there.
+    /// Number of workers that there were.
     pub running: u32,
-    /// Tasks that waited for stages of this hardware, and those in work.
+    /// Number of tasks that waited for stages of this hardware.
     pub waiting: u64,
+    /// Number of tasks in such stages.
     pub in_work: u64,
-    /// Since when the first of them had waited.
+    /// Time since which the first of the waiting tasks had waited.
     pub oldest: Option<DateTime<Utc>>,
-    /// When the number was changed last; whoever leads next keeps the cooldown, too.
+    /// Time of the last change of the number, by which the next leader keeps the cooldown too.
     pub changed_at: Option<DateTime<Utc>>,
 }

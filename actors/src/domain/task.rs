@@ -1,8 +1,11 @@
+//! Tasks, leases and their history.
+
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::{Attempt, Generation, JobId, Position, StageError, StageName, TaskId, VolumeId, WorkerId};
 
+/// Status of a task at its [`Position`]. `done` at a stage is a task that waits for the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TaskStatus {
@@ -25,14 +28,14 @@ impl TaskStatus {
     }
 }
 
-/// The right to run one stage of one task until a deadline.
+/// Right to run one stage of one task until a deadline.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
     pub worker: WorkerId,
     pub until: DateTime<Utc>,
 }
 
-/// One volume within a job.
+/// Volume within a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Task {
     pub id: TaskId,
@@ -42,31 +45,31 @@ pub struct Task {
     pub status: TaskStatus,
     /// Failed tries so far, over all stages.
     pub attempts: i32,
-    /// `attempts` at which the task is terminal when the retry scope is the task.
+    /// Value of `attempts` at which the task is terminal if the retry scope is the task.
     pub max_attempts: i32,
-    /// Failed tries that a fresh start is worth. A rerun sets `max_attempts` to `attempts` plus this.
+    /// Number of failed tries that a fresh start allows. A rerun sets `max_attempts` to `attempts` plus this.
     pub allowance: i32,
-    /// Failed tries of the current stage; `allowance` of them are terminal when the retry scope is the stage.
+    /// Failed tries of the current stage; `allowance` of them are terminal if the retry scope is the stage.
     pub stage_attempts: i32,
     pub generation: Generation,
-    /// Lost leases in a row without progress; a poison volume shows here.
+    /// Lost leases in a row without progress, the sign of a poison volume.
     pub interruptions: i32,
     /// Tries in a row that ended because the storage was out of reach; they are not charged.
     #[serde(default)]
     pub outages: i32,
-    /// Not to be run before this time: the retry backoff.
+    /// Time before which the task is not run: the retry backoff.
     pub not_before: Option<DateTime<Utc>>,
-    /// Set exactly while `status` is running.
+    /// Lease, set exactly while `status` is running.
     pub lease: Option<Lease>,
     pub last_error: Option<StageError>,
     pub started_at: Option<DateTime<Utc>>,
     pub done_at: Option<DateTime<Utc>>,
-    /// The stages to come recompute what still stands: set by a rerun, until the last stage is done.
+    /// True if the stages to come recompute results that still stand: set by a rerun, until the last stage is done.
     pub forced: bool,
 }
 
 impl Task {
-    /// A task that nobody has begun, worth `max_attempts` failed tries.
+    /// Task that has not begun, which may fail `max_attempts` times.
     pub fn fresh(id: TaskId, job_id: JobId, volume: VolumeId, max_attempts: i32) -> Self {
         Self {
             id,
@@ -90,12 +93,12 @@ impl Task {
         }
     }
 
-    /// The number of the try that runs now or would run next.
+    /// Number of the try that runs now or would run next.
     pub fn attempt(&self) -> Attempt {
         Attempt(self.attempts + 1)
     }
 
-    /// The fence of the lease in force, if the task is running a stage.
+    /// Fence of the lease, if the task is running a stage.
     pub fn fence(&self) -> Option<Fence> {
         match (&self.position, self.status) {
             (Position::At(stage), TaskStatus::Running) => Some(Fence {
@@ -109,7 +112,8 @@ impl Task {
     }
 }
 
-/// Names one lease for ever: no two leases of a task share all of these. A write that does not match changes nothing.
+/// Fencing token of a lease, unique for ever: no two leases of a task share all of these. A write that does not match changes
+/// nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Fence {
     pub task: TaskId,
@@ -118,12 +122,14 @@ pub struct Fence {
     pub generation: Generation,
 }
 
+/// Status of a lease in the history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StageRunStatus {
     Running,
     Done,
     Failed,
+    /// The lease was lost, given back, deferred, or ended by a rerun; the try is not counted.
     Interrupted,
     /// An operator cancelled the job.
     Cancelled,
@@ -158,19 +164,22 @@ pub struct StageRun {
     pub started_at: DateTime<Utc>,
     pub ended_at: Option<DateTime<Utc>>,
     pub error: Option<StageError>,
-    /// What the stage measured about itself: counts, durations.
+    /// Measurements of the stage about itself: counts, durations, models.
     pub metrics: serde_json::Value,
     pub fingerprint: Option<String>,
 }
 
-/// What `reduce` says of a volume. Confidences are 0 to 1 and absent when the volume has no line.
+/// Results of a volume, written by `reduce`. Confidences are 0 to 1 and absent if the volume has no line.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct VolumeResults {
     pub total_images: i32,
     pub total_lines: i32,
     pub total_characters: i32,
+    /// Sum of the durations of the stages, in milliseconds.
     pub processing_duration_ms: f32,
+    /// Number of pages that were straightened.
     pub dewarping_applied_count: i32,
+    /// Number of pages that failed.
     pub nb_errors: i32,
     pub confidence_mean: Option<f32>,
     pub confidence_p10: Option<f32>,

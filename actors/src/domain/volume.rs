@@ -1,19 +1,21 @@
+//! Identifiers of volumes.
+
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A name that cannot be used as an identifier or a path segment.
+/// Error for a name that cannot be used as an identifier or a path segment.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{name:?} is not a valid {kind}: use {rule}")]
 pub struct InvalidName {
     pub kind: &'static str,
-    /// What such a name is made of.
+    /// Description of the names that are accepted.
     pub rule: &'static str,
     pub name: String,
 }
 
-/// An image group of a collection, written `{w_id}-{i_id}`. Both parts are safe as path segments; `w_id` holds no
+/// Image group of a collection, written `{w_id}-{i_id}`. Both parts are safe as path segments; `w_id` holds no
 /// hyphen, so the written form can be read back.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -22,10 +24,15 @@ pub struct VolumeId {
     i_id: String,
 }
 
-/// BDRC's longest id has 30 characters; folder names of other libraries are longer.
+/// Largest length of a part, in bytes. BDRC's longest id has 30 characters; folder names of other libraries are longer.
 const MAX_LENGTH: usize = 96;
 
 impl VolumeId {
+    /// Accepts the two parts of a name.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidName`] if one of them is not safe as a path segment, or `w_id` holds a hyphen.
     pub fn new(w_id: impl Into<String>, i_id: impl Into<String>) -> Result<Self, InvalidName> {
         let (w_id, i_id) = (w_id.into(), i_id.into());
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':');

@@ -71,7 +71,7 @@ pub(super) async fn reconcile(
         }
     }
     Failpoint::JobsUnsettled.pass();
-    let settled = store.settle_jobs(now).await?;
+    let settled = store.finish_jobs(now).await?;
     for job in &settled {
         JobSettled(job).emit();
     }

@@ -8,7 +8,7 @@ use super::{PageRef, PageSource, SourceError};
 use crate::domain::{ErrorCategory, VolumeId};
 use crate::storage::{ArtifactKey, ArtifactStore, InvalidKey, StorageError};
 
-/// Volumes in a bucket: the images of a volume lie in the folder `W-I`.
+/// Source of volumes in a bucket: the images of a volume lie in the folder `W-I`.
 #[derive(Debug, Clone)]
 pub struct BucketFolders {
     store: Arc<dyn ArtifactStore>,

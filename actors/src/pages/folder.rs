@@ -8,14 +8,14 @@ use super::names::{is_image_name, volume_id};
 use super::{PageRef, PageSource, SourceError};
 use crate::domain::{ErrorCategory, InvalidName, VolumeId};
 
-/// A volume that lies in one folder of images.
+/// Volume that lies in one folder of images.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VolumeFolder {
     pub volume: VolumeId,
     pub folder: PathBuf,
 }
 
-/// Why a path cannot be taken as volumes.
+/// Reason for which a path cannot be taken as volumes.
 #[derive(Debug, thiserror::Error)]
 pub enum DiscoverError {
     #[error("{} does not exist", .0.display())]
@@ -36,9 +36,13 @@ pub enum DiscoverError {
     Io { path: PathBuf, source: std::io::Error },
 }
 
-/// Finds the volumes below `roots`: a folder of images is one volume, a folder of such folders is one volume each.
-/// Without explicit ids, `W-I` or the folder's name gives the volume id, its parent the W id. Order: as given, then by
-/// name.
+/// Finds the volumes below `roots`: a folder of images is one volume, a folder of such folders is one volume each. Without
+/// explicit ids, `W-I` or the folder's name gives the volume id, its parent the W id. Volumes come in the order of `roots`,
+/// then by name.
+///
+/// # Errors
+///
+/// [`DiscoverError`] for a path that is no folder, holds no images, or gives no volume id.
 pub fn discover_volumes(
     roots: &[PathBuf],
     w_id: Option<&str>,
@@ -66,7 +70,7 @@ pub fn discover_volumes(
     Ok(found)
 }
 
-/// Folders of images inside the volumes' own folders. They belong to no volume, which whoever put them there may not know.
+/// Folders of images inside the volumes' own folders. They belong to no volume, which is worth a warning.
 pub fn folders_left_out(volumes: &[VolumeFolder]) -> Vec<PathBuf> {
     let mut left_out: Vec<PathBuf> = volumes
         .iter()
@@ -123,7 +127,7 @@ fn has_images(folder: &Path) -> Result<bool, DiscoverError> {
     Ok(false)
 }
 
-/// Volumes in local folders.
+/// Source of volumes in local folders.
 #[derive(Debug, Clone, Default)]
 pub struct FolderSource {
     folders: BTreeMap<VolumeId, PathBuf>,

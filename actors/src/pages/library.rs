@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::{FolderSource, PageRef, PageSource, SourceError, VolumeFolder, discover_volumes};
 use crate::domain::{ErrorCategory, VolumeId};
 
-/// All volumes below one folder, also those that are put there while the program runs.
+/// Source of all volumes below one folder, also of those that are put there while the program runs.
 #[derive(Debug)]
 pub struct LibraryFolder {
     root: PathBuf,
@@ -15,7 +15,7 @@ pub struct LibraryFolder {
 }
 
 impl LibraryFolder {
-    /// The folder is looked at when a volume is asked for that is not known yet.
+    /// Source in a folder, which is searched when a volume is asked for that is not known yet.
     pub fn new(root: PathBuf) -> Self {
         Self {
             root,

@@ -1,4 +1,4 @@
-//! What names say: which files are scans, and which volume a folder is.
+//! Names of files and folders: the files that are scans, and the volume that a folder is.
 
 use std::path::Path;
 
@@ -6,17 +6,17 @@ use sha2::{Digest, Sha256};
 
 use crate::domain::{InvalidName, VolumeId};
 
-/// Endings of files that are taken for page scans. Which format a file really has is decided by its content.
+/// Endings of files that are taken for page scans. The format of a file is decided by its content.
 const IMAGE_EXTENSIONS: [&str; 11] = [
     "jpg", "jpeg", "png", "tif", "tiff", "webp", "bmp", "pbm", "pgm", "ppm", "pnm",
 ];
 
-/// The longest id, in characters.
+/// Longest id, in characters.
 const ID_LENGTH: usize = 96;
-/// Hexadecimal digits that tell apart names of which the same is left.
+/// Number of hexadecimal digits that tell apart names of which the same is left.
 const HASH_LENGTH: usize = 8;
 
-/// Whether a file name is that of a page scan: a known ending, a stem before it, not hidden.
+/// True for the file name of a page scan: a known ending, a stem before it, not hidden.
 pub(super) fn is_image_name(name: &str) -> bool {
     match name.rsplit_once('.') {
         Some((stem, extension)) => {
@@ -30,7 +30,7 @@ pub(super) fn is_image_name(name: &str) -> bool {
     }
 }
 
-/// The volume that a folder is by its name `W-I`, or by its parent's name and its own.
+/// Volume that a folder is by its name `W-I`, or by its parent's name and its own.
 pub(super) fn volume_id(
     folder: &Path,
     w_id: Option<&str>,
@@ -55,8 +55,8 @@ pub(super) fn volume_id(
     VolumeId::new(w, i)
 }
 
-/// A folder name bent into an id. Where that takes more than leaving it as it is, a hash of the name follows: names that
-/// differ only in what an id cannot hold have different ids, and each has the same one in every run.
+/// Id made of a folder name. If it differs from the name, a hash of the name follows, so that names which differ only in
+/// characters that an id cannot hold have different ids, and each has the same one in every run.
 fn as_id(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_');
     let fits = !name.is_empty() && name.len() <= ID_LENGTH && !name.starts_with('.');

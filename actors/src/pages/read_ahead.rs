@@ -4,8 +4,8 @@ use futures::{Stream, StreamExt, stream};
 use super::{PageRef, PageSource, SourceError};
 use crate::domain::VolumeId;
 
-/// The bytes of `pages` in their order, while up to `depth` of them are on their way. With a source that takes a time `t`
-/// to answer, `depth / t` pages a second come out; nothing is read that the consumer has no room for.
+/// Stream of the bytes of `pages` in their order, while up to `depth` of them are on their way. With a source that takes a time
+/// `t` to answer, `depth / t` pages a second come out; nothing is read that the consumer has no room for.
 pub fn read_ahead<'a>(
     source: &'a dyn PageSource,
     volume: &'a VolumeId,

@@ -3,8 +3,8 @@ use futures::{Stream, StreamExt, stream};
 use super::{PageRef, PageSource, SourceError};
 use crate::domain::VolumeId;
 
-/// Looks `volumes` up in a source, up to `concurrency` at once: the pages of each, or why it cannot be had, in the order
-/// given. For whoever makes a job, before it is made.
+/// Looks `volumes` up in a source, up to `concurrency` at once, before a job is made of them: the pages of each, or the reason
+/// for which it cannot be read, in the order given.
 pub fn survey<'a>(
     source: &'a dyn PageSource,
     volumes: impl IntoIterator<Item = VolumeId, IntoIter: Send + 'a>,

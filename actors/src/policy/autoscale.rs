@@ -1,4 +1,5 @@
-//! How many workers there are to be. A worker is a node with one kind of hardware, which it offers to every stage that needs it.
+//! Autoscaling: the number of workers that there are to be. A worker is a node with one kind of hardware, which it offers to
+//! every stage that needs it.
 
 use std::collections::BTreeMap;
 
@@ -6,20 +7,20 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::domain::{JobConfig, JobId, StageName};
 
-/// Bounds of what is decided for one kind of hardware.
+/// Bounds of the decision for one kind of hardware.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// So many workers stay when there is nothing to do.
+    /// Number of workers that stay when there is nothing to do.
     pub floor: u32,
-    /// Never more.
+    /// Largest number of workers.
     pub cap: u32,
     /// Tasks that are to come to each slot, one after the other. 1 is a slot for each task.
     pub tasks_per_slot: u32,
-    /// Once a task has waited for so long, there are to be more workers, up to a slot for each task.
+    /// Age of a waiting task from which on there are to be more workers, up to a slot for each task.
     pub max_age: TimeDelta,
-    /// From one change of the number until it may rise,
+    /// Time from one change of the number until it may rise.
     pub scale_out_cooldown: TimeDelta,
-    /// and until it may fall.
+    /// Time from one change of the number until it may fall.
     pub scale_in_cooldown: TimeDelta,
 }
 
@@ -30,11 +31,11 @@ pub struct StageBacklog {
     pub stage: StageName,
     pub waiting: u64,
     pub running: u64,
-    /// When the first of those that wait came to where it is: the end of its last run, or the making of its job.
+    /// Time at which the first of the waiting tasks came to its place: the end of its last run, or the creation of its job.
     pub oldest: Option<DateTime<Utc>>,
 }
 
-/// What one stage asks of the workers, over all jobs.
+/// Demand of one stage, over all jobs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Load {
     pub waiting: u64,
@@ -42,7 +43,7 @@ pub struct Load {
     pub oldest: Option<DateTime<Utc>>,
 }
 
-/// What each stage asks for. What a job may not have at once by its limits, it does not ask for.
+/// Demand of each stage. Tasks that a job may not run at once by its limits are left out.
 pub fn loads<'a>(
     backlog: &[StageBacklog],
     config: impl Fn(JobId) -> Option<&'a JobConfig>,
@@ -65,35 +66,35 @@ pub fn loads<'a>(
     loads
 }
 
-/// The workers of one kind of hardware.
+/// Workers of one kind of hardware, as they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fleet {
-    /// How many there are to be so far.
+    /// Number of workers that there are to be so far.
     pub desired: u32,
-    /// The most that whoever launches them allows.
+    /// Largest number that the launcher allows.
     pub limit: Option<u32>,
-    /// Launched ones that have joined and do nothing.
+    /// Number of launched workers that have joined and do nothing.
     pub idle: u32,
-    /// Of each worker, for each stage.
+    /// Slots of each worker for each stage.
     pub slots: u32,
-    /// When the number was changed last.
+    /// Time of the last change of the number.
     pub changed_at: Option<DateTime<Utc>>,
 }
 
-/// Why there are to be so many.
+/// Reason of a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reason {
-    /// As many as the tasks need.
+    /// The number is what the tasks need.
     Sufficient,
-    /// More tasks.
+    /// More tasks wait.
     Backlog,
     /// A task has waited too long.
     Age,
     /// More would be needed, and are not allowed.
     AtCap,
-    /// There were more than are allowed.
+    /// The number was above the cap.
     OverCap,
-    /// There were fewer than are to stay.
+    /// The number was below the floor.
     BelowFloor,
     /// Nothing is left to do.
     Empty,
@@ -128,7 +129,7 @@ pub struct Decision {
     pub reason: Reason,
 }
 
-/// How many workers there are to be, for the loads of all stages that need them.
+/// Decides on the number of workers, for the loads of all stages that need them.
 ///
 /// A number outside of the bounds is put right at once. Within them it rises to what the tasks need, and falls by idle workers
 /// only, unless no task is left.
@@ -174,7 +175,7 @@ pub fn decide(limits: &Limits, loads: &[Load], fleet: &Fleet, now: DateTime<Utc>
     }
 }
 
-/// Enough for the stage that asks for the most: every worker serves all of them.
+/// Number of workers for the stage that asks for the most, which is enough for all, as every worker serves all of them.
 fn workers_for(loads: &[Load], slots: u32, tasks_per_slot: u32) -> u32 {
     let per_worker = u64::from(slots.max(1)) * u64::from(tasks_per_slot.max(1));
     let workers = loads
@@ -183,7 +184,7 @@ fn workers_for(loads: &[Load], slots: u32, tasks_per_slot: u32) -> u32 {
     u32::try_from(workers.max().unwrap_or(0)).unwrap_or(u32::MAX)
 }
 
-/// Whether a task has waited for longer than it may.
+/// True if a task has waited for longer than it may.
 pub fn is_overdue(limits: &Limits, loads: &[Load], now: DateTime<Utc>) -> bool {
     let waiting = loads.iter().filter(|load| load.waiting > 0);
     waiting
@@ -191,7 +192,7 @@ pub fn is_overdue(limits: &Limits, loads: &[Load], now: DateTime<Utc>) -> bool {
         .any(|since| now - since >= limits.max_age)
 }
 
-/// Half as many again, and one at least.
+/// Number of workers after a step up: half as many again, and at least one more.
 fn stepped_up(desired: u32) -> u32 {
     desired.saturating_add((desired / 2).max(1))
 }

@@ -1,18 +1,18 @@
-//! How large batches may be on a device that has run out of memory.
+//! Sizes of batches on devices that have run out of memory.
 
 use std::collections::HashMap;
 
-/// A network and where it runs.
+/// Network on the device where it runs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct NetworkOnDevice {
-    /// What identifies the model, such as the digest of its description.
+    /// Identifier of the model, such as the digest of its description.
     pub model: String,
-    /// As `--device` names it.
+    /// Name of the device, as in `--device`.
     pub device: String,
 }
 
-/// The batches that devices have memory for, as far as they have shown it. Sizes are in the unit of the network: tiles, or
-/// pixels of lines.
+/// Sizes of batches that devices have memory for, as far as they have shown it, in the unit of the network: tiles, or pixels of
+/// lines.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BatchSizes {
     fitting: HashMap<NetworkOnDevice, usize>,
@@ -26,9 +26,9 @@ impl BatchSizes {
             .map_or(capacity, |&fitting| fitting.min(capacity))
     }
 
-    /// Takes note that there was no memory for a batch of `tried`, and gives the size to try next: half of it, but no less
-    /// than `smallest`, the least that can be asked of the network. `None` when that was tried already: it does not fit,
-    /// and says nothing of batches that are smaller.
+    /// Takes note that there was no memory for a batch of `tried`, and returns the size to try next: half of it, but no less than
+    /// `smallest`, the least that the network can be given. `None` if that was tried already: it does not fit, which says nothing of
+    /// other batches.
     pub fn out_of_memory(
         &mut self,
         network: &NetworkOnDevice,

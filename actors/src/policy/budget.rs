@@ -1,13 +1,13 @@
-//! How many items may fail.
+//! Numbers of items that may fail.
 
 use crate::domain::{ErrorCategory, OnItemError};
 
-/// Whether a stage stops starting items: more have failed than `budget` allows. A budget of 0 has no limit.
+/// True if a stage stops starting items, since more have failed than `budget` allows. A budget of 0 has no limit.
 pub const fn is_exhausted(budget: usize, failed: usize) -> bool {
     budget > 0 && failed > budget
 }
 
-/// Whether a stage as a whole has failed, once `failed` of its `total` items have.
+/// True if a stage as a whole has failed, once `failed` of its `total` items have.
 ///
 /// With [`OnItemError::Fail`] one item is enough; otherwise it takes a share above `max_error_rate`.
 pub fn fails_stage(on_item_error: OnItemError, max_error_rate: f32, failed: usize, total: usize) -> bool {
@@ -17,7 +17,7 @@ pub fn fails_stage(on_item_error: OnItemError, max_error_rate: f32, failed: usiz
     }
 }
 
-/// Whether a stage has nothing to show but failures, none of them for a reason that lies in its input: `done` items have a
+/// True if a stage has nothing to show but failures, none of them for a reason that lies in its input. `done` items have a
 /// result, of this run or an earlier one. Such a stage has failed however many items may.
 pub fn came_to_nothing(done: usize, failures: impl IntoIterator<Item = ErrorCategory>) -> bool {
     let mut failures = failures.into_iter().peekable();

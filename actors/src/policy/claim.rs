@@ -1,4 +1,4 @@
-//! What a worker takes that looks for work itself, instead of being given it by an orchestrator.
+//! Choice of tasks by a process that takes work itself, instead of being given it by an orchestrator.
 
 use chrono::{DateTime, Utc};
 
@@ -17,12 +17,12 @@ pub struct Offer {
     pub in_hand: usize,
 }
 
-/// Whether a process may run a suspect: none of its workers holds a lease.
+/// True if a process may run a suspect: none of its workers holds a lease.
 pub fn is_idle(offers: &[Offer]) -> bool {
     offers.iter().all(|offer| offer.in_hand == 0)
 }
 
-/// The offers as they are once `worker` has been given `task`.
+/// Reduces the offers after `worker` has been given `task`.
 pub fn give(offers: &mut [Offer], worker: &WorkerId, task: &Task) {
     for offer in offers {
         if offer.pool.worker == *worker {
@@ -35,8 +35,8 @@ pub fn give(offers: &mut [Offer], worker: &WorkerId, task: &Task) {
     }
 }
 
-/// What the offers have room for of the tasks that are due, placed as an orchestrator would place it that knew these workers
-/// alone. `held` are the leases in force of all workers, by which jobs are weighed against each other.
+/// Places the due tasks that the offers have room for, as an orchestrator that knew these workers alone would. `held` are the
+/// leases in force of all workers, by which jobs are weighed against each other.
 ///
 /// A process that is idle takes a suspect, if one waits, and nothing else; one that is not, leaves suspects to others. It does
 /// not empty itself for one, as all its like would at the same time.
@@ -64,7 +64,7 @@ pub fn choose<'a>(
     place(now, others, FreeSlots::of(&pools, &[]), held)
 }
 
-/// What is to be done about a lease that has run out; `None` for a lease in force and for a task without one.
+/// Event that ends a lease that has run out; `None` for a lease in force and for a task without one.
 pub fn run_out(task: &Task, now: DateTime<Utc>, max_interruptions: i32) -> Option<Event> {
     let lease = task.lease.as_ref()?;
     (lease.until <= now).then(|| lost_lease(task, Loss::Node, max_interruptions))

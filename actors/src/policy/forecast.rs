@@ -1,4 +1,4 @@
-//! What of a job would be done or recomputed, why, and what that should cost by what such work cost before.
+//! Forecast of a job: the work that would be done or recomputed, its causes, and its cost by the cost of such work before.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,14 +7,14 @@ use serde_json::{Map, Value};
 
 use crate::domain::{NamedModels, Pipeline, Position, StageName, TaskStatus};
 
-/// Why a stage would be run on a volume.
+/// Cause for which a stage would be run on a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cause {
-    /// It has not been done.
+    /// The stage has not been done.
     Missing,
-    /// Its last try failed, and there will be another.
+    /// The last try failed, and there will be another.
     Failed,
-    /// Recomputed whatever stands.
+    /// Results are recomputed even where they stand.
     Forced,
     /// A setting that its result depends on has another value.
     ConfigChanged,
@@ -24,10 +24,10 @@ pub enum Cause {
     InputChanged,
 }
 
-/// What a result was made with, as its run wrote it down.
+/// Settings and models that a result was made with, as its run wrote them down.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct MadeWith {
-    /// The settings that the result depends on: those of the job by its keys, and others of the stage's own.
+    /// Settings that the result depends on: those of the job by its keys, and others of the stage's own.
     pub settings: Map<String, Value>,
     /// Digests of the models, in order.
     pub models: Vec<String>,
@@ -36,7 +36,7 @@ pub struct MadeWith {
     pub names: Vec<String>,
 }
 
-/// Volumes of a job that stand alike.
+/// Number of volumes of a job that a forecast cannot tell apart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cohort {
     pub position: Position,
@@ -45,89 +45,90 @@ pub struct Cohort {
     pub terminal: bool,
     /// The stages to come recompute what still stands.
     pub forced: bool,
-    /// Stages that have been done, now or before a rerun, and with what; None where that was not written down.
+    /// Stages that have been done, now or before a rerun, with the settings and models; `None` where those were not written down.
     pub made: BTreeMap<StageName, Option<MadeWith>>,
     pub volumes: u64,
-    /// Volumes whose pages are known, and these pages.
+    /// Number of volumes whose pages are known.
     pub counted: u64,
+    /// Number of these pages.
     pub pages: u64,
 }
 
-/// How long a stage took.
+/// Time that a stage took.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Pace {
-    /// Half of the runs took no longer, over the pages that they made; of runs that made some.
+    /// Median of the seconds per page, over runs that made pages.
     pub seconds_per_page: Option<f64>,
-    /// Half of the runs took no longer; of a stage that does not go by pages.
+    /// Median of the seconds per volume, for a stage that does not go by pages.
     pub seconds_per_volume: Option<f64>,
-    /// Runs that this was taken of.
+    /// Number of runs that this was taken from.
     pub samples: u64,
-    /// Whether they were this job's.
+    /// True if they were runs of this job.
     pub of_this_job: bool,
 }
 
-/// What a forecast goes by.
+/// Facts that a forecast is made from.
 #[derive(Debug, Clone, Copy)]
 pub struct Known<'a> {
     pub pipeline: &'a Pipeline,
     /// The job's configuration, all keys.
     pub config: &'a Map<String, Value>,
-    /// The models that the job names.
+    /// Models that the job names.
     pub named: &'a NamedModels,
     /// Digests of the models that the nodes which are there have loaded for a stage, each list in order. A stage that no node is
     /// known to run is absent.
     pub models: &'a BTreeMap<StageName, BTreeSet<Vec<String>>>,
     pub paces: &'a BTreeMap<StageName, Pace>,
-    /// Of a volume, where the job has none whose pages are known.
+    /// Pages of a volume, for a job that has none whose pages are known.
     pub pages_of_a_volume: Option<f64>,
 }
 
-/// A rerun that is only thought of.
+/// Rerun whose consequences are asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Again {
     pub from: StageName,
     pub force: bool,
 }
 
-/// One stage of the forecast, in volumes.
+/// Forecast of one stage, in numbers of volumes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StageForecast {
     pub stage: StageName,
-    /// That it would be run on, by cause.
+    /// Volumes that the stage would be run on, by cause.
     pub runs: BTreeMap<Cause, u64>,
-    /// That it would come to and whose results it would take over.
+    /// Volumes that it would come to and whose results it would take over.
     pub stands: u64,
-    /// Whose results are there and out of date, and that nothing comes to by itself: a rerun would.
+    /// Volumes whose results are out of date, by cause, and stay so unless there is a rerun.
     pub outdated: BTreeMap<Cause, u64>,
-    /// Of those that stand: nobody wrote down what with they were made.
+    /// Volumes among those that stand whose settings and models were not written down.
     pub unknown: u64,
-    /// Settings whose values are others now.
+    /// Settings whose values have changed since.
     pub changed_settings: BTreeSet<String>,
-    /// To be worked on; absent where no volume's pages are known.
+    /// Pages to be worked on; absent if no volume's pages are known.
     pub pages: Option<f64>,
-    /// Seconds of one slot; absent where nothing like it has been done yet.
+    /// Seconds that the work takes on one slot; absent if nothing like it has been done yet.
     pub seconds: Option<f64>,
     pub pace: Option<Pace>,
 }
 
 impl StageForecast {
-    /// Volumes that it would be run on.
+    /// Number of volumes that the stage would be run on.
     pub fn volumes(&self) -> u64 {
         self.runs.values().sum()
     }
 }
 
-/// What a job would come to.
+/// Forecast of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Forecast {
     pub stages: Vec<StageForecast>,
-    /// Volumes that failed for good, which nothing is done for.
+    /// Number of volumes that failed for good, for which nothing is done.
     pub given_up: u64,
 }
 
-/// What the stages of a job would do, stage by stage: of the work that is left, or of a rerun of all volumes given.
+/// Forecasts the stages of a job, one by one: for the work that is left, or for a rerun of all volumes given.
 ///
-/// Scans are not looked at: that they are others now shows when the first stage runs.
+/// Scans are not looked at: a change of theirs shows when the first stage runs.
 pub fn forecast(cohorts: &[Cohort], again: Option<&Again>, known: Known<'_>) -> Forecast {
     let mean = pages_of_a_volume(cohorts).or(known.pages_of_a_volume);
     let mut given_up = 0;
@@ -213,7 +214,7 @@ impl StageForecast {
         }
     }
 
-    /// Why the stage would make something of these volumes, if it would, and the settings that have other values now.
+    /// Cause for which the stage would recompute these volumes, if it would, and the settings whose values have changed.
     fn cause(
         &mut self,
         cohort: &Cohort,

@@ -1,23 +1,25 @@
-//! What an operator may do to a job, and what becomes of it.
+//! Actions of operators on jobs, and the status that follows.
 
 use std::fmt;
 
 use crate::domain::JobStatus;
 
+/// Action on a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum JobAction {
     /// Nothing more is handed out; stages that run go on to their end.
     Pause,
+    /// Tasks are handed out again.
     Resume,
-    /// As pause, and the leases in force are taken back. For good.
+    /// Nothing more is handed out, ever, and the leases in force are taken back.
     Cancel,
     /// Finished tasks are to be done again.
     Rerun,
     /// The job is taken up again, whatever it was doing.
     Reopen,
-    /// Its configuration is to change in more than what it may take.
+    /// The configuration is changed in keys that may not change while the job runs.
     Update,
-    /// It is to go with all its tasks. From then on nothing else can be done to it.
+    /// The job is deleted with all its tasks. From then on nothing else can be done to it.
     Delete,
 }
 
@@ -47,7 +49,7 @@ impl fmt::Display for JobAction {
     }
 }
 
-/// The job's status forbids the action.
+/// Error for an action that the job's status forbids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a job that is {} cannot be {action}", .status.as_str())]
 pub struct Forbidden {
@@ -55,7 +57,11 @@ pub struct Forbidden {
     pub action: JobAction,
 }
 
-/// The status after `action`. An action may be repeated: a job that is paused can be paused.
+/// Status after `action`. An action may be repeated: a job that is paused can be paused.
+///
+/// # Errors
+///
+/// [`Forbidden`] if the status does not allow the action.
 pub fn after(status: JobStatus, action: JobAction) -> Result<JobStatus, Forbidden> {
     use JobStatus::{Cancelled, Completed, Created, Failed, Paused, Running};
     match (status, action) {

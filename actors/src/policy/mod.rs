@@ -1,5 +1,14 @@
-//! Pure decisions: what may follow what, when to retry, in which order, where. No clock and no I/O: time and chance are
-//! arguments.
+//! Policies: the decisions of the system, as pure functions.
+//!
+//! Which status may follow which, when to try again, in which order to start, where to place, whom to blame for a dead node,
+//! how many workers to run: each of these is a function of its arguments, and time and chance are among them. There is no
+//! clock, no I/O and no waiting here. That is what lets the rules be tested by properties, over thousands of random histories,
+//! and lets the stores, the orchestrator, the sources of work and the simulation share them: the two stores cannot differ in a
+//! transition, and the simulation schedules as the cluster does.
+//!
+//! A policy returns a value that says what is to be done, such as an `Event` or a `Remedy`, and never does it. Callers read the
+//! facts, ask, and carry the answer out under their own locks. So a policy may be asked again with newer facts at no cost, and
+//! its answer can be shown to an operator instead of being carried out, as `why` and `forecast` do.
 
 pub mod autoscale;
 pub mod batch_size;

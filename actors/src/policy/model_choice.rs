@@ -1,12 +1,12 @@
-//! Which of several recognisers reads a volume.
+//! Choice of the recogniser that reads a volume, where a node has several.
 
-/// Pages of a volume that recognisers are tried on, from its first one with lines.
+/// Number of pages of a volume that recognisers are tried on, from its first one with lines.
 pub const TRIAL_PAGES: usize = 4;
-/// Lines that they are tried on at most.
+/// Largest number of lines that they are tried on.
 pub const TRIAL_LINES: usize = 48;
 
-/// The recogniser that was surest of the lines it was tried on, by its place; the first of equals, and so the first where
-/// there was nothing to try them on.
+/// Index of the recogniser that was surest of the lines it was tried on; the first of equals, and so the first if there was
+/// nothing to try them on.
 ///
 /// Each trial holds the confidence, from 0 to 1, of every line, and `None` for a line in which a recogniser found no text;
 /// that counts as 0, or one that reads next to nothing would win.

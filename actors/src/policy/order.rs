@@ -1,8 +1,8 @@
-//! In which order waiting items are started.
+//! Order in which waiting items are started.
 
 use crate::domain::ItemOrder;
 
-/// An item that waits: what it is expected to cost, in any unit, and for how long it has waited.
+/// Item that waits: its expected cost, in any unit, and the seconds for which it has waited.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Waiting {
     pub cost: f64,

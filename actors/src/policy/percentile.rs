@@ -1,5 +1,7 @@
-/// The nearest-rank percentile: the smallest of `values` that at least `percent` of a hundred of them do not exceed; 0
-/// for no values. Every p50 and p95 of a stage is this one.
+//! The percentile that every p50 and p95 of a stage is taken by.
+
+/// Nearest-rank percentile of `values`: the smallest of them that at least `percent` of every hundred do not exceed. 0 where
+/// there are no values.
 pub fn percentile(values: &[f64], percent: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,5 +1,5 @@
-//! What a reconciler pass decides: waiting tasks are matched with free slots, and those that may kill their nodes with empty
-//! nodes.
+//! Placement, the decision of a reconciler pass: waiting tasks are matched with free slots, and those that may kill their nodes
+//! with empty nodes.
 
 mod isolation;
 mod queues;
@@ -22,11 +22,11 @@ pub struct Held {
     pub job: JobId,
     pub stage: StageName,
     pub leases: usize,
-    /// How many of them are of [suspects](is_suspect).
+    /// Number of them that are of [suspects](is_suspect).
     pub suspects: usize,
 }
 
-/// A task that a pool shall run.
+/// Task that a pool shall run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
     pub task: TaskId,
@@ -34,13 +34,13 @@ pub struct Placement {
     pub worker: WorkerId,
 }
 
-/// The stage that the task waits for, if its backoff is over. That its job runs is not looked at.
+/// Stage that the task waits for, if its backoff is over. The status of its job is not looked at.
 pub fn due_stage<'a>(task: &Task, job: &'a Job, now: DateTime<Utc>) -> Option<&'a StageName> {
     let due = task.not_before.is_none_or(|due| due <= now);
     runnable_stage(task, &job.pipeline, job.config.retry_scope).filter(|_| due)
 }
 
-/// Gives waiting tasks to free slots.
+/// Places waiting tasks on free slots.
 ///
 /// A stage's free slots go to the jobs of the highest priority; among equals, to the job that holds the fewest leases at
 /// that stage, as long as its limits allow; within a job, to its oldest task. Stages near the end of their pipeline are

@@ -1,34 +1,34 @@
-//! What a fault of a stage's pool is evidence of, and what is done about it.
+//! Health of a stage's pool: the evidence that a fault is, and its remedy.
 //!
-//! A pool that stands still, or whose device fails, is judged before the volumes in its hands are: it is renewed and asked what
-//! it is known to answer. One that does not answer is out of order, and its volumes are handed back as they were. One that
-//! answers may still hang under work, so the volumes that stood still wait for a verdict: the next page that the renewed pool
-//! reads speaks against them, the next fault for them. Where nothing else is to be read the answer to the known question has to do.
-//! Faults in a row, without a page in between, are bounded: a pool that hangs again and again ends its node, as only the end of
-//! the process ends the threads that it leaves behind; one that fails is taken out of service.
+//! A pool that stands still, or whose device fails, is judged before the volumes that it runs are: it is renewed and tested
+//! with input whose answer is known. One that does not answer is out of order, and its volumes are handed back as they were.
+//! One that answers may still hang under work, so the volumes that stood still wait for a verdict: the next page that the
+//! renewed pool reads speaks against them, the next fault for them. Where nothing else is to be read the answer to the known
+//! question has to do. Faults in a row, without a page in between, are bounded: a pool that hangs again and again ends its
+//! node, as only the end of the process ends the threads that it leaves behind; one that fails is taken out of service.
 
 use std::time::Duration;
 
 use crate::domain::Unfit;
 
-/// Before the second renewal of a pool that fails; four times as long before each further one.
+/// Delay before the second renewal of a pool that fails; four times as long before each further one.
 const FIRST_DELAY: Duration = Duration::from_secs(2);
 /// Longest time between two renewals.
 const MAX_DELAY: Duration = Duration::from_secs(300);
 
-/// Faults in a row that a pool may have.
+/// Numbers of faults in a row that a pool may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FaultLimits {
-    /// Times that it stands still. As many as lost leases set a volume aside, or more: who makes pools hang is then found out
-    /// before their node ends, where nothing else is left to be read.
+    /// Times that it stands still. At least as many as the lost leases that set a volume aside, so that a volume that makes
+    /// pools hang is found out before their node ends, where nothing else is left to be read.
     pub stalls: u32,
-    /// Times that it does not answer what it is known to answer.
+    /// Times that it does not answer a test.
     pub silences: u32,
     /// Times that it is renewed after it failed.
     pub renewals: u32,
 }
 
-/// The faults of the pools of one stage on a node since a page was last read there.
+/// Faults of the pools of one stage on a node since a page was last read there.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PoolHealth {
     stalls: u32,
@@ -37,32 +37,32 @@ pub struct PoolHealth {
     waits: u32,
 }
 
-/// What is done about a fault.
+/// Measure that is taken about a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Remedy {
-    /// The pool gets a new thread, and is asked whether it works.
+    /// The pool gets a new thread, and is tested.
     Renew { after: Duration },
-    /// It is asked again whether it works.
+    /// The pool is tested again.
     Ask { after: Duration },
-    /// It is given no more work until an operator restarts it.
+    /// The pool is given no more work until an operator restarts it.
     TakeOutOfService,
     /// The process ends.
     EndNode,
 }
 
 impl PoolHealth {
-    /// The pool works: whatever was, no longer counts.
+    /// Takes note that the pool works: earlier faults no longer count.
     pub fn page_read(&mut self) {
         *self = Self::default();
     }
 
-    /// The pool finished no page for too long.
+    /// Remedy for a pool that finished no page for too long.
     pub fn stalled(&mut self, limits: FaultLimits) -> Remedy {
         self.stalls = self.stalls.saturating_add(1);
         Self::renew_or_end(self.stalls <= limits.stalls)
     }
 
-    /// The pool did not answer.
+    /// Remedy for a pool that did not answer a test.
     pub fn silent(&mut self, limits: FaultLimits) -> Remedy {
         self.silences = self.silences.saturating_add(1);
         Self::renew_or_end(self.silences <= limits.silences)
@@ -77,7 +77,7 @@ impl PoolHealth {
         }
     }
 
-    /// The pool said that it does not work.
+    /// Remedy for a pool that reported that it does not work.
     pub fn failed(&mut self, why: &Unfit, limits: FaultLimits) -> Remedy {
         match why {
             Unfit::Disk(_) => {
@@ -98,13 +98,13 @@ impl PoolHealth {
         }
     }
 
-    /// Times that it hung, in a row: stood still, or did not answer.
+    /// Number of times that it hung, in a row: stood still, or did not answer.
     pub fn hung(&self) -> u32 {
         self.stalls.saturating_add(self.silences)
     }
 }
 
-/// Nothing before the first try, then longer each time.
+/// Delay before the renewal after `times` of them: none before the first, then longer each time.
 fn delay(times: u32) -> Duration {
     match times.checked_sub(2) {
         None => Duration::ZERO,

@@ -1,29 +1,29 @@
-//! Which tasks an operator means, and which of them can be done again from a stage.
+//! Reruns: the selection of tasks by an operator, and those of them that can be done again from a stage.
 
 use glob::Pattern;
 
 use crate::domain::{ErrorCategory, Job, Position, RetryScope, StageError, StageName, Task, VolumeId};
 use crate::policy::transition::{self, Event, Phase};
 
-/// Letters of a message that tell its cause.
+/// Number of letters of a message that make up its cause.
 const CAUSE_LETTERS: usize = 500;
 
-/// Some tasks of a job: those for which all that is given holds.
+/// Selection of tasks of a job: those that meet all conditions given.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TaskFilter {
-    /// Names of volumes (`W-I`), where `*` stands for any text and `?` for any letter. None is every volume.
+    /// Names of volumes (`W-I`), where `*` stands for any text and `?` for any letter. An empty list is every volume.
     pub volumes: Vec<Pattern>,
-    /// How far a task is: one of these. None is wherever it is.
+    /// Phases, of which the task must be in one. An empty list is every phase.
     pub phases: Vec<Phase>,
-    /// The stage at which a task stands.
+    /// Stage at which the task stands.
     pub stage: Option<StageName>,
-    /// Category of the error with which its last try failed.
+    /// Category of the error with which the last try failed.
     pub error: Option<ErrorCategory>,
-    /// See [`Cause`].
+    /// Cause with which the last try failed.
     pub cause: Option<Cause>,
 }
 
-/// What failures have in common: their category, a colon and their message, in which `*` stands for any text.
+/// Text that failures have in common: their category, a colon and their message, in which `*` stands for any text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cause(Pattern);
 
@@ -40,7 +40,7 @@ impl Cause {
 }
 
 impl TaskFilter {
-    /// `scope` is that of the task's job.
+    /// True for a task that meets the conditions; `scope` is that of its job.
     pub fn admits(&self, task: &Task, scope: RetryScope) -> bool {
         let category = task.last_error.as_ref().map(|error| error.category);
         let is_in = |phase| self.phases.contains(&phase);
@@ -66,17 +66,17 @@ impl TaskFilter {
     }
 }
 
-/// A stage, and everything after it, to be done again for some tasks.
+/// Order to do a stage, and everything after it, again for some tasks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rerun {
     pub tasks: TaskFilter,
     pub from: StageName,
-    /// Recompute what still stands, instead of making only what is missing or out of date.
+    /// Recompute results that still stand, instead of making only those that are missing or out of date.
     pub force: bool,
 }
 
 impl Rerun {
-    /// Those of the tasks that stand at the stage, from there.
+    /// Rerun of those of the tasks that stand at the stage, from there.
     pub fn where_they_stand(stage: StageName, tasks: TaskFilter) -> Self {
         Self {
             tasks: TaskFilter {
@@ -95,12 +95,12 @@ impl Rerun {
         }
     }
 
-    /// The tasks meant, told apart by whether they have come as far as the stage. Those that have not will run it anyway.
+    /// Splits the selected tasks into those that have come as far as the stage and those that have not, which will run it anyway.
     pub fn split<'a>(&self, job: &Job, tasks: impl IntoIterator<Item = &'a Task>) -> Split<'a> {
         let mut split = Split::default();
         let scope = job.config.retry_scope;
         for task in tasks.into_iter().filter(|task| self.tasks.admits(task, scope)) {
-            // The time of a rerun is written nowhere.
+            // Any time will do: that of a rerun is written nowhere.
             let now = job.created_at;
             match transition::next(task, &job.pipeline, scope, &self.event(), now) {
                 Ok(_) => split.reached.push(task),
@@ -111,7 +111,7 @@ impl Rerun {
     }
 }
 
-/// See [`Rerun::split`].
+/// Selected tasks of a job, split by [`Rerun::split`].
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Split<'a> {
     pub reached: Vec<&'a Task>,

@@ -1,4 +1,4 @@
-//! When a failed item is tried again, and after how long.
+//! Retries: the errors after which there is another try, and the delay before it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,24 +7,24 @@ use crate::domain::{ErrorCategory, StageError};
 
 /// Share of a delay that chance may add or take away.
 const JITTER: f64 = 0.25;
-/// No delay is longer, however often it has doubled.
+/// Longest delay in seconds, however often it has doubled.
 const MAX_DELAY_S: f64 = 3600.0;
-/// No wait for the storage is longer: when it is back, work goes on soon.
+/// Longest wait for the storage in seconds: when it is back, work goes on soon.
 const MAX_OUTAGE_DELAY_S: f64 = 300.0;
 
 /// Retries within one attempt of a stage.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RetryPolicy {
-    /// Tries after the first one.
+    /// Number of tries after the first one.
     pub retries: u32,
     /// Seconds before the first retry; each further delay is twice as long.
     pub backoff_s: f64,
-    /// What a stage knows better than the category's default.
+    /// Categories for which the stage decides otherwise than their default.
     pub overrides: BTreeMap<ErrorCategory, bool>,
 }
 
 impl RetryPolicy {
-    /// Whether `error` is of a kind that another try may mend.
+    /// True if another try may mend an error of this kind.
     pub fn is_retryable(&self, error: &StageError) -> bool {
         self.overrides
             .get(&error.category)
@@ -32,15 +32,15 @@ impl RetryPolicy {
             .unwrap_or(error.retryable)
     }
 
-    /// The delay after the `attempt`-th try (1 for the first) failed with `error`; `None` to give up.
+    /// Delay after the `attempt`-th try (1 for the first) failed with `error`; `None` to give up.
     pub fn delay_after(&self, attempt: u32, error: &StageError, jitter: f64) -> Option<Duration> {
         let again = attempt <= self.retries && self.is_retryable(error);
         again.then(|| backoff(self.backoff_s, attempt, jitter))
     }
 }
 
-/// `base_s * 2^(attempt - 1)`, a quarter more or less: `jitter` is drawn from -1 to 1. Never longer than an hour and a
-/// quarter.
+/// Delay of `base_s * 2^(attempt - 1)` seconds, a quarter more or less: `jitter` is drawn from -1 to 1. Never longer than an
+/// hour and a quarter.
 pub fn backoff(base_s: f64, attempt: u32, jitter: f64) -> Duration {
     let doublings = i32::try_from(attempt.saturating_sub(1)).unwrap_or(i32::MAX);
     let delay = (base_s.max(0.0) * 2_f64.powi(doublings)).min(MAX_DELAY_S);
@@ -48,8 +48,8 @@ pub fn backoff(base_s: f64, attempt: u32, jitter: f64) -> Duration {
     Duration::try_from_secs_f64(delay).unwrap_or_default()
 }
 
-/// Before a stage is begun again that the storage ended for the `outages`-th time in a row. As [`backoff`], but never longer
-/// than five minutes and a quarter of them.
+/// Delay before a stage is begun again that the storage ended for the `outages`-th time in a row. It grows like [`backoff`],
+/// but never beyond five minutes and a quarter of them.
 pub fn outage_backoff(base_s: f64, outages: u32, jitter: f64) -> Duration {
     let delay = backoff(base_s, outages, 0.0).as_secs_f64();
     backoff(delay.min(MAX_OUTAGE_DELAY_S), 1, jitter)

@@ -1,4 +1,4 @@
-//! Where a volume of a job stands, in the words that people are shown.
+//! State of a volume of a job, in the words that people are shown.
 
 use std::fmt;
 
@@ -7,30 +7,30 @@ use serde::{Serialize, Serializer};
 use super::transition::{Phase, runnable_stage};
 use crate::domain::{ErrorCategory, Job, JobStatus, StageError, StageName, Task};
 
-/// In the order in which a volume comes by them.
+/// State of a volume, in the order in which a volume reaches them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TaskState {
     At {
-        /// Of the stage in the pipeline, from 0.
+        /// Index of the stage in the pipeline, from 0.
         place: usize,
         doing: Doing,
         stage: StageName,
     },
     Done,
-    /// For good.
+    /// Failed for good.
     Failed,
-    /// It took its workers down with it, and is not tried again.
+    /// Set aside, as it kept killing its workers; not tried again.
     Quarantined,
     /// The job was cancelled before the volume was done.
     Cancelled,
-    /// No event leads there: another build may have written it.
+    /// Position and status to which no event leads: another build may have written them.
     Unknown,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Doing {
     Waiting,
-    /// Waiting after a failure.
+    /// Waiting for another try after a failure.
     WaitingToRetry,
     Running,
 }
@@ -65,7 +65,7 @@ impl TaskState {
         state.unwrap_or(Self::Unknown)
     }
 
-    /// Of a volume that failed for good.
+    /// State of a volume that failed for good.
     pub fn of_failure(error: Option<&StageError>) -> Self {
         match error.is_some_and(|error| error.category == ErrorCategory::Poison) {
             true => Self::Quarantined,
@@ -92,7 +92,7 @@ impl fmt::Display for TaskState {
 }
 
 impl Serialize for TaskState {
-    /// The words.
+    /// Serializes the words.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }

@@ -1,4 +1,4 @@
-//! The one table of legal task transitions.
+//! Table of legal task transitions, the only one: `docs/transitions.md` shows it, and a test compares the two.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::domain::{
     TaskStatus, WorkerId,
 };
 
-/// What can happen to a task. Nothing else changes a task's position or status.
+/// Event of a task. Nothing else changes a task's position or status.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Event {
@@ -31,7 +31,7 @@ pub enum Event {
     Interrupted,
     /// The worker gave its lease back (drain, spot notice, no room after all); nothing is charged.
     Released,
-    /// The storage is out of reach, whichever volume asks; nothing is charged. `not_before` is when to ask again.
+    /// The storage is out of reach, whichever volume asks; nothing is charged. `not_before` is the time of the next try.
     Deferred {
         error: StageError,
         not_before: Option<DateTime<Utc>>,
@@ -60,10 +60,10 @@ impl Event {
     }
 }
 
-/// What a task's position, status and counters mean together; the left column of the transition table.
+/// Meaning of a task's position, status and counters taken together; the left column of the transition table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Phase {
-    /// Before the first stage.
+    /// No stage has begun.
     Fresh,
     /// A worker holds the lease.
     Running,
@@ -90,7 +90,11 @@ impl Phase {
         Self::Finished,
     ];
 
-    /// The phase of `task`; an error for a position and status that no event leads to.
+    /// Phase of `task`.
+    ///
+    /// # Errors
+    ///
+    /// [`Illegal::NoSuchState`] for a position and status that no event leads to.
     pub fn of(task: &Task, scope: RetryScope) -> Result<Self, Illegal> {
         match (&task.position, task.status) {
             (Position::Pending, TaskStatus::Pending) => Ok(Self::Fresh),
@@ -125,7 +129,7 @@ impl fmt::Display for Phase {
     }
 }
 
-/// Why an event cannot happen to a task.
+/// Reason for which an event cannot happen to a task.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Illegal {
     #[error("a task cannot be at ({position}, {})", .status.as_str())]
@@ -144,7 +148,7 @@ pub enum Illegal {
     NotReached { stage: StageName },
 }
 
-/// Whether `task` has failed and will not be retried under `scope`.
+/// True if `task` has failed and will not be retried under `scope`.
 pub fn is_terminal(task: &Task, scope: RetryScope) -> bool {
     let used_up = match scope {
         RetryScope::Task => task.attempts >= task.max_attempts,
@@ -154,12 +158,12 @@ pub fn is_terminal(task: &Task, scope: RetryScope) -> bool {
     task.status == TaskStatus::Failed && (used_up || hopeless)
 }
 
-/// Whether nothing is left to do for `task`: all stages done, or failed for good.
+/// True if nothing is left to do for `task`: all stages are done, or it has failed for good.
 pub fn is_finished(task: &Task, scope: RetryScope) -> bool {
     task.position == Position::Done || is_terminal(task, scope)
 }
 
-/// The stage that `task` can be leased for; `None` while it runs and when it is finished. Says nothing of `not_before`.
+/// Stage that `task` can be leased for; `None` while it runs and when it is finished. `not_before` is not looked at.
 pub fn runnable_stage<'a>(task: &Task, pipeline: &'a Pipeline, scope: RetryScope) -> Option<&'a StageName> {
     match Phase::of(task, scope).ok()? {
         Phase::Fresh | Phase::StageDone => pipeline.after(&task.position),
@@ -171,8 +175,12 @@ pub fn runnable_stage<'a>(task: &Task, pipeline: &'a Pipeline, scope: RetryScope
     }
 }
 
-/// The task after `event`. No two leases that this hands out share a [`crate::domain::Fence`]: a charged failure raises
-/// the attempt, a success moves to another stage, and all that would repeat a stage and attempt raises the generation.
+/// Task after `event`. No two leases that this hands out share a [`crate::domain::Fence`]: a charged failure raises the
+/// attempt, a success moves to another stage, and every event that would repeat a stage and attempt raises the generation.
+///
+/// # Errors
+///
+/// [`Illegal`] if the table has no row for the task's phase and the event.
 pub fn next(
     task: &Task,
     pipeline: &Pipeline,
@@ -313,8 +321,8 @@ fn released(task: &Task) -> Task {
     }
 }
 
-/// The interruptions are kept: they are the evidence. The generation grows because the attempt does not, and a reader of
-/// an earlier failure must not take this one for it.
+/// Task set aside as poison. The interruptions are kept: they are the evidence. The generation grows because the attempt does
+/// not, and a reader of an earlier failure must not take this one for it.
 fn quarantined(task: &Task, error: &StageError) -> Task {
     Task {
         status: TaskStatus::Failed,
@@ -330,7 +338,7 @@ fn quarantined(task: &Task, error: &StageError) -> Task {
     }
 }
 
-/// Attempts never shrink, as artifacts and messages carry them; the limit grows instead.
+/// Task sent back to a stage. Attempts never shrink, as artifacts and messages carry them; the limit grows instead.
 fn rerun(
     task: &Task,
     pipeline: &Pipeline,

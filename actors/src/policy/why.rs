@@ -1,4 +1,4 @@
-//! Why a task does not run: the first thing that stands in its way.
+//! Diagnosis of a task that does not run: the first thing that stands in its way.
 
 use std::collections::BTreeSet;
 
@@ -9,41 +9,41 @@ use super::poison::is_suspect;
 use super::transition::runnable_stage;
 use crate::domain::{Job, JobStatus, PoolInfo, Position, StageError, StageName, Task, TaskStatus, WorkerId};
 
-/// What keeps a task from running, or that nothing does. Of several, the one that would have to go first.
+/// Obstacle that keeps a task from running: of several, the one that would have to go first.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Blocker {
     /// All stages are done.
     Finished,
-    /// It failed for good.
+    /// The task failed for good.
     Failed { error: Option<StageError> },
-    /// A worker holds its lease.
+    /// A worker holds the lease of the task.
     Running {
         stage: StageName,
         worker: WorkerId,
         until: DateTime<Utc>,
     },
-    /// Its lease ran out, and nobody has ended it yet.
+    /// The lease ran out, and no pass has ended it yet.
     Overdue {
         stage: StageName,
         worker: WorkerId,
         since: DateTime<Utc>,
     },
-    /// Its job is not to be worked on.
+    /// The job is not to be worked on.
     Job { status: JobStatus },
-    /// It failed and waits before it is tried again.
+    /// The task failed and waits before it is tried again.
     BackingOff {
         stage: StageName,
         until: DateTime<Utc>,
         error: Option<StageError>,
     },
-    /// No node that is there runs the stage.
+    /// No present node runs the stage.
     NoPool { stage: StageName },
     /// Nodes run the stage, and none of them has all the models that the job names for it.
     NoModel {
         stage: StageName,
-        /// What the job names.
+        /// Models that the job names.
         wanted: Vec<String>,
-        /// What the nodes that run the stage have loaded.
+        /// Models that the nodes which run the stage have loaded.
         loaded: Vec<String>,
     },
     /// The job holds as many leases as it may, at all stages or at this one.
@@ -53,7 +53,7 @@ pub enum Blocker {
         limit: usize,
         held: usize,
     },
-    /// It lost its node several times in a row and has to run alone, and no node of the stage is empty.
+    /// The task lost its node several times in a row and has to run alone, and no node of the stage is empty.
     Suspect { stage: StageName },
     /// All slots of the stage are in use, of nodes that have the job's models.
     NoSlot { stage: StageName, slots: usize },
@@ -62,7 +62,7 @@ pub enum Blocker {
 }
 
 impl Blocker {
-    /// The stage that somebody has to give to a worker, if that is what the task waits for, now or once a slot is free.
+    /// Stage that the task waits for a worker for, now or once a slot is free.
     pub fn waits_to_be_placed(&self) -> Option<&StageName> {
         match self {
             Self::NoPool { stage }
@@ -81,8 +81,7 @@ impl Blocker {
     }
 }
 
-/// Walks what has to hold for a task to run, in the order in which placement asks for it, and names the first thing that does
-/// not.
+/// Checks all conditions for a task to run, in the order in which placement does, and returns the first that does not hold.
 ///
 /// `pools` are those of the nodes that are there, `held` the leases in force.
 pub fn why(task: &Task, job: &Job, pools: &[PoolInfo], held: &[Held], now: DateTime<Utc>) -> Blocker {

@@ -1,8 +1,8 @@
-use crate::policy::percentile::percentile;
 use std::time::Duration;
 
 use super::{Progress, StageOutcome};
 use crate::domain::StageError;
+use crate::policy::percentile::percentile;
 
 /// The counts of a run so far.
 #[derive(Debug, Default)]

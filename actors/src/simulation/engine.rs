@@ -298,7 +298,7 @@ impl Engine {
                     .enter(arrival, Event::Arrive(*address, Box::new(assignment)));
             }
         }
-        let settled = self.store.settle_jobs(self.time(self.now)).await?;
+        let settled = self.store.finish_jobs(self.time(self.now)).await?;
         self.settled |= !settled.is_empty();
         if self.woken || granted.ended > 0 {
             self.agenda.enter(self.now, Event::Wake);

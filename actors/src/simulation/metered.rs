@@ -17,7 +17,7 @@ use crate::policy::job_action::JobAction;
 use crate::policy::placement::Held;
 use crate::policy::rerun::Rerun;
 use crate::state::{
-    Census, Change, ClaimRequest, JobTaskCount, Leases, MemoryStore, Outcome, Ready, Rewound,
+    Change, ClaimRequest, JobTaskCount, Leases, MemoryStore, NodeSnapshot, Outcome, Ready, RerunResult,
     StageStatistics, StateError, StateStore,
 };
 
@@ -160,9 +160,9 @@ impl StateStore for MeteredStore {
         answer
     }
 
-    async fn settle_jobs(&self, now: DateTime<Utc>) -> Result<Vec<Job>, StateError> {
+    async fn finish_jobs(&self, now: DateTime<Utc>) -> Result<Vec<Job>, StateError> {
         let began = Instant::now();
-        let answer = self.inner.settle_jobs(now).await;
+        let answer = self.inner.finish_jobs(now).await;
         self.count(began, &answer, |traffic, settled| {
             let writes = u64::from(!settled.is_empty());
             traffic.add(1 + writes, settled.len(), settled.len());
@@ -204,8 +204,8 @@ impl StateStore for MeteredStore {
         self.inner.stage_statistics(job).await
     }
 
-    async fn record_nodes(&self, census: &Census) -> Result<(), StateError> {
-        self.inner.record_nodes(census).await
+    async fn record_nodes(&self, snapshot: &NodeSnapshot) -> Result<(), StateError> {
+        self.inner.record_nodes(snapshot).await
     }
 
     async fn nodes(&self) -> Result<Vec<NodeRecord>, StateError> {
@@ -269,7 +269,7 @@ impl StateStore for MeteredStore {
         self.inner.adjust_job(id, adjustment).await
     }
 
-    async fn rerun(&self, id: JobId, rerun: &Rerun, now: DateTime<Utc>) -> Result<Rewound, StateError> {
+    async fn rerun(&self, id: JobId, rerun: &Rerun, now: DateTime<Utc>) -> Result<RerunResult, StateError> {
         self.inner.rerun(id, rerun, now).await
     }
 

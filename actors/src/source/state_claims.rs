@@ -53,7 +53,7 @@ impl WorkSource for StateClaims {
         let claimed = self.store.claim(&request, now).await?;
         if claimed.is_empty() {
             // Whoever recorded a job's last task may have died before it settled the job.
-            self.store.settle_jobs(now).await?;
+            self.store.finish_jobs(now).await?;
         }
         let claims = claimed.into_iter().filter_map(|(task, job)| {
             let worker = task.lease.as_ref()?.worker.clone();
@@ -96,7 +96,7 @@ impl WorkSource for StateClaims {
             return Ok(ReportReply::Recorded);
         };
         if is_finished(&task, job.config.retry_scope) {
-            for job in self.store.settle_jobs(now).await? {
+            for job in self.store.finish_jobs(now).await? {
                 info!(job = %job.key, status = job.status.as_str(), "job settled");
             }
         } else if job.status == JobStatus::Running

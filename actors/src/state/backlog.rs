@@ -1,5 +1,5 @@
-//! What a reconciler pass reads of the tasks: not those there are, but those that it can do something about. A pass costs
-//! what runs and what has room to begin, however much waits.
+//! Tasks as a reconciler pass reads them: not all there are, but those that it can do something about. A pass costs what runs
+//! and what has room to begin, however much waits.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use chrono::{DateTime, Utc};
 use crate::domain::{Job, Pipeline, Position, StageName, Task, TaskStatus};
 use crate::policy::placement::Held;
 
-/// The leases of all jobs, also of those that do not run.
+/// Leases of all jobs, also of those that do not run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Leases {
-    /// Leases in force, by worker and job.
+    /// Leases in force, counted by worker and job.
     pub held: Vec<Held>,
     /// Tasks whose lease has run out, in task order.
     pub expired: Vec<Task>,
@@ -20,16 +20,16 @@ pub struct Leases {
     pub unwanted: Vec<Task>,
 }
 
-/// What waits for a stage.
+/// Tasks that wait for a stage.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Ready {
-    /// In task order.
+    /// Tasks that may begin now, in task order, with their jobs.
     pub tasks: Vec<(Task, Arc<Job>)>,
-    /// When the first of the tasks that are backing off becomes due.
+    /// Time at which the first of the tasks that are backing off becomes due.
     pub next_due: Option<DateTime<Utc>>,
 }
 
-/// Where tasks stand that may be leased for a stage: after the stage before it, given back, or failed and not for good.
+/// Places of the tasks that may be leased for a stage: after the stage before it, given back, or failed and not for good.
 pub(super) fn waiting_for(pipeline: &Pipeline, stage: &StageName) -> Vec<(Position, TaskStatus)> {
     let Some(before) = pipeline.before(stage) else {
         return Vec::new();
@@ -46,7 +46,7 @@ pub(super) fn waiting_for(pipeline: &Pipeline, stage: &StageName) -> Vec<(Positi
     ]
 }
 
-/// Whether tasks at this place may have to wait for a time: those whose last try failed, or was cut short.
+/// True for places whose tasks may have to wait until some time: those whose last try failed, or was cut short.
 pub(super) fn may_back_off(position: &Position, status: TaskStatus) -> bool {
     match status {
         TaskStatus::Failed => true,
@@ -58,17 +58,17 @@ pub(super) fn may_back_off(position: &Position, status: TaskStatus) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage::ocr_pipeline;
 
     #[test]
     fn a_stage_is_waited_for_behind_the_one_before_it_and_at_itself() {
-        let pipeline = ocr_pipeline();
+        let stages = ["line_detection", "ocr"].map(|name| StageName::new(name).unwrap());
+        let pipeline = Pipeline::new(stages.to_vec()).unwrap();
         let [first, second, ..] = pipeline.stages() else {
             panic!("too short");
         };
         let places = |stage| -> Vec<(String, TaskStatus)> {
-            let places = waiting_for(&pipeline, stage).into_iter();
-            places
+            waiting_for(&pipeline, stage)
+                .into_iter()
                 .map(|(position, status)| (position.to_string(), status))
                 .collect()
         };

@@ -1,4 +1,5 @@
-//! What operators ask about many tasks: pages of a list, failures by cause, and what was done by whom. Nothing is decided by it.
+//! Questions of operators about many tasks and their answers: pages of a list, failures by cause, paces, and the audit log.
+//! Nothing is decided by them.
 
 use chrono::{DateTime, Utc};
 use serde_json::Value;
@@ -8,16 +9,16 @@ use crate::domain::{
 };
 use crate::policy::transition::Phase;
 
-/// A page of a job's tasks, in the order of their ids.
+/// Page of a job's tasks, in the order of their ids.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskPage {
     pub tasks: Vec<Task>,
-    /// To be given as [`TaskQuery::after`] for the next page, if there is one.
+    /// Value of [`TaskQuery::after`] for the next page, if there is one.
     pub next: Option<TaskId>,
 }
 
 impl TaskPage {
-    /// Of tasks in order, one more than the limit if there are so many.
+    /// Page of at most `limit` tasks, given tasks in order, one more than the limit if there are so many.
     pub(super) fn of(mut tasks: Vec<Task>, limit: u32) -> Self {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let has_more = tasks.len() > limit;
@@ -29,34 +30,37 @@ impl TaskPage {
     }
 }
 
-/// Which tasks of a job to list.
+/// Selection of tasks of a job. A field that is `None` admits all.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TaskQuery {
+    /// Phase of the tasks.
     pub phase: Option<ListedPhase>,
+    /// Stage of the tasks, and their relation to it.
     pub stage: Option<AtStage>,
-    /// Only tasks behind this one.
+    /// Task before the first one of the page, which is not listed itself.
     pub after: Option<TaskId>,
-    /// At most so many.
+    /// Largest number of tasks of a page.
     pub limit: u32,
 }
 
-/// Only tasks that have to do with a stage.
+/// Relation of a task to a stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AtStage {
-    /// That wait for it, are in it, or failed at it.
+    /// The stage comes next: the task waits for it, is in it, or failed at it.
     Next(StageName),
-    /// That came to it last: those that are in it or failed at it, and those that have done it and wait for the one after it.
+    /// The stage was reached last: the task is in it or failed at it, or has done it and waits for the one after it.
     Last(StageName),
 }
 
 impl AtStage {
+    /// Name of the stage.
     pub(super) const fn name(&self) -> &StageName {
         match self {
             Self::Next(stage) | Self::Last(stage) => stage,
         }
     }
 
-    /// Where tasks with which the stage has to do wait, besides those that have begun with it.
+    /// Place of the tasks with this relation to the stage that are not in it.
     pub(super) fn waiting(&self, pipeline: &Pipeline) -> Option<(Position, TaskStatus)> {
         match self {
             Self::Last(stage) => Some((Position::At(stage.clone()), TaskStatus::Done)),
@@ -68,10 +72,10 @@ impl AtStage {
     }
 }
 
-/// How far tasks are, in the words of operators.
+/// Progress of a task, in the words of operators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ListedPhase {
-    /// To be begun or gone on with.
+    /// Pending: to be begun or continued.
     Waiting,
     Running,
     Done,
@@ -84,7 +88,7 @@ pub enum ListedPhase {
 }
 
 impl From<Phase> for ListedPhase {
-    /// Of a job that was not cancelled.
+    /// Phase in a job that was not cancelled.
     fn from(phase: Phase) -> Self {
         match phase {
             Phase::Fresh | Phase::StageDone | Phase::Waiting => Self::Waiting,
@@ -97,7 +101,7 @@ impl From<Phase> for ListedPhase {
 }
 
 impl ListedPhase {
-    /// The phases of tasks by themselves that are this one in a job of the status.
+    /// Phases of the tasks by themselves that make up this one in a job with the status.
     pub(super) fn of_tasks(self, job: JobStatus) -> &'static [Self] {
         match (self, job == JobStatus::Cancelled) {
             (Self::Cancelled, true) => &[Self::Waiting, Self::Retrying],
@@ -122,7 +126,7 @@ impl ListedPhase {
     }
 }
 
-/// A finished volume of a job, and how long its stages took together.
+/// Finished volume of a job, with the sum of the durations of its stages.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SlowVolume {
     pub volume: String,
@@ -130,45 +134,46 @@ pub struct SlowVolume {
     pub pages: u64,
 }
 
-/// A finished volume with pages that could not be read.
+/// Finished volume with pages that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SpoiltVolume {
+pub struct VolumeWithFailedPages {
     pub task: TaskId,
     pub volume: VolumeId,
     pub failed_pages: u64,
 }
 
-/// Failures of one kind.
+/// Failed tasks of one stage and cause.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ErrorGroup {
     pub stage: String,
     pub category: ErrorCategory,
-    /// What they have in common; see [`Cause`](crate::policy::rerun::Cause).
+    /// Text that their errors have in common; see [`Cause`](crate::policy::rerun::Cause).
     pub cause: String,
-    /// A message of the group; in those of the others, numbers and quoted names differ.
+    /// Message of one of them; in those of the others, numbers and quoted names differ.
     pub message: String,
     pub tasks: u64,
-    /// How many of them have failed for good.
+    /// Number of the tasks that have failed for good.
     pub terminal: u64,
-    /// Some of the volumes.
+    /// Names of some of the volumes.
     pub volumes: Vec<String>,
-    /// When a failure was last written down that belongs to it.
+    /// Time of the latest failure of the group.
     pub last: Option<DateTime<Utc>>,
 }
 
-/// A command that changed something, or tried to.
+/// Entry of the audit log: a command that changed something, or tried to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AuditEntry {
+    /// Time at which the command was given.
     pub at: DateTime<Utc>,
-    /// When it was carried out or refused; none while it is under way, and where nobody knows how it ended.
+    /// Time at which it was carried out or refused; `None` while it is under way, and where its end is not known.
     pub done_at: Option<DateTime<Utc>>,
-    /// Who gave it, as far as that is known.
+    /// Name of the operator, as far as it is known.
     pub who: String,
-    /// Through which door it came.
+    /// Interface through which the command came.
     pub via: String,
     pub command: String,
     pub arguments: Value,
-    /// Why it was refused, if it was.
+    /// Reason of a refusal, if it was refused.
     pub refusal: Option<String>,
 }
 
@@ -176,12 +181,13 @@ pub struct AuditEntry {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FailedPages {
     pub pages: u64,
+    /// Tasks that have such pages.
     pub tasks: u64,
-    /// Some of the volumes.
+    /// Names of some of the volumes.
     pub volumes: Vec<String>,
 }
 
-/// How fast a stage has been lately.
+/// Recent throughput of a stage.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pace {
     pub stage: StageName,

@@ -1,16 +1,105 @@
-//! What a change does to a task and its history, given the row as it is: shared by all stores, so that they cannot
+//! Changes of tasks, and their effect on a row and its history. Both stores apply them with these functions, so that they cannot
 //! differ in it.
 
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 
-use super::{Change, Expected, JobTaskCount, Outcome};
-use crate::domain::{Adjustment, Job, JobStatus, Position, StageRun, StageRunStatus, Task};
+use super::JobTaskCount;
+use crate::domain::{
+    Adjustment, Fence, Generation, Job, JobStatus, Position, StageRun, StageRunStatus, Task, TaskId,
+    TaskStatus, VolumeResults,
+};
 use crate::policy::job_action::{self, Forbidden, JobAction};
 use crate::policy::rerun::Rerun;
 use crate::policy::transition::{self, Event};
 
-/// The outcome of `change` on the row `task` of `job`, and the history row that an applied change begins or ends.
+/// State of the task that a change expects; if the row differs, the change is fenced off and nothing is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Expected {
+    /// Lease that the writer holds.
+    Lease(Fence),
+    /// Unleased state that the writer read.
+    Idle {
+        task: TaskId,
+        position: Position,
+        status: TaskStatus,
+        attempts: i32,
+        generation: Generation,
+    },
+}
+
+impl Expected {
+    /// Expectation of a writer that read `task` just now.
+    pub fn of(task: &Task) -> Self {
+        match task.fence() {
+            Some(fence) => Self::Lease(fence),
+            None => Self::Idle {
+                task: task.id,
+                position: task.position.clone(),
+                status: task.status,
+                attempts: task.attempts,
+                generation: task.generation,
+            },
+        }
+    }
+
+    /// Task whose row is compared.
+    pub fn task(&self) -> TaskId {
+        match self {
+            Self::Lease(fence) => fence.task,
+            Self::Idle { task, .. } => *task,
+        }
+    }
+}
+
+/// Change of one task, written with everything that must become visible with it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Change {
+    pub expected: Expected,
+    pub event: Event,
+    /// Metrics for the `stage_runs` row that the event ends.
+    pub metrics: Option<Value>,
+    /// Fingerprint for the same row.
+    pub fingerprint: Option<String>,
+    /// Results of the volume, written in the transaction that records the success of `reduce`.
+    pub results: Option<VolumeResults>,
+}
+
+impl Change {
+    /// A change that carries nothing but its event.
+    pub fn new(expected: Expected, event: Event) -> Self {
+        Self {
+            expected,
+            event,
+            metrics: None,
+            fingerprint: None,
+            results: None,
+        }
+    }
+}
+
+/// Outcome of a change.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// The change was written; the task is as it is afterwards.
+    Applied(Task),
+    /// The row was not in the expected state; it is returned in its present one, if there is one at all.
+    Fenced(Option<Task>),
+    /// The transition table has no row for the event in the state found; the text says why.
+    Illegal(String),
+}
+
+impl Outcome {
+    /// Task after the change, if it was applied.
+    pub fn applied(self) -> Option<Task> {
+        match self {
+            Self::Applied(task) => Some(task),
+            Self::Fenced(_) | Self::Illegal(_) => None,
+        }
+    }
+}
+
+/// Outcome of `change` on the row `task` of `job`, and the history row that an applied change begins or ends.
 pub(crate) fn apply(
     task: &Task,
     job: &Job,
@@ -33,19 +122,19 @@ pub(crate) fn apply(
     }
 }
 
-/// The rerun as changes to `tasks`, all of the job; and the tasks that it leaves alone.
+/// Changes that the rerun makes to `tasks`, all of the job; and the tasks that it leaves alone.
 pub(super) fn rerun_changes(job: &Job, rerun: &Rerun, tasks: &[Task]) -> (Vec<Change>, Vec<Task>) {
     let split = rerun.split(job, tasks);
-    let changes = split.reached.into_iter();
-    let changes = changes.map(|task| Change::new(Expected::of(task), rerun.event()));
-    (
-        changes.collect(),
-        split.not_reached.into_iter().cloned().collect(),
-    )
+    let changes = split
+        .reached
+        .into_iter()
+        .map(|task| Change::new(Expected::of(task), rerun.event()))
+        .collect();
+    (changes, split.not_reached.into_iter().cloned().collect())
 }
 
-/// Whether a job may be adjusted so. A revision is for a job at rest, or one that has not begun: what is being made would be of two
-/// configurations.
+/// Checks that a job may be adjusted so. A revision is for a job at rest, or one that has not begun: the results of a running job
+/// would be of two configurations.
 pub(super) fn may_adjust(
     job: &Job,
     counts: &[JobTaskCount],
@@ -58,7 +147,7 @@ pub(super) fn may_adjust(
     Ok(())
 }
 
-/// The tries of a task after its job's have been set to `max_attempts`: (`max_attempts`, `allowance`). No task becomes or
+/// Tries of a task after those of its job have been set to `max_attempts`: (`max_attempts`, `allowance`). No task becomes or
 /// ceases to be terminal by this.
 pub(super) fn tries(task: &Task, max_attempts: i32) -> (i32, i32) {
     let begun = task.max_attempts.saturating_sub(task.allowance);

@@ -1,3 +1,5 @@
+//! Claims of workers that take work themselves.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -8,44 +10,50 @@ use crate::domain::{Job, StageName, Task, TaskId, WorkerId};
 use crate::policy::claim::{Offer, choose, run_out};
 use crate::policy::transition::Event;
 
-/// What workers ask for that take work themselves.
+/// Request of workers that take work themselves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimRequest {
+    /// Free slots, by stage and worker.
     pub offers: Vec<Offer>,
-    /// When the new leases run out unless they are renewed.
+    /// Time at which the new leases run out unless they are renewed.
     pub until: DateTime<Utc>,
-    /// Leases lost in a row after which a volume is set aside.
+    /// Number of leases lost in a row after which a volume is set aside.
     pub max_interruptions: i32,
 }
 
 impl ClaimRequest {
-    /// The end of a lease that has run out.
+    /// Change that ends a lease that has run out; `None` for one that has not.
     pub(super) fn end_of(&self, task: &Task, now: DateTime<Utc>) -> Option<Change> {
         let event = run_out(task, now, self.max_interruptions)?;
         Some(Change::new(Expected::of(task), event))
     }
 
+    /// Change that leases the task.
     pub(super) fn lease(&self, task: &Task, stage: StageName, worker: WorkerId) -> Change {
         let until = self.until;
         Change::new(Expected::of(task), Event::Leased { stage, worker, until })
     }
 }
 
-/// The end of a lease that nobody wants any more.
+/// Change that ends the lease of a task whose job was cancelled.
 pub(super) fn cancellation(task: &Task) -> Change {
     Change::new(Expected::of(task), Event::Cancelled)
 }
 
-/// [`StateStore::claim`] for a store in which callers seldom meet: what another was faster to take is not taken.
+/// Implementation of [`StateStore::claim`] by the other methods, for a store in which callers seldom meet: a task that another
+/// caller leased in between is fenced off and left to that one.
 pub(super) async fn claim(
     store: &dyn StateStore,
     request: &ClaimRequest,
     now: DateTime<Utc>,
 ) -> Result<Vec<(Task, Arc<Job>)>, StateError> {
     let leases = store.leases(now).await?;
-    let expired = leases.expired.iter();
-    let ends = expired.filter_map(|task| request.end_of(task, now));
-    let ends: Vec<Change> = ends.chain(leases.unwanted.iter().map(cancellation)).collect();
+    let ends: Vec<Change> = leases
+        .expired
+        .iter()
+        .filter_map(|task| request.end_of(task, now))
+        .chain(leases.unwanted.iter().map(cancellation))
+        .collect();
     store.commit(&ends, now).await?;
     let mut room: BTreeMap<StageName, usize> = BTreeMap::new();
     for offer in request.offers.iter().filter(|offer| offer.free > 0) {
@@ -67,10 +75,12 @@ pub(super) async fn claim(
         })
         .collect();
     let outcomes = store.commit(&new, now).await?;
-    let claimed = outcomes.into_iter().filter_map(|outcome| {
-        let task = outcome.applied()?;
-        let job = Arc::clone(&ready.get(&task.id)?.1);
-        Some((task, job))
-    });
-    Ok(claimed.collect())
+    Ok(outcomes
+        .into_iter()
+        .filter_map(|outcome| {
+            let task = outcome.applied()?;
+            let job = Arc::clone(&ready.get(&task.id)?.1);
+            Some((task, job))
+        })
+        .collect())
 }

@@ -1,3 +1,12 @@
+//! State store in memory, the twin of the one on Postgres.
+//!
+//! It exists so that the reconciler, pools and sources can be tested without a server and in virtual time, by the same trait as
+//! in production. It keeps whole rows in maps and, beside them, an index of open tasks and leases, because a simulated pass
+//! over a large job must cost what it finds, as it does in the database. What could differ in meaning is not written twice:
+//! changes go through the functions of the module `change`, and the conformance suite runs on both stores. Claims are composed
+//! of the other methods, with none of the row locks that the database needs for many claimers. There are no epochs, as no two
+//! processes share this store, and none of the reads of operators, which are about indexes and totals of the database.
+
 mod index;
 mod nodes;
 mod tables;
@@ -12,8 +21,8 @@ use self::tables::Tables;
 use super::backlog::{may_back_off, waiting_for};
 use super::change::{may_adjust, rerun_changes, tries};
 use super::{
-    Census, Change, ClaimRequest, JobTaskCount, Leases, Outcome, Ready, Rewound, StageStatistics, StateError,
-    StateStore,
+    Change, ClaimRequest, JobTaskCount, Leases, NodeSnapshot, Outcome, Ready, RerunResult, StageStatistics,
+    StateError, StateStore,
 };
 use crate::domain::{
     Adjustment, Fence, Job, JobId, JobKey, JobStatus, LeaseStatus, NewJob, NodeRecord, Position,
@@ -25,19 +34,23 @@ use crate::policy::job_action::{self, JobAction};
 use crate::policy::rerun::Rerun;
 use crate::policy::transition::is_terminal;
 
-/// A [`StateStore`] that lives as long as the process, for tests. One lock makes every method a transaction.
+/// [`StateStore`] in memory, which lives as long as the value: for tests and the simulation. One lock makes every method a
+/// transaction.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     tables: Mutex<Tables>,
 }
 
 impl MemoryStore {
+    /// Empty store.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Every method writes only once nothing can fail any more, so a panic elsewhere leaves no half change behind.
+    /// Locks the tables.
     fn tables(&self) -> MutexGuard<'_, Tables> {
+        // Every method writes only once nothing can fail any more, so a panic elsewhere leaves no half change behind a poisoned
+        // lock.
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -148,22 +161,22 @@ impl StateStore for MemoryStore {
         Ok(job)
     }
 
-    async fn rerun(&self, id: JobId, rerun: &Rerun, now: DateTime<Utc>) -> Result<Rewound, StateError> {
+    async fn rerun(&self, id: JobId, rerun: &Rerun, now: DateTime<Utc>) -> Result<RerunResult, StateError> {
         let mut tables = self.tables();
         let job = tables.job(id)?.clone();
         let status = job_action::after(job.status, JobAction::Rerun)?;
         let tasks: Vec<Task> = tables.job_tasks(id).cloned().collect();
         let (changes, not_reached) = rerun_changes(&job, rerun, &tasks);
         let outcomes = tables.commit(&changes, now);
-        let mut rewound = Rewound::default();
-        rewound
+        let mut result = RerunResult::default();
+        result
             .tasks
             .extend(outcomes.into_iter().filter_map(Outcome::applied));
-        rewound.not_reached.extend(not_reached);
-        if rewound.tasks.number > 0 {
+        result.not_reached.extend(not_reached);
+        if result.tasks.number > 0 {
             tables.set_status(id, status)?;
         }
-        Ok(rewound)
+        Ok(result)
     }
 
     async fn tasks(&self, job: JobId) -> Result<Vec<Task>, StateError> {
@@ -180,16 +193,24 @@ impl StateStore for MemoryStore {
         let task = |id: TaskId| tables.tasks.get(&id);
         let is_cancelled = |job: &Arc<Job>| job.status == JobStatus::Cancelled;
         let of_cancelled_job = |task: &&Task| tables.jobs.get(&task.job_id).is_some_and(is_cancelled);
-        let expired = expired.into_iter().filter_map(task);
-        let cancelled = tables.jobs.values().filter(|job| is_cancelled(job));
-        let unwanted = cancelled
+        let expired = expired
+            .into_iter()
+            .filter_map(task)
+            .filter(|task| !of_cancelled_job(task))
+            .cloned()
+            .collect();
+        let mut unwanted: Vec<Task> = tables
+            .jobs
+            .values()
+            .filter(|job| is_cancelled(job))
             .flat_map(|job| tables.index.leased(job.id))
-            .filter_map(task);
-        let mut unwanted: Vec<Task> = unwanted.cloned().collect();
+            .filter_map(task)
+            .cloned()
+            .collect();
         unwanted.sort_by_key(|task| task.id);
         Ok(Leases {
             held,
-            expired: expired.filter(|task| !of_cancelled_job(task)).cloned().collect(),
+            expired,
             unwanted,
         })
     }
@@ -232,6 +253,7 @@ impl StateStore for MemoryStore {
                             ready.tasks.push((task.clone(), Arc::clone(job)));
                             found += 1;
                         }
+                        // With the room used up, the rest is of interest only where a task could tell the next time due.
                         _ if !may_back_off(&place.0, place.1) => break,
                         _ => {}
                     }
@@ -255,12 +277,14 @@ impl StateStore for MemoryStore {
                 *counts.entry((&task.position, task.status)).or_default() += 1;
             }
         }
-        let counts = counts.into_iter().map(|((position, status), tasks)| TaskCount {
-            position: position.clone(),
-            status,
-            tasks,
-        });
-        Ok(counts.collect())
+        Ok(counts
+            .into_iter()
+            .map(|((position, status), tasks)| TaskCount {
+                position: position.clone(),
+                status,
+                tasks,
+            })
+            .collect())
     }
 
     async fn commit(&self, changes: &[Change], now: DateTime<Utc>) -> Result<Vec<Outcome>, StateError> {
@@ -284,39 +308,45 @@ impl StateStore for MemoryStore {
         let Tables {
             jobs, tasks, index, ..
         } = &mut *tables;
-        let statuses = fences.iter().map(|fence| {
-            let task = tasks.get_mut(&fence.task);
-            let Some(task) = task.filter(|task| task.fence().as_ref() == Some(fence)) else {
-                return LeaseStatus::Lost;
+        let is_cancelled = |job: &Arc<Job>| job.status == JobStatus::Cancelled;
+        let mut statuses = Vec::with_capacity(fences.len());
+        for fence in fences {
+            let task = tasks
+                .get_mut(&fence.task)
+                .filter(|task| task.fence().as_ref() == Some(fence));
+            let Some(task) = task else {
+                statuses.push(LeaseStatus::Lost);
+                continue;
             };
-            let is_cancelled = |job: &Arc<Job>| job.status == JobStatus::Cancelled;
             if jobs.get(&task.job_id).is_none_or(is_cancelled) {
-                return LeaseStatus::Cancelled;
+                statuses.push(LeaseStatus::Cancelled);
+                continue;
             }
             if let Some(lease) = &mut task.lease {
                 lease.until = lease.until.max(until);
                 index.renewed(fence.task, &lease.worker, lease.until);
             }
-            LeaseStatus::Held
-        });
-        Ok(statuses.collect())
+            statuses.push(LeaseStatus::Held);
+        }
+        Ok(statuses)
     }
 
-    async fn settle_jobs(&self, now: DateTime<Utc>) -> Result<Vec<Job>, StateError> {
+    async fn finish_jobs(&self, now: DateTime<Utc>) -> Result<Vec<Job>, StateError> {
         let mut tables = self.tables();
         let Tables {
             jobs, tasks, index, ..
         } = &mut *tables;
-        let mut settled = Vec::new();
+        let mut finished = Vec::new();
         for job in jobs.values_mut().filter(|job| job.finished_at.is_none()) {
             let (id, scope) = (job.id, job.config.retry_scope);
             let has_failed = |task: &Task| task.job_id == id && is_terminal(task, scope);
             let has_ended = |task: TaskId| tasks.get(&task).is_some_and(has_failed);
             let status = match job.status {
                 JobStatus::Running if !index.unfinished(id, has_ended) => {
-                    match tasks.values().any(has_failed) {
-                        true => JobStatus::Failed,
-                        false => JobStatus::Completed,
+                    if tasks.values().any(has_failed) {
+                        JobStatus::Failed
+                    } else {
+                        JobStatus::Completed
                     }
                 }
                 JobStatus::Cancelled if index.leased(id).is_empty() => JobStatus::Cancelled,
@@ -325,9 +355,9 @@ impl StateStore for MemoryStore {
             let job = Arc::make_mut(job);
             job.status = status;
             job.finished_at = Some(now);
-            settled.push(job.clone());
+            finished.push(job.clone());
         }
-        Ok(settled)
+        Ok(finished)
     }
 
     async fn stage_runs(&self, task: TaskId) -> Result<Vec<StageRun>, StateError> {
@@ -352,8 +382,8 @@ impl StateStore for MemoryStore {
             .collect())
     }
 
-    async fn record_nodes(&self, census: &Census) -> Result<(), StateError> {
-        self.tables().nodes.record(census);
+    async fn record_nodes(&self, snapshot: &NodeSnapshot) -> Result<(), StateError> {
+        self.tables().nodes.record(snapshot);
         Ok(())
     }
 

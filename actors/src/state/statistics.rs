@@ -1,26 +1,38 @@
-//! What the history of a job's runs amounts to.
+//! Counts of tasks, and sums over the history of a job's runs.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::domain::{StageName, StageRun, StageRunStatus};
+use crate::domain::{JobId, Position, StageName, StageRun, StageRunStatus, TaskStatus};
 use crate::policy::forecast::Pace;
 use crate::policy::percentile::percentile;
 
-/// Where durations are divided to be counted, in seconds: about three steps to a power of ten, at figures that people know.
+/// Bounds between the classes in which durations are counted, in seconds: about three steps to a power of ten, at familiar
+/// figures.
 pub const DURATION_BOUNDS_S: [f64; 11] = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 60.0, 180.0, 600.0, 1800.0, 3600.0];
 
-/// How long the stages of a job should take.
+/// Number of tasks of a job that stand at one place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobTaskCount {
+    pub job: JobId,
+    pub position: Position,
+    pub status: TaskStatus,
+    /// Failed, and not to be tried again.
+    pub terminal: bool,
+    pub tasks: u64,
+}
+
+/// Times that the stages of a job should take.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Paces {
-    /// Those that something is known of.
+    /// Paces of the stages that have runs to take one from.
     pub stages: BTreeMap<StageName, Pace>,
-    /// Half of the volumes have no more.
+    /// Median number of pages of a volume.
     pub pages_of_a_volume: Option<f64>,
 }
 
-/// The runs of one stage over all tasks of a job. Durations and pages are those of the runs that are done.
+/// Sums over the runs of one stage, of all tasks of a job. Durations and pages are those of the runs that are done.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StageStatistics {
     pub stage: StageName,
@@ -31,22 +43,22 @@ pub struct StageStatistics {
     /// Nearest-rank percentiles of the duration, in seconds and to one per cent; absent while no run is done.
     pub p50_s: Option<f64>,
     pub p95_s: Option<f64>,
-    /// Sum of the durations.
+    /// Sum of the durations, in seconds.
     pub seconds: f64,
-    /// Runs shorter than the first of [`DURATION_BOUNDS_S`], those from there to the next one, and so on; the last are not
-    /// shorter than any. A duration within one per cent of a bound may be counted on its other side.
+    /// Numbers of runs by duration: shorter than the first of [`DURATION_BOUNDS_S`], from there to the next one, and so on; the
+    /// last count is of those not shorter than any. A duration within one per cent of a bound may be counted on its other side.
     pub durations: Vec<u64>,
-    /// Pages that were made, failed ones included, those whose result stood aside.
+    /// Pages that were made, including failed ones, without those whose results stood already.
     pub pages: u64,
 }
 
 impl StageStatistics {
-    /// What one slot of the stage makes in a second.
+    /// Throughput of one slot, in pages a second; `None` where no time has been spent.
     pub fn pages_per_slot_second(&self) -> Option<f64> {
         (self.seconds > 0.0).then(|| self.pages as f64 / self.seconds)
     }
 
-    /// Of the runs of one stage, if there are any.
+    /// Statistics of the runs of one stage, if there are any.
     pub(super) fn of(runs: &[&StageRun]) -> Option<Self> {
         let stage = &runs.first()?.fence.stage;
         let count = |status| runs.iter().filter(|run| run.status == status).count() as u64;
@@ -72,7 +84,7 @@ impl StageStatistics {
         })
     }
 
-    /// Of the runs of a job, in the order of the stages' names.
+    /// Statistics of the runs of a job, in the order of the stages' names.
     pub(super) fn of_tallies(mut tallies: Vec<RunTally>) -> Vec<Self> {
         tallies.sort_by_key(|tally| tally.duration_bucket);
         let mut by_stage: BTreeMap<StageName, Vec<RunTally>> = BTreeMap::new();
@@ -89,6 +101,7 @@ impl StageStatistics {
         let of = |status| tallies.iter().filter(move |tally| tally.status == status);
         let count = |status| of(status).map(|tally| tally.runs).sum();
         let done: u64 = count(StageRunStatus::Done);
+        // Nearest rank over the buckets, which come in the order of their durations: the one in which the rank falls.
         let percentile = |percent: u64| {
             let rank = (done * percent).div_ceil(100).max(1);
             let mut behind = 0;
@@ -115,24 +128,26 @@ impl StageStatistics {
     }
 }
 
-/// Runs of one stage that took about as long.
+/// Number of runs of one stage with one status and about the same duration.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct RunTally {
     pub stage: StageName,
     pub status: StageRunStatus,
-    /// A duration in bucket `b` is above 1.02^(b-1) seconds and not above 1.02^b. Of no meaning while runs go on.
+    /// Class of the duration: in bucket `b` it is above 1.02^(b-1) seconds and not above 1.02^b. Meaningless while runs go on.
     pub duration_bucket: i16,
     pub runs: u64,
+    /// Sum of their durations.
     pub seconds: f64,
+    /// Pages that they made, including failed ones.
     pub pages: u64,
 }
 
-/// No duration of the bucket is more than one per cent away.
+/// Duration in the middle of the bucket, in seconds; none of the bucket is more than one per cent away from it.
 fn middle_of(duration_bucket: i16) -> f64 {
     1.02_f64.powf(f64::from(duration_bucket) - 0.5)
 }
 
-/// How many runs lie between the bounds, given durations and how many runs took each of them.
+/// Numbers of runs between the bounds, given durations in seconds and the number of runs that took each of them.
 fn spread(durations: impl IntoIterator<Item = (f64, u64)>) -> Vec<u64> {
     let mut counts = vec![0; DURATION_BOUNDS_S.len() + 1];
     for (seconds, runs) in durations {

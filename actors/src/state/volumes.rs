@@ -1,70 +1,72 @@
-//! The volumes that are known, with the lists of their images, and what has been read of them.
+//! Volumes that are known, with the lists of their images and the jobs they are in.
 
 use chrono::{DateTime, Utc};
 
 use crate::domain::{ImageRecord, Job, JobId, Task, VolumeId, VolumeResults};
 
-/// The list of a volume's images, to be kept.
+/// List of a volume's images that is to be stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VolumeImport {
     pub volume: VolumeId,
-    /// Of the list. Its first part, up to a hyphen, is the version of the volume.
+    /// ETag of the list. Its first part, up to a hyphen, is the version of the volume.
     pub etag: String,
-    /// In the order of the list.
+    /// Images in the order of the list.
     pub images: Vec<ImageRecord>,
 }
 
-/// What an import did.
+/// Effect of an import on a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImportOutcome {
     /// The volume had no list.
     New,
-    /// It had that of another version.
+    /// The list of another version was replaced.
     Changed,
+    /// The list of this version was there already.
     Unchanged,
 }
 
-/// A volume that a job has, or that was imported.
+/// Volume that a job has, or that was imported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VolumeRecord {
     pub volume: VolumeId,
-    /// Of an imported one.
+    /// List of an imported volume.
     pub list: Option<ListRecord>,
 }
 
-/// The list of a volume as it was last read.
+/// List of a volume's images as it was last imported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListRecord {
     pub etag: String,
+    /// Number of images.
     pub images: u32,
-    /// When this version was first read.
+    /// Time at which this version was first imported.
     pub imported_at: DateTime<Utc>,
 }
 
-/// Which volumes to list. What is `None` admits all.
+/// Selection of volumes. A field that is `None` admits all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VolumeQuery {
-    /// What the collection begins with.
+    /// Beginning of the collection's name.
     pub collection: Option<String>,
-    /// What the name holds somewhere, in large or small letters.
+    /// Part of the volume's name, in large or small letters.
     pub text: Option<String>,
-    /// Only volumes whose list is of a version that was first read then or later.
+    /// Time since which the list's version must have been imported.
     pub imported_since: Option<DateTime<Utc>>,
-    /// Only volumes behind this one.
+    /// Volume before the first one of the page, which is not listed itself.
     pub after: Option<VolumeId>,
-    /// At most so many.
+    /// Largest number of volumes of a page.
     pub limit: Option<u32>,
 }
 
-/// A page of volumes, in the order of their names.
+/// Page of volumes, in the order of their names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VolumePage {
     pub volumes: Vec<VolumeRecord>,
-    /// To be given as [`VolumeQuery::after`] for the next page, if there is one.
+    /// Value of [`VolumeQuery::after`] for the next page, if there is one.
     pub next: Option<VolumeId>,
 }
 
-/// A volume within one of its jobs.
+/// Work on a volume within one of its jobs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VolumeWork {
     pub job: Job,
@@ -72,11 +74,11 @@ pub struct VolumeWork {
     pub results: Option<VolumeResults>,
 }
 
-/// Whose work counts where a volume is asked to have been read already.
+/// Jobs and model whose work counts when volumes that were read already are to be found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Readers {
-    /// All of one pipeline.
+    /// Jobs, all of one pipeline.
     pub jobs: Vec<JobId>,
-    /// A model that must have taken part, by its name.
+    /// Name of a model that must have taken part.
     pub model: Option<String>,
 }

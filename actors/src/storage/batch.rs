@@ -3,8 +3,7 @@ use futures::{Stream, StreamExt, stream};
 
 use super::{ArtifactKey, ArtifactStore, StorageError};
 
-/// Reads many objects, up to `concurrency` at once, and yields them in the order of `keys`. What is not asked for is not
-/// read further ahead than that.
+/// Stream of many objects in the order of `keys`, read up to `concurrency` at once and no further ahead of the consumer.
 pub fn get_many<'a>(
     store: &'a dyn ArtifactStore,
     keys: impl IntoIterator<Item = ArtifactKey, IntoIter: Send + 'a>,

@@ -1,4 +1,4 @@
-//! What every store must do, run against each implementation.
+//! Conformance suite of stores, run against each implementation.
 
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ pub(crate) async fn suite(store: Arc<dyn ArtifactStore>) {
     suite_of_a_bucket(store).await;
 }
 
-/// What also a store must do that cannot tell a key from a folder.
+/// Part of the suite for stores that cannot tell a key from a folder, too.
 pub(super) async fn suite_of_a_bucket(store: Arc<dyn ArtifactStore>) {
     reads_back_what_was_written(&*store).await;
     reads_ranges(&*store).await;

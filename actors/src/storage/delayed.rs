@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{ArtifactKey, ArtifactStore, ObjectMeta, PutOutcome, StorageError, VersionedObject};
 
-/// A fault that is made on purpose: a store that takes longer for a time. Clones are the same one.
+/// Delay of a store for a time, a fault that is made on purpose. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct StoreDelay(Arc<Mutex<Option<Slow>>>);
 
@@ -19,7 +19,7 @@ struct Slow {
 }
 
 impl StoreDelay {
-    /// From now on, for so long, every request waits for `delay` first.
+    /// Begins a delay: for `time` from now on, every request waits for `delay` first.
     pub fn begin(&self, delay: Duration, time: Duration) {
         let until = Instant::now() + time;
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Slow { delay, until });
@@ -35,7 +35,7 @@ impl StoreDelay {
     }
 }
 
-/// A store that can be slowed down.
+/// Store that can be slowed down.
 #[derive(Debug, Clone)]
 pub struct DelayedStore {
     store: Arc<dyn ArtifactStore>,

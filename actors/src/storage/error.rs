@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use super::ArtifactKey;
 use crate::domain::ErrorCategory;
 
-/// A text that cannot name an object.
+/// Error for a text that cannot name an object.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{key:?} is not a valid artifact key: {reason}")]
 pub struct InvalidKey {
@@ -12,6 +12,7 @@ pub struct InvalidKey {
     pub reason: &'static str,
 }
 
+/// Error of a store.
 #[derive(Debug, thiserror::Error)]
 pub enum StorageError {
     #[error("artifact {key} does not exist")]
@@ -50,6 +51,7 @@ pub enum StorageError {
 }
 
 impl StorageError {
+    /// Category by which a stage decides about another try.
     pub fn category(&self) -> ErrorCategory {
         match self {
             Self::NotFound { .. } | Self::InvalidRange { .. } => ErrorCategory::Input,

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use super::InvalidKey;
 
-/// The longest key S3 takes, in bytes.
+/// Longest key that S3 takes, in bytes.
 const MAX_KEY_BYTES: usize = 1024;
-/// The longest file name that Linux file systems take, in bytes.
+/// Longest file name that Linux file systems take, in bytes.
 const MAX_SEGMENT_BYTES: usize = 255;
 
 /// Name of an object: `/`-separated segments, relative, safe both as a file path and as an S3 key.
@@ -19,6 +19,11 @@ const MAX_SEGMENT_BYTES: usize = 255;
 pub struct ArtifactKey(String);
 
 impl ArtifactKey {
+    /// Accepts a text of such segments.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidKey`] for any other text.
     pub fn new(key: impl Into<String>) -> Result<Self, InvalidKey> {
         let key = key.into();
         match defect(&key) {
@@ -31,17 +36,21 @@ impl ArtifactKey {
         &self.0
     }
 
-    /// The key of `relative` (one segment or several) inside the folder that this key names.
+    /// Key of `relative` (one segment or several) inside the folder that this key names.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidKey`] if the result is no key.
     pub fn join(&self, relative: &str) -> Result<Self, InvalidKey> {
         Self::new(format!("{}/{relative}", self.0))
     }
 
-    /// The folder that holds this key; `None` at the top.
+    /// Folder that holds this key; `None` at the top.
     pub fn parent(&self) -> Option<Self> {
         self.0.rsplit_once('/').map(|(parent, _)| Self(parent.to_owned()))
     }
 
-    /// Whether this key lies below the folder `prefix`, at any depth.
+    /// True if this key lies below the folder `prefix`, at any depth.
     pub fn is_under(&self, prefix: &Self) -> bool {
         self.0
             .strip_prefix(prefix.as_str())

@@ -14,12 +14,13 @@ use super::staging::Staging;
 use super::{ArtifactKey, ArtifactStore, ObjectMeta, PutOutcome, StorageError, clamp_range};
 use crate::failpoint::Failpoint;
 
-/// Concurrent flushes share one journal commit: 128 small files took 549 ms one by one and 63 ms on 16 threads (ext4).
+/// Number of concurrent flushes, which share one journal commit: 128 small files took 549 ms one by one and 63 ms on 16 threads
+/// (ext4).
 const SYNC_THREADS: usize = 16;
-/// How often a write starts over because its folder was removed as empty in between.
+/// Number of times that a write starts over because its folder was removed as empty in between.
 const FOLDER_RETRIES: usize = 16;
 
-/// A folder of files, one per artifact, whose path below the root is the key.
+/// Store in a folder of files, one per artifact, whose path below the root is the key.
 ///
 /// An object appears by `rename`, or by `link` where it must not exist, from a staging folder on the same file system;
 /// durable writes flush the file first and its folder after. Any number of processes may share a root.
@@ -29,7 +30,11 @@ pub struct LocalStore {
 }
 
 impl LocalStore {
-    /// Opens the store in `root`, making the folder if need be, and removes what crashed writers left in staging.
+    /// Opens the store in `root`, creating the folder if it is not there, and removes files that crashed writers left in staging.
+    ///
+    /// # Errors
+    ///
+    /// [`StorageError::Open`] if the folder cannot be created or written.
     pub async fn open(root: impl Into<PathBuf>) -> Result<Self, StorageError> {
         let root = root.into();
         let opened = tokio::task::spawn_blocking({
@@ -49,13 +54,14 @@ impl LocalStore {
         })
     }
 
-    /// The store in a folder that is only read, which may be on a file system that takes no writes.
+    /// Store in a folder that is only read, which may be on a file system that takes no writes.
     pub fn for_reading(root: impl Into<PathBuf>) -> Self {
         Self {
             folder: Arc::new(Folder::new(root.into())),
         }
     }
 
+    /// Folder of the store.
     pub fn root(&self) -> &Path {
         &self.folder.root
     }
@@ -123,15 +129,15 @@ impl ArtifactStore for LocalStore {
     }
 }
 
-/// The blocking half of the store.
+/// Blocking half of the store.
 #[derive(Debug)]
 struct Folder {
     root: PathBuf,
-    /// Made for the first write.
+    /// Staging folder, created for the first write.
     staging: OnceLock<Staging>,
-    /// What `put_unsynced` wrote since the last sync, and how often: a write during a sync needs another one.
+    /// Files that `put_unsynced` wrote since the last sync, with the number of writes: a write during a sync needs another one.
     unsynced: Mutex<BTreeMap<ArtifactKey, u64>>,
-    /// Held while folders come and go, so that a folder someone else sees is already durable.
+    /// Lock that is held while folders come and go, so that a folder that another writer sees is already durable.
     folder_changes: Mutex<()>,
 }
 
@@ -311,7 +317,7 @@ impl Folder {
         Ok(found)
     }
 
-    /// Of the folders none is empty: the last object of one takes it along.
+    /// Lists folders, of which none is empty: the removal of the last object removes its folder.
     fn folders(&self, prefix: &ArtifactKey) -> Result<Vec<String>, StorageError> {
         let entries = match fs::read_dir(self.path(prefix)) {
             Ok(entries) => entries,

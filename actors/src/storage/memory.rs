@@ -7,13 +7,14 @@ use bytes::Bytes;
 
 use super::{ArtifactKey, ArtifactStore, ObjectMeta, PutOutcome, StorageError, clamp_range};
 
-/// A store for tests, as strict as [`LocalStore`](super::LocalStore).
+/// Store in memory for tests, as strict as [`LocalStore`](super::LocalStore).
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     objects: Mutex<BTreeMap<ArtifactKey, Bytes>>,
 }
 
 impl MemoryStore {
+    /// Empty store.
     pub fn new() -> Self {
         Self::default()
     }

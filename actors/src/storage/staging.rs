@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use uuid::Uuid;
 
-/// Hidden from keys: no segment of a key starts with a dot.
+/// Folder of the staging folders, hidden from keys, of which no segment starts with a dot.
 const FOLDER: &str = ".staging";
 
-/// A private folder for half-written files, on the file system of the store so that a rename out of it is atomic.
+/// Private folder for half-written files, on the file system of the store so that a rename out of it is atomic.
 ///
 /// The folder lives as long as a lock file beside it is locked. A crashed writer's lock falls with its process, and the
-/// next store that opens the same root removes what it left.
+/// next store that opens the same root removes the folder.
 #[derive(Debug)]
 pub(super) struct Staging {
     folder: PathBuf,
@@ -46,7 +46,7 @@ impl Staging {
         }
     }
 
-    /// A new file that holds `parts` one after the other, flushed to the disk if `durable`.
+    /// Writes a new file that holds `parts` one after the other, flushed to the disk if `durable`.
     pub(super) fn write(&self, parts: &[&[u8]], durable: bool) -> io::Result<StagedFile> {
         let number = self.next_file.fetch_add(1, Ordering::Relaxed);
         let staged = StagedFile {
@@ -71,7 +71,7 @@ impl Drop for Staging {
     }
 }
 
-/// A file in the staging folder; dropping it removes it unless it was moved away.
+/// File in the staging folder; dropping it removes it unless it was moved away.
 #[derive(Debug)]
 pub(super) struct StagedFile {
     path: PathBuf,

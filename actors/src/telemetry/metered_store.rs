@@ -8,17 +8,18 @@ use tokio::time::Instant;
 use super::StorageAnswered;
 use crate::storage::{ArtifactKey, ArtifactStore, ObjectMeta, PutOutcome, StorageError, VersionedObject};
 
-/// A store that tells of every request: how long it took, what came of it, and how many bytes it moved.
+/// Store that counts every request: its duration, its outcome, and the bytes it moved.
 #[derive(Debug, Clone)]
 pub struct MeteredStore(Arc<dyn ArtifactStore>);
 
 impl MeteredStore {
+    /// Store around another one.
     pub fn new(store: Arc<dyn ArtifactStore>) -> Self {
         Self(store)
     }
 }
 
-/// Waits for the answer to one request and tells of it. `read` is what a good answer brought.
+/// Waits for the answer to one request and counts it. `read` is the number of bytes that a good answer brought.
 async fn metered<T>(
     operation: &'static str,
     written: usize,

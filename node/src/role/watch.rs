@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, TimeDelta, Utc};
 use parkhang_actors::cluster::Roster;
 use parkhang_actors::domain::{ActorRecord, NodeActors, NodeRecord, NodeState, WorkerRecord};
-use parkhang_actors::state::{Census, PostgresStore, StateStore};
+use parkhang_actors::state::{NodeSnapshot, PostgresStore, StateStore};
 use parkhang_actors::telemetry::{TaskLevels, resident_bytes};
 use parkhang_actors::wire::PROTOCOL;
 use tracing::debug;
@@ -14,7 +14,8 @@ use super::join;
 use super::standing::Standing;
 
 pub const COUNT_INTERVAL: Duration = Duration::from_secs(10);
-/// Pause after a count, as a multiple of the time it took: however many tasks there are, counting them costs the database no more.
+/// Pause after a count, as a multiple of the time it took: however many tasks there are, counting them costs the database no
+/// more.
 pub const COUNT_PAUSE: u32 = 50;
 /// Nodes that come together are written down together.
 const GATHERING: Duration = Duration::from_millis(200);
@@ -41,8 +42,8 @@ pub async fn count_tasks(store: &PostgresStore) {
     }
 }
 
-/// Writes down the nodes that the leader hears of, when one comes or goes and again and again. `store` is that of the leader: once another leads,
-/// what this one has heard is not written.
+/// Writes down the nodes that the leader hears of, when one comes or goes and again and again. `store` is that of the leader:
+/// once another leads, what this one has heard is not written.
 pub async fn record_nodes(store: &PostgresStore, roster: &Roster, heartbeat: Duration) {
     loop {
         let news = async {
@@ -53,12 +54,12 @@ pub async fn record_nodes(store: &PostgresStore, roster: &Roster, heartbeat: Dur
             () = tokio::time::sleep(heartbeat) => {}
             () = news => {}
         }
-        let census = Census {
+        let snapshot = NodeSnapshot {
             nodes: roster.census(),
             ..silent_nodes(store.now().await.unwrap_or_else(|_| Utc::now()), heartbeat)
         };
-        match store.record_nodes(&census).await {
-            Ok(()) => roster.written(&census.nodes),
+        match store.record_nodes(&snapshot).await {
+            Ok(()) => roster.written(&snapshot.nodes),
             Err(error) => debug!(%error, "cannot write down the nodes now"),
         }
         if let Err(error) = store.record_actors(&roster.actors()).await {
@@ -69,12 +70,12 @@ pub async fn record_nodes(store: &PostgresStore, roster: &Roster, heartbeat: Dur
 
 /// Writes down what a leader that stops has heard last: who left before it did.
 pub async fn record_last(store: &PostgresStore, roster: &Roster, limit: Duration) {
-    let census = Census {
+    let snapshot = NodeSnapshot {
         nodes: roster.census(),
-        ..Census::default()
+        ..NodeSnapshot::default()
     };
     if !matches!(
-        tokio::time::timeout(limit, store.record_nodes(&census)).await,
+        tokio::time::timeout(limit, store.record_nodes(&snapshot)).await,
         Ok(Ok(()))
     ) {
         debug!("the nodes are left as they were written down last");
@@ -95,8 +96,8 @@ pub async fn lose_silent_nodes(store: &PostgresStore, heartbeat: Duration) {
     }
 }
 
-fn silent_nodes(now: DateTime<Utc>, heartbeat: Duration) -> Census {
-    Census {
+fn silent_nodes(now: DateTime<Utc>, heartbeat: Duration) -> NodeSnapshot {
+    NodeSnapshot {
         nodes: Vec::new(),
         lost_before: Some(now - patience(heartbeat)),
         forgotten_before: Some(now - MEMORY),
@@ -173,11 +174,11 @@ impl Presence {
                 told_at: now,
                 actors: presently.actors,
             };
-            let census = Census {
+            let snapshot = NodeSnapshot {
                 nodes: vec![node],
-                ..Census::default()
+                ..NodeSnapshot::default()
             };
-            store.record_nodes(&census).await?;
+            store.record_nodes(&snapshot).await?;
             store.record_actors(&[actors]).await
         };
         if let Err(error) = written.await {

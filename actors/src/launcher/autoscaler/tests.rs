@@ -8,7 +8,7 @@ use crate::launcher::local::tests::Machine;
 use crate::policy::job_action::JobAction;
 use crate::policy::transition::Event;
 use crate::stage::ocr_pipeline;
-use crate::state::{Census, Change, Expected, MemoryStore};
+use crate::state::{Change, Expected, MemoryStore, NodeSnapshot};
 use crate::telemetry::testing::Measured;
 
 fn config() -> AutoscalerConfig {
@@ -132,9 +132,9 @@ async fn with_less_to_do_the_idle_go() {
             pages_finished: None,
         }],
     };
-    let census = Census {
+    let census = NodeSnapshot {
         nodes: vec![node(1, 1), node(2, 1), node(3, 1), node(4, 0)],
-        ..Census::default()
+        ..NodeSnapshot::default()
     };
     store.record_nodes(&census).await.unwrap();
     let autoscaler = Autoscaler::new(store.clone(), launcher.clone(), config());

@@ -9,10 +9,14 @@ use super::{PageRef, PageSource, SourceError};
 use crate::domain::{ErrorCategory, InvalidName, VolumeId};
 use crate::storage::{ArtifactKey, ArtifactStore, StorageError};
 
-/// What the source is called in lists of volumes.
+/// Name of the source in lists of volumes.
 pub const BENCHMARK: &str = "ocr_benchmark";
 
-/// A volume of BDRC's benchmark, as BDRC's database and its outputs name it: `ocr_benchmark:{w_id}-{i_id}-{version}`.
+/// Volume of BDRC's benchmark by its name in BDRC's database and outputs: `ocr_benchmark:{w_id}-{i_id}-{version}`.
+///
+/// # Errors
+///
+/// [`InvalidName`] if a part is not safe in a name.
 pub fn benchmark_volume(w_id: &str, i_id: &str, version: &str) -> Result<VolumeId, InvalidName> {
     VolumeId::new(format!("{BENCHMARK}:{w_id}"), format!("{i_id}-{version}"))
 }
@@ -24,7 +28,7 @@ fn parts(volume: &VolumeId) -> Option<(&str, &str, &str)> {
     Some((w_id, i_id, version))
 }
 
-/// An archive, and beside it BDRC's benchmark: a folder of images for each volume and version of it, without lists.
+/// Source of an archive, and beside it of BDRC's benchmark: a folder of images for each volume and version of it, without lists.
 #[derive(Debug)]
 pub struct WithBenchmark {
     archive: Arc<dyn PageSource>,
@@ -42,7 +46,8 @@ fn folder(volume: &VolumeId) -> Option<String> {
     Some(format!("{BENCHMARK}/images/{w_id}/{i_id}/{version}"))
 }
 
-/// Whoever changes images of the benchmark gives the volume another version, so that its name is enough to tell.
+/// Version of the pages of a volume of the benchmark: images are changed only under another version of the volume, so that its
+/// name is enough.
 fn version(volume: &VolumeId) -> Option<String> {
     let (w_id, i_id, version) = parts(volume)?;
     let name = format!("{BENCHMARK}|{w_id}|{i_id}|{version}");

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use crate::domain::VolumeId;
 
-/// A line that does not name a volume and a number.
+/// Error for a line that does not name a volume and a number.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {text:?} is not a volume W-I and the number of its intro pages")]
 pub struct IntroPagesError {
@@ -10,7 +10,11 @@ pub struct IntroPagesError {
     pub text: String,
 }
 
-/// Reads how many pages stand before the book in each volume: lines of `W-I NUMBER`, with `#` before comments.
+/// Reads the numbers of pages that stand before the book in each volume: lines of `W-I NUMBER`, with `#` before comments.
+///
+/// # Errors
+///
+/// [`IntroPagesError`] for the first line of another kind.
 pub fn read_intro_pages(text: &str) -> Result<BTreeMap<VolumeId, usize>, IntroPagesError> {
     let mut found = BTreeMap::new();
     for (number, line) in (1..).zip(text.lines()) {

@@ -11,14 +11,14 @@ use serde_json::{Map, Value};
 use crate::domain::ImageRecord;
 
 const IMAGE_EXTENSIONS: [&str; 5] = ["jpg", "jpeg", "png", "tif", "tiff"];
-/// No list unpacks to more; the longest volumes have some ten thousand images of about a hundred bytes each.
+/// Largest size of an unpacked list, in bytes; the longest volumes have some ten thousand images of about a hundred bytes each.
 const MAX_BYTES: u64 = 64 << 20;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-/// Characters that are kept of what a list says in words.
+/// Number of characters that are kept of a text in a list.
 const WORD: usize = 200;
 
-/// Why the list of a volume's images cannot be read.
+/// Reason for which the list of a volume's images cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
     #[error("cannot be unpacked: {0}")]
@@ -31,19 +31,19 @@ pub enum ManifestError {
     FileName { entry: usize, name: Value },
 }
 
-/// What a `dimensions.json` says.
+/// Content of a `dimensions.json`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ImageList {
-    /// In the order of the list, each name once.
+    /// Images in the order of the list, each name once.
     pub images: Vec<ImageRecord>,
-    /// In the order of the list.
+    /// Other entries in the order of the list.
     pub junk: Vec<JunkEntry>,
 }
 
-/// An entry that names no image of the volume: lists hold their own name, files of sub-folders and other junk.
+/// Entry that names no image of the volume: lists hold their own name, files of sub-folders and other junk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JunkEntry {
-    /// Place in the list, from 0.
+    /// Index in the list, from 0.
     pub entry: usize,
     pub name: Option<String>,
     pub junk: Junk,
@@ -54,7 +54,7 @@ pub enum Junk {
     Nameless,
     InSubfolder,
     NoImage,
-    /// The name stands further up already.
+    /// The name came earlier in the list.
     Repeated,
 }
 
@@ -71,6 +71,10 @@ impl fmt::Display for Junk {
 
 impl ImageList {
     /// Reads a list, gzipped or plain, with or without a byte order mark.
+    ///
+    /// # Errors
+    ///
+    /// [`ManifestError`] if the bytes are no such list.
     pub fn read(bytes: &[u8]) -> Result<Self, ManifestError> {
         let text = unpacked(bytes)?;
         let mut reader = serde_json::Deserializer::from_slice(&text);
@@ -80,7 +84,11 @@ impl ImageList {
     }
 }
 
-/// The text of a file that may be gzipped, without a byte order mark.
+/// Text of a file that may be gzipped, without a byte order mark.
+///
+/// # Errors
+///
+/// [`ManifestError`] if it cannot be unpacked, or unpacks to more than a list may have.
 pub fn unpacked(bytes: &[u8]) -> Result<Cow<'_, [u8]>, ManifestError> {
     let without_mark = |bytes: &[u8]| {
         bytes
@@ -104,7 +112,7 @@ pub fn unpacked(bytes: &[u8]) -> Result<Cow<'_, [u8]>, ManifestError> {
     Ok(text.into())
 }
 
-/// Takes the entries one by one: a list is many times as large once it is a tree of values.
+/// Visitor that takes the entries one by one: a list is many times as large once it is a tree of values.
 struct Entries;
 
 impl<'de> Visitor<'de> for Entries {

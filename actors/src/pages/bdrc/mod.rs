@@ -1,4 +1,4 @@
-//! Volumes as they lie in BDRC's archive: a folder of scans per image group, under a prefix that spreads the works, with
+//! Source of volumes in BDRC's archive: a folder of scans per image group, under a prefix that spreads the works, with
 //! a gzipped list of its images beside them.
 
 mod benchmark;
@@ -25,10 +25,10 @@ pub use intro::{IntroPagesError, read_intro_pages};
 pub use manifest::{ImageList, Junk, JunkEntry, ManifestError, unpacked};
 pub use place::volume_of_folder;
 
-/// The list of the images of a volume.
+/// Key of the list of the images of a volume.
 const MANIFEST: &str = "dimensions.json";
 
-/// A state of a volume: the hash that S3 keeps of its manifest. A manifest that was uploaded in parts has the number of
+/// Version of a volume: the hash that S3 keeps of its manifest. A manifest that was uploaded in parts has the number of
 /// parts behind a hyphen, which is not part of the version.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct VolumeVersion(String);
@@ -44,22 +44,26 @@ impl VolumeVersion {
         &self.0
     }
 
-    /// The first six characters, by which BDRC names output folders.
+    /// First six characters, by which BDRC names output folders.
     pub fn short(&self) -> &str {
         self.0.get(..6).unwrap_or(&self.0)
     }
 }
 
-/// What the archive says of a volume.
+/// List of a volume's images in the archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VolumeManifest {
-    /// Of the list, as the store gives it.
+    /// ETag of the list, from the store.
     pub etag: String,
     pub list: ImageList,
 }
 
 impl VolumeManifest {
-    /// From a list's bytes, with the ETag that a store gives to what was written in one request.
+    /// Manifest from a list's bytes, with the ETag that a store gives to an object written in one request.
+    ///
+    /// # Errors
+    ///
+    /// [`ManifestError`] if the bytes are no list.
     pub fn of_bytes(bytes: &[u8]) -> Result<Self, ManifestError> {
         Ok(Self {
             etag: hex::encode(Md5::digest(bytes)),
@@ -67,6 +71,7 @@ impl VolumeManifest {
         })
     }
 
+    /// Version of the volume.
     pub fn version(&self) -> VolumeVersion {
         VolumeVersion::from_etag(&self.etag)
     }
@@ -85,7 +90,7 @@ impl VolumeManifest {
     }
 }
 
-/// The archive in a store: its bucket, or a copy of it.
+/// Source of the archive in a store: its bucket, or a copy of it.
 #[derive(Debug, Clone)]
 pub struct BdrcArchive {
     store: Arc<dyn ArtifactStore>,
@@ -113,14 +118,22 @@ impl BdrcArchive {
         image_folder(volume)
     }
 
-    /// The list of a volume's images with all of them, those before the book included.
+    /// Reads the list of a volume's images with all of them, including those before the book.
+    ///
+    /// # Errors
+    ///
+    /// [`SourceError`] if there is no list, or if it cannot be read.
     pub async fn manifest(&self, volume: &VolumeId) -> Result<VolumeManifest, SourceError> {
         let key = manifest_key(volume)?;
         let found = self.store.get_versioned(&key).await;
         read(volume, found.map_err(|error| unreachable(volume, &error))?)
     }
 
-    /// As [`manifest`](Self::manifest), unless its ETag still is `known`.
+    /// Reads the [`manifest`](Self::manifest), unless its ETag still is `known`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`manifest`](Self::manifest).
     pub async fn manifest_if_changed(
         &self,
         volume: &VolumeId,
@@ -132,7 +145,11 @@ impl BdrcArchive {
         found.map(|found| read(volume, found)).transpose()
     }
 
-    /// The volumes of a collection that have a folder, sorted; whether they have a list is not looked at.
+    /// Lists the volumes of a collection that have a folder, sorted, with a list or without.
+    ///
+    /// # Errors
+    ///
+    /// [`StorageError`] if the store cannot be read.
     pub async fn volumes_of(&self, w_id: &str) -> Result<Vec<VolumeId>, StorageError> {
         let Ok(folder) = ArtifactKey::new(collection_folder(w_id)) else {
             return Ok(Vec::new());

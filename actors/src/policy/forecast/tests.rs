@@ -30,7 +30,7 @@ fn made(settings: Value, model: &str) -> Option<MadeWith> {
     })
 }
 
-/// Of a volume that is done, with what the job is set to now and the models that are loaded.
+/// Record of a volume that is done, with what the job is set to now and the models that are loaded.
 fn all_made() -> BTreeMap<StageName, Option<MadeWith>> {
     BTreeMap::from([
         (stage("detect"), made(json!({"use_tps": true}), "a")),

@@ -1,4 +1,4 @@
-//! Nodes for volumes that may kill them.
+//! Empty nodes for volumes that may kill their node.
 
 use std::cmp::Reverse;
 
@@ -6,7 +6,7 @@ use super::queues::Queues;
 use super::{FreeSlots, Placement, Shares};
 use crate::domain::{Job, StageName, TaskId};
 
-/// The suspects that wait for a stage.
+/// Suspects that wait for a stage.
 #[derive(Default)]
 pub(super) struct Suspects<'a>(Vec<Suspect<'a>>);
 
@@ -21,8 +21,8 @@ impl<'a> Suspects<'a> {
         self.0.push(Suspect { job, stage, task });
     }
 
-    /// Gives each suspect an empty node of its own, as far as there are any. For the first that finds none a node is emptied:
-    /// one at a time, as an empty slot is work undone. A suspect waits for others as its job would.
+    /// Places each suspect on an empty node of its own, as far as there are any. For the first that finds none a node is
+    /// emptied: one at a time, as an empty slot is work undone. A suspect takes its turn among other tasks as its job would.
     pub(super) fn isolate(
         mut self,
         others: &Queues<'a>,

@@ -1,4 +1,4 @@
-//! What waits for each stage, and whose turn it is.
+//! Queues of the stages, and the turns of jobs in them.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
@@ -24,14 +24,15 @@ impl<'a> Shares<'a> {
         shares
     }
 
-    /// The jobs whose limits leave them another lease at the stage, in the order in which they are served.
+    /// Jobs whose limits leave them another lease at the stage, in the order in which they are served.
     pub fn turns<'j>(&self, jobs: impl IntoIterator<Item = &'j Job>, stage: &'a StageName) -> Vec<&'j Job> {
         let mut turns: Vec<&Job> = jobs.into_iter().filter(|job| self.may_grow(job, stage)).collect();
         turns.sort_by_key(|job| Reverse(self.turn(job, stage)));
         turns
     }
 
-    /// Greater for the job that is served first: by priority, then by how few leases it holds at the stage, then by age.
+    /// Turn of a job, greater for the one that is served first: by priority, then by how few leases it holds at the stage, then
+    /// by age.
     fn turn(&self, job: &Job, stage: &'a StageName) -> Turn {
         let fewest_leases = Reverse(self.at(job.id, stage));
         (job.config.priority, fewest_leases, Reverse(job.id))
@@ -47,7 +48,7 @@ impl<'a> Shares<'a> {
         self.at_stage.get(&(job, stage)).copied().unwrap_or(0)
     }
 
-    /// Whether the job's limits leave it another lease at the stage. A limit of 0 is none.
+    /// True if the job's limits leave it another lease at the stage. A limit of 0 is none.
     pub(super) fn may_grow(&self, job: &Job, stage: &'a StageName) -> bool {
         let below = |limit: usize, leases: usize| limit == 0 || leases < limit;
         let in_all = self.in_all.get(&job.id).copied().unwrap_or(0);
@@ -56,14 +57,14 @@ impl<'a> Shares<'a> {
     }
 }
 
-/// The tasks that wait for each stage.
+/// Tasks that wait for each stage.
 #[derive(Default)]
 pub(super) struct Queues<'a>(HashMap<&'a StageName, StageQueue<'a>>);
 
-/// The tasks that wait for one stage, by job.
+/// Tasks that wait for one stage, by job.
 pub(super) struct StageQueue<'a> {
     stage: &'a StageName,
-    /// Stages that the tasks have before them, this one among them; the least where pipelines differ.
+    /// Number of stages that the tasks have before them, including this one; the least where pipelines differ.
     to_go: usize,
     jobs: BTreeMap<JobId, (&'a Job, VecDeque<TaskId>)>,
 }
@@ -82,7 +83,7 @@ impl<'a> Queues<'a> {
         tasks.push_back(task);
     }
 
-    /// Whether a job of higher priority than this one has tasks that could begin the stage.
+    /// True if a job of higher priority than this one has tasks that could begin the stage.
     pub(super) fn go_before(
         &self,
         job: &Job,

@@ -9,24 +9,24 @@ use crate::domain::{Job, PoolInfo, StageName, WorkerId};
 #[derive(Debug, Clone)]
 pub struct FreeSlots<'a> {
     by_stage: HashMap<&'a StageName, Vec<Alike<'a>>>,
-    /// Those without free slots, too.
+    /// Groups of all pools, also of those without free slots.
     pools: &'a [PoolInfo],
     held: &'a [Held],
-    /// Nodes whose slots are out of reach: a suspect runs there, or will when they are empty.
+    /// Nodes whose slots are closed: a suspect runs there, or will once they are empty.
     closed: HashSet<&'a str>,
 }
 
 /// Pools of a stage that have the same models loaded. There are many pools, and few such groups.
 #[derive(Debug, Clone)]
 struct Alike<'a> {
-    /// One of them.
+    /// Any pool of the group.
     pool: &'a PoolInfo,
-    /// Those with free slots, the roomiest first, and among equals the first by name.
+    /// Pools with free slots, the roomiest first, and among equals the first by name.
     roomy: BinaryHeap<(usize, Reverse<&'a WorkerId>)>,
 }
 
 impl<'a> Alike<'a> {
-    /// The roomiest pool that is not on a closed node.
+    /// Roomiest pool that is not on a closed node.
     fn roomiest(&mut self, closed: &HashSet<&str>) -> Option<(usize, Reverse<&'a WorkerId>)> {
         while let Some(roomiest) = self.roomy.peek_mut() {
             let (_, Reverse(worker)) = *roomiest;
@@ -84,7 +84,7 @@ impl<'a> FreeSlots<'a> {
         }
     }
 
-    /// How many tasks could begin each stage, of one job or another; stages that are full are left out.
+    /// Number of tasks that could begin each stage, of one job or another; stages that are full are left out.
     pub fn room(&self) -> BTreeMap<StageName, usize> {
         let stages = self.by_stage.iter();
         stages
@@ -95,7 +95,7 @@ impl<'a> FreeSlots<'a> {
             .collect()
     }
 
-    /// How many tasks of the job could begin the stage.
+    /// Number of tasks of the job that could begin the stage.
     pub fn room_for(&self, stage: &StageName, job: &Job) -> usize {
         let groups = self.by_stage.get(stage).into_iter().flatten();
         let pools = groups
@@ -104,7 +104,7 @@ impl<'a> FreeSlots<'a> {
         pools.map(|(free, _)| free).sum()
     }
 
-    /// Whether there are pools, free or not, that may run the stage for the job.
+    /// True if there are pools, free or not, that may run the stage for the job.
     pub(super) fn are_known(&self, stage: &StageName, job: &Job) -> bool {
         let mut pools = self.pools.iter();
         pools.any(|pool| pool.stage == *stage && pool.suits(job))
@@ -129,7 +129,7 @@ impl<'a> FreeSlots<'a> {
         leases
     }
 
-    /// A worker on a node that holds no lease; nothing else is taken on that node afterwards.
+    /// Takes a slot on a node that holds no lease, and closes the node, so that nothing else is placed there.
     pub(super) fn take_empty_node(
         &mut self,
         stage: &StageName,
@@ -143,8 +143,8 @@ impl<'a> FreeSlots<'a> {
         })
     }
 
-    /// Nothing more is taken on the node with the fewest leases of those that run the stage for the job. False if there is none.
-    /// As its leases only become fewer, one node or another is empty in the end.
+    /// Closes the node with the fewest leases of those that run the stage for the job; returns false if there is none. As its
+    /// leases only become fewer, one node or another is empty in the end.
     pub(super) fn close_emptiest_node(
         &mut self,
         stage: &StageName,

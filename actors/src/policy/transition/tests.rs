@@ -343,7 +343,7 @@ proptest! {
         }
     }
 
-    /// What a change expects no longer holds once it is applied, so a repeated change is fenced off.
+    /// The expectation of a change no longer holds once it is applied, so a repeated change is fenced off.
     #[test]
     fn every_event_leaves_the_state_that_its_writer_saw(
         events in prop::collection::vec(any_event(), 0..100),

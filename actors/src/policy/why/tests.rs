@@ -224,8 +224,7 @@ fn a_model_that_nobody_has_is_named() {
 }
 
 proptest! {
-    /// Whoever asks is told the truth: nothing stands in the way of exactly those tasks that a pass would place, were they
-    /// alone.
+    /// The answer is true: nothing stands in the way of exactly those tasks that a pass would place, were they alone.
     #[test]
     fn nothing_is_in_the_way_of_what_would_be_placed(
         task in task(),

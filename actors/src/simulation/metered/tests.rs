@@ -106,7 +106,7 @@ async fn exercise(store: &dyn StateStore) {
     let fences: Vec<Fence> = held.iter().filter_map(Task::fence).collect();
     let until = now() + TimeDelta::seconds(90);
     store.renew_leases(&fences, until).await.unwrap();
-    store.settle_jobs(now()).await.unwrap();
+    store.finish_jobs(now()).await.unwrap();
     let fail = |task: &Task| TaskEvent::Failed {
         error: StageError::new("line_detection", ErrorCategory::Input, "broken"),
         not_before: task.not_before,
@@ -123,7 +123,7 @@ async fn exercise(store: &dyn StateStore) {
     );
     store.job_by_id(job.id).await.unwrap();
     store.stage_runs(held[0].id).await.unwrap();
-    assert_eq!(store.settle_jobs(now()).await.unwrap().len(), 1);
+    assert_eq!(store.finish_jobs(now()).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -147,7 +147,7 @@ async fn postgres_is_asked_as_often_as_the_meter_says() {
     let job = leading.create_job(&job, now()).await.unwrap();
     drop(guard);
     leading.act_on_job(job.id, JobAction::Cancel).await.unwrap();
-    leading.settle_jobs(now()).await.unwrap();
+    leading.finish_jobs(now()).await.unwrap();
 
     let all = Statements::default();
     let guard = tracing::subscriber::set_default(all.clone());

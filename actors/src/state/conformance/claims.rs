@@ -160,12 +160,12 @@ async fn only_running_jobs_are_worked_on(store: Store) {
     );
     fenced(&store, change(&running, Event::Succeeded)).await;
     assert_eq!(
-        store.settle_jobs(at(4)).await.unwrap()[0].status,
+        store.finish_jobs(at(4)).await.unwrap()[0].status,
         JobStatus::Cancelled
     );
 }
 
-/// The limits hold for all workers together.
+/// Limits of a job hold for all workers together.
 async fn priorities_and_limits_are_kept(store: Store) {
     let job = |key, names: &[&str], priority, max_running| {
         let mut job = new_job(key, names);
@@ -304,7 +304,7 @@ async fn a_volume_that_keeps_losing_its_workers_is_set_aside(store: Store) {
     assert_eq!((task.status, task.lease), (TaskStatus::Failed, None));
     assert_eq!(task.last_error.unwrap().category, ErrorCategory::Poison);
     assert_eq!(
-        store.settle_jobs(at(181)).await.unwrap()[0].status,
+        store.finish_jobs(at(181)).await.unwrap()[0].status,
         JobStatus::Failed
     );
 }

@@ -9,13 +9,13 @@ use crate::domain::{
 use crate::policy::job_action::JobAction;
 use crate::policy::rerun::{Rerun, TaskFilter};
 use crate::policy::transition::Phase;
-use crate::state::{JobTaskCount, Rewound, Sample, StateError};
+use crate::state::{JobTaskCount, RerunResult, Sample, StateError};
 
 pub(super) async fn suite(make: &impl AsyncFn() -> Store) {
     a_job_can_be_paused_and_resumed(make().await).await;
     cancelled_is_final(make().await).await;
     a_cancelled_job_is_finished_when_its_last_lease_has_ended(make().await).await;
-    a_cancelled_stage_is_told_by_its_heartbeat(make().await).await;
+    a_cancelled_stage_is_notified_by_its_heartbeat(make().await).await;
     limits_can_change(make().await).await;
     new_tries_hold_for_what_has_not_failed_for_good(make().await).await;
     a_job_at_rest_can_be_revised(make().await).await;
@@ -61,7 +61,7 @@ async fn a_job_can_be_paused_and_resumed(store: Store) {
         let paused = act(&store, &job, JobAction::Pause).await;
         assert_eq!((paused.status, paused.finished_at), (JobStatus::Paused, None));
     }
-    assert_eq!(store.settle_jobs(at(9)).await.unwrap(), vec![]);
+    assert_eq!(store.finish_jobs(at(9)).await.unwrap(), vec![]);
     for _ in 0..2 {
         assert_eq!(act(&store, &job, JobAction::Resume).await, job);
     }
@@ -103,7 +103,7 @@ async fn a_cancelled_job_is_finished_when_its_last_lease_has_ended(store: Store)
         (cancelled.status, cancelled.finished_at),
         (JobStatus::Cancelled, None)
     );
-    assert_eq!(store.settle_jobs(at(5)).await.unwrap(), vec![]);
+    assert_eq!(store.finish_jobs(at(5)).await.unwrap(), vec![]);
 
     let stopped = applied(&store, change(&running, Event::Cancelled)).await;
     assert_eq!((stopped.attempts, stopped.interruptions), (0, 0));
@@ -116,13 +116,15 @@ async fn a_cancelled_job_is_finished_when_its_last_lease_has_ended(store: Store)
         finished_at: Some(at(6)),
         ..cancelled
     };
-    let settled = store.settle_jobs(at(6)).await.unwrap();
-    assert_eq!(settled, [finished]);
-    assert_eq!(store.settle_jobs(at(7)).await.unwrap(), vec![]);
-    assert_eq!(act(&store, &job, JobAction::Cancel).await, settled[0]);
+    assert_eq!(
+        store.finish_jobs(at(6)).await.unwrap(),
+        std::slice::from_ref(&finished)
+    );
+    assert_eq!(store.finish_jobs(at(7)).await.unwrap(), vec![]);
+    assert_eq!(act(&store, &job, JobAction::Cancel).await, finished);
 }
 
-async fn a_cancelled_stage_is_told_by_its_heartbeat(store: Store) {
+async fn a_cancelled_stage_is_notified_by_its_heartbeat(store: Store) {
     let (job, tasks) = job_with(&store, &["I1"]).await;
     let running = applied(&store, lease(&tasks[0], &job, "w")).await;
     let fences = [running.fence().unwrap()];
@@ -198,8 +200,8 @@ async fn new_tries_hold_for_what_has_not_failed_for_good(store: Store) {
         let fresh = current(&store, &tasks[2]).await;
         run_stage(&store, &job, &fresh, failure(ErrorCategory::Network)).await;
         assert_eq!(current(&store, &hopeless).await, hopeless);
-        let settled = store.settle_jobs(at(9)).await.unwrap();
-        assert_eq!(settled[0].status, JobStatus::Failed);
+        let finished = store.finish_jobs(at(9)).await.unwrap();
+        assert_eq!(finished[0].status, JobStatus::Failed);
         store.add_volumes(job.id, &volumes(&["I4"])).await.unwrap();
         assert_eq!(store.tasks(job.id).await.unwrap()[3].max_attempts, 1);
     }
@@ -240,26 +242,26 @@ async fn a_rerun_opens_the_job_again(store: Store) {
     for task in &tasks {
         finish(&store, &job, task).await;
     }
-    store.settle_jobs(at(9)).await.unwrap();
-    let rewound = store
+    store.finish_jobs(at(9)).await.unwrap();
+    let result = store
         .rerun(job.id, &rerun("read", TaskFilter::default()), at(10))
         .await
         .unwrap();
-    assert_eq!(store.tasks(job.id).await.unwrap(), rewound.tasks.first);
-    assert_eq!(rewound.not_reached, Sample::default());
-    for task in &rewound.tasks.first {
+    assert_eq!(store.tasks(job.id).await.unwrap(), result.tasks.first);
+    assert_eq!(result.not_reached, Sample::default());
+    for task in &result.tasks.first {
         assert_eq!(
             (&task.position, task.status, task.generation.0),
             (&Position::At(stage("detect")), TaskStatus::Done, 1)
         );
     }
     assert_eq!(store.job_by_id(job.id).await.unwrap().as_ref(), Some(&job));
-    assert_eq!(store.settle_jobs(at(11)).await.unwrap(), vec![]);
-    for task in &rewound.tasks.first {
+    assert_eq!(store.finish_jobs(at(11)).await.unwrap(), vec![]);
+    for task in &result.tasks.first {
         run_stage(&store, &job, task, Event::Succeeded).await;
     }
     assert_eq!(
-        store.settle_jobs(at(12)).await.unwrap()[0].finished_at,
+        store.finish_jobs(at(12)).await.unwrap()[0].finished_at,
         Some(at(12))
     );
 }
@@ -275,10 +277,10 @@ async fn a_rerun_touches_what_it_means(store: Store) {
         volumes: vec![Pattern::new("W1-I?").unwrap()],
         ..TaskFilter::default()
     };
-    let rewound = store.rerun(job.id, &rerun("read", named), at(10)).await.unwrap();
-    let touched: Vec<_> = rewound.tasks.first.iter().map(|task| task.id).collect();
+    let result = store.rerun(job.id, &rerun("read", named), at(10)).await.unwrap();
+    let touched: Vec<_> = result.tasks.first.iter().map(|task| task.id).collect();
     assert_eq!(touched, [tasks[1].id]);
-    let left: Vec<_> = rewound.not_reached.first.iter().map(|task| task.id).collect();
+    let left: Vec<_> = result.not_reached.first.iter().map(|task| task.id).collect();
     assert_eq!(left, [failed.id]);
 
     let broken = TaskFilter {
@@ -286,11 +288,11 @@ async fn a_rerun_touches_what_it_means(store: Store) {
         phases: vec![Phase::FailedRetryable, Phase::FailedTerminal],
         ..TaskFilter::default()
     };
-    let rewound = store
+    let result = store
         .rerun(job.id, &rerun("detect", broken), at(10))
         .await
         .unwrap();
-    let touched: Vec<_> = rewound
+    let touched: Vec<_> = result
         .tasks
         .first
         .iter()
@@ -303,17 +305,17 @@ async fn a_rerun_touches_what_it_means(store: Store) {
 async fn a_rerun_of_nothing_leaves_the_job_alone(store: Store) {
     let (job, tasks) = job_with(&store, &["I1"]).await;
     finish(&store, &job, &tasks[0]).await;
-    let settled = store.settle_jobs(at(9)).await.unwrap();
+    let finished = store.finish_jobs(at(9)).await.unwrap();
     let failed = TaskFilter {
         phases: vec![Phase::FailedRetryable, Phase::FailedTerminal],
         ..TaskFilter::default()
     };
-    let rewound = store
+    let result = store
         .rerun(job.id, &rerun("detect", failed), at(10))
         .await
         .unwrap();
-    assert_eq!(rewound, Rewound::default());
-    assert_eq!(store.jobs().await.unwrap(), settled);
+    assert_eq!(result, RerunResult::default());
+    assert_eq!(store.jobs().await.unwrap(), finished);
 }
 
 async fn a_rerun_fences_running_work_off(store: Store) {
@@ -321,11 +323,11 @@ async fn a_rerun_fences_running_work_off(store: Store) {
     let detected = run_stage(&store, &job, &tasks[0], Event::Succeeded).await;
     let reading = applied(&store, lease(&detected, &job, "w")).await;
     act(&store, &job, JobAction::Pause).await;
-    let rewound = store
+    let result = store
         .rerun(job.id, &rerun("detect", TaskFilter::default()), at(10))
         .await
         .unwrap();
-    assert_eq!(rewound.tasks.first[0].fence(), None);
+    assert_eq!(result.tasks.first[0].fence(), None);
     fenced(&store, change(&reading, Event::Succeeded)).await;
     let runs = store.stage_runs(reading.id).await.unwrap();
     assert_eq!(runs[1].status, StageRunStatus::Interrupted);
@@ -340,8 +342,8 @@ async fn a_forced_rerun_is_remembered(store: Store) {
         force: true,
         ..rerun("read", TaskFilter::default())
     };
-    let rewound = store.rerun(job.id, &forced, at(10)).await.unwrap();
-    let running = applied(&store, lease(&rewound.tasks.first[0], &job, "w")).await;
+    let result = store.rerun(job.id, &forced, at(10)).await.unwrap();
+    let running = applied(&store, lease(&result.tasks.first[0], &job, "w")).await;
     assert!(running.forced);
     let done = applied(&store, change(&running, Event::Succeeded)).await;
     assert!(!done.forced);

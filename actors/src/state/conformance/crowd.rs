@@ -1,4 +1,4 @@
-//! A database with very many tasks, to see what a question costs.
+//! Database with very many tasks, for tests of the cost of a question.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Connection, raw_sql};
 
 use crate::state::StateError;
 
-/// The job `crowd`, of which most is done and something is wrong everywhere, and the job `few`, with a hundred tasks behind all others.
-/// Volume n is `Wn-In`.
+/// Fills a database with the job `crowd`, of which most is done and something is wrong everywhere, and the job `few`, with a
+/// hundred tasks behind all others. Volume n is `Wn-In`.
 const CROWD: &str = "
     insert into jobs (job_key, operation, pipeline, config, status, created_at)
     select key, 'ocr', '{line_detection,line_extraction,ocr,reduce}', '{\"priority\": 0, \"max_attempts\": 3}', 'running', now()
@@ -67,8 +67,12 @@ pub async fn fill(options: &PgConnectOptions, tasks: u32) -> Result<(), StateErr
     Ok(())
 }
 
-/// How often each of the large tables has been read from end to end. Waits until everybody else has closed their connections: only
-/// then is all counted.
+/// Number of times that each of the large tables has been read from end to end. Waits until all other connections are closed:
+/// the server counts a session's reads by then.
+///
+/// # Errors
+///
+/// [`StateError::Unavailable`] if the server does not answer.
 pub async fn reads(options: &PgConnectOptions) -> Result<BTreeMap<String, i64>, StateError> {
     let mut connection = options.connect().await?;
     while others(&mut connection).await? > 0 {

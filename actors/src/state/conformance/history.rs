@@ -62,7 +62,7 @@ async fn quarantine_of_a_waiting_task_ends_no_run(store: Store) {
     assert_eq!(poison.last_error.unwrap().category, ErrorCategory::Poison);
     let runs = store.stage_runs(tasks[0].id).await.unwrap();
     assert!(matches!(&runs[..], [run] if run.status == StageRunStatus::Interrupted));
-    assert_eq!(store.settle_jobs(at(9)).await.unwrap().len(), 1);
+    assert_eq!(store.finish_jobs(at(9)).await.unwrap().len(), 1);
 }
 
 /// Rows: F35.

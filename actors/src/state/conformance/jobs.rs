@@ -102,21 +102,21 @@ async fn a_paused_job_hands_out_no_lease(store: Store) {
 async fn a_job_completes_when_all_tasks_are_done(store: Store) {
     let (job, tasks) = job_with(&store, &["I1", "I2"]).await;
     for task in &tasks {
-        assert_eq!(store.settle_jobs(at(9)).await.unwrap(), vec![]);
+        assert_eq!(store.finish_jobs(at(9)).await.unwrap(), vec![]);
         let detected = run_stage(&store, &job, task, Event::Succeeded).await;
         run_stage(&store, &job, &detected, Event::Succeeded).await;
     }
-    let settled = store.settle_jobs(at(10)).await.unwrap();
+    let finished = store.finish_jobs(at(10)).await.unwrap();
     assert_eq!(
-        settled,
+        finished,
         [Job {
             status: JobStatus::Completed,
             finished_at: Some(at(10)),
             ..job.clone()
         }]
     );
-    assert_eq!(store.job_by_id(job.id).await.unwrap().as_ref(), settled.first());
-    assert_eq!(store.settle_jobs(at(11)).await.unwrap(), vec![]);
+    assert_eq!(store.job_by_id(job.id).await.unwrap().as_ref(), finished.first());
+    assert_eq!(store.finish_jobs(at(11)).await.unwrap(), vec![]);
 }
 
 async fn a_stage_border_is_not_an_end(store: Store) {
@@ -124,10 +124,10 @@ async fn a_stage_border_is_not_an_end(store: Store) {
     run_stage(&store, &job, &tasks[0], failure(ErrorCategory::Input)).await;
     let waiting = run_stage(&store, &job, &tasks[1], Event::Succeeded).await;
     assert_eq!(waiting.status, TaskStatus::Done);
-    assert_eq!(store.settle_jobs(at(9)).await.unwrap(), vec![]);
+    assert_eq!(store.finish_jobs(at(9)).await.unwrap(), vec![]);
     run_stage(&store, &job, &waiting, Event::Succeeded).await;
-    let settled = store.settle_jobs(at(10)).await.unwrap();
-    assert_eq!(settled[0].status, JobStatus::Failed);
+    let finished = store.finish_jobs(at(10)).await.unwrap();
+    assert_eq!(finished[0].status, JobStatus::Failed);
 }
 
 async fn retry_scope_decides_what_is_terminal(store: Store) {
@@ -141,7 +141,7 @@ async fn retry_scope_decides_what_is_terminal(store: Store) {
         let task = run_stage(&store, &job, &task, failure(ErrorCategory::Network)).await;
         assert_eq!(task.attempts, 2);
         assert_eq!(task.not_before.is_none(), is_terminal);
-        let settled = store.settle_jobs(at(9)).await.unwrap();
-        assert_eq!(settled.iter().any(|settled| settled.id == job.id), is_terminal);
+        let finished = store.finish_jobs(at(9)).await.unwrap();
+        assert_eq!(finished.iter().any(|finished| finished.id == job.id), is_terminal);
     }
 }

@@ -214,10 +214,10 @@ async fn a_rerun_fences_the_running_worker_off(store: Store) {
     let (job, tasks) = job_with(&store, &["I1"]).await;
     let detected = run_stage(&store, &job, &tasks[0], Event::Succeeded).await;
     let reading = applied(&store, lease(&detected, &job, "w")).await;
-    let rewound = applied(&store, change(&reading, rerun_from("detect"))).await;
-    assert_eq!(rewound.position, Position::Pending);
+    let sent_back = applied(&store, change(&reading, rerun_from("detect"))).await;
+    assert_eq!(sent_back.position, Position::Pending);
     fenced(&store, change(&reading, Event::Succeeded)).await;
-    let detected = run_stage(&store, &job, &rewound, Event::Succeeded).await;
+    let detected = run_stage(&store, &job, &sent_back, Event::Succeeded).await;
     let done = run_stage(&store, &job, &detected, Event::Succeeded).await;
     assert_eq!(done.position, Position::Done);
     let again = applied(&store, change(&done, rerun_from("read"))).await;

@@ -1,4 +1,10 @@
-//! What every [`StateStore`] must do, as one suite. A store that passes it can stand in for any other.
+//! Conformance suite of [`StateStore`]: the promises of the trait as tests. A store that passes it can stand in for any other.
+//!
+//! It is a part of the library and not of its tests, since stores are tested in different places: the memory store in a unit
+//! test, the one on Postgres in an integration test with a server; `crowd` serves tests of other crates. A case gets a fresh
+//! store and knows nothing but the trait, so it tests what was promised and not how a store does it. Most cases are about
+//! refusals: writes of a worker whose lease is over, transitions that the table does not have, changes that come twice or in
+//! crossing batches.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,10 +1,10 @@
 use super::*;
 use crate::domain::{NodeRecord, NodeState, WorkerRecord};
-use crate::state::Census;
+use crate::state::NodeSnapshot;
 
 pub(super) async fn suite(make: &impl AsyncFn() -> Store) {
     time_goes_on(make().await).await;
-    a_node_is_as_it_was_last_told(make().await).await;
+    a_node_is_as_it_was_last_reported(make().await).await;
     nodes_that_are_not_heard_of_are_lost_and_forgotten(make().await).await;
 }
 
@@ -44,36 +44,36 @@ async fn time_goes_on(store: Store) {
     assert!(before <= after, "{before}, then {after}");
 }
 
-async fn told(store: &Store, nodes: &[NodeRecord]) {
-    let census = Census {
+async fn report(store: &Store, nodes: &[NodeRecord]) {
+    let snapshot = NodeSnapshot {
         nodes: nodes.to_vec(),
-        ..Census::default()
+        ..NodeSnapshot::default()
     };
     // Twice, as every change may be repeated.
     for _ in 0..2 {
-        store.record_nodes(&census).await.unwrap();
+        store.record_nodes(&snapshot).await.unwrap();
     }
 }
 
 /// Rows: F14.
-async fn a_node_is_as_it_was_last_told(store: Store) {
+async fn a_node_is_as_it_was_last_reported(store: Store) {
     assert_eq!(store.nodes().await.unwrap(), []);
-    told(&store, &[]).await;
+    report(&store, &[]).await;
     let mut one = node("one", 1, NodeState::Joined);
     one.workers = vec![worker("one/detect/3", 0), worker("one/read/1", 1)];
     let other = node("other", 1, NodeState::Joined);
-    told(&store, &[other.clone(), one.clone()]).await;
+    report(&store, &[other.clone(), one.clone()]).await;
     assert_eq!(store.nodes().await.unwrap(), [one.clone(), other.clone()]);
 
     one.workers = vec![worker("one/detect/4", 2)];
     one.last_seen = at(6);
     one.state = NodeState::Draining;
     one.health = Some("127.0.0.1:9700".to_owned());
-    told(&store, std::slice::from_ref(&one)).await;
+    report(&store, std::slice::from_ref(&one)).await;
     assert_eq!(store.nodes().await.unwrap(), [one.clone(), other.clone()]);
 
     one.state = NodeState::Left;
-    told(&store, std::slice::from_ref(&one)).await;
+    report(&store, std::slice::from_ref(&one)).await;
     one.workers = Vec::new();
     assert_eq!(
         store.nodes().await.unwrap(),
@@ -86,7 +86,7 @@ async fn a_node_is_as_it_was_last_told(store: Store) {
 async fn nodes_that_are_not_heard_of_are_lost_and_forgotten(store: Store) {
     let mut silent = node("silent", 5, NodeState::Joined);
     silent.workers = vec![worker("silent/detect/1", 1)];
-    told(
+    report(
         &store,
         &[
             silent,
@@ -95,8 +95,8 @@ async fn nodes_that_are_not_heard_of_are_lost_and_forgotten(store: Store) {
         ],
     )
     .await;
-    let states = async |census: Census| {
-        store.record_nodes(&census).await.unwrap();
+    let states = async |snapshot: NodeSnapshot| {
+        store.record_nodes(&snapshot).await.unwrap();
         let nodes = store.nodes().await.unwrap();
         let states = nodes
             .iter()
@@ -106,12 +106,12 @@ async fn nodes_that_are_not_heard_of_are_lost_and_forgotten(store: Store) {
             nodes.iter().map(|node| node.workers.len()).sum::<usize>(),
         )
     };
-    let census = |lost_before, forgotten_before| Census {
+    let snapshot = |lost_before, forgotten_before| NodeSnapshot {
         nodes: vec![node("heard", 5, NodeState::Joined)],
         lost_before,
         forgotten_before,
     };
-    let nobody_yet = states(census(Some(at(5)), Some(at(5)))).await;
+    let nobody_yet = states(snapshot(Some(at(5)), Some(at(5)))).await;
     assert_eq!(
         nobody_yet,
         (
@@ -119,7 +119,7 @@ async fn nodes_that_are_not_heard_of_are_lost_and_forgotten(store: Store) {
             1
         )
     );
-    let lost = states(census(Some(at(6)), None)).await;
+    let lost = states(snapshot(Some(at(6)), None)).await;
     assert_eq!(
         lost,
         (
@@ -127,6 +127,6 @@ async fn nodes_that_are_not_heard_of_are_lost_and_forgotten(store: Store) {
             0
         )
     );
-    let forgotten = states(census(None, Some(at(6)))).await;
+    let forgotten = states(snapshot(None, Some(at(6)))).await;
     assert_eq!(forgotten, (vec!["heard joined".to_owned()], 0));
 }

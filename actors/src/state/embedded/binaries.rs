@@ -1,16 +1,20 @@
+//! Search for the server's programs.
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::EmbeddedError;
 
+/// Folder below which Debian installs each major version.
 const DEBIAN: &str = "/usr/lib/postgresql";
 
-/// The folder with the server's programs.
+/// Folder with the server's programs.
 #[derive(Debug)]
 pub(super) struct Binaries(PathBuf);
 
 impl Binaries {
-    /// `$PG_BIN`; else, of Debian's side-by-side versions, the one that made `data`, or the highest for a new folder.
+    /// Finds the programs: in `$PG_BIN`; else, of Debian's side-by-side versions, those of the one that made `data`, or of the
+    /// highest for a new folder.
     pub(super) fn find(data: &Path) -> Result<Self, EmbeddedError> {
         if let Some(folder) = std::env::var_os("PG_BIN").filter(|folder| !folder.is_empty()) {
             let folder = PathBuf::from(folder);
@@ -28,11 +32,13 @@ impl Binaries {
         choose(installed(Path::new(DEBIAN)), made_by.as_deref(), data)
     }
 
+    /// Path of one program.
     pub(super) fn program(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 }
 
+/// Returns true if the folder holds all programs that a server needs.
 fn is_complete(folder: &Path) -> bool {
     ["postgres", "initdb", "pg_ctl"]
         .iter()
@@ -54,6 +60,7 @@ fn installed(root: &Path) -> Vec<(u32, PathBuf)> {
         .collect()
 }
 
+/// Chooses the version that made the data, or the highest where there are no data.
 fn choose(
     installed: Vec<(u32, PathBuf)>,
     made_by: Option<&str>,

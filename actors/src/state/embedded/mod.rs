@@ -1,12 +1,16 @@
-//! A private Postgres server for machines where nobody has set one up: the distribution's binaries on a data folder of
-//! our own, reached by a unix socket only.
+//! Private Postgres server for machines without one: the distribution's binaries on a data folder of our own, reached by a unix
+//! socket only.
 //!
-//! All processes that open the same folder share one server, and it lives exactly as long as one of them does. Each
-//! user holds a shared lock on `users.lock`; whoever starts the server also starts a watcher, `flock users.lock pg_ctl
-//! stop`, which gets the exclusive lock when the last user has gone. The kernel drops the locks of a killed process, so
-//! this holds however the users end. A newcomer blocks on its shared lock until a shutdown under way is over. If the
-//! watcher is killed too, the server stays and the next user finds it running; if the machine goes down, the next user
-//! clears the stale pid file and Postgres recovers.
+//! All processes that open the same folder share one server, and it lives exactly as long as one of them does. Each user holds
+//! a shared lock on `users.lock`; the process that starts the server also starts a watcher, `flock users.lock pg_ctl stop`,
+//! which gets the exclusive lock when the last user has gone. The kernel drops the locks of a killed process, so this holds
+//! however the users end. A newcomer blocks on its shared lock until a shutdown under way is over. If the watcher is killed
+//! too, the server stays and the next user finds it running; if the machine goes down, the next user clears the stale pid file
+//! and Postgres recovers.
+//!
+//! The binaries come with the distribution, so that they get its security updates; a server is never downloaded. `binaries`
+//! finds them,
+//! `process` runs them as an account that Postgres accepts, and `server` knows the folder and the life of the server in it.
 
 mod binaries;
 mod process;
@@ -24,7 +28,7 @@ use self::server::{Durability, Server};
 use super::StateError;
 use super::postgres::{create_database, has_database};
 
-/// Why the private server could not be had.
+/// Reason for which the private server could not be started or joined.
 #[derive(Debug, thiserror::Error)]
 pub enum EmbeddedError {
     #[error(
@@ -66,12 +70,12 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> EmbeddedError {
     move |source| EmbeddedError::Io { path, source }
 }
 
-/// A user's share in the private server of a folder. Drop it to leave; the last one to leave takes the server along.
+/// Share of this process in the private server of a folder. Drop it to leave; the server stops when the last user has left.
 #[derive(Debug)]
 pub struct EmbeddedPostgres {
     folder: PathBuf,
     sockets: PathBuf,
-    /// Holds the shared lock.
+    /// File on which the shared lock is held.
     _users: File,
 }
 
@@ -79,6 +83,10 @@ impl EmbeddedPostgres {
     /// Joins the server of `folder`, starting it if need be; by default that is `/var/lib/parkhang/pg` for root and
     /// `$XDG_DATA_HOME/parkhang/pg` for others. Commits are durable. Blocks: 0.1 s to start, 1 s more to make the
     /// folder, a minute at the very most.
+    ///
+    /// # Errors
+    ///
+    /// [`EmbeddedError`], if binaries, an account or the folder are not fit for a server, or if the server does not start.
     pub fn open(folder: Option<PathBuf>) -> Result<Self, EmbeddedError> {
         let account = Account::for_server()?;
         let folder = match folder {
@@ -88,7 +96,12 @@ impl EmbeddedPostgres {
         Self::join(folder, account, Durability::Full)
     }
 
-    /// A server for tests: in a new temporary folder, with nothing flushed to disk. The folder goes with the last user.
+    /// Starts a server for tests: in a new temporary folder, with nothing flushed to disk. The folder is removed with the last
+    /// user.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`EmbeddedPostgres::open`].
     pub fn temporary() -> Result<Self, EmbeddedError> {
         let parent = std::env::temp_dir();
         let folder = tempfile::Builder::new()
@@ -102,6 +115,7 @@ impl EmbeddedPostgres {
         Ok(joined)
     }
 
+    /// Joins the server of a folder, and starts it if it does not run.
     fn join(
         folder: PathBuf,
         account: Option<Account>,
@@ -110,7 +124,8 @@ impl EmbeddedPostgres {
         let server = Server::new(folder, account, durability)?;
         server.prepare_folder()?;
         let binaries = Binaries::find(&server.data())?;
-        // Only one process at a time looks whether the server runs and starts it.
+        // Only one process at a time looks whether the server runs and starts it. This lock comes first: the process that holds
+        // it waits below until a shutdown under way is over.
         let starting = server.open_lock("start.lock")?;
         starting.lock().map_err(at(server.folder()))?;
         let users = server.open_lock("users.lock")?;
@@ -123,23 +138,29 @@ impl EmbeddedPostgres {
         })
     }
 
+    /// Folder of the server.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Whether something was ever kept in the folder. One that cannot be entered is taken to hold something: [`Self::open`] says
-    /// what is wrong with it.
+    /// Returns true if a server has ever kept data in the folder. One that cannot be entered is taken to hold some:
+    /// [`Self::open`] says what is wrong with it.
     pub fn is_made(folder: &Path) -> bool {
         server::version_file(&folder.join(server::DATA))
             .try_exists()
             .unwrap_or(true)
     }
 
+    /// Returns true if the server has the database.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::Unavailable`] if the server does not answer.
     pub async fn has_database(&self, database: &str) -> Result<bool, StateError> {
         has_database(&self.options("postgres"), database).await
     }
 
-    /// How to connect to `database`.
+    /// Options to connect to `database` with.
     pub fn options(&self, database: &str) -> PgConnectOptions {
         PgConnectOptions::new_without_pgpass()
             .socket(&self.sockets)
@@ -148,15 +169,23 @@ impl EmbeddedPostgres {
             .database(database)
     }
 
-    /// Makes `database` if it is not there, and says how to connect to it. The name is 1 to 63 of `a-z 0-9 _`.
+    /// Creates `database` if it is not there, and returns the options to connect to it with. The name is 1 to 63 of `a-z 0-9 _`.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::Corrupt`] if the name is not of that kind, [`StateError::Unavailable`] if the server does not answer.
     pub async fn create_database(&self, database: &str) -> Result<PgConnectOptions, StateError> {
         create_database(&self.options("postgres"), database).await?;
         Ok(self.options(database))
     }
 }
 
-/// Where this program keeps what belongs to the machine, unless it is told: `/var/lib/parkhang` for root,
-/// `$XDG_DATA_HOME/parkhang` or `~/.local/share/parkhang` for others.
+/// Default folder for data of this machine: `/var/lib/parkhang` for root, `$XDG_DATA_HOME/parkhang` or
+/// `~/.local/share/parkhang` for others.
+///
+/// # Errors
+///
+/// [`EmbeddedError::NoDataFolder`] if the environment names no home folder.
 pub fn data_folder() -> Result<PathBuf, EmbeddedError> {
     if nix::unistd::geteuid().is_root() {
         return Ok(PathBuf::from("/var/lib/parkhang"));
@@ -169,7 +198,7 @@ pub fn data_folder() -> Result<PathBuf, EmbeddedError> {
     Ok(parent.join("parkhang"))
 }
 
-/// Makes `folder` with its parents; only the last one changes hands.
+/// Creates `folder` with its parents; only the last one gets the account as its owner.
 fn create_owned(folder: &Path, account: Option<&Account>) -> Result<(), EmbeddedError> {
     use std::os::unix::fs::{PermissionsExt, chown};
     fs::create_dir_all(folder).map_err(at(folder))?;

@@ -1,3 +1,5 @@
+//! Processes of the server: their account and their surroundings.
+
 use std::ffi::OsStr;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
@@ -7,7 +9,7 @@ use nix::unistd::{Uid, User};
 
 use super::EmbeddedError;
 
-/// The account that the server runs as when we are root.
+/// Account that the server runs as when this process is root's.
 #[derive(Debug, Clone)]
 pub(super) struct Account {
     pub(super) name: String,
@@ -16,7 +18,7 @@ pub(super) struct Account {
 }
 
 impl Account {
-    /// `None` when we are not root: the server then runs as ourselves.
+    /// Account for the server; `None` if this process is not root's, as the server then runs as the same user.
     pub(super) fn for_server() -> Result<Option<Self>, EmbeddedError> {
         if !Uid::effective().is_root() {
             return Ok(None);
@@ -35,8 +37,8 @@ impl Account {
     }
 }
 
-/// A command that runs as `account`, with no input, and out of the terminal's process group: an interrupt from the
-/// keyboard is for us, not for a server that others may use.
+/// Command that runs as `account`, with no input, and out of the terminal's process group: an interrupt from the keyboard is
+/// for this process, not for a server that others may use.
 pub(super) fn command(program: impl AsRef<OsStr>, account: Option<&Account>) -> Command {
     let mut command = Command::new(program);
     command.current_dir("/").stdin(Stdio::null()).process_group(0);
@@ -46,7 +48,7 @@ pub(super) fn command(program: impl AsRef<OsStr>, account: Option<&Account>) -> 
     command
 }
 
-/// Waits for `child` aside, so that it does not stay a zombie for as long as we run.
+/// Waits for `child` on a thread of its own, so that it does not stay a zombie for as long as this process runs.
 pub(super) fn reap(mut child: Child) {
     thread::spawn(move || child.wait());
 }

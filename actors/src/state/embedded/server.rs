@@ -1,3 +1,5 @@
+//! Server of a folder: its files, its start and its stop.
+
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -12,34 +14,37 @@ use super::binaries::Binaries;
 use super::process::{Account, command, reap};
 use super::{EmbeddedError, at, create_owned};
 
+/// Number in the name of the socket; the server listens on no TCP port.
 pub(super) const PORT: u16 = 5432;
+/// Name of the database's superuser.
 pub(super) const SUPERUSER: &str = "postgres";
 /// Folder of the data within the server's.
 pub(super) const DATA: &str = "data";
 
-/// `sun_path` holds 108 bytes and ends in a zero.
+/// Longest path of a unix socket, in bytes: `sun_path` holds 108 and ends in a zero.
 const MAX_SOCKET_PATH: usize = 107;
 
-/// Crash recovery of a busy server takes seconds; longer than this it needs a human.
+/// Longest wait for the server to start: crash recovery of a busy server takes seconds, and one that takes longer needs a human.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Postgres offers nothing to wait on but its pid file.
+/// Time between two looks at the pid file, the only thing that Postgres offers to wait on.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
+/// Promise about committed data after a crash of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Durability {
-    /// What is committed survives a power cut.
+    /// Committed data survive a power cut.
     Full,
-    /// Nothing survives anything; for tests.
+    /// Nothing is flushed to disk; for tests.
     None,
 }
 
-/// Only there once the data are.
+/// File that is there only once the data are complete.
 pub(super) fn version_file(data: &Path) -> PathBuf {
     data.join("PG_VERSION")
 }
 
-/// A server's folder: `data`, `sockets`, `log` and the lock files.
+/// Folder of a server: `data`, `sockets`, `log` and the lock files.
 #[derive(Debug)]
 pub(super) struct Server {
     folder: PathBuf,
@@ -47,16 +52,19 @@ pub(super) struct Server {
     durability: Durability,
 }
 
+/// State of the server, by its pid file and the processes of the machine.
 #[derive(Debug, PartialEq, Eq)]
 enum State {
     /// No process works on the data; a pid file, if there is one, is stale.
     Stopped,
-    /// Starting, stopping, or the children of a killed server have not all noticed.
+    /// Starting, stopping, or killed with children that have not all ended yet.
     Busy,
+    /// Accepting connections.
     Ready,
 }
 
 impl Server {
+    /// Server of a folder; nothing is created or started yet.
     pub(super) fn new(
         folder: PathBuf,
         account: Option<Account>,
@@ -78,10 +86,12 @@ impl Server {
         &self.folder
     }
 
+    /// Folder of the data.
     pub(super) fn data(&self) -> PathBuf {
         self.folder.join(DATA)
     }
 
+    /// Folder of the socket.
     pub(super) fn sockets(&self) -> PathBuf {
         self.folder.join("sockets")
     }
@@ -98,6 +108,7 @@ impl Server {
         self.data().join("postmaster.pid")
     }
 
+    /// Creates the folders and checks that the server's account can enter them.
     pub(super) fn prepare_folder(&self) -> Result<(), EmbeddedError> {
         let account = self.account.as_ref();
         create_owned(&self.folder, account)?;
@@ -116,7 +127,7 @@ impl Server {
         create_owned(&self.sockets(), account)
     }
 
-    /// A file to lock, which the watcher can open too.
+    /// Opens a file to lock, which the watcher can open too.
     pub(super) fn open_lock(&self, name: &str) -> Result<File, EmbeddedError> {
         let path = self.folder.join(name);
         let file = OpenOptions::new()
@@ -131,12 +142,13 @@ impl Server {
         Ok(file)
     }
 
-    /// Whether nothing has been kept here yet.
+    /// Returns true if no data have been kept here yet.
     pub(super) fn is_new(&self) -> bool {
         !version_file(&self.data()).exists()
     }
 
-    /// To be called with both locks held: nobody else starts the server, and nobody stops it.
+    /// Waits until the server accepts connections, and starts it if it is stopped. Both locks must be held, so that no other
+    /// process starts the server or stops it.
     pub(super) fn ensure_running(&self, binaries: &Binaries) -> Result<(), EmbeddedError> {
         let deadline = Instant::now() + START_TIMEOUT;
         let mut started: Option<Child> = None;
@@ -165,6 +177,7 @@ impl Server {
         }
     }
 
+    /// State of the server at this moment.
     fn state(&self) -> State {
         let text = fs::read_to_string(self.pid_file()).unwrap_or_default();
         match parse_pid_file(&text) {
@@ -177,8 +190,9 @@ impl Server {
         }
     }
 
-    /// Process ids are used again, so what counts is that all processes of a server have its data as working folder: the folder
-    /// itself, as the same path may be another folder in a container.
+    /// Returns true if the process is one of this server. Process ids are used again, so it is told by its working folder,
+    /// which is that of the data for all processes of a server: by the folder itself, as the same path may be another one in a
+    /// container.
     fn is_server(&self, pid: u32) -> bool {
         let process = PathBuf::from(format!("/proc/{pid}"));
         let is_postgres =
@@ -187,6 +201,7 @@ impl Server {
             && identity(&process.join("cwd")).is_some_and(|folder| identity(&self.data()) == Some(folder))
     }
 
+    /// Returns true if any process of the machine is one of this server.
     fn has_server_process(&self) -> bool {
         let Ok(processes) = fs::read_dir("/proc") else {
             return false;
@@ -197,8 +212,9 @@ impl Server {
             .any(|pid| self.is_server(pid))
     }
 
-    /// Postgres does this itself unless the process id is in use again; then it refuses to start. To be called only
-    /// when no server process is left, as the pid file is what keeps a second server off the memory of the first.
+    /// Removes the pid file and the socket of a server that was killed. Postgres does this itself unless the process id is in
+    /// use again; then it refuses to start. No server process may be left, as the pid file is what keeps a second server off
+    /// the memory of the first.
     fn clear_stale_files(&self) -> Result<(), EmbeddedError> {
         let mut socket_lock = self.socket().into_os_string();
         socket_lock.push(".lock");
@@ -211,8 +227,8 @@ impl Server {
         Ok(())
     }
 
-    /// Under another name until it is complete and on disk, so that a crash leaves no half cluster behind. One sync of
-    /// the file system is several times faster than initdb's own, which goes file by file.
+    /// Creates the data of a new server, under another name until they are complete and on disk, so that a crash leaves no half
+    /// cluster behind. One sync of the file system is several times faster than initdb's own, which goes file by file.
     fn make_data(&self, binaries: &Binaries) -> Result<(), EmbeddedError> {
         if !self.is_new() {
             return Ok(());
@@ -245,6 +261,7 @@ impl Server {
         sync()
     }
 
+    /// Starts the server.
     fn start(&self, binaries: &Binaries) -> Result<Child, EmbeddedError> {
         let log = File::create(self.log()).map_err(at(&self.log()))?;
         let also_log = log.try_clone().map_err(at(&self.log()))?;
@@ -256,7 +273,7 @@ impl Server {
             .arg("-k")
             .arg(self.sockets())
             .args(["-h", "", "-p", &PORT.to_string()])
-            // Anybody who reaches the socket is superuser: only the owner may.
+            // Every process that reaches the socket is superuser, so only its owner may.
             .args(["-c", "unix_socket_permissions=0700"])
             .stdout(log)
             .stderr(also_log);
@@ -268,7 +285,8 @@ impl Server {
         command.spawn().map_err(cannot_run(postgres.as_os_str()))
     }
 
-    /// Before the server: whatever happens to us in between, nothing is left running.
+    /// Starts the watcher that stops the server after its last user. It comes before the server, so that nothing is left
+    /// running if this process dies in between.
     fn start_watcher(&self, binaries: &Binaries) -> Result<(), EmbeddedError> {
         let mut watcher = command("flock", self.account.as_ref());
         watcher.arg(self.folder.join("users.lock"));
@@ -296,6 +314,7 @@ impl Server {
         Ok(())
     }
 
+    /// Error with the end of the server's log.
     fn not_ready(&self) -> EmbeddedError {
         let log = fs::read_to_string(self.log()).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
@@ -306,19 +325,20 @@ impl Server {
     }
 }
 
-/// Device and inode of what the path leads to.
+/// Device and inode of the file or folder at the end of the path.
 fn identity(path: &Path) -> Option<(u64, u64)> {
     let metadata = fs::metadata(path).ok()?;
     Some((metadata.dev(), metadata.ino()))
 }
 
-/// Process id and status: the first and the eighth line. An unfinished file has no status.
+/// Process id and status in the text of a pid file: its first and eighth line. An unfinished file has no status.
 fn parse_pid_file(text: &str) -> (Option<u32>, &str) {
     let mut lines = text.lines();
     let pid = lines.next().and_then(|line| line.trim().parse().ok());
     (pid, lines.nth(6).map_or("", str::trim))
 }
 
+/// Attaches the program to an I/O error.
 fn cannot_run(program: &OsStr) -> impl FnOnce(io::Error) -> EmbeddedError {
     let program = program.to_string_lossy().into_owned();
     move |source| EmbeddedError::Program { program, source }

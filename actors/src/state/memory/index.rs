@@ -1,4 +1,5 @@
-//! What the memory store keeps beside its rows, so that a pass over many tasks finds its own without looking at all.
+//! Index of the memory store, which it keeps beside its rows so that a pass over many tasks finds those it needs without looking
+//! at all of them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -8,15 +9,18 @@ use crate::domain::{JobId, Position, StageName, Task, TaskId, TaskStatus, Worker
 use crate::policy::placement::Held;
 use crate::policy::poison::is_suspect;
 
+/// Position and status of a task.
 type Place = (Position, TaskStatus);
 
+/// Open tasks by place, and leases by worker.
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    /// Tasks that are not done, by where they stand.
+    /// Tasks that are not done.
     open: HashMap<JobId, HashMap<Place, BTreeSet<TaskId>>>,
     leases: BTreeMap<WorkerId, Vec<LeaseEntry>>,
 }
 
+/// Lease of a task, with the fields of the task that leases are counted by.
 #[derive(Debug)]
 struct LeaseEntry {
     task: TaskId,
@@ -27,6 +31,7 @@ struct LeaseEntry {
 }
 
 impl Index {
+    /// Takes in a new state of a task, in place of the one before it if the task is not new.
     pub(super) fn moved(&mut self, before: Option<&Task>, after: &Task) {
         if let Some(before) = before {
             self.remove(before);
@@ -67,9 +72,10 @@ impl Index {
         }
     }
 
+    /// Takes in the new deadline of a lease.
     pub(super) fn renewed(&mut self, task: TaskId, worker: &WorkerId, until: DateTime<Utc>) {
-        let mut entries = self.leases.get_mut(worker).into_iter().flatten();
-        if let Some(entry) = entries.find(|entry| entry.task == task) {
+        let entries = self.leases.get_mut(worker);
+        if let Some(entry) = entries.into_iter().flatten().find(|entry| entry.task == task) {
             entry.until = until;
         }
     }
@@ -80,25 +86,39 @@ impl Index {
         tasks.into_iter().flatten().copied()
     }
 
-    /// Tasks that have not come to their end; a failed one may have.
+    /// True if a task of the job has not come to its end; `has_ended` says it of failed ones.
     pub(super) fn unfinished(&self, job: JobId, has_ended: impl Fn(TaskId) -> bool) -> bool {
-        let mut places = self.open.get(&job).into_iter().flatten();
-        places.any(|((_, status), tasks)| match status {
-            TaskStatus::Failed => !tasks.iter().all(|task| has_ended(*task)),
-            TaskStatus::Pending | TaskStatus::Running | TaskStatus::Done => !tasks.is_empty(),
-        })
+        self.open
+            .get(&job)
+            .into_iter()
+            .flatten()
+            .any(|((_, status), tasks)| match status {
+                TaskStatus::Failed => !tasks.iter().all(|task| has_ended(*task)),
+                TaskStatus::Pending | TaskStatus::Running | TaskStatus::Done => !tasks.is_empty(),
+            })
     }
 
+    /// Tasks that are leased to the worker, in no order.
     pub(super) fn leased_to(&self, worker: &WorkerId) -> Vec<TaskId> {
-        let entries = self.leases.get(worker).into_iter().flatten();
-        entries.map(|entry| entry.task).collect()
+        self.leases
+            .get(worker)
+            .into_iter()
+            .flatten()
+            .map(|entry| entry.task)
+            .collect()
     }
 
     /// Tasks of the job that are leased, in task order.
     pub(super) fn leased(&self, job: JobId) -> Vec<TaskId> {
-        let places = self.open.get(&job).into_iter().flatten();
-        let running = places.filter(|((_, status), _)| *status == TaskStatus::Running);
-        let mut ids: Vec<TaskId> = running.flat_map(|(_, tasks)| tasks).copied().collect();
+        let mut ids: Vec<TaskId> = self
+            .open
+            .get(&job)
+            .into_iter()
+            .flatten()
+            .filter(|((_, status), _)| *status == TaskStatus::Running)
+            .flat_map(|(_, tasks)| tasks)
+            .copied()
+            .collect();
         ids.sort_unstable();
         ids
     }

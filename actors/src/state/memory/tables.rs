@@ -1,4 +1,4 @@
-//! The rows of the memory store, and what a change does to them.
+//! Rows of the memory store, and the methods that change them.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -17,6 +17,7 @@ use crate::state::backlog::waiting_for;
 use crate::state::change::apply;
 use crate::state::{Change, JobTaskCount, Outcome, StateError};
 
+/// Rows of all kinds, and the index over the tasks.
 #[derive(Debug, Default)]
 pub(super) struct Tables {
     pub last_job: i64,
@@ -31,6 +32,7 @@ pub(super) struct Tables {
 }
 
 impl Tables {
+    /// True if a job has the key.
     pub(super) fn has_key(&self, key: &str) -> bool {
         self.jobs.values().any(|job| job.key.as_str() == key)
     }
@@ -45,6 +47,7 @@ impl Tables {
         self.jobs.get_mut(&id).map(Arc::make_mut).ok_or_else(unknown)
     }
 
+    /// Sets the status of a job; a new one takes its end away.
     pub(super) fn set_status(&mut self, id: JobId, status: JobStatus) -> Result<Job, StateError> {
         let job = self.job_mut(id)?;
         if job.status != status {
@@ -54,15 +57,17 @@ impl Tables {
         Ok(job.clone())
     }
 
+    /// Jobs that hand out work, in the order of their ids.
     pub(super) fn running_jobs(&self) -> impl Iterator<Item = &Arc<Job>> {
-        let jobs = self.jobs.values();
-        jobs.filter(|job| job.status == JobStatus::Running)
+        self.jobs.values().filter(|job| job.status == JobStatus::Running)
     }
 
+    /// Tasks of a job, in the order of their ids.
     pub(super) fn job_tasks(&self, id: JobId) -> impl Iterator<Item = &Task> {
         self.tasks.values().filter(move |task| task.job_id == id)
     }
 
+    /// Adds tasks for volumes that the job does not have yet; returns the number of tasks added.
     pub(super) fn add_tasks(&mut self, id: JobId, volumes: &[VolumeId], max_attempts: i32) -> u64 {
         let mut known: HashSet<VolumeId> = self.job_tasks(id).map(|task| task.volume.clone()).collect();
         let mut added = 0;
@@ -77,26 +82,34 @@ impl Tables {
         added
     }
 
+    /// Work that running jobs have for their stages.
     pub(super) fn backlog(&self) -> Vec<StageBacklog> {
         let mut backlog = Vec::new();
         for job in self.running_jobs() {
             for stage in job.pipeline.stages() {
-                let places = waiting_for(&job.pipeline, stage).into_iter().map(|place| {
-                    let tasks = self.index.at(job.id, &place);
-                    let tasks = tasks.filter_map(|task| self.tasks.get(&task));
-                    let open = tasks.filter(|task| !is_terminal(task, job.config.retry_scope));
-                    open.collect::<Vec<&Task>>()
-                });
-                let waiting: Vec<Vec<&Task>> = places.collect();
-                let since = |task: &&Task| self.last_end(task.id).unwrap_or(job.created_at);
-                let firsts = waiting.iter().filter_map(|tasks| tasks.first());
+                let waiting: Vec<Vec<&Task>> = waiting_for(&job.pipeline, stage)
+                    .iter()
+                    .map(|place| {
+                        self.index
+                            .at(job.id, place)
+                            .filter_map(|task| self.tasks.get(&task))
+                            .filter(|task| !is_terminal(task, job.config.retry_scope))
+                            .collect()
+                    })
+                    .collect();
+                // The first task of a place stands for all of it, as it does in the database, which looks up one by the index.
+                let oldest = waiting
+                    .iter()
+                    .filter_map(|tasks| tasks.first())
+                    .map(|task| self.last_end(task.id).unwrap_or(job.created_at))
+                    .min();
                 let running = (Position::At(stage.clone()), TaskStatus::Running);
                 let one = StageBacklog {
                     job: job.id,
                     stage: stage.clone(),
                     waiting: waiting.iter().map(|tasks| tasks.len() as u64).sum(),
                     running: self.index.at(job.id, &running).count() as u64,
-                    oldest: firsts.map(since).min(),
+                    oldest,
                 };
                 backlog.extend((one.waiting + one.running > 0).then_some(one));
             }
@@ -109,6 +122,7 @@ impl Tables {
         runs.iter().filter_map(|run| run.ended_at).max()
     }
 
+    /// Counts of the tasks of one job, or of all jobs, by position and status.
     pub(super) fn counts(&self, job: Option<JobId>) -> Result<Vec<JobTaskCount>, StateError> {
         let mut counts: HashMap<_, u64> = HashMap::new();
         for task in self.tasks.values() {
@@ -118,7 +132,7 @@ impl Tables {
                 *counts.entry(kind).or_default() += 1;
             }
         }
-        let counts = counts
+        Ok(counts
             .into_iter()
             .map(|((job, position, status, terminal), tasks)| JobTaskCount {
                 job,
@@ -126,10 +140,11 @@ impl Tables {
                 status,
                 terminal,
                 tasks,
-            });
-        Ok(counts.collect())
+            })
+            .collect())
     }
 
+    /// Applies changes in their order, each to the row as those before it left it.
     pub(super) fn commit(&mut self, changes: &[Change], now: DateTime<Utc>) -> Vec<Outcome> {
         let mut outcomes = Vec::with_capacity(changes.len());
         for change in changes {
@@ -157,12 +172,14 @@ impl Tables {
         outcomes
     }
 
+    /// Writes a row and keeps the index in step.
     fn put(&mut self, task: Task) {
         let before = self.tasks.remove(&task.id);
         self.index.moved(before.as_ref(), &task);
         self.tasks.insert(task.id, task);
     }
 
+    /// Writes a history row, in place of the one of the same lease if there is one.
     fn record(&mut self, run: StageRun) {
         let runs = self.stage_runs.entry(run.fence.task).or_default();
         match runs.iter_mut().find(|known| known.fence == run.fence) {

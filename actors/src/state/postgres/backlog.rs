@@ -1,3 +1,6 @@
+//! Leases, and the tasks that wait for stages: the reads of a reconciler pass. Each statement goes by a partial index of open or
+//! leased tasks, so that a pass costs what runs and what has room to begin.
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -5,19 +8,22 @@ use chrono::{DateTime, Utc};
 use sqlx::postgres::PgPool;
 use sqlx::{FromRow, PgExecutor, Row};
 
-use super::rows::{JobRow, TaskRow, job_columns, stage_name, task_columns};
+use super::jobs;
+use super::rows::{TaskRow, stage_name, task_columns};
 use crate::domain::{Job, JobId, Position, StageName, Task, TaskStatus, WorkerId};
 use crate::policy::placement::Held;
 use crate::policy::poison::SUSPECT_AFTER;
 use crate::state::backlog::{may_back_off, waiting_for};
 use crate::state::{Leases, Ready, StateError};
 
-/// These two and [`LEASED_TO`] go by the partial index `tasks_leased`.
+/// Leases in force, counted by worker, job and stage. This statement, [`TO_END`] and [`LEASED_TO`] go by the partial index
+/// `tasks_leased`.
 pub(super) const HELD: &str = "select t.worker_id, t.job_id, t.current_stage, count(*) as leases, \
          count(*) filter (where t.interruptions >= $2) as suspects \
      from tasks t where t.status = 'running' and t.lease_until > $1 group by t.worker_id, t.job_id, t.current_stage \
      order by t.worker_id, t.job_id";
 
+/// Leases that ran out, or whose job was cancelled.
 pub(super) const TO_END: &str = concat!(
     "select ",
     task_columns!(),
@@ -26,6 +32,7 @@ pub(super) const TO_END: &str = concat!(
      where t.status = 'running' and (t.lease_until <= $1 or j.status = 'cancelled') order by t.id"
 );
 
+/// Tasks that are leased to a worker.
 const LEASED_TO: &str = concat!(
     "select ",
     task_columns!(),
@@ -33,8 +40,9 @@ const LEASED_TO: &str = concat!(
      where t.status = 'running' and t.worker_id = $1 order by t.id"
 );
 
-/// A lane is a place where tasks of a job wait for a stage. The condition on `stage` and `terminal` is word for word that of
-/// the partial index `tasks_open`, whose columns are those of a lane.
+/// First tasks of each lane that are due, up to the lane's room. A lane is a place where tasks of a job wait for a stage. The
+/// condition on `stage` and `terminal` is word for word that of the partial index `tasks_open`, whose columns are those of a
+/// lane.
 pub(super) const READY: &str = concat!(
     "select ",
     task_columns!(),
@@ -48,13 +56,14 @@ pub(super) const READY: &str = concat!(
      join volumes v on v.id = t.volume_id order by t.id"
 );
 
+/// Time at which the first task of the lanes that is backing off becomes due.
 pub(super) const NEXT_DUE: &str = "select min(t.not_before) \
      from unnest($1::bigint[], $2::text[], $3::text[]) as lane (job_id, stage, status) \
      join tasks t on t.job_id = lane.job_id and t.current_stage = lane.stage \
          and t.status = lane.status::task_status and t.current_stage <> 'done' and not t.terminal \
      where t.not_before > $4";
 
-/// Leases in force.
+/// Returns the leases in force, counted by worker, job and stage.
 pub(super) async fn held<'e>(
     executor: impl PgExecutor<'e>,
     now: DateTime<Utc>,
@@ -64,8 +73,7 @@ pub(super) async fn held<'e>(
         .bind(SUSPECT_AFTER)
         .fetch_all(executor)
         .await?;
-    let held: Result<Vec<Held>, sqlx::Error> = rows
-        .iter()
+    rows.iter()
         .map(|row| {
             let count = |column: &str| -> sqlx::Result<usize> {
                 Ok(usize::try_from(row.try_get::<i64, _>(column)?).unwrap_or(0))
@@ -78,10 +86,10 @@ pub(super) async fn held<'e>(
                 suspects: count("suspects")?,
             })
         })
-        .collect();
-    Ok(held?)
+        .collect()
 }
 
+/// Returns the leases of all jobs.
 pub(super) async fn leases(pool: &PgPool, now: DateTime<Utc>) -> Result<Leases, StateError> {
     let mut leases = Leases {
         held: held(pool, now).await?,
@@ -89,20 +97,23 @@ pub(super) async fn leases(pool: &PgPool, now: DateTime<Utc>) -> Result<Leases, 
     };
     for row in sqlx::query(TO_END).bind(now).fetch_all(pool).await? {
         let TaskRow(task) = TaskRow::from_row(&row)?;
-        match row.try_get("unwanted")? {
-            true => leases.unwanted.push(task),
-            false => leases.expired.push(task),
+        // A lease that both ran out and is of a cancelled job is ended as cancelled, so that no loss is counted.
+        if row.try_get("unwanted")? {
+            leases.unwanted.push(task);
+        } else {
+            leases.expired.push(task);
         }
     }
     Ok(leases)
 }
 
+/// Returns the tasks that are leased to a worker, in task order.
 pub(super) async fn leased_to(pool: &PgPool, worker: &WorkerId) -> Result<Vec<Task>, StateError> {
     let rows: Vec<TaskRow> = sqlx::query_as(LEASED_TO).bind(&worker.0).fetch_all(pool).await?;
     Ok(rows.into_iter().map(|row| row.0).collect())
 }
 
-/// Places where tasks wait, as columns.
+/// Places where tasks of a job wait for a stage, as columns for `unnest`.
 #[derive(Default)]
 struct Lanes {
     jobs: Vec<i64>,
@@ -111,25 +122,17 @@ struct Lanes {
     rooms: Vec<i64>,
 }
 
-/// The jobs that hand out work, in the order they were made.
-pub(super) async fn running_jobs(executor: impl PgExecutor<'_>) -> Result<Vec<Arc<Job>>, StateError> {
-    let rows: Vec<JobRow> = sqlx::query_as(concat!(
-        "select ",
-        job_columns!(),
-        " from jobs j where j.status = 'running' and j.finished_at is null order by j.id"
-    ))
-    .fetch_all(executor)
-    .await?;
-    Ok(rows.into_iter().map(|row| Arc::new(row.0)).collect())
-}
-
+/// Returns tasks that may begin a stage, and the time at which the next one may.
 pub(super) async fn ready_tasks(
     pool: &PgPool,
     room: &BTreeMap<StageName, usize>,
     now: DateTime<Utc>,
 ) -> Result<Ready, StateError> {
-    let jobs = running_jobs(pool).await?;
-    let jobs: HashMap<JobId, Arc<Job>> = jobs.into_iter().map(|job| (job.id, job)).collect();
+    let jobs: HashMap<JobId, Arc<Job>> = jobs::running(pool)
+        .await?
+        .into_iter()
+        .map(|job| (job.id, job))
+        .collect();
     let (mut lanes, mut backing_off) = (Lanes::default(), Lanes::default());
     for job in jobs.values() {
         for (stage, room) in room {
@@ -159,14 +162,14 @@ pub(super) async fn ready_tasks(
         .bind(now)
         .fetch_one(pool)
         .await?;
-    let tasks = rows.into_iter().filter_map(|row| {
-        let job = Arc::clone(jobs.get(&row.0.job_id)?);
-        Some((row.0, job))
-    });
-    Ok(Ready {
-        tasks: tasks.collect(),
-        next_due,
-    })
+    let tasks = rows
+        .into_iter()
+        .filter_map(|row| {
+            let job = Arc::clone(jobs.get(&row.0.job_id)?);
+            Some((row.0, job))
+        })
+        .collect();
+    Ok(Ready { tasks, next_due })
 }
 
 impl Lanes {

@@ -1,12 +1,16 @@
-//! Tasks for workers that take work themselves. Rows that another worker is about to take are passed over, not waited for.
+//! Claims: tasks for workers that take work themselves.
+//!
+//! Rows that another claim has locked are passed over and not waited for. Any task that is due will do, so a wait would only
+//! make all workers take turns, and end at a row that is leased by then. A commit, whose change names one task, waits instead.
 
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use sqlx::postgres::{PgConnection, PgPool};
 
-use super::backlog::{held, running_jobs};
+use super::backlog::held;
 use super::commit::apply_all;
+use super::jobs;
 use super::rows::{TaskRow, task_columns};
 use crate::domain::{Job, Position, StageName, Task, TaskStatus};
 use crate::policy::claim::{Offer, is_idle};
@@ -16,12 +20,12 @@ use crate::state::backlog::waiting_for;
 use crate::state::claim::cancellation;
 use crate::state::{Change, ClaimRequest, StateError};
 
-/// Leases that one claim ends at most; the next one ends more.
+/// Largest number of leases of each kind that one claim ends; the next one ends more.
 const MAX_ENDED: i64 = 100;
 
-/// Locks up to `$5` tasks of the lanes that are due, the lanes in their order. The inner limits keep each lane's search within
-/// the index `tasks_open`; the outer one stops the loop over the lanes, so that hardly a row is locked that is not taken. Of
-/// tasks that are suspects or of those that are not, as `$7` says.
+/// Locks up to `$5` tasks of the lanes that are due, the lanes in their order: suspects if `$7` is true, otherwise all others.
+/// The inner limits keep each lane's search within the index `tasks_open`; the outer one stops the loop over the lanes, so that
+/// hardly a row is locked that is not taken.
 pub(super) const LOCK_READY: &str = "select ready.id \
      from unnest($1::bigint[], $2::text[], $3::text[]) as lane (job_id, stage, status) \
      cross join lateral ( \
@@ -33,36 +37,46 @@ pub(super) const LOCK_READY: &str = "select ready.id \
      ) ready \
      limit $5";
 
+/// Locks tasks whose lease ran out.
 const LOCK_EXPIRED: &str = "select t.id from tasks t \
      where t.status = 'running' and t.lease_until <= $1 order by t.id limit $2 for update skip locked";
 
+/// Locks tasks of cancelled jobs whose lease is in force.
 const LOCK_UNWANTED: &str = "select t.id from tasks t join jobs j on j.id = t.job_id \
      where t.status = 'running' and t.lease_until > $1 and j.status = 'cancelled' and j.finished_at is null \
      order by t.id limit $2 for update of t skip locked";
 
-/// One transaction, which waits for the disk: a lease that a crash of the server could undo might be handed out twice with the
-/// same fence.
+/// Ends leases that are over and leases tasks to the offers' workers, in one transaction.
 pub(super) async fn claim(
     pool: &PgPool,
     request: &ClaimRequest,
     now: DateTime<Utc>,
 ) -> Result<Vec<(Task, Arc<Job>)>, StateError> {
+    // The transaction waits for the disk: a lease that a crash of the server could undo might be handed out twice with the same
+    // fence.
     let mut transaction = pool.begin().await?;
     let connection = &mut *transaction;
+    // Jobs before tasks, as everywhere. The tasks are all locked with `skip locked`, so that no claim waits for a task.
     let jobs = claimable_jobs(connection).await?;
     let lost = lock_leased(connection, LOCK_EXPIRED, now).await?;
     let unwanted = lock_leased(connection, LOCK_UNWANTED, now).await?;
-    let ends = lost.iter().filter_map(|task| request.end_of(task, now));
-    let ends: Vec<Change> = ends.chain(unwanted.iter().map(cancellation)).collect();
+    let ends: Vec<Change> = lost
+        .iter()
+        .filter_map(|task| request.end_of(task, now))
+        .chain(unwanted.iter().map(cancellation))
+        .collect();
     if !ends.is_empty() {
         apply_all(connection, &ends, now).await?;
     }
+    // Counted after the ends, whose room is free again. Leases that other claims have written and not committed are missing
+    // here: for jobs with a limit the lock on the job excludes that, and the shares of the others need not be exact.
     let held = held(&mut *connection, now).await?;
     let mut shares = Shares::of(&held);
     let mut claimed = Vec::new();
     // Volumes near their end finish first; those that have just begun a stage would pile up.
     let mut offers: Vec<&Offer> = request.offers.iter().collect();
     offers.sort_by_key(|offer| stages_to_go(&jobs, &offer.pool.stage));
+    // A suspect runs alone on its node, so only an idle process takes one, and nothing beside it.
     if is_idle(&request.offers) {
         for offer in offers.iter().filter(|offer| offer.free > 0) {
             let turns = turns(&shares, &jobs, offer);
@@ -78,10 +92,12 @@ pub(super) async fn claim(
         let mut free = offer.free;
         while free > 0 {
             let turns = turns(&shares, &jobs, offer);
-            // The next turn may be another job's, and a limit may be reached.
+            // One at a time, as after each task the next turn may be another job's, and a limit may be reached; all at once where
+            // there is one job without a limit.
             let sole = matches!(turns[..], [job] if !is_limited(job));
             let limit = if sole { free } else { 1 };
             let ready = lock_ready(connection, &turns, Wanted::Others, offer, limit, now).await?;
+            // Nothing is left, or others are about to take it: a caller may get less than there is.
             if ready.is_empty() {
                 break;
             }
@@ -96,6 +112,7 @@ pub(super) async fn claim(
     Ok(claimed)
 }
 
+/// Leases locked tasks to the offer's worker; returns them as leased.
 async fn lease_all(
     connection: &mut PgConnection,
     request: &ClaimRequest,
@@ -108,39 +125,45 @@ async fn lease_all(
         .iter()
         .map(|task| request.lease(task, offer.pool.stage.clone(), offer.pool.worker.clone()))
         .collect();
-    let leased = apply_all(connection, &leases, now).await?;
-    let leased = leased.into_iter().filter_map(|outcome| {
-        let task = outcome.applied()?;
-        let job = jobs.iter().find(|job| job.id == task.job_id)?;
-        Some((task, Arc::clone(job)))
-    });
-    Ok(leased.collect())
+    let outcomes = apply_all(connection, &leases, now).await?;
+    Ok(outcomes
+        .into_iter()
+        .filter_map(|outcome| {
+            let task = outcome.applied()?;
+            let job = jobs.iter().find(|job| job.id == task.job_id)?;
+            Some((task, Arc::clone(job)))
+        })
+        .collect())
 }
 
-/// The jobs that the offer's worker may run its stage for, in their turn.
+/// Jobs that the offer's worker may run its stage for, in their turn.
 fn turns<'a>(shares: &Shares<'_>, jobs: &'a [Arc<Job>], offer: &Offer) -> Vec<&'a Job> {
     let suited = jobs.iter().map(|job| &**job).filter(|job| offer.pool.suits(job));
     shares.turns(suited, &offer.pool.stage)
 }
 
-/// Which tasks a claim looks for.
+/// Kind of the tasks that a claim looks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wanted {
     Suspects,
     Others,
 }
 
-/// The least where pipelines differ.
+/// Number of stages from this one to the end of its pipeline, the least where the pipelines of jobs differ.
 fn stages_to_go(jobs: &[Arc<Job>], stage: &StageName) -> usize {
-    let to_go = jobs.iter().map(|job| job.pipeline.to_go(stage));
-    to_go.filter(|to_go| *to_go > 0).min().unwrap_or(usize::MAX)
+    jobs.iter()
+        .map(|job| job.pipeline.to_go(stage))
+        .filter(|to_go| *to_go > 0)
+        .min()
+        .unwrap_or(usize::MAX)
 }
 
+/// True for a job that limits the number of its running tasks.
 fn is_limited(job: &Job) -> bool {
     job.config.max_running > 0 || job.config.max_running_per_stage > 0
 }
 
-/// Tasks of the jobs, in their turn, for which the offer has room; locked.
+/// Locks and returns up to `limit` tasks of the jobs, in their turn, for the stage of the offer.
 async fn lock_ready(
     connection: &mut PgConnection,
     turns: &[&Job],
@@ -152,11 +175,11 @@ async fn lock_ready(
     let lanes: Vec<(i64, Position, TaskStatus)> = turns
         .iter()
         .flat_map(|job| {
-            // What was given back or failed comes before what has not begun the stage: it is older.
+            // Tasks that were given back or failed come before those that have not begun the stage: they are older.
             let places = waiting_for(&job.pipeline, &offer.pool.stage).into_iter().rev();
             places.map(|(position, status)| (job.id.0, position, status))
         })
-        // Where a lease that was lost leaves its task; no other lane holds a suspect.
+        // Suspects stand where a lost lease leaves its task, and in no other lane.
         .filter(|(_, position, status)| {
             wanted == Wanted::Others
                 || (*status == TaskStatus::Pending && *position == Position::At(offer.pool.stage.clone()))
@@ -185,6 +208,7 @@ async fn lock_ready(
     tasks_of(connection, &ids).await
 }
 
+/// Locks and returns leased tasks by one of the statements above.
 async fn lock_leased(
     connection: &mut PgConnection,
     statement: &'static str,
@@ -198,6 +222,7 @@ async fn lock_leased(
     tasks_of(connection, &ids).await
 }
 
+/// Returns tasks by their ids, in task order.
 async fn tasks_of(connection: &mut PgConnection, ids: &[i64]) -> Result<Vec<Task>, StateError> {
     if ids.is_empty() {
         return Ok(Vec::new());
@@ -213,9 +238,11 @@ async fn tasks_of(connection: &mut PgConnection, ids: &[i64]) -> Result<Vec<Task
     Ok(rows.into_iter().map(|row| row.0).collect())
 }
 
-/// The jobs that run. Those with a limit are locked, so that of two workers the second counts what the first has taken.
+/// Returns the jobs that run.
 async fn claimable_jobs(connection: &mut PgConnection) -> Result<Vec<Arc<Job>>, StateError> {
-    let jobs = running_jobs(&mut *connection).await?;
+    let jobs = jobs::running(&mut *connection).await?;
+    // Jobs with a limit are locked until the end of the claim, so that of two claims the second counts what the first has
+    // leased. This lock is waited for: a job passed over would be left without work although it has room.
     let limited: Vec<i64> = jobs
         .iter()
         .filter(|job| is_limited(job))

@@ -1,3 +1,9 @@
+//! Commits: changes of tasks, applied in batches.
+//!
+//! A transaction that waits for the disk costs the same for one change as for hundreds, so the orchestrator commits what has
+//! arrived in one batch. Every transition of a task, whoever decided it, comes through [`apply_all`], which checks it with the
+//! same function as the memory store, on rows that are locked.
+
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,20 +20,21 @@ use crate::policy::transition::is_terminal;
 use crate::state::change::apply;
 use crate::state::{Change, Outcome, StateError};
 
-/// What a batch of changes makes of the rows it has locked.
+/// Rows to be written for a batch of changes, of which each task has been locked.
 #[derive(Default)]
 struct Batch {
-    /// Before and after, in the order of task ids.
+    /// Tasks before and after the batch, with the retry scope of their job, in the order of task ids.
     moved: BTreeMap<TaskId, (Task, Task, RetryScope)>,
-    /// In the order in which they began.
+    /// History rows in the order in which they began.
     runs: Vec<StageRun>,
-    /// Where in `runs` a lease is.
+    /// Index in `runs` of each lease.
     places: HashMap<Fence, usize>,
+    /// Results of volumes.
     results: BTreeMap<TaskId, VolumeResults>,
 }
 
 impl Batch {
-    /// A lease that begins and ends in one batch is one row.
+    /// Takes in a history row; a lease that begins and ends in one batch is one row.
     fn record(&mut self, run: StageRun) {
         match self.places.entry(run.fence.clone()) {
             Entry::Occupied(place) => self.runs[*place.get()] = run,
@@ -39,7 +46,7 @@ impl Batch {
     }
 }
 
-/// All changes in one transaction.
+/// Applies all changes in one transaction.
 pub(super) async fn commit(
     pool: &PgPool,
     epoch: Option<Epoch>,
@@ -49,6 +56,7 @@ pub(super) async fn commit(
     if changes.is_empty() {
         return Ok(Vec::new());
     }
+    // The epoch is compared in this transaction and stays locked until its end, so that no successor begins in between.
     let mut transaction = leadership::begin(pool, epoch).await?;
     let outcomes = apply_all(&mut transaction, changes, now).await?;
     Failpoint::ChangesWritten.pass();
@@ -57,7 +65,8 @@ pub(super) async fn commit(
     Ok(outcomes)
 }
 
-/// Locks the rows, decides in Rust, writes everything in three statements.
+/// Applies changes within a transaction: locks their tasks, decides in Rust, and writes everything in three statements. The
+/// number of statements does not grow with the batch, as each costs a round trip while the rows are locked.
 pub(super) async fn apply_all(
     connection: &mut PgConnection,
     changes: &[Change],
@@ -66,6 +75,8 @@ pub(super) async fn apply_all(
     let mut tasks = lock_tasks(connection, changes).await?;
     let jobs = jobs_of(connection, tasks.values()).await?;
 
+    // Changes of one task see each other: the second one is decided on the row as the first one leaves it, and the row is
+    // written once.
     let mut batch = Batch::default();
     let mut outcomes = Vec::with_capacity(changes.len());
     for change in changes {
@@ -80,6 +91,7 @@ pub(super) async fn apply_all(
         let (outcome, run) = apply(task, job, change, now);
         if let Outcome::Applied(after) = &outcome {
             let scope = job.config.retry_scope;
+            // The state before the batch stays, as the write compares it with the row.
             batch
                 .moved
                 .entry(id)
@@ -104,10 +116,14 @@ pub(super) async fn apply_all(
     Ok(outcomes)
 }
 
+/// Locks and returns the tasks of the changes.
 async fn lock_tasks(
     connection: &mut PgConnection,
     changes: &[Change],
 ) -> Result<HashMap<TaskId, Task>, StateError> {
+    // In the order of ids, so that two batches over the same tasks wait for each other and do not deadlock. Nothing is skipped:
+    // a change is about this task and no other, and must be told apart from one whose lease is over. `of t` leaves the volumes
+    // unlocked.
     let ids: Vec<i64> = changes.iter().map(|change| change.expected.task().0).collect();
     let rows: Vec<TaskRow> = sqlx::query_as(concat!(
         "select ",
@@ -120,12 +136,14 @@ async fn lock_tasks(
     Ok(rows.into_iter().map(|row| (row.0.id, row.0)).collect())
 }
 
-/// The jobs are not locked: what a transition needs of them never changes but for the status, and a pause that comes
-/// while a lease is being written may as well have come after it. What a cancellation misses so, the next pass finds.
+/// Returns the jobs of the tasks.
 async fn jobs_of(
     connection: &mut PgConnection,
     tasks: impl Iterator<Item = &Task>,
 ) -> Result<HashMap<JobId, Job>, StateError> {
+    // Not locked, or all commits of a job would take turns. What a transition needs of a job never changes but for the status:
+    // a pause that comes while a lease is being written may as well have come after it, and leases that a cancellation misses
+    // so are found by the next pass.
     let mut ids: Vec<i64> = tasks.map(|task| task.job_id.0).collect();
     ids.sort_unstable();
     ids.dedup();
@@ -140,7 +158,7 @@ async fn jobs_of(
     Ok(rows.into_iter().map(|row| (row.0.id, row.0)).collect())
 }
 
-/// Fenced once more in SQL: with the rows locked it cannot miss, and if it ever did, nothing of the batch is written.
+/// Writes the tasks of a batch.
 async fn write_tasks(
     connection: &mut PgConnection,
     moved: &BTreeMap<TaskId, (Task, Task, RetryScope)>,
@@ -158,6 +176,10 @@ async fn write_tasks(
         .values()
         .map(|(_, after, scope)| is_terminal(after, *scope))
         .collect();
+    // One array for each column, taken apart by `unnest`: the text of the statement is the same for every number of rows, so it
+    // is prepared once, and no batch meets the limit on parameters. Enumerations come as text and are cast, as the domain knows
+    // no types of the database. The state before is compared once more: with the rows locked the comparison cannot fail, and if
+    // it ever did, the count below would show it and nothing of the batch would be written.
     let written = sqlx::query(
         "update tasks t
          set current_stage = n.current_stage, status = n.status::task_status, attempts = n.attempts,
@@ -214,8 +236,10 @@ async fn write_tasks(
     Ok(())
 }
 
-/// The row of a lease that has ended stays as it is.
+/// Writes history rows: a new one for each lease that begins, and the end of those that are there.
 async fn write_stage_runs(connection: &mut PgConnection, runs: &[StageRun]) -> Result<(), StateError> {
+    // One statement for beginnings and ends, as a batch may hold both of one lease. The row of a lease that has ended stays as
+    // it is, so that a repeated change alters no history.
     sqlx::query(
         "insert into stage_runs (
              task_id, stage, attempt, generation, status, worker_id, started_at, done_at, error, metrics, fingerprint
@@ -249,7 +273,7 @@ async fn write_stage_runs(connection: &mut PgConnection, runs: &[StageRun]) -> R
     Ok(())
 }
 
-/// `value` as jsonb can hold it: Postgres refuses the character zero, and one odd error message must not hold up a batch.
+/// Value in a form that jsonb can hold: Postgres refuses the character zero, and one odd error message must not hold up a batch.
 fn storable(value: &impl Serialize) -> Value {
     fn clean(value: &mut Value) {
         match value {
@@ -264,6 +288,7 @@ fn storable(value: &impl Serialize) -> Value {
     value
 }
 
+/// Writes results of volumes; a stage that is done again replaces them.
 async fn write_results(
     connection: &mut PgConnection,
     results: &BTreeMap<TaskId, VolumeResults>,

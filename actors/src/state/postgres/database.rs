@@ -1,14 +1,18 @@
+//! Databases of a server: names, existence and creation.
+
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
 
 use crate::state::StateError;
 
-/// Where PostgreSQL listens unless it is told otherwise.
+/// Port on which PostgreSQL listens by default.
 const USUAL_PORT: u16 = 5432;
+/// SQLSTATE of `create database` for a name that is taken.
 const DUPLICATE_DATABASE: &str = "42P04";
+/// SQLSTATE of `create database` that another session was faster with.
 const UNIQUE_VIOLATION: &str = "23505";
 
-/// Whether the server of `options` has the database.
+/// Returns true if the server of `options` has the database.
 pub(in crate::state) async fn has_database(
     options: &PgConnectOptions,
     name: &str,
@@ -20,8 +24,11 @@ pub(in crate::state) async fn has_database(
 }
 
 async fn is_there(connection: &mut PgConnection, name: &str) -> Result<bool, StateError> {
-    let query = sqlx::query_scalar("select exists (select from pg_database where datname = $1)");
-    Ok(query.bind(name).fetch_one(connection).await?)
+    let exists = sqlx::query_scalar("select exists (select from pg_database where datname = $1)")
+        .bind(name)
+        .fetch_one(connection)
+        .await?;
+    Ok(exists)
 }
 
 /// Creates the database `name` on the server of `options` unless it is there; harmless when several do it at once.
@@ -38,6 +45,7 @@ pub(in crate::state) async fn create_database(
     }
     let mut connection = options.connect().await?;
     if !is_there(&mut connection, name).await? {
+        // `create database` takes no parameters; the name was checked above.
         let statement = AssertSqlSafe(format!("create database \"{name}\""));
         match sqlx::query(statement).execute(&mut connection).await {
             Err(sqlx::Error::Database(refusal))
@@ -54,12 +62,14 @@ pub(in crate::state) async fn create_database(
     Ok(())
 }
 
+/// `HOST/NAME` of a database, with the port if it is not the usual one.
 pub(super) fn place(options: &PgConnectOptions) -> String {
     let (host, port) = (options.get_host(), options.get_port());
     let name = options.get_database().unwrap_or_default();
-    match port {
-        USUAL_PORT => format!("{host}/{name}"),
-        _ => format!("{host}:{port}/{name}"),
+    if port == USUAL_PORT {
+        format!("{host}/{name}")
+    } else {
+        format!("{host}:{port}/{name}")
     }
 }
 

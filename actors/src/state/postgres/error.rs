@@ -1,3 +1,5 @@
+//! Errors of the database as errors of the store.
+
 use sqlx::migrate::MigrateError;
 
 use crate::state::StateError;

@@ -1,18 +1,30 @@
-//! The state store on Postgres. This folder and `migrations/` are the only places with SQL.
+//! State store on Postgres. This folder and `migrations/` are the only places with SQL.
 //!
-//! Rows are decided in Rust by the same pure functions as in the memory store, under row locks taken in the order of
-//! task ids. Lost connections and refused statements are [`StateError::Unavailable`]: every method can be repeated.
+//! The write model is what the store promises to those that do the work, the trait [`StateStore`] above all: rows are locked,
+//! decided in Rust by the same pure functions as in the memory store, and written in bulk statements within the same
+//! transaction. Locks are taken in one order everywhere, so that no two writers deadlock: the epoch, then jobs, then tasks or
+//! volumes, each in ascending order. Tasks of a large job are taken in transactions of moderate size, since one long
+//! transaction would hold up heartbeats. A statement is written once, in the module of its subject; the functions of the trait
+//! stand there too, and the `impl` below only names them, as Rust wants the methods of a trait in one block. Everything else is
+//! a method of [`PostgresStore`] beside its SQL.
+//!
+//! The read model is the folder `browse`: the methods by which operators look at many tasks. It is kept apart because its rules
+//! are others: it locks nothing, compares no epoch, may be a moment old, and goes by an index or a total, so that an answer
+//! costs what it shows. Nothing is decided by it alone. The one writer that reads there, a rerun in search of its tasks, fences
+//! every change that it makes of what it found.
+//!
+//! Lost connections and refused statements are [`StateError::Unavailable`]: every method can be repeated.
 
+mod audit;
 mod backlog;
 mod browse;
-mod by_node;
 mod changes;
 mod claims;
 mod commit;
 mod database;
 mod deletion;
 mod error;
-mod forecast;
+mod import;
 mod jobs;
 mod leadership;
 mod nodes;
@@ -23,9 +35,8 @@ mod scaling;
 mod schema;
 mod statistics;
 mod tasks;
-mod volumes;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -40,40 +51,41 @@ pub(super) use database::{create_database, has_database};
 pub use leadership::{Leadership, LeadershipTimings};
 
 use super::{
-    AuditEntry, Census, Change, ClaimRequest, ErrorGroup, FailedPages, ImportOutcome, JobTaskCount, Leases,
-    Outcome, Pace, Paces, Readers, Ready, RerunPreview, Rewound, SlowVolume, SpoiltVolume, StageStatistics,
-    StateError, StateStore, TaskPage, TaskQuery, VolumeImport, VolumePage, VolumeQuery, VolumeRecord,
-    VolumeWork,
+    Change, ClaimRequest, JobTaskCount, Leases, NodeSnapshot, Outcome, Ready, RerunResult, StageStatistics,
+    StateError, StateStore,
 };
 use crate::domain::{
-    Adjustment, Epoch, Fence, ImageRecord, Job, JobId, JobKey, LeaseStatus, NewJob, NodeRecord, Pipeline,
-    ScalingRecord, StageName, StageRun, Task, TaskCount, TaskId, VolumeId, VolumeResults, WorkerId,
+    Adjustment, Epoch, Fence, Job, JobId, JobKey, LeaseStatus, NewJob, NodeRecord, ScalingRecord, StageName,
+    StageRun, Task, TaskCount, TaskId, VolumeId, VolumeResults, WorkerId,
 };
 use crate::policy::autoscale::StageBacklog;
-use crate::policy::forecast::Cohort;
 use crate::policy::job_action::JobAction;
 use crate::policy::rerun::Rerun;
 
+/// Largest number of connections of one store.
 const MAX_CONNECTIONS: u32 = 8;
 
-/// What every session asks of the server: a stuck statement or a transaction left open ends by itself, as either would
-/// keep locks and dead rows alive.
+/// Longest wait for a free connection.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Settings of every session: a stuck statement, or a wait for a lock, ends by itself, as it would keep locks and dead rows
+/// alive.
 const SESSION: [(&str, &str); 2] = [("statement_timeout", "60s"), ("lock_timeout", "30s")];
 
-/// What is left inside a transaction for so long is ended by the server, unless the configuration says otherwise: a leader that
-/// freezes there must not hold up its successor.
+/// Time after which the server ends a transaction that its client left open, unless the configuration sets another: a leader that
+/// freezes there holds the row of the epoch, and must not hold up its successor.
 const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(5);
 
-/// A [`StateStore`] on Postgres 15 or later. Clones share its connections.
+/// [`StateStore`] on Postgres 15 or later. Clones share its connections.
 #[derive(Clone)]
 pub struct PostgresStore {
     pool: PgPool,
     options: PgConnectOptions,
-    /// Changes are refused when another epoch has begun.
+    /// Epoch of the leader whose store this is: changes are refused once another one has begun.
     epoch: Option<Epoch>,
 }
 
-/// Says nothing of the connection: its options hold the password.
+/// Leaves the connection options out, as they hold the password.
 impl fmt::Debug for PostgresStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PostgresStore")
@@ -84,16 +96,29 @@ impl fmt::Debug for PostgresStore {
 
 impl PostgresStore {
     /// Connects to a `postgres://` URL and brings its schema up to date.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::Unavailable`] if the URL is not valid or the server does not answer, [`StateError::Corrupt`] if the schema
+    /// is one of a later build.
     pub async fn connect(url: &str) -> Result<Self, StateError> {
         Self::connect_with(Self::options_of(url)?).await
     }
 
-    /// As [`PostgresStore::connect`], with options.
+    /// Connects with options and brings the schema up to date.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::Unavailable`] if the server does not answer, [`StateError::Corrupt`] if the schema is one of a later build.
     pub async fn connect_with(options: PgConnectOptions) -> Result<Self, StateError> {
         Self::connect_within(options, IDLE_IN_TRANSACTION).await
     }
 
-    /// What a `postgres://` URL says.
+    /// Connection options that a `postgres://` URL spells.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::Unavailable`] if the URL is not valid; the message does not quote it.
     pub fn options_of(url: &str) -> Result<PgConnectOptions, StateError> {
         PgConnectOptions::from_str(url).map_err(|_| {
             // The parser's message may quote the URL, and with it the password.
@@ -101,7 +126,11 @@ impl PostgresStore {
         })
     }
 
-    /// As [`PostgresStore::connect_with`]; the server ends what this process leaves inside a transaction for so long.
+    /// Connects with options; the server ends a transaction that this process leaves open for longer than `idle_in_transaction`.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::Unavailable`] if the server does not answer, [`StateError::Corrupt`] if the schema is one of a later build.
     pub async fn connect_within(
         options: PgConnectOptions,
         idle_in_transaction: Duration,
@@ -109,7 +138,7 @@ impl PostgresStore {
         let options = options.application_name("parkhang");
         let pool = PgPoolOptions::new()
             .max_connections(MAX_CONNECTIONS)
-            .acquire_timeout(Duration::from_secs(10))
+            .acquire_timeout(ACQUIRE_TIMEOUT)
             .connect_with(options.clone().options(SESSION).options([(
                 "idle_in_transaction_session_timeout",
                 idle_in_transaction.as_millis().to_string(),
@@ -123,216 +152,19 @@ impl PostgresStore {
         })
     }
 
-    /// Which database this is, without secrets: `HOST/NAME`, with a port that is not the usual one.
+    /// Name of the database without secrets: `HOST/NAME`, with the port if it is not the usual one.
     pub fn place(&self) -> String {
         database::place(&self.options)
     }
 
-    /// Hears of jobs that other processes create or change, from now on.
-    pub async fn job_changes(&self) -> Result<JobChanges, StateError> {
-        JobChanges::listen(&self.pool).await
-    }
-
-    /// Hears from now on that there may be work, for workers that take it themselves.
-    pub async fn work_changes(&self) -> Result<WorkChanges, StateError> {
-        WorkChanges::listen(&self.pool).await
-    }
-
-    /// Waits until this process leads among all that call this on the database. `holder` names it for operators.
-    pub async fn lead(&self, holder: &str, timings: LeadershipTimings) -> Result<Leadership, StateError> {
-        leadership::lead(&self.options, holder, timings).await
-    }
-
-    /// This store as the leader uses it: what it commits is refused with [`StateError::Deposed`] once another leads.
-    pub fn led_by(&self, leadership: &Leadership) -> Self {
-        Self {
-            pool: self.pool.clone(),
-            options: self.options.clone(),
-            epoch: Some(leadership.epoch()),
-        }
-    }
-
-    /// Name of the process that leads, if one does.
-    pub async fn leader(&self) -> Result<Option<String>, StateError> {
-        leadership::holder(&self.pool).await
-    }
-
-    /// A page of the tasks of a job.
-    pub async fn task_page(&self, job: &Job, query: &TaskQuery) -> Result<TaskPage, StateError> {
-        browse::tasks(&self.pool, job, query).await
-    }
-
-    /// The task of a volume in a job.
-    pub async fn task_of(&self, job: JobId, volume: &VolumeId) -> Result<Option<Task>, StateError> {
-        browse::task_of(&self.pool, job, volume.w_id(), volume.i_id()).await
-    }
-
-    /// What a rerun would do, with the tasks as they are.
-    pub async fn preview_rerun(&self, job: &Job, rerun: &Rerun) -> Result<RerunPreview, StateError> {
-        rerun::preview(&self.pool, job, rerun).await
-    }
-
-    /// Tasks of a job whose last try failed, by cause, the most frequent first.
-    pub async fn error_groups(&self, job: &Job, limit: u32) -> Result<Vec<ErrorGroup>, StateError> {
-        browse::errors(&self.pool, job.id, limit).await
-    }
-
-    /// Pages of a job's finished volumes that could not be read.
-    pub async fn failed_pages(&self, job: JobId) -> Result<FailedPages, StateError> {
-        browse::failed_pages(&self.pool, job).await
-    }
-
-    /// Those of a job's finished volumes that have such pages, in the order of their tasks, from behind one if it is given.
-    pub async fn spoilt_volumes(
-        &self,
-        job: JobId,
-        after: Option<TaskId>,
-        limit: u32,
-    ) -> Result<Vec<SpoiltVolume>, StateError> {
-        browse::spoilt_volumes(&self.pool, job, after, i64::from(limit)).await
-    }
-
-    /// The finished volumes of a job that took longest, the slowest first.
-    pub async fn slowest_volumes(&self, job: JobId, limit: u32) -> Result<Vec<SlowVolume>, StateError> {
-        browse::slowest(&self.pool, job, limit).await
-    }
-
-    /// How fast stages were in the last ten minutes, of one job or of all.
-    pub async fn recent_paces(
-        &self,
-        job: Option<JobId>,
-        now: DateTime<Utc>,
-    ) -> Result<Vec<Pace>, StateError> {
-        browse::paces(&self.pool, job, now).await
-    }
-
-    /// A text that differs once something that operators are shown has changed.
-    pub async fn change_mark(&self) -> Result<String, StateError> {
-        browse::change_mark(&self.pool).await
-    }
-
-    /// Closes a job that is to go, so that nothing else can be done to it; says how many of its stages still run. While there are
-    /// any, the job stays as it is.
-    pub async fn begin_deletion(&self, id: JobId, now: DateTime<Utc>) -> Result<u64, StateError> {
-        deletion::begin(&self.pool, id, now).await
-    }
-
-    /// The first tasks of a job, in task order.
-    pub async fn first_tasks(&self, id: JobId, limit: u32) -> Result<Vec<Task>, StateError> {
-        deletion::first(&self.pool, id, limit).await
-    }
-
-    /// Deletes tasks of a job with their history and results.
-    pub async fn delete_tasks(&self, job: JobId, tasks: &[TaskId]) -> Result<(), StateError> {
-        deletion::delete_tasks(&self.pool, job, tasks).await
-    }
-
-    /// Deletes a job that was closed to go.
-    pub async fn finish_deletion(&self, job: &Job) -> Result<(), StateError> {
-        deletion::finish(&self.pool, job).await
-    }
-
-    /// Writes down what an operator does, or was not let do; returns the number of the entry.
-    pub async fn record_audit(&self, entry: &AuditEntry) -> Result<i64, StateError> {
-        browse::record(&self.pool, entry).await
-    }
-
-    /// Writes down how it ended, and why it was refused if it was.
-    pub async fn complete_audit(
-        &self,
-        entry: i64,
-        refusal: Option<&str>,
-        now: DateTime<Utc>,
-    ) -> Result<(), StateError> {
-        browse::complete(&self.pool, entry, refusal, now).await
-    }
-
-    /// What operators did, the newest first, from before a time if one is given.
-    pub async fn audit(
-        &self,
-        before: Option<DateTime<Utc>>,
-        limit: u32,
-    ) -> Result<Vec<AuditEntry>, StateError> {
-        browse::audit(&self.pool, before, limit).await
-    }
-
-    /// As [`StateStore::create_job`], in a transaction for each chunk of volumes. The job runs once it has the last of them; one
-    /// that was cut off stays created, and can be resumed or cancelled.
-    pub async fn create_job_in_chunks(
-        &self,
-        job: &NewJob,
-        chunk: usize,
-        now: DateTime<Utc>,
-    ) -> Result<Job, StateError> {
-        jobs::create_in_chunks(&self.pool, job, chunk, now).await
-    }
-
-    /// Keeps the lists of volumes, all or none; says of each what it changed. A list that is there already stays as it is.
-    pub async fn import_volumes(
-        &self,
-        imports: &[VolumeImport],
-        now: DateTime<Utc>,
-    ) -> Result<Vec<ImportOutcome>, StateError> {
-        volumes::import(&self.pool, imports, now).await
-    }
-
-    /// ETags of the lists of those volumes that were imported.
-    pub async fn list_etags(&self, volumes: &[VolumeId]) -> Result<HashMap<VolumeId, String>, StateError> {
-        volumes::etags(&self.pool, volumes).await
-    }
-
-    /// A page of the volumes that are known.
-    pub async fn volume_page(&self, query: &VolumeQuery) -> Result<VolumePage, StateError> {
-        volumes::page(&self.pool, query).await
-    }
-
-    pub async fn volume(&self, volume: &VolumeId) -> Result<Option<VolumeRecord>, StateError> {
-        volumes::volume(&self.pool, volume).await
-    }
-
-    /// Images of a volume, in their order, from the one at place `from` (0 is the first) on.
-    pub async fn images(
-        &self,
-        volume: &VolumeId,
-        from: u32,
-        limit: u32,
-    ) -> Result<Vec<ImageRecord>, StateError> {
-        volumes::images(&self.pool, volume, from, limit).await
-    }
-
-    /// The jobs in which a volume is, the newest first.
-    pub async fn work_on(&self, volume: &VolumeId, limit: u32) -> Result<Vec<VolumeWork>, StateError> {
-        volumes::work(&self.pool, volume, limit).await
-    }
-
-    /// Those of the volumes whose latest imported version was read whole by one of the readers, whose jobs are of `pipeline`.
-    pub async fn already_read(
-        &self,
-        volumes: &[VolumeId],
-        pipeline: &Pipeline,
-        readers: &Readers,
-    ) -> Result<HashSet<VolumeId>, StateError> {
-        volumes::read(&self.pool, volumes, pipeline, readers).await
-    }
-
-    /// Volumes that failed for good in a job: all, or those whose error is of the category `cause` or speaks of it.
-    pub async fn failed_volumes(&self, job: &Job, cause: Option<&str>) -> Result<Vec<VolumeId>, StateError> {
-        volumes::failed(&self.pool, job, cause).await
-    }
-
-    /// The tasks of a job, or those of them that are named, as many as stand alike together, in no order.
-    pub async fn cohorts(&self, job: JobId, tasks: Option<&[TaskId]>) -> Result<Vec<Cohort>, StateError> {
-        forecast::cohorts(&self.pool, job, tasks).await
-    }
-
-    /// How long stages take, by what they took in this job or else lately.
-    pub async fn paces_of(&self, job: JobId) -> Result<Paces, StateError> {
-        forecast::paces(&self.pool, job).await
-    }
-
-    /// Whether the database answers.
+    /// Asks the database for an answer, and for nothing else.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::Unavailable`] if there is none.
     pub async fn ping(&self) -> Result<(), StateError> {
-        statistics::ping(&self.pool).await
+        sqlx::query("select 1").execute(&self.pool).await?;
+        Ok(())
     }
 
     /// Closes all connections and waits for those in use.
@@ -343,8 +175,11 @@ impl PostgresStore {
 
 #[async_trait]
 impl StateStore for PostgresStore {
+    /// Time of the server's clock, which goes on within a transaction too.
     async fn now(&self) -> Result<DateTime<Utc>, StateError> {
-        statistics::now(&self.pool).await
+        Ok(sqlx::query_scalar("select clock_timestamp()")
+            .fetch_one(&self.pool)
+            .await?)
     }
 
     async fn create_job(&self, job: &NewJob, now: DateTime<Utc>) -> Result<Job, StateError> {
@@ -372,11 +207,11 @@ impl StateStore for PostgresStore {
     }
 
     async fn running_jobs(&self) -> Result<Vec<Arc<Job>>, StateError> {
-        backlog::running_jobs(&self.pool).await
+        jobs::running(&self.pool).await
     }
 
     async fn job_task_counts(&self, job: Option<JobId>) -> Result<Vec<JobTaskCount>, StateError> {
-        tasks::counts(&self.pool, job).await
+        statistics::job_task_counts(&self.pool, job).await
     }
 
     async fn act_on_job(&self, id: JobId, action: JobAction) -> Result<Job, StateError> {
@@ -387,16 +222,16 @@ impl StateStore for PostgresStore {
         jobs::adjust(&self.pool, id, adjustment).await
     }
 
-    async fn rerun(&self, id: JobId, rerun: &Rerun, now: DateTime<Utc>) -> Result<Rewound, StateError> {
-        rerun::rerun(&self.pool, id, rerun, now).await
+    async fn rerun(&self, id: JobId, rerun: &Rerun, now: DateTime<Utc>) -> Result<RerunResult, StateError> {
+        rerun::rerun(self, id, rerun, now).await
     }
 
     async fn tasks(&self, job: JobId) -> Result<Vec<Task>, StateError> {
-        tasks::tasks(&self.pool, job).await
+        tasks::of_job(&self.pool, job).await
     }
 
     async fn task(&self, id: TaskId) -> Result<Option<Task>, StateError> {
-        tasks::task(&self.pool, id).await
+        tasks::by_id(&self.pool, id).await
     }
 
     async fn leases(&self, now: DateTime<Utc>) -> Result<Leases, StateError> {
@@ -447,8 +282,8 @@ impl StateStore for PostgresStore {
         tasks::renew(&self.pool, fences, until).await
     }
 
-    async fn settle_jobs(&self, now: DateTime<Utc>) -> Result<Vec<Job>, StateError> {
-        jobs::settle(&self.pool, now).await
+    async fn finish_jobs(&self, now: DateTime<Utc>) -> Result<Vec<Job>, StateError> {
+        jobs::finish(&self.pool, now).await
     }
 
     async fn stage_runs(&self, task: TaskId) -> Result<Vec<StageRun>, StateError> {
@@ -463,12 +298,12 @@ impl StateStore for PostgresStore {
         statistics::stage_statistics(&self.pool, job).await
     }
 
-    async fn record_nodes(&self, census: &Census) -> Result<(), StateError> {
-        nodes::record(&self.pool, self.epoch, census).await
+    async fn record_nodes(&self, snapshot: &NodeSnapshot) -> Result<(), StateError> {
+        nodes::record(&self.pool, self.epoch, snapshot).await
     }
 
     async fn nodes(&self) -> Result<Vec<NodeRecord>, StateError> {
-        nodes::nodes(&self.pool).await
+        nodes::all(&self.pool).await
     }
 
     async fn record_scaling(&self, record: &ScalingRecord) -> Result<(), StateError> {

@@ -1,5 +1,5 @@
-//! The nodes of the cluster. What is lost of this in a crash of the server is told again with the next census, so nothing waits
-//! for the disk.
+//! Nodes of the cluster and their workers. What a crash of the server loses of them is reported again with the next snapshot,
+//! so no write waits for the disk.
 
 use std::collections::HashMap;
 
@@ -12,16 +12,21 @@ use sqlx::{PgConnection, Row};
 use super::leadership;
 use super::rows::stage_name;
 use crate::domain::{Epoch, NodeRecord, NodeState, WorkerId, WorkerRecord};
-use crate::state::{Census, StateError};
+use crate::state::{NodeSnapshot, StateError};
 
-pub(super) async fn record(pool: &PgPool, epoch: Option<Epoch>, census: &Census) -> Result<(), StateError> {
+/// Writes a snapshot of the nodes.
+pub(super) async fn record(
+    pool: &PgPool,
+    epoch: Option<Epoch>,
+    snapshot: &NodeSnapshot,
+) -> Result<(), StateError> {
     let mut transaction = leadership::begin(pool, epoch).await?;
     sqlx::query("set local synchronous_commit = off")
         .execute(&mut *transaction)
         .await?;
-    upsert(&mut transaction, &census.nodes).await?;
-    if let Some(lost_before) = census.lost_before {
-        let names: Vec<&str> = census.nodes.iter().map(|node| node.name.as_str()).collect();
+    upsert(&mut transaction, &snapshot.nodes).await?;
+    if let Some(lost_before) = snapshot.lost_before {
+        let names: Vec<&str> = snapshot.nodes.iter().map(|node| node.name.as_str()).collect();
         sqlx::query(
             "update nodes set state = 'lost'
              where state in ('joined', 'draining') and last_seen < $1 and name <> all($2)",
@@ -34,7 +39,7 @@ pub(super) async fn record(pool: &PgPool, epoch: Option<Epoch>, census: &Census)
     sqlx::query("delete from workers w using nodes n where n.name = w.node and n.state in ('left', 'lost')")
         .execute(&mut *transaction)
         .await?;
-    if let Some(forgotten_before) = census.forgotten_before {
+    if let Some(forgotten_before) = snapshot.forgotten_before {
         sqlx::query("delete from nodes where state in ('left', 'lost') and last_seen < $1")
             .bind(forgotten_before)
             .execute(&mut *transaction)
@@ -44,14 +49,18 @@ pub(super) async fn record(pool: &PgPool, epoch: Option<Epoch>, census: &Census)
     Ok(())
 }
 
+/// Writes nodes, and their workers in the place of those known before, in one statement for each table.
 async fn upsert(connection: &mut PgConnection, nodes: &[NodeRecord]) -> Result<(), StateError> {
     let column =
         |of: fn(&NodeRecord) -> Option<&str>| -> Vec<Option<&str>> { nodes.iter().map(of).collect() };
+    // Roles and tags travel joined: `unnest` would take an array of arrays apart down to its elements.
     let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
     let roles: Vec<String> = nodes.iter().map(|node| node.roles.join(",")).collect();
     let tags: Vec<String> = nodes.iter().map(|node| node.tags.join(",")).collect();
-    let resident = nodes.iter().map(|node| node.resident);
-    let resident: Vec<Option<i64>> = resident.map(|bytes| i64::try_from(bytes?).ok()).collect();
+    let resident: Vec<Option<i64>> = nodes
+        .iter()
+        .map(|node| i64::try_from(node.resident?).ok())
+        .collect();
     let protocols: Vec<i32> = nodes.iter().map(|node| i32::from(node.protocol)).collect();
     let started: Vec<Option<DateTime<Utc>>> = nodes.iter().map(|node| node.started_at).collect();
     let seen: Vec<DateTime<Utc>> = nodes.iter().map(|node| node.last_seen).collect();
@@ -90,9 +99,9 @@ async fn upsert(connection: &mut PgConnection, nodes: &[NodeRecord]) -> Result<(
         .flat_map(|node| node.workers.iter().map(|worker| (node.name.as_str(), worker)))
         .collect();
     let number = |of: fn(&WorkerRecord) -> Option<u64>| -> Vec<Option<i64>> {
-        let numbers = workers.iter().map(|(_, worker)| of(worker));
-        numbers
-            .map(|number| number.and_then(|number| i64::try_from(number).ok()))
+        workers
+            .iter()
+            .map(|(_, worker)| i64::try_from(of(worker)?).ok())
             .collect()
     };
     let beats: Vec<Option<DateTime<Utc>>> = workers.iter().map(|(_, worker)| worker.last_heartbeat).collect();
@@ -116,7 +125,8 @@ async fn upsert(connection: &mut PgConnection, nodes: &[NodeRecord]) -> Result<(
     Ok(())
 }
 
-pub(super) async fn nodes(pool: &PgPool) -> Result<Vec<NodeRecord>, StateError> {
+/// Returns the nodes that have not been deleted, by name.
+pub(super) async fn all(pool: &PgPool) -> Result<Vec<NodeRecord>, StateError> {
     let rows = sqlx::query(
         "select name, roles, host, build, protocol, health, started_at, last_seen, state, tags, resident \
          from nodes \
@@ -138,7 +148,10 @@ pub(super) async fn nodes(pool: &PgPool) -> Result<Vec<NodeRecord>, StateError> 
         .map(|row| {
             let name: String = row.try_get("name")?;
             let state: &str = row.try_get("state")?;
-            let state = NodeState::ALL.into_iter().find(|known| known.as_str() == state);
+            let state = NodeState::ALL
+                .into_iter()
+                .find(|known| known.as_str() == state)
+                .ok_or_else(|| StateError::Corrupt("unknown state of a node".to_owned()))?;
             Ok(NodeRecord {
                 roles: row.try_get("roles")?,
                 tags: row.try_get("tags")?,
@@ -151,7 +164,7 @@ pub(super) async fn nodes(pool: &PgPool) -> Result<Vec<NodeRecord>, StateError> 
                 health: row.try_get("health")?,
                 started_at: row.try_get("started_at")?,
                 last_seen: row.try_get("last_seen")?,
-                state: state.ok_or_else(|| StateError::Corrupt("unknown state of a node".to_owned()))?,
+                state,
                 workers: workers.remove(&name).unwrap_or_default(),
                 name,
             })
@@ -159,6 +172,7 @@ pub(super) async fn nodes(pool: &PgPool) -> Result<Vec<NodeRecord>, StateError> 
         .collect()
 }
 
+/// Worker of a row.
 fn worker(row: &PgRow) -> Result<WorkerRecord, StateError> {
     let count = |column: &str| -> Result<u32, StateError> {
         Ok(u32::try_from(row.try_get::<i32, _>(column)?).unwrap_or_default())

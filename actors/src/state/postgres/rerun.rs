@@ -1,112 +1,132 @@
-//! Reruns, which may mean one task of a million or all of them: they are found by an index where one helps, and read a page at a
-//! time.
+//! Reruns, which may select one task of a million or all of them: tasks are found by an index where one helps, and read a page
+//! at a time.
+//!
+//! Tasks are searched without locks, as a search over a large job takes long, and then sent back in batches, each in a
+//! transaction with its job. A task may move between its search and its batch; the fence of the change notices that, and the
+//! batch decides again on the row that it has locked by then.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use chrono::{DateTime, Utc};
 use glob::Pattern;
-use sqlx::postgres::PgPool;
 
 use super::jobs::{LOCKED_AT_ONCE, by_id, lock, set_status};
-use super::{browse, commit};
+use super::{PostgresStore, commit};
 use crate::domain::{Job, JobId, RetryScope, Task, TaskId, VolumeId};
 use crate::policy::job_action::{self, JobAction};
 use crate::policy::rerun::{Rerun, TaskFilter};
 use crate::state::change::rerun_changes;
-use crate::state::{AtStage, ListedPhase, Outcome, RerunPreview, Rewound, StateError, TaskQuery};
+use crate::state::{AtStage, ListedPhase, Outcome, RerunPreview, RerunResult, StateError, TaskQuery};
 
-/// In transactions of moderate size.
+/// Sends the selected tasks back, in transactions of moderate size.
 pub(super) async fn rerun(
-    pool: &PgPool,
+    store: &PostgresStore,
     id: JobId,
     rerun: &Rerun,
     now: DateTime<Utc>,
-) -> Result<Rewound, StateError> {
-    let job = by_id(pool, id).await?;
-    let job = job.ok_or_else(|| StateError::NoSuchJob(id.to_string()))?;
+) -> Result<RerunResult, StateError> {
+    let job = by_id(&store.pool, id)
+        .await?
+        .ok_or_else(|| StateError::NoSuchJob(id.to_string()))?;
     job_action::after(job.status, JobAction::Rerun)?;
-    let mut rewound = Rewound::default();
-    let mut meant = Meant::new(pool, &job, &rerun.tasks);
-    while let Some(batch) = meant.next().await? {
+    let mut result = RerunResult::default();
+    let mut selection = RerunSelection::new(store, &job, &rerun.tasks);
+    while let Some(batch) = selection.next().await? {
         if !batch.is_empty() {
-            rerun_batch(pool, id, rerun, batch, now, &mut rewound).await?;
+            rerun_batch(store, id, rerun, batch, now, &mut result).await?;
         }
     }
-    Ok(rewound)
+    Ok(result)
 }
 
-/// What a rerun would do; the tasks are as they are now.
-pub(super) async fn preview(pool: &PgPool, job: &Job, rerun: &Rerun) -> Result<RerunPreview, StateError> {
-    let mut preview = RerunPreview::default();
-    let mut meant = Meant::new(pool, job, &rerun.tasks);
-    while let Some(batch) = meant.next().await? {
-        let split = rerun.split(job, &batch);
-        preview.reached.extend(split.reached.iter().map(|task| task.id));
-        preview.rewound.tasks.extend(split.reached.into_iter().cloned());
-        preview
-            .rewound
-            .not_reached
-            .extend(split.not_reached.into_iter().cloned());
+impl PostgresStore {
+    /// Returns the result that a rerun would have with the tasks as they are.
+    ///
+    /// # Errors
+    ///
+    /// Those of every method, see [`StateError`].
+    pub async fn preview_rerun(&self, job: &Job, rerun: &Rerun) -> Result<RerunPreview, StateError> {
+        let mut preview = RerunPreview::default();
+        let mut selection = RerunSelection::new(self, job, &rerun.tasks);
+        while let Some(batch) = selection.next().await? {
+            let split = rerun.split(job, &batch);
+            preview.reached.extend(split.reached.iter().map(|task| task.id));
+            preview.result.tasks.extend(split.reached.into_iter().cloned());
+            preview
+                .result
+                .not_reached
+                .extend(split.not_reached.into_iter().cloned());
+        }
+        Ok(preview)
     }
-    Ok(preview)
 }
 
-/// Locks the job before its tasks, so that it is not settled meanwhile.
+/// Sends a batch of tasks back, in one transaction with the reopening of the job.
 async fn rerun_batch(
-    pool: &PgPool,
+    store: &PostgresStore,
     id: JobId,
     rerun: &Rerun,
     mut tasks: Vec<Task>,
     now: DateTime<Utc>,
-    rewound: &mut Rewound,
+    result: &mut RerunResult,
 ) -> Result<(), StateError> {
-    let mut transaction = pool.begin().await?;
+    let mut transaction = store.pool.begin().await?;
+    // The job before its tasks, as everywhere. With the job locked it can be neither finished nor cancelled while its tasks go
+    // back, so no task waits for a stage in a job that is over.
     let job = lock(&mut transaction, id).await?;
     let status = job_action::after(job.status, JobAction::Rerun)?;
-    let before = rewound.tasks.number;
+    let before = result.tasks.number;
+    // More than one round only for tasks that moved since they were read. Those are locked after their first round, so the
+    // second one is the last.
     while !tasks.is_empty() {
         let (changes, not_reached) = rerun_changes(&job, rerun, &tasks);
-        rewound.not_reached.extend(not_reached);
+        result.not_reached.extend(not_reached);
         tasks.clear();
         for outcome in commit::apply_all(&mut transaction, &changes, now).await? {
             match outcome {
-                Outcome::Applied(task) => rewound.tasks.extend([task]),
-                // It moved after it was read. Now it is locked, and the next round finds it as it is.
+                Outcome::Applied(task) => result.tasks.extend([task]),
                 Outcome::Fenced(Some(task)) => tasks.push(task),
                 Outcome::Fenced(None) | Outcome::Illegal(_) => {}
             }
         }
     }
-    if rewound.tasks.number > before {
+    // Only a batch that sent something back opens the job again: a finished job of which nothing is to be done stays finished.
+    if result.tasks.number > before {
         set_status(&mut transaction, job, status).await?;
     }
     transaction.commit().await?;
     Ok(())
 }
 
-/// The tasks that a filter means, in batches, each task once. A task that is sent back meanwhile goes where those have been looked
-/// for already.
-struct Meant<'a> {
-    pool: &'a PgPool,
+/// Tasks that a filter selects, in batches, each task once. A task that is sent back meanwhile goes where the search has been
+/// already.
+struct RerunSelection<'a> {
+    store: &'a PostgresStore,
     job: &'a Job,
     filter: &'a TaskFilter,
     search: Search,
 }
 
+/// Part of the search that is still to do.
 enum Search {
+    /// Look-ups of volumes that the filter names.
     ByName(Vec<VolumeId>),
-    /// How far the tasks of a page are; a page of all tasks is of no phase.
+    /// Pages of the phases, the first of them from behind a task; the phase of a page of all tasks is `None`.
     ByPage {
         phases: VecDeque<Option<ListedPhase>>,
         after: Option<TaskId>,
     },
 }
 
-impl<'a> Meant<'a> {
-    fn new(pool: &'a PgPool, job: &'a Job, filter: &'a TaskFilter) -> Self {
-        let named = filter.volumes.iter().map(name_of);
-        let named: Option<Vec<VolumeId>> = named.collect();
-        let search = match named {
+impl<'a> RerunSelection<'a> {
+    fn new(store: &'a PostgresStore, job: &'a Job, filter: &'a TaskFilter) -> Self {
+        // A filter of plain names is looked up name by name; one pattern with a wildcard makes it a search through pages.
+        let search = match filter
+            .volumes
+            .iter()
+            .map(name_of)
+            .collect::<Option<Vec<VolumeId>>>()
+        {
             Some(mut named) if !named.is_empty() => {
                 named.sort();
                 named.dedup();
@@ -118,14 +138,14 @@ impl<'a> Meant<'a> {
             },
         };
         Self {
-            pool,
+            store,
             job,
             filter,
             search,
         }
     }
 
-    /// The tasks of the next page that are meant, none of them perhaps; `None` behind the last page.
+    /// Selected tasks of the next page, of which there may be none; `None` behind the last page.
     async fn next(&mut self) -> Result<Option<Vec<Task>>, StateError> {
         let mut tasks = match &mut self.search {
             Search::ByName(names) if names.is_empty() => return Ok(None),
@@ -133,8 +153,7 @@ impl<'a> Meant<'a> {
                 let batch = names.split_off(names.len().saturating_sub(LOCKED_AT_ONCE));
                 let mut tasks = Vec::with_capacity(batch.len());
                 for volume in &batch {
-                    let task = browse::task_of(self.pool, self.job.id, volume.w_id(), volume.i_id()).await?;
-                    tasks.extend(task);
+                    tasks.extend(self.store.task_of(self.job.id, volume).await?);
                 }
                 tasks.sort_by_key(|task| task.id);
                 tasks
@@ -149,7 +168,7 @@ impl<'a> Meant<'a> {
                     after: *after,
                     limit: u32::try_from(LOCKED_AT_ONCE).unwrap_or(u32::MAX),
                 };
-                let page = browse::tasks(self.pool, self.job, &query).await?;
+                let page = self.store.task_page(self.job, &query).await?;
                 *after = page.next;
                 if page.next.is_none() {
                     phases.pop_front();
@@ -157,24 +176,26 @@ impl<'a> Meant<'a> {
                 page.tasks
             }
         };
+        // The filter decides: a page is by phase and stage alone, and may hold more.
         let scope: RetryScope = self.job.config.retry_scope;
         tasks.retain(|task| self.filter.admits(task, scope));
         Ok(Some(tasks))
     }
 }
 
-/// The volume that a pattern without wildcards names.
+/// Volume that a pattern without wildcards names.
 fn name_of(pattern: &Pattern) -> Option<VolumeId> {
     let text = pattern.as_str();
     (!text.contains(['*', '?', '['])).then(|| text.parse().ok())?
 }
 
-/// Where tasks that the filter admits may be.
+/// Phases of the tasks that the filter admits.
 fn phases(filter: &TaskFilter) -> Vec<Option<ListedPhase>> {
     if filter.phases.is_empty() {
         return vec![None];
     }
-    // First those that wait: what is sent back from another phase waits then.
+    // Waiting tasks first, in the order of the type: a task that is sent back from another phase waits then, and is not met
+    // twice.
     let phases: BTreeSet<ListedPhase> = filter.phases.iter().copied().map(ListedPhase::from).collect();
     phases.into_iter().map(Some).collect()
 }

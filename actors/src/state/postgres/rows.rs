@@ -1,3 +1,9 @@
+//! Rows of the database as values of the domain.
+//!
+//! The conversions are written by hand, since the domain knows nothing of a database: its enumerations and identifiers carry no
+//! derived `sqlx` types. Enumerations travel as text in both directions, and arrays of them as `text[]` that the statement casts.
+//! A value that does not fit is an error of its column, which becomes `StateError::Corrupt`.
+
 use std::fmt;
 
 use sqlx::postgres::PgRow;
@@ -10,14 +16,14 @@ use crate::domain::{
 };
 use crate::state::JobTaskCount;
 
-/// Select list for [`JobRow`], from `jobs j`.
+/// Select list of [`JobRow`], from `jobs j`.
 macro_rules! job_columns {
     () => {
         "j.id, j.job_key, j.operation, j.pipeline, j.config, j.status::text as status, j.created_at, j.finished_at"
     };
 }
 
-/// Select list for [`TaskRow`], from `tasks t join volumes v`.
+/// Select list of [`TaskRow`], from `tasks t join volumes v`.
 macro_rules! task_columns {
     () => {
         "t.id, t.job_id, v.bdrc_w_id, v.bdrc_i_id, t.current_stage, t.status::text as status, t.attempts, \
@@ -28,21 +34,29 @@ macro_rules! task_columns {
 
 pub(super) use {job_columns, task_columns};
 
+/// Row of `jobs`.
 pub(super) struct JobRow(pub(super) Job);
 
+/// Row of `tasks` with the name of its volume.
 pub(super) struct TaskRow(pub(super) Task);
 
+/// Sum of rows of `task_counts`.
 pub(super) struct JobTaskCountRow(pub(super) JobTaskCount);
 
+/// Row of `stage_runs`.
 pub(super) struct StageRunRow(pub(super) StageRun);
 
+/// Row of `volume_results`.
 pub(super) struct VolumeResultsRow(pub(super) VolumeResults);
 
 impl FromRow<'_, PgRow> for JobRow {
     fn from_row(row: &PgRow) -> sqlx::Result<Self> {
-        let stages: Vec<String> = row.try_get("pipeline")?;
-        let stages: Result<Vec<StageName>, _> = stages.into_iter().map(StageName::new).collect();
-        let stages = stages.map_err(|error| unreadable("pipeline", error))?;
+        let stages = row
+            .try_get::<Vec<String>, _>("pipeline")?
+            .into_iter()
+            .map(StageName::new)
+            .collect::<Result<Vec<StageName>, _>>()
+            .map_err(|error| unreadable("pipeline", error))?;
         Ok(Self(Job {
             id: JobId(row.try_get("id")?),
             key: JobKey::new(row.try_get::<String, _>("job_key")?)
@@ -94,7 +108,6 @@ impl FromRow<'_, PgRow> for TaskRow {
 
 impl FromRow<'_, PgRow> for JobTaskCountRow {
     fn from_row(row: &PgRow) -> sqlx::Result<Self> {
-        let tasks: i64 = row.try_get("tasks")?;
         Ok(Self(JobTaskCount {
             job: JobId(row.try_get("job_id")?),
             position: row
@@ -103,7 +116,7 @@ impl FromRow<'_, PgRow> for JobTaskCountRow {
                 .map_err(|error| unreadable("current_stage", error))?,
             status: word(row, &TaskStatus::ALL, TaskStatus::as_str)?,
             terminal: row.try_get("terminal")?,
-            tasks: u64::try_from(tasks).map_err(|error| unreadable("tasks", error))?,
+            tasks: number(row, "tasks")?,
         }))
     }
 }
@@ -145,16 +158,18 @@ impl FromRow<'_, PgRow> for VolumeResultsRow {
     }
 }
 
+/// Volume that a row names.
 pub(super) fn volume_id(row: &PgRow) -> sqlx::Result<VolumeId> {
     let (w_id, i_id): (String, String) = (row.try_get("bdrc_w_id")?, row.try_get("bdrc_i_id")?);
     VolumeId::new(w_id, i_id).map_err(|error| unreadable("volume", error))
 }
 
+/// Stage that a column names.
 pub(super) fn stage_name(row: &PgRow, column: &str) -> sqlx::Result<StageName> {
     StageName::new(row.try_get::<String, _>(column)?).map_err(|error| unreadable(column, error))
 }
 
-/// The value of `all` that the `status` column spells.
+/// Value of `all` that the `status` column spells.
 pub(super) fn word<T: Copy>(row: &PgRow, all: &[T], as_str: impl Fn(T) -> &'static str) -> sqlx::Result<T> {
     let text: &str = row.try_get("status")?;
     all.iter()
@@ -163,6 +178,23 @@ pub(super) fn word<T: Copy>(row: &PgRow, all: &[T], as_str: impl Fn(T) -> &'stat
         .ok_or_else(|| unreadable("status", format!("unknown status {text:?}")))
 }
 
+/// Count in a column; a negative one is an error.
+pub(super) fn number(row: &PgRow, column: &str) -> sqlx::Result<u64> {
+    let number: i64 = row.try_get(column)?;
+    u64::try_from(number).map_err(|error| unreadable(column, error))
+}
+
+/// First parts of volume names, as a column for `unnest`.
+pub(super) fn w_ids<'a>(volumes: &[&'a VolumeId]) -> Vec<&'a str> {
+    volumes.iter().map(|volume| volume.w_id()).collect()
+}
+
+/// Second parts of volume names, as a column for `unnest`.
+pub(super) fn i_ids<'a>(volumes: &[&'a VolumeId]) -> Vec<&'a str> {
+    volumes.iter().map(|volume| volume.i_id()).collect()
+}
+
+/// Error of a column whose value does not fit the domain.
 pub(super) fn unreadable(column: &str, error: impl fmt::Display) -> sqlx::Error {
     sqlx::Error::ColumnDecode {
         index: column.to_owned(),

@@ -1,23 +1,23 @@
-//! What the autoscaler reads and writes.
+//! Backlog that the autoscaler reads, and decisions that it writes.
 
 use sqlx::Row;
 use sqlx::postgres::{PgPool, PgRow};
 
-use super::backlog::running_jobs;
-use super::leadership;
 use super::rows::{stage_name, unreadable};
+use super::{jobs, leadership};
 use crate::domain::{Epoch, Hardware, JobId, Position, ScalingRecord, TaskStatus};
 use crate::policy::autoscale::StageBacklog;
 use crate::state::StateError;
 use crate::state::backlog::waiting_for;
 
-/// Begins a transaction of one snapshot, in which no table is read from end to end where an index will do: the planner would
-/// rather, as long as it believes the table to be in memory.
+/// Statements that begin a transaction of one snapshot, in which no table is read from end to end where an index will do: the
+/// planner would rather, as long as it believes the table to be in memory.
 pub(super) const BY_INDEX: &str = "begin isolation level repeatable read read only; \
      set local enable_seqscan = off; set local enable_bitmapscan = off";
 
-/// A lane is a place where tasks of a job wait for a stage, or run it; `wanted` is that stage. Counted by their totals,
-/// and looked up by the partial index `tasks_open`, see [`READY`](super::backlog::READY).
+/// Waiting and running tasks of lanes, and the time since which the first of them waits. A lane is a place where tasks of a job
+/// wait for a stage, or run it; `wanted` is that stage. Tasks are counted by their totals, and looked up by the partial index
+/// `tasks_open`, see [`READY`](super::backlog::READY).
 pub(super) const BACKLOG: &str = "select l.job_id, l.wanted, \
          coalesce(sum(c.tasks) filter (where l.status <> 'running'), 0)::bigint as waiting, \
          coalesce(sum(c.tasks) filter (where l.status = 'running'), 0)::bigint as running, \
@@ -44,25 +44,26 @@ pub(super) const BACKLOG: &str = "select l.job_id, l.wanted, \
      ) f on true \
      group by l.job_id, l.wanted having sum(c.tasks) > 0 order by min(l.number)";
 
+/// Returns the work that running jobs have for their stages.
 pub(super) async fn backlog(pool: &PgPool) -> Result<Vec<StageBacklog>, StateError> {
-    let (mut jobs, mut places, mut statuses, mut wanted) = (vec![], vec![], vec![], vec![]);
-    for job in running_jobs(pool).await? {
+    let (mut ids, mut places, mut statuses, mut wanted) = (vec![], vec![], vec![], vec![]);
+    for job in jobs::running(pool).await? {
         for stage in job.pipeline.stages() {
             let running = (Position::At(stage.clone()), TaskStatus::Running);
             for (position, status) in waiting_for(&job.pipeline, stage).into_iter().chain([running]) {
-                jobs.push(job.id.0);
+                ids.push(job.id.0);
                 places.push(position.as_str().to_owned());
                 statuses.push(status.as_str());
                 wanted.push(stage.as_str().to_owned());
             }
         }
     }
-    if jobs.is_empty() {
+    if ids.is_empty() {
         return Ok(Vec::new());
     }
     let mut transaction = pool.begin_with(BY_INDEX).await?;
     let rows = sqlx::query(BACKLOG)
-        .bind(jobs)
+        .bind(ids)
         .bind(places)
         .bind(statuses)
         .bind(wanted)
@@ -82,6 +83,7 @@ pub(super) async fn backlog(pool: &PgPool) -> Result<Vec<StageBacklog>, StateErr
         .collect()
 }
 
+/// Writes a decision, in the place of the one before it for the same hardware.
 pub(super) async fn record(
     pool: &PgPool,
     epoch: Option<Epoch>,
@@ -112,33 +114,39 @@ pub(super) async fn record(
     Ok(())
 }
 
+/// Returns the latest decisions, by hardware.
 pub(super) async fn all(pool: &PgPool) -> Result<Vec<ScalingRecord>, StateError> {
     let rows = sqlx::query("select * from scaling order by hardware collate \"C\"")
         .fetch_all(pool)
         .await?;
-    let records = rows.iter().map(|row| {
-        let workers = |column: &str| -> sqlx::Result<u32> {
-            let number: i64 = row.try_get(column)?;
-            u32::try_from(number).map_err(|error| unreadable(column, error))
-        };
-        let hardware: &str = row.try_get("hardware")?;
-        let known = Hardware::ALL.into_iter().find(|known| known.as_str() == hardware);
-        Ok(ScalingRecord {
-            hardware: known.ok_or_else(|| unreadable("hardware", hardware))?,
-            decided_at: row.try_get("decided_at")?,
-            desired: workers("desired")?,
-            cap: workers("cap")?,
-            reason: row.try_get("reason")?,
-            running: workers("running")?,
-            waiting: count(row, "waiting")?,
-            in_work: count(row, "in_work")?,
-            oldest: row.try_get("oldest")?,
-            changed_at: row.try_get("changed_at")?,
+    rows.iter()
+        .map(|row| {
+            let workers = |column: &str| -> sqlx::Result<u32> {
+                let number: i64 = row.try_get(column)?;
+                u32::try_from(number).map_err(|error| unreadable(column, error))
+            };
+            let hardware: &str = row.try_get("hardware")?;
+            let hardware = Hardware::ALL
+                .into_iter()
+                .find(|known| known.as_str() == hardware)
+                .ok_or_else(|| unreadable("hardware", hardware))?;
+            Ok(ScalingRecord {
+                hardware,
+                decided_at: row.try_get("decided_at")?,
+                desired: workers("desired")?,
+                cap: workers("cap")?,
+                reason: row.try_get("reason")?,
+                running: workers("running")?,
+                waiting: count(row, "waiting")?,
+                in_work: count(row, "in_work")?,
+                oldest: row.try_get("oldest")?,
+                changed_at: row.try_get("changed_at")?,
+            })
         })
-    });
-    Ok(records.collect::<sqlx::Result<_>>()?)
+        .collect()
 }
 
+/// Number in a column, 0 where it is negative.
 fn count(row: &PgRow, column: &str) -> sqlx::Result<u64> {
     Ok(u64::try_from(row.try_get::<i64, _>(column)?).unwrap_or_default())
 }

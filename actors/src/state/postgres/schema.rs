@@ -1,4 +1,4 @@
-//! The schema of the database, kept at the migrations of this build.
+//! Schema of the database, kept at the migrations of this build.
 
 use sqlx::migrate::{Migrate, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool};
@@ -6,11 +6,12 @@ use sqlx::{ConnectOptions, Connection};
 
 use crate::state::StateError;
 
+/// Migrations of this build, compiled in.
 static MIGRATIONS: Migrator = sqlx::migrate!("../migrations");
 
 /// Brings the schema up to date, and refuses one of a later build.
 ///
-/// Most processes find it as it should be and need no further connection. To change it takes one of its own: a migration may take
+/// Most processes find it as it should be and need no further connection. A change needs one of its own: a migration may take
 /// longer than a statement of the pool may, and so may the wait for another process that migrates the same database.
 pub(super) async fn bring_up_to_date(pool: &PgPool, options: &PgConnectOptions) -> Result<(), StateError> {
     if is_current(&mut *pool.acquire().await?).await {
@@ -23,7 +24,8 @@ pub(super) async fn bring_up_to_date(pool: &PgPool, options: &PgConnectOptions) 
     Ok(())
 }
 
-/// Whether exactly the migrations of this build were applied. Not where that cannot be told, as in a database without tables.
+/// Returns true if exactly the migrations of this build were applied, and false also where that cannot be found out, as in a
+/// database without tables.
 async fn is_current(connection: &mut PgConnection) -> bool {
     let table = &MIGRATIONS.table_name;
     let (Ok(applied), Ok(None)) = (
@@ -32,10 +34,10 @@ async fn is_current(connection: &mut PgConnection) -> bool {
     ) else {
         return false;
     };
-    let applied = applied
+    applied
         .iter()
-        .map(|migration| (migration.version, &migration.checksum));
-    applied.eq(MIGRATIONS
-        .iter()
-        .map(|migration| (migration.version, &migration.checksum)))
+        .map(|migration| (migration.version, &migration.checksum))
+        .eq(MIGRATIONS
+            .iter()
+            .map(|migration| (migration.version, &migration.checksum)))
 }

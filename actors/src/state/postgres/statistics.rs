@@ -1,19 +1,30 @@
-//! Questions about many tasks at once, for those who watch.
+//! Counts of tasks and sums over runs, from the totals that triggers keep: a few rows for each job, however many tasks it has.
 
-use chrono::{DateTime, Utc};
-use sqlx::Row;
-use sqlx::postgres::{PgPool, PgRow};
+use sqlx::postgres::PgPool;
+use sqlx::{PgExecutor, Row};
 
-use super::rows::{stage_name, unreadable, word};
+use super::rows::{JobTaskCountRow, number, stage_name, unreadable, word};
 use crate::domain::{JobId, StageRunStatus, TaskCount, TaskStatus};
 use crate::state::statistics::RunTally;
-use crate::state::{StageStatistics, StateError};
+use crate::state::{JobTaskCount, StageStatistics, StateError};
 
-pub(super) async fn ping(pool: &PgPool) -> Result<(), StateError> {
-    sqlx::query("select 1").execute(pool).await?;
-    Ok(())
+/// Counts the tasks of one job, or of each of all jobs, by position and status.
+pub(super) async fn job_task_counts(
+    executor: impl PgExecutor<'_>,
+    job: Option<JobId>,
+) -> Result<Vec<JobTaskCount>, StateError> {
+    let rows: Vec<JobTaskCountRow> = sqlx::query_as(
+        "select job_id, current_stage, status::text as status, terminal, sum(tasks)::bigint as tasks
+         from task_counts where $1::bigint is null or job_id = $1
+         group by job_id, current_stage, status, terminal having sum(tasks) <> 0",
+    )
+    .bind(job.map(|job| job.0))
+    .fetch_all(executor)
+    .await?;
+    Ok(rows.into_iter().map(|row| row.0).collect())
 }
 
+/// Counts the tasks of jobs that are not over by position and status.
 pub(super) async fn count_tasks(pool: &PgPool) -> Result<Vec<TaskCount>, StateError> {
     let rows = sqlx::query(
         "select c.current_stage, c.status::text as status, sum(c.tasks)::bigint as tasks
@@ -23,20 +34,21 @@ pub(super) async fn count_tasks(pool: &PgPool) -> Result<Vec<TaskCount>, StateEr
     )
     .fetch_all(pool)
     .await?;
-    let counts = rows.iter().map(|row| {
-        let position: &str = row.try_get("current_stage")?;
-        Ok(TaskCount {
-            position: position
-                .parse()
-                .map_err(|error| unreadable("current_stage", error))?,
-            status: word(row, &TaskStatus::ALL, TaskStatus::as_str)?,
-            tasks: number(row, "tasks")?,
+    rows.iter()
+        .map(|row| {
+            let position: &str = row.try_get("current_stage")?;
+            Ok(TaskCount {
+                position: position
+                    .parse()
+                    .map_err(|error| unreadable("current_stage", error))?,
+                status: word(row, &TaskStatus::ALL, TaskStatus::as_str)?,
+                tasks: number(row, "tasks")?,
+            })
         })
-    });
-    counts.collect()
+        .collect()
 }
 
-/// Runs that have ended from their totals; those that go on are the tasks that run.
+/// Sums up the runs of a job by stage: those that have ended from their totals, those that go on as the tasks that run.
 pub(super) async fn stage_statistics(pool: &PgPool, job: JobId) -> Result<Vec<StageStatistics>, StateError> {
     let rows = sqlx::query(
         "select stage, status::text as status, duration_bucket, sum(runs)::bigint as runs,
@@ -51,30 +63,20 @@ pub(super) async fn stage_statistics(pool: &PgPool, job: JobId) -> Result<Vec<St
     .bind(job.0)
     .fetch_all(pool)
     .await?;
-    let tallies = rows.iter().map(|row| {
-        Ok(RunTally {
-            stage: stage_name(row, "stage")?,
-            status: word(row, &StageRunStatus::ALL, StageRunStatus::as_str)?,
-            duration_bucket: row.try_get("duration_bucket")?,
-            runs: number(row, "runs")?,
-            seconds: row.try_get::<i64, _>("microseconds")? as f64 / 1e6,
-            pages: number(row, "pages")?,
+    let tallies = rows
+        .iter()
+        .map(|row| {
+            Ok(RunTally {
+                stage: stage_name(row, "stage")?,
+                status: word(row, &StageRunStatus::ALL, StageRunStatus::as_str)?,
+                duration_bucket: row.try_get("duration_bucket")?,
+                runs: number(row, "runs")?,
+                seconds: row.try_get::<i64, _>("microseconds")? as f64 / 1e6,
+                pages: number(row, "pages")?,
+            })
         })
-    });
-    let tallies: sqlx::Result<Vec<RunTally>> = tallies.collect();
-    Ok(StageStatistics::of_tallies(tallies?))
-}
-
-pub(super) fn number(row: &PgRow, column: &str) -> sqlx::Result<u64> {
-    let number: i64 = row.try_get(column)?;
-    u64::try_from(number).map_err(|error| unreadable(column, error))
-}
-
-/// The server's clock, which goes on within a transaction too.
-pub(super) async fn now(pool: &PgPool) -> Result<DateTime<Utc>, StateError> {
-    Ok(sqlx::query_scalar("select clock_timestamp()")
-        .fetch_one(pool)
-        .await?)
+        .collect::<sqlx::Result<Vec<RunTally>>>()?;
+    Ok(StageStatistics::of_tallies(tallies))
 }
 
 #[cfg(test)]

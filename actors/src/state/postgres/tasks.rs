@@ -1,14 +1,17 @@
+//! Single tasks, their history and results, and the renewal of their leases.
+
 use std::collections::HashMap;
 
+use sqlx::Row;
 use sqlx::postgres::PgPool;
-use sqlx::{PgExecutor, Row};
 
-use super::rows::{JobTaskCountRow, StageRunRow, TaskRow, VolumeResultsRow, stage_name, task_columns};
+use super::rows::{StageRunRow, TaskRow, VolumeResultsRow, stage_name, task_columns};
 use crate::domain::{Attempt, Fence, Generation, JobId, LeaseStatus, StageRun, Task, TaskId, VolumeResults};
-use crate::state::{JobTaskCount, StateError};
+use crate::state::StateError;
 use chrono::{DateTime, Utc};
 
-pub(super) async fn tasks(pool: &PgPool, job: JobId) -> Result<Vec<Task>, StateError> {
+/// Returns the tasks of a job, in the order of their ids.
+pub(super) async fn of_job(pool: &PgPool, job: JobId) -> Result<Vec<Task>, StateError> {
     let rows: Vec<TaskRow> = sqlx::query_as(concat!(
         "select ",
         task_columns!(),
@@ -20,7 +23,8 @@ pub(super) async fn tasks(pool: &PgPool, job: JobId) -> Result<Vec<Task>, StateE
     Ok(rows.into_iter().map(|row| row.0).collect())
 }
 
-pub(super) async fn task(pool: &PgPool, id: TaskId) -> Result<Option<Task>, StateError> {
+/// Returns the task of an id.
+pub(super) async fn by_id(pool: &PgPool, id: TaskId) -> Result<Option<Task>, StateError> {
     let row: Option<TaskRow> = sqlx::query_as(concat!(
         "select ",
         task_columns!(),
@@ -32,23 +36,7 @@ pub(super) async fn task(pool: &PgPool, id: TaskId) -> Result<Option<Task>, Stat
     Ok(row.map(|row| row.0))
 }
 
-/// From the totals that triggers keep: a few rows for each job.
-pub(super) async fn counts(
-    executor: impl PgExecutor<'_>,
-    job: Option<JobId>,
-) -> Result<Vec<JobTaskCount>, StateError> {
-    let rows: Vec<JobTaskCountRow> = sqlx::query_as(
-        "select job_id, current_stage, status::text as status, terminal, sum(tasks)::bigint as tasks
-         from task_counts where $1::bigint is null or job_id = $1
-         group by job_id, current_stage, status, terminal having sum(tasks) <> 0",
-    )
-    .bind(job.map(|job| job.0))
-    .fetch_all(executor)
-    .await?;
-    Ok(rows.into_iter().map(|row| row.0).collect())
-}
-
-/// Does not wait for the disk: a heartbeat lost in a crash of the server costs at most a lease.
+/// Moves the deadlines of leases that are in force and wanted; returns the state of each lease, in the order of the fences.
 pub(super) async fn renew(
     pool: &PgPool,
     fences: &[Fence],
@@ -62,9 +50,13 @@ pub(super) async fn renew(
     let attempts: Vec<i32> = fences.iter().map(|fence| fence.attempt.0).collect();
     let generations: Vec<i64> = fences.iter().map(|fence| fence.generation.0).collect();
 
+    // Does not wait for the disk: a heartbeat lost in a crash of the server costs at most a lease.
     let mut transaction = pool
         .begin_with("begin; set local synchronous_commit = off")
         .await?;
+    // Beats are grouped, as an update takes one of several rows that match; rows are locked in the order of ids, as a plain
+    // update locks them in the order of its plan; a deadline never moves back, as beats may overtake each other. Locks are
+    // waited for and not skipped: a commit holds them for a moment, and a beat passed over would look like a lost lease.
     let rows = sqlx::query(
         "with renewal as (
              select distinct id, stage, attempt, generation
@@ -115,6 +107,7 @@ pub(super) async fn renew(
         .collect())
 }
 
+/// Returns the history of a task, in the order in which its leases began.
 pub(super) async fn stage_runs(pool: &PgPool, task: TaskId) -> Result<Vec<StageRun>, StateError> {
     let rows: Vec<StageRunRow> = sqlx::query_as(
         "select task_id, stage, attempt, generation, status::text as status, worker_id, started_at, done_at, error,
@@ -127,6 +120,7 @@ pub(super) async fn stage_runs(pool: &PgPool, task: TaskId) -> Result<Vec<StageR
     Ok(rows.into_iter().map(|row| row.0).collect())
 }
 
+/// Returns the results of a task.
 pub(super) async fn volume_results(pool: &PgPool, task: TaskId) -> Result<Option<VolumeResults>, StateError> {
     let row: Option<VolumeResultsRow> = sqlx::query_as("select * from volume_results where task_id = $1")
         .bind(task.0)

@@ -1,4 +1,4 @@
-//! A database server that is not like this machine.
+//! Database server whose clock is not that of this machine, for tests.
 
 use sqlx::postgres::PgConnectOptions;
 use sqlx::raw_sql;
@@ -6,7 +6,7 @@ use sqlx::raw_sql;
 use super::PostgresStore;
 use crate::state::StateError;
 
-/// A store whose server is so many minutes ahead of this machine, or behind it where there are less than none.
+/// Store whose server is so many minutes ahead of this machine, or behind it if the number is negative.
 pub(crate) async fn with_clock_ahead(
     minutes: i32,
     options: PgConnectOptions,

@@ -88,7 +88,7 @@ async fn a_pass_over_open_tasks_does_not_read_finished_ones() {
     let room = BTreeMap::from([(job.pipeline.first().clone(), 10)]);
     assert_eq!(store.ready_tasks(&room, now()).await.unwrap().tasks.len(), 4);
 
-    let settle = "select j.id from jobs j where j.id = any($1) and not exists (
+    let is_over = "select j.id from jobs j where j.id = any($1) and not exists (
         select from tasks t where t.job_id = j.id and t.current_stage <> 'done' and not t.terminal)";
     for (statement, parameters, index) in [
         (
@@ -106,7 +106,7 @@ async fn a_pass_over_open_tasks_does_not_read_finished_ones() {
             "'{1,1}', '{pending,ocr}', '{pending,running}', '{line_detection,ocr}'",
             "tasks_open",
         ),
-        (settle, "'{1}'", "tasks_open"),
+        (is_over, "'{1}'", "tasks_open"),
         (backlog::HELD, "'now', 2", "tasks_leased"),
         (backlog::TO_END, "'now'", "tasks_leased"),
     ] {
@@ -116,7 +116,7 @@ async fn a_pass_over_open_tasks_does_not_read_finished_ones() {
     }
 }
 
-/// How the server would run a statement.
+/// Plan by which the server would run a statement.
 pub(super) async fn plan_of(store: &PostgresStore, statement: &str, parameters: &str) -> String {
     let mut connection = store.pool.acquire().await.unwrap();
     plan_on(&mut connection, statement, parameters).await
@@ -237,15 +237,15 @@ async fn a_large_job_can_be_done_again() {
         .execute(&store.pool)
         .await
         .unwrap();
-    store.settle_jobs(now()).await.unwrap();
+    store.finish_jobs(now()).await.unwrap();
     let rerun = Rerun {
         tasks: TaskFilter::default(),
         from: StageName::new("ocr").unwrap(),
         force: false,
     };
-    let rewound = store.rerun(job.id, &rerun, now()).await.unwrap();
+    let result = store.rerun(job.id, &rerun, now()).await.unwrap();
     let tasks = store.tasks(job.id).await.unwrap();
-    assert!(rewound.tasks.number == 2_500 && rewound.tasks.first == tasks[..Sample::SIZE]);
+    assert!(result.tasks.number == 2_500 && result.tasks.first == tasks[..Sample::SIZE]);
     assert!(tasks.iter().all(|task| task.generation.0 == 1));
     assert_eq!(store.job_by_id(job.id).await.unwrap(), Some(job));
 }
@@ -348,7 +348,7 @@ async fn the_views_speak_the_other_vocabularies() {
     );
 }
 
-/// The tables of the Python pipeline, as far as its documents name them.
+/// Tables of the Python pipeline, as far as its documents name them.
 const UPSTREAM: &str = "
     create type job_status as enum ('created', 'running', 'completed', 'failed', 'canceled');
     create type task_status as enum ('pending', 'running', 'done', 'retryable_failed', 'terminal_failed');

@@ -12,11 +12,11 @@ use super::entry;
 
 /// Folder of the copies. It starts with no dot, as the staging folder beside it does.
 const COPIES: &str = "copies";
-/// Held by the process that removes old copies.
+/// Lock file that is held by the process that removes old copies.
 const SWEEP_LOCK: &str = "sweep.lock";
-/// A sweep makes room for a while: it leaves this share of the capacity in use.
+/// Share of the capacity that a sweep leaves in use, so that it makes room for a while.
 const LEFT_BY_A_SWEEP: (u64, u64) = (7, 8);
-/// Each process counts only what it writes itself, so it looks at the whole folder after this share of the capacity.
+/// Share of the capacity after whose writing a process looks at the whole folder, as it counts only its own writes.
 const UNSEEN_SHARE: u64 = 32;
 
 /// Copies of objects in a folder that several processes may use at once. Each call may block.
@@ -30,11 +30,11 @@ pub(super) struct DiskCache {
     usage: Mutex<Usage>,
 }
 
-/// What this process knows of the folder.
+/// Usage of the folder, as far as this process knows it.
 #[derive(Debug, Default)]
 struct Usage {
     bytes: u64,
-    /// Written by this process since it last looked at the folder.
+    /// Bytes written by this process since it last looked at the folder.
     unseen: u64,
 }
 
@@ -57,7 +57,8 @@ impl DiskCache {
         Ok(cache)
     }
 
-    /// Keys hold what file names may not, and more of it: the hash of the key names the file.
+    /// Path of a copy. The hash of the key names the file, as keys are longer than file names and hold characters that those
+    /// may not.
     pub(super) fn path(&self, key: &ArtifactKey) -> PathBuf {
         let name = hex::encode(Sha256::digest(key.as_str()));
         let (folder, file) = name.split_at(2);
@@ -84,7 +85,7 @@ impl DiskCache {
         Some(object)
     }
 
-    /// Keeps a copy if it can.
+    /// Keeps a copy of an object, unless the disk refuses it.
     pub(super) fn fill(&self, key: &ArtifactKey, object: &VersionedObject) {
         if let Err(error) = self.try_fill(key, object) {
             tracing::warn!(%key, %error, "the cache cannot keep an object");

@@ -6,8 +6,8 @@ use super::super::VersionedObject;
 const HASH_BYTES: usize = 32;
 const LENGTH_BYTES: usize = 2;
 
-/// What a copy has before the bytes of its object: the SHA-256 of all that follows, the length of the version (two
-/// bytes, little endian), the version. `None` for a version that is too long to be kept.
+/// Header of a copy, before the bytes of its object: the SHA-256 of all that follows, the length of the version (two bytes,
+/// little endian), the version. `None` for a version that is too long to be kept.
 pub(super) fn header(object: &VersionedObject) -> Option<Vec<u8>> {
     let length = u16::try_from(object.version.len()).ok()?.to_le_bytes();
     let mut hash = Sha256::new();
@@ -20,7 +20,7 @@ pub(super) fn header(object: &VersionedObject) -> Option<Vec<u8>> {
     Some(header)
 }
 
-/// The object of a copy; `None` if a byte of it is not as it was written.
+/// Object of a copy; `None` if a byte of it is not as it was written.
 pub(super) fn open(file: Vec<u8>) -> Option<VersionedObject> {
     let (hash, rest) = file.split_at_checked(HASH_BYTES)?;
     if Sha256::digest(rest).as_slice() != hash {

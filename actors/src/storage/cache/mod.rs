@@ -1,4 +1,9 @@
-//! A store whose reads and writes leave copies on the local disk.
+//! Store whose reads and writes leave copies on the local disk.
+//!
+//! A remote object is read several times on its way through the stages, by one process and the next, so copies outlive
+//! processes and are shared between them. A copy carries the version of its object and a hash of its bytes: a read asks the
+//! store whether the version still holds, and a copy damaged by a crash or a full disk is read again instead of being trusted.
+//! The cache never decides about existence or content. If the disk fails, reads and writes go on without it.
 
 mod disk;
 mod entry;
@@ -17,7 +22,7 @@ use md5::{Digest, Md5};
 use super::{ArtifactKey, ArtifactStore, ObjectMeta, PutOutcome, StorageError, VersionedObject, clamp_range};
 use disk::DiskCache;
 
-/// Objects of `S`, each fetched once while its copy lasts, and not at all where it was written here.
+/// Store of `S`'s objects, each fetched once while its copy lasts, and not at all if it was written here.
 ///
 /// A copy is used only after the store has said that the object is still the same, which costs a request without a body;
 /// so a rewritten object is never read as it was. The copies of all stores that were opened on one folder, in any number
@@ -30,6 +35,7 @@ pub struct CachedStore<S> {
     counts: Counts,
 }
 
+/// Counts of reads, shared by the readers of a store.
 #[derive(Debug, Default)]
 struct Counts {
     hits: AtomicU64,
@@ -46,6 +52,10 @@ pub struct CacheStats {
 impl<S: ArtifactStore> CachedStore<S> {
     /// Keeps copies of `store`'s objects in `folder`, at most `capacity` bytes of them. One folder is for one store: the
     /// same keys of another are other objects.
+    ///
+    /// # Errors
+    ///
+    /// [`StorageError::Open`] if the folder cannot be created.
     pub async fn open(store: S, folder: impl Into<PathBuf>, capacity: u64) -> Result<Self, StorageError> {
         let root = folder.into();
         let opened = tokio::task::spawn_blocking({
@@ -128,7 +138,7 @@ impl<S: ArtifactStore> ArtifactStore for CachedStore<S> {
         self.store.get_if_changed(key, version).await
     }
 
-    /// From the copy if there is a good one; a part of an object is not kept.
+    /// Reads a part from the copy if there is a good one; a part that is read from the store is not kept.
     async fn get_range(&self, key: &ArtifactKey, range: Range<u64>) -> Result<Bytes, StorageError> {
         if !self.on_disk(key, |disk, key| disk.holds(key)).await {
             return self.store.get_range(key, range).await;

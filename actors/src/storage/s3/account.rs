@@ -6,14 +6,14 @@ use aws_sdk_s3::config::{Credentials, ProvideCredentials, SharedCredentialsProvi
 
 use super::failure::chain;
 
-/// For servers that have no regions and operators that named none.
+/// Region for servers that have no regions and operators that named none.
 const FALLBACK_REGION: &str = "us-east-1";
 
-/// Why there are no credentials.
+/// Reason for which there are no credentials.
 #[derive(Debug)]
 pub(crate) enum AccountError {
     NoSource,
-    /// What the source of them said.
+    /// Message of their source.
     Refused(String),
 }
 
@@ -22,7 +22,7 @@ pub(crate) fn keys(access_key: &str, secret_key: &str) -> SharedCredentialsProvi
     SharedCredentialsProvider::new(Credentials::new(access_key, secret_key, None, None, "given"))
 }
 
-/// What `loader` finds, with the region and the credentials that stand in for the SDK's chains where they are given.
+/// Configuration that `loader` finds, with the region and the credentials in the place of the SDK's chains if they are given.
 pub(crate) async fn account(
     mut loader: ConfigLoader,
     region: Option<&str>,

@@ -16,7 +16,7 @@ pub(super) struct Connection {
     pub(super) part_checksum: Option<ChecksumAlgorithm>,
 }
 
-/// A client for the bucket of `options`. `credentials` stand in for the SDK's chain.
+/// Client for the bucket of `options`. `credentials` take the place of the SDK's chain.
 pub(super) async fn connect(
     options: &S3Options,
     credentials: Option<SharedCredentialsProvider>,

@@ -6,7 +6,7 @@ use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use super::super::{ArtifactKey, StorageError};
 use crate::domain::ErrorCategory;
 
-/// What a failed request means to the store.
+/// Meaning of a failed request for the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meaning {
     Absent,
@@ -25,7 +25,7 @@ pub(super) enum Meaning {
     Failed(ErrorCategory),
 }
 
-/// One failed request.
+/// Failed request.
 #[derive(Debug, Clone)]
 pub(super) struct Failure {
     pub(super) meaning: Meaning,
@@ -43,7 +43,7 @@ impl Failure {
         }
     }
 
-    /// Failed on the way there or back.
+    /// Failure on the way there or back.
     pub(super) fn network(code: &str, message: impl Into<String>) -> Self {
         Self::new(Meaning::Failed(ErrorCategory::Network), code, message)
     }
@@ -58,7 +58,7 @@ impl Failure {
         }
     }
 
-    /// Whether the same request may succeed if it is sent again.
+    /// True if the same request may succeed if it is sent again.
     pub(super) fn is_retryable(&self) -> bool {
         self.meaning != Meaning::UploadGone && self.category().retryable_by_default()
     }
@@ -147,7 +147,7 @@ fn meaning_of(status: u16, code: Option<&str>) -> Meaning {
     }
 }
 
-/// An error with its causes, each once.
+/// Text of an error with its causes, each once.
 pub(crate) fn chain(error: &dyn Error) -> String {
     let mut texts = vec![error.to_string()];
     let mut cause = error.source();

@@ -1,4 +1,10 @@
-//! Objects in a bucket of S3 or of a server that speaks its protocol. Other clients of AWS find their account here.
+//! Store in a bucket of S3 or of a server that speaks its protocol. Other clients of AWS find their account here.
+//!
+//! Retries are our own and not those of the SDK: these stop where the body of an answer begins, and do not tell which try
+//! succeeded, which a writer must know. An answer may be lost after the server did what it was asked, so an object carries the
+//! id of its write: a creator that finds the key taken at a later try looks whether the object is its own. Servers differ in
+//! the hard places, such as conditional writes and the codes of errors, so each is tested, and a server that would overwrite is
+//! found out by a probe object before the first conditional write.
 //!
 //! A bucket cannot tell a key from a folder, so this store never answers
 //! [`PrefixConflict`](super::StorageError::PrefixConflict).
@@ -36,20 +42,29 @@ pub(crate) use failure::chain;
 pub use options::S3Options;
 pub use retry::MAX_BACKOFF;
 
-/// A bucket, or a folder of one. Clones share the connections.
+/// Store in a bucket, or in a folder of one. Clones share the connections.
 #[derive(Clone)]
 pub struct S3Store {
     bucket: Arc<Bucket>,
 }
 
 impl S3Store {
-    /// Finds region and credentials, which fails without them; sends nothing to the bucket.
+    /// Opens the store with the region and credentials that are found; sends nothing to the bucket.
+    ///
+    /// # Errors
+    ///
+    /// [`StorageError::OpenBucket`] if there are none.
     pub async fn open(options: S3Options) -> Result<Self, StorageError> {
         let connection = client::connect(&options, None).await?;
         Ok(Self::new(options, connection))
     }
 
-    /// As [`open`](Self::open), for a server whose keys are not where the AWS tools look for them, such as one of a test.
+    /// Opens the store like [`open`](Self::open), for a server whose keys are not where the AWS tools look for them, such as
+    /// one of a test.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`open`](Self::open).
     pub async fn open_with_keys(
         options: S3Options,
         access_key: &str,
@@ -86,7 +101,7 @@ impl fmt::Debug for S3Store {
     }
 }
 
-/// What the requests of one store have in common.
+/// Bucket with everything that the requests of one store have in common.
 struct Bucket {
     options: S3Options,
     client: Client,

@@ -2,15 +2,15 @@ use std::time::Duration;
 
 use super::super::ArtifactKey;
 
-/// The least that S3 takes as a part of an upload, the last part excepted.
+/// Smallest part of an upload that S3 takes, except for the last one, in bytes.
 const MIN_PART_BYTES: u64 = 5 << 20;
-/// The most parts that an upload has.
+/// Largest number of parts of an upload.
 const MAX_PARTS: u64 = 10_000;
 
-/// Where the objects of an [`S3Store`](super::S3Store) are and how patient it is.
+/// Place of the objects of an [`S3Store`](super::S3Store), and its limits of time and number.
 ///
 /// Credentials are no option: they come from the chain that every AWS tool follows (environment, shared files, a
-/// credential process, container and instance roles). So does what is not set here, such as the region or
+/// credential process, container and instance roles). So do settings that are not here, such as the region or
 /// `AWS_REQUEST_CHECKSUM_CALCULATION=when_required` for servers that know no checksum trailers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct S3Options {
@@ -19,21 +19,23 @@ pub struct S3Options {
     pub prefix: Option<ArtifactKey>,
     /// URL of another server than AWS's own.
     pub endpoint: Option<String>,
+    /// Region of the bucket.
     pub region: Option<String>,
-    /// Whether the bucket is the first part of the path and not of the host name, as most other servers want it.
+    /// True if the bucket is the first part of the path and not of the host name, as most other servers want it.
     pub path_style: bool,
-    /// Longer objects are uploaded in parts of at least this many bytes; never below S3's own 5 MiB.
+    /// Length in bytes above which an object is uploaded in parts of at least this length; never below S3's own 5 MiB.
     pub part_bytes: u64,
-    /// How many parts of one object travel at once.
+    /// Number of parts of one object that travel at once.
     pub part_concurrency: usize,
-    /// How often a request is tried, the first time included.
+    /// Number of tries of a request, including the first one.
     pub attempts: u32,
     /// Mean delay before the second try; each further one is twice as long, up to [`MAX_BACKOFF`](super::MAX_BACKOFF).
     pub backoff: Duration,
+    /// Longest time until a connection is made.
     pub connect_timeout: Duration,
-    /// How long a request may take until its answer begins, the upload of a part included.
+    /// Longest time of a request until its answer begins, including the upload of a part.
     pub answer_timeout: Duration,
-    /// How long the body of an answer may make no progress.
+    /// Longest time in which the body of an answer may make no progress.
     pub stall_timeout: Duration,
 }
 
@@ -60,14 +62,14 @@ impl S3Options {
         self
     }
 
-    /// A server that is not AWS's, spoken to in path style.
+    /// The same options for a server that is not AWS's, with the bucket in the path.
     pub fn with_endpoint(mut self, url: impl Into<String>) -> Self {
         self.endpoint = Some(url.into());
         self.path_style = true;
         self
     }
 
-    /// The length of the parts of an object; `None` if it goes up whole.
+    /// Length of the parts of an object; `None` if it is uploaded whole.
     pub(super) fn part_length(&self, size: u64) -> Option<u64> {
         let part = self.part_bytes.max(MIN_PART_BYTES);
         (size > part).then(|| part.max(size.div_ceil(MAX_PARTS)))

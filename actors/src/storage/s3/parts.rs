@@ -150,7 +150,7 @@ impl Writer<'_> {
     }
 }
 
-/// After a conflict S3 wants the whole upload again, not its last step.
+/// Failure with a conflict turned into the end of the upload: S3 then wants the whole upload again, not its last step.
 fn conflict_ends_upload(mut failure: Failure) -> Failure {
     if failure.meaning == Meaning::Conflict {
         failure.meaning = Meaning::UploadGone;
@@ -158,7 +158,7 @@ fn conflict_ends_upload(mut failure: Failure) -> Failure {
     failure
 }
 
-/// Where the parts of an upload wait. They cost money until the upload is completed or aborted.
+/// Upload that parts belong to until it is completed or aborted; they cost money while they wait.
 struct Place {
     client: Client,
     bucket: String,
@@ -191,7 +191,7 @@ impl Place {
     }
 }
 
-/// An upload in progress: aborted unless it is finished, also when its future is dropped.
+/// Upload in progress: aborted unless it is finished, also if its future is dropped.
 struct Upload {
     place: Option<Arc<Place>>,
 }

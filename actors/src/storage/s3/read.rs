@@ -9,10 +9,10 @@ use super::failure::{Failure, Meaning};
 use super::retry::Refusal;
 use super::{Bucket, bounded};
 
-/// What is set aside for a body before its bytes arrive, whatever length the server claims.
+/// Largest capacity that is reserved for a body before its bytes arrive, whatever length the server claims.
 const MAX_PREALLOCATION: u64 = 64 << 20;
 
-/// What is asked of an object.
+/// Part of an object that is read.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Part<'a> {
     Whole,
@@ -132,7 +132,7 @@ impl Bucket {
         Ok(names)
     }
 
-    /// What follows a `delimiter` in names is left out, and such names are told once.
+    /// Lists names; the rest of a name behind a `delimiter` is left out, and such names come once.
     async fn list_page(
         &self,
         folder: &str,
@@ -158,7 +158,7 @@ impl Bucket {
     }
 }
 
-/// The ETag without its quotes.
+/// ETag without its quotes.
 fn version_of(etag: Option<&str>) -> Result<String, Failure> {
     let bare = etag.map(|etag| etag.trim_start_matches("W/").trim_matches('"').to_owned());
     bare.ok_or_else(|| Failure::network("NoETag", "the answer gives no ETag"))

@@ -4,10 +4,10 @@ use super::super::{ArtifactKey, StorageError};
 use super::failure::Failure;
 use crate::policy::retry::backoff;
 
-/// No delay between two tries is longer, but for the quarter that chance adds.
+/// Longest delay between two tries, but for the quarter that chance adds.
 pub const MAX_BACKOFF: Duration = Duration::from_secs(20);
 
-/// How often a request is tried and how long the delays between are. The SDK's own retries are off: they stop where the
+/// Number of tries of a request and delay between them. The SDK's own retries are off: they stop where the
 /// body of an answer begins, and do not tell which try succeeded.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Retry {
@@ -15,7 +15,7 @@ pub(super) struct Retry {
     pub(super) backoff: Duration,
 }
 
-/// A request that failed for good.
+/// Failure of a request for good.
 #[derive(Debug)]
 pub(super) struct Refusal {
     pub(super) failure: Failure,
@@ -29,7 +29,7 @@ impl Refusal {
 }
 
 impl Retry {
-    /// Sends a request until it succeeds, fails for good, or was tried often enough. `request` is told the number of the
+    /// Sends a request until it succeeds, fails for good, or was tried often enough. `request` gets the number of the
     /// try, from 1.
     pub(super) async fn run<T, F>(&self, mut request: impl FnMut(u32) -> F) -> Result<T, Refusal>
     where

@@ -11,7 +11,7 @@ use super::retry::Refusal;
 const WRITER: &str = "parkhang-writer";
 /// Object that shows whether the server creates at most once. Its name is no key, so that lists leave it out.
 const PROBE: &str = ".creates-once";
-/// Matches every object there is: the key must be free.
+/// Value of `If-None-Match` that every object matches: the key must be free.
 pub(super) const ANY: &str = "*";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,13 +26,13 @@ impl Condition {
     }
 }
 
-/// One write of one object, whatever number of requests it takes.
+/// Write of one object, whatever number of requests it takes.
 pub(super) struct Writer<'a> {
     pub(super) bucket: &'a Bucket,
     /// Name of the object in the bucket.
     pub(super) object: String,
     pub(super) condition: Condition,
-    /// Unlike the id of any other write.
+    /// Id of the write, unlike that of any other.
     id: String,
 }
 
@@ -69,14 +69,14 @@ impl<'a> Writer<'a> {
             .await
     }
 
-    /// The metadata that marks the object as made by this write.
+    /// Metadata that marks the object as made by this write.
     pub(super) fn mark(&self) -> (&'static str, &str) {
         (WRITER, &self.id)
     }
 
-    /// What came of the `attempt`-th try to make the object appear.
+    /// Outcome of the `attempt`-th try to make the object appear.
     ///
-    /// A key that is taken at the first try is another's. Later it may be our own: the object was made and the answer
+    /// A key that is taken at the first try is another writer's. Later it may be our own: the object was made and the answer
     /// lost.
     pub(super) async fn outcome<T>(
         &self,
@@ -95,7 +95,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Whether the object that is there now was made by this write.
+    /// Returns true if the object that is there now was made by this write.
     pub(super) async fn made_the_object(&self) -> Result<bool, Failure> {
         let bucket = self.bucket;
         let request = bucket

@@ -4,7 +4,7 @@ use clap::{ArgGroup, Args};
 use glob::Pattern;
 use parkhang_actors::domain::{ErrorCategory, JobKey, StageName};
 use parkhang_actors::policy::rerun::{Cause, Rerun, TaskFilter};
-use parkhang_actors::state::{Rewound, Sample, StateStore};
+use parkhang_actors::state::{RerunResult, Sample, StateStore};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -84,12 +84,12 @@ impl Command for Redrive {
             let redriven = match self.dry_run {
                 true => {
                     let preview = admin.store.preview_rerun(&job, &rerun).await;
-                    preview.map(|preview| preview.rewound)
+                    preview.map(|preview| preview.result)
                 }
                 false => admin.store.rerun(job.id, &rerun, Utc::now()).await,
             };
             let about = |error| Refusal::about(&format!("job {}", job.key), error);
-            let Rewound { tasks, .. } = redriven.map_err(about)?;
+            let RerunResult { tasks, .. } = redriven.map_err(about)?;
             answer.add(&tasks);
         }
         if answer.number == 0 {

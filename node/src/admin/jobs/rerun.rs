@@ -100,25 +100,28 @@ impl Command for Rerun {
         }
         let about = |error| Refusal::about(&format!("job {}", job.key), error);
         let mut planned = None;
-        let rewound = if dry_run {
+        let result = if dry_run {
             let preview = admin.store.preview_rerun(&job, &rerun).await.map_err(about)?;
             if !preview.reached.is_empty() {
                 planned = Some(plan(admin, &job, Some(&rerun), Some(&preview.reached)).await?);
             }
-            preview.rewound
+            preview.result
         } else {
-            let rewound = admin.store.rerun(job.id, &rerun, Utc::now()).await;
-            rewound.map_err(about)?
+            admin
+                .store
+                .rerun(job.id, &rerun, Utc::now())
+                .await
+                .map_err(about)?
         };
         Ok(RerunAnswer {
             job: job.key.to_string(),
             from: rerun.from.to_string(),
             force: rerun.force,
             dry_run,
-            number: rewound.tasks.number,
-            volumes: names(&rewound.tasks),
-            not_reached_number: rewound.not_reached.number,
-            not_reached: names(&rewound.not_reached),
+            number: result.tasks.number,
+            volumes: names(&result.tasks),
+            not_reached_number: result.not_reached.number,
+            not_reached: names(&result.not_reached),
             plan: planned,
         })
     }

@@ -7,7 +7,7 @@ use clap::Args;
 use futures::{StreamExt, TryStreamExt, stream};
 use parkhang_actors::artifact::ErrorRow;
 use parkhang_actors::domain::{Job, JobKey, StageName, TaskId};
-use parkhang_actors::state::SpoiltVolume;
+use parkhang_actors::state::VolumeWithFailedPages;
 use parkhang_actors::storage::ArtifactStore;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -23,8 +23,8 @@ const BATCH: u32 = 32;
 /// and those of them whose errors are read at the same time.
 const READS: usize = 8;
 
-/// List the pages of a job that could not be read, with the reasons, volume by volume. Of volumes that are not finished nothing is
-/// listed yet.
+/// List the pages of a job that could not be read, with the reasons, volume by volume. Of volumes that are not finished nothing
+/// is listed yet.
 #[derive(Debug, Args)]
 pub struct Failed {
     #[arg(value_name = "JOB")]
@@ -84,13 +84,13 @@ impl Command for Failed {
         let mut volumes_left = self.limit;
         while volumes_left > 0 {
             let batch = BATCH.min(volumes_left);
-            let spoilt = admin
+            let volumes = admin
                 .store
-                .spoilt_volumes(job.id, Some(TaskId(place.task)), batch);
-            let spoilt = spoilt.await?;
-            let has_more = spoilt.len() >= batch as usize;
-            let mut reads = stream::iter(spoilt)
-                .map(|spoilt| of_volume(admin, store, &job, spoilt))
+                .volumes_with_failed_pages(job.id, Some(TaskId(place.task)), batch)
+                .await?;
+            let has_more = volumes.len() >= batch as usize;
+            let mut reads = stream::iter(volumes)
+                .map(|volume| of_volume(admin, store, &job, volume))
                 .buffered(READS);
             while let Some((task, failed)) = reads.try_next().await? {
                 let room = limit - pages.len();
@@ -125,17 +125,17 @@ async fn of_volume(
     admin: &Admin,
     store: &Arc<dyn ArtifactStore>,
     job: &Job,
-    spoilt: SpoiltVolume,
+    volume: VolumeWithFailedPages,
 ) -> Result<(TaskId, Vec<FailedPage>), Refusal> {
-    let stored = admin.library.stored(job, &spoilt.volume).await;
+    let stored = admin.library.stored(job, &volume.volume).await;
     let mut failed = failed_pages(&**store, &stored.layout, job.pipeline.stages()).await?;
     let place = |stage: &StageName| job.pipeline.to_go(stage);
     failed.sort_by_key(|(stage, row)| (std::cmp::Reverse(place(stage)), row.page_index));
-    let volume = spoilt.volume.to_string();
+    let name = volume.volume.to_string();
     let pages = failed
         .into_iter()
-        .map(|(stage, row)| FailedPage::new(volume.clone(), &stage, row));
-    Ok((spoilt.task, pages.collect()))
+        .map(|(stage, row)| FailedPage::new(name.clone(), &stage, row));
+    Ok((volume.task, pages.collect()))
 }
 
 impl FailedPage {

@@ -75,9 +75,12 @@ impl Command for Retry {
                 )));
             }
         };
-        let rewound = admin.store.rerun(job.id, &rerun, Utc::now()).await;
-        let rewound = rewound.map_err(|error| Refusal::about(&format!("job {}", job.key), error))?;
-        if rewound.tasks.number == 0 {
+        let result = admin
+            .store
+            .rerun(job.id, &rerun, Utc::now())
+            .await
+            .map_err(|error| Refusal::about(&format!("job {}", job.key), error))?;
+        if result.tasks.number == 0 {
             let message = format!("{} has not come as far as {}", task.volume, rerun.from);
             return Err(Refusal::Conflict(message));
         }

@@ -119,7 +119,7 @@ impl World {
             );
             self.offer(worker, assignment.fence).await;
         }
-        self.store.settle_jobs(self.now).await.unwrap();
+        self.store.finish_jobs(self.now).await.unwrap();
     }
 
     /// A pool whose slots are taken, if only by stages that have not heard yet that they are unwanted, gives a lease back.

@@ -1,13 +1,15 @@
+use chrono::TimeDelta;
 use serde_json::json;
 use sqlx::raw_sql;
 
-use super::*;
-use crate::domain::{StageName, VolumeId};
+use super::paces::PACES;
+use super::tasks::{ALL, DONE, FAILED, OPEN};
+use crate::domain::{ErrorCategory, Job, JobId, StageName, Task, VolumeId};
 use crate::policy::job_action::JobAction;
 use crate::policy::transition::Event;
 use crate::state::postgres::PostgresStore;
 use crate::state::postgres::tests::{applied, change, failure, lease, new_job, now, plan_of, store};
-use crate::state::{AtStage, Change, StateStore};
+use crate::state::{AtStage, AuditEntry, Change, ListedPhase, StateStore, TaskQuery};
 
 fn query(phase: Option<ListedPhase>, limit: u32) -> TaskQuery {
     TaskQuery {

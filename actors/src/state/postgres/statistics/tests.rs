@@ -41,7 +41,7 @@ const DIFFERENCES: [&str; 3] = [
      select count(*) from ((table held except table counted) union all (table counted except table held)) as d",
 ];
 
-/// What a task can be, as assignments.
+/// Possible states of a task, as assignments.
 const STATES: [&str; 6] = [
     "current_stage = 'pending', status = 'pending', terminal = false, worker_id = null, lease_until = null, done_at = null",
     "current_stage = 'ocr', status = 'running', terminal = false, worker_id = 'w', lease_until = now(), done_at = null",
@@ -139,7 +139,7 @@ async fn run(store: &PostgresStore, transactions: &[(Vec<String>, bool)]) {
     }
 }
 
-/// Also while others write: every look is one statement.
+/// Totals are exact also while others write: every comparison is one statement.
 #[test]
 fn totals_are_what_is_counted_whoever_writes_and_how() {
     let runtime = tokio::runtime::Builder::new_multi_thread()

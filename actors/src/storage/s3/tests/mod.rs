@@ -41,7 +41,7 @@ pub(crate) async fn store_at(endpoint: &Endpoint) -> S3Store {
     connect(options(endpoint), SECRET_KEY).await
 }
 
-/// For servers of which a request may meet fault upon fault.
+/// Options for servers of which a request may meet fault upon fault.
 pub(in crate::storage) async fn stubborn_store_at(endpoint: &Endpoint) -> S3Store {
     let options = S3Options {
         attempts: 16,

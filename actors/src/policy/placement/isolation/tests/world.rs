@@ -1,5 +1,5 @@
-//! Volumes of one job that nodes run until the poison among them kills or hangs what it runs on, while other nodes have devices that
-//! hang whatever they are given.
+//! Volumes of one job that nodes run until the poison among them kills or hangs what it runs on, while other nodes have devices
+//! that hang whatever they are given.
 
 use super::*;
 use crate::domain::Lease;
@@ -14,7 +14,7 @@ const LIMITS: FaultLimits = FaultLimits {
 /// Processes that a service manager starts on a machine whose device hangs.
 const STARTS: usize = 3;
 
-/// What the poison does to what it runs on.
+/// Effect of the poison on the place where it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Harm {
     KillsNode,

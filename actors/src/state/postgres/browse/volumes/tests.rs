@@ -1,4 +1,4 @@
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::json;
 use sqlx::raw_sql;
 
@@ -7,7 +7,7 @@ use crate::domain::{ErrorCategory, JobStatus, NewJob, TaskStatus};
 use crate::policy::transition::Event;
 use crate::state::postgres::PostgresStore;
 use crate::state::postgres::tests::{applied, change, failure, lease, new_job, now, plan_of, store};
-use crate::state::{Change, StateStore};
+use crate::state::{Change, ImportOutcome, StateStore, VolumeImport};
 
 fn image(name: &str) -> ImageRecord {
     ImageRecord {
@@ -140,7 +140,7 @@ async fn volumes_are_listed_by_name_a_page_at_a_time() {
     assert_eq!(names(&store, about("%")).await, [""; 0]);
 }
 
-/// Has a volume of a job done by a model that read this version of it, at a time.
+/// Gets a volume of a job done by a model that read this version of it, at a time.
 async fn finish(store: &PostgresStore, job: &Job, version: Option<&str>, at: DateTime<Utc>) {
     let mut task = store.tasks(job.id).await.unwrap().remove(0);
     while task.status != TaskStatus::Done || task.position.as_str() != "done" {

@@ -1,19 +1,19 @@
-//! What a node has done, by the index `stage_runs_by_node`: it costs what the node has done since its process began, however much
+//! Work of one node, by the index `stage_runs_by_node`: it costs what the node has done since its process began, however much
 //! others did.
 
 use chrono::{DateTime, Utc};
 use sqlx::postgres::PgRow;
 use sqlx::{FromRow, Row};
 
-use super::PostgresStore;
-use super::browse::{LATELY, pace};
-use super::rows::{TaskRow, stage_name, task_columns, unreadable, word};
-use super::statistics::number;
+use super::paces::{LATELY, pace};
 use crate::domain::{Job, JobId, JobKey, StageRunStatus, Task, TaskStatus};
+use crate::state::postgres::PostgresStore;
+use crate::state::postgres::rows::{TaskRow, number, stage_name, task_columns, unreadable, word};
 use crate::state::statistics::RunTally;
 use crate::state::{Pace, StageStatistics, StateError, TaskPage, TaskQuery};
 
-/// The job of a run is looked up run by run, for the server not to read all tasks instead.
+/// Runs of a node by stage, status and duration. The job of a run is looked up run by run, for the server not to read all tasks
+/// instead.
 pub(super) const RUNS: &str = "select r.stage, r.status::text as status, \
          coalesce(duration_bucket(r.done_at - r.started_at), 0::smallint) as duration_bucket, count(*) as runs, \
          coalesce(sum(extract(epoch from r.done_at - r.started_at)), 0)::float8 as seconds, \
@@ -23,6 +23,7 @@ pub(super) const RUNS: &str = "select r.stage, r.status::text as status, \
          and ($2::bigint is null or (select t.job_id from tasks t where t.id = r.task_id) = $2) \
      group by 1, 2, 3";
 
+/// Runs of a node that ended after a time, by stage.
 pub(super) const LATEST: &str = "select r.stage, count(*) as runs, \
          sum(metric(r.metrics, 'read') + metric(r.metrics, 'failed'))::bigint as pages, min(r.started_at) as since, \
          max(r.done_at) as until \
@@ -30,7 +31,7 @@ pub(super) const LATEST: &str = "select r.stage, count(*) as runs, \
      where split_part(r.worker_id, '/', 1) = $1 and r.status = 'done' and r.done_at > $2 \
      group by r.stage";
 
-/// By the partial index `tasks_leased`.
+/// Tasks that a node holds leases of, by the partial index `tasks_leased`.
 pub(super) const HOLDS: &str = concat!(
     "select ",
     task_columns!(),
@@ -38,6 +39,7 @@ pub(super) const HOLDS: &str = concat!(
      where t.status = 'running' and split_part(t.worker_id, '/', 1) = $1 order by t.id"
 );
 
+/// Tasks of a job of which a node has run a stage.
 pub(super) const WORKED_ON: &str = concat!(
     "select ",
     task_columns!(),
@@ -54,7 +56,11 @@ pub(super) const WORKED_ON: &str = concat!(
 );
 
 impl PostgresStore {
-    /// The runs of a node, or those of one job.
+    /// Returns statistics of the runs of a node, or of those that belong to one job.
+    ///
+    /// # Errors
+    ///
+    /// Those of every method, see [`StateError`].
     pub async fn node_statistics(
         &self,
         node: &str,
@@ -69,39 +75,53 @@ impl PostgresStore {
         Ok(StageStatistics::of_tallies(tallies?))
     }
 
-    /// How fast the stages of a node were in the last ten minutes: over the time from the beginning of the first run that ended
-    /// in them to the end of the last one, so that a node that has nothing more to do is as fast as it was. Where a run began
-    /// before them, what else was under way then is not known, and the pace is that of the whole ten minutes.
+    /// Returns the paces of the stages of a node in the last ten minutes: over the time from the beginning of the first run that
+    /// ended in them to the end of the last one, so that a node that has nothing more to do is as fast as it was. If a run began
+    /// before them, other runs of that time are not known, and the pace is that of the whole ten minutes.
+    ///
+    /// # Errors
+    ///
+    /// Those of every method, see [`StateError`].
     pub async fn node_paces(&self, node: &str, now: DateTime<Utc>) -> Result<Vec<Pace>, StateError> {
         let rows = sqlx::query(LATEST)
             .bind(node)
             .bind(now - LATELY)
             .fetch_all(&self.pool)
             .await?;
-        let paces = rows.iter().map(|row| {
-            let since: DateTime<Utc> = row.try_get("since")?;
-            let until = if since < now - LATELY {
-                now
-            } else {
-                row.try_get("until")?
-            };
-            pace(row, until)
-        });
-        paces.collect()
+        rows.iter()
+            .map(|row| {
+                let since: DateTime<Utc> = row.try_get("since")?;
+                let until = if since < now - LATELY {
+                    now
+                } else {
+                    row.try_get("until")?
+                };
+                pace(row, until)
+            })
+            .collect()
     }
 
-    /// The tasks that workers of a node hold leases of, with the names of their jobs.
+    /// Returns the tasks that workers of a node hold leases of, with the names of their jobs.
+    ///
+    /// # Errors
+    ///
+    /// Those of every method, see [`StateError`].
     pub async fn held_by(&self, node: &str) -> Result<Vec<(JobKey, Task)>, StateError> {
         let rows = sqlx::query(HOLDS).bind(node).fetch_all(&self.pool).await?;
-        let held = rows.iter().map(|row| {
-            let key: &str = row.try_get("job_key")?;
-            let key = JobKey::new(key).map_err(|error| unreadable("job_key", error))?;
-            Ok((key, TaskRow::from_row(row)?.0))
-        });
-        Ok(held.collect::<sqlx::Result<_>>()?)
+        rows.iter()
+            .map(|row| {
+                let key: &str = row.try_get("job_key")?;
+                let key = JobKey::new(key).map_err(|error| unreadable("job_key", error))?;
+                Ok((key, TaskRow::from_row(row)?.0))
+            })
+            .collect()
     }
 
-    /// A page of the tasks of a job of which workers of a node have run a stage.
+    /// Returns a page of the tasks of a job of which workers of a node have run a stage.
+    ///
+    /// # Errors
+    ///
+    /// Those of every method, see [`StateError`].
     pub async fn tasks_of_node(
         &self,
         job: &Job,
@@ -113,9 +133,12 @@ impl PostgresStore {
             .as_ref()
             .and_then(|stage| stage.waiting(&job.pipeline));
         let (position, status) = waiting.unzip();
-        let phases = query.phase.map(|phase| {
-            let phases = phase.of_tasks(job.status).iter();
-            phases.map(|phase| phase.as_str()).collect::<Vec<_>>()
+        let phases: Option<Vec<&str>> = query.phase.map(|phase| {
+            phase
+                .of_tasks(job.status)
+                .iter()
+                .map(|phase| phase.as_str())
+                .collect()
         });
         let rows: Vec<TaskRow> = sqlx::query_as(WORKED_ON)
             .bind(job.id.0)
@@ -133,6 +156,7 @@ impl PostgresStore {
     }
 }
 
+/// Tally of a row of [`RUNS`].
 fn tally(row: &PgRow) -> sqlx::Result<RunTally> {
     Ok(RunTally {
         stage: stage_name(row, "stage")?,

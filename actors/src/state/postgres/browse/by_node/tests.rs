@@ -5,7 +5,8 @@ use sqlx::raw_sql;
 use super::*;
 use crate::domain::{ErrorCategory, TaskId, VolumeResults, WorkerId};
 use crate::policy::transition::Event;
-use crate::state::postgres::browse::{SLOWEST, SPOILT};
+use crate::state::postgres::browse::failures::WITH_FAILED_PAGES;
+use crate::state::postgres::browse::paces::SLOWEST;
 use crate::state::postgres::tests::{change, failure, new_job, now, plan_of, store};
 use crate::state::{AtStage, Change, ListedPhase, StateStore};
 
@@ -185,22 +186,22 @@ async fn the_slowest_volumes_of_a_job_and_those_with_failed_pages_are_found() {
         at(&store, 1, done).await;
     }
     let slowest = store.slowest_volumes(job.id, 2).await.unwrap();
-    let told: Vec<(&str, f64)> = slowest
+    let listed: Vec<(&str, f64)> = slowest
         .iter()
         .map(|slow| (slow.volume.as_str(), slow.seconds))
         .collect();
     let name = |place: usize| tasks[place].volume.to_string();
-    assert_eq!(told, [(name(1).as_str(), 9.0), (name(2).as_str(), 4.0)]);
+    assert_eq!(listed, [(name(1).as_str(), 9.0), (name(2).as_str(), 4.0)]);
 
-    let spoilt = async |after| {
-        let spoilt = store.spoilt_volumes(job.id, after, 1).await.unwrap();
-        spoilt
+    let failed = async |after| {
+        let failed = store.volumes_with_failed_pages(job.id, after, 1).await.unwrap();
+        failed
             .first()
-            .map(|spoilt| (spoilt.volume.to_string(), spoilt.failed_pages, spoilt.task))
+            .map(|failed| (failed.volume.to_string(), failed.failed_pages, failed.task))
     };
-    assert_eq!(spoilt(None).await, Some((name(0), 1, tasks[0].id)));
-    assert_eq!(spoilt(Some(tasks[0].id)).await, Some((name(2), 3, tasks[2].id)));
-    assert_eq!(spoilt(Some(tasks[2].id)).await, None);
+    assert_eq!(failed(None).await, Some((name(0), 1, tasks[0].id)));
+    assert_eq!(failed(Some(tasks[0].id)).await, Some((name(2), 3, tasks[2].id)));
+    assert_eq!(failed(Some(tasks[2].id)).await, None);
 }
 
 #[tokio::test]
@@ -237,7 +238,7 @@ async fn what_a_node_did_is_found_without_a_look_at_what_others_did() {
             "stage_runs_by_node",
         ),
         (SLOWEST, "1, 5", "volume_results_slowest"),
-        (SPOILT, "1, 0, 50", "volume_results_errors"),
+        (WITH_FAILED_PAGES, "1, 0, 50", "volume_results_errors"),
     ] {
         let plan = plan_of(&store, statement, parameters).await;
         assert!(plan.contains(index), "{plan}");
