@@ -41,7 +41,7 @@ struct Case {
     greedy_confidence: Option<GreedyConfidence>,
 }
 
-/// What the programs of the first generation read from the matrix of a case; no text where they failed.
+/// Texts that the programs of the first generation read from the matrix of a case; no text where they failed.
 #[derive(Deserialize)]
 struct FirstGeneration {
     id: usize,

@@ -1,4 +1,4 @@
-//! What a layout network sees on a page besides lines.
+//! Regions of a page that a layout network sees besides lines.
 
 use image::GrayImage;
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ pub enum RegionKind {
 impl RegionKind {
     pub const ALL: [Self; 3] = [Self::Image, Self::Margin, Self::Caption];
 
-    /// Its plane among those of [`Classes::Layout`](crate::inference::Classes::Layout).
+    /// Index of its plane among those of [`Classes::Layout`](crate::inference::Classes::Layout).
     pub(super) fn plane(self) -> usize {
         match self {
             Self::Image => 1,
@@ -46,7 +46,7 @@ impl RegionKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Region {
     pub kind: RegionKind,
-    /// Its outer border; holes in it are not told.
+    /// Outer border; holes are left out.
     pub contour: Contour,
 }
 
@@ -75,7 +75,8 @@ pub(super) fn regions(mask: &GrayImage, kind: RegionKind, page_size: (u32, u32))
 mod tests {
     use image::Luma;
 
-    use super::super::{DetectionConfig, detect_lines};
+    use super::super::DetectionConfig;
+    use super::super::passes::detect_lines;
     use super::*;
     use crate::algorithms::Algorithms;
     use crate::inference::{Classes, InferenceError, Segmenter, TileBatch};

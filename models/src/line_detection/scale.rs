@@ -1,4 +1,4 @@
-//! How much a page is shrunk before it is cut into tiles.
+//! Factor by which a page is shrunk before it is cut into tiles.
 
 use super::DetectionConfig;
 

@@ -13,7 +13,7 @@ const LEAST_ASPECT: u32 = 6;
 /// The line itself and what shows of its neighbours; where more rows are found, the picture is a page.
 const MOST_ROWS: usize = 4;
 
-/// Whether a picture of this size, on which these lines were found, shows one line.
+/// Returns whether a picture of this size, on which these lines were found, shows one line.
 pub(super) fn is_one_line(
     (width, height): (u32, u32),
     contours: &[Contour],
@@ -37,7 +37,7 @@ pub(super) fn whole((width, height): (u32, u32)) -> Contour {
         .to_vec()
 }
 
-/// How many contours lie one below another.
+/// Number of contours that lie one below another.
 fn rows(contours: &[Contour]) -> usize {
     let mut spans: Vec<(i32, i32)> = contours
         .iter()

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-/// What shows where a turned page ends, and in a line image outside its own line.
+/// Filling beyond the edge of a turned page, and in a line image outside its own line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Background {
@@ -19,18 +19,18 @@ impl Background {
     }
 }
 
-/// Which empty rows and columns of a line image are dropped. Empty means black, or outside the line.
+/// Choice of the empty rows and columns of a line image that are dropped. Empty means black, or outside the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trim {
-    /// Those at the four edges.
+    /// Empty rows and columns at the four edges.
     Edges,
     /// All of them, as BDRC's `ocrv1` does: black rows and columns inside the line vanish, and positions in the line
     /// image no longer map to the page.
     Interior,
 }
 
-/// How line images are cut. The defaults follow BDRC's `ocrv1`, but light the page evenly, keep the paper around the line and
+/// Settings of line extraction. The defaults follow BDRC's `ocrv1`, but light the page evenly, keep the paper around the line and
 /// never cut out of its middle.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -83,7 +83,7 @@ impl ExtractionConfig {
         }
     }
 
-    /// What `ocr-inference` does, for comparison with its results. Its pages are cut at their own size.
+    /// Settings of `ocr-inference`, for comparison with its results. Its pages are cut at their own size.
     pub fn gen1() -> Self {
         Self {
             k_factor: 2.5,

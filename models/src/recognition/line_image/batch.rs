@@ -6,7 +6,7 @@ use crate::inference::LineBatch;
 /// Widths are rounded up to a multiple of this.
 const WIDTH_STEP: usize = 64;
 
-/// How much goes through the network at once.
+/// Limits of what goes through the network at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchLimits {
     pub lines: usize,
