@@ -44,7 +44,7 @@ pub struct TileBatch {
     pub values: Vec<f32>,
 }
 
-/// Finds text lines in tiles. Implementations are shared between threads and do not keep state between calls.
+/// A network that finds text lines in tiles. Implementations are shared between threads and do not keep state between calls.
 pub trait Segmenter: Send + Sync + std::fmt::Debug {
     /// Side of the square tiles this network takes, in pixels.
     fn tile_size(&self) -> usize;
@@ -102,7 +102,7 @@ pub struct Logits {
     pub values: Vec<f32>,
 }
 
-/// Reads line images. Implementations are shared between threads and do not keep state between calls.
+/// A network that reads line images. Implementations are shared between threads and do not keep state between calls.
 pub trait Recognizer: Send + Sync + std::fmt::Debug {
     /// One [`Logits`] per line of the batch, cut to the frames that the line's true width covers.
     ///

@@ -63,8 +63,8 @@ impl Comparison {
         }
     }
 
-    /// Returns whether a device that computes with this precision may differ so much. Rounding to eight bits may turn a letter over
-    /// that was all but tied with another.
+    /// Returns whether a device that computes with this precision may differ so much. Rounding to eight bits may turn a letter
+    /// over that was all but tied with another.
     pub fn passes(&self, precision: Precision) -> bool {
         let text_passes = self.text_equal || precision == Precision::Int8;
         text_passes && self.logit_difference <= Self::tolerance(precision)

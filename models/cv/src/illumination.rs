@@ -2,7 +2,7 @@
 
 use image::GrayImage;
 
-/// The page is measured in squares: this many along its shorter side, none smaller than `LEAST_SQUARE`. Most of a square is
+/// Number of squares in which the page is measured along its shorter side, none smaller than `LEAST_SQUARE`. Most of a square is
 /// paper, even where it is written on.
 const SQUARES: u32 = 32;
 const LEAST_SQUARE: u32 = 16;

@@ -12,12 +12,12 @@ pub struct Conv2dShape {
     pub dilation: [usize; 2],
     pub padding: [usize; 2],
     pub groups: usize,
-    /// Whether the file holds the weight of a one-dimensional convolution, without the kernel's one row.
+    /// `true` where a file holds the weight of a one-dimensional convolution, without the kernel's one row.
     pub stored_flat: bool,
 }
 
 impl Conv2dShape {
-    /// A square kernel; the size changes with the stride alone.
+    /// A square kernel, padded by half its side; the size changes with the stride alone.
     pub fn square(inputs: usize, outputs: usize, kernel: usize, stride: [usize; 2]) -> Self {
         Self {
             inputs,
@@ -31,11 +31,12 @@ impl Conv2dShape {
         }
     }
 
+    /// A convolution of single pixels.
     pub fn pointwise(inputs: usize, outputs: usize) -> Self {
         Self::square(inputs, outputs, 1, [1, 1])
     }
 
-    /// Kernel and stride alike: the input is cut into patches.
+    /// Patches, kernel and stride alike: the input is cut into patches.
     pub fn patch(inputs: usize, outputs: usize, size: usize) -> Self {
         Self {
             padding: [0, 0],
@@ -43,7 +44,7 @@ impl Conv2dShape {
         }
     }
 
-    /// Along the columns only; keeps their number.
+    /// A convolution along the columns only; keeps their number.
     pub fn sequence(inputs: usize, outputs: usize, kernel: usize, dilation: usize) -> Self {
         Self {
             kernel: [1, kernel],
@@ -54,7 +55,7 @@ impl Conv2dShape {
         }
     }
 
-    /// The same with its taps apart, in rows and columns; keeps the size.
+    /// This shape with its taps apart, in rows and columns; keeps the size.
     pub fn dilated(self, dilation: usize) -> Self {
         Self {
             dilation: [dilation; 2],
@@ -63,7 +64,7 @@ impl Conv2dShape {
         }
     }
 
-    /// Each channel by itself; keeps the size.
+    /// A depthwise convolution, each channel by itself; keeps the size.
     pub fn depthwise(channels: usize, kernel: usize) -> Self {
         Self {
             groups: channels,
@@ -72,12 +73,12 @@ impl Conv2dShape {
     }
 }
 
-/// A convolution of another program with its norm folded in.
+/// Weights of a convolution with its norm folded in.
 #[derive(Debug, Clone)]
 pub struct ConvolutionWeights {
     /// `[outputs][inputs][rows][columns]`.
     pub weight: Vec<f32>,
     pub bias: Vec<f32>,
-    /// What the norm makes of zero, for networks that pad between the convolution and the norm; zero without a norm.
+    /// Value that the norm makes of zero, for networks that pad between the convolution and the norm; zero without a norm.
     pub of_zero: Vec<f32>,
 }

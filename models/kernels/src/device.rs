@@ -142,7 +142,8 @@ pub struct ComputeDevice {
     kind: DeviceKind,
     device: Device,
     precision: Precision,
-    /// The CPU backend parallelises on the rayon pool it is called from; its own pool keeps it off the global one.
+    /// Threads of a processor. The CPU backend parallelises on the rayon pool it is called from; this one keeps it off the global
+    /// one.
     pool: Option<Arc<ThreadPool>>,
 }
 

@@ -7,10 +7,10 @@
 //! gives here is the GPU, and the reference that the tests compare with.
 //!
 //! This crate is apart from the networks for the time of compiling: it has the generic vector code, which is instantiated for
-//! every instruction set and optimised in all profiles, and it changes least. It knows no network, no file and no page; in particular it does
-//! not read weights but takes them as vectors ([`ConvolutionWeights`], [`feature_map::LstmWeights`]). Only this crate and the
-//! one that reads weights name Burn. The modules depend on each other in one direction: values (`precision`, `convolution`,
-//! `activation`, `error`), then [`device`] and the convolutions, then [`feature_map`].
+//! every instruction set and optimised in all profiles, and it changes least. It knows no network, no file and no page; in
+//! particular it does not read weights but takes them as vectors ([`ConvolutionWeights`], [`feature_map::LstmWeights`]). Only
+//! this crate and the one that reads weights name Burn. The modules depend on each other in one direction: values (`precision`,
+//! `convolution`, `activation`, `error`), then [`device`] and the convolutions, then [`feature_map`].
 
 mod activation;
 mod convolution;

@@ -1,4 +1,4 @@
-//! Convolutions built from stored weights. Batch norm is a scale and a shift per output channel, so it is folded into the
+//! Layers built from stored weights. Batch norm is a scale and a shift per output channel, so it is folded into the
 //! convolution before it once, at load time.
 
 use burn::tensor::Device;
@@ -20,7 +20,7 @@ pub(crate) enum Shift<'a> {
     BatchNorm(&'a str),
 }
 
-/// Builds layers on one device out of one weights file.
+/// Loader that builds layers on one device out of one weights file.
 #[derive(Debug)]
 pub(crate) struct LayerLoader<'a> {
     pub(crate) tensors: WeightTensors<'a>,
@@ -29,6 +29,7 @@ pub(crate) struct LayerLoader<'a> {
 }
 
 impl<'a> LayerLoader<'a> {
+    /// A loader of full precision.
     pub(crate) fn new(tensors: WeightTensors<'a>, device: &'a Device) -> Self {
         Self {
             tensors,

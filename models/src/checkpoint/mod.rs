@@ -33,7 +33,7 @@ use sha2::{Digest, Sha256};
 
 /// First bytes of the pointers of Git LFS.
 const POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
-/// Larger files are refused before they are read.
+/// Size beyond which files are refused before they are read, in bytes.
 const MAX_FILE_BYTES: u64 = 2 << 30;
 
 /// A tensor in host memory, row-major.
@@ -108,7 +108,7 @@ impl Checkpoint {
     }
 }
 
-/// A clone of a repository without Git LFS has pointers in place of its large files.
+/// Refuses the pointers of Git LFS: a clone of a repository without Git LFS has pointers in place of its large files.
 fn refuse_pointer(path: &Path) -> Result<(), WeightsError> {
     let mut beginning = Vec::with_capacity(POINTER.len());
     std::fs::File::open(path)

@@ -56,7 +56,7 @@ pub(super) fn read(path: &Path) -> Result<StateDict, WeightsError> {
     Ok(tensors)
 }
 
-/// Makes 32-bit floats of native-endian values.
+/// Conversion of native-endian values to 32-bit floats.
 type Widen = fn(&[u8]) -> Vec<f32>;
 
 /// Conversion of values of a type to 32-bit floats; `None` for types that no weight has, such as counters.

@@ -39,7 +39,7 @@ pub struct DetectionConfig {
     pub min_line_area: f64,
     pub min_line_width: f64,
     pub min_line_height: u32,
-    /// Skew below `min_angle_deg` is left alone; a contour steeper than `max_angle_deg` has no say in it.
+    /// Least skew that is corrected, in degrees; a contour steeper than `max_angle_deg` has no say in it.
     pub min_angle_deg: f32,
     pub max_angle_deg: f32,
     /// Skew in degrees from which the page is rotated and segmented again; below it the contours of the first pass are rotated.

@@ -7,9 +7,9 @@ use super::passes::scaled;
 use crate::page::contours::find_contours;
 use crate::page::geometry::{Contour, arc_length, contour_area, is_clockwise, simplify};
 
-/// Smaller regions are specks, in pixels of the page.
+/// Area in pixels of the page below which a region is a speck.
 const MIN_REGION_AREA: f64 = 200.0;
-/// Contours are simplified by this share of their perimeter.
+/// Share of their perimeter by which contours are simplified.
 const SIMPLIFY: f64 = 0.001;
 
 /// A class of a layout that is neither background nor line.
@@ -82,8 +82,8 @@ mod tests {
     use crate::inference::{Classes, InferenceError, Segmenter, TileBatch};
     use crate::page::geometry::{Rect, bounding_rect};
 
-    /// Reads the class of a pixel off its grey level: level 0 is a line, and paper the background; a grey between is
-    /// what a frame says of an image, a margin or a caption when it is asked by its place.
+    /// A segmenter that reads the class of a pixel off its grey level: level 0 is a line, and paper the background; a grey
+    /// between is what a frame says of an image, a margin or a caption when it is asked by its place.
     #[derive(Debug)]
     struct Painted {
         page: GrayImage,

@@ -70,7 +70,7 @@ impl PageLines {
 #[derive(Debug, Clone)]
 pub enum Pass1 {
     Done(PageLines),
-    /// The page is skewed or bent too much for its contours to be merely turned: ask the network about this straightened
+    /// A page that is skewed or bent too much for its contours to be merely turned: ask the network about this straightened
     /// frame and call [`finish`] again, which then is done.
     NeedsSecondPass(Frame),
 }
@@ -161,7 +161,7 @@ fn one_line(mask: GrayImage, page_size: (u32, u32)) -> PageLines {
     }
 }
 
-/// Everything is in pixels of the page already.
+/// Lines of the first generation; everything is in pixels of the page already.
 fn gen1_lines(page_size: (u32, u32), findings: gen1::Findings) -> PageLines {
     PageLines {
         page_angle: findings.angle,
@@ -250,7 +250,7 @@ mod tests {
     use super::*;
     use crate::inference::{Segmenter, TileBatch};
 
-    /// Takes every ink pixel for a line.
+    /// A segmenter that takes every ink pixel for a line.
     #[derive(Debug, Default)]
     struct InkIsLine {
         calls: AtomicUsize,

@@ -4,7 +4,7 @@ use super::DetectionConfig;
 use crate::inference::Classes;
 use crate::page::geometry::{Contour, Point, bounding_rect};
 
-/// A picture of at most so many pixels in height is small.
+/// Largest height of a small picture, in pixels.
 const SMALL_HEIGHT: u32 = 256;
 /// A picture so many times as wide as it is high is of one line if it is small, or if few rows are found on it.
 const LONG_ASPECT: u32 = 12;

@@ -10,7 +10,7 @@ const PAPER: f32 = 1.0;
 /// One of the planes that a network answers for each tile, one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Plane {
-    /// Less than `of`.
+    /// Index of the plane, less than `of`.
     pub(crate) index: usize,
     pub(crate) of: usize,
 }

@@ -35,7 +35,8 @@ pub enum Trim {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ExtractionConfig {
-    /// The mask of a line is widened by `h * k` and heightened by `h * k * k`, where `h` is the line's height.
+    /// Factor of the margin: the mask of a line is widened by `h * k` and heightened by `h * k * k`, where `h` is the line's
+    /// height.
     pub k_factor: f64,
     /// A line image higher than this many times the line is cut again with a smaller factor.
     pub bbox_tolerance: f64,
@@ -43,13 +44,13 @@ pub struct ExtractionConfig {
     pub merge_lines: bool,
     /// Largest distance in pixels between the middles of two parts of one row; half the median line height when absent.
     pub merge_threshold: Option<f64>,
-    /// Contours are simplified by this share of their perimeter; 0 keeps every point.
+    /// Share of their perimeter by which contours are simplified; 0 keeps every point.
     pub simplify: f64,
     pub background: Background,
     pub trim: Trim,
     /// Brighten what lies in shadow before lines are cut.
     pub even_light: bool,
-    /// Larger pages are shrunk to fit before lines are cut, in pixels.
+    /// Largest width of a page in pixels; larger pages are shrunk to fit before lines are cut.
     pub max_width: u32,
     pub max_height: u32,
 }

@@ -62,7 +62,7 @@ pub(crate) struct Crnn<M: FeatureMap> {
 }
 
 impl<M: FeatureMap> Crnn<M> {
-    /// Widths are those of the weights.
+    /// Loads the network; its widths are those of the weights.
     pub(crate) fn load(loader: &mut LayerLoader<'_>) -> Result<Self, WeightsError> {
         let mut blocks = Vec::with_capacity(BLOCKS);
         let mut inputs = 1;

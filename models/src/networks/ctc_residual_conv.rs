@@ -22,7 +22,7 @@ pub(crate) const ARCHITECTURE: &str = "ctc-residual-conv";
 pub(crate) const HORIZONTAL_STRIDE: usize = 4;
 /// The stem divides the height by this.
 const VERTICAL_STRIDE: usize = 16;
-/// Lines were padded to this multiple in training.
+/// Multiple to which lines were padded in training, in pixels.
 const WIDTH_MULTIPLE: usize = 8;
 /// Kernel of the residual convolutions.
 const BODY_KERNEL: usize = 5;

@@ -96,7 +96,7 @@ struct Unit<C> {
     /// Convolutions of the path of residuals, and of the data joining it.
     joins: [C; 2],
     blocks: [Padded<C>; 3],
-    /// Weighs the channels.
+    /// Convolutions that weigh the channels.
     context: [C; 2],
     channels: usize,
 }
@@ -194,7 +194,7 @@ pub(crate) struct Easter2<M: FeatureMap> {
 }
 
 impl<M: FeatureMap> Easter2<M> {
-    /// Widths are those of the weights.
+    /// Loads the network; its widths are those of the weights.
     pub(crate) fn load(loader: &mut LayerLoader<'_>) -> Result<Self, WeightsError> {
         let [first, height, _] = loader.tensors.shape("conv1d_1.weight")?;
         let [second, _, _] = loader.tensors.shape("conv1d_2.weight")?;

@@ -3,8 +3,8 @@
 //! one size and share what is around them ([`fixed_size`]).
 //!
 //! Each is plain code over a [`FeatureMap`](parkhang_kernels::feature_map::FeatureMap) and not a graph that a runtime
-//! interprets: five networks are few, and a reader sees in some hundred lines what is computed. A network has one form for each kind of map, made when it is loaded, because the device is known then
-//! and layers have the form of their device.
+//! interprets: five networks are few, and a reader sees in some hundred lines what is computed. A network has one form for each
+//! kind of map, made when it is loaded, because the device is known then and layers have the form of their device.
 //!
 //! Networks take tensors, sizes and a device, never a bundle: what a description says of a network is checked by
 //! [`crate::weights`], which knows descriptions, and errors about keys of a file are its own. So networks can be tried on any

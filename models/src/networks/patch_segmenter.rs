@@ -20,7 +20,7 @@ use crate::inference::{InferenceError, Segmenter, TileBatch};
 pub(crate) const ARCHITECTURE: &str = "patch-segmenter";
 /// Side of the patches that the stem reads and the head writes, in pixels.
 const PATCH: usize = 4;
-/// Sides of a tile must be a multiple of this: the patches, halved twice.
+/// Number of pixels that the sides of a tile must be a multiple of: the patches, halved twice.
 pub(crate) const TILE_MULTIPLE: usize = 16;
 /// The value of a pixel without ink.
 const PAPER: f32 = 1.0;

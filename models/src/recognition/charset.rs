@@ -40,8 +40,8 @@ pub struct Charset {
 }
 
 impl Charset {
-    /// A charset of these labels, for the classes from 1 on. One label may be empty, as in the published stack charset: its class writes
-    /// nothing, so that decoding treats it as a second blank.
+    /// A charset of these labels, for the classes from 1 on. One label may be empty, as in the published stack charset: its
+    /// class writes nothing, so that decoding treats it as a second blank.
     ///
     /// # Errors
     /// [`CharsetError`] if there is no label or one occurs twice.

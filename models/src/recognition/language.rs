@@ -6,7 +6,7 @@ pub use file::NgramError;
 
 /// Longest n-grams that a file may hold.
 const MAX_ORDER: usize = 8;
-/// Natural logarithms are stored in steps of 1/16.
+/// Step in which natural logarithms are stored.
 const STEP: f32 = 1.0 / 16.0;
 /// Log-probability of a unit that the corpus does not have: the least that can be stored.
 const UNSEEN: f32 = -255.0 * STEP;
@@ -96,7 +96,7 @@ impl Ngrams {
 #[derive(Debug, Clone, PartialEq)]
 pub struct LanguageModel {
     pub ngrams: Ngrams,
-    /// Times the logarithm of a unit's probability.
+    /// Factor of the logarithm of a unit's probability.
     pub weight: f32,
     /// Score added for each unit: without it, few and short would be likelier than many.
     pub bonus: f32,

@@ -19,7 +19,7 @@ pub struct Syllable {
     pub confidence: f32,
 }
 
-/// Spreads the frames of a line evenly over columns of its image.
+/// Map that spreads the frames of a line evenly over columns of its image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FrameToPixel {
     /// Frames that show the line; others are before or after it.

@@ -258,7 +258,8 @@ impl Bundle {
         }
     }
 
-    /// A bundle may come from anywhere; its description must not reach outside its folder.
+    /// Returns whether a name is that of a file beside the description: a bundle may come from anywhere, and its description
+    /// must not reach outside its folder.
     pub(super) fn is_plain_file_name(name: &str) -> bool {
         !name.starts_with('.')
             && !name.is_empty()

@@ -53,7 +53,7 @@ pub enum Model {
     Recognition(RecognitionModel),
 }
 
-/// Finds text lines in tiles of a binarised page.
+/// A model that finds text lines in tiles of a binarised page.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SegmentationModel {
     pub architecture: Architecture,
@@ -66,7 +66,7 @@ pub struct SegmentationModel {
     pub classes: Classes,
 }
 
-/// Reads line images.
+/// A model that reads line images.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RecognitionModel {
     pub architecture: Architecture,
@@ -75,7 +75,7 @@ pub struct RecognitionModel {
     /// JSON object with one list of symbols per head, in the order of the classes after the blank.
     pub charset: FileReference,
     pub heads: Vec<Head>,
-    /// Helps the beam search to choose among what a head may have seen.
+    /// N-grams that help the beam search to choose among what a head may have seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub language_model: Option<LanguageModelReference>,
 }

@@ -8,7 +8,7 @@ use super::PageFormat;
 pub enum DecodeError {
     #[error("the file is empty")]
     Empty,
-    /// Servers answer with an error page where an image should be.
+    /// A text of HTML or XML: servers answer with an error page where an image should be.
     #[error("the content is an HTML or XML document, not an image")]
     Markup,
     #[error("the content is no image format that is known here")]
@@ -31,14 +31,14 @@ pub enum DecodeError {
     Truncated { format: PageFormat },
     #[error("damaged {format}: {reason}")]
     Malformed { format: PageFormat, reason: String },
-    /// A few bytes may name work without end: the same data for every strip, or tiles far larger than the page.
+    /// Work without end, which a few bytes may name: the same data for every strip, or tiles far larger than the page.
     #[error("the {format} asks for far more work than its page and its {bytes} bytes can need: {reason}")]
     TooMuchWork {
         format: PageFormat,
         bytes: usize,
         reason: String,
     },
-    /// Says nothing of the file.
+    /// Cancellation by the caller, which says nothing of the file.
     #[error("nobody waits for the page any more")]
     Cancelled,
 }
@@ -65,7 +65,7 @@ impl DecodeError {
 pub enum DecodeWarning {
     #[error("the file holds more than one page; the first is used")]
     MorePages,
-    /// Part of the picture may be wrong.
+    /// Damage, by which part of the picture may be wrong.
     #[error("the image data is damaged: {reason}")]
     Damaged { reason: String },
     #[error("the JPEG has no end marker")]

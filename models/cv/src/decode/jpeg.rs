@@ -125,8 +125,8 @@ pub(super) fn decode_components(
     })
 }
 
-/// Four-component streams follow Adobe's convention, as OpenCV and Pillow assume of all of them: inks are stored
-/// inverted, 255 being bare paper.
+/// Grey of decoded samples. Four-component streams follow Adobe's convention, as OpenCV and Pillow assume of all of them: inks
+/// are stored inverted, 255 being bare paper.
 fn to_gray(space: ColorSpace, components: usize, samples: Vec<u8>) -> Result<Vec<u8>, DecodeError> {
     Ok(match (space, components) {
         (ColorSpace::Luma, 1) => samples,

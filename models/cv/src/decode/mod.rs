@@ -76,7 +76,7 @@ impl DecodeLimits {
 pub struct DecodedPage {
     /// 8-bit grey, 0 is ink and 255 is paper; upright after the orientation that the file states.
     pub gray: GrayImage,
-    /// Every pixel is 0 or 255: 1-bit scans, grey files that hold nothing else, and blank white pages.
+    /// `true` where every pixel is 0 or 255: 1-bit scans, grey files that hold nothing else, and blank white pages.
     pub bilevel: bool,
     /// Format of the content, whatever the file is called.
     pub format: PageFormat,

@@ -59,8 +59,8 @@ fn open(
     reader.into_decoder().map_err(|e| refusal(e, format))
 }
 
-/// The `image` crate does not scale PNM samples by their stated maximum. A maximum of 1 is mended as any page of zeros
-/// and ones is.
+/// Refuses maximal samples of PNM: the `image` crate does not scale PNM samples by their stated maximum. A maximum of 1 is
+/// mended as any page of zeros and ones is.
 fn check_maximal_sample(bytes: &[u8]) -> Result<(), DecodeError> {
     let decoder = PnmDecoder::new(Cursor::new(bytes)).map_err(|e| refusal(e, PageFormat::Pnm))?;
     match decoder.into_inner().1.maximal_sample() {
@@ -72,7 +72,7 @@ fn check_maximal_sample(bytes: &[u8]) -> Result<(), DecodeError> {
     }
 }
 
-/// A RIFF file states its length. The WebP decoder takes data that ends early for a corrupt stream.
+/// Compares a RIFF file with the length that it states. The WebP decoder takes data that ends early for a corrupt stream.
 fn check_riff_length(bytes: &[u8]) -> Result<(), DecodeError> {
     let stated = bytes
         .get(4..8)

@@ -117,7 +117,7 @@ impl Vector {
     }
 }
 
-/// `hull` has at least three corners, clockwise on screen.
+/// The least rectangle around `hull`, which has at least three corners, clockwise on screen.
 fn rotating_calipers(hull: &[Vector]) -> RotatedRect {
     let edge = |index: usize| hull[(index + 1) % hull.len()] - hull[index];
     let extreme = |key: fn(Vector) -> f32| {
@@ -130,8 +130,8 @@ fn rotating_calipers(hull: &[Vector]) -> RotatedRect {
         })
     };
     // The rectangle of least area has a side along an edge of the hull (Freeman and Shapira, 1975), so one rectangle for each
-    // edge is enough. The calipers start upright and turn with the hull.
-    // The four sides touch the hull at these corners: top, right, bottom, left.
+    // edge is enough. The calipers start upright and turn with the hull. The four sides touch the hull at these corners: top,
+    // right, bottom, left.
     let mut touching = [
         extreme(|p| p.y),
         extreme(|p| -p.x),

@@ -21,8 +21,8 @@ pub fn fill_polygon(image: &mut GrayImage, contour: &[Point], value: u8) {
     fill_polygon_at(image, contour, Point::new(0, 0), value);
 }
 
-/// Fills a polygon like [`fill_polygon`], where the image is the part of a page whose first pixel is at `origin`, and the polygon is in page
-/// coordinates. With `origin` and size of the polygon's bounding box this needs no mask of the page's size.
+/// Fills a polygon like [`fill_polygon`], where the image is the part of a page whose first pixel is at `origin`, and the
+/// polygon is in page coordinates. With `origin` and size of the polygon's bounding box this needs no mask of the page's size.
 pub fn fill_polygon_at(image: &mut GrayImage, contour: &[Point], origin: Point, value: u8) {
     let bounds = line::Bounds::of(image);
     let Some(&last) = contour.last() else {

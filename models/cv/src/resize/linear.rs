@@ -2,7 +2,7 @@ use image::Pixel;
 
 use super::{Image, axis::Tap};
 
-/// Weights are fixed-point numbers with this many fractional bits.
+/// Number of fractional bits of the weights, which are fixed-point numbers.
 const WEIGHT_BITS: u32 = 11;
 
 /// Bilinear blend of the taps, horizontally first, with the roundings of OpenCV's 8-bit code.

@@ -8,11 +8,11 @@ use crate::warp::{Interpolation, Sampler};
 /// Distance in pixels of the nodes at which a spline is evaluated.
 const STEP: usize = 8;
 
-/// Between nodes, positions are interpolated where that is off by no more than this many pixels, which changes a sampled
+/// Error of interpolated positions, in pixels, up to which they stand in for those of the spline: it changes a sampled
 /// value by one grey level at most.
 const TOLERANCE: f64 = 1.0 / 256.0;
 
-/// Positions outside the image by no more than this many pixels count as on its edge: a spline through the corners returns
+/// Distance outside the image, in pixels, up to which a position counts as on its edge: a spline through the corners returns
 /// them with a small error, which would blacken parts of the frame.
 const EDGE_TOLERANCE: f64 = 0.01;
 

@@ -10,7 +10,7 @@ use crate::error::InferenceError;
 use crate::precision::Precision;
 use crate::row_convolution::{InstructionSet, RowMap};
 
-/// Recurrent weights are multiplied this many columns at a time.
+/// Number of gates whose recurrent weights are multiplied at a time.
 const LANES: usize = 64;
 
 /// The weights of both directions.
@@ -106,7 +106,7 @@ impl HostLstm {
 }
 
 impl HostDirection {
-    /// `gates` is `[steps][4 hidden]` from the inputs, `states` is `[hidden][steps]`.
+    /// Reads the sequence in one direction: `gates` is `[steps][4 hidden]` from the inputs, `states` is `[hidden][steps]`.
     #[inline(always)]
     fn run(&self, hidden: usize, steps: usize, gates: &[f32], states: &mut [f32], reverse: bool) {
         let width = 4 * hidden;

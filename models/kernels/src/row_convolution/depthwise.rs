@@ -24,7 +24,8 @@ impl DepthwiseConvolution {
     /// Rows that are computed together, so that what several of them see is loaded once.
     pub(crate) const ROWS: usize = 4;
 
-    /// `weight` is `[channels][1][kernel rows][kernel columns]`. The shape has as many groups as channels and no stride.
+    /// A convolution with these weights; `weight` is `[channels][1][kernel rows][kernel columns]`. The shape has as many groups
+    /// as channels and no stride.
     pub(crate) fn new(weight: Vec<f32>, bias: Vec<f32>, shape: Conv2dShape) -> Self {
         debug_assert!(shape.groups == shape.inputs && shape.stride == [1, 1]);
         Self { shape, weight, bias }

@@ -77,7 +77,8 @@ impl RowConvolution {
         target
     }
 
-    /// Adds the map after the convolution and its bias to `target`, which is a map of its size, and applies `activation` to the sum.
+    /// Adds the map after the convolution and its bias to `target`, which is a map of its size, and applies `activation` to the
+    /// sum.
     pub(crate) fn accumulate(&self, target: &mut [f32], map: &RowMap, activation: Activation) {
         self.accumulate_on(InstructionSet::detect(), target, map, activation);
     }

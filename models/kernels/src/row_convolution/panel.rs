@@ -9,7 +9,7 @@ use crate::convolution::Conv2dShape;
 pub(super) struct Windows {
     stride: usize,
     padding: usize,
-    /// Those of the `stride` parts of a row that some tap sees; the others are not copied.
+    /// Those parts of a row, out of `stride`, that some tap sees; the others are not copied.
     parts: Vec<usize>,
     /// Index into `parts` and shift in that part, for each tap.
     taps: Vec<(usize, usize)>,

@@ -1,5 +1,6 @@
-//! Toom-Cook algorithms: fewer multiplications along a row (Winograd, 1980; Toom and Cook before him): a tile of neighbouring columns of a
-//! convolution with `taps` taps takes `outputs + taps - 1` products in place of `outputs * taps`, one at each of as many points.
+//! Toom-Cook algorithms: fewer multiplications along a row (Winograd, 1980; Toom and Cook before him): a tile of neighbouring
+//! columns of a convolution with `taps` taps takes `outputs + taps - 1` products in place of `outputs * taps`, one at each of
+//! as many points.
 //!
 //! This is the transposed form that filters use: the columns that a tile sees become one value at each point, are multiplied
 //! there with the kernel evaluated at the point, and the columns of the tile come out of the sums of the products over all

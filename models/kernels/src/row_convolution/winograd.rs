@@ -30,7 +30,8 @@ impl<const TILE: usize> Winograd<TILE> {
     /// Taps of a piece of the kernel.
     const TAPS: usize = POINTS + 1 - TILE;
 
-    /// `weight` is `[outputs][inputs][kernel rows][kernel columns]`. The shape has no stride along the rows.
+    /// Transforms the weights; `weight` is `[outputs][inputs][kernel rows][kernel columns]`. The shape has no stride along the
+    /// rows.
     pub(super) fn new(weight: &[f32], shape: &Conv2dShape) -> Self {
         let [down, across] = shape.kernel;
         let (inputs, pieces) = (shape.inputs, across.div_ceil(Self::TAPS));

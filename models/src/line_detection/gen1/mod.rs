@@ -31,7 +31,7 @@ use crate::page::resize::resize_linear;
 use crate::page::threshold::adaptive_gaussian;
 use crate::page::warp::{rotation_matrix, warp_affine};
 
-/// Smaller contours are specks, in pixels.
+/// Area in pixels below which a contour is a speck.
 const MIN_CONTOUR_AREA: f64 = 10.0;
 
 /// Clamps, tiles and binarises a page; see [`super::prepare`].

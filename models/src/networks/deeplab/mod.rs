@@ -1,7 +1,11 @@
 //! BDRC's segmentation networks, for lines and for the classes of a layout: one architecture, which differs in the number of
 //! planes of its head. The number decides what follows the head, a sigmoid for a line, a softmax over the classes for a
 //! layout; both are here and not in the network, so that [`network`] is comparable with PyTorch's logits as published.
-//! Callers that ask a layout network for lines get the plane of that class out of the softmax.
+//!
+//! Callers that ask a layout network for lines get the plane of that class out of the softmax. Unlike
+//! [`super::patch_segmenter`], blank paper is not left out: the pyramid's mean over the whole tile sees it, so leaving it out
+//! would change every probability. For the same reason there is no int8-quantised form; the network was not trained here, and
+//! nobody could say what the rounding costs.
 
 mod network;
 

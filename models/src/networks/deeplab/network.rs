@@ -18,7 +18,7 @@ const DILATIONS: [usize; 4] = [1, 1, 1, 2];
 const RATES: [usize; 3] = [12, 24, 36];
 /// Pixels of a tile for each row or column of features of the first stage.
 const SHALLOW_STRIDE: usize = 4;
-/// Sides of a tile must be a multiple of this.
+/// Number of pixels that the sides of a tile must be a multiple of.
 pub(crate) const TILE_MULTIPLE: usize = 16;
 
 fn block_name(stage: usize, block: usize) -> String {
@@ -166,7 +166,8 @@ pub(crate) struct DeepLab<M: FeatureMap> {
 }
 
 impl<M: FeatureMap> DeepLab<M> {
-    /// Widths are those of the weights. The three channels of a tile are alike, so their weights are added up.
+    /// Loads the network; its widths are those of the weights. The three channels of a tile are alike, so their weights are
+    /// added up.
     pub(crate) fn load(loader: &mut LayerLoader<'_>) -> Result<Self, WeightsError> {
         let outputs_of = |loader: &LayerLoader<'_>, name: &str| {
             let [outputs, _, _, _] = loader.tensors.shape(&format!("{name}.weight"))?;

@@ -367,8 +367,8 @@ impl<'l> Lattice<'l> {
         }
     }
 
-    /// The remaining texts with their scores and tokens. Adds up hypotheses that differ only in their last frame or in a space at the end; best first. The scores are those without
-    /// the language model's part.
+    /// The remaining texts with their scores and tokens. Adds up hypotheses that differ only in their last frame or in a space
+    /// at the end; best first. The scores are those without the language model's part.
     fn finish(self, search: &BeamSearch) -> Vec<(f64, Vec<DecodedToken>)> {
         let mut texts: Vec<(f64, f64, usize)> = Vec::new();
         let mut index: HashMap<u64, usize, IdentityHash> = HashMap::default();

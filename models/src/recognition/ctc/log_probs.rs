@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::lanes;
 use crate::inference::{InferenceError, Logits};
 
-/// No log-probability is lower, so that sums of them stay finite.
+/// Lowest log-probability, finite so that sums of them stay finite.
 const FLOOR: f32 = -10_000.0;
 
 /// Natural log-probabilities of one line: `frames x classes`, row-major, class 0 is the blank. Holds no NaN and no

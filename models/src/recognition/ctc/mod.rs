@@ -86,7 +86,7 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// The language model helps the beam search alone.
+    /// Reads a line; the language model helps the beam search alone.
     pub fn decode(
         &self,
         log_probs: &LogProbs,

@@ -49,8 +49,8 @@ fn contains(relation: Relation, key: &str, value: &str) -> bool {
         .any(|(known, values)| *known == key && values.contains(&value))
 }
 
-/// Head letters of single letters: a head letter is recognised by the one letter that follows it. The `y` row is not a head letter
-/// of the script; texts in circulation were converted with it.
+/// Head letters of single letters: a head letter is recognised by the one letter that follows it. The `y` row is not a head
+/// letter of the script; texts in circulation were converted with it.
 const SUPERSCRIPTS: Relation = &[
     (
         "r",

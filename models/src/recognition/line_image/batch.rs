@@ -3,7 +3,7 @@
 use super::{PreparedLine, Preprocessing};
 use crate::inference::LineBatch;
 
-/// Widths are rounded up to a multiple of this.
+/// Multiple to which widths are rounded up, in pixels.
 const WIDTH_STEP: usize = 64;
 
 /// Limits of what goes through the network at once.

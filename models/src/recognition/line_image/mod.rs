@@ -28,7 +28,7 @@ use crate::algorithms::Algorithms;
 /// A line cut from a page.
 #[derive(Debug, Clone, Copy)]
 pub struct LineImage<'a> {
-    /// Ink is dark.
+    /// Pixels of the line; ink is dark.
     pub image: &'a GrayImage,
     /// `true` for a scan that has only black and white, so that its contrast must not be stretched.
     pub bilevel: bool,

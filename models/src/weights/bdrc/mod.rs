@@ -22,7 +22,7 @@ use crate::checkpoint::{Checkpoint, StateDict, WeightsError, read_limited};
 pub(crate) const RECOGNITION: &str = "model_config.json";
 /// Name of the file that describes a segmentation network.
 const SEGMENTATION: &str = "config.json";
-/// Larger descriptions are refused; the longest charset has ten thousand stacks.
+/// Size beyond which descriptions are refused, in bytes; the longest charset has ten thousand stacks.
 const MAX_DESCRIPTION_BYTES: usize = 16 << 20;
 
 /// A model of BDRC's in the terms of a bundle.

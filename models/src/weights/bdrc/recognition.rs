@@ -16,7 +16,7 @@ use crate::weights::description::{
 /// Size of the images that the published models were trained on, where nothing says it.
 const DEFAULT_WIDTH: usize = 3200;
 const DEFAULT_HEIGHT: usize = 100;
-/// Larger images are none of lines; the network would be at one for minutes.
+/// Largest side of an image in pixels; larger ones are none of lines, and the network would be at one for minutes.
 const MAX_SIDE: u32 = 32 << 10;
 /// Name that models of Unicode give their charset.
 const STACKS: &str = "stack";

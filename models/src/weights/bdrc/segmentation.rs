@@ -13,7 +13,7 @@ use crate::weights::description::{Architecture, Model, SegmentationModel};
 
 /// Side of a tile where nothing says it.
 const DEFAULT_TILE: u16 = 512;
-/// Larger tiles are refused: the features of one would fill the memory of a machine.
+/// Largest side of a tile in pixels: the features of one would fill the memory of a machine.
 const MAX_TILE: u16 = 4096;
 /// Probabilities from which BDRC's programs count a pixel: production for lines, the first generation for layouts.
 const LINE_THRESHOLD: f32 = 0.85;

@@ -9,7 +9,7 @@ const EOI: u8 = 0xd9;
 /// Structure of a stream as its markers state it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Structure {
-    /// The end marker is there: nothing was cut off.
+    /// `true` where the end marker is there: nothing was cut off.
     pub(super) ended: bool,
     /// Bits of a sample, from the frame header.
     pub(super) precision: Option<u8>,

@@ -102,8 +102,8 @@ fn deflate(data: &[u8], expected: usize) -> Result<Vec<u8>, DecodeError> {
     }
 }
 
-/// A JPEG chunk is a stream of its own, or one that shares the tables of the directory: those come first, less their end
-/// marker, and the chunk follows, less its start marker.
+/// Decodes a JPEG chunk, which is a stream of its own, or one that shares the tables of the directory: those come first, less
+/// their end marker, and the chunk follows, less its start marker.
 fn jpeg_chunk(
     data: &[u8],
     layout: &Layout,

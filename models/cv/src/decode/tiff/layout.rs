@@ -60,7 +60,7 @@ impl Photometric {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Alpha {
     None,
-    /// Colours are already multiplied by it.
+    /// Transparency that the colours are already multiplied by.
     Associated,
     Unassociated,
 }
@@ -77,12 +77,12 @@ pub(super) struct Layout {
     pub(super) photometric: Photometric,
     pub(super) alpha: Alpha,
     pub(super) big_endian: bool,
-    /// Each sample has chunks of its own.
+    /// `true` where each sample has chunks of its own.
     pub(super) planar: bool,
     pub(super) compression: Compression,
     /// Each sample is stored as the difference to its left neighbour.
     pub(super) differences: bool,
-    /// The first pixel of a byte is its lowest bit.
+    /// `true` where the first pixel of a byte is its lowest bit.
     pub(super) reversed_bits: bool,
     /// JPEG chunks hold YCbCr, of which only the luma is wanted.
     pub(super) jpeg_luma: bool,
@@ -324,7 +324,7 @@ fn photometric(
     Ok((photometric, false))
 }
 
-/// The palette is three runs of 16-bit values, all reds first. Writers scale 8-bit colours to it by 257 or by 256, which
+/// Reads the palette, three runs of 16-bit values, all reds first. Writers scale 8-bit colours to it by 257 or by 256, which
 /// the high byte undoes in either case; some fill only the low byte.
 fn palette(tags: &mut Tags<'_, '_>, bits: usize) -> Result<Vec<u8>, DecodeError> {
     let values = tags.numbers(Tag::ColorMap)?;

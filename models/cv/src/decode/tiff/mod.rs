@@ -18,7 +18,7 @@ use image::GrayImage;
 use super::{DecodeError, DecodeLimits, DecodeWarning, PageFormat, Raw, RawHeader, gray};
 use layout::{Compression, Layout};
 
-/// Warnings about one page that are kept: each strip or tile may have some, and there may be millions.
+/// Largest number of warnings about one page: each strip or tile may have some, and there may be millions.
 const MAX_WARNINGS: usize = 16;
 
 pub(super) fn decode(

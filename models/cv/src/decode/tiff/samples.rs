@@ -3,7 +3,7 @@
 use super::gray::{from_ink, from_u16, luma, on_white};
 use super::layout::{Alpha, Layout, Photometric};
 
-/// Converts rows of one layout.
+/// Converter of rows of one layout to grey.
 pub(super) struct ToGray<'a> {
     layout: &'a Layout,
     /// Grey of every value that a sample of up to 8 bits can have, for pages of one sample a pixel.

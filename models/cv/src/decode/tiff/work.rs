@@ -1,6 +1,6 @@
-//! Limits of the work that a directory asks for. Its entries are numbers that the file need not bear out: tiles of any size on a page of one
-//! pixel, and the same bytes for each of a million strips. What a page takes to decode is bounded by its area and by the
-//! length of its file before any of it is decompressed.
+//! Limits of the work that a directory asks for. Its entries are numbers that the file need not bear out: tiles of any size on
+//! a page of one pixel, and the same bytes for each of a million strips. What a page takes to decode is bounded by its area and
+//! by the length of its file before any of it is decompressed.
 
 use super::DecodeError;
 use super::layout::Layout;

@@ -1,13 +1,12 @@
 //! The int8-quantised convolution, for processors that multiply four pairs of bytes at once (AVX-512 VNNI).
 //!
 //! Weights are quantised symmetrically with a scale of their own for each output, as in Jacob et al., "Quantization and
-//! training of neural networks for efficient integer-arithmetic-only inference" (2018): the norm that is
-//! folded into the weights scales each output by a factor of its own, and one scale for all would leave the small ones a few
-//! levels. Features are quantised with a zero
-//! point, unsigned, because VNNI multiplies unsigned by signed bytes and because most maps come out of a ReLU, which would
-//! leave half of a signed range unused. Their scale is that of the map's own smallest and largest value, looked up each time:
-//! that pass is cheap beside the product, needs no calibration data, and cuts no value off. Sums are exact in 32 bits, so that
-//! quantisation is the only error, and the order of summing does not matter.
+//! training of neural networks for efficient integer-arithmetic-only inference" (2018): the norm that is folded into the
+//! weights scales each output by a factor of its own, and one scale for all would leave the small ones a few levels. Features
+//! are quantised with a zero point, unsigned, because VNNI multiplies unsigned by signed bytes and because most maps come out
+//! of a ReLU, which would leave half of a signed range unused. Their scale is that of the map's own smallest and largest value,
+//! looked up each time: that pass is cheap beside the product, needs no calibration data, and cuts no value off. Sums are exact
+//! in 32 bits, so that quantisation is the only error, and the order of summing does not matter.
 //!
 //! The convolution is the direct one: Winograd's transforms would spread the features beyond eight bits.
 
@@ -52,8 +51,8 @@ struct Output {
 }
 
 impl Int8 {
-    /// `weight` is `[outputs][inputs][kernel rows][kernel columns]`, the shape has one group. `None` where this would not be
-    /// faster than floats.
+    /// Quantises the weights; `weight` is `[outputs][inputs][kernel rows][kernel columns]`, the shape has one group. `None`
+    /// where this would not be faster than floats.
     pub(super) fn new(weight: &[f32], shape: &Conv2dShape) -> Option<Self> {
         let processor = X64V4xToken::summon().filter(|_| shape.inputs >= MIN_INPUTS)?;
         let [down, across] = shape.kernel;
