@@ -4,8 +4,8 @@
 //!
 //! Callers that ask a layout network for lines get the plane of that class out of the softmax. Unlike
 //! [`super::patch_segmenter`], blank paper is not left out: the pyramid's mean over the whole tile sees it, so leaving it out
-//! would change every probability. For the same reason there is no int8-quantised form; the network was not trained here, and
-//! nobody could say what the rounding costs.
+//! would change every probability. There is no int8-quantised form either: quantisation was tried on this project's networks
+//! and their test pages alone.
 
 mod network;
 
