@@ -288,3 +288,50 @@ fn check_shape(lines: &LineBatch, height: usize) -> Result<(), InferenceError> {
         actual: lines.values.len(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::Device;
+
+    use super::*;
+
+    const WEIGHTS: &[u8] = include_bytes!("../../weights/recogniser/model.safetensors");
+    const HEADS: [&str; 2] = ["hst", "hcp"];
+
+    /// Scores of the shipped network for two lines.
+    fn scores<M: FeatureMap>() -> Vec<f32> {
+        let dimensions: NetworkDimensions = serde_json::from_value(serde_json::json!({
+            "height": 64, "stem": [24, 40, 64, 96, 128], "channels": 176, "blocks": 7
+        }))
+        .unwrap();
+        let mut tensors = WeightTensors::parse("recogniser", WEIGHTS).unwrap();
+        let [key, other] = HEADS;
+        let [classes, _, _] = tensors.shape(&format!("{key}.weight")).unwrap();
+        tensors.discard(&format!("{other}."));
+        let device = Device::flex();
+        let mut loader = LayerLoader::new(tensors, &device);
+        let network = Network::<M>::load(&mut loader, &dimensions, OutputLayer { key, classes }).unwrap();
+        loader.tensors.finish().unwrap();
+        let size = MapSize {
+            channels: 1,
+            rows: 64,
+            columns: 96,
+        };
+        let line = |step| (0..64 * 96).map(move |index| f32::from(u8::from(index % step < 3)));
+        [7, 11]
+            .map(|step| {
+                let lines = M::images(line(step).collect(), 1, size, &device);
+                network.forward(lines).unwrap()
+            })
+            .concat()
+    }
+
+    #[test]
+    fn a_gpu_computes_what_a_processor_computes() {
+        let (processor, gpu) = (scores::<HostMap>(), scores::<DeviceMap>());
+        assert_eq!(processor.len(), gpu.len());
+        for (processor, gpu) in processor.into_iter().zip(gpu) {
+            assert!((processor - gpu).abs() < 1e-3, "{processor} {gpu}");
+        }
+    }
+}
