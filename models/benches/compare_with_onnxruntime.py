@@ -5,7 +5,7 @@
     python compare_with_onnxruntime.py ON_COMMAND FOLDER [--rounds 7] [--only NAME ...]
 
 ON_COMMAND is the program that the second command names. FOLDER keeps the networks: the shipped ones as ONNX, and networks of
-BDRC's kinds and sizes with random weights. What this program computes in whole numbers (`-int8`), onnxruntime computes with
+BDRC's kinds and sizes with random weights. What this program computes int8-quantised (`-int8`), onnxruntime computes with
 floats. Both sides take turns; the least processor time of each counts, so the ratio
 holds on a machine that others use as well.
 """

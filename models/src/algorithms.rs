@@ -1,4 +1,4 @@
-//! Whose algorithms read a page. Two generations of BDRC's programs find, cut and prepare lines differently; which one is
+//! Generations of BDRC's algorithms. Two generations of BDRC's programs find, cut and prepare lines differently; which one is
 //! a setting, and each room says where its generations part.
 
 use serde::{Deserialize, Serialize};
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Algorithms {
-    /// Those of `tibetan-ocr-app` and `ocr-inference`, for comparison with their results and for recognisers trained on
+    /// Algorithms of `tibetan-ocr-app` and `ocr-inference`, for comparison with their results and for recognisers trained on
     /// line images that these programs cut.
     Gen1,
-    /// Those of the production fleet, `ldv1` and `ocrv1`.
+    /// Algorithms of the production fleet, `ldv1` and `ocrv1`.
     #[default]
     Gen2,
 }

@@ -3,23 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Why a network could not answer. The caller decides whether to retry with a smaller batch.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum InferenceError {
-    #[error("input of {actual} values does not fit the shape {expected}")]
-    Shape { expected: String, actual: usize },
-    #[error("device out of memory: {0}")]
-    OutOfMemory(String),
-    #[error("network failed: {0}")]
-    Failed(String),
-    /// It fails on an input, too, that it is known to answer: whatever it is asked now says nothing of what was asked.
-    #[error("the device does not compute: {0}")]
-    Device(String),
-    #[error("the segmentation network tells lines from the rest of a page, but no classes of a layout")]
-    NoLayout,
-}
+pub use parkhang_kernels::InferenceError;
 
-/// What a segmenter is asked to tell apart. Its answer has one plane of probabilities for each class of a tile.
+/// Classes that a segmenter is asked to tell apart. Its answer has one plane of probabilities for each class of a tile.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Classes {
@@ -31,6 +17,7 @@ pub enum Classes {
 }
 
 impl Classes {
+    /// Number of planes in the answer for a tile.
     pub fn planes(self) -> usize {
         match self {
             Self::Line => 1,
@@ -38,7 +25,7 @@ impl Classes {
         }
     }
 
-    /// Which plane holds the lines.
+    /// Index of the plane that holds the lines.
     pub fn line_plane(self) -> usize {
         match self {
             Self::Line => 0,
@@ -57,16 +44,19 @@ pub struct TileBatch {
     pub values: Vec<f32>,
 }
 
-/// Finds text lines in tiles. Implementations are shared between threads and do not keep state between calls.
+/// A network that finds text lines in tiles. Implementations are shared between threads and do not keep state between calls.
 pub trait Segmenter: Send + Sync + std::fmt::Debug {
     /// Side of the square tiles this network takes, in pixels.
     fn tile_size(&self) -> usize;
 
     /// Probability (after the sigmoid) that a pixel belongs to the core of a text line: `count * size * size` values in
     /// the order of the input.
+    ///
+    /// # Errors
+    /// [`InferenceError`], of which [`InferenceError::Shape`] says that the tiles are not of this network's size.
     fn line_probabilities(&self, tiles: &TileBatch) -> Result<Vec<f32>, InferenceError>;
 
-    /// Whether the network knows the classes of a layout.
+    /// Returns whether the network knows the classes of a layout.
     fn has_layout(&self) -> bool {
         false
     }
@@ -81,10 +71,10 @@ pub trait Segmenter: Send + Sync + std::fmt::Debug {
         Err(InferenceError::NoLayout)
     }
 
-    /// What is asked for of the two: `count * planes * size * size` values.
+    /// Probabilities of `classes`, from the one of the two methods above: `count * planes * size * size` values.
     ///
     /// # Errors
-    /// As the one that is asked.
+    /// Those of that method.
     fn probabilities(&self, tiles: &TileBatch, classes: Classes) -> Result<Vec<f32>, InferenceError> {
         match classes {
             Classes::Line => self.line_probabilities(tiles),
@@ -112,8 +102,11 @@ pub struct Logits {
     pub values: Vec<f32>,
 }
 
-/// Reads line images. Implementations are shared between threads and do not keep state between calls.
+/// A network that reads line images. Implementations are shared between threads and do not keep state between calls.
 pub trait Recognizer: Send + Sync + std::fmt::Debug {
     /// One [`Logits`] per line of the batch, cut to the frames that the line's true width covers.
+    ///
+    /// # Errors
+    /// [`InferenceError`], of which [`InferenceError::Shape`] says that the lines are not of this network's size.
     fn logits(&self, lines: &LineBatch) -> Result<Vec<Logits>, InferenceError>;
 }

@@ -213,7 +213,7 @@ fn assert_layout_scores(key: &str, file: &str) {
     }
 }
 
-/// What is read from the image of a line, with its preprocessing.
+/// Text read from the image of a line, with its preprocessing.
 fn read(network: &str, encoding: Encoding) -> String {
     let folder = folder(network, "model_config.json", &["folded.onnx"]);
     let bundle = Bundle::open(folder.path()).unwrap();

@@ -41,7 +41,7 @@ struct Case {
     greedy_confidence: Option<GreedyConfidence>,
 }
 
-/// What the programs of the first generation read from the matrix of a case; no text where they failed.
+/// Texts that the programs of the first generation read from the matrix of a case; no text where they failed.
 #[derive(Deserialize)]
 struct FirstGeneration {
     id: usize,
@@ -252,9 +252,9 @@ fn check_cases(golden: &Golden) {
     assert_eq!(refused, ["edge_duplicate_label", "edge_wrong_width"]);
 }
 
-/// Cases that the programs of the first generation read otherwise: one whose label `_` they take for the blank, one where they lose the
-/// best hypothesis because another one ends alike (`prune_history` of pyctcdecode), and three noisy ones of the desktop application, whose
-/// blank is a label of its own.
+/// Cases that the programs of the first generation read otherwise: one whose label `_` they take for the blank, one where they
+/// lose the best hypothesis because another one ends alike (`prune_history` of pyctcdecode), and three noisy ones of the
+/// desktop application, whose blank is a label of its own.
 fn read_otherwise(file: &str) -> &[usize] {
     match file {
         "gen1_inf.jsonl" => &[27, 51],

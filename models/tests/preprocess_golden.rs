@@ -73,7 +73,7 @@ fn prepared(golden: &Golden, file: &str, preprocessing: Preprocessing) -> Option
     Some(preprocessing.prepare(&line).unwrap())
 }
 
-/// How a line differs from the image of it that upstream made.
+/// Difference of a line from the image of it that upstream made.
 fn difference(golden: &Golden, line: &PreparedLine, png: &str) -> Option<String> {
     let expected = image::load_from_memory(&golden.bytes(png)).unwrap().to_luma8();
     assert_eq!(

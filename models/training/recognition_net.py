@@ -1,6 +1,6 @@
 """Recognition network, the PyTorch side.
 
-`models/src/recognition/network.rs` is the same network for inference and loads a `state_dict` saved as safetensors, so
+`models/src/networks/ctc_residual_conv.rs` is the same network for inference and loads a `state_dict` saved as safetensors, so
 the attribute names here are the keys of the weights file.
 
 Input  [N, 1, H, W], H a multiple of 16, 0 = paper, 1 = ink.

@@ -1,6 +1,6 @@
 """Line segmentation network, the PyTorch side.
 
-`models/src/line_detection/network.rs` is the same network for inference and loads a `state_dict` saved as safetensors, so
+`models/src/networks/patch_segmenter.rs` is the same network for inference and loads a `state_dict` saved as safetensors, so
 the attribute names here are the keys of the weights file.
 
 Input  [N, 1, H, W], H and W divisible by 16, 1 = paper, 0 = ink.

@@ -173,7 +173,7 @@ const SOFTWARE: &str = "-software";
 const FULL: &str = "-f32";
 
 /// What devices of a kind compute with unless told otherwise.
-pub fn usual_precision(kind: DeviceKind) -> Precision {
+pub fn default_precision(kind: DeviceKind) -> Precision {
     match kind {
         DeviceKind::Cpu => Precision::Int8,
         DeviceKind::Wgpu | DeviceKind::Cuda => Precision::Full,
@@ -195,7 +195,7 @@ pub fn parse_device(text: &str, threads: NonZeroUsize) -> Result<DeviceSpec> {
         index,
         threads,
         software_renderer: imitated.is_some(),
-        precision: in_full.map_or_else(|| usual_precision(kind), |_| Precision::Full),
+        precision: in_full.map_or_else(|| default_precision(kind), |_| Precision::Full),
     })
 }
 

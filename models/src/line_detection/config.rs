@@ -7,19 +7,19 @@ use crate::inference::Classes;
 pub(super) const PAPER: u8 = 255;
 const BLACK: u8 = 0;
 
-/// How lines are found. The defaults are those of BDRC's production line detection (`ldv1`) but for `even_light`,
+/// Settings of line detection. The defaults are those of BDRC's production line detection (`ldv1`) but for `even_light`,
 /// `line_pictures`, `max_rows_portrait` and `tps_threshold`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DetectionConfig {
     pub algorithms: Algorithms,
-    /// What the network is asked for: lines alone, or the classes of a layout.
+    /// Classes that the network is asked for: lines alone, or those of a layout.
     pub classes: Classes,
     /// A pixel belongs to a line when its probability is above this.
     pub threshold: f32,
     /// Side of the neighbourhood of the adaptive threshold, odd, in frame pixels.
     pub binarise_block: u32,
-    /// How much darker than its neighbourhood ink is, in grey levels.
+    /// Difference of ink from the mean of its neighbourhood, in grey levels.
     pub binarise_c: i32,
     /// Brighten what lies in shadow before it is binarised.
     pub even_light: bool,
@@ -39,10 +39,10 @@ pub struct DetectionConfig {
     pub min_line_area: f64,
     pub min_line_width: f64,
     pub min_line_height: u32,
-    /// Skew below `min_angle_deg` is left alone; a contour steeper than `max_angle_deg` has no say in it.
+    /// Least skew that is corrected, in degrees; a contour steeper than `max_angle_deg` has no say in it.
     pub min_angle_deg: f32,
     pub max_angle_deg: f32,
-    /// From this skew on the page is rotated and segmented again; below it the contours of the first pass are rotated.
+    /// Skew in degrees from which the page is rotated and segmented again; below it the contours of the first pass are rotated.
     pub second_pass_angle_deg: f32,
     /// Flatten pages with bent lines by a thin-plate spline.
     pub use_tps: bool,
@@ -93,7 +93,7 @@ impl DetectionConfig {
         }
     }
 
-    /// What `ocr-inference` does, for comparison with its results. Its own spline has failed on every page since October
+    /// Settings of `ocr-inference`, for comparison with its results. Its own spline has failed on every page since October
     /// 2024; where it is asked for, pages are flattened as in the second generation.
     ///
     /// `max_rows`, `max_rows_portrait`, `snap` and `second_pass_angle_deg` have no say: pages are clamped to

@@ -37,7 +37,7 @@ impl Bend {
     }
 }
 
-/// What one slice of a line shows.
+/// Measures of one slice of a line.
 struct Slice {
     center: Point,
     thickness: i32,

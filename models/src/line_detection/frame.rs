@@ -19,20 +19,20 @@ const LEAST_PAPER: u8 = 215;
 /// A page at the size the network sees, cut into tiles.
 #[derive(Debug, Clone)]
 pub struct Frame {
-    /// What the network answers. A caller may move them out to batch the tiles of several pages.
+    /// Tiles for the network. A caller may move them out to batch the tiles of several pages.
     pub tiles: TileBatch,
     pub(super) grid: TileGrid,
     /// The frame before binarisation, for a second pass.
     pub(super) grey: GrayImage,
     pub(super) page_size: (u32, u32),
-    /// What has been done to the page since the first pass; `None` before it.
+    /// Straightening of the page after the first pass; `None` before it.
     pub(super) straightening: Option<Straightening>,
 }
 
-/// How a frame was straightened.
+/// Straightening of a frame.
 #[derive(Debug, Clone)]
 pub(super) struct Straightening {
-    /// In frame pixels.
+    /// Geometry in frame pixels.
     pub geometry: PageGeometry,
     pub tps_ratio: Option<f32>,
 }

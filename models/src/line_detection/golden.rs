@@ -16,7 +16,7 @@ use super::straight::straighten_onto;
 use super::*;
 use crate::page::geometry::{Contour, Point};
 
-/// Where the vectors of a set are: those in the repository, and the whole set when the environment names it.
+/// Folders of the vectors of a set: those in the repository, and the whole set when the environment names it.
 pub(crate) fn roots(set: &str) -> Vec<PathBuf> {
     let mut roots = vec![
         Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -95,7 +95,7 @@ pub(crate) struct Gen1Case {
     pub filtered_contours: Vec<Vec<i32>>,
     pub rot_mask: Option<String>,
     pub tps: Option<Gen1Tps>,
-    /// What is said of its lines.
+    /// Expectations about its lines.
     #[serde(flatten)]
     pub extraction: serde_json::Map<String, serde_json::Value>,
 }
@@ -103,7 +103,7 @@ pub(crate) struct Gen1Case {
 #[derive(Debug, Deserialize)]
 pub(crate) struct Gen1Tps {
     pub lines: Vec<gen1::golden::LineTps>,
-    /// Its index, or an error.
+    /// Index of the line, or an error.
     pub chosen_line: serde_json::Value,
 }
 

@@ -1,4 +1,4 @@
-//! What a layout network sees on a page besides lines.
+//! Regions of a page that a layout network sees besides lines.
 
 use image::GrayImage;
 use serde::{Deserialize, Serialize};
@@ -7,9 +7,9 @@ use super::passes::scaled;
 use crate::page::contours::find_contours;
 use crate::page::geometry::{Contour, arc_length, contour_area, is_clockwise, simplify};
 
-/// Smaller regions are specks, in pixels of the page.
+/// Area in pixels of the page below which a region is a speck.
 const MIN_REGION_AREA: f64 = 200.0;
-/// Contours are simplified by this share of their perimeter.
+/// Share of their perimeter by which contours are simplified.
 const SIMPLIFY: f64 = 0.001;
 
 /// A class of a layout that is neither background nor line.
@@ -24,7 +24,7 @@ pub enum RegionKind {
 impl RegionKind {
     pub const ALL: [Self; 3] = [Self::Image, Self::Margin, Self::Caption];
 
-    /// Its plane among those of [`Classes::Layout`](crate::inference::Classes::Layout).
+    /// Index of its plane among those of [`Classes::Layout`](crate::inference::Classes::Layout).
     pub(super) fn plane(self) -> usize {
         match self {
             Self::Image => 1,
@@ -46,7 +46,7 @@ impl RegionKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Region {
     pub kind: RegionKind,
-    /// Its outer border; holes in it are not told.
+    /// Outer border; holes are left out.
     pub contour: Contour,
 }
 
@@ -75,14 +75,15 @@ pub(super) fn regions(mask: &GrayImage, kind: RegionKind, page_size: (u32, u32))
 mod tests {
     use image::Luma;
 
-    use super::super::{DetectionConfig, detect_lines};
+    use super::super::DetectionConfig;
+    use super::super::passes::detect_lines;
     use super::*;
     use crate::algorithms::Algorithms;
     use crate::inference::{Classes, InferenceError, Segmenter, TileBatch};
     use crate::page::geometry::{Rect, bounding_rect};
 
-    /// Reads the class of a pixel off its grey level: level 0 is a line, and paper the background; a grey between is
-    /// what a frame says of an image, a margin or a caption when it is asked by its place.
+    /// A segmenter that reads the class of a pixel off its grey level: level 0 is a line, and paper the background; a grey
+    /// between is what a frame says of an image, a margin or a caption when it is asked by its place.
     #[derive(Debug)]
     struct Painted {
         page: GrayImage,

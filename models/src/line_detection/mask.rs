@@ -1,4 +1,4 @@
-//! What a mask says about a page: its line contours, its skew, and whether its lines are bent.
+//! Findings in the mask of a page: its line contours, its skew, and whether its lines are bent.
 
 use image::GrayImage;
 
@@ -14,7 +14,7 @@ use crate::page::geometry::{Contour, bounding_rect, contour_area, min_area_rect}
 pub(super) struct Findings {
     /// Line contours, turned but not flattened.
     pub contours: Vec<Contour>,
-    /// What straightens the page.
+    /// Geometry that straightens the page.
     pub geometry: PageGeometry,
     /// Share of the lines that is bent; `None` when that was not asked for or there are no lines.
     pub tps_ratio: Option<f32>,

@@ -1,4 +1,4 @@
-//! From the network's answer to lines, in one pass or two.
+//! Lines out of the network's answers, in one pass or two.
 
 use image::GrayImage;
 
@@ -8,24 +8,25 @@ use super::mask::{Findings, examine, line_contours};
 use super::straight::{DegenerateDewarp, Dewarp, PageGeometry, straighten_onto};
 use super::strip::{is_one_line, whole};
 use super::tiling::{Plane, TileGrid};
-use super::{DetectionConfig, gen1, prepare};
+use super::{DetectionConfig, gen1};
 use crate::algorithms::Algorithms;
-use crate::inference::{Classes, InferenceError, Segmenter};
+use crate::inference::{Classes, InferenceError};
 use crate::page::geometry::{Contour, Point, Rect, bounding_rect, min_area_rect};
 use crate::page::resize::resize_mask;
 
 /// The lines of a page.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PageLines {
-    /// By how much the page is turned to make its lines level, in degrees counter-clockwise; 0 for not at all.
+    /// Angle by which the page is turned to make its lines level, in degrees counter-clockwise; 0 for not at all.
     pub page_angle: f32,
-    /// What flattens the turned page, in pixels of the page's original resolution.
+    /// Dewarping that flattens the turned page, in pixels of the page's original resolution.
     pub dewarp: Option<Dewarp>,
     /// Share of the lines that is bent; `None` when there are no lines or dewarping is switched off.
     pub tps_ratio: Option<f32>,
-    /// In pixels of the straightened page at its original resolution, in the order they were found: bottom to top.
+    /// Contours of the lines, in pixels of the straightened page at its original resolution, in the order they were found:
+    /// bottom to top.
     pub contours: Vec<Contour>,
-    /// What a layout network saw besides lines, in the same pixels as the contours. Always empty where it was not asked.
+    /// Regions that a layout network saw besides lines, in the same pixels as the contours; empty where it was not asked.
     pub regions: Vec<Region>,
     /// The straightened line mask at frame size, 0 and 255. In the first generation it has the size of the page.
     pub mask: GrayImage,
@@ -55,7 +56,7 @@ impl PageLines {
         self.regions.append(&mut seen);
     }
 
-    /// How straightened pixels map to scanned ones.
+    /// Map from straightened pixels to scanned ones.
     ///
     /// # Errors
     /// [`DegenerateDewarp`] when `dewarp` did not come from this crate and determines no spline.
@@ -65,11 +66,11 @@ impl PageLines {
     }
 }
 
-/// What became of a frame.
+/// Outcome of the first pass.
 #[derive(Debug, Clone)]
 pub enum Pass1 {
     Done(PageLines),
-    /// The page is skewed or bent too much for its contours to be merely turned: ask the network about this straightened
+    /// A page that is skewed or bent too much for its contours to be merely turned: ask the network about this straightened
     /// frame and call [`finish`] again, which then is done.
     NeedsSecondPass(Frame),
 }
@@ -113,7 +114,7 @@ pub(super) fn class_mask(
     config: &DetectionConfig,
 ) -> Result<GrayImage, InferenceError> {
     let pixel = |p| if p > config.threshold { u8::MAX } else { 0 };
-    let mask = grid.stitch_plane(probabilities, plane, pixel)?;
+    let mask = grid.stitch(probabilities, plane, pixel)?;
     Ok(match config.algorithms {
         Algorithms::Gen1 => resize_mask(&mask, width, height),
         Algorithms::Gen2 => mask,
@@ -160,7 +161,7 @@ fn one_line(mask: GrayImage, page_size: (u32, u32)) -> PageLines {
     }
 }
 
-/// Everything is in pixels of the page already.
+/// Lines of the first generation; everything is in pixels of the page already.
 fn gen1_lines(page_size: (u32, u32), findings: gen1::Findings) -> PageLines {
     PageLines {
         page_angle: findings.angle,
@@ -222,17 +223,15 @@ pub(super) fn scaled(contour: &[Point], x: f64, y: f64) -> Contour {
         .collect()
 }
 
-/// Finds the lines of one page. A page without lines is a success.
-///
-/// # Errors
-/// Whatever the segmenter reports.
-pub fn detect_lines(
+/// Finds the lines of one page with a network that answers at once.
+#[cfg(test)]
+pub(super) fn detect_lines(
     page: &GrayImage,
     bilevel: bool,
-    segmenter: &dyn Segmenter,
+    segmenter: &dyn crate::inference::Segmenter,
     config: &DetectionConfig,
 ) -> Result<PageLines, InferenceError> {
-    let mut frame = prepare(page, bilevel, segmenter.tile_size(), config);
+    let mut frame = super::prepare(page, bilevel, segmenter.tile_size(), config);
     loop {
         let probabilities = segmenter.probabilities(&frame.tiles, config.classes)?;
         match finish(frame, &probabilities, config)? {
@@ -249,9 +248,9 @@ mod tests {
     use image::Luma;
 
     use super::*;
-    use crate::inference::TileBatch;
+    use crate::inference::{Segmenter, TileBatch};
 
-    /// Takes every ink pixel for a line.
+    /// A segmenter that takes every ink pixel for a line.
     #[derive(Debug, Default)]
     struct InkIsLine {
         calls: AtomicUsize,

@@ -1,8 +1,8 @@
-//! How much a page is shrunk before it is cut into tiles.
+//! Factor by which a page is shrunk before it is cut into tiles.
 
 use super::DetectionConfig;
 
-/// Pages wider than this many times their height (pechas, scrolls) are fitted into one row of tiles.
+/// Ratio of width to height beyond which a page (a pecha, a scroll) is fitted into one row of tiles.
 const ONE_ROW_ASPECT: f64 = 2.5;
 /// A frame whose height is between this share of a tile and a whole one is taken to the height of the tile.
 const NEARLY_ONE_TILE: f64 = 0.75;
@@ -16,7 +16,7 @@ pub struct ScaleLimits {
     pub tile: u32,
     /// Pixel rows that two tiles one above the other share.
     pub vertical_overlap: u32,
-    /// A last tile row of at most this many pixel rows is avoided.
+    /// Largest number of pixel rows of a last tile row that is avoided.
     pub snap: u32,
     pub max_rows: u32,
 }

@@ -4,7 +4,7 @@ use super::DetectionConfig;
 
 /// A minimum-area rectangle flatter than this has no direction to speak of; OpenCV's angle is then exactly 0 or 90.
 const FLAT_DEG: f32 = 1e-6;
-/// Directions further from the median than this many median absolute deviations are outliers.
+/// Distance from the median, in median absolute deviations, beyond which a direction is an outlier.
 const OUTLIER_DEVIATIONS: f32 = 3.0;
 
 /// The direction of one line: angle and size of its minimum-area rectangle as OpenCV's `minAreaRect` gives them.

@@ -1,4 +1,4 @@
-//! Where a pixel of the straightened page lies on the page as scanned, and the straightening itself.
+//! Map between the straightened page and the page as scanned, and the straightening itself.
 
 use std::borrow::Cow;
 
@@ -32,7 +32,7 @@ pub struct Dewarp {
 pub struct DegenerateDewarp(pub usize);
 
 impl Dewarp {
-    /// The same spline for a page scaled by these factors.
+    /// This dewarping for a page scaled by these factors.
     pub fn scaled(&self, x: f64, y: f64) -> Self {
         let scale = |[at_x, at_y]: [f64; 2]| [at_x * x, at_y * y];
         let control_points = self
@@ -66,7 +66,7 @@ impl Dewarp {
     }
 }
 
-/// How a page was straightened: turned about its centre, then flattened.
+/// Straightening of a page: turned about its centre, then flattened.
 #[derive(Debug, Clone)]
 pub struct PageGeometry {
     width: u32,
@@ -78,7 +78,7 @@ pub struct PageGeometry {
 #[derive(Debug, Clone)]
 struct Flattening {
     dewarp: Dewarp,
-    /// From the straightened page to the turned one.
+    /// Map from the straightened page to the turned one.
     spline: ThinPlateSpline,
 }
 
@@ -115,12 +115,12 @@ impl PageGeometry {
         })
     }
 
-    /// Whether the page is straight as scanned.
+    /// Returns whether the page is straight as scanned.
     pub fn is_identity(&self) -> bool {
         self.angle == 0.0 && self.flattening.is_none()
     }
 
-    /// In degrees, counter-clockwise.
+    /// Angle of the turn in degrees, counter-clockwise.
     pub fn angle(&self) -> f32 {
         self.angle
     }
@@ -129,7 +129,7 @@ impl PageGeometry {
         self.flattening.as_ref().map(|flattening| &flattening.dewarp)
     }
 
-    /// From the page as scanned to the turned page.
+    /// Map from the page as scanned to the turned page.
     fn turn(&self) -> Affine {
         turn_about_center(self.width, self.height, self.angle)
     }
@@ -148,7 +148,7 @@ impl PageGeometry {
         contours.into_iter().map(turned).collect()
     }
 
-    /// Where a pixel of the straightened page lies on the page as scanned, to the nearest pixel.
+    /// Position of a pixel of the straightened page on the page as scanned, to the nearest pixel.
     pub fn to_page(&self, point: Point) -> Point {
         let turned = exact(point);
         let turned = self
@@ -159,7 +159,7 @@ impl PageGeometry {
         rounded(back.apply(turned))
     }
 
-    /// Where a pixel of the page as scanned lies on the straightened page: the inverse of [`Self::to_page`].
+    /// Position of a pixel of the page as scanned on the straightened page: the inverse of [`Self::to_page`].
     pub fn from_page(&self, point: Point) -> Point {
         let turned = self.turn().apply(exact(point));
         rounded(
@@ -206,7 +206,7 @@ pub fn straighten(page: &GrayImage, geometry: &PageGeometry) -> GrayImage {
     straighten_onto(page, geometry, PAPER)
 }
 
-/// As [`straighten`], on a background of this grey level.
+/// Straightens a page like [`straighten`], on a background of this grey level.
 pub fn straighten_onto(page: &GrayImage, geometry: &PageGeometry, background: u8) -> GrayImage {
     let (width, height) = page.dimensions();
     let turned = match geometry.angle {

@@ -4,7 +4,7 @@ use super::DetectionConfig;
 use crate::inference::Classes;
 use crate::page::geometry::{Contour, Point, bounding_rect};
 
-/// A picture of at most so many pixels in height is small.
+/// Largest height of a small picture, in pixels.
 const SMALL_HEIGHT: u32 = 256;
 /// A picture so many times as wide as it is high is of one line if it is small, or if few rows are found on it.
 const LONG_ASPECT: u32 = 12;
@@ -13,7 +13,7 @@ const LEAST_ASPECT: u32 = 6;
 /// The line itself and what shows of its neighbours; where more rows are found, the picture is a page.
 const MOST_ROWS: usize = 4;
 
-/// Whether a picture of this size, on which these lines were found, shows one line.
+/// Returns whether a picture of this size, on which these lines were found, shows one line.
 pub(super) fn is_one_line(
     (width, height): (u32, u32),
     contours: &[Contour],
@@ -37,7 +37,7 @@ pub(super) fn whole((width, height): (u32, u32)) -> Contour {
         .to_vec()
 }
 
-/// How many contours lie one below another.
+/// Number of contours that lie one below another.
 fn rows(contours: &[Contour]) -> usize {
     let mut spans: Vec<(i32, i32)> = contours
         .iter()

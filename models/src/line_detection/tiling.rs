@@ -9,15 +9,20 @@ const PAPER: f32 = 1.0;
 
 /// One of the planes that a network answers for each tile, one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Plane {
-    /// Less than `of`.
-    pub index: usize,
-    pub of: usize,
+pub(crate) struct Plane {
+    /// Index of the plane, less than `of`.
+    pub(crate) index: usize,
+    pub(crate) of: usize,
+}
+
+impl Plane {
+    /// The plane of a network that answers one.
+    pub(crate) const ONLY: Self = Self { index: 0, of: 1 };
 }
 
 /// The tiles that cover a frame, row by row from the top left, without overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TileGrid {
+pub(crate) struct TileGrid {
     width: usize,
     height: usize,
     tile: usize,
@@ -27,7 +32,7 @@ pub struct TileGrid {
 
 impl TileGrid {
     /// A grid of tiles of side `tile` over a frame. A side of 0 is taken as 1.
-    pub fn new(width: u32, height: u32, tile: usize) -> Self {
+    pub(crate) fn new(width: u32, height: u32, tile: usize) -> Self {
         let (width, height, tile) = (width as usize, height as usize, tile.max(1));
         Self {
             width,
@@ -38,12 +43,12 @@ impl TileGrid {
         }
     }
 
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.columns * self.rows
     }
 
     /// Grey levels as `0.0..=1.0`, padded with paper to whole tiles. `frame` has the size the grid was made for.
-    pub fn cut(&self, frame: &GrayImage) -> TileBatch {
+    pub(crate) fn cut(&self, frame: &GrayImage) -> TileBatch {
         debug_assert_eq!(
             (frame.width() as usize, frame.height() as usize),
             (self.width, self.height)
@@ -52,7 +57,7 @@ impl TileGrid {
         let mut values = vec![PAPER; self.count() * self.tile * self.tile];
         for (y, row) in frame.as_raw().chunks_exact(self.width.max(1)).enumerate() {
             for (column, part) in row.chunks(self.tile).enumerate() {
-                let start = self.offset(column, y);
+                let start = self.offset(column, y, Plane::ONLY);
                 for (target, &grey) in values[start..start + part.len()].iter_mut().zip(part) {
                     *target = levels[usize::from(grey)];
                 }
@@ -65,8 +70,8 @@ impl TileGrid {
         }
     }
 
-    /// As [`Self::cut`], with each tile, its padding included, passed through `map` by itself.
-    pub fn cut_mapped(&self, frame: &GrayImage, map: impl Fn(&GrayImage) -> GrayImage) -> TileBatch {
+    /// Cuts tiles like [`Self::cut`], with each tile, its padding included, passed through `map` by itself.
+    pub(crate) fn cut_mapped(&self, frame: &GrayImage, map: impl Fn(&GrayImage) -> GrayImage) -> TileBatch {
         let side = self.tile as u32;
         let mut values = Vec::with_capacity(self.count() * self.tile * self.tile);
         for (row, column) in (0..self.rows).flat_map(|row| (0..self.columns).map(move |column| (row, column)))
@@ -84,19 +89,11 @@ impl TileGrid {
         }
     }
 
-    /// Puts tiles together, drops the padding, and turns each value into a pixel.
-    ///
-    /// # Errors
-    /// [`InferenceError::Shape`] when there are not `count * tile * tile` values.
-    pub fn stitch(&self, values: &[f32], pixel: impl Fn(f32) -> u8) -> Result<GrayImage, InferenceError> {
-        self.stitch_plane(values, Plane { index: 0, of: 1 }, pixel)
-    }
-
-    /// As [`Self::stitch`], for one of the planes that each tile has.
+    /// Puts one plane of each tile together, drops the padding, and turns each value into a pixel.
     ///
     /// # Errors
     /// [`InferenceError::Shape`] when there are not `count * planes * tile * tile` values.
-    pub fn stitch_plane(
+    pub(crate) fn stitch(
         &self,
         values: &[f32],
         plane: Plane,
@@ -117,7 +114,7 @@ impl TileGrid {
         let mut frame = GrayImage::new(self.width as u32, self.height as u32);
         for (y, row) in frame.chunks_exact_mut(self.width.max(1)).enumerate() {
             for (column, part) in row.chunks_mut(self.tile).enumerate() {
-                let start = self.offset_in(column, y, plane);
+                let start = self.offset(column, y, plane);
                 for (target, &value) in part.iter_mut().zip(&values[start..]) {
                     *target = pixel(value);
                 }
@@ -126,13 +123,8 @@ impl TileGrid {
         Ok(frame)
     }
 
-    /// Where row `y` of the frame starts in tile column `column`.
-    fn offset(&self, column: usize, y: usize) -> usize {
-        self.offset_in(column, y, Plane { index: 0, of: 1 })
-    }
-
-    /// The same in tiles of several planes.
-    fn offset_in(&self, column: usize, y: usize, plane: Plane) -> usize {
+    /// Index at which row `y` of the frame starts in a plane of tile column `column`.
+    fn offset(&self, column: usize, y: usize, plane: Plane) -> usize {
         let tile = (y / self.tile) * self.columns + column;
         ((tile * plane.of + plane.index) * self.tile + y % self.tile) * self.tile
     }
@@ -154,7 +146,7 @@ mod tests {
             let grid = TileGrid::new(width, height, tile);
             let tiles = grid.cut(&frame);
             prop_assert_eq!(tiles.values.len(), tiles.count * tile * tile);
-            let back = grid.stitch(&tiles.values, |value| (value * 255.0).round() as u8).unwrap();
+            let back = grid.stitch(&tiles.values, Plane::ONLY, |value| (value * 255.0).round() as u8).unwrap();
             prop_assert_eq!(back, frame);
         }
     }
@@ -164,7 +156,7 @@ mod tests {
         let grid = TileGrid::new(3, 2, 2);
         let values: Vec<f32> = (0_u8..2 * 3 * 4).map(f32::from).collect();
         let plane = |index| {
-            grid.stitch_plane(&values, Plane { index, of: 3 }, |value| value as u8)
+            grid.stitch(&values, Plane { index, of: 3 }, |value| value as u8)
                 .unwrap()
                 .into_raw()
         };
@@ -184,7 +176,7 @@ mod tests {
     fn an_answer_of_the_wrong_size_is_an_error() {
         let grid = TileGrid::new(10, 10, 8);
         assert!(matches!(
-            grid.stitch(&[0.0; 10], |_| 0),
+            grid.stitch(&[0.0; 10], Plane::ONLY, |_| 0),
             Err(InferenceError::Shape { actual: 10, .. })
         ));
     }
@@ -242,7 +234,11 @@ mod tests {
             let crcs: Vec<u32> = bytes.chunks_exact(512 * 512).map(crc32).collect();
             assert_eq!(crcs, case.tile_crc32_u8, "{at}");
             let stitched = grid
-                .stitch(&tiles.values, |value| if value > 0.85 { 255 } else { 0 })
+                .stitch(
+                    &tiles.values,
+                    Plane::ONLY,
+                    |value| if value > 0.85 { 255 } else { 0 },
+                )
                 .unwrap();
             assert_eq!(crc32(stitched.as_raw()), case.stitched_crc32, "{at}");
         }

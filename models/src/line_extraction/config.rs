@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-/// What shows where a turned page ends, and in a line image outside its own line.
+/// Filling beyond the edge of a turned page, and in a line image outside its own line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Background {
@@ -19,23 +19,24 @@ impl Background {
     }
 }
 
-/// Which empty rows and columns of a line image are dropped. Empty means black, or outside the line.
+/// Choice of the empty rows and columns of a line image that are dropped. Empty means black, or outside the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trim {
-    /// Those at the four edges.
+    /// Empty rows and columns at the four edges.
     Edges,
     /// All of them, as BDRC's `ocrv1` does: black rows and columns inside the line vanish, and positions in the line
     /// image no longer map to the page.
     Interior,
 }
 
-/// How line images are cut. The defaults follow BDRC's `ocrv1`, but light the page evenly, keep the paper around the line and
+/// Settings of line extraction. The defaults follow BDRC's `ocrv1`, but light the page evenly, keep the paper around the line and
 /// never cut out of its middle.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ExtractionConfig {
-    /// The mask of a line is widened by `h * k` and heightened by `h * k * k`, where `h` is the line's height.
+    /// Factor of the margin: the mask of a line is widened by `h * k` and heightened by `h * k * k`, where `h` is the line's
+    /// height.
     pub k_factor: f64,
     /// A line image higher than this many times the line is cut again with a smaller factor.
     pub bbox_tolerance: f64,
@@ -43,13 +44,13 @@ pub struct ExtractionConfig {
     pub merge_lines: bool,
     /// Largest distance in pixels between the middles of two parts of one row; half the median line height when absent.
     pub merge_threshold: Option<f64>,
-    /// Contours are simplified by this share of their perimeter; 0 keeps every point.
+    /// Share of their perimeter by which contours are simplified; 0 keeps every point.
     pub simplify: f64,
     pub background: Background,
     pub trim: Trim,
     /// Brighten what lies in shadow before lines are cut.
     pub even_light: bool,
-    /// Larger pages are shrunk to fit before lines are cut, in pixels.
+    /// Largest width of a page in pixels; larger pages are shrunk to fit before lines are cut.
     pub max_width: u32,
     pub max_height: u32,
 }
@@ -83,7 +84,7 @@ impl ExtractionConfig {
         }
     }
 
-    /// What `ocr-inference` does, for comparison with its results. Its pages are cut at their own size.
+    /// Settings of `ocr-inference`, for comparison with its results. Its pages are cut at their own size.
     pub fn gen1() -> Self {
         Self {
             k_factor: 2.5,

@@ -10,7 +10,7 @@ use crate::page::morphology::dilate_rect;
 use crate::page::polygon::fill_polygon_at;
 use crate::page::simd::vectorised;
 
-/// By how much the factor shrinks when a line image came out too high, and how often at most.
+/// Step by which the factor shrinks when a line image came out too high, and the largest number of steps.
 const K_STEP: f64 = 0.1;
 const MAX_SHRINKS: usize = 10;
 /// The factor stays above this.
@@ -23,7 +23,7 @@ const BLACK: u8 = 0;
 pub struct LineImage {
     /// Grey; 0 x 0 when nothing of the line lies on the page.
     pub image: GrayImage,
-    /// Where it was cut, in pixels of the straightened page. With [`Trim::Edges`] it is as large as the image.
+    /// Place of the cut, in pixels of the straightened page. With [`Trim::Edges`] it is as large as the image.
     pub origin: Rect,
 }
 
@@ -53,7 +53,7 @@ struct Cut {
     /// Left top corner of the mask on the page.
     origin: Point,
     mask: GrayImage,
-    /// Which rows and columns of the mask show anything but black.
+    /// Rows and columns of the mask, `true` for those that show anything but black.
     rows: Vec<bool>,
     columns: Vec<bool>,
 }

@@ -3,6 +3,7 @@
 use image::GrayImage;
 use serde::Deserialize;
 
+use super::page::straight_page;
 use super::*;
 use crate::line_detection::golden::{Case, Row, cases, contour, grey, roots};
 use crate::line_detection::{ControlPoint, Dewarp, PageGeometry};
@@ -172,7 +173,7 @@ fn compare(image: &GrayImage, expected: &Crop, warp: Warp, at: &str, open: impl 
     }
 }
 
-/// What happened to a page before its lines were cut.
+/// Transform of a page before its lines were cut.
 #[derive(Debug, Clone, Copy)]
 enum Warp {
     None,

@@ -1,5 +1,12 @@
-//! From line contours to ordered line images: joining the parts of a line, reading order, and cutting with a margin that
+//! Ordered line images out of line contours: joining the parts of a line, reading order, and cutting with a margin that
 //! adapts to the page. This room does not know how contours were found nor what reads the images.
+//!
+//! It is apart from detection because the two run as different stages with tables between them: contours and straightened
+//! pages are stored, and lines can be cut anew with other settings and without a network. Hence it takes a page, contours
+//! and nothing else, all in pixels of the straightened page.
+//!
+//! Order and cutting are apart from each other too. Lines are put in order from all contours of a page; each is then cut by
+//! itself, from the page and one contour, so that lines are cut side by side and one that fails costs no other.
 
 mod config;
 mod cut;
@@ -9,6 +16,7 @@ mod gen1_golden;
 mod golden;
 mod order;
 mod outline;
+#[cfg(test)]
 mod page;
 mod running_rows;
 
@@ -16,7 +24,6 @@ pub use config::{Background, ExtractionConfig, Trim};
 pub use cut::{LineImage, cut_line};
 pub use order::{Rows, build_lines};
 pub use outline::line_outline;
-pub use page::{StraightPage, straight_page};
 
 use crate::page::geometry::{Contour, Point, Rect, bounding_rect};
 

@@ -1,4 +1,4 @@
-//! From contours to text lines in reading order.
+//! Text lines in reading order, made of contours.
 
 use image::GrayImage;
 
@@ -9,12 +9,12 @@ use crate::page::geometry::{Contour, arc_length, convex_hull, simplify};
 /// Share of the median line height within which two parts belong to one row.
 const ROW_SHARE: f64 = 0.5;
 
-/// How parts of lines are put into rows.
+/// Grouping of parts of lines into rows.
 #[derive(Debug, Clone, Copy)]
 pub enum Rows<'a> {
-    /// By the heights of the parts, as BDRC's `ocrv1` does, or by `merge_threshold`.
+    /// Grouping by the heights of the parts, as BDRC's `ocrv1` does, or by `merge_threshold`.
     ByHeight,
-    /// By the line mask of the page and the order of the contours, as `ocr-inference` does. The mask has the resolution
+    /// Grouping by the line mask of the page and the order of the contours, as `ocr-inference` does. The mask has the resolution
     /// of the contours, and these are in the order of [`find_contours`](crate::page::contours::find_contours).
     ByMask(&'a GrayImage),
 }

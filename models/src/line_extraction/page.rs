@@ -1,4 +1,4 @@
-//! The page that lines are cut from.
+//! The page that the vectors of upstream cut lines from: it straightens in the step that cuts, here the stage before does.
 
 use image::GrayImage;
 
@@ -14,15 +14,15 @@ const SCALE_TOLERANCE: f64 = 0.001;
 
 /// A straightened page in linear light, shrunk when it was very large.
 #[derive(Debug, Clone)]
-pub struct StraightPage {
-    pub image: GrayImage,
+pub(super) struct StraightPage {
+    pub(super) image: GrayImage,
     /// Pixels of `image` per pixel of the page's original resolution, at most 1.
-    pub scale: f64,
+    pub(super) scale: f64,
 }
 
 impl StraightPage {
     /// Contours in original resolution as pixels of `image`.
-    pub fn contours(&self, contours: &[Contour]) -> Vec<Contour> {
+    pub(super) fn contours(&self, contours: &[Contour]) -> Vec<Contour> {
         if self.scale == 1.0 {
             return contours.to_vec();
         }
@@ -35,17 +35,11 @@ impl StraightPage {
         };
         contours.iter().map(scaled).collect()
     }
-
-    /// A place in `image` as a pixel of the straightened page at its original resolution.
-    pub fn to_original(&self, point: Point) -> Point {
-        let scale = |value: i32| (f64::from(value) / self.scale).round() as i32;
-        Point::new(scale(point.x), scale(point.y))
-    }
 }
 
 /// Makes a page ready for cutting: shrinks it to the configured size, lights it evenly and linearises it unless it is bilevel,
 /// and straightens it.
-pub fn straight_page(
+pub(super) fn straight_page(
     page: GrayImage,
     bilevel: bool,
     geometry: &PageGeometry,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Class 0 of every CTC network: "nothing new here".
 pub const BLANK: usize = 0;
 
-/// How a text is spelled.
+/// Spelling of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Encoding {
@@ -40,8 +40,11 @@ pub struct Charset {
 }
 
 impl Charset {
-    /// Checks that no label occurs twice. One label may be empty, as in the published stack charset: its class writes
-    /// nothing, so that decoding treats it as a second blank.
+    /// A charset of these labels, for the classes from 1 on. One label may be empty, as in the published stack charset: its
+    /// class writes nothing, so that decoding treats it as a second blank.
+    ///
+    /// # Errors
+    /// [`CharsetError`] if there is no label or one occurs twice.
     pub fn new<S: Into<String>>(labels: impl IntoIterator<Item = S>) -> Result<Self, CharsetError> {
         let labels: Vec<String> = labels.into_iter().map(Into::into).collect();
         if labels.is_empty() {
@@ -63,7 +66,7 @@ impl Charset {
         })
     }
 
-    /// The same charset, read as spelled in `encoding`.
+    /// This charset, read as spelled in `encoding`.
     pub fn spelled_in(self, encoding: Encoding) -> Self {
         Self { encoding, ..self }
     }
@@ -85,7 +88,10 @@ impl Charset {
             .map_or("", String::as_str)
     }
 
-    /// Fails unless a network with `model` classes fits this charset.
+    /// Compares the classes of this charset with the `model` classes of a network.
+    ///
+    /// # Errors
+    /// [`CharsetError::ClassCount`] if they differ.
     pub fn check_classes(&self, model: usize) -> Result<(), CharsetError> {
         if model == self.classes() {
             Ok(())

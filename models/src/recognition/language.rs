@@ -1,4 +1,4 @@
-//! What text is likely, for the beam search: n-grams of the recogniser's classes, which back off to shorter ones (Katz, 1987).
+//! Language model of the beam search: n-grams of the recogniser's classes, which back off to shorter ones (Katz, 1987).
 
 mod file;
 
@@ -6,9 +6,9 @@ pub use file::NgramError;
 
 /// Longest n-grams that a file may hold.
 const MAX_ORDER: usize = 8;
-/// Natural logarithms are stored in steps of 1/16.
+/// Step in which natural logarithms are stored.
 const STEP: f32 = 1.0 / 16.0;
-/// For a unit that the corpus does not have: the least that can be stored.
+/// Log-probability of a unit that the corpus does not have: the least that can be stored.
 const UNSEEN: f32 = -255.0 * STEP;
 const ABSENT: u32 = u32::MAX;
 
@@ -20,7 +20,8 @@ struct Level {
     log_probs: Vec<f32>,
     /// ln of the weight for backing off from it; empty for the longest.
     back_off: Vec<f32>,
-    /// Where those that begin with it start on the next level, and where the last ones end; empty for the longest.
+    /// Start of the n-grams on the next level that begin with each of these, and the end of the last ones; empty for the
+    /// longest.
     children: Vec<u32>,
 }
 
@@ -32,7 +33,7 @@ pub struct Ngrams {
     levels: Vec<Level>,
 }
 
-/// What came before: for each length the n-gram that it ends in, if there is one.
+/// Context of the next unit: for each length the n-gram that it ends in, if there is one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct History([u32; MAX_ORDER]);
 
@@ -95,14 +96,14 @@ impl Ngrams {
 #[derive(Debug, Clone, PartialEq)]
 pub struct LanguageModel {
     pub ngrams: Ngrams,
-    /// Times the logarithm of a unit's probability.
+    /// Factor of the logarithm of a unit's probability.
     pub weight: f32,
-    /// For each unit: without it, few and short would be likelier than many.
+    /// Score added for each unit: without it, few and short would be likelier than many.
     pub bonus: f32,
 }
 
 impl LanguageModel {
-    /// What writing a class adds to the score of a text, and the history after it.
+    /// Score that writing a class adds to a text, and the history after it.
     pub(super) fn step(&self, history: &History, class: usize) -> (f64, History) {
         match self.ngrams.step(history, class) {
             Some((log_prob, after)) => (f64::from(self.weight * log_prob + self.bonus), after),

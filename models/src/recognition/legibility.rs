@@ -1,10 +1,10 @@
-//! Which of the lines that were found on a page are writing at all.
+//! Separation of the lines of a page that are writing from those that are not.
 
 use super::read::LineText;
 
-/// For each line of a page whether it was read: it has text, and its confidence is at least `least_share` of what is usual on the
-/// page. Smudges, ornaments and foreign script are read with far less confidence than the writing beside them, while on a hard
-/// page all lines are unsure. With a share of 0 every line counts as read.
+/// Flags of the lines of a page that were read: such a line has text, and its confidence is at least `least_share` of what is
+/// usual on the page. Smudges, ornaments and foreign script are read with far less confidence than the writing beside them,
+/// while on a hard page all lines are unsure. With a share of 0 every line counts as read.
 pub fn legible(lines: &[LineText], least_share: f32) -> Vec<bool> {
     if least_share <= 0.0 {
         return vec![true; lines.len()];

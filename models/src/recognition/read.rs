@@ -11,30 +11,33 @@ use super::normalize::canonical_order;
 use super::syllable::{FrameToPixel, Syllable, segments};
 use crate::inference::{InferenceError, Logits, Recognizer};
 
-/// How lines are read.
+/// Settings of reading.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReadOptions {
     pub preprocessing: Preprocessing,
     pub decoder: Decoder,
     pub language: Option<Arc<LanguageModel>>,
-    /// How the text is spelled in the end, whatever the charset writes.
+    /// Spelling of the text in the end, whatever the charset writes.
     pub encoding: Encoding,
     pub batch: BatchLimits,
 }
 
-/// What was read from one line. A line image without pixels has no text and confidence 0.
+/// Text of one line. A line image without pixels has no text and confidence 0.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct LineText {
-    /// Without white space at its ends.
+    /// Text without white space at its ends.
     pub text: String,
-    /// See [`Decoding::confidence`].
+    /// Confidence, as in [`Decoding::confidence`].
     pub confidence: f32,
     /// Spelled one by one; where the charset and the text differ in encoding, a sign may look different at the joints.
     pub syllables: Vec<Syllable>,
 }
 
-/// Reads lines; the answers are in the order of the input. Fails if the network does or if it answers something that is
-/// not one row of scores per class of `charset` for each line.
+/// Reads lines; the answers are in the order of the input.
+///
+/// # Errors
+/// Those of the network; [`InferenceError`] also if it answers something that is not one row of scores per class of `charset`
+/// for each line.
 pub fn read_lines(
     lines: &[LineImage<'_>],
     recognizer: &dyn Recognizer,
@@ -64,6 +67,9 @@ pub fn read_lines(
 }
 
 /// Decodes the scores of one line.
+///
+/// # Errors
+/// [`InferenceError`] if they are not one row of scores per class of `charset`, or not numbers.
 pub fn read_logits(
     logits: Logits,
     line: &PreparedLine,

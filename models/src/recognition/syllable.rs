@@ -1,4 +1,4 @@
-//! Where the syllables of a line stand and how sure they are.
+//! Syllables of a line, with their place and their confidence.
 
 use std::ops::Range;
 
@@ -19,12 +19,12 @@ pub struct Syllable {
     pub confidence: f32,
 }
 
-/// Spreads the frames of a line evenly over columns of its image.
+/// Map that spreads the frames of a line evenly over columns of its image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FrameToPixel {
-    /// Those that show the line; others are before or after it.
+    /// Frames that show the line; others are before or after it.
     pub frames: Range<usize>,
-    /// What they show, in columns of the line image.
+    /// Part of the line image that they show, in its columns.
     pub columns: Range<u32>,
 }
 

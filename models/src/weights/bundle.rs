@@ -5,10 +5,10 @@ use std::sync::Arc;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use super::WeightsError;
+use super::bdrc;
 use super::description::{FileReference, Head, Model, ModelDescription, RecognitionModel, SegmentationModel};
-use super::import::{self, StateDict};
-use super::tensors::WeightTensors;
+use crate::checkpoint::tensors::WeightTensors;
+use crate::checkpoint::{StateDict, WeightsError};
 use crate::recognition::charset::Charset;
 use crate::recognition::language::{LanguageModel, Ngrams};
 
@@ -39,17 +39,20 @@ impl Bundle {
     /// The version of the description that this program reads.
     pub const VERSION: u32 = 1;
 
-    /// Whether a folder has a description as recognisers have, so that [`Self::open`] can tell whether it is one.
+    /// Returns whether a folder has a description as recognisers have, so that [`Self::open`] can tell whether it is one.
     pub fn may_be_recogniser(directory: &Path) -> bool {
-        let names = [Self::DESCRIPTION, import::RECOGNITION];
+        let names = [Self::DESCRIPTION, bdrc::RECOGNITION];
         names.iter().any(|name| directory.join(name).is_file())
     }
 
     /// Reads the bundle in the folder `directory`, which may also be one that BDRC publishes: a description of theirs and
     /// weights as `.onnx` or `.pth`.
+    ///
+    /// # Errors
+    /// [`WeightsError`] where a file is missing, damaged, or contradicts the description.
     pub fn open(directory: &Path) -> Result<Self, WeightsError> {
         if !directory.join(Self::DESCRIPTION).exists() {
-            let imported = import::open(directory)?.ok_or_else(|| WeightsError::NoDescription {
+            let imported = bdrc::open(directory)?.ok_or_else(|| WeightsError::NoDescription {
                 directory: directory.to_owned(),
             })?;
             let origin = directory.display().to_string();
@@ -142,6 +145,9 @@ impl Bundle {
     }
 
     /// The description as a recognition model.
+    ///
+    /// # Errors
+    /// [`WeightsError::WrongKind`] for a segmentation model.
     pub fn recognition(&self) -> Result<&RecognitionModel, WeightsError> {
         match &self.description.model {
             Model::Recognition(model) => Ok(model),
@@ -150,6 +156,9 @@ impl Bundle {
     }
 
     /// The description as a segmentation model.
+    ///
+    /// # Errors
+    /// [`WeightsError::WrongKind`] for a recognition model.
     pub fn segmentation(&self) -> Result<&SegmentationModel, WeightsError> {
         match &self.description.model {
             Model::Segmentation(model) => Ok(model),
@@ -158,6 +167,9 @@ impl Bundle {
     }
 
     /// The charset of a head.
+    ///
+    /// # Errors
+    /// [`WeightsError`] for a head that the model does not have, and for symbols that make no charset.
     pub fn charset(&self, head: &str) -> Result<Charset, WeightsError> {
         let encoding = |known: &&Head| known.name == head;
         let encoding = self.recognition()?.heads.iter().find(encoding);
@@ -168,6 +180,9 @@ impl Bundle {
     }
 
     /// Symbols of a head: class `n + 1` of its scores stands for symbol `n`; class 0 is the blank.
+    ///
+    /// # Errors
+    /// [`WeightsError`] for a head that the model does not have, and for a file without its list.
     pub fn symbols(&self, head: &str) -> Result<Vec<String>, WeightsError> {
         let model = self.recognition()?;
         if !model.heads.iter().any(|known| known.name == head) {
@@ -184,6 +199,9 @@ impl Bundle {
     }
 
     /// The language model for a head, if the bundle has one.
+    ///
+    /// # Errors
+    /// [`WeightsError`] where the n-grams cannot be read or are not for the classes of the head.
     pub fn language_model(&self, head: &str) -> Result<Option<LanguageModel>, WeightsError> {
         let Some(model) = self
             .description
@@ -240,7 +258,8 @@ impl Bundle {
         }
     }
 
-    /// A bundle may come from anywhere; its description must not reach outside its folder.
+    /// Returns whether a name is that of a file beside the description: a bundle may come from anywhere, and its description
+    /// must not reach outside its folder.
     pub(super) fn is_plain_file_name(name: &str) -> bool {
         !name.starts_with('.')
             && !name.is_empty()

@@ -21,7 +21,7 @@ pub struct ModelDescription {
     #[serde(flatten)]
     pub model: Model,
     pub training: TrainingSummary,
-    /// What the description of another program says of its network and what the network is; always empty in a bundle.
+    /// Values that the description of another program states wrongly; always empty in a bundle.
     #[serde(skip)]
     pub corrections: Vec<Correction>,
 }
@@ -45,7 +45,7 @@ pub struct FileReference {
     pub sha256: String,
 }
 
-/// What a model does.
+/// Task of a model, with what it needs for it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Model {
@@ -53,7 +53,7 @@ pub enum Model {
     Recognition(RecognitionModel),
 }
 
-/// Finds text lines in tiles of a binarised page.
+/// A model that finds text lines in tiles of a binarised page.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SegmentationModel {
     pub architecture: Architecture,
@@ -61,21 +61,21 @@ pub struct SegmentationModel {
     pub tile_size: NonZeroU16,
     /// Probability from which a pixel counts as part of a line.
     pub threshold: f32,
-    /// What the network tells apart.
+    /// Classes that the network tells apart.
     #[serde(default)]
     pub classes: Classes,
 }
 
-/// Reads line images.
+/// A model that reads line images.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RecognitionModel {
     pub architecture: Architecture,
-    /// How line images become input.
+    /// Preparation of line images for the network.
     pub preprocessing: Preprocessing,
     /// JSON object with one list of symbols per head, in the order of the classes after the blank.
     pub charset: FileReference,
     pub heads: Vec<Head>,
-    /// Helps the beam search to choose among what a head may have seen.
+    /// N-grams that help the beam search to choose among what a head may have seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub language_model: Option<LanguageModelReference>,
 }
@@ -100,7 +100,7 @@ pub struct LanguageModelReference {
     pub ngrams: FileReference,
     /// Name of the head whose classes they are of.
     pub head: String,
-    /// See [`LanguageModel`](crate::recognition::language::LanguageModel).
+    /// Weight and bonus of [`LanguageModel`](crate::recognition::language::LanguageModel).
     pub weight: f32,
     pub bonus: f32,
 }
@@ -121,7 +121,7 @@ pub struct Head {
     pub name: String,
     /// Name of the layer in the weights file.
     pub layer: String,
-    /// How its symbols are spelled.
+    /// Spelling of its symbols.
     #[serde(default)]
     pub encoding: Encoding,
 }
@@ -130,19 +130,19 @@ pub struct Head {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Correction {
     pub key: &'static str,
-    /// What the description says; `None` if it says nothing.
+    /// Value in the description; `None` if it has none.
     pub stated: Option<String>,
     pub fault: Fault,
-    /// What is used.
+    /// Value that is used.
     pub used: String,
 }
 
-/// What is wrong with the value of a description.
+/// Fault in the value of a description.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// It names a file that is not there.
+    /// Name of a file that is not there.
     NoSuchFile,
-    /// The weights or the declared input of the graph say otherwise.
+    /// Contradiction to the weights or to the declared input of the graph.
     DoesNotFit,
 }
 
@@ -165,7 +165,7 @@ impl fmt::Display for Correction {
     }
 }
 
-/// Where the weights come from.
+/// Origin of the weights.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrainingSummary {

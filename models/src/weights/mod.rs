@@ -1,15 +1,24 @@
 //! Model bundles: a directory of `model.json`, weights and a model card, or the same compiled into the binary.
+//!
+//! A bundle is more than weights: it says which network they are for, how images are prepared, which symbols the classes
+//! stand for and which n-grams help, so that a model is exchanged by exchanging a folder. `model.json` holds the checksums of
+//! the other files, so one checksum identifies all that decides an output; it is in the provenance of every table. Files are
+//! read and checked as a whole when a bundle is opened and networks are made later, once for each device.
+//!
+//! Folders as BDRC publishes them (`bdrc`) become bundles in memory: the rest of the program knows one kind of model. Where
+//! their description contradicts their weights the weights are believed, and the correction is reported, not applied silently.
+//!
+//! This room names the types of `recognition` that a description holds and the networks that it loads; neither of them may
+//! name it. [`load_recognizer`] and [`load_segmenter`] are the only places that choose a network by name.
 
+mod bdrc;
 mod bundle;
 mod description;
-mod error;
-pub(crate) mod import;
-pub(crate) mod layers;
 pub mod shipped;
-pub(crate) mod tensors;
 
 use std::sync::Arc;
 
+use parkhang_kernels::device::ComputeDevice;
 use serde::de::DeserializeOwned;
 
 pub use bundle::Bundle;
@@ -17,16 +26,18 @@ pub use description::{
     Architecture, Correction, Fault, FileReference, Head, LanguageModelReference, Model, ModelDescription,
     RecognitionModel, SegmentationModel, TrainingData, TrainingSummary,
 };
-pub use error::WeightsError;
 
-use crate::device::ComputeDevice;
+pub use crate::checkpoint::WeightsError;
 use crate::inference::{Classes, Recognizer, Segmenter};
-use crate::line_detection::deeplab::{self, DeepLabSegmenter};
-use crate::line_detection::network::{self as segmentation, PatchSegmenter};
-use crate::recognition::fixed_size::FixedSizeRecognizer;
-use crate::recognition::network::{self as recognition, CtcRecognizer, OutputLayer};
+use crate::networks::ctc_residual_conv::{self, CtcRecognizer, OutputLayer};
+use crate::networks::deeplab::{self, DeepLabSegmenter};
+use crate::networks::fixed_size::FixedSizeRecognizer;
+use crate::networks::patch_segmenter::{self, PatchSegmenter};
 
 /// Puts a recognition model on a device, to read with the head (and so the charset) of the given name.
+///
+/// # Errors
+/// [`WeightsError`] for a model of another kind, a head or an architecture that is not there, and weights that do not fit.
 pub fn load_recognizer(
     bundle: &Bundle,
     device: &ComputeDevice,
@@ -34,10 +45,21 @@ pub fn load_recognizer(
 ) -> Result<Arc<dyn Recognizer>, WeightsError> {
     let model = bundle.recognition()?;
     if let Ok(architecture) = model.architecture.name.parse() {
-        return FixedSizeRecognizer::load(bundle, model, architecture, device);
+        let Some((width, height)) = model.preprocessing.canvas() else {
+            let problem = format!("gives no images of one size, as {architecture} needs");
+            return Err(bundle.invalid("preprocessing", problem));
+        };
+        let recognizer = FixedSizeRecognizer::load(bundle.tensors()?, architecture, height, device)?;
+        recognizer
+            .check(width)
+            .map_err(|problem| bundle.invalid("preprocessing", problem))?;
+        return Ok(Arc::new(recognizer));
     }
-    let dimensions =
-        dimensions::<recognition::NetworkDimensions>(bundle, &model.architecture, recognition::ARCHITECTURE)?;
+    let dimensions = dimensions::<ctc_residual_conv::NetworkDimensions>(
+        bundle,
+        &model.architecture,
+        ctc_residual_conv::ARCHITECTURE,
+    )?;
     let classes = bundle.symbols(head)?.len() + 1;
     let (mut layer, mut others) = (None, Vec::new());
     for candidate in &model.heads {
@@ -62,25 +84,28 @@ pub fn load_recognizer(
 }
 
 /// Puts a segmentation model on a device.
+///
+/// # Errors
+/// [`WeightsError`] for a model of another kind, an architecture that is not there, and weights that do not fit.
 pub fn load_segmenter(bundle: &Bundle, device: &ComputeDevice) -> Result<Arc<dyn Segmenter>, WeightsError> {
     let model = bundle.segmentation()?;
     if model.architecture.name == deeplab::ARCHITECTURE {
-        return DeepLabSegmenter::load(bundle, model, device);
+        return load_deeplab(bundle, model, device);
     }
-    let dimensions = dimensions::<segmentation::NetworkDimensions>(
+    let dimensions = dimensions::<patch_segmenter::NetworkDimensions>(
         bundle,
         &model.architecture,
-        segmentation::ARCHITECTURE,
+        patch_segmenter::ARCHITECTURE,
     )?;
     let tile_size = usize::from(model.tile_size.get());
-    if !tile_size.is_multiple_of(segmentation::TILE_MULTIPLE) {
+    if !tile_size.is_multiple_of(patch_segmenter::TILE_MULTIPLE) {
         return Err(bundle.invalid(
             "tile_size",
-            format!("must be a multiple of {}", segmentation::TILE_MULTIPLE),
+            format!("must be a multiple of {}", patch_segmenter::TILE_MULTIPLE),
         ));
     }
     if model.classes != Classes::Line {
-        let problem = format!("{} knows lines alone", segmentation::ARCHITECTURE);
+        let problem = format!("{} knows lines alone", patch_segmenter::ARCHITECTURE);
         return Err(bundle.invalid("classes", problem));
     }
     Ok(PatchSegmenter::load(
@@ -91,6 +116,26 @@ pub fn load_segmenter(bundle: &Bundle, device: &ComputeDevice) -> Result<Arc<dyn
     )?)
 }
 
+/// Puts a segmentation network of BDRC's on a device.
+fn load_deeplab(
+    bundle: &Bundle,
+    model: &SegmentationModel,
+    device: &ComputeDevice,
+) -> Result<Arc<dyn Segmenter>, WeightsError> {
+    let tile_size = usize::from(model.tile_size.get());
+    if !tile_size.is_multiple_of(deeplab::TILE_MULTIPLE) {
+        let problem = format!("must be a multiple of {}", deeplab::TILE_MULTIPLE);
+        return Err(bundle.invalid("tile_size", problem));
+    }
+    let segmenter = DeepLabSegmenter::load(bundle.tensors()?, tile_size, model.classes, device)?;
+    let (stated, planes) = (model.classes.planes(), segmenter.planes());
+    if planes != stated {
+        return Err(bundle.invalid("classes", format!("are {stated}, the network has {planes}")));
+    }
+    Ok(Arc::new(segmenter))
+}
+
+/// The dimensions of a network of this project, whose name is `known`.
 fn dimensions<T: DeserializeOwned>(
     bundle: &Bundle,
     architecture: &Architecture,

@@ -6,6 +6,9 @@ use std::path::PathBuf;
 use super::{Bundle, WeightsError};
 
 /// The recogniser in `models/weights/recogniser`.
+///
+/// # Errors
+/// None, as long as its files are those of the repository; a test opens it.
 pub fn recogniser() -> Result<Bundle, WeightsError> {
     built_in(
         "recogniser",
@@ -31,6 +34,9 @@ pub fn recogniser() -> Result<Bundle, WeightsError> {
 }
 
 /// The line segmenter in `models/weights/line-segmenter`.
+///
+/// # Errors
+/// None, as long as its files are those of the repository; a test opens it.
 pub fn line_segmenter() -> Result<Bundle, WeightsError> {
     built_in(
         "line-segmenter",

@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use parkhang_models::device::{Answers, ComputeDevice, DeviceError, DeviceKind, DeviceSpec, SelfTest};
+use parkhang_models::device::{ComputeDevice, DeviceError, DeviceKind, DeviceSpec};
 use parkhang_models::inference::InferenceError;
+use parkhang_models::self_test::{Answers, SelfTest};
 
 use self::report::{Report, SelfTested, State, Throughput};
-use crate::networks::{cores, parse_device, usual_precision};
+use crate::networks::{cores, default_precision, parse_device};
 
 /// Lines and tiles in one pass while the throughput is measured.
 const LINES_AT_ONCE: usize = 16;
@@ -71,7 +72,7 @@ fn of_kind(kind: DeviceKind) -> Vec<Report> {
         index,
         threads: cores(),
         software_renderer: false,
-        precision: usual_precision(kind),
+        precision: default_precision(kind),
     };
     match kind.devices() {
         Ok(names) => names

@@ -2,7 +2,8 @@
 
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
-use parkhang_models::device::{Comparison, DeviceSpec, Precision};
+use parkhang_models::device::{DeviceSpec, Precision};
+use parkhang_models::self_test::Comparison;
 use serde_json::{Value, json};
 
 use crate::networks::device_name;

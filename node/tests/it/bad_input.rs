@@ -9,7 +9,7 @@ use crate::exports::validate_xml;
 use crate::support::{Desk, finish, node, rows, small_page, workspace};
 
 fn fixture(name: &str) -> Vec<u8> {
-    std::fs::read(workspace().join("models/tests/fixtures/decode").join(name)).unwrap()
+    std::fs::read(workspace().join("models/cv/tests/fixtures/decode").join(name)).unwrap()
 }
 
 /// One page that can be read and those that cannot.

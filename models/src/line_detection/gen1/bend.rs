@@ -8,7 +8,7 @@ use crate::page::contours::find_contours;
 use crate::page::geometry::{Contour, Point, Rect, bounding_rect, contour_area, min_area_rect};
 use crate::page::polygon::fill_polygon_at;
 
-/// What one slice of a line shows.
+/// Measures of one slice of a line.
 struct Slice {
     center: Point,
     thickness: i32,

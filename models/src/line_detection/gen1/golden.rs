@@ -9,7 +9,8 @@ use serde::Deserialize;
 use super::super::curvature::typical_bend;
 use super::super::golden::{contours, gen1_cases, grey, json, roots};
 use super::super::passes::class_mask;
-use super::super::{Plane, TileGrid, prepare};
+use super::super::tiling::Plane;
+use super::super::{TileGrid, prepare};
 use super::scale::frame_size;
 use super::skew::page_skew;
 use super::*;
@@ -307,7 +308,7 @@ fn the_networks_answer_becomes_the_mask_of_upstream() {
                     probabilities.push(1.0 / (1.0 + (-logit).exp()));
                 }
             }
-            let plane = Plane { index: 0, of: 1 };
+            let plane = Plane::ONLY;
             let mask = class_mask(&grid, (case.w, case.h), &probabilities, plane, &config).unwrap();
             let expected = grey(&root.join(&case.mask));
             let differing = mask.iter().zip(expected.iter()).filter(|(a, b)| a != b).count();

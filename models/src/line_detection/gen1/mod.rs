@@ -1,5 +1,9 @@
-//! How the first generation finds lines: the page clamped in size, each tile binarised by itself, and the mask brought
+//! Line detection of the first generation: the page clamped in size, each tile binarised by itself, and the mask brought
 //! back to the size of the page and turned as an image.
+//!
+//! It is kept because recognisers were trained on line images that it found, and to compare results. Types are those of the
+//! second generation, so that callers know one; of the algorithms contours, thresholds and the levelling spline are shared, the
+//! rest is not: the generations round, order and turn differently, and tests hold this one to vectors of `ocr-inference`.
 //!
 //! Where upstream is at fault it is not followed: a page is turned in either direction (`ocr-inference` only turns
 //! counter-clockwise), its grey levels are those of its colours (upstream exchanges red and blue), and a page without
@@ -27,7 +31,7 @@ use crate::page::resize::resize_linear;
 use crate::page::threshold::adaptive_gaussian;
 use crate::page::warp::{rotation_matrix, warp_affine};
 
-/// Smaller contours are specks, in pixels.
+/// Area in pixels below which a contour is a speck.
 const MIN_CONTOUR_AREA: f64 = 10.0;
 
 /// Clamps, tiles and binarises a page; see [`super::prepare`].
@@ -47,7 +51,7 @@ pub(super) fn prepare(page: &GrayImage, tile_size: usize, config: &DetectionConf
     }
 }
 
-/// What a mask of the page's own size says about it.
+/// Findings in a mask of the page's own size.
 #[derive(Debug)]
 pub(super) struct Findings {
     pub angle: f32,

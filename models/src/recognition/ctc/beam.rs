@@ -89,6 +89,7 @@ enum Kind {
     Letter,
 }
 
+/// The classes that a line is read with.
 #[derive(Debug)]
 struct Vocabulary(Vec<Entry>);
 
@@ -133,6 +134,7 @@ impl Vocabulary {
     }
 }
 
+/// Parent of the first token; other parents are one more than an index into the arena.
 const ROOT: u32 = 0;
 
 /// A written token and the tokens before it.
@@ -151,7 +153,7 @@ struct Beam {
     /// Class of the last frame.
     last: usize,
     score: f64,
-    /// What the language model has added to the score.
+    /// Sum of what the language model added to the score.
     language: f64,
     history: History,
     parent: u32,
@@ -159,16 +161,20 @@ struct Beam {
 }
 
 impl Beam {
-    /// Whether a space would add nothing: at the start of the text and after another space.
+    /// Returns whether a space would add nothing: at the start of the text and after another space.
     fn at_word_start(&self) -> bool {
         self.open.is_none() || self.text != self.trimmed
     }
 }
 
+/// Effect of a frame on a hypothesis.
 #[derive(Debug, Clone, Copy)]
 enum Step {
+    /// The text stays as it is.
     Stay,
+    /// The last token goes on.
     Repeat,
+    /// A token is added to the text.
     Write,
 }
 
@@ -179,15 +185,18 @@ struct Candidate {
     text: TextHash,
     last: usize,
     score: f64,
+    /// Score of the most probable path alone.
     lead: f64,
+    /// Index of the beam that this path comes from.
     source: usize,
     step: Step,
     proposal: (Entry, f32),
-    /// What the language model adds.
+    /// Score that the language model adds.
     language: f64,
     history: History,
 }
 
+/// The hypotheses of a line while its frames are read.
 #[derive(Debug)]
 struct Lattice<'l> {
     language: Option<&'l LanguageModel>,
@@ -224,14 +233,19 @@ impl<'l> Lattice<'l> {
         }
     }
 
+    /// Goes on by one frame: extends every hypothesis by every proposed class, merges, prunes, and makes the survivors the new
+    /// hypotheses.
     fn advance(&mut self, frame: usize, proposals: &[(Entry, f32)], search: &BeamSearch) {
         self.candidates.clear();
         self.index.clear();
+        // Class by class and not beam by beam: the order of the candidates decides ties, and this is the order of
+        // `pyctcdecode`.
         for &proposal in proposals {
             for source in 0..self.beams.len() {
                 self.propose(source, proposal);
             }
         }
+        // First what is hopeless goes, then what is too many: sorting is for few.
         let best = self
             .candidates
             .iter()
@@ -246,6 +260,7 @@ impl<'l> Lattice<'l> {
         self.next.clear();
         self.closed.clear();
         self.closed.resize(self.beams.len(), None);
+        // Only now, for survivors, does anything become a token: of a frame's candidates most are dropped again.
         for candidate in &self.candidates {
             let source = &self.beams[candidate.source];
             let mut beam = Beam {
@@ -257,23 +272,29 @@ impl<'l> Lattice<'l> {
             };
             let (entry, log_prob) = candidate.proposal;
             match (candidate.step, &mut beam.open) {
+                // The class goes on; its token, still open, grows in this beam alone.
                 (Step::Repeat, Some(token)) => {
                     token.end_frame = frame + 1;
                     token.log_prob = token.log_prob.max(log_prob);
                 }
+                // A blank, or a space that adds nothing: the text stays, and the open token ends where it ended.
                 (Step::Stay | Step::Repeat, _) => {}
                 (Step::Write, _) => {
+                    // The token before is complete. Several survivors may stem from one beam; they share its node, so that
+                    // the arena grows by beams and not by candidates.
                     if let Some(token) = source.open {
                         let node = *self.closed[candidate.source].get_or_insert_with(|| {
                             self.nodes.push(Node {
                                 parent: source.parent,
                                 token,
                             });
+                            // One more than the index: zero is the root.
                             self.nodes.len() as u32
                         });
                         beam.parent = node;
                     }
                     beam.text = candidate.text;
+                    // A text that ends in a space is the same reading as one without; `finish` joins them by this hash.
                     beam.trimmed = if entry.kind == Kind::Space {
                         source.text
                     } else {
@@ -296,6 +317,8 @@ impl<'l> Lattice<'l> {
     fn propose(&mut self, source: usize, proposal: (Entry, f32)) {
         let beam = &self.beams[source];
         let (entry, log_prob) = proposal;
+        // The rules of CTC: a blank writes nothing, a class that goes on is the same token, anything else is written. A space
+        // at the start of a word changes the last frame, not the text.
         let (text, last, step) = match entry.kind {
             Kind::Blank => (beam.text, BLANK, Step::Stay),
             _ if entry.class == beam.last => (beam.text, beam.last, Step::Repeat),
@@ -308,6 +331,8 @@ impl<'l> Lattice<'l> {
         };
         let score = beam.score + f64::from(log_prob) + language;
         let candidates = &mut self.candidates;
+        // Text and class of the last frame are all that later frames can see of a path: paths that agree on both are one
+        // hypothesis from here on, whatever tokens they came by.
         let at = *self
             .index
             .entry(text.with_class(last))
@@ -326,6 +351,7 @@ impl<'l> Lattice<'l> {
             }),
             Some(known) => {
                 known.score = add_log(known.score, score);
+                // The sum is over all paths, but the places of the tokens are those of the likeliest one.
                 if score > known.lead {
                     *known = Candidate {
                         lead: score,
@@ -341,8 +367,8 @@ impl<'l> Lattice<'l> {
         }
     }
 
-    /// Adds up hypotheses that differ only in their last frame or in a space at the end; best first. The scores are those without
-    /// the language model's part.
+    /// The remaining texts with their scores and tokens. Adds up hypotheses that differ only in their last frame or in a space
+    /// at the end; best first. The scores are those without the language model's part.
     fn finish(self, search: &BeamSearch) -> Vec<(f64, Vec<DecodedToken>)> {
         let mut texts: Vec<(f64, f64, usize)> = Vec::new();
         let mut index: HashMap<u64, usize, IdentityHash> = HashMap::default();
@@ -371,6 +397,7 @@ impl<'l> Lattice<'l> {
             .collect()
     }
 
+    /// The tokens of a hypothesis in the order of the line, without a space at its end.
     fn tokens(&self, beam: &Beam) -> Vec<DecodedToken> {
         let mut tokens: Vec<DecodedToken> = Vec::new();
         if beam.text == beam.trimmed {

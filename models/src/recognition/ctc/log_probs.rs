@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::lanes;
 use crate::inference::{InferenceError, Logits};
 
-/// No log-probability is lower, so that sums of them stay finite.
+/// Lowest log-probability, finite so that sums of them stay finite.
 const FLOOR: f32 = -10_000.0;
 
 /// Natural log-probabilities of one line: `frames x classes`, row-major, class 0 is the blank. Holds no NaN and no
@@ -18,7 +18,10 @@ pub struct LogProbs {
 }
 
 impl LogProbs {
-    /// Takes values that the network has already normalised. Fails on a wrong number of values or on NaN.
+    /// Log-probabilities that the network has already normalised: `frames x classes`, row-major.
+    ///
+    /// # Errors
+    /// [`InferenceError`] on a wrong number of values or on NaN.
     pub fn new(frames: usize, classes: usize, mut values: Vec<f32>) -> Result<Self, InferenceError> {
         check_shape(frames, classes, values.len())?;
         for value in &mut values {
@@ -73,7 +76,9 @@ impl LogProbs {
 }
 
 /// Normalises every frame so that its probabilities add up to one. Harmless on values that are normalised already.
-/// Fails on a wrong number of values and on a frame without one finite score.
+///
+/// # Errors
+/// [`InferenceError`] on a wrong number of values and on a frame without one finite score.
 pub fn log_softmax(logits: Logits) -> Result<LogProbs, InferenceError> {
     let Logits {
         frames,

@@ -2,6 +2,11 @@
 //!
 //! A network writes for each frame either a class or the blank; equal classes in a row count once, and the blank parts
 //! them. [`greedy`] takes the best class of each frame; [`beam_search`] adds up the paths that lead to one text.
+//!
+//! Scores become log-probabilities once ([`log_softmax`]) and are checked there: decoders see finite numbers only and have no
+//! errors of their own. Decoding returns tokens with their frames beside the text, as later steps place syllables on the
+//! line. The beam search follows `pyctcdecode` down to the order of ties, since its results are compared with those of the
+//! production pipeline that uses it; golden vectors hold that.
 
 mod beam;
 mod greedy;
@@ -66,7 +71,7 @@ impl Decoding {
     }
 }
 
-/// Which decoder reads the lines.
+/// Choice of the decoder that reads the lines.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Decoder {
@@ -81,7 +86,7 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// The language model helps the beam search alone.
+    /// Reads a line; the language model helps the beam search alone.
     pub fn decode(
         &self,
         log_probs: &LogProbs,

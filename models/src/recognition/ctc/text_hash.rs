@@ -44,7 +44,7 @@ fn multiply(a: u64, b: u64) -> u64 {
     (u128::from(a) * u128::from(b) % u128::from(MODULUS)) as u64
 }
 
-/// For keys that are hashes already.
+/// Hasher for keys that are hashes already.
 pub(super) type IdentityHash = BuildHasherDefault<IdentityHasher>;
 
 #[derive(Debug, Default)]

@@ -1,16 +1,16 @@
-//! Which letters may stand before, above and below which others.
+//! Rules of the script: letters that may stand before, above and below others.
 
-/// Whether `above` is a head letter of `below`.
+/// Returns whether `above` is a head letter of `below`.
 pub(super) fn is_superscript(above: &str, below: &str) -> bool {
     contains(SUPERSCRIPTS, above, below)
 }
 
-/// Whether a letter can hang below a stack without a `+`.
+/// Returns whether a letter can hang below a stack without a `+`.
 pub(super) fn is_subscript(letter: &str) -> bool {
     matches!(letter, "y" | "r" | "l" | "w")
 }
 
-/// Whether `prefix` may stand before the stack `root`.
+/// Returns whether `prefix` may stand before the stack `root`.
 pub(super) fn is_prefix(prefix: &str, root: &str) -> bool {
     contains(PREFIXES, prefix, root)
 }
@@ -19,12 +19,12 @@ pub(super) fn is_suffix(letter: &str) -> bool {
     SUFFIXES.contains(&letter)
 }
 
-/// Whether `second` may follow the suffix `first`.
+/// Returns whether `second` may follow the suffix `first`.
 pub(super) fn is_second_suffix(first: &str, second: &str) -> bool {
     contains(SECOND_SUFFIXES, second, first)
 }
 
-/// Whether a stack, written with `+` between its letters, is read as one stack without them.
+/// Returns whether a stack, written with `+` between its letters, is read as one stack without them.
 pub(super) fn is_plain_stack(stack: &str) -> bool {
     PLAIN_STACKS.contains(&stack)
 }
@@ -49,8 +49,8 @@ fn contains(relation: Relation, key: &str, value: &str) -> bool {
         .any(|(known, values)| *known == key && values.contains(&value))
 }
 
-/// Only single letters: a head letter is recognised by the one letter that follows it. The `y` row is not a head letter
-/// of the script; texts in circulation were converted with it.
+/// Head letters of single letters: a head letter is recognised by the one letter that follows it. The `y` row is not a head
+/// letter of the script; texts in circulation were converted with it.
 const SUPERSCRIPTS: Relation = &[
     (
         "r",

@@ -121,7 +121,7 @@ struct StackReader<'s> {
     tokens: &'s [Token<'s>],
     at: usize,
     out: &'s mut String,
-    /// Where the stack starts in `out`.
+    /// Start of the stack in `out`, in bytes.
     start: usize,
     consonants: usize,
     has_vowel: bool,

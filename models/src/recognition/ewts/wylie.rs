@@ -56,7 +56,7 @@ pub fn to_wylie(tibetan: &str) -> String {
     out
 }
 
-/// Whether the next character after spaces starts a text in another script.
+/// Returns whether the next character after spaces starts a text in another script.
 fn foreign_follows(mut letters: Peekable<Chars<'_>>) -> bool {
     letters
         .find(|&letter| letter != ' ')
@@ -104,7 +104,7 @@ struct Stack {
     has_dot: bool,
 }
 
-/// What a stack is within its syllable. Only a root has the vowel that is not written.
+/// Role of a stack within its syllable. Only a root has the vowel that is not written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     Root,

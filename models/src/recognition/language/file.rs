@@ -11,7 +11,7 @@ const VERSION: u8 = 1;
 /// Bytes of a file when it is unpacked, at most.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// Why a file holds no n-grams.
+/// Reason why a file holds no n-grams.
 #[derive(Debug, thiserror::Error)]
 pub enum NgramError {
     #[error("not a gzip file")]
@@ -29,6 +29,10 @@ pub enum NgramError {
 }
 
 impl Ngrams {
+    /// Reads the n-grams of a file, gzipped.
+    ///
+    /// # Errors
+    /// [`NgramError`] where it is no such file or contradicts itself.
     pub fn parse(file: &[u8]) -> Result<Self, NgramError> {
         let mut bytes = Vec::new();
         GzDecoder::new(file)
@@ -135,14 +139,15 @@ impl<'b> Reader<'b> {
             total += u32::from(count);
             children.push(total);
         }
-        match total as usize == next {
-            true => Ok(Level {
+        if total as usize == next {
+            Ok(Level {
                 units,
                 log_probs,
                 back_off,
                 children,
-            }),
-            false => Err(NgramError::Length),
+            })
+        } else {
+            Err(NgramError::Length)
         }
     }
 }

@@ -3,10 +3,10 @@
 use super::{PreparedLine, Preprocessing};
 use crate::inference::LineBatch;
 
-/// Widths are rounded up to a multiple of this.
+/// Multiple to which widths are rounded up, in pixels.
 const WIDTH_STEP: usize = 64;
 
-/// How much goes through the network at once.
+/// Limits of what goes through the network at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchLimits {
     pub lines: usize,

@@ -10,11 +10,11 @@ use super::{LineImage, PreparedLine};
 use crate::page::resize::resize_area;
 
 const MIN_WIDTH: f64 = 16.0;
-/// Longer lines are squeezed; only a broken cut is 128 times as long as it is high.
+/// Largest ratio of width to height; longer lines are squeezed, and only a broken cut is 128 times as long as it is high.
 const MAX_WIDTH_IN_HEIGHTS: f64 = 128.0;
 
-/// Blank paper that is left beside the ink, in heights of the line. A long blank end, as where the contour of a line runs on towards
-/// the next column, makes the network unsure of a line that it reads well.
+/// Blank paper that is left beside the ink, in heights of the line. A long blank end, as where the contour of a line runs on
+/// towards the next column, makes the network unsure of a line that it reads well.
 const MARGIN_IN_HEIGHTS: f64 = 0.5;
 /// The least ink that is not paper.
 const LEAST_INK: f32 = 0.25;

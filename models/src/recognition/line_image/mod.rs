@@ -1,4 +1,13 @@
 //! Line images as a recogniser sees them.
+//!
+//! A network reads well only what looks like its training data, so preparation belongs to the model: [`Preprocessing`] is a
+//! part of `model.json`, and each of its kinds is a file here that follows the program which prepared the training data.
+//! Ink maps ([`ink`]) are this project's: the distance of strokes and the contrast of a scan are evened out, at any width. The
+//! two of BDRC's put a line onto a canvas of one size, as their networks need.
+//!
+//! A prepared line remembers which columns of the image its frames show, because preparation cuts, pads and scales, and
+//! tokens are placed on the page at the end. Batches ([`BatchLimits`]) group lines of similar width, so that little of a
+//! batch is padding.
 
 mod batch;
 mod bdrc;
@@ -19,13 +28,13 @@ use crate::algorithms::Algorithms;
 /// A line cut from a page.
 #[derive(Debug, Clone, Copy)]
 pub struct LineImage<'a> {
-    /// Ink is dark.
+    /// Pixels of the line; ink is dark.
     pub image: &'a GrayImage,
-    /// Whether the scan has only black and white, so that its contrast must not be stretched.
+    /// `true` for a scan that has only black and white, so that its contrast must not be stretched.
     pub bilevel: bool,
 }
 
-/// How line images were prepared when a recogniser was trained; `model.json` names it.
+/// Preparation of line images as it was when a recogniser was trained; `model.json` names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Preprocessing {
@@ -34,7 +43,7 @@ pub enum Preprocessing {
     BdrcGen2 {
         width: u32,
         height: u32,
-        /// Whether a white square as high as the line is put before and after it.
+        /// `true` puts a white square as high as the line before and after it.
         #[serde(default = "yes")]
         pre_pad: bool,
     },
@@ -43,7 +52,7 @@ pub enum Preprocessing {
     BdrcGen1 {
         width: u32,
         height: u32,
-        /// Whether a white square as high as the line is put before and after it: the desktop application does, while
+        /// `true` puts a white square as high as the line before and after it: the desktop application does, while
         /// `ocr-inference` does not.
         #[serde(default)]
         pre_pad: bool,
@@ -73,12 +82,12 @@ pub struct PreparedLine {
     pub left_pad: usize,
     /// Columns of the line itself.
     pub content_width: usize,
-    /// What they show, in columns of the line image: all of it, or all but blank paper beside the ink.
+    /// Part of the line image that they show, in its columns: all of it, or all but blank paper beside the ink.
     pub shown: Range<u32>,
 }
 
 impl PreparedLine {
-    /// Which of the `frames` that the network answers belong to the line itself: at least one, if there is any.
+    /// Range of the `frames` of the network that belong to the line itself: at least one, if there is any.
     pub fn content_frames(&self, frames: usize) -> Range<usize> {
         if self.content_width == self.width || frames == 0 {
             return 0..frames;
@@ -121,7 +130,7 @@ impl Preprocessing {
         }
     }
 
-    /// The same for a model of BDRC's that is used with the algorithms of another generation. Ink maps belong to no
+    /// This preparation for a model of BDRC's that is used with the algorithms of another generation. Ink maps belong to no
     /// generation and stay.
     #[must_use]
     pub fn with_algorithms(self, algorithms: Algorithms) -> Self {
@@ -135,7 +144,7 @@ impl Preprocessing {
         }
     }
 
-    /// Of the frames that a network answers for a line, those that are decoded.
+    /// Range of the frames of a line that are decoded.
     pub fn decoded_frames(&self, line: &PreparedLine, frames: usize) -> Range<usize> {
         match self {
             Self::BdrcGen1 { .. } => 0..frames,

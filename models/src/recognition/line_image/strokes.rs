@@ -73,7 +73,7 @@ fn columns_of_text(inked: &[bool], long_gap: usize) -> usize {
     columns
 }
 
-/// For each of `to` columns the two of `from` that it lies between, and the share of the second.
+/// Two of `from` columns that each of `to` columns lies between, and the share of the second.
 fn column_sources(from: usize, to: usize) -> Vec<(usize, usize, f32)> {
     let scale = from as f64 / to as f64;
     (0..to)

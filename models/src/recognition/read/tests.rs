@@ -3,7 +3,7 @@ use image::{GrayImage, Luma};
 use super::*;
 use crate::inference::LineBatch;
 
-/// Reads the ink of every fourth column of the first row as a class number.
+/// A network that reads the ink of every fourth column of the first row as a class number.
 #[derive(Debug)]
 struct ColumnReader {
     classes: usize,

@@ -1,0 +1,157 @@
+//! Maps of features, and the operations on them that networks are made of.
+//!
+//! A network is written once, over [`FeatureMap`]; a processor computes it row by row in host memory ([`rows`]), a GPU as
+//! tensors ([`tensors`]). Both give the same up to rounding, which tests hold operation by operation and network by network.
+//!
+//! The trait has the operations of the five networks and no more: it is not a tensor library. An operation is coarse where
+//! the processor gains by it. A residual block is one method, because band after band of its three convolutions stays in the
+//! cache; a recurrent layer is one, because its steps depend on each other and only the projection can be a product. Layers
+//! that a map needs in a form of its own are associated types, made once from plain weights when a network is loaded.
+//!
+//! A map in host memory is one image, a tensor may be several: batches help a GPU and only drive the data out of a
+//! processor's caches, which takes images side by side on its threads instead.
+
+mod recurrent;
+mod rows;
+mod tensors;
+
+use std::fmt::Debug;
+
+use burn::tensor::{Device, Tensor};
+
+use crate::activation::Activation;
+use crate::convolution::{Conv2dShape, ConvolutionWeights};
+use crate::error::InferenceError;
+use crate::precision::Precision;
+use crate::row_convolution::RowMap;
+
+pub use recurrent::{DirectionWeights, LstmWeights};
+
+/// Dimensions of a map.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MapSize {
+    pub channels: usize,
+    pub rows: usize,
+    pub columns: usize,
+}
+
+/// The features of one image, or of several of one size.
+pub trait FeatureMap: Sized + Clone {
+    type Convolution: Debug + Send + Sync;
+    type Lstm: Debug + Send + Sync;
+
+    /// `count` images `[channels][rows][columns]`. A map in host memory takes one image of one channel or of one row.
+    fn images(values: Vec<f32>, count: usize, size: MapSize, device: &Device) -> Self;
+
+    /// A map in host memory heeds the precision, a GPU the device.
+    fn convolution(
+        weights: ConvolutionWeights,
+        shape: Conv2dShape,
+        precision: Precision,
+        device: &Device,
+    ) -> Self::Convolution;
+
+    /// A layer that reads a sequence in both directions.
+    fn lstm(weights: LstmWeights, device: &Device) -> Self::Lstm;
+
+    fn size(&self) -> MapSize;
+
+    fn convolve(
+        &self,
+        convolution: &Self::Convolution,
+        activation: Activation,
+    ) -> Result<Self, InferenceError>;
+
+    /// A block of ConvNeXt's: a depthwise convolution, then a two-layer perceptron per pixel, added to the map.
+    fn residual_block(&self, block: &ResidualBlock<Self::Convolution>) -> Result<Self, InferenceError> {
+        whole_block(self, block)
+    }
+
+    /// Reads a map of one row along its columns: the channels of the way forward, then those of the way back.
+    fn recur(&self, lstm: &Self::Lstm) -> Result<Self, InferenceError>;
+
+    /// Adds a map of the same size.
+    fn add(self, other: &Self) -> Self;
+
+    fn relu(self) -> Self;
+
+    /// Puts columns before and after, which hold one value for each channel.
+    fn pad_columns(self, before: usize, after: usize, values: &[f32]) -> Self;
+
+    fn max_pool(&self, pool: Pool) -> Self;
+
+    /// Mean over the rows and the first `columns` columns, as one row and column.
+    fn mean(&self, columns: usize) -> Self;
+
+    /// Multiplies each channel by that of a map of one row and column.
+    fn scale(self, factors: &Self) -> Self;
+
+    /// Repeats a map of one row and column.
+    fn spread(&self, rows: usize, columns: usize) -> Self;
+
+    /// The channels of several maps of one size, in order.
+    fn stack(maps: &[Self]) -> Self;
+
+    /// Interpolates between pixels so that the corners stay where they are.
+    fn enlarge(&self, rows: usize, columns: usize) -> Self;
+
+    /// Each pixel twice in its row, each row twice.
+    fn doubled(&self) -> Self;
+
+    /// One row, in which the rows of each channel are channels of their own, channel by channel.
+    fn rows_as_channels(self) -> Self;
+
+    /// The values of each image, `[channels][rows][columns]`.
+    fn into_planes(self) -> Result<Vec<f32>, InferenceError>;
+
+    /// The values of each image of one row, `[columns][channels]`.
+    fn into_columns(self) -> Result<Vec<f32>, InferenceError>;
+}
+
+/// The convolutions of [`FeatureMap::residual_block`]. The first keeps the size of the map, the others see single pixels.
+#[derive(Debug)]
+pub struct ResidualBlock<C> {
+    pub depthwise: C,
+    pub widen: C,
+    pub narrow: C,
+}
+
+fn whole_block<M: FeatureMap>(map: &M, block: &ResidualBlock<M::Convolution>) -> Result<M, InferenceError> {
+    let narrowed = map
+        .convolve(&block.depthwise, Activation::None)?
+        .convolve(&block.widen, Activation::Relu)?
+        .convolve(&block.narrow, Activation::None)?;
+    Ok(narrowed.add(map).relu())
+}
+
+/// Largest value of a window.
+#[derive(Debug, Clone, Copy)]
+pub struct Pool {
+    pub kernel: [usize; 2],
+    pub stride: [usize; 2],
+    pub padding: usize,
+}
+
+impl Pool {
+    /// Windows that do not overlap.
+    pub fn of(rows: usize, columns: usize) -> Self {
+        Self {
+            kernel: [rows, columns],
+            stride: [rows, columns],
+            padding: 0,
+        }
+    }
+}
+
+/// A network in the form that suits its device.
+pub trait Network<M>: Debug + Send + Sync {
+    fn forward(&self, map: M) -> Result<M, InferenceError>;
+}
+
+/// The map of a processor.
+pub type HostMap = RowMap;
+/// The map of a GPU.
+pub type DeviceMap = Tensor<4>;
+
+#[cfg(test)]
+mod tests;

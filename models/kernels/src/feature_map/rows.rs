@@ -1,0 +1,292 @@
+//! Maps in host memory, one image each.
+
+use burn::tensor::Device;
+
+use super::recurrent::{HostLstm, LstmWeights};
+use super::{Activation, FeatureMap, MapSize, Pool, ResidualBlock};
+use crate::convolution::{Conv2dShape, ConvolutionWeights};
+use crate::error::InferenceError;
+use crate::precision::Precision;
+use crate::row_convolution::{DepthwiseConvolution, RowConvolution, RowMap};
+
+/// A convolution of all channels with all, or of each with itself.
+#[derive(Debug)]
+pub enum HostConvolution {
+    Dense(Box<RowConvolution>),
+    Depthwise(DepthwiseConvolution),
+}
+
+/// Values between the convolutions of a residual block that stay in the second-level cache.
+const BAND: usize = 1 << 16;
+
+impl FeatureMap for RowMap {
+    type Convolution = HostConvolution;
+    type Lstm = HostLstm;
+
+    fn images(values: Vec<f32>, count: usize, size: MapSize, _: &Device) -> Self {
+        debug_assert!(count == 1 && (size.channels == 1 || size.rows == 1));
+        Self {
+            rows: size.rows,
+            channels: size.channels,
+            width: size.columns,
+            values: values.into(),
+        }
+    }
+
+    fn convolution(
+        weights: ConvolutionWeights,
+        shape: Conv2dShape,
+        precision: Precision,
+        _: &Device,
+    ) -> HostConvolution {
+        let ConvolutionWeights { weight, bias, .. } = weights;
+        if shape.groups == 1 {
+            return HostConvolution::Dense(Box::new(RowConvolution::new(&weight, bias, shape, precision)));
+        }
+        HostConvolution::Depthwise(DepthwiseConvolution::new(weight, bias, shape))
+    }
+
+    fn lstm(weights: LstmWeights, device: &Device) -> HostLstm {
+        HostLstm::new(weights, device)
+    }
+
+    fn size(&self) -> MapSize {
+        MapSize {
+            channels: self.channels,
+            rows: self.rows,
+            columns: self.width,
+        }
+    }
+
+    fn convolve(
+        &self,
+        convolution: &HostConvolution,
+        activation: Activation,
+    ) -> Result<Self, InferenceError> {
+        match convolution {
+            HostConvolution::Dense(dense) => Ok(dense.forward(self, activation)),
+            HostConvolution::Depthwise(depthwise) => Ok(depthwise.forward(self, activation)),
+        }
+    }
+
+    /// Band after band of rows, so that what is between the convolutions never leaves the cache.
+    fn residual_block(&self, block: &ResidualBlock<HostConvolution>) -> Result<Self, InferenceError> {
+        let (HostConvolution::Depthwise(depthwise), HostConvolution::Dense(narrow)) =
+            (&block.depthwise, &block.narrow)
+        else {
+            return super::whole_block(self, block);
+        };
+        let rows_at_once = (BAND / (2 * self.channels * self.width).max(1)).max(1);
+        let rows_at_once = rows_at_once.next_multiple_of(DepthwiseConvolution::ROWS);
+        let mut result = Self::unset(self.rows, self.channels, self.width);
+        let band = (rows_at_once * self.channels * self.width).max(1);
+        let bands = result.values.chunks_mut(band).zip(self.values.chunks(band));
+        for (number, (target, seen)) in bands.enumerate() {
+            let first = number * rows_at_once;
+            let rows = first..self.rows.min(first + rows_at_once);
+            let wide = depthwise
+                .rows(self, rows, Activation::None)
+                .convolve(&block.widen, Activation::Relu)?;
+            target.copy_from_slice(seen);
+            narrow.accumulate(target, &wide, Activation::Relu);
+        }
+        Ok(result)
+    }
+
+    fn recur(&self, lstm: &HostLstm) -> Result<Self, InferenceError> {
+        lstm.forward(self)
+    }
+
+    fn add(self, other: &Self) -> Self {
+        Self::add(self, other)
+    }
+
+    fn relu(mut self) -> Self {
+        for value in self.values.iter_mut() {
+            *value = value.max(0.0);
+        }
+        self
+    }
+
+    fn pad_columns(self, before: usize, after: usize, values: &[f32]) -> Self {
+        let width = before + self.width + after;
+        let mut padded = Vec::with_capacity(self.rows * self.channels * width);
+        for row in self.values.chunks_exact((self.channels * self.width).max(1)) {
+            for (channel, &value) in row.chunks_exact(self.width.max(1)).zip(values) {
+                padded.resize(padded.len() + before, value);
+                padded.extend_from_slice(channel);
+                padded.resize(padded.len() + after, value);
+            }
+        }
+        Self {
+            width,
+            values: padded.into(),
+            ..self
+        }
+    }
+
+    fn max_pool(&self, pool: Pool) -> Self {
+        let Pool {
+            kernel,
+            stride,
+            padding,
+        } = pool;
+        let output = |size: usize, axis: usize| (size + 2 * padding - kernel[axis]) / stride[axis] + 1;
+        let (rows, width) = (output(self.rows, 0), output(self.width, 1));
+        let mut values = vec![f32::NEG_INFINITY; rows * self.channels * width];
+        for (row, target) in values
+            .chunks_exact_mut((self.channels * width).max(1))
+            .enumerate()
+        {
+            for down in 0..kernel[0] {
+                let Some(source) = (row * stride[0] + down)
+                    .checked_sub(padding)
+                    .and_then(|source| self.row(source))
+                else {
+                    continue;
+                };
+                for (source, target) in source
+                    .chunks_exact(self.width)
+                    .zip(target.chunks_exact_mut(width))
+                {
+                    for (column, target) in target.iter_mut().enumerate() {
+                        let start = column * stride[1];
+                        let end = (start + kernel[1]).saturating_sub(padding).min(self.width);
+                        for &value in &source[start.saturating_sub(padding).min(end)..end] {
+                            *target = target.max(value);
+                        }
+                    }
+                }
+            }
+        }
+        Self {
+            rows,
+            channels: self.channels,
+            width,
+            values: values.into(),
+        }
+    }
+
+    fn mean(&self, columns: usize) -> Self {
+        let mut sums = vec![0.0_f64; self.channels];
+        for row in self.values.chunks_exact((self.channels * self.width).max(1)) {
+            for (channel, sum) in row.chunks_exact(self.width.max(1)).zip(&mut sums) {
+                let seen: f32 = channel.iter().take(columns).sum();
+                *sum += f64::from(seen);
+            }
+        }
+        let count = (self.rows * columns) as f64;
+        Self {
+            rows: 1,
+            channels: self.channels,
+            width: 1,
+            values: sums
+                .into_iter()
+                .map(|sum| (sum / count) as f32)
+                .collect::<Vec<_>>()
+                .into(),
+        }
+    }
+
+    fn scale(mut self, factors: &Self) -> Self {
+        let (channels, width) = (self.channels, self.width);
+        for row in self.values.chunks_exact_mut((channels * width).max(1)) {
+            for (channel, &factor) in row.chunks_exact_mut(width.max(1)).zip(factors.values.iter()) {
+                for value in channel {
+                    *value *= factor;
+                }
+            }
+        }
+        self
+    }
+
+    fn spread(&self, rows: usize, columns: usize) -> Self {
+        let mut values = Vec::with_capacity(rows * self.channels * columns);
+        for _ in 0..rows {
+            for &value in self.values.iter() {
+                values.resize(values.len() + columns, value);
+            }
+        }
+        Self {
+            rows,
+            channels: self.channels,
+            width: columns,
+            values: values.into(),
+        }
+    }
+
+    fn stack(maps: &[Self]) -> Self {
+        let (rows, width) = maps.first().map_or((0, 0), |map| (map.rows, map.width));
+        let values: Vec<f32> = (0..rows)
+            .flat_map(|row| maps.iter().filter_map(move |map| map.row(row)))
+            .flatten()
+            .copied()
+            .collect();
+        Self {
+            rows,
+            channels: maps.iter().map(|map| map.channels).sum(),
+            width,
+            values: values.into(),
+        }
+    }
+
+    fn enlarge(&self, rows: usize, columns: usize) -> Self {
+        let (down, across) = (between(self.rows, rows), between(self.width, columns));
+        let mut values = Vec::with_capacity(rows * self.channels * columns);
+        let mut blend = vec![0.0; self.channels * self.width];
+        for (first, second, share) in down {
+            let (Some(upper), Some(lower)) = (self.row(first), self.row(second)) else {
+                continue;
+            };
+            for ((target, &upper), &lower) in blend.iter_mut().zip(upper).zip(lower) {
+                *target = upper + (lower - upper) * share;
+            }
+            for channel in blend.chunks_exact(self.width.max(1)) {
+                values.extend(
+                    across.iter().map(|&(left, right, share)| {
+                        channel[left] + (channel[right] - channel[left]) * share
+                    }),
+                );
+            }
+        }
+        Self {
+            rows,
+            channels: self.channels,
+            width: columns,
+            values: values.into(),
+        }
+    }
+
+    fn doubled(&self) -> Self {
+        Self::doubled(self)
+    }
+
+    fn rows_as_channels(self) -> Self {
+        Self::rows_as_channels(&self)
+    }
+
+    fn into_planes(self) -> Result<Vec<f32>, InferenceError> {
+        Ok(Self::rows_as_channels(&self).values.into_vec())
+    }
+
+    fn into_columns(self) -> Result<Vec<f32>, InferenceError> {
+        Ok(Self::into_columns(self))
+    }
+}
+
+/// Two places of the input around each place of the output, and the share of the second.
+fn between(input: usize, output: usize) -> Vec<(usize, usize, f32)> {
+    let last = input.saturating_sub(1);
+    let step = if output > 1 {
+        last as f32 / (output - 1) as f32
+    } else {
+        0.0
+    };
+    (0..output)
+        .map(|place| {
+            let place = place as f32 * step;
+            let first = (place as usize).min(last);
+            (first, (first + 1).min(last), place - first as f32)
+        })
+        .collect()
+}

@@ -1,0 +1,148 @@
+//! Maps as tensors, `[images, channels, rows, columns]`.
+
+use burn::module::Param;
+use burn::nn::PaddingConfig2d;
+use burn::nn::conv::Conv2d;
+use burn::tensor::activation::{relu, sigmoid};
+use burn::tensor::module::{interpolate, max_pool2d};
+use burn::tensor::ops::{InterpolateMode, InterpolateOptions, MaxPoolOptions};
+use burn::tensor::{Device, Tensor, TensorData};
+
+use super::recurrent::{DeviceLstm, LstmWeights};
+use super::{Activation, FeatureMap, MapSize, Pool};
+use crate::convolution::{Conv2dShape, ConvolutionWeights};
+use crate::device::read;
+use crate::error::InferenceError;
+use crate::precision::Precision;
+
+impl FeatureMap for Tensor<4> {
+    type Convolution = Conv2d;
+    type Lstm = DeviceLstm;
+
+    fn images(values: Vec<f32>, count: usize, size: MapSize, device: &Device) -> Self {
+        let shape = [count, size.channels, size.rows, size.columns];
+        Self::from_data(TensorData::new(values, shape), device)
+    }
+
+    fn convolution(weights: ConvolutionWeights, shape: Conv2dShape, _: Precision, device: &Device) -> Conv2d {
+        let [rows, columns] = shape.kernel;
+        let [down, across] = shape.padding;
+        let dimensions = [shape.outputs, shape.inputs / shape.groups, rows, columns];
+        let weight = Tensor::<4>::from_data(TensorData::new(weights.weight, dimensions), device);
+        let bias = Tensor::<1>::from_data(TensorData::new(weights.bias, [shape.outputs]), device);
+        Conv2d {
+            weight: Param::from_tensor(weight),
+            bias: Some(Param::from_tensor(bias)),
+            stride: shape.stride,
+            kernel_size: shape.kernel,
+            dilation: shape.dilation,
+            groups: shape.groups,
+            padding: PaddingConfig2d::Explicit(down, across, down, across),
+        }
+    }
+
+    fn lstm(weights: LstmWeights, device: &Device) -> DeviceLstm {
+        DeviceLstm::new(weights, device)
+    }
+
+    fn size(&self) -> MapSize {
+        let [_, channels, rows, columns] = self.dims();
+        MapSize {
+            channels,
+            rows,
+            columns,
+        }
+    }
+
+    fn convolve(&self, convolution: &Conv2d, activation: Activation) -> Result<Self, InferenceError> {
+        let map = convolution.forward(self.clone());
+        Ok(match activation {
+            Activation::None => map,
+            Activation::Relu => relu(map),
+            Activation::Sigmoid => sigmoid(map),
+        })
+    }
+
+    fn recur(&self, lstm: &DeviceLstm) -> Result<Self, InferenceError> {
+        lstm.forward(self)
+    }
+
+    fn add(self, other: &Self) -> Self {
+        self + other.clone()
+    }
+
+    fn relu(self) -> Self {
+        relu(self)
+    }
+
+    fn pad_columns(self, before: usize, after: usize, values: &[f32]) -> Self {
+        let [images, channels, rows, _] = self.dims();
+        let values = TensorData::new(values.to_vec(), [1, channels, 1, 1]);
+        let column = Self::from_data(values, &self.device());
+        let columns = |number| column.clone().expand([images, channels, rows, number]);
+        let mut parts = Vec::with_capacity(3);
+        if before > 0 {
+            parts.push(columns(before));
+        }
+        let after = (after > 0).then(|| columns(after));
+        parts.push(self);
+        parts.extend(after);
+        Self::cat(parts, 3)
+    }
+
+    fn max_pool(&self, pool: Pool) -> Self {
+        let options = MaxPoolOptions::new(pool.kernel)
+            .with_stride(pool.stride)
+            .with_padding([pool.padding; 2]);
+        max_pool2d(self.clone(), options)
+    }
+
+    fn mean(&self, columns: usize) -> Self {
+        let [images, channels, rows, _] = self.dims();
+        self.clone()
+            .slice([0..images, 0..channels, 0..rows, 0..columns])
+            .mean_dim(3)
+            .mean_dim(2)
+    }
+
+    fn scale(self, factors: &Self) -> Self {
+        self * factors.clone()
+    }
+
+    fn spread(&self, rows: usize, columns: usize) -> Self {
+        let [images, channels, _, _] = self.dims();
+        self.clone().expand([images, channels, rows, columns])
+    }
+
+    fn stack(maps: &[Self]) -> Self {
+        Self::cat(maps.to_vec(), 1)
+    }
+
+    fn enlarge(&self, rows: usize, columns: usize) -> Self {
+        let options = InterpolateOptions::new(InterpolateMode::Bilinear)
+            .with_output_size([rows, columns])
+            .with_align_corners(true);
+        interpolate(self.clone(), options)
+    }
+
+    fn doubled(&self) -> Self {
+        let [_, _, rows, columns] = self.dims();
+        let options =
+            InterpolateOptions::new(InterpolateMode::Nearest).with_output_size([2 * rows, 2 * columns]);
+        interpolate(self.clone(), options)
+    }
+
+    fn rows_as_channels(self) -> Self {
+        let [images, channels, rows, columns] = self.dims();
+        self.reshape([images, channels * rows, 1, columns])
+    }
+
+    fn into_planes(self) -> Result<Vec<f32>, InferenceError> {
+        read(self)
+    }
+
+    fn into_columns(self) -> Result<Vec<f32>, InferenceError> {
+        let sequence: Tensor<3> = self.squeeze_dim(2);
+        read(sequence.swap_dims(1, 2))
+    }
+}

@@ -1,0 +1,179 @@
+//! Vector code of the int8-quantised convolution.
+
+use archmage::prelude::*;
+
+use super::{PackedWeights, QUAD, Quantization};
+use crate::activation;
+
+/// Columns of a vector.
+pub(super) const LANES: usize = 16;
+/// Vectors of columns that are summed together: with [`OUTPUTS`] times as many sums, 24 of the 32 registers, they leave room for
+/// what is multiplied.
+pub(super) const VECTORS: usize = 3;
+/// Outputs of one block of weights.
+pub(super) const OUTPUTS: usize = 8;
+
+pub(super) type Weights = PackedWeights<[i8; QUAD], OUTPUTS>;
+
+/// Inputs of one row of the output.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Row<'a> {
+    /// Quantised features, four channels to a word, from the word that the first tap of the first column sees.
+    pub(super) seen: &'a [u32],
+    /// Start in `seen` of the words of each term; from there lie the columns of the row, and room for a strip.
+    pub(super) starts: &'a [u32],
+    pub(super) weights: &'a Weights,
+    /// Factor of the sums of each output.
+    pub(super) factors: &'a [f32],
+    /// Number added to the scaled sums of each output: its bias, less the share of the zero point.
+    pub(super) offsets: &'a [f32],
+    /// `true` adds the former values of the target before the activation.
+    pub(super) accumulates: bool,
+    pub(super) relu: bool,
+    pub(super) width: usize,
+}
+
+/// Smallest and largest of some values and zero.
+#[arcane(import_intrinsics)]
+pub(super) fn range(_: X64V4xToken, values: &[f32]) -> (f32, f32) {
+    const AT_ONCE: usize = 4;
+    let mut low = [_mm512_setzero_ps(); AT_ONCE];
+    let mut high = [_mm512_setzero_ps(); AT_ONCE];
+    let (groups, rest) = values.as_chunks::<{ AT_ONCE * LANES }>();
+    for group in groups {
+        let vectors = group.as_chunks::<LANES>().0;
+        for ((low, high), values) in low.iter_mut().zip(&mut high).zip(vectors) {
+            let values = _mm512_loadu_ps(values);
+            *low = _mm512_min_ps(*low, values);
+            *high = _mm512_max_ps(*high, values);
+        }
+    }
+    let low = low.map(|low| _mm512_reduce_min_ps(low));
+    let high = high.map(|high| _mm512_reduce_max_ps(high));
+    (
+        low.iter().chain(rest).copied().fold(0.0, f32::min),
+        high.iter().chain(rest).copied().fold(0.0, f32::max),
+    )
+}
+
+/// Quantises four channels of a row, as far as `target` goes.
+#[arcane(import_intrinsics)]
+pub(super) fn quantize(_: X64V4xToken, channels: [&[f32]; QUAD], features: Quantization, target: &mut [u32]) {
+    let factor = _mm512_set1_ps(1.0 / features.scale);
+    let zero = _mm512_set1_ps(features.zero_point);
+    let (vectors, rest) = target.as_chunks_mut::<LANES>();
+    let whole = channels.map(|channel| channel.as_chunks::<LANES>());
+    for (number, target) in vectors.iter_mut().enumerate() {
+        let values = whole.map(|(vectors, _)| _mm512_loadu_ps(&vectors[number]));
+        _mm512_storeu_epi32(target, quantized_words(values, factor, zero));
+    }
+    if !rest.is_empty() {
+        let values = whole.map(|(_, channel)| {
+            let mut values = [0.0; LANES];
+            values[..rest.len()].copy_from_slice(&channel[..rest.len()]);
+            _mm512_loadu_ps(&values)
+        });
+        let mut words = [0_u32; LANES];
+        _mm512_storeu_epi32(&mut words, quantized_words(values, factor, zero));
+        rest.copy_from_slice(&words[..rest.len()]);
+    }
+}
+
+/// Words with a byte for each of four values, the first one lowest.
+#[rite(v4x, import_intrinsics)]
+fn quantized_words(values: [__m512; QUAD], factor: __m512, zero: __m512) -> __m512i {
+    // The values lie between 0 and 255 after the product, as the quantisation covers the range of the map: no clamping.
+    let [a, b, c, d] = values.map(|values| _mm512_cvtps_epi32(_mm512_fmadd_ps(values, factor, zero)));
+    _mm512_or_si512(
+        _mm512_or_si512(a, _mm512_slli_epi32::<8>(b)),
+        _mm512_or_si512(_mm512_slli_epi32::<16>(c), _mm512_slli_epi32::<24>(d)),
+    )
+}
+
+/// Fills in a row of the output, strip after strip of columns.
+#[arcane]
+pub(super) fn multiply(_: X64V4xToken, row: &Row<'_>, target: &mut [f32]) {
+    for first in (0..row.width).step_by(VECTORS * LANES) {
+        let count = (VECTORS * LANES).min(row.width - first);
+        match count.div_ceil(LANES) {
+            0 | 1 => strip::<1>(row, first, count, target),
+            2 => strip::<2>(row, first, count, target),
+            _ => strip::<VECTORS>(row, first, count, target),
+        }
+    }
+}
+
+/// Fills in `count` columns from the column `first`, in `N` vectors, for all outputs.
+#[rite(v4x, import_intrinsics)]
+fn strip<const N: usize>(row: &Row<'_>, first: usize, count: usize, target: &mut [f32]) {
+    // A floor of minus infinity changes nothing: both cases are one code path without a branch in the loop.
+    let floor = _mm512_set1_ps(if row.relu { 0.0 } else { f32::NEG_INFINITY });
+    let seen = &row.seen[first..];
+    let outputs = row
+        .factors
+        .iter()
+        .zip(row.offsets)
+        .zip(target.chunks_exact_mut(row.width));
+    // One iterator over all outputs, of which each block of weights takes its share: the last block is filled up with outputs
+    // of zeros, for whose sums there is nothing left to take.
+    let mut outputs = outputs.map(|(of, target)| (of, &mut target[first..first + count]));
+    for weights in row.weights.blocks() {
+        for (sums, ((&factor, &offset), target)) in
+            sums::<N>(seen, row.starts, weights).into_iter().zip(&mut outputs)
+        {
+            let (factor, offset) = (_mm512_set1_ps(factor), _mm512_set1_ps(offset));
+            let finished = |sum, held: &[f32; LANES]| {
+                let sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), factor, offset);
+                let sum = if row.accumulates {
+                    _mm512_add_ps(sum, _mm512_loadu_ps(held))
+                } else {
+                    sum
+                };
+                _mm512_max_ps(sum, floor)
+            };
+            let (whole, rest) = target.as_chunks_mut::<LANES>();
+            for (target, &sum) in whole.iter_mut().zip(&sums) {
+                _mm512_storeu_ps(target, finished(sum, target));
+            }
+            if !rest.is_empty() {
+                // A vector that is not full would write over the next channel: it goes by way of an array.
+                let mut values = [0.0; LANES];
+                values[..rest.len()].copy_from_slice(rest);
+                let last = finished(sums[N - 1], &values);
+                _mm512_storeu_ps(&mut values, last);
+                rest.copy_from_slice(&values[..rest.len()]);
+            }
+        }
+    }
+}
+
+/// Replaces each value by its sigmoid; in this file so that the loop is compiled for the vectors of this processor.
+#[arcane]
+pub(super) fn sigmoid(_: X64V4xToken, values: &mut [f32]) {
+    for value in values {
+        *value = activation::sigmoid(*value);
+    }
+}
+
+/// Sums of a block of outputs over all terms, in `N` vectors of columns.
+#[rite(v4x, import_intrinsics)]
+fn sums<const N: usize>(
+    seen: &[u32],
+    starts: &[u32],
+    weights: &[[[i8; QUAD]; OUTPUTS]],
+) -> [[__m512i; N]; OUTPUTS] {
+    let mut sums = [[_mm512_setzero_si512(); N]; OUTPUTS];
+    for (&start, weights) in starts.iter().zip(weights) {
+        let vectors = seen[start as usize..][..N * LANES].as_chunks::<LANES>().0;
+        let seen: [__m512i; N] = std::array::from_fn(|number| _mm512_loadu_epi32(&vectors[number]));
+        for (sums, weights) in sums.iter_mut().zip(weights) {
+            // The four weights of a quad are one word, which one instruction spreads over the vector and one multiplies: each
+            // lane adds four products of a byte of `seen` and a byte of the weights to its sum, without saturation.
+            let weights = _mm512_set1_epi32(i32::from_ne_bytes(weights.map(i8::cast_unsigned)));
+            for (sum, seen) in sums.iter_mut().zip(seen) {
+                *sum = _mm512_dpbusd_epi32(*sum, seen, weights);
+            }
+        }
+    }
+    sums
+}

@@ -1,0 +1,131 @@
+//! Maps of features in host memory.
+
+use super::buffer_pool::PooledBuffer;
+
+/// A map of features in host memory, `[rows][channels][width]`.
+#[derive(Debug, Clone)]
+pub struct RowMap {
+    pub(crate) rows: usize,
+    pub(crate) channels: usize,
+    pub(crate) width: usize,
+    pub(crate) values: PooledBuffer,
+}
+
+impl RowMap {
+    /// A map whose values are for the caller to set; they are those of a map that is no longer there, or zero.
+    pub(crate) fn unset(rows: usize, channels: usize, width: usize) -> Self {
+        Self {
+            rows,
+            channels,
+            width,
+            values: PooledBuffer::take(rows * channels * width),
+        }
+    }
+
+    /// The channels of a row, one after the other; `None` outside the map.
+    #[inline(always)]
+    pub(crate) fn row(&self, row: usize) -> Option<&[f32]> {
+        let size = self.channels * self.width;
+        self.values.get(row * size..(row + 1) * size)
+    }
+
+    #[inline(always)]
+    pub(super) fn channel(&self, row: usize, channel: usize) -> &[f32] {
+        let start = (row * self.channels + channel) * self.width;
+        &self.values[start..start + self.width]
+    }
+
+    pub(super) fn all_rows(&mut self) -> TargetRows<'_> {
+        TargetRows {
+            rows: self.rows,
+            channels: self.channels,
+            width: self.width,
+            values: &mut self.values,
+        }
+    }
+
+    /// This map with each pixel twice in its row, and each row twice.
+    pub(crate) fn doubled(&self) -> Self {
+        let mut doubled = Self::unset(2 * self.rows, self.channels, 2 * self.width);
+        let size = (self.channels * self.width).max(1);
+        let pairs_of_rows = doubled.values.chunks_exact_mut(4 * size);
+        for (target, row) in pairs_of_rows.zip(self.values.chunks_exact(size)) {
+            let (first, second) = target.split_at_mut(2 * size);
+            for (pair, &value) in first.as_chunks_mut::<2>().0.iter_mut().zip(row) {
+                *pair = [value; 2];
+            }
+            second.copy_from_slice(first);
+        }
+        doubled
+    }
+
+    /// This map as one row, in which the rows of each channel are channels of their own, channel by channel.
+    pub(crate) fn rows_as_channels(&self) -> Self {
+        let mut sequence = Self::unset(1, self.rows * self.channels, self.width);
+        let channels = (0..self.channels).flat_map(|channel| (0..self.rows).map(move |row| (row, channel)));
+        let targets = sequence.values.chunks_exact_mut(self.width.max(1));
+        for (target, (row, channel)) in targets.zip(channels) {
+            target.copy_from_slice(self.channel(row, channel));
+        }
+        sequence
+    }
+
+    /// The sum of this map and one of the same size.
+    pub(crate) fn add(mut self, other: &Self) -> Self {
+        for (value, added) in self.values.iter_mut().zip(other.values.iter()) {
+            *value += added;
+        }
+        self
+    }
+
+    /// The values of a map of one row as `[width][channels]`.
+    pub(crate) fn into_columns(self) -> Vec<f32> {
+        /// Columns at a time: as many as a line of the cache holds.
+        const BLOCK: usize = 16;
+        let (channels, width) = (self.channels, self.width);
+        let mut values = vec![0.0; channels * width];
+        for (block, columns) in values.chunks_mut((BLOCK * channels).max(1)).enumerate() {
+            for channel in 0..channels {
+                let source = &self.values[channel * width + BLOCK * block..];
+                for (column, &value) in columns.chunks_exact_mut(channels).zip(source) {
+                    column[channel] = value;
+                }
+            }
+        }
+        values
+    }
+}
+
+/// Rows of a map, as a convolution fills them in.
+#[derive(Debug)]
+pub(super) struct TargetRows<'a> {
+    pub(super) rows: usize,
+    pub(super) channels: usize,
+    pub(super) width: usize,
+    /// `[rows][channels][width]`
+    pub(super) values: &'a mut [f32],
+}
+
+impl TargetRows<'_> {
+    #[inline(always)]
+    pub(super) fn channel_mut(&mut self, row: usize, channel: usize) -> &mut [f32] {
+        let start = (row * self.channels + channel) * self.width;
+        &mut self.values[start..start + self.width]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_become_channels_channel_by_channel() {
+        let map = RowMap {
+            rows: 2,
+            channels: 2,
+            width: 1,
+            values: vec![0.0, 10.0, 1.0, 11.0].into(),
+        };
+        assert_eq!(*map.rows_as_channels().values, [0.0, 1.0, 10.0, 11.0]);
+    }
+}

@@ -1,0 +1,324 @@
+//! Convolutions as a processor computes them fast.
+//!
+//! The rows of a map lie with their channels side by side, so what one row of the output needs is copied in whole runs into a
+//! panel that stays in the cache, and is multiplied there with weights that were put in order when they were loaded. The
+//! product, its bias and its activation are one pass over the output.
+//!
+//! The backend's own convolutions make a matrix of all that the kernels see (im2col): nine times the map for a kernel of 3 x 3,
+//! written to memory and read again. The networks here are narrow, which leaves few multiplications for each value that is
+//! moved. Three forms share the panel and the product: the direct one; Winograd's, where there are channels enough that
+//! its fewer multiplications outweigh its transforms; and an int8-quantised one for processors with AVX-512 VNNI. Which one
+//! is taken depends on the shape and the processor alone and is settled in `Form::of` at load time; all agree with the backend
+//! up to rounding, which the tests hold.
+//!
+//! There is no `unsafe` here: `pulp` and `archmage` hand out tokens of what the processor can do, and functions that take such
+//! a token are compiled for it. Code below a token has to be inlined into it, or it is compiled for the least processor; hence
+//! `#[inline(always)]` throughout, and loops in place of closures.
+
+mod band;
+mod buffer_pool;
+mod depthwise;
+mod direct;
+mod instruction_set;
+#[cfg(target_arch = "x86_64")]
+mod int8;
+mod map;
+mod panel;
+mod product;
+mod toom_cook;
+mod winograd;
+
+use std::ops::Range;
+
+use pulp::Simd;
+
+pub(crate) use depthwise::DepthwiseConvolution;
+pub(crate) use map::RowMap;
+use map::TargetRows;
+
+use crate::activation::{Activation, sigmoid};
+use crate::convolution::Conv2dShape;
+use crate::precision::Precision;
+use direct::{Direct, DirectPass};
+pub(crate) use instruction_set::InstructionSet;
+use product::{MAX_COLUMNS, load, store};
+use toom_cook::POINTS;
+use winograd::{Winograd, WinogradPass};
+
+/// A convolution of all channels with all. The size of its result is that of the map by its stride, less what its kernel is
+/// larger than its padding.
+#[derive(Debug)]
+pub struct RowConvolution {
+    shape: Conv2dShape,
+    form: Form,
+    bias: Vec<f32>,
+}
+
+impl RowConvolution {
+    /// Puts the weights in order; `weight` is `[outputs][inputs][kernel rows][kernel columns]`. The shape has one group.
+    pub(crate) fn new(weight: &[f32], bias: Vec<f32>, shape: Conv2dShape, precision: Precision) -> Self {
+        Self {
+            form: Form::of(weight, &shape, precision),
+            shape,
+            bias,
+        }
+    }
+
+    /// The map after the convolution, its bias and `activation`.
+    pub(crate) fn forward(&self, map: &RowMap, activation: Activation) -> RowMap {
+        self.forward_on(InstructionSet::detect(), map, activation)
+    }
+
+    fn forward_on(&self, instructions: InstructionSet, map: &RowMap, activation: Activation) -> RowMap {
+        let (rows, width) = (self.output(map.rows, 0), self.output(map.width, 1));
+        let mut target = RowMap::unset(rows, self.shape.outputs, width);
+        let epilogue = Epilogue::new(&self.bias, activation);
+        self.run(instructions, map, epilogue, target.all_rows());
+        target
+    }
+
+    /// Adds the map after the convolution and its bias to `target`, which is a map of its size, and applies `activation` to the
+    /// sum.
+    pub(crate) fn accumulate(&self, target: &mut [f32], map: &RowMap, activation: Activation) {
+        self.accumulate_on(InstructionSet::detect(), target, map, activation);
+    }
+
+    fn accumulate_on(
+        &self,
+        instructions: InstructionSet,
+        target: &mut [f32],
+        map: &RowMap,
+        activation: Activation,
+    ) {
+        let target = TargetRows {
+            rows: self.output(map.rows, 0),
+            channels: self.shape.outputs,
+            width: self.output(map.width, 1),
+            values: target,
+        };
+        let epilogue = Epilogue {
+            accumulates: true,
+            ..Epilogue::new(&self.bias, activation)
+        };
+        self.run(instructions, map, epilogue, target);
+    }
+
+    fn run(
+        &self,
+        instructions: InstructionSet,
+        map: &RowMap,
+        epilogue: Epilogue<'_>,
+        target: TargetRows<'_>,
+    ) {
+        debug_assert_eq!(map.channels, self.shape.inputs);
+        debug_assert_eq!(target.values.len(), target.rows * target.channels * target.width);
+        if target.values.is_empty() {
+            return;
+        }
+        let vertical = VerticalTaps::new(&self.shape);
+        match &self.form {
+            #[cfg(target_arch = "x86_64")]
+            Form::Int8(convolution) => convolution.forward(vertical, epilogue, map, target),
+            Form::Direct(convolution) => instructions.run(DirectPass {
+                convolution,
+                vertical,
+                epilogue,
+                map,
+                target,
+            }),
+            Form::Short(convolution) => instructions.run(WinogradPass {
+                convolution,
+                vertical,
+                epilogue,
+                map,
+                target,
+            }),
+            Form::Long(convolution) => instructions.run(WinogradPass {
+                convolution,
+                vertical,
+                epilogue,
+                map,
+                target,
+            }),
+        }
+    }
+
+    /// Number of rows (axis 0) or columns (axis 1) of the output for as many of the input.
+    fn output(&self, input: usize, axis: usize) -> usize {
+        let Conv2dShape {
+            kernel,
+            stride,
+            dilation,
+            padding,
+            ..
+        } = self.shape;
+        let reach = dilation[axis] * (kernel[axis] - 1);
+        (input + 2 * padding[axis])
+            .checked_sub(reach + 1)
+            .map_or(0, |last| last / stride[axis] + 1)
+    }
+}
+
+/// Algorithm of a convolution, with its weights.
+#[derive(Debug)]
+enum Form {
+    #[cfg(target_arch = "x86_64")]
+    Int8(Box<int8::Int8>),
+    Direct(Direct),
+    /// Winograd for kernels of up to three taps along the row.
+    Short(Box<Winograd<6>>),
+    /// Winograd for longer kernels.
+    Long(Box<Winograd<4>>),
+}
+
+impl Form {
+    /// Largest number of weights at points: more of them, 8 MiB, would drive everything else out of the cache.
+    const MAX_WEIGHTS: usize = 1 << 21;
+    /// Smallest number of channels for Winograd: with fewer, going to the points and back costs more than it saves.
+    const MIN_CHANNELS: usize = 24;
+
+    #[cfg_attr(
+        not(target_arch = "x86_64"),
+        expect(unused_variables, reason = "other processors have one precision")
+    )]
+    fn of(weight: &[f32], shape: &Conv2dShape, precision: Precision) -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if precision == Precision::Int8
+            && let Some(convolution) = int8::Int8::new(weight, shape)
+        {
+            return Self::Int8(Box::new(convolution));
+        }
+        let taps = shape.kernel[1];
+        let at_points = weight.len() / taps * POINTS;
+        let worthwhile = taps > 1
+            && shape.stride[1] == 1
+            && shape.inputs.min(shape.outputs) >= Self::MIN_CHANNELS
+            && at_points <= Self::MAX_WEIGHTS;
+        match taps {
+            _ if !worthwhile => Self::Direct(Direct::new(weight, shape)),
+            0..=3 => Self::Short(Box::new(Winograd::new(weight, shape))),
+            _ => Self::Long(Box::new(Winograd::new(weight, shape))),
+        }
+    }
+}
+
+/// Rows of the input that a row of the output sees.
+#[derive(Debug, Clone, Copy)]
+struct VerticalTaps {
+    kernel: usize,
+    stride: usize,
+    dilation: usize,
+    padding: usize,
+}
+
+impl VerticalTaps {
+    fn new(shape: &Conv2dShape) -> Self {
+        Self {
+            kernel: shape.kernel[0],
+            stride: shape.stride[0],
+            dilation: shape.dilation[0],
+            padding: shape.padding[0],
+        }
+    }
+
+    /// Taps that see one of the `rows` rows of the map from the output row `row`.
+    #[inline(always)]
+    fn inside(self, row: usize, rows: usize) -> Range<usize> {
+        let start = row * self.stride;
+        let end = (rows + self.padding)
+            .saturating_sub(start)
+            .div_ceil(self.dilation);
+        let end = end.min(self.kernel);
+        let first = self.padding.saturating_sub(start).div_ceil(self.dilation);
+        first.min(end)..end
+    }
+
+    /// Returns whether a row sees nothing but the row in its own place.
+    fn sees_one_row(self) -> bool {
+        self.kernel == 1 && self.stride == 1 && self.padding == 0
+    }
+
+    /// Row of the input that a tap [`inside`](Self::inside) the map sees.
+    #[inline(always)]
+    fn input(self, row: usize, tap: usize) -> usize {
+        row * self.stride + tap * self.dilation - self.padding
+    }
+}
+
+/// Treatment of the sums of a convolution on their way into the target.
+#[derive(Debug, Clone, Copy)]
+struct Epilogue<'a> {
+    bias: &'a [f32],
+    /// `true` adds the former values of the target before the activation.
+    accumulates: bool,
+    activation: Activation,
+}
+
+impl<'a> Epilogue<'a> {
+    fn new(bias: &'a [f32], activation: Activation) -> Self {
+        Self {
+            bias,
+            accumulates: false,
+            activation,
+        }
+    }
+}
+
+impl Epilogue<'_> {
+    /// Writes the sums of one output channel.
+    #[inline(always)]
+    fn write(self, output: usize, sums: &[f32], target: &mut [f32]) {
+        let bias = self.bias[output];
+        match self.activation {
+            Activation::None => self.write_each(bias, sums, target, |value| value),
+            Activation::Relu => self.write_each(bias, sums, target, |value| value.max(0.0)),
+            Activation::Sigmoid => self.write_each(bias, sums, target, sigmoid),
+        }
+    }
+
+    #[inline(always)]
+    fn write_each(self, bias: f32, sums: &[f32], target: &mut [f32], of: impl Fn(f32) -> f32) {
+        let pairs = target.iter_mut().zip(sums);
+        if self.accumulates {
+            pairs.for_each(|(target, &sum)| *target = of(sum + bias + *target));
+        } else {
+            pairs.for_each(|(target, &sum)| *target = of(sum + bias));
+        }
+    }
+
+    /// Writes sums that are still in registers; there are vectors for all of the target.
+    #[inline(always)]
+    fn write_vectors<S: Simd, const N: usize>(
+        self,
+        simd: S,
+        output: usize,
+        mut sums: [S::f32s; N],
+        target: &mut [f32],
+    ) {
+        let whole = N * S::F32_LANES;
+        let mut values = [0.0; MAX_COLUMNS];
+        if self.activation == Activation::Sigmoid || target.len() != whole {
+            store::<S, N>(sums, &mut values);
+            self.write(output, &values[..whole], target);
+            return;
+        }
+        let (bias, zero) = (simd.splat_f32s(self.bias[output]), simd.splat_f32s(0.0));
+        for sum in &mut sums {
+            *sum = simd.add_f32s(*sum, bias);
+        }
+        if self.accumulates {
+            for (sum, held) in sums.iter_mut().zip(load::<S, N>(target)) {
+                *sum = simd.add_f32s(*sum, held);
+            }
+        }
+        if self.activation == Activation::Relu {
+            for sum in &mut sums {
+                *sum = simd.max_f32s(*sum, zero);
+            }
+        }
+        store::<S, N>(sums, target);
+    }
+}
+
+#[cfg(test)]
+mod tests;

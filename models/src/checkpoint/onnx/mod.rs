@@ -1,0 +1,221 @@
+//! ONNX files: their layers with weights, in the order of the graph.
+//!
+//! Exporters differ. PyTorch's older one folds batch norm into the convolutions before it and renames what it folded, so
+//! that the path of a layer is left in the name of its node alone; the newer one keeps the names of the weights, not of the
+//! nodes, and puts the values into a second file. Both leave a norm alone that padding parts from its convolution.
+
+mod layer;
+mod lstm;
+mod proto;
+mod tensor;
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+
+use prost::Message;
+
+pub(super) use layer::GraphLayer;
+
+use super::{HostTensor, read_limited};
+use crate::checkpoint::WeightsError;
+use proto::{GraphProto, ModelProto, NodeProto, TensorProto};
+
+/// Largest number of operators between a layer and the norm or the weight that belongs to it.
+const MAX_STEPS: usize = 16;
+
+/// The graph of an ONNX file.
+#[derive(Debug, Clone)]
+pub(crate) struct OnnxGraph {
+    /// Name of the file, for errors.
+    label: String,
+    /// Folder of external data.
+    directory: Option<PathBuf>,
+    graph: GraphProto,
+    input_shape: Option<Vec<Option<usize>>>,
+}
+
+impl OnnxGraph {
+    pub(super) fn open(path: &Path) -> Result<Self, WeightsError> {
+        let bytes = read_limited(path)?;
+        Self::parse(path.display().to_string(), path.parent(), &bytes)
+    }
+
+    pub(super) fn parse(label: String, directory: Option<&Path>, bytes: &[u8]) -> Result<Self, WeightsError> {
+        let model = ModelProto::decode(bytes).map_err(|source| WeightsError::NotOnnx {
+            file: label.clone(),
+            source,
+        })?;
+        let graph = model.graph.ok_or_else(|| WeightsError::Graph {
+            file: label.clone(),
+            problem: "has no graph".to_owned(),
+        })?;
+        let input_shape = declared_input(&graph);
+        Ok(Self {
+            label,
+            directory: directory.map(Path::to_owned),
+            graph,
+            input_shape,
+        })
+    }
+
+    pub(super) fn label(&self) -> &str {
+        &self.label
+    }
+
+    pub(super) fn input_shape(&self) -> Option<&[Option<usize>]> {
+        self.input_shape.as_deref()
+    }
+
+    /// The files that hold external data.
+    pub(super) fn external_files(&self) -> Vec<PathBuf> {
+        let Some(directory) = &self.directory else {
+            return Vec::new();
+        };
+        let locations: BTreeSet<&str> = self
+            .graph
+            .initializer
+            .iter()
+            .flat_map(|tensor| &tensor.external_data)
+            .filter(|entry| entry.key == "location" && tensor::is_inside(&entry.value))
+            .map(|entry| entry.value.as_str())
+            .collect();
+        locations
+            .into_iter()
+            .map(|location| directory.join(location))
+            .collect()
+    }
+
+    /// Returns whether an operator of this type occurs.
+    pub(crate) fn uses(&self, operator: &str) -> bool {
+        self.graph.node.iter().any(|node| node.op_type == operator)
+    }
+
+    /// The layers that have weights, in the order of the graph.
+    pub(super) fn layers(&self) -> Result<Vec<GraphLayer>, WeightsError> {
+        layer::layers(&Index::new(self))
+    }
+}
+
+/// Shape of the first input that is no weight: old files list those as inputs too.
+fn declared_input(graph: &GraphProto) -> Option<Vec<Option<usize>>> {
+    let input = graph
+        .input
+        .iter()
+        .find(|input| !graph.initializer.iter().any(|tensor| tensor.name == input.name))?;
+    let shape = input.r#type.as_ref()?.tensor_type.as_ref()?.shape.as_ref()?;
+    Some(
+        shape
+            .dim
+            .iter()
+            .map(|dimension| dimension.dim_value.and_then(|value| usize::try_from(value).ok()))
+            .collect(),
+    )
+}
+
+/// A graph by the names of its values.
+struct Index<'a> {
+    file: &'a OnnxGraph,
+    constants: HashMap<&'a str, &'a TensorProto>,
+    producers: HashMap<&'a str, &'a NodeProto>,
+}
+
+/// A constant operand of a node.
+struct Operand<'a> {
+    tensor: &'a TensorProto,
+    /// `true` where the graph exchanges its two dimensions.
+    transposed: bool,
+}
+
+impl<'a> Index<'a> {
+    fn new(file: &'a OnnxGraph) -> Self {
+        let graph = &file.graph;
+        let mut constants: HashMap<&str, &TensorProto> = graph
+            .initializer
+            .iter()
+            .map(|tensor| (tensor.name.as_str(), tensor))
+            .collect();
+        let mut producers = HashMap::new();
+        for node in &graph.node {
+            if node.op_type == "Constant"
+                && let Some(value) = node.attribute("value").and_then(|value| value.t.as_ref())
+                && let Some(output) = node.output.first()
+            {
+                constants.insert(output, value);
+            }
+            producers.extend(node.output.iter().map(|output| (output.as_str(), node)));
+        }
+        Self {
+            file,
+            constants,
+            producers,
+        }
+    }
+
+    fn nodes(&self) -> &'a [NodeProto] {
+        &self.file.graph.node
+    }
+
+    fn label(&self) -> &'a str {
+        &self.file.label
+    }
+
+    /// The constant that an operand stands for, if it is one.
+    fn operand(&self, name: &'a str) -> Option<Operand<'a>> {
+        let (mut name, mut transposed) = (name, false);
+        for _ in 0..MAX_STEPS {
+            if let Some(tensor) = self.constants.get(name) {
+                return Some(Operand { tensor, transposed });
+            }
+            let producer = self.producers.get(name)?;
+            match producer.op_type.as_str() {
+                "Identity" | "Cast" => {}
+                "Transpose" => transposed = !transposed,
+                _ => return None,
+            }
+            name = producer.input.first()?;
+        }
+        None
+    }
+
+    fn read(&self, operand: &Operand<'_>) -> Result<HostTensor, WeightsError> {
+        let tensor = self.tensor(operand.tensor)?;
+        Ok(if operand.transposed {
+            transposed(&tensor)
+        } else {
+            tensor
+        })
+    }
+
+    fn tensor(&self, tensor: &TensorProto) -> Result<HostTensor, WeightsError> {
+        tensor::read(self.label(), self.file.directory.as_deref(), tensor)
+    }
+
+    fn problem(&self, problem: String) -> WeightsError {
+        WeightsError::Graph {
+            file: self.label().to_owned(),
+            problem,
+        }
+    }
+}
+
+/// Exchanges the two dimensions of a matrix; leaves other tensors as they are.
+fn transposed(tensor: &HostTensor) -> HostTensor {
+    let &[rows, columns] = tensor.shape.as_slice() else {
+        return tensor.clone();
+    };
+    let mut values = Vec::with_capacity(tensor.values.len());
+    for column in 0..columns {
+        values.extend(
+            tensor
+                .values
+                .iter()
+                .skip(column)
+                .step_by(columns.max(1))
+                .take(rows),
+        );
+    }
+    HostTensor {
+        shape: vec![columns, rows],
+        values,
+    }
+}

@@ -1,0 +1,232 @@
+//! Named tensors of a weights file, as 32-bit floats on the host.
+
+use std::collections::BTreeMap;
+
+use half::{bf16, f16};
+use safetensors::{Dtype, SafeTensors};
+
+use super::WeightsError;
+use super::{HostTensor, StateDict};
+
+/// Bookkeeping of PyTorch's batch norm, of no use for inference.
+const IGNORED_SUFFIX: &str = ".num_batches_tracked";
+
+/// The tensors of one weights file. Layers take what they need by name; [`finish`](Self::finish) then makes sure that
+/// nothing is left, so that a file of another network cannot pass for this one.
+#[derive(Debug)]
+pub(crate) struct WeightTensors<'a> {
+    /// Name of the file, for errors.
+    file: String,
+    tensors: BTreeMap<String, Stored<'a>>,
+}
+
+/// A tensor as its file keeps it, or as it was imported.
+#[derive(Debug)]
+enum Stored<'a> {
+    View(safetensors::tensor::TensorView<'a>),
+    Imported(HostTensor),
+}
+
+impl Stored<'_> {
+    fn shape(&self) -> &[usize] {
+        match self {
+            Self::View(view) => view.shape(),
+            Self::Imported(tensor) => &tensor.shape,
+        }
+    }
+}
+
+impl<'a> WeightTensors<'a> {
+    pub(crate) fn parse(file: &str, bytes: &'a [u8]) -> Result<Self, WeightsError> {
+        let parsed = SafeTensors::deserialize(bytes).map_err(|source| WeightsError::NotSafetensors {
+            file: file.to_owned(),
+            source,
+        })?;
+        let tensors = parsed
+            .tensors()
+            .into_iter()
+            .filter(|(key, _)| !key.ends_with(IGNORED_SUFFIX))
+            .map(|(key, view)| (key, Stored::View(view)))
+            .collect();
+        Ok(Self {
+            file: file.to_owned(),
+            tensors,
+        })
+    }
+
+    /// The tensors of another program.
+    pub(crate) fn imported(file: &str, tensors: StateDict) -> Self {
+        Self {
+            file: file.to_owned(),
+            tensors: tensors
+                .into_iter()
+                .filter(|(key, _)| !key.ends_with(IGNORED_SUFFIX))
+                .map(|(key, tensor)| (key, Stored::Imported(tensor)))
+                .collect(),
+        }
+    }
+
+    pub(crate) fn contains(&self, key: &str) -> bool {
+        self.tensors.contains_key(key)
+    }
+
+    /// Number of dimensions of the tensor `key`, if it is there.
+    pub(crate) fn rank(&self, key: &str) -> Option<usize> {
+        Some(self.tensors.get(key)?.shape().len())
+    }
+
+    /// Shape of the tensor `key`, which has `D` dimensions.
+    pub(crate) fn shape<const D: usize>(&self, key: &str) -> Result<[usize; D], WeightsError> {
+        let Some(stored) = self.tensors.get(key) else {
+            return Err(self.missing(key));
+        };
+        stored.shape().try_into().map_err(|_| WeightsError::TensorData {
+            file: self.file.clone(),
+            key: key.to_owned(),
+            problem: format!("has shape {:?}, expected {D} dimensions", stored.shape()),
+        })
+    }
+
+    fn missing(&self, key: &str) -> WeightsError {
+        WeightsError::MissingTensor {
+            file: self.file.clone(),
+            key: key.to_owned(),
+        }
+    }
+
+    /// Removes the tensor `key` and returns its values, row-major.
+    pub(crate) fn take<const D: usize>(
+        &mut self,
+        key: &str,
+        shape: [usize; D],
+    ) -> Result<Vec<f32>, WeightsError> {
+        let Some(stored) = self.tensors.remove(key) else {
+            return Err(self.missing(key));
+        };
+        if stored.shape() != shape {
+            return Err(WeightsError::TensorShape {
+                file: self.file.clone(),
+                key: key.to_owned(),
+                expected: shape.to_vec(),
+                actual: stored.shape().to_vec(),
+            });
+        }
+        let view = match stored {
+            Stored::View(view) => view,
+            Stored::Imported(tensor) => return Ok(tensor.values),
+        };
+        let (pairs, quads) = (view.data().as_chunks::<2>().0, view.data().as_chunks::<4>().0);
+        match view.dtype() {
+            Dtype::F32 => Ok(quads.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect()),
+            Dtype::F16 => Ok(pairs
+                .iter()
+                .map(|&bytes| f16::from_le_bytes(bytes).to_f32())
+                .collect()),
+            Dtype::BF16 => Ok(pairs
+                .iter()
+                .map(|&bytes| bf16::from_le_bytes(bytes).to_f32())
+                .collect()),
+            other => Err(WeightsError::TensorType {
+                file: self.file.clone(),
+                key: key.to_owned(),
+                dtype: format!("{other:?}"),
+            }),
+        }
+    }
+
+    /// Removes the tensors that no layer will ask for: those whose name starts with `prefix`.
+    pub(crate) fn discard(&mut self, prefix: &str) {
+        self.tensors.retain(|key, _| !key.starts_with(prefix));
+    }
+
+    /// Fails if the file holds a tensor that nothing has taken.
+    pub(crate) fn finish(self) -> Result<(), WeightsError> {
+        match self.tensors.into_keys().next() {
+            Some(key) => Err(WeightsError::UnexpectedTensor { file: self.file, key }),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use safetensors::tensor::TensorView;
+
+    fn file(tensors: &[(&str, Dtype, &[usize], &[u8])]) -> Vec<u8> {
+        let views = tensors.iter().map(|&(key, dtype, shape, data)| {
+            (
+                key.to_owned(),
+                TensorView::new(dtype, shape.to_vec(), data).unwrap(),
+            )
+        });
+        safetensors::serialize(views, None).unwrap()
+    }
+
+    #[test]
+    fn all_float_types_widen_to_the_same_values() {
+        let values = [1.5_f32, -0.25];
+        let wide: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        let half: Vec<u8> = values
+            .iter()
+            .flat_map(|&v| f16::from_f32(v).to_le_bytes())
+            .collect();
+        let brain: Vec<u8> = values
+            .iter()
+            .flat_map(|&v| bf16::from_f32(v).to_le_bytes())
+            .collect();
+        let bytes = file(&[
+            ("wide", Dtype::F32, &[2], &wide),
+            ("half", Dtype::F16, &[2], &half),
+            ("brain", Dtype::BF16, &[2], &brain),
+        ]);
+        let mut tensors = WeightTensors::parse("w", &bytes).unwrap();
+        for key in ["wide", "half", "brain"] {
+            assert_eq!(tensors.take(key, [2]).unwrap(), values, "{key}");
+        }
+        tensors.finish().unwrap();
+    }
+
+    #[test]
+    fn errors_name_the_file_and_the_tensor() {
+        let bytes = file(&[
+            ("a", Dtype::F32, &[1, 2], &[0; 8]),
+            ("b", Dtype::I64, &[1], &[0; 8]),
+        ]);
+        let mut tensors = WeightTensors::parse("m.safetensors", &bytes).unwrap();
+        assert_eq!(
+            tensors.take("c", [1]).unwrap_err().to_string(),
+            "m.safetensors: no tensor `c`"
+        );
+        assert_eq!(
+            tensors.take("a", [2, 1]).unwrap_err().to_string(),
+            "m.safetensors: tensor `a` has shape [1, 2], expected [2, 1]"
+        );
+        assert_eq!(
+            tensors.take("b", [1]).unwrap_err().to_string(),
+            "m.safetensors: tensor `b` holds I64, expected F32, F16 or BF16"
+        );
+    }
+
+    #[test]
+    fn left_over_tensors_are_refused_but_not_the_batch_counter() {
+        let bytes = file(&[
+            ("bn.num_batches_tracked", Dtype::I64, &[], &[0; 8]),
+            ("x.y", Dtype::F32, &[1], &[0; 4]),
+        ]);
+        let mut tensors = WeightTensors::parse("w", &bytes).unwrap();
+        tensors.discard("x.");
+        tensors.finish().unwrap();
+        let error = WeightTensors::parse("w", &bytes).unwrap().finish().unwrap_err();
+        assert_eq!(error.to_string(), "w: unexpected tensor `x.y`");
+    }
+
+    #[test]
+    fn damaged_files_are_errors() {
+        let bytes = file(&[("a", Dtype::F32, &[2], &[0; 8])]);
+        for damaged in [&bytes[..bytes.len() - 1], &bytes[..5], &[], &[0xAB; 64]] {
+            let error = WeightTensors::parse("w", damaged).unwrap_err();
+            assert!(matches!(error, WeightsError::NotSafetensors { .. }), "{error}");
+        }
+    }
+}
