@@ -14,7 +14,7 @@ use parkhang_actors::domain::{
 use parkhang_actors::orchestrator::{JobEnd, OrchestratorConfig, OrchestratorHandle};
 use parkhang_actors::policy::pool_health::FaultLimits;
 use parkhang_actors::policy::transition::Event;
-use parkhang_actors::stage::{StageContext, StageLogic, StageRegistry, StageReport, StageVerdict};
+use parkhang_actors::stage::{StageContext, StageInfo, StageLogic, StageRegistry, StageReport, StageVerdict};
 use parkhang_actors::state::{Census, Change, Expected, MemoryStore, StateStore};
 use parkhang_actors::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
 use parkhang_actors::telemetry::{PageOutcome, ProgressBoard};
@@ -42,8 +42,7 @@ struct Hanging {
     renewals: AtomicUsize,
 }
 
-#[async_trait]
-impl StageLogic for Hanging {
+impl StageInfo for Hanging {
     fn name(&self) -> StageName {
         StageName::new("hanging").unwrap()
     }
@@ -56,6 +55,13 @@ impl StageLogic for Hanging {
         self.renewals.fetch_add(1, Ordering::Relaxed);
         self.hung.store(false, Ordering::Relaxed);
         Ok(())
+    }
+}
+
+#[async_trait]
+impl StageLogic for Hanging {
+    fn info(&self) -> &dyn StageInfo {
+        self
     }
 
     async fn run(&self, context: StageContext) -> StageVerdict {

@@ -20,7 +20,7 @@ use crate::domain::{
     Attempt, Epoch, Fence, Generation, Hardware, JobConfig, JobKey, NodeState, StageName, TaskId, WorkerId,
 };
 use crate::orchestrator::{OrchestratorConfig, OrchestratorHandle};
-use crate::stage::{Assignment, StageContext, StageLogic, StageRegistry, StageVerdict};
+use crate::stage::{Assignment, StageContext, StageInfo, StageLogic, StageRegistry, StageVerdict};
 use crate::state::MemoryStore;
 use crate::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
 use crate::telemetry::ProgressBoard;
@@ -132,14 +132,20 @@ fn assign(task: i64, epoch: i64) -> Assign {
 #[derive(Debug)]
 struct Waiting;
 
-#[async_trait]
-impl StageLogic for Waiting {
+impl StageInfo for Waiting {
     fn name(&self) -> StageName {
         stage()
     }
 
     fn hardware(&self) -> Hardware {
         Hardware::Cpu
+    }
+}
+
+#[async_trait]
+impl StageLogic for Waiting {
+    fn info(&self) -> &dyn StageInfo {
+        self
     }
 
     async fn run(&self, context: StageContext) -> StageVerdict {
