@@ -14,12 +14,15 @@ use super::deserted::{DesertedStages, deserted_stages};
 use super::executor::Executor;
 use super::handle::{ORCHESTRATOR, OrchestratorConfig, Recording, Report};
 use super::job_names::JobNames;
+use super::markers::{AfterRound, MarkerError, MarkerRounds};
 use super::members::Members;
 use super::mirror::Mirror;
 use super::plan::{PassLimits, node_lost};
 use super::reconcile::{Pass, PassError, reconcile};
 use super::verdict::change_for;
-use crate::domain::{ActorKind, ActorRecord, ActorState, Fence, Position, StageName, Task, WorkerId};
+use crate::domain::{
+    ActorKind, ActorRecord, ActorState, Fence, Position, StageName, Task, TaskStatus, WorkerId,
+};
 use crate::failpoint::Failpoint;
 use crate::stage::{Assignment, StageVerdict};
 use crate::state::{Heartbeat, Outcome, Standing};
@@ -38,7 +41,10 @@ pub(super) enum OrchestratorMsg {
     Delivered(WorkerId, Delivery),
     Report(Box<Report>, RpcReplyPort<Recording>),
     Heartbeat(Vec<Fence>, RpcReplyPort<Vec<Standing>>),
-    Recorded,
+    /// With whether a task may be finished by it.
+    Recorded(bool),
+    WriteMarkers,
+    MarkersWritten(Result<(), MarkerError>),
     PassEnded(Result<Pass, PassError>),
     Deserted(BTreeSet<StageName>),
     Drain,
@@ -63,6 +69,7 @@ pub(super) struct OrchestratorState {
     changes: watch::Sender<u64>,
     advances: AdvanceClock,
     names: JobNames,
+    markers: MarkerRounds,
 }
 
 pub(super) struct Orchestrator;
@@ -81,6 +88,7 @@ impl Actor for Orchestrator {
         myself.cast(OrchestratorMsg::FullPass)?;
         Ok(OrchestratorState {
             deserted: DesertedStages::new(config.deserted.clone()),
+            markers: MarkerRounds::new(config.store.clone(), config.markers.clone()),
             config,
             started: Instant::now(),
             since: Utc::now(),
@@ -106,6 +114,7 @@ impl Actor for Orchestrator {
             OrchestratorMsg::FullPass => {
                 state.wake(&myself);
                 state.look_for_deserted_stages(&myself);
+                state.write_markers(&myself);
                 myself.send_after(state.full_pass(), || OrchestratorMsg::FullPass);
             }
             OrchestratorMsg::Register(pool) => {
@@ -132,11 +141,20 @@ impl Actor for Orchestrator {
             OrchestratorMsg::Delivered(worker, delivery) => state.delivered(&worker, delivery, &myself),
             OrchestratorMsg::Report(report, reply) => state.record(*report, reply, &myself),
             OrchestratorMsg::Heartbeat(fences, reply) => state.renew(fences, reply),
-            OrchestratorMsg::Recorded => {
+            OrchestratorMsg::Recorded(has_ended) => {
                 state.members.end_rests();
                 state.announce();
                 state.wake(&myself);
+                if has_ended {
+                    state.write_markers(&myself);
+                }
             }
+            OrchestratorMsg::WriteMarkers => state.write_markers(&myself),
+            OrchestratorMsg::MarkersWritten(result) => match state.markers.ended(result) {
+                AfterRound::Rest => {}
+                AfterRound::Again => state.write_markers(&myself),
+                AfterRound::Retry(delay) => drop(myself.send_after(delay, || OrchestratorMsg::WriteMarkers)),
+            },
             OrchestratorMsg::Deserted(stages) => state.deserted.found(stages, &state.members.stages()),
             OrchestratorMsg::PassEnded(result) => state.pass_ended(result, &myself),
             OrchestratorMsg::Drain => {
@@ -336,6 +354,8 @@ impl OrchestratorState {
                 None => ("unrecorded", None),
             };
             let goes_on = |task: &Task| task.position != Position::Done;
+            let has_ended = |task: &Task| !goes_on(task) || task.status == TaskStatus::Failed;
+            let has_ended = matches!(&outcome, Some(Outcome::Applied(task)) if has_ended(task));
             if !matches!(&outcome, Some(Outcome::Applied(task)) if goes_on(task)) {
                 advances.forget(fence.task);
             }
@@ -349,7 +369,7 @@ impl OrchestratorState {
                 Failpoint::ReportCommitted.pass();
                 // The pool or the orchestrator may have stopped; what is written stands.
                 let _ = reply.send(answer);
-                let _ = myself.cast(OrchestratorMsg::Recorded);
+                let _ = myself.cast(OrchestratorMsg::Recorded(has_ended));
             }
         };
         tokio::spawn(recorded.instrument(span));
@@ -392,8 +412,16 @@ impl OrchestratorState {
                     LeaseLost(task).emit();
                 }
             }
-            let _ = myself.cast(OrchestratorMsg::Recorded);
+            let _ = myself.cast(OrchestratorMsg::Recorded(true));
         });
+    }
+
+    fn write_markers(&mut self, myself: &ActorRef<OrchestratorMsg>) {
+        if let Some(round) = self.markers.begin() {
+            let myself = myself.clone();
+            // A cast fails only when the orchestrator has stopped; the next one writes what is due then.
+            tokio::spawn(async move { myself.cast(OrchestratorMsg::MarkersWritten(round.await)) });
+        }
     }
 
     fn announce(&self) {

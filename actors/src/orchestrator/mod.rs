@@ -8,6 +8,7 @@ mod deserted;
 mod executor;
 mod handle;
 mod job_names;
+mod markers;
 mod members;
 mod mirror;
 mod plan;
@@ -18,6 +19,7 @@ pub use executor::{AssignReply, Executor};
 pub use handle::{
     JobEnd, MAX_INTERRUPTIONS, OrchestratorConfig, OrchestratorHandle, Recording, Report, Unrecorded,
 };
+pub use markers::{MarkerError, write_markers};
 pub(crate) use mirror::MAX_BATCH;
 pub use mirror::{Mirror, MirrorGone};
 pub(crate) use plan::{PassLimits, Plan, assignment_of};

@@ -336,6 +336,13 @@ pub trait StateStore: Send + Sync + fmt::Debug {
 
     async fn volume_results(&self, task: TaskId) -> Result<Option<VolumeResults>, StateError>;
 
+    /// Finished tasks of jobs whose [layout](crate::domain::LayoutName::has_markers) has markers, where the end they have come
+    /// to is not marked yet, in task order; so many at most.
+    async fn volumes_to_mark(&self, limit: usize) -> Result<Vec<(Task, Arc<Job>)>, StateError>;
+
+    /// Notes that the ends of these tasks are marked, each in the generation in which it was found.
+    async fn volumes_marked(&self, ends: &[(TaskId, Generation)]) -> Result<(), StateError>;
+
     /// The runs of a job summed up by stage, in the order of the stages' names.
     async fn stage_statistics(&self, job: JobId) -> Result<Vec<StageStatistics>, StateError>;
 

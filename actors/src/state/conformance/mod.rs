@@ -13,6 +13,7 @@ pub mod crowd;
 mod history;
 mod jobs;
 mod leases;
+mod markers;
 mod nodes;
 mod scaling;
 
@@ -36,6 +37,7 @@ pub async fn suite(make: impl AsyncFn() -> Arc<dyn StateStore>) {
     claims::suite(&make).await;
     backlog::suite(&make).await;
     history::suite(&make).await;
+    markers::suite(&make).await;
     nodes::suite(&make).await;
     scaling::suite(&make).await;
 }

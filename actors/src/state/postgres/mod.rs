@@ -15,6 +15,7 @@ mod error;
 mod forecast;
 mod jobs;
 mod leadership;
+mod markers;
 mod nodes;
 mod orders;
 mod rerun;
@@ -46,8 +47,8 @@ use super::{
     VolumeImport, VolumePage, VolumeQuery, VolumeRecord, VolumeWork,
 };
 use crate::domain::{
-    Adjustment, Epoch, ImageRecord, Job, JobId, JobKey, NewJob, NodeRecord, Pipeline, ScalingRecord,
-    StageName, StageRun, Task, TaskId, VolumeId, VolumeResults, WorkerId,
+    Adjustment, Epoch, Generation, ImageRecord, Job, JobId, JobKey, NewJob, NodeRecord, Pipeline,
+    ScalingRecord, StageName, StageRun, Task, TaskId, VolumeId, VolumeResults, WorkerId,
 };
 use crate::policy::autoscale::StageBacklog;
 use crate::policy::forecast::Cohort;
@@ -453,6 +454,14 @@ impl StateStore for PostgresStore {
 
     async fn volume_results(&self, task: TaskId) -> Result<Option<VolumeResults>, StateError> {
         tasks::volume_results(&self.pool, task).await
+    }
+
+    async fn volumes_to_mark(&self, limit: usize) -> Result<Vec<(Task, Arc<Job>)>, StateError> {
+        markers::due(&self.pool, limit).await
+    }
+
+    async fn volumes_marked(&self, ends: &[(TaskId, Generation)]) -> Result<(), StateError> {
+        markers::note(&self.pool, ends).await
     }
 
     async fn stage_statistics(&self, job: JobId) -> Result<Vec<StageStatistics>, StateError> {
