@@ -19,7 +19,7 @@ use parkhang_actors::cluster::{
 };
 use parkhang_actors::domain::{Epoch, Hardware, JobStatus, StageName, StageReport, StageVerdict, TaskId};
 use parkhang_actors::orchestrator::{JobEnd, OrchestratorConfig, OrchestratorHandle};
-use parkhang_actors::stage::{StageContext, StageLogic, StageRegistry, ocr_pipeline};
+use parkhang_actors::stage::{StageContext, StageInfo, StageLogic, StageRegistry, ocr_pipeline};
 use parkhang_actors::state::StateStore;
 use parkhang_actors::supervisor::{ControlPlane, HealthPolicy, NodeConfig, NodeSupervisor};
 use parkhang_actors::telemetry::ProgressBoard;
@@ -42,14 +42,20 @@ struct Idle {
     marks: Marks,
 }
 
-#[async_trait]
-impl StageLogic for Idle {
+impl StageInfo for Idle {
     fn name(&self) -> StageName {
         self.name.clone()
     }
 
     fn hardware(&self) -> Hardware {
         Hardware::Cpu
+    }
+}
+
+#[async_trait]
+impl StageLogic for Idle {
+    fn info(&self) -> &dyn StageInfo {
+        self
     }
 
     async fn run(&self, context: StageContext) -> StageVerdict {

@@ -126,7 +126,7 @@ pub struct OcrArgs {
     /// Read only the first N pages of each volume; its results then hold these pages alone.
     #[arg(long, value_name = "N")]
     pub limit: Option<usize>,
-    /// Say what would be done, and do nothing.
+    /// Say which pages each stage would work on, which it would skip, and why, and do nothing.
     #[arg(long)]
     pub dry_run: bool,
     /// Print the summary as JSON on standard output.

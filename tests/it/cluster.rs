@@ -11,7 +11,7 @@ use parkhang_actors::domain::{
     StageReport, StageRunStatus, StageVerdict, Task, TaskStatus,
 };
 use parkhang_actors::orchestrator::{JobEnd, OrchestratorConfig, OrchestratorHandle};
-use parkhang_actors::stage::{StageContext, StageLogic, StageRegistry};
+use parkhang_actors::stage::{StageContext, StageInfo, StageLogic, StageRegistry};
 use parkhang_actors::state::{MemoryStore, StateStore};
 use parkhang_actors::storage::MemoryStore as MemoryArtifacts;
 use parkhang_actors::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
@@ -42,14 +42,20 @@ struct Told {
     runs: Arc<AtomicUsize>,
 }
 
-#[async_trait]
-impl StageLogic for Told {
+impl StageInfo for Told {
     fn name(&self) -> StageName {
         self.name.clone()
     }
 
     fn hardware(&self) -> Hardware {
         Hardware::Cpu
+    }
+}
+
+#[async_trait]
+impl StageLogic for Told {
+    fn info(&self) -> &dyn StageInfo {
+        self
     }
 
     async fn run(&self, context: StageContext) -> StageVerdict {
@@ -102,7 +108,7 @@ pub(super) fn told(stage: &str, deed: Deed) -> (Arc<dyn StageLogic>, Arc<AtomicU
 
 /// A job of two volumes that goes through all of these stages.
 pub(super) fn two_volumes(stages: &[Arc<dyn StageLogic>]) -> NewJob {
-    let names = stages.iter().map(|stage| stage.name()).collect();
+    let names = stages.iter().map(|stage| stage.info().name()).collect();
     NewJob {
         key: None,
         operation: "test".to_owned(),

@@ -14,7 +14,7 @@ use parkhang_actors::domain::{
 use parkhang_actors::orchestrator::{JobEnd, OrchestratorConfig, OrchestratorHandle};
 use parkhang_actors::policy::job_action::JobAction;
 use parkhang_actors::policy::rerun::{Rerun, TaskFilter};
-use parkhang_actors::stage::{StageContext, StageLogic, StageRegistry};
+use parkhang_actors::stage::{StageContext, StageInfo, StageLogic, StageRegistry};
 use parkhang_actors::state::{MemoryStore, StateStore};
 use parkhang_actors::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
 use parkhang_actors::telemetry::ProgressBoard;
@@ -48,14 +48,20 @@ impl Gated {
     }
 }
 
-#[async_trait]
-impl StageLogic for Gated {
+impl StageInfo for Gated {
     fn name(&self) -> StageName {
         self.name.clone()
     }
 
     fn hardware(&self) -> Hardware {
         Hardware::Cpu
+    }
+}
+
+#[async_trait]
+impl StageLogic for Gated {
+    fn info(&self) -> &dyn StageInfo {
+        self
     }
 
     async fn run(&self, context: StageContext) -> StageVerdict {

@@ -11,7 +11,7 @@ use parkhang_actors::domain::{
     StageVerdict, Task, TaskStatus, Unfit, VolumeId,
 };
 use parkhang_actors::orchestrator::{JobEnd, OrchestratorConfig, OrchestratorHandle};
-use parkhang_actors::stage::{StageContext, StageLogic};
+use parkhang_actors::stage::{StageContext, StageInfo, StageLogic};
 use parkhang_actors::state::{MemoryStore, StateStore};
 use parkhang_actors::supervisor::NodeSupervisor;
 use tokio::sync::watch;
@@ -60,7 +60,7 @@ impl OnDevice {
 }
 
 #[async_trait]
-impl StageLogic for OnDevice {
+impl StageInfo for OnDevice {
     fn name(&self) -> StageName {
         StageName::new("on_device").unwrap()
     }
@@ -82,6 +82,13 @@ impl StageLogic for OnDevice {
             Device::DiskFull => Err(Unfit::Disk("no space left".to_owned())),
             Device::Works | Device::HangsUnderWork | Device::HangsUnder(_) => Ok(()),
         }
+    }
+}
+
+#[async_trait]
+impl StageLogic for OnDevice {
+    fn info(&self) -> &dyn StageInfo {
+        self
     }
 
     async fn run(&self, context: StageContext) -> StageVerdict {

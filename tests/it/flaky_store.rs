@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use parkhang_actors::domain::{
-    Adjustment, Fence, Job, JobId, JobKey, LeaseStatus, NewJob, NodeRecord, ScalingRecord, StageName,
-    StageRun, Task, TaskCount, TaskId, VolumeId, VolumeResults, WorkerId,
+    Adjustment, Fence, Generation, Job, JobId, JobKey, LeaseStatus, NewJob, NodeRecord, ScalingRecord,
+    StageName, StageRun, Task, TaskCount, TaskId, VolumeId, VolumeResults, WorkerId,
 };
 use parkhang_actors::policy::autoscale::StageBacklog;
 use parkhang_actors::policy::job_action::JobAction;
@@ -155,6 +155,14 @@ impl StateStore for FlakyStore {
 
     async fn volume_results(&self, task: TaskId) -> Result<Option<VolumeResults>, StateError> {
         self.inner.volume_results(task).await
+    }
+
+    async fn volumes_to_mark(&self, limit: usize) -> Result<Vec<(Task, Arc<Job>)>, StateError> {
+        self.inner.volumes_to_mark(limit).await
+    }
+
+    async fn volumes_marked(&self, ends: &[(TaskId, Generation)]) -> Result<(), StateError> {
+        self.inner.volumes_marked(ends).await
     }
 
     async fn stage_statistics(&self, job: JobId) -> Result<Vec<StageStatistics>, StateError> {

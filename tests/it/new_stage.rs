@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use parkhang_actors::artifact::{OcrResultRow, VolumeLayout, read_table};
 use parkhang_actors::domain::{Hardware, StageError, StageName, StageReport, StageVerdict};
-use parkhang_actors::stage::{StageContext, StageLogic};
+use parkhang_actors::stage::{StageContext, StageInfo, StageLogic};
 use parkhang_actors::storage::ArtifactStore;
 use serde_json::json;
 
@@ -15,14 +15,20 @@ pub(crate) struct Syllables {
     pub(crate) store: Arc<dyn ArtifactStore>,
 }
 
-#[async_trait]
-impl StageLogic for Syllables {
+impl StageInfo for Syllables {
     fn name(&self) -> StageName {
         self.name.clone()
     }
 
     fn hardware(&self) -> Hardware {
         Hardware::Cpu
+    }
+}
+
+#[async_trait]
+impl StageLogic for Syllables {
+    fn info(&self) -> &dyn StageInfo {
+        self
     }
 
     async fn run(&self, context: StageContext) -> StageVerdict {

@@ -10,7 +10,7 @@ use parkhang_actors::domain::{
     StageName, StageReport, StageRunStatus, StageVerdict, TaskStatus,
 };
 use parkhang_actors::orchestrator::{JobEnd, OrchestratorConfig, OrchestratorHandle};
-use parkhang_actors::stage::{StageContext, StageLogic};
+use parkhang_actors::stage::{StageContext, StageInfo, StageLogic};
 use parkhang_actors::state::{MemoryStore, StateStore};
 use parkhang_actors::supervisor::NodeSupervisor;
 use tokio::sync::watch;
@@ -26,8 +26,7 @@ struct Waiting {
     renewals: AtomicUsize,
 }
 
-#[async_trait]
-impl StageLogic for Waiting {
+impl StageInfo for Waiting {
     fn name(&self) -> StageName {
         StageName::new("waiting").unwrap()
     }
@@ -39,6 +38,13 @@ impl StageLogic for Waiting {
     fn renew(&self) -> std::io::Result<()> {
         self.renewals.fetch_add(1, Ordering::Relaxed);
         Ok(())
+    }
+}
+
+#[async_trait]
+impl StageLogic for Waiting {
+    fn info(&self) -> &dyn StageInfo {
+        self
     }
 
     async fn run(&self, context: StageContext) -> StageVerdict {

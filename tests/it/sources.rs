@@ -7,15 +7,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
-use parkhang_actors::artifact::ArtifactLayout;
+use parkhang_actors::artifact::{ArtifactLayout, VolumeDone, VolumeFailed};
 use parkhang_actors::domain::{
     ErrorCategory, Fence, Hardware, Job, JobKey, JobStatus, LayoutName, LeaseReport, LeaseStatus, NewJob,
     ReportReply, StageName, Task, TaskStatus,
 };
+use parkhang_actors::orchestrator::{OrchestratorConfig, OrchestratorHandle};
 use parkhang_actors::policy::claim::Offer;
 use parkhang_actors::source::{
     Claim, Clock, Dispatcher, JobManifest, ShardOptions, ShardSize, ShardSurvey, Shards, SourceError,
-    SourceHealth, StateClaims, StoreClock, SystemClock, VolumeDone, VolumeFailed, WorkSource,
+    SourceHealth, StateClaims, StoreClock, SystemClock, WorkSource,
 };
 use parkhang_actors::stage::{StageLogic, StageRegistry};
 use parkhang_actors::state::{MemoryStore, StateError, StateStore};
@@ -327,6 +328,59 @@ async fn finished_volumes_are_marked_where_their_layout_has_markers() {
                 .unwrap();
             assert_eq!(marked.is_empty(), layout == LayoutName::BdrcV2);
         }
+    }
+}
+
+/// Whether a node takes the work from the state store or is given it, the leading orchestrator marks what is finished.
+/// Rows: 94, 101, F34.
+#[tokio::test]
+async fn finished_volumes_of_a_state_store_are_marked_whoever_hands_out_the_work() {
+    for takes_work in [true, false] {
+        let (stage, _) = told("stage", Deed::Succeed);
+        let store: Arc<dyn StateStore> = Arc::new(MemoryStore::new());
+        let mut job = two_volumes(std::slice::from_ref(&stage));
+        job.config.layout = LayoutName::BdrcV1;
+        let job = store.create_job(&job, Utc::now()).await.unwrap();
+        let unled = Unled { store, job };
+        let artifacts = Arc::new(MemoryArtifacts::new());
+        let mut config = OrchestratorConfig::new(unled.store.clone());
+        config.full_pass = POLL;
+        config.markers = Some(artifacts.clone());
+        let orchestrator = OrchestratorHandle::start(config).await.unwrap();
+        let source: Arc<dyn WorkSource> = if takes_work {
+            unled.source()
+        } else {
+            Arc::new(Barren::default())
+        };
+        let dispatcher = Dispatcher::start(source, POLL).await.unwrap();
+        let node = NodeSupervisor::start(NodeConfig {
+            name: "node".to_owned(),
+            slots: HashMap::from([(Hardware::Cpu, 1)]),
+            registry: Arc::new(StageRegistry::of(vec![stage])),
+            progress: Arc::new(ProgressBoard::default()),
+            control_plane: if takes_work {
+                Arc::new(dispatcher.clone())
+            } else {
+                Arc::new(orchestrator.clone())
+            },
+            heartbeat: Duration::from_secs(5),
+            health: HealthPolicy::default(),
+        });
+        let node = node.await.unwrap();
+        unled.ends(JobStatus::Completed).await;
+        while !unled.store.volumes_to_mark(2).await.unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        for task in unled.store.tasks(unled.job.id).await.unwrap() {
+            let layout = ArtifactLayout::new(LayoutName::BdrcV1, &unled.job.key).volume(&task.volume);
+            let marker = artifacts.get(&layout.markers().unwrap().done).await.unwrap();
+            let marker: VolumeDone = serde_json::from_slice(&marker).unwrap();
+            assert_eq!((marker.volume_id, marker.took_ms.len()), (task.volume, 1));
+        }
+        dispatcher.drain().await;
+        node.stop().await;
+        dispatcher.stop().await;
+        orchestrator.stop().await;
     }
 }
 

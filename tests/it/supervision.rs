@@ -14,7 +14,7 @@ use parkhang_actors::domain::{
 use parkhang_actors::orchestrator::{JobEnd, OrchestratorConfig, OrchestratorHandle};
 use parkhang_actors::policy::pool_health::FaultLimits;
 use parkhang_actors::policy::transition::Event;
-use parkhang_actors::stage::{StageContext, StageLogic, StageRegistry};
+use parkhang_actors::stage::{StageContext, StageInfo, StageLogic, StageRegistry};
 use parkhang_actors::state::{Change, Expected, MemoryStore, NodeSnapshot, StateStore};
 use parkhang_actors::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
 use parkhang_actors::telemetry::ProgressBoard;
@@ -42,8 +42,7 @@ struct Hanging {
     renewals: AtomicUsize,
 }
 
-#[async_trait]
-impl StageLogic for Hanging {
+impl StageInfo for Hanging {
     fn name(&self) -> StageName {
         StageName::new("hanging").unwrap()
     }
@@ -56,6 +55,13 @@ impl StageLogic for Hanging {
         self.renewals.fetch_add(1, Ordering::Relaxed);
         self.hung.store(false, Ordering::Relaxed);
         Ok(())
+    }
+}
+
+#[async_trait]
+impl StageLogic for Hanging {
+    fn info(&self) -> &dyn StageInfo {
+        self
     }
 
     async fn run(&self, context: StageContext) -> StageVerdict {
@@ -159,7 +165,7 @@ async fn a_stage_that_no_node_runs_is_an_alarm_while_work_waits_for_it() {
     let detects = serve("detects", first, &orchestrator).await;
 
     let deserted = alarm.wait_for(|stages| !stages.is_empty()).await.unwrap().clone();
-    assert_eq!(deserted, [second.name()].into());
+    assert_eq!(deserted, [second.info().name()].into());
     let extracts = serve("extracts", second, &orchestrator).await;
     let end = orchestrator.job_end(job.id).await.unwrap();
     assert_eq!(end, JobEnd::Settled(JobStatus::Completed));
@@ -208,7 +214,7 @@ async fn a_stage_that_nodes_take_for_themselves_is_not_deserted() {
     let (stage, _) = told("line_detection", Deed::Succeed);
     let job = two_volumes(std::slice::from_ref(&stage));
     let job = store.create_job(&job, Utc::now()).await.unwrap();
-    let told_of = async |state| store.record_nodes(&pulling(&stage.name(), state)).await.unwrap();
+    let told_of = async |state| store.record_nodes(&pulling(&stage.info().name(), state)).await.unwrap();
     told_of(NodeState::Joined).await;
     let config = OrchestratorConfig::new(store.clone());
     let mut alarm = config.deserted.subscribe();
@@ -221,13 +227,13 @@ async fn a_stage_that_nodes_take_for_themselves_is_not_deserted() {
 
     told_of(NodeState::Left).await;
     alarm
-        .wait_for(|stages| stages.contains(&stage.name()))
+        .wait_for(|stages| stages.contains(&stage.info().name()))
         .await
         .unwrap();
 
     let task = &store.tasks(job.id).await.unwrap()[0];
     let leased = Event::Leased {
-        stage: stage.name(),
+        stage: stage.info().name(),
         worker: WorkerId("of nobody known".to_owned()),
         until: Utc::now() + chrono::TimeDelta::hours(1),
     };

@@ -60,7 +60,6 @@ impl ArtifactLayout {
 pub struct Markers {
     pub done: ArtifactKey,
     pub error: ArtifactKey,
-    pub metrics: ArtifactKey,
 }
 
 /// The keys of one volume of a job. Each stage writes below its own [`stage_folder`](Self::stage_folder) only.
@@ -93,10 +92,9 @@ impl VolumeLayout {
 
     /// `None` in layouts without markers.
     pub fn markers(&self) -> Option<Markers> {
-        (self.name == LayoutName::BdrcV1).then(|| Markers {
+        self.name.has_markers().then(|| Markers {
             done: below(&self.folder, "_done.json"),
             error: below(&self.folder, "_error.json"),
-            metrics: below(&self.folder, "metrics.json"),
         })
     }
 
@@ -148,6 +146,11 @@ impl VolumeLayout {
         below(&self.stage_folder(stage), "manifest.jsonl")
     }
 
+    /// Hashes of what a table was made from, beside it.
+    pub fn fingerprint_file(&self, table: &ArtifactKey) -> ArtifactKey {
+        built(ArtifactKey::new(format!("{table}.fp.json")))
+    }
+
     /// Checkpoints of a stage that has not finished the volume.
     pub fn parts_folder(&self, stage: &StageName) -> ArtifactKey {
         below(&self.stage_folder(stage), "parts")
@@ -190,6 +193,7 @@ mod tests {
             volume.errors(&ocr),
             volume.manifest(&ocr),
             volume.part(&ocr, 3),
+            volume.fingerprint_file(&volume.ocr_results()),
         ];
         let expected = [
             "line_detection/rotated_images/I08860003.jpg",
@@ -200,6 +204,7 @@ mod tests {
             "ocr/errors.parquet",
             "ocr/manifest.jsonl",
             "ocr/parts/part-00003.parquet",
+            "ocr/ocr_results.parquet.fp.json",
         ];
         for (key, expected) in keys.iter().zip(expected) {
             assert_eq!(key.as_str(), format!("jobs/J7/volumes/W22084-I0886/{expected}"));
@@ -208,7 +213,7 @@ mod tests {
         assert!(volume.part(&ocr, 3).is_under(&volume.parts_folder(&ocr)));
     }
 
-    /// Rows: F7, F33.
+    /// Rows: 101, F7, F33.
     #[test]
     fn each_layout_has_its_own_folders_and_files() {
         let volume = |name| {
@@ -224,7 +229,6 @@ mod tests {
         let markers = old.markers().unwrap();
         assert_eq!(markers.done, of(&format!("{folder}/_done.json")));
         assert_eq!(markers.error, of(&format!("{folder}/_error.json")));
-        assert_eq!(markers.metrics, of(&format!("{folder}/metrics.json")));
         assert_eq!(old.page_boxes(1), None);
 
         let boxes = volume(LayoutName::OcrBboxes);

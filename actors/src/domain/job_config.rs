@@ -119,6 +119,15 @@ pub enum LayoutName {
     OcrBboxes,
 }
 
+impl LayoutName {
+    /// The layouts in which finished volumes are marked by files.
+    pub const WITH_MARKERS: [Self; 1] = [Self::BdrcV1];
+
+    pub fn has_markers(self) -> bool {
+        Self::WITH_MARKERS.contains(&self)
+    }
+}
+
 /// Settings of a job (`jobs.config`). Keys left out take the default, which is that of the second generation of algorithms.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -161,6 +170,8 @@ pub struct JobConfig {
     pub workers: usize,
     /// Order in which the items of a stage are started.
     pub order: ItemOrder,
+    /// Cost that a place in the volume outweighs under an order by cost; 0 is none.
+    pub ageing: f64,
     /// Items submitted beside those in work; 0 lets the stage choose.
     pub max_queue: usize,
     /// Failed items that do not stop a stage; 0 is any number.
@@ -177,6 +188,8 @@ pub struct JobConfig {
     pub limit: usize,
     /// Layout of the artifacts in their store.
     pub layout: LayoutName,
+    /// Note beside each table, in a file of its own, what it was made from.
+    pub fingerprint_files: bool,
     /// Recompute pages whose results still stand.
     pub force: bool,
 
@@ -211,6 +224,7 @@ impl Default for JobConfig {
             checkpoint_pages: 16,
             workers: 0,
             order: ItemOrder::Fifo,
+            ageing: 0.0,
             max_queue: 0,
             error_budget: 0,
             diagnostics_interval_s: 30.0,
@@ -219,6 +233,7 @@ impl Default for JobConfig {
             retry_backoff_s: 1.0,
             limit: 0,
             layout: LayoutName::BdrcV2,
+            fingerprint_files: false,
             force: false,
             priority: 0,
             max_running: 0,
@@ -357,7 +372,10 @@ impl JobConfig {
     /// Keys that decide about results and their place, with their values.
     fn deciding(&self) -> Map<String, Value> {
         let mut keys = self.keys();
-        let others = ADJUSTABLE.into_iter().chain(["order", "retry_scope", "force"]);
+        let others =
+            ADJUSTABLE
+                .into_iter()
+                .chain(["order", "ageing", "retry_scope", "fingerprint_files", "force"]);
         others.for_each(|key| drop(keys.remove(key)));
         keys
     }
@@ -369,7 +387,7 @@ impl JobConfig {
     /// [`ConfigError::Unfit`] for the first key that is not.
     pub fn validated(self) -> Result<Self, ConfigError> {
         let seconds = "a number of seconds, 0 or more";
-        let checks: [(&'static str, bool, &'static str, String); 11] = [
+        let checks: [(&'static str, bool, &'static str, String); 12] = [
             (
                 "k_factor",
                 (0.1..=10.0).contains(&self.k_factor),
@@ -405,6 +423,12 @@ impl JobConfig {
                 self.checkpoint_pages > 0,
                 "1 or more",
                 self.checkpoint_pages.to_string(),
+            ),
+            (
+                "ageing",
+                (0.0..=1e9).contains(&self.ageing),
+                "0 to 1000000000",
+                self.ageing.to_string(),
             ),
             (
                 "diagnostics_interval_s",

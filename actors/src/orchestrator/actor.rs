@@ -14,13 +14,14 @@ use super::deserted::{DesertedStages, deserted_stages};
 use super::executor::{Executor, Unreachable};
 use super::handle::{ORCHESTRATOR, OrchestratorConfig};
 use super::job_names::JobNames;
+use super::markers::{AfterRound, MarkerError, MarkerRounds};
 use super::members::Members;
 use super::mirror::Mirror;
 use super::plan::{PassLimits, node_lost};
 use super::reconcile::{Pass, PassError, reconcile};
 use crate::domain::{
     ActorKind, ActorRecord, ActorState, AssignReply, Assignment, Fence, LeaseReport, LeaseStatus, Position,
-    ReportReply, StageName, StageVerdict, Task, WorkerId,
+    ReportReply, StageName, StageVerdict, Task, TaskStatus, WorkerId,
 };
 use crate::failpoint::Failpoint;
 use crate::state::{Outcome, change_for};
@@ -39,7 +40,10 @@ pub(super) enum OrchestratorMsg {
     Delivered(WorkerId, Delivered),
     Report(Box<LeaseReport>, RpcReplyPort<ReportReply>),
     Heartbeat(Vec<Fence>, RpcReplyPort<Vec<LeaseStatus>>),
-    Recorded,
+    /// A report was recorded; true if it may have finished a task.
+    Recorded(bool),
+    WriteMarkers,
+    MarkersWritten(Result<(), MarkerError>),
     PassEnded(Result<Pass, PassError>),
     Deserted(BTreeSet<StageName>),
     Drain,
@@ -64,6 +68,7 @@ pub(super) struct OrchestratorState {
     changes: watch::Sender<u64>,
     advances: AdvanceClock,
     names: JobNames,
+    markers: MarkerRounds,
 }
 
 pub(super) struct Orchestrator;
@@ -82,6 +87,7 @@ impl Actor for Orchestrator {
         myself.cast(OrchestratorMsg::FullPass)?;
         Ok(OrchestratorState {
             deserted: DesertedStages::new(config.deserted.clone()),
+            markers: MarkerRounds::new(config.store.clone(), config.markers.clone()),
             config,
             started: Instant::now(),
             since: Utc::now(),
@@ -107,6 +113,7 @@ impl Actor for Orchestrator {
             OrchestratorMsg::FullPass => {
                 state.wake(&myself);
                 state.look_for_deserted_stages(&myself);
+                state.write_markers(&myself);
                 myself.send_after(state.full_pass(), || OrchestratorMsg::FullPass);
             }
             OrchestratorMsg::Register(pool) => {
@@ -133,11 +140,20 @@ impl Actor for Orchestrator {
             OrchestratorMsg::Delivered(worker, answer) => state.delivered(&worker, answer, &myself),
             OrchestratorMsg::Report(report, reply) => state.record(*report, reply, &myself),
             OrchestratorMsg::Heartbeat(fences, reply) => state.renew(fences, reply),
-            OrchestratorMsg::Recorded => {
+            OrchestratorMsg::Recorded(has_ended) => {
                 state.members.end_rests();
                 state.announce();
                 state.wake(&myself);
+                if has_ended {
+                    state.write_markers(&myself);
+                }
             }
+            OrchestratorMsg::WriteMarkers => state.write_markers(&myself),
+            OrchestratorMsg::MarkersWritten(result) => match state.markers.ended(result) {
+                AfterRound::Rest => {}
+                AfterRound::Again => state.write_markers(&myself),
+                AfterRound::Retry(delay) => drop(myself.send_after(delay, || OrchestratorMsg::WriteMarkers)),
+            },
             OrchestratorMsg::Deserted(stages) => state.deserted.found(stages, &state.members.stages()),
             OrchestratorMsg::PassEnded(result) => state.pass_ended(result, &myself),
             OrchestratorMsg::Drain => {
@@ -342,6 +358,8 @@ impl OrchestratorState {
                 None => ("unrecorded", ReportReply::Unrecorded),
             };
             let goes_on = |task: &Task| task.position != Position::Done;
+            let has_ended = |task: &Task| !goes_on(task) || task.status == TaskStatus::Failed;
+            let has_ended = matches!(&outcome, Some(Outcome::Applied(task)) if has_ended(task));
             if !matches!(&outcome, Some(Outcome::Applied(task)) if goes_on(task)) {
                 advances.forget(fence.task);
             }
@@ -354,7 +372,7 @@ impl OrchestratorState {
             if answer != ReportReply::Unrecorded {
                 Failpoint::ReportCommitted.pass();
                 // Fails only when the orchestrator has stopped; what is written stands.
-                let _ = myself.cast(OrchestratorMsg::Recorded);
+                let _ = myself.cast(OrchestratorMsg::Recorded(has_ended));
             }
             // A pool that stopped meanwhile needs no answer.
             let _ = reply.send(answer);
@@ -395,8 +413,16 @@ impl OrchestratorState {
                     LeaseLost(task).emit();
                 }
             }
-            let _ = myself.cast(OrchestratorMsg::Recorded);
+            let _ = myself.cast(OrchestratorMsg::Recorded(true));
         });
+    }
+
+    fn write_markers(&mut self, myself: &ActorRef<OrchestratorMsg>) {
+        if let Some(round) = self.markers.begin() {
+            let myself = myself.clone();
+            // A cast fails only when the orchestrator has stopped; the next one writes what is due then.
+            tokio::spawn(async move { myself.cast(OrchestratorMsg::MarkersWritten(round.await)) });
+        }
     }
 
     fn announce(&self) {

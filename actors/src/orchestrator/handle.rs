@@ -13,6 +13,7 @@ use crate::domain::{
     ActorRecord, Fence, JobId, JobStatus, LeaseReport, LeaseStatus, ReportReply, StageName, WorkerId,
 };
 use crate::state::{StateError, StateStore};
+use crate::storage::ArtifactStore;
 
 /// Leases lost in a row after which a volume is set aside, unless the configuration says otherwise.
 pub const MAX_INTERRUPTIONS: i32 = 5;
@@ -30,6 +31,8 @@ pub struct OrchestratorConfig {
     pub full_pass: Duration,
     /// Leases lost in a row after which a volume is set aside.
     pub max_interruptions: i32,
+    /// Place of the markers of finished volumes; `None` writes none.
+    pub markers: Option<Arc<dyn ArtifactStore>>,
     /// Told of the stages that tasks wait for while no pool is there.
     pub deserted: watch::Sender<BTreeSet<StageName>>,
 }
@@ -41,6 +44,7 @@ impl OrchestratorConfig {
             lease: Duration::from_secs(60),
             full_pass: Duration::from_secs(30),
             max_interruptions: MAX_INTERRUPTIONS,
+            markers: None,
             deserted: watch::Sender::default(),
         }
     }

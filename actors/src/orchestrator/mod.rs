@@ -8,6 +8,7 @@ mod deserted;
 mod executor;
 mod handle;
 mod job_names;
+mod markers;
 mod members;
 mod mirror;
 mod plan;
@@ -15,6 +16,7 @@ mod reconcile;
 
 pub use executor::{Executor, Unreachable};
 pub use handle::{JobEnd, MAX_INTERRUPTIONS, OrchestratorConfig, OrchestratorHandle};
+pub use markers::{MarkerError, write_markers};
 pub(crate) use mirror::MAX_BATCH;
 pub use mirror::{Mirror, MirrorGone};
 pub(crate) use plan::{PassLimits, Plan};

@@ -2,27 +2,22 @@
 
 use crate::domain::ItemOrder;
 
-/// Item that waits: its expected cost, in any unit, and the seconds for which it has waited.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Waiting {
-    pub cost: f64,
-    pub waited_s: f64,
-}
-
-/// Positions of `items` in starting order. Equals keep their order, and so do all items under FIFO.
+/// Positions of items of these costs in starting order. Equals keep their order, and so do all items under FIFO. A cost that
+/// is not a number counts as 0.
 ///
-/// `ageing` is the cost that a second of waiting outweighs, so that nothing starves while new items come in; 0 goes by
-/// cost alone. A cost that is not a number counts as 0.
-pub fn starting_order(order: ItemOrder, items: &[Waiting], ageing: f64) -> Vec<usize> {
-    let mut positions: Vec<usize> = (0..items.len()).collect();
+/// `ageing` is the cost that a place in the queue outweighs: of two items, the one that was there first is started first
+/// unless the other is better by more than `ageing` for each place between them. So nothing that came early starves behind
+/// what came after it. With 0 cost alone counts; the larger it is, the nearer the order is to FIFO.
+pub fn starting_order(order: ItemOrder, costs: &[f64], ageing: f64) -> Vec<usize> {
+    let mut positions: Vec<usize> = (0..costs.len()).collect();
     let rank = |position: &usize| {
-        let item = items[*position];
-        let cost = if item.cost.is_nan() { 0.0 } else { item.cost };
-        let head_start = item.waited_s * ageing;
+        let cost = costs[*position];
+        let cost = if cost.is_nan() { 0.0 } else { cost };
+        let handicap = *position as f64 * ageing;
         match order {
             ItemOrder::Fifo => 0.0,
-            ItemOrder::Sjf => cost - head_start,
-            ItemOrder::Lpt => -(cost + head_start),
+            ItemOrder::Sjf => handicap + cost,
+            ItemOrder::Lpt => handicap - cost,
         }
     };
     positions.sort_by(|a, b| rank(a).total_cmp(&rank(b)));
@@ -35,32 +30,25 @@ mod tests {
 
     use super::*;
 
-    fn waiting(costs: &[f64]) -> Vec<Waiting> {
-        costs
-            .iter()
-            .map(|cost| Waiting {
-                cost: *cost,
-                waited_s: 0.0,
-            })
-            .collect()
-    }
-
+    /// Rows: 189, 190.
     #[test]
     fn each_order_is_stable() {
-        let items = waiting(&[3.0, 1.0, 2.0, 1.0, 3.0, f64::NAN]);
-        assert_eq!(starting_order(ItemOrder::Fifo, &items, 0.0), [0, 1, 2, 3, 4, 5]);
-        assert_eq!(starting_order(ItemOrder::Sjf, &items, 0.0), [5, 1, 3, 2, 0, 4]);
-        assert_eq!(starting_order(ItemOrder::Lpt, &items, 0.0), [0, 4, 2, 1, 3, 5]);
+        let costs = [3.0, 1.0, 2.0, 1.0, 3.0, f64::NAN];
+        assert_eq!(starting_order(ItemOrder::Fifo, &costs, 0.0), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(starting_order(ItemOrder::Sjf, &costs, 0.0), [5, 1, 3, 2, 0, 4]);
+        assert_eq!(starting_order(ItemOrder::Lpt, &costs, 0.0), [0, 4, 2, 1, 3, 5]);
     }
 
+    /// Rows: 190.
     #[test]
-    fn an_item_that_waited_long_enough_goes_first() {
-        for order in [ItemOrder::Sjf, ItemOrder::Lpt] {
-            let last_by_cost = if order == ItemOrder::Sjf { 100.0 } else { 0.0 };
-            let mut items = waiting(&[50.0, last_by_cost]);
-            items[1].waited_s = 101.0;
-            assert_eq!(starting_order(order, &items, 0.0), [0, 1]);
-            assert_eq!(starting_order(order, &items, 1.0), [1, 0]);
+    fn an_item_that_came_early_enough_goes_first() {
+        for (order, costs) in [
+            (ItemOrder::Sjf, [100.0, 50.0, 1.0]),
+            (ItemOrder::Lpt, [1.0, 51.0, 100.0]),
+        ] {
+            assert_eq!(starting_order(order, &costs, 0.0), [2, 1, 0], "{order:?}");
+            assert_eq!(starting_order(order, &costs, 49.4), [1, 2, 0], "{order:?}");
+            assert_eq!(starting_order(order, &costs, 51.0), [0, 1, 2], "{order:?}");
         }
     }
 
@@ -69,20 +57,33 @@ mod tests {
         fn every_item_is_started_once(
             costs in prop::collection::vec(prop::num::f64::ANY, 0..40),
             order in prop::sample::select(vec![ItemOrder::Fifo, ItemOrder::Sjf, ItemOrder::Lpt]),
+            ageing in 0.0..10.0_f64,
         ) {
-            let mut positions = starting_order(order, &waiting(&costs), 0.0);
+            let mut positions = starting_order(order, &costs, ageing);
             positions.sort_unstable();
             prop_assert_eq!(positions, (0..costs.len()).collect::<Vec<_>>());
         }
 
         #[test]
         fn costs_are_in_order(costs in prop::collection::vec(0.0..100.0_f64, 1..40)) {
-            let items = waiting(&costs);
             let by = |order| -> Vec<f64> {
-                starting_order(order, &items, 0.0).into_iter().map(|position| costs[position]).collect()
+                starting_order(order, &costs, 0.0).into_iter().map(|position| costs[position]).collect()
             };
             prop_assert!(by(ItemOrder::Sjf).is_sorted());
             prop_assert!(by(ItemOrder::Lpt).iter().rev().is_sorted());
+        }
+
+        #[test]
+        fn nobody_is_passed_by_more_than_ageing_allows(
+            costs in prop::collection::vec(0.0..100.0_f64, 1..40), ageing in 0.1..50.0_f64,
+        ) {
+            // Costs differ by less than 100, so what came so many places later cannot go first.
+            let reach = (100.0 / ageing).ceil() as usize;
+            for order in [ItemOrder::Sjf, ItemOrder::Lpt] {
+                for (started, position) in starting_order(order, &costs, ageing).into_iter().enumerate() {
+                    prop_assert!(started <= position + reach, "{} as number {}", position, started);
+                }
+            }
         }
     }
 }

@@ -1,9 +1,8 @@
 //! Retries: the errors after which there is another try, and the delay before it.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::domain::{ErrorCategory, StageError};
+use crate::domain::StageError;
 
 /// Share of a delay that chance may add or take away.
 const JITTER: f64 = 0.25;
@@ -19,22 +18,12 @@ pub struct RetryPolicy {
     pub retries: u32,
     /// Seconds before the first retry; each further delay is twice as long.
     pub backoff_s: f64,
-    /// Categories for which the stage decides otherwise than their default.
-    pub overrides: BTreeMap<ErrorCategory, bool>,
 }
 
 impl RetryPolicy {
-    /// True if another try may mend an error of this kind.
-    pub fn is_retryable(&self, error: &StageError) -> bool {
-        self.overrides
-            .get(&error.category)
-            .copied()
-            .unwrap_or(error.retryable)
-    }
-
     /// Delay after the `attempt`-th try (1 for the first) failed with `error`; `None` to give up.
     pub fn delay_after(&self, attempt: u32, error: &StageError, jitter: f64) -> Option<Duration> {
-        let again = attempt <= self.retries && self.is_retryable(error);
+        let again = attempt <= self.retries && error.retryable;
         again.then(|| backoff(self.backoff_s, attempt, jitter))
     }
 }
@@ -60,6 +49,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::domain::ErrorCategory;
 
     #[test]
     fn waits_for_the_storage_double_up_to_five_minutes() {
@@ -79,7 +69,6 @@ mod tests {
         RetryPolicy {
             retries,
             backoff_s: 1.0,
-            overrides: BTreeMap::new(),
         }
     }
 
@@ -97,20 +86,17 @@ mod tests {
         assert_eq!(delays(-1.0), [Some(0.75), Some(1.5), Some(3.0), None]);
     }
 
+    /// Rows: 204.
     #[test]
-    fn the_category_decides_unless_the_stage_knows_better() {
+    fn the_category_decides_about_another_try() {
         for category in ErrorCategory::ALL {
             let error = StageError::new("ocr", category, "x");
-            let by_default = matches!(category, ErrorCategory::Network | ErrorCategory::Transient);
+            let expected = matches!(category, ErrorCategory::Network | ErrorCategory::Transient);
             assert_eq!(
                 policy(1).delay_after(1, &error, 0.0).is_some(),
-                by_default,
+                expected,
                 "{category}"
             );
-
-            let mut overridden = policy(1);
-            overridden.overrides.insert(category, !by_default);
-            assert_eq!(overridden.is_retryable(&error), !by_default, "{category}");
         }
     }
 

@@ -3,18 +3,19 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 use super::hooks::call_hook;
-use super::{ItemOutcome, ManifestRecord, ManifestSink, OutputSink, StageContext, StageHooks, WorkItem};
+use super::{ItemOutcome, ManifestRecord, ManifestSink, OutputSink, RunContext, StageHooks, WorkItem};
 use crate::domain::StageError;
 
+/// An outcome that is due to be delivered.
 pub(super) struct Settled<T> {
     pub(super) item: Arc<WorkItem>,
     pub(super) outcome: ItemOutcome<T>,
 }
 
-/// Brings outcomes to the sink, the manifest and the hooks, one at a time and in the order they come in, while the kernel
-/// goes on.
+/// The way of outcomes to the sink, the manifest and the hooks, one at a time and in the order they come in, while the
+/// kernel goes on.
 pub(super) struct Delivery<T> {
-    pub(super) context: StageContext,
+    pub(super) context: RunContext,
     pub(super) hooks: Arc<dyn StageHooks>,
     pub(super) manifest: Option<ManifestSink>,
     /// Bounded by the kernel, which counts what is not acknowledged.
@@ -23,10 +24,15 @@ pub(super) struct Delivery<T> {
 }
 
 impl<T: Send + 'static> Delivery<T> {
-    /// Until the kernel has nothing more to deliver.
+    /// Delivers until the kernel has nothing more.
+    ///
+    /// # Errors
+    ///
+    /// When the sink or the manifest cannot take an outcome.
     pub(super) async fn run(mut self, sink: &mut dyn OutputSink<T>) -> Result<(), StageError> {
         while let Some(Settled { item, outcome }) = self.inbox.recv().await {
             let report = outcome.report.clone();
+            // The sink goes first: what the manifest calls done has been kept.
             sink.deliver(&item, outcome).await?;
             if let Some(manifest) = &self.manifest {
                 let record = ManifestRecord::new(&self.context.stage, &item, &report);

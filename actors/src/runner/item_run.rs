@@ -9,10 +9,10 @@ use super::{ItemWorker, WorkItem};
 use crate::domain::{ErrorCategory, StageError, StageName};
 use crate::policy::retry::RetryPolicy;
 
-/// Draws from -1 to 1.
+/// Source of numbers from -1 to 1.
 pub(super) type Jitter = dyn Fn() -> f64 + Send + Sync;
 
-/// All that the tries of an item have in common.
+/// Everything that the tries of an item have in common.
 pub(super) struct ItemRun<W> {
     pub(super) stage: StageName,
     pub(super) worker: Arc<W>,
@@ -23,7 +23,7 @@ pub(super) struct ItemRun<W> {
     pub(super) drain: CancellationToken,
 }
 
-/// How an item ended.
+/// End of an item.
 pub(super) struct Ended<T> {
     /// `None` when the stage was drained while the item waited for another try.
     pub(super) result: Option<Result<T, StageError>>,
@@ -42,8 +42,7 @@ impl<W: ItemWorker> ItemRun<W> {
                 Err(error) => error,
             };
             let Some(delay) = self.retry.delay_after(attempts, &error, (self.jitter)()) else {
-                let retryable = self.retry.is_retryable(&error);
-                break Some(Err(StageError { retryable, ..error }));
+                break Some(Err(error));
             };
             tracing::debug!(stage = %self.stage, item = item.item_id, attempt = attempts, %error, "item will be retried");
             tokio::select! {

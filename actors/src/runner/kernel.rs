@@ -1,9 +1,9 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::future::try_join;
+use serde_json::Map;
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
@@ -13,22 +13,23 @@ use tracing::Instrument;
 use super::delivery::{Delivery, Settled};
 use super::hooks::call_hook;
 use super::item_run::{Ended, ItemRun, Jitter};
+use super::preview::standing;
 use super::tally::Tally;
 use super::{
-    ItemOutcome, ItemReport, ItemStatus, ItemWorker, ManifestSink, NoHooks, OutputSink, StageContext,
-    StageHooks, StageOptions, StageOutcome, StagePlan, WorkItem,
+    ItemOutcome, ItemWorker, ManifestSink, NoHooks, OutputSink, Redo, RunContext, StageHooks, StageOptions,
+    StageOutcome, StagePlan, WorkItem,
 };
 use crate::domain::{ErrorCategory, StageError};
 use crate::policy::budget;
-use crate::policy::order::{Waiting, starting_order};
+use crate::policy::order::starting_order;
 
-/// What surrounds a stage run.
+/// Surroundings of a stage run.
 #[derive(Clone)]
 pub struct StageControls {
     pub hooks: Arc<dyn StageHooks>,
     /// Cancelling it drains the run: no item is started any more, those in work are finished.
     pub cancel: CancellationToken,
-    /// Draws from -1 to 1 for the retry delays.
+    /// Source of numbers from -1 to 1, for the retry delays.
     pub jitter: Arc<Jitter>,
     pub manifest: Option<ManifestSink>,
 }
@@ -69,7 +70,7 @@ pub async fn run_stage<W: ItemWorker>(
     controls: StageControls,
 ) -> Result<StageOutcome, StageError> {
     let started = Instant::now();
-    let context = StageContext {
+    let context = RunContext {
         stage: plan.stage().clone(),
         total: plan.items().len(),
     };
@@ -85,13 +86,13 @@ pub async fn run_stage<W: ItemWorker>(
         inbox,
         delivered,
     };
-    let kernel = Kernel::new(plan, worker, options, controls, settled, acknowledged, started);
-    let work = async {
-        if options.dry_run {
-            return Ok(kernel.look().await);
-        }
-        Ok(kernel.run().await)
+    let channels = Channels {
+        settled,
+        acknowledged,
     };
+    let kernel = Kernel::new(plan, worker, options, controls, channels, started);
+    let work = async { Ok(kernel.run().await) };
+    // A delivery that fails drops the kernel, and with it the tries in flight.
     let (tally, ()) = try_join(work, delivery.run(sink)).await?;
     let outcome = tally.into_outcome(started.elapsed());
     call_hook("after_stage", &context, |context| {
@@ -100,15 +101,28 @@ pub async fn run_stage<W: ItemWorker>(
     Ok(outcome)
 }
 
+/// The kernel's ends of its channels with the delivery.
+struct Channels<T> {
+    settled: mpsc::UnboundedSender<Settled<T>>,
+    acknowledged: mpsc::UnboundedReceiver<()>,
+}
+
+/// An item that was submitted and not started.
+struct Queued {
+    position: usize,
+    reason: Redo,
+    since: Instant,
+}
+
 /// An item in work.
 struct InWork {
     position: usize,
-    queued: Duration,
     started: Instant,
 }
 
+/// A run under way. Each item goes through four places: submitted (or skipped), started, ended, handed to the delivery.
 struct Kernel<W: ItemWorker> {
-    context: StageContext,
+    context: RunContext,
     options: StageOptions,
     hooks: Arc<dyn StageHooks>,
     /// In starting order; positions below are positions here.
@@ -119,8 +133,7 @@ struct Kernel<W: ItemWorker> {
 
     /// The first position that is not submitted yet.
     next_submission: usize,
-    /// Submitted and not started: position and time of submission.
-    queue: VecDeque<(usize, Instant)>,
+    queue: VecDeque<Queued>,
     running: JoinSet<Ended<W::Output>>,
     in_work: HashMap<Id, InWork>,
     /// Ended out of order; `None` for an item that was given up without a result.
@@ -129,8 +142,7 @@ struct Kernel<W: ItemWorker> {
     next_delivery: usize,
     /// Items that the delivery still holds.
     undelivered: usize,
-    settled: mpsc::UnboundedSender<Settled<W::Output>>,
-    acknowledged: mpsc::UnboundedReceiver<()>,
+    channels: Channels<W::Output>,
     tally: Tally,
 }
 
@@ -140,20 +152,15 @@ impl<W: ItemWorker> Kernel<W> {
         worker: Arc<W>,
         options: &StageOptions,
         controls: StageControls,
-        settled: mpsc::UnboundedSender<Settled<W::Output>>,
-        acknowledged: mpsc::UnboundedReceiver<()>,
+        channels: Channels<W::Output>,
         started: Instant,
     ) -> Self {
-        let waiting = |item: &WorkItem| Waiting {
-            cost: item.cost_hint,
-            waited_s: 0.0,
-        };
-        let waiting: Vec<Waiting> = plan.items().iter().map(waiting).collect();
+        let costs: Vec<f64> = plan.items().iter().map(|item| item.cost_hint).collect();
+        let order = starting_order(options.order, &costs, options.ageing);
         let stage = plan.stage().clone();
         let items: Vec<Arc<WorkItem>> = plan.into_items().into_iter().map(Arc::new).collect();
-        let order = starting_order(options.order, &waiting, 0.0);
         Self {
-            context: StageContext {
+            context: RunContext {
                 stage: stage.clone(),
                 total: items.len(),
             },
@@ -181,20 +188,8 @@ impl<W: ItemWorker> Kernel<W> {
             ended: BTreeMap::new(),
             next_delivery: 0,
             undelivered: 0,
-            settled,
-            acknowledged,
+            channels,
         }
-    }
-
-    /// The dry run.
-    async fn look(mut self) -> Tally {
-        for position in 0..self.items.len() {
-            match self.resumed(position).await {
-                Some(_) => self.tally.skipped += 1,
-                None => self.tally.scheduled += 1,
-            }
-        }
-        self.tally
     }
 
     async fn run(mut self) -> Tally {
@@ -204,6 +199,7 @@ impl<W: ItemWorker> Kernel<W> {
             if self.tally.is_stopping() {
                 self.drop_queue();
             } else if self.may_submit() {
+                // One at a time: looking whether a result stands may take a while, and what ends meanwhile frees a worker.
                 self.submit().await;
                 self.start();
                 continue;
@@ -215,11 +211,13 @@ impl<W: ItemWorker> Kernel<W> {
                 return self.tally;
             }
             let stopping = self.tally.is_stopping();
+            // In this order, so that a run on paused time goes the same way each time: what has ended comes before what has
+            // been delivered, and both before the clock.
             tokio::select! {
                 biased;
                 () = self.cancel.cancelled(), if !stopping => {}
                 Some(ended) = self.running.join_next_with_id(), if !self.running.is_empty() => self.settle(ended),
-                Some(()) = self.acknowledged.recv(), if self.undelivered > 0 => self.undelivered -= 1,
+                Some(()) = self.channels.acknowledged.recv(), if self.undelivered > 0 => self.undelivered -= 1,
                 () = tick(&mut ticks) => self.report_progress(),
             }
         }
@@ -237,7 +235,7 @@ impl<W: ItemWorker> Kernel<W> {
         while let Some(ended) = self.running.try_join_next_with_id() {
             self.settle(ended);
         }
-        while self.acknowledged.try_recv().is_ok() {
+        while self.channels.acknowledged.try_recv().is_ok() {
             self.undelivered -= 1;
         }
         self.tally.drained |= self.cancel.is_cancelled();
@@ -251,61 +249,47 @@ impl<W: ItemWorker> Kernel<W> {
     async fn submit(&mut self) {
         let position = self.next_submission;
         self.next_submission += 1;
-        let Some(output) = self.resumed(position).await else {
-            self.item_run.worker.queued(&self.items[position]);
-            self.queue.push_back((position, Instant::now()));
-            return;
-        };
-        let report = ItemReport {
-            status: ItemStatus::Skip,
-            attempts: 0,
-            queued: Duration::ZERO,
-            duration: Duration::ZERO,
-            error: None,
-            manifest: self.item_run.worker.manifest(&self.items[position], &output),
-        };
-        self.tally.skipped += 1;
-        self.end(
-            position,
-            Some(ItemOutcome {
-                report,
-                result: Ok(output),
-            }),
-        );
-        // Skipped items need no waiting: let the delivery, which shares this task, take them before there are many.
-        tokio::task::yield_now().await;
-    }
-
-    async fn resumed(&self, position: usize) -> Option<W::Output> {
-        if !self.options.resume || self.options.force {
-            return None;
+        let item = &self.items[position];
+        let worker = &self.item_run.worker;
+        match standing(&**worker, item, &self.options).await {
+            Ok(output) => {
+                self.tally.skipped();
+                let manifest = worker.manifest(item, &output);
+                self.end(position, Some(ItemOutcome::skipped(output, manifest)));
+                // Skipped items need no waiting: let the delivery, which shares this task, take them before there are many.
+                tokio::task::yield_now().await;
+            }
+            Err(reason) => {
+                worker.queued(item);
+                self.queue.push_back(Queued {
+                    position,
+                    reason,
+                    since: Instant::now(),
+                });
+            }
         }
-        self.item_run.worker.resume(&self.items[position]).await
     }
 
     fn start(&mut self) {
         while self.running.len() < self.options.workers.max(1) {
-            let Some((position, submitted)) = self.queue.pop_front() else {
+            let Some(Queued {
+                position,
+                reason,
+                since,
+            }) = self.queue.pop_front()
+            else {
                 return;
             };
             let (item, item_run) = (self.items[position].clone(), self.item_run.clone());
             call_hook("before_item", &self.context, |context| {
-                self.hooks.before_item(&item, context)
+                self.hooks.before_item(&item, reason, context)
             });
             let started = Instant::now();
             let task = self
                 .running
                 .spawn(async move { item_run.run(&item).await }.in_current_span());
-            let queued = started - submitted;
-            self.tally.started(queued);
-            self.in_work.insert(
-                task.id(),
-                InWork {
-                    position,
-                    queued,
-                    started,
-                },
-            );
+            self.tally.started(started - since);
+            self.in_work.insert(task.id(), InWork { position, started });
         }
     }
 
@@ -326,31 +310,22 @@ impl<W: ItemWorker> Kernel<W> {
                 duration: work.started.elapsed(),
             },
         };
+        // Without a result the item was drained between two tries, and is left to the next run.
         let Some(result) = ended.result else {
             self.end(work.position, None);
             return;
         };
         self.tally.settled(&result, ended.duration);
-        if budget::is_exhausted(self.options.error_budget, self.tally.failed) {
+        if budget::is_exhausted(self.options.error_budget, self.tally.failed()) {
             self.tally.over_budget = true;
             self.item_run.drain.cancel();
         }
-        let report = ItemReport {
-            status: if result.is_ok() {
-                ItemStatus::Success
-            } else {
-                ItemStatus::Failure
-            },
-            attempts: ended.attempts,
-            queued: work.queued,
-            duration: ended.duration,
-            error: result.as_ref().err().cloned(),
-            manifest: match &result {
-                Ok(output) => self.item_run.worker.manifest(&item, output),
-                Err(_) => serde_json::Map::new(),
-            },
+        let manifest = match &result {
+            Ok(output) => self.item_run.worker.manifest(&item, output),
+            Err(_) => Map::new(),
         };
-        self.end(work.position, Some(ItemOutcome { report, result }));
+        let outcome = ItemOutcome::settled(result, ended.attempts, ended.duration, manifest);
+        self.end(work.position, Some(outcome));
     }
 
     fn crash(&self, item: &WorkItem, error: JoinError) -> StageError {
@@ -370,17 +345,17 @@ impl<W: ItemWorker> Kernel<W> {
             let Some(outcome) = outcome else {
                 continue;
             };
-            self.tally.errors.extend(outcome.report.error.clone());
+            self.tally.delivered(outcome.report.error.as_ref());
             self.undelivered += 1;
             // The delivery is gone only when it has failed, and the whole run with it.
-            let _ = self.settled.send(Settled { item, outcome });
+            let _ = self.channels.settled.send(Settled { item, outcome });
         }
     }
 
     fn drop_queue(&mut self) {
         self.item_run.drain.cancel();
-        for (position, _) in std::mem::take(&mut self.queue) {
-            self.end(position, None);
+        for queued in std::mem::take(&mut self.queue) {
+            self.end(queued.position, None);
         }
     }
 

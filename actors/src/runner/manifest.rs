@@ -12,7 +12,7 @@ use crate::artifact::Digest;
 use crate::domain::{ErrorCategory, StageError, StageName};
 
 const SCHEMA_VERSION: &str = "parkhang/1.0.0";
-/// Why an item was skipped; the kernel knows one reason.
+/// Reason for skipping an item; the kernel knows no other.
 const RESUME_SATISFIED: &str = "resume-satisfied";
 
 /// One line of a manifest.
@@ -23,7 +23,6 @@ pub struct ManifestRecord {
     pub doc_id: String,
     pub status: ItemStatus,
     pub duration_s: f64,
-    /// The first input in order of name, where there is one.
     pub input_path: Option<String>,
     pub output_path: Option<String>,
     pub schema_version: String,
@@ -35,7 +34,7 @@ pub struct ManifestRecord {
     /// Set exactly for a failed item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<StageError>,
-    /// What the stage adds.
+    /// Fields that the stage adds.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
@@ -48,8 +47,8 @@ impl ManifestRecord {
             doc_id: item.item_id.clone(),
             status: report.status,
             duration_s: report.duration.as_secs_f64(),
-            input_path: item.inputs.values().next().cloned(),
-            output_path: item.outputs.values().next().cloned(),
+            input_path: item.input_path.clone(),
+            output_path: item.output_path.clone(),
             schema_version: SCHEMA_VERSION.to_owned(),
             input_hash: item.input_hash,
             attempts: report.attempts,
@@ -60,12 +59,16 @@ impl ManifestRecord {
     }
 
     /// The record as JSON, with its line end.
+    ///
+    /// # Errors
+    ///
+    /// When a value has no JSON form; those of this type have one.
     pub fn to_line(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string(self).map(|json| json + "\n")
     }
 }
 
-/// Appends records to a JSONL file that other processes may append to as well.
+/// A JSONL file of records, to which other processes may append as well.
 ///
 /// Each record is one write under an exclusive lock of the file. A line that a crash cut short is cut off before the
 /// next record, so a reader that takes the lock never sees part of one.
@@ -143,11 +146,13 @@ mod tests {
     use super::*;
 
     fn record(id: &str) -> ManifestRecord {
-        let item = WorkItem::new(id, Digest::of(b""));
+        let item = WorkItem {
+            input_path: Some(format!("scans/{id}.tif")),
+            ..WorkItem::new(id)
+        };
         let report = ItemReport {
             status: ItemStatus::Skip,
             attempts: 0,
-            queued: Duration::ZERO,
             duration: Duration::ZERO,
             error: None,
             manifest: Map::from_iter([("chunk_count".to_owned(), Value::from(3))]),
@@ -185,6 +190,7 @@ mod tests {
         if path.exists() { read(path).len() } else { 0 }
     }
 
+    /// Rows: 208.
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn racing_writers_write_whole_lines() {
         let folder = tempfile::tempdir().unwrap();
@@ -205,6 +211,7 @@ mod tests {
         assert_eq!(read(&path).len(), 160);
     }
 
+    /// Rows: 166, 198, 199.
     #[test]
     fn the_base_fields_are_there() {
         let line: Value = serde_json::from_str(&record("p1").to_line().unwrap()).unwrap();
@@ -223,5 +230,6 @@ mod tests {
         }
         assert_eq!(line["reason"], "resume-satisfied");
         assert_eq!(line["chunk_count"], 3);
+        assert_eq!(line["input_path"], "scans/p1.tif");
     }
 }

@@ -1,32 +1,11 @@
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::domain::{ErrorCategory, ItemOrder, JobConfig};
+use crate::domain::{ItemOrder, JobConfig};
 use crate::policy::retry::RetryPolicy;
 
-/// What the items of a stage spend their time on.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum StagePolicy {
-    #[default]
-    Io,
-    Cpu,
-    Gpu,
-}
-
-impl StagePolicy {
-    /// A queue that keeps `workers` fed: a GPU empties it in batches.
-    pub const fn auto_queue(self, workers: usize) -> usize {
-        match self {
-            Self::Io | Self::Cpu => 2 * workers,
-            Self::Gpu => 4 * workers,
-        }
-    }
-}
-
-/// How a stage is run.
+/// Settings of a stage run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StageOptions {
-    pub policy: StagePolicy,
     /// Items in work at once; at least one.
     pub workers: usize,
     /// Seconds that the work of one try of an item may take, without what it [waits for](super::off_the_clock); 0 is for ever.
@@ -35,39 +14,35 @@ pub struct StageOptions {
     pub retries: u32,
     /// Seconds before the first retry.
     pub retry_backoff_s: f64,
-    /// What the stage knows better than the default about which errors are worth another try.
-    pub retry_overrides: BTreeMap<ErrorCategory, bool>,
     /// Failed items that do not stop the stage; 0 is any number.
     pub error_budget: usize,
     /// Items submitted beside those in work: with the workers, the bound on items whose output is in memory. 0 is none.
     pub max_queue: usize,
-    /// Skip the items that the worker recognises as done.
+    /// Permission to skip the items that the worker recognises as done.
     pub resume: bool,
-    /// Do every item again, whatever `resume` says.
+    /// Demand to do every item again, whatever `resume` says.
     pub force: bool,
     /// Seconds between progress reports; 0 is never.
     pub diagnostics_interval_s: f64,
-    /// Plan only: look which items are done, and run none.
-    pub dry_run: bool,
     pub order: ItemOrder,
+    /// Cost that a place in the plan outweighs; see [`starting_order`](crate::policy::order::starting_order).
+    pub ageing: f64,
 }
 
 impl Default for StageOptions {
     fn default() -> Self {
         Self {
-            policy: StagePolicy::Io,
             workers: 4,
             per_item_timeout_s: 0.0,
             retries: 0,
             retry_backoff_s: 1.0,
-            retry_overrides: BTreeMap::new(),
             error_budget: 0,
             max_queue: 0,
             resume: false,
             force: false,
             diagnostics_interval_s: 30.0,
-            dry_run: false,
             order: ItemOrder::Fifo,
+            ageing: 0.0,
         }
     }
 }
@@ -75,25 +50,24 @@ impl Default for StageOptions {
 impl StageOptions {
     /// The options that a job asks for, resuming what an earlier attempt has done; `offered_workers` is what the node has
     /// where the job does not say.
-    pub fn of_job(config: &JobConfig, policy: StagePolicy, offered_workers: usize) -> Self {
+    pub fn of_job(config: &JobConfig, offered_workers: usize) -> Self {
         let workers = if config.workers == 0 {
             offered_workers
         } else {
             config.workers
         };
         Self {
-            policy,
             workers,
             per_item_timeout_s: config.timeout_s,
             retries: config.retries,
             retry_backoff_s: config.retry_backoff_s,
             error_budget: config.error_budget,
             max_queue: config.max_queue,
-            diagnostics_interval_s: config.diagnostics_interval_s,
             resume: true,
             force: config.force,
+            diagnostics_interval_s: config.diagnostics_interval_s,
             order: config.order,
-            ..Self::default()
+            ageing: config.ageing,
         }
     }
 
@@ -109,7 +83,6 @@ impl StageOptions {
         RetryPolicy {
             retries: self.retries,
             backoff_s: self.retry_backoff_s,
-            overrides: self.retry_overrides.clone(),
         }
     }
 

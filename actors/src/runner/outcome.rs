@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::domain::StageError;
 
+/// End of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ItemStatus {
@@ -14,34 +15,72 @@ pub enum ItemStatus {
     Failure,
 }
 
-/// What came of an item, without its output.
+/// Result of an item without its output.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ItemReport {
     pub status: ItemStatus,
     /// Tries that the item had in this run; 0 for a skipped one.
     pub attempts: u32,
-    /// From submission to the first try.
-    pub queued: Duration,
     /// From the first try to the end of the last one, delays included.
     pub duration: Duration,
     /// Set exactly for a failure.
     pub error: Option<StageError>,
-    /// What the worker adds to the manifest.
+    /// Fields that the worker adds to the manifest.
     pub manifest: Map<String, Value>,
 }
 
-/// What came of an item: its output, made now or by an earlier run, or its last error.
+/// Result of an item: its output, made now or by an earlier run, or its last error.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ItemOutcome<T> {
     pub report: ItemReport,
     pub result: Result<T, StageError>,
 }
 
-/// What came of a stage run.
+impl<T> ItemOutcome<T> {
+    /// An item whose result stands.
+    pub(super) fn skipped(output: T, manifest: Map<String, Value>) -> Self {
+        Self {
+            report: ItemReport {
+                status: ItemStatus::Skip,
+                attempts: 0,
+                duration: Duration::ZERO,
+                error: None,
+                manifest,
+            },
+            result: Ok(output),
+        }
+    }
+
+    /// An item that was worked on in this run.
+    pub(super) fn settled(
+        result: Result<T, StageError>,
+        attempts: u32,
+        duration: Duration,
+        manifest: Map<String, Value>,
+    ) -> Self {
+        let status = if result.is_ok() {
+            ItemStatus::Success
+        } else {
+            ItemStatus::Failure
+        };
+        Self {
+            report: ItemReport {
+                status,
+                attempts,
+                duration,
+                error: result.as_ref().err().cloned(),
+                manifest,
+            },
+            result,
+        }
+    }
+}
+
+/// Result of a stage run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct StageOutcome {
     pub total: usize,
-    /// Items given to the worker; in a dry run, those that would have been.
+    /// Items given to the worker.
     pub scheduled: usize,
     /// Items that an earlier run had done.
     pub skipped: usize,
@@ -65,7 +104,7 @@ impl StageOutcome {
     }
 }
 
-/// How far a stage run has come.
+/// State of a stage run that is under way.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Progress {
     pub total: usize,
@@ -73,9 +112,7 @@ pub struct Progress {
     pub succeeded: usize,
     pub failed: usize,
     pub in_flight: usize,
-    /// Items settled per second since the start, skipped ones aside.
-    pub items_per_s: f64,
-    /// At that rate; `None` before the first item is settled.
+    /// Time to the end at the rate so far, skipped items aside; `None` before the first item is settled.
     pub remaining: Option<Duration>,
     pub exec_p50_ms: f64,
     pub exec_p95_ms: f64,

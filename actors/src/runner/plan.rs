@@ -1,41 +1,37 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
 use crate::artifact::{Digest, Fingerprint};
 use crate::domain::StageName;
 
-/// One unit of work of a stage: plain data, never changed once planned.
+/// One unit of work of a stage: plain data, never changed once planned. What else the work needs, the worker looks up by
+/// the id.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WorkItem {
     /// Stable name within the stage, such as the image name.
     pub item_id: String,
-    /// What the item reads: name → path or key.
-    pub inputs: BTreeMap<String, String>,
-    /// What the item writes: name → path or key.
-    pub outputs: BTreeMap<String, String>,
-    pub cfg_hash: Digest,
-    /// Hash of the bytes of the inputs, where the planner knows it.
+    /// Path or key of what the item reads, for the manifest.
+    pub input_path: Option<String>,
+    /// Path or key of what the item's result goes to, for the manifest.
+    pub output_path: Option<String>,
+    /// Hash of the bytes of the input, where the planner knows it.
     pub input_hash: Option<Digest>,
     /// Expected cost in any unit that the items of a plan share.
     pub cost_hint: f64,
-    /// Small facts that the worker or the hooks need.
-    pub metadata: Map<String, Value>,
+    /// Everything that the result depends on: input, configuration, models.
     pub fingerprint: Option<Fingerprint>,
 }
 
 impl WorkItem {
-    /// An item without inputs, outputs or cost; set what applies.
-    pub fn new(item_id: impl Into<String>, cfg_hash: Digest) -> Self {
+    /// An item that has a name and nothing else; set what applies.
+    pub fn new(item_id: impl Into<String>) -> Self {
         Self {
             item_id: item_id.into(),
-            inputs: BTreeMap::new(),
-            outputs: BTreeMap::new(),
-            cfg_hash,
+            input_path: None,
+            output_path: None,
             input_hash: None,
             cost_hint: 0.0,
-            metadata: Map::new(),
             fingerprint: None,
         }
     }
@@ -48,6 +44,7 @@ pub struct StagePlan {
     items: Vec<WorkItem>,
 }
 
+/// Two items of a plan have one id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the plan of {stage} holds item {item_id} twice")]
 pub struct InvalidPlan {
@@ -56,6 +53,9 @@ pub struct InvalidPlan {
 }
 
 impl StagePlan {
+    /// # Errors
+    ///
+    /// When two items have one id.
     pub fn new(stage: StageName, items: Vec<WorkItem>) -> Result<Self, InvalidPlan> {
         let mut ids = BTreeSet::new();
         if let Some(repeated) = items.iter().find(|item| !ids.insert(item.item_id.as_str())) {

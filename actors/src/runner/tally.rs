@@ -7,16 +7,17 @@ use crate::policy::percentile::percentile;
 /// The counts of a run so far.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
-    pub(super) total: usize,
-    pub(super) scheduled: usize,
-    pub(super) skipped: usize,
-    pub(super) succeeded: usize,
-    pub(super) failed: usize,
+    total: usize,
+    skipped: usize,
+    succeeded: usize,
+    failed: usize,
     /// The run was asked to stop.
     pub(super) drained: bool,
     pub(super) over_budget: bool,
-    pub(super) errors: Vec<StageError>,
+    errors: Vec<StageError>,
+    /// From submission to the first try, of each item that was given to the worker.
     queue_ms: Vec<f64>,
+    /// From the first try to the end of the last one, of each settled item.
     exec_ms: Vec<f64>,
 }
 
@@ -28,8 +29,11 @@ impl Tally {
         }
     }
 
+    pub(super) fn skipped(&mut self) {
+        self.skipped += 1;
+    }
+
     pub(super) fn started(&mut self, queued: Duration) {
-        self.scheduled += 1;
         self.queue_ms.push(milliseconds(queued));
     }
 
@@ -39,6 +43,15 @@ impl Tally {
             Err(_) => self.failed += 1,
         }
         self.exec_ms.push(milliseconds(duration));
+    }
+
+    /// Notes the error of a failed item, in the order of delivery.
+    pub(super) fn delivered(&mut self, error: Option<&StageError>) {
+        self.errors.extend(error.cloned());
+    }
+
+    pub(super) const fn failed(&self) -> usize {
+        self.failed
     }
 
     /// Whether no further item is to be started.
@@ -52,17 +65,15 @@ impl Tally {
 
     pub(super) fn progress(&self, in_flight: usize, elapsed: Duration) -> Progress {
         let settled = self.succeeded + self.failed;
-        let items_per_s = settled as f64 / elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
-        let left = self.unfinished();
-        let remaining = Duration::try_from_secs_f64(left as f64 / items_per_s);
+        let remaining = elapsed.as_secs_f64() * self.unfinished() as f64 / settled as f64;
         Progress {
             total: self.total,
             skipped: self.skipped,
             succeeded: self.succeeded,
             failed: self.failed,
             in_flight,
-            items_per_s,
-            remaining: remaining.ok().filter(|_| settled > 0),
+            // Before the first item is settled this is a division by zero, and no duration.
+            remaining: Duration::try_from_secs_f64(remaining).ok(),
             exec_p50_ms: percentile(&self.exec_ms, 50.0),
             exec_p95_ms: percentile(&self.exec_ms, 95.0),
         }
@@ -71,7 +82,7 @@ impl Tally {
     pub(super) fn into_outcome(self, wall: Duration) -> StageOutcome {
         StageOutcome {
             total: self.total,
-            scheduled: self.scheduled,
+            scheduled: self.queue_ms.len(),
             skipped: self.skipped,
             succeeded: self.succeeded,
             failed: self.failed,

@@ -1,23 +1,31 @@
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-use super::{ItemOutcome, WorkItem};
+use super::{ItemOutcome, Redo, WorkItem};
 use crate::domain::StageError;
 
-/// What a stage does with one item.
+/// The work of a stage on one item.
 #[async_trait]
 pub trait ItemWorker: Send + Sync + 'static {
     type Output: Send + 'static;
 
     /// Works on `item`; `attempt` is 1 for the first try. The kernel drops the future when the item's time is up, and
     /// calls this again after a retryable error, so a try must not count on an earlier one having finished or not.
+    ///
+    /// # Errors
+    ///
+    /// When this try has failed; the category says whether another one may succeed.
     async fn run(&self, item: &WorkItem, attempt: u32) -> Result<Self::Output, StageError>;
 
     /// The output of an earlier run, if all of it is still there and was made from the same input with the same
-    /// configuration. Asked only when the options say resume and not force.
-    async fn resume(&self, item: &WorkItem) -> Option<Self::Output> {
+    /// configuration. Asked only when the options say resume and not force. Changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such output, with the reason.
+    async fn resume(&self, item: &WorkItem) -> Result<Self::Output, Redo> {
         let _ = item;
-        None
+        Err(Redo::Absent)
     }
 
     /// Told that `item` is queued: unless the stage is drained, it runs once those before it have. For what can be done
@@ -26,15 +34,15 @@ pub trait ItemWorker: Send + Sync + 'static {
         let _ = item;
     }
 
-    /// What the manifest says about `output` beyond the base fields.
+    /// Fields of the manifest about `output` beyond the base fields.
     fn manifest(&self, item: &WorkItem, output: &Self::Output) -> Map<String, Value> {
         let _ = (item, output);
         Map::new()
     }
 }
 
-/// Takes what comes of each item, in the order of the plan (of starting, where that is not first come first served). No
-/// more items are started than the options allow to be in memory while it is busy.
+/// Receiver of what comes of each item, in the order of the plan (of starting, where that is not first come first served).
+/// No more items are started than the options allow to be in memory while it is busy.
 #[async_trait]
 pub trait OutputSink<T: Send + 'static>: Send {
     /// # Errors

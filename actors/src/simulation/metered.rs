@@ -9,8 +9,8 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use crate::domain::{
-    Adjustment, Fence, Job, JobId, JobKey, LeaseStatus, NewJob, NodeRecord, ScalingRecord, StageName,
-    StageRun, Task, TaskCount, TaskId, VolumeId, VolumeResults, WorkerId,
+    Adjustment, Fence, Generation, Job, JobId, JobKey, LeaseStatus, NewJob, NodeRecord, ScalingRecord,
+    StageName, StageRun, Task, TaskCount, TaskId, VolumeId, VolumeResults, WorkerId,
 };
 use crate::policy::autoscale::StageBacklog;
 use crate::policy::job_action::JobAction;
@@ -198,6 +198,14 @@ impl StateStore for MeteredStore {
         now: DateTime<Utc>,
     ) -> Result<Vec<(Task, Arc<Job>)>, StateError> {
         self.inner.claim(request, now).await
+    }
+
+    async fn volumes_to_mark(&self, limit: usize) -> Result<Vec<(Task, Arc<Job>)>, StateError> {
+        self.inner.volumes_to_mark(limit).await
+    }
+
+    async fn volumes_marked(&self, ends: &[(TaskId, Generation)]) -> Result<(), StateError> {
+        self.inner.volumes_marked(ends).await
     }
 
     async fn stage_statistics(&self, job: JobId) -> Result<Vec<StageStatistics>, StateError> {

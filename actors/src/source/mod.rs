@@ -28,7 +28,7 @@ pub use dispatcher::{Dispatcher, SourceHealth};
 pub use error::SourceError;
 pub use shards::{
     InvalidShardSize, JobManifest, ShardDone, ShardError, ShardLease, ShardOptions, ShardOrder, ShardSize,
-    ShardState, ShardSurvey, Shards, TaskRecord, VolumeDone, VolumeFailed,
+    ShardState, ShardSurvey, Shards, TaskRecord,
 };
 pub use state_claims::StateClaims;
 

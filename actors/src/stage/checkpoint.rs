@@ -1,4 +1,4 @@
-//! Takes the pages of a stage as they are finished, saves them in parts, and hands everything over at the end.
+//! The pages of a stage as they are finished: saved in parts on the way, handed over as a whole at the end.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::domain::{OnItemError, PageOutcome, StageError};
 use crate::failpoint::Failpoint;
 use crate::runner::{ItemOutcome, ItemStatus, OutputSink, WorkItem};
 
-/// All that a stage run made or took over.
+/// Everything that a stage run made or took over.
 pub(super) struct Finished<R> {
     /// In page order.
     pub rows: Vec<R>,
@@ -20,6 +20,7 @@ pub(super) struct Finished<R> {
     pub pages: BTreeSet<String>,
 }
 
+/// Receiver of the pages of a run.
 pub(super) struct Checkpoints<R> {
     run: Arc<VolumeRun>,
     provenance: Provenance,
@@ -58,6 +59,10 @@ impl<R: ArtifactRow> Checkpoints<R> {
     }
 
     /// Saves the pages that no part holds yet: images first, so that a part never names one that is not safe.
+    ///
+    /// # Errors
+    ///
+    /// When something cannot be written; the pages are then still unsaved.
     pub(super) async fn save_part(&mut self) -> Result<(), StageError> {
         if self.unsaved.is_empty() {
             return Ok(());
@@ -88,6 +93,7 @@ impl<R: ArtifactRow> Checkpoints<R> {
         Ok(())
     }
 
+    /// Everything in page order.
     pub(super) fn finish(mut self) -> Finished<R> {
         let mut pages = BTreeSet::new();
         let mut by_page: BTreeMap<u32, Vec<R>> = BTreeMap::new();
@@ -117,6 +123,7 @@ impl<R: ArtifactRow + Sync> OutputSink<Vec<R>> for Checkpoints<R> {
         match outcome.result {
             Ok(rows) => {
                 self.done.insert(index, (item.item_id.clone(), rows));
+                // A page that was taken over lies in the final table or in an earlier part already.
                 if report.status == ItemStatus::Success {
                     self.unsaved.push(index);
                 }

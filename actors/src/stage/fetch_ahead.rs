@@ -53,7 +53,6 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use crate::artifact::Digest;
     use crate::domain::{ErrorCategory, StageError, StageName};
     use crate::runner::{
         ItemOutcome, ItemWorker, OutputSink, StageControls, StageOptions, StageOutcome, StagePlan, WorkItem,
@@ -155,7 +154,7 @@ mod tests {
     const PAGES: usize = 200;
 
     fn plan() -> StagePlan {
-        let items = (0..PAGES).map(|page| WorkItem::new(page.to_string(), Digest::of(b"config")));
+        let items = (0..PAGES).map(|page| WorkItem::new(page.to_string()));
         StagePlan::new(StageName::new("test").unwrap(), items.collect()).unwrap()
     }
 

@@ -1,4 +1,4 @@
-//! What earlier runs of a stage left: the pages in the final table and in the parts, and which of them still stand.
+//! Results of earlier runs of a stage: the pages in the final table and in the parts, and which of them still stand.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -7,6 +7,7 @@ use tracing::warn;
 use super::page_stage::{PageStage, VolumeRun};
 use crate::artifact::{ArtifactRow, Fingerprint, Provenance, Table, read_table};
 use crate::domain::StageError;
+use crate::runner::Redo;
 use crate::storage::{ArtifactKey, StorageError};
 
 /// The rows of one page and what they were made from.
@@ -17,6 +18,7 @@ struct Entry<R> {
     complete: bool,
 }
 
+/// The pages that earlier runs have left.
 pub(super) struct Ledger<R> {
     entries: HashMap<String, Entry<R>>,
     final_pages: Option<BTreeMap<String, Fingerprint>>,
@@ -25,6 +27,10 @@ pub(super) struct Ledger<R> {
 
 impl<R: ArtifactRow> Ledger<R> {
     /// Reads the final table and the parts. What is damaged counts as not there.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot say what is there.
     pub(super) async fn load<S: PageStage<Row = R>>(stage: &S, run: &VolumeRun) -> Result<Self, StageError> {
         let mut ledger = Self {
             entries: HashMap::new(),
@@ -50,6 +56,7 @@ impl<R: ArtifactRow> Ledger<R> {
             .map(|(key, _)| key)
             .filter(|key| **key == table || key.is_under(&parts_folder))
             .collect();
+        // The table first, then the parts by number: what is newer replaces what is older.
         sources.sort();
         for key in sources {
             if *key != table {
@@ -91,9 +98,19 @@ impl<R: ArtifactRow> Ledger<R> {
     }
 
     /// The rows of a page that need not be made again.
-    pub(super) fn standing(&self, page: &str, fingerprint: Fingerprint) -> Option<Vec<R>> {
-        let entry = self.entries.get(page)?;
-        (entry.complete && entry.fingerprint == fingerprint).then(|| entry.rows.clone())
+    ///
+    /// # Errors
+    ///
+    /// When there are none, with the reason.
+    pub(super) fn standing(&self, page: &str, fingerprint: Option<Fingerprint>) -> Result<Vec<R>, Redo> {
+        let entry = self.entries.get(page).ok_or(Redo::Absent)?;
+        if Some(entry.fingerprint) != fingerprint {
+            return Err(Redo::Changed);
+        }
+        if !entry.complete {
+            return Err(Redo::Incomplete);
+        }
+        Ok(entry.rows.clone())
     }
 
     /// Whether the final table covers exactly these pages, all made of the same.

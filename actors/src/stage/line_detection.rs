@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use tracing::warn;
 
 use super::image_quality;
+use super::info::StageInfo;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
 use crate::artifact::{Digest, LineDetectionRow, ModelRef, PageRegion, VolumeLayout, image_names};
 use crate::domain::{ErrorCategory, Hardware, JobConfig, LineMode, PageStep, StageError, StageName, Unfit};
@@ -115,25 +116,13 @@ impl LineDetection {
 }
 
 #[async_trait]
-impl PageStage for LineDetection {
-    type Input = PageRef;
-    type Fetched = Bytes;
-    type Row = LineDetectionRow;
-
-    const VERSION: u32 = 3;
-
+impl StageInfo for LineDetection {
     fn name(&self) -> StageName {
         super::names::line_detection()
     }
 
     fn hardware(&self) -> Hardware {
         HARDWARE
-    }
-
-    fn relevant_config(&self, config: &JobConfig) -> Value {
-        let mut relevant = deciding(config);
-        relevant["threshold"] = json!(self.threshold);
-        relevant
     }
 
     fn models(&self) -> Vec<ModelRef> {
@@ -151,6 +140,21 @@ impl PageStage for LineDetection {
     async fn check(&self) -> Result<(), Unfit> {
         super::check_threads(&self.cpu)?;
         super::check_device(&self.segmentation).await
+    }
+}
+
+#[async_trait]
+impl PageStage for LineDetection {
+    type Input = PageRef;
+    type Fetched = Bytes;
+    type Row = LineDetectionRow;
+
+    const VERSION: u32 = 3;
+
+    fn relevant_config(&self, config: &JobConfig) -> Value {
+        let mut relevant = deciding(config);
+        relevant["threshold"] = json!(self.threshold);
+        relevant
     }
 
     fn table(&self, layout: &VolumeLayout) -> ArtifactKey {
@@ -202,6 +206,7 @@ impl PageStage for LineDetection {
             planned.push(PlannedPage {
                 name,
                 index,
+                input_path: page.name.clone(),
                 input_hash,
                 cost,
                 input: page,

@@ -13,10 +13,9 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::image_quality;
+use super::info::StageInfo;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
-use crate::artifact::{
-    Digest, ImageName, LineDetectionRow, LineImageRow, ModelRef, VolumeLayout, read_table,
-};
+use crate::artifact::{Digest, ImageName, LineDetectionRow, LineImageRow, VolumeLayout, read_table};
 use crate::domain::{ErrorCategory, Hardware, JobConfig, PageStep, StageError, StageName, Unfit};
 use crate::jpeg::encode_jpeg;
 use crate::runner::{CpuPool, off_the_clock};
@@ -61,14 +60,7 @@ impl LineExtraction {
 }
 
 #[async_trait]
-impl PageStage for LineExtraction {
-    type Input = LineDetectionRow;
-    /// The straightened page; `None` where it has no lines.
-    type Fetched = Option<Bytes>;
-    type Row = LineImageRow;
-
-    const VERSION: u32 = 3;
-
+impl StageInfo for LineExtraction {
     fn name(&self) -> StageName {
         super::names::line_extraction()
     }
@@ -77,16 +69,22 @@ impl PageStage for LineExtraction {
         HARDWARE
     }
 
-    fn relevant_config(&self, config: &JobConfig) -> Value {
-        deciding(config)
-    }
-
-    fn models(&self) -> Vec<ModelRef> {
-        Vec::new()
-    }
-
     async fn check(&self) -> Result<(), Unfit> {
         super::check_threads(&self.cpu)
+    }
+}
+
+#[async_trait]
+impl PageStage for LineExtraction {
+    type Input = LineDetectionRow;
+    /// The straightened page; `None` where it has no lines.
+    type Fetched = Option<Bytes>;
+    type Row = LineImageRow;
+
+    const VERSION: u32 = 3;
+
+    fn relevant_config(&self, config: &JobConfig) -> Value {
+        deciding(config)
     }
 
     fn table(&self, layout: &VolumeLayout) -> ArtifactKey {
@@ -118,6 +116,7 @@ impl PageStage for LineExtraction {
                     .map_or_else(|| Digest::of(b""), |made_of| made_of.digest());
                 Ok(PlannedPage {
                     index: u32::try_from(row.page_index).unwrap_or(0),
+                    input_path: row.rotated_image_path.clone(),
                     cost: f64::from(row.rotated_width) * f64::from(row.rotated_height),
                     name,
                     input_hash,

@@ -1,8 +1,18 @@
-//! What each stage does with a volume. A stage knows neither the actor that runs it nor whether it runs alone or in a
+//! The stages: what each does with a volume. A stage knows neither the actor that runs it nor whether it runs alone or in a
 //! cluster: it gets a [`StageContext`], writes artifacts under its own prefix, and returns a verdict.
+//!
+//! A stage may be killed at any moment and begun again elsewhere, so what it has done must be found in the store and nowhere
+//! else. [`paged`] sees to that for all stages that go page by page. A page is done once a row that names its images is in a
+//! part or in the final table; its fingerprint there says what it was made from, so that a changed input, setting or model
+//! makes just the pages anew that depend on it, and [`ledger`] needs no other record of what is done. Images come before the
+//! part that names them, all parts before the table, and the table before the parts are deleted: whatever the moment of
+//! death, a reader finds either the old table or the new one, and no page twice. What a page's failure means for its volume is
+//! decided after the run ([`paged`]), where it is known whether the node, the store or the page was to blame. The stages
+//! themselves ([`line_detection`], [`line_extraction`], [`ocr`]) are left with a plan and the work on one page.
 
 mod checkpoint;
 mod fetch_ahead;
+mod info;
 mod ledger;
 mod line_detection;
 mod line_extraction;
@@ -13,6 +23,7 @@ mod ocr_choice;
 mod page_events;
 mod page_stage;
 mod paged;
+mod publish;
 mod reduce;
 mod registry;
 
@@ -23,14 +34,12 @@ use parkhang_models::algorithms::Algorithms;
 use tokio_util::sync::CancellationToken;
 
 use self::page_stage::VolumeRun;
-use crate::artifact::ModelRef;
-use crate::domain::{
-    Assignment, ErrorCategory, Hardware, JobConfig, PageStep, StageError, StageName, StageVerdict, Unfit,
-};
-use crate::inference::{BatchModel, DeviceStanding, Inference};
-use crate::runner::{CancelFlag, CpuPool};
+use crate::domain::{Assignment, ErrorCategory, JobConfig, PageStep, StageError, StageVerdict, Unfit};
+use crate::inference::{BatchModel, Inference};
+use crate::runner::{CancelFlag, CpuPool, ItemPreview};
 use crate::telemetry::{RunProgress, at_step};
 
+pub use info::StageInfo;
 pub use manifests::ManifestFolder;
 pub use names::{chooses_a_model, has_models, ocr_pipeline};
 pub use registry::{ModelSet, Recogniser, StageRegistry, StageServices, first_stale, hardware_of};
@@ -53,42 +62,34 @@ pub struct StageContext {
 /// A stage that a pipeline can name. Adding one takes its own file and a line in the registry's table.
 #[async_trait]
 pub trait StageLogic: Send + Sync + fmt::Debug {
-    fn name(&self) -> StageName;
+    fn info(&self) -> &dyn StageInfo;
 
-    fn hardware(&self) -> Hardware;
-
-    /// The networks that the stage keeps loaded.
-    fn models(&self) -> Vec<ModelRef> {
-        Vec::new()
-    }
-
-    /// The thread that owns its network, if it has one.
-    fn device(&self) -> Option<DeviceStanding> {
-        None
-    }
-
-    /// Leaves a thread that hangs to itself and goes on with a fresh one. What was asked of the old one stays unanswered.
+    /// As [`StageInfo::check`], and whatever the stage writes down for itself finds a place.
     ///
     /// # Errors
     ///
-    /// When the system gives no thread.
-    fn renew(&self) -> std::io::Result<()> {
-        Ok(())
+    /// When the stage cannot work here, with the reason.
+    async fn check(&self) -> Result<(), Unfit> {
+        self.info().check().await
     }
 
-    /// Whether the stage can work here at this moment: its device answers what it is known to answer, its threads take work, and
-    /// what it writes down for itself finds a place. Asked after a fault, of a stage that has been renewed; does not return
-    /// while the device hangs.
-    async fn check(&self) -> Result<(), Unfit> {
-        Ok(())
+    /// The pages that [`run`](Self::run) would find, and which of them it would work on, for a dry run; `None` for a stage
+    /// that does not go page by page. Writes nothing.
+    ///
+    /// # Errors
+    ///
+    /// When what the stage goes on from is not there or cannot be read.
+    async fn preview(&self, assignment: Assignment) -> Result<Option<Vec<ItemPreview>>, StageError> {
+        let _ = assignment;
+        Ok(None)
     }
 
     /// Runs the stage over one volume. Running it twice, or again after a kill, gives the same artifacts.
     async fn run(&self, context: StageContext) -> StageVerdict;
 }
 
-/// The keys that a stage's result depends on, and the generation of algorithms where it is not the usual one. What was
-/// made before there was a choice so keeps its fingerprint.
+/// The keys that a stage's result depends on, and the generation of algorithms where it is not the usual one. What was made
+/// before there was a choice so keeps its fingerprint.
 fn of_generation(config: &JobConfig, mut keys: serde_json::Value) -> serde_json::Value {
     if config.generation != Algorithms::default() {
         keys[JobConfig::GENERATION] = serde_json::json!(config.generation);

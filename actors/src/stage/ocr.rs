@@ -14,6 +14,7 @@ use parkhang_models::recognition::line_image::{BatchLimits, LineImage, PreparedL
 use parkhang_models::recognition::read::{LineText, ReadOptions, read_logits};
 use serde_json::{Value, json};
 
+use super::info::StageInfo;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
 use super::registry::Recogniser;
 use crate::artifact::{
@@ -137,13 +138,7 @@ impl Ocr {
 }
 
 #[async_trait]
-impl PageStage for Ocr {
-    type Input = PageLines;
-    type Fetched = Vec<Bytes>;
-    type Row = OcrResultRow;
-
-    const VERSION: u32 = 3;
-
+impl StageInfo for Ocr {
     fn name(&self) -> StageName {
         super::names::ocr()
     }
@@ -152,25 +147,9 @@ impl PageStage for Ocr {
         HARDWARE
     }
 
-    fn relevant_config(&self, config: &JobConfig) -> Value {
-        let places = self.candidates(config).into_iter();
-        let readers = places.filter_map(|place| self.readers.get(place));
-        let heads: Vec<&str> = readers.map(|reader| reader.recogniser.head.as_str()).collect();
-        let mut relevant = deciding(config);
-        relevant["head"] = json!(heads.join(","));
-        relevant
-    }
-
     fn models(&self) -> Vec<ModelRef> {
         let models = self.readers.iter();
         models.map(|reader| reader.recogniser.model.clone()).collect()
-    }
-
-    fn models_of(&self, planned: &[PlannedPage<PageLines>]) -> Vec<ModelRef> {
-        let chosen = planned
-            .first()
-            .and_then(|page| self.readers.get(page.input.reader));
-        chosen.map_or_else(|| self.models(), |reader| vec![reader.recogniser.model.clone()])
     }
 
     fn device(&self) -> Option<DeviceStanding> {
@@ -189,6 +168,31 @@ impl PageStage for Ocr {
             super::check_device(&reader.recognition).await?;
         }
         Ok(())
+    }
+}
+
+#[async_trait]
+impl PageStage for Ocr {
+    type Input = PageLines;
+    type Fetched = Vec<Bytes>;
+    type Row = OcrResultRow;
+
+    const VERSION: u32 = 3;
+
+    fn relevant_config(&self, config: &JobConfig) -> Value {
+        let places = self.candidates(config).into_iter();
+        let readers = places.filter_map(|place| self.readers.get(place));
+        let heads: Vec<&str> = readers.map(|reader| reader.recogniser.head.as_str()).collect();
+        let mut relevant = deciding(config);
+        relevant["head"] = json!(heads.join(","));
+        relevant
+    }
+
+    fn models_of(&self, planned: &[PlannedPage<PageLines>]) -> Vec<ModelRef> {
+        let chosen = planned
+            .first()
+            .and_then(|page| self.readers.get(page.input.reader));
+        chosen.map_or_else(|| self.models(), |reader| vec![reader.recogniser.model.clone()])
     }
 
     fn table(&self, layout: &VolumeLayout) -> ArtifactKey {
@@ -231,6 +235,7 @@ impl PageStage for Ocr {
             planned.push(PlannedPage {
                 name,
                 index: u32::try_from(page.page_index).unwrap_or(0),
+                input_path: run.layout.line_images().as_str().to_owned(),
                 input_hash,
                 cost,
                 input: PageLines { reader: 0, rows },

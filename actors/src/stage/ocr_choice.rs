@@ -2,8 +2,9 @@
 
 use tracing::info;
 
+use super::info::StageInfo;
 use super::ocr::{Ocr, PageLines, fetch_images, with_depth};
-use super::page_stage::{PageStage, PlannedPage, VolumeRun};
+use super::page_stage::{PlannedPage, VolumeRun};
 use crate::artifact::{LineImageRow, OcrResultRow, read_table};
 use crate::domain::{ErrorCategory, StageError};
 use crate::policy::model_choice::{TRIAL_LINES, TRIAL_PAGES, surest};

@@ -1,13 +1,34 @@
+use tracing::{debug, info};
+
 use crate::domain::PageOutcome;
-use crate::runner::{ItemReport, ItemStatus, StageContext, StageHooks, WorkItem};
+use crate::runner::{ItemReport, ItemStatus, Progress, Redo, RunContext, StageHooks, StageOutcome, WorkItem};
 use crate::telemetry::PageEnded;
 
-/// Hook that emits an event for every page a stage run has dealt with.
+/// Hooks that emit the metrics and log lines about the pages of a stage run. They lie within the span of the run, which names
+/// the volume.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct PageEvents;
 
 impl StageHooks for PageEvents {
-    fn after_item(&self, item: &WorkItem, report: &ItemReport, context: &StageContext) {
+    fn before_stage(&self, context: &RunContext) {
+        debug!(pages = context.total, "pages planned");
+    }
+
+    fn after_stage(&self, outcome: &StageOutcome, _: &RunContext) {
+        debug!(
+            succeeded = outcome.succeeded,
+            skipped = outcome.skipped,
+            failed = outcome.failed,
+            unfinished = outcome.unfinished(),
+            "no more pages are started"
+        );
+    }
+
+    fn before_item(&self, item: &WorkItem, reason: Redo, _: &RunContext) {
+        debug!(page = item.item_id, reason = reason.as_str(), "page started");
+    }
+
+    fn after_item(&self, item: &WorkItem, report: &ItemReport, context: &RunContext) {
         let error = report.error.as_ref();
         PageEnded {
             stage: context.stage.as_str(),
@@ -22,5 +43,18 @@ impl StageHooks for PageEvents {
             tries: report.attempts,
         }
         .emit();
+    }
+
+    fn progress(&self, progress: &Progress, _: &RunContext) {
+        info!(
+            pages = progress.total,
+            done = progress.skipped + progress.succeeded,
+            failed = progress.failed,
+            in_work = progress.in_flight,
+            left = progress.remaining.map(tracing::field::debug),
+            p50_ms = progress.exec_p50_ms,
+            p95_ms = progress.exec_p95_ms,
+            "stage goes on"
+        );
     }
 }

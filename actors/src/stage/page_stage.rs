@@ -1,4 +1,4 @@
-//! What the stages that go page by page have in common, seen from the stage: a plan, the work on one page, and the rows
+//! The common form of stages that go page by page, seen from the stage: a plan, the work on one page, and the rows
 //! that come of it. Checkpoints, resume, retries and budgets are [`super::paged`]'s.
 
 use std::fmt;
@@ -9,10 +9,10 @@ use parkhang_models::inference::InferenceError;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::StageContext;
+use super::{StageContext, StageInfo};
 use crate::artifact::{ArtifactError, ArtifactRow, Digest, ImageName, ModelRef, VolumeLayout};
-use crate::domain::{Assignment, ErrorCategory, Hardware, JobConfig, StageError, StageName, Unfit, VolumeId};
-use crate::inference::{BatchModel, DeviceStanding, Inference};
+use crate::domain::{Assignment, ErrorCategory, JobConfig, StageError, StageName, VolumeId};
+use crate::inference::{BatchModel, Inference};
 use crate::runner::off_the_clock;
 use crate::storage::{ArtifactKey, ArtifactStore, StorageError};
 
@@ -22,7 +22,9 @@ pub(crate) struct PlannedPage<I> {
     pub name: ImageName,
     /// Position in the volume, from 0.
     pub index: u32,
-    /// Of everything this page's result depends on, besides configuration and models.
+    /// Name or key of what the page is made from, for the records of the run.
+    pub input_path: String,
+    /// Hash of everything this page's result depends on, besides configuration and models.
     pub input_hash: Digest,
     /// Relative cost, for the order in which pages are started.
     pub cost: f64,
@@ -80,6 +82,10 @@ impl VolumeRun {
     }
 
     /// Asks a network. What the device is to blame for is no page's failure.
+    ///
+    /// # Errors
+    ///
+    /// When there is no answer.
     pub(crate) async fn infer<M: BatchModel>(
         &self,
         network: &Inference<M>,
@@ -99,7 +105,7 @@ impl VolumeRun {
 
 /// A stage whose items are the pages of a volume.
 #[async_trait]
-pub(crate) trait PageStage: Send + Sync + fmt::Debug + 'static {
+pub(crate) trait PageStage: StageInfo + 'static {
     type Input: Send + Sync + 'static;
     /// What is read for a page before it is worked on.
     type Fetched: Send + 'static;
@@ -108,34 +114,13 @@ pub(crate) trait PageStage: Send + Sync + fmt::Debug + 'static {
     /// Raised whenever the stage makes something else of the same input.
     const VERSION: u32;
 
-    fn name(&self) -> StageName;
-
-    fn hardware(&self) -> Hardware;
-
     /// The keys of the job configuration that the result depends on.
     fn relevant_config(&self, config: &JobConfig) -> Value;
-
-    fn models(&self) -> Vec<ModelRef>;
-
-    /// As [`StageLogic::device`](super::StageLogic::device).
-    fn device(&self) -> Option<DeviceStanding> {
-        None
-    }
 
     /// Those of the models that make the results of a plan.
     fn models_of(&self, planned: &[PlannedPage<Self::Input>]) -> Vec<ModelRef> {
         let _ = planned;
         self.models()
-    }
-
-    /// As [`StageLogic::renew`](super::StageLogic::renew).
-    fn renew(&self) -> std::io::Result<()> {
-        Ok(())
-    }
-
-    /// As [`StageLogic::check`](super::StageLogic::check).
-    async fn check(&self) -> Result<(), Unfit> {
-        Ok(())
     }
 
     fn table(&self, layout: &VolumeLayout) -> ArtifactKey;
@@ -146,9 +131,14 @@ pub(crate) trait PageStage: Send + Sync + fmt::Debug + 'static {
     /// The image that a row stands for, if the stage writes one.
     fn image_path(row: &Self::Row) -> Option<&str>;
 
+    /// The pages of the volume, in their order. Writes nothing: a dry run plans too.
+    ///
+    /// # Errors
+    ///
+    /// When what the stage goes on from is not there or cannot be read.
     async fn plan(&self, run: &VolumeRun) -> Result<Vec<PlannedPage<Self::Input>>, StageError>;
 
-    /// Which version of the volume the pages are of, where their source says so.
+    /// Version of the volume that the pages are of, where their source says so.
     fn volume_version(&self, pages: &[PlannedPage<Self::Input>]) -> Option<String> {
         let _ = pages;
         None
@@ -162,6 +152,10 @@ pub(crate) trait PageStage: Send + Sync + fmt::Debug + 'static {
 
     /// Reads what the work on a page needs. It begins when the page is queued, so that the time that a remote store takes
     /// to answer passes while other pages are worked on.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read, with a category that says whether another try may succeed.
     async fn fetch(
         &self,
         run: &VolumeRun,
@@ -169,6 +163,10 @@ pub(crate) trait PageStage: Send + Sync + fmt::Debug + 'static {
     ) -> Result<Self::Fetched, StageError>;
 
     /// Works on one page and writes its images. Doing it twice writes the same bytes to the same keys.
+    ///
+    /// # Errors
+    ///
+    /// When the page has no result; the category says whether another try may succeed.
     async fn process(
         &self,
         run: &VolumeRun,

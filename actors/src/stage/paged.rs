@@ -1,35 +1,33 @@
-//! Runs a [`PageStage`] over a volume on the stage kernel. Finished pages are checkpointed in parts; results of earlier
+//! A run of a [`PageStage`] over a volume on the stage kernel. Finished pages are checkpointed in parts; results of earlier
 //! runs that still stand, in parts or in the final table, are taken over page by page; the final table is written last.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
-use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
 
-use super::checkpoint::{Checkpoints, Finished};
+use super::checkpoint::Checkpoints;
 use super::fetch_ahead::FetchAhead;
+use super::info::StageInfo;
 use super::ledger::Ledger;
 use super::manifests::ManifestFolder;
 use super::page_events::PageEvents;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
+use super::publish::{drop_parts, note_fingerprint, publish};
 use super::{StageContext, StageLogic};
-use crate::artifact::{Digest, Fingerprint, ModelRef, Provenance, VolumeLayout, cfg_hash, write_table};
-use crate::domain::{ErrorCategory, Hardware, StageError, StageName, StageReport, StageVerdict, Unfit};
+use crate::artifact::{Digest, Fingerprint, Provenance, VolumeLayout, cfg_hash};
+use crate::domain::{Assignment, ErrorCategory, Hardware, StageError, StageReport, StageVerdict, Unfit};
 use crate::failpoint::Failpoint;
-use crate::inference::DeviceStanding;
 use crate::policy::budget;
 use crate::policy::forecast::MadeWith;
 use crate::runner::{
-    ItemWorker, StageControls, StageOptions, StageOutcome, StagePlan, StagePolicy, WorkItem, off_the_clock,
-    run_stage,
+    ItemPreview, ItemWorker, Redo, StageControls, StageOptions, StageOutcome, StagePlan, WorkItem,
+    off_the_clock, preview_stage, run_stage,
 };
 use crate::storage::ArtifactStore;
-use crate::telemetry::StageState;
-
-/// Parts that are deleted at once.
-const DELETIONS: usize = 16;
+use crate::telemetry::{RunProgress, StageState};
 
 /// A page stage as the pipeline sees it.
 #[derive(Debug)]
@@ -38,30 +36,14 @@ pub(crate) struct PagedStage<S> {
     pub store: Arc<dyn ArtifactStore>,
     /// Pages in work at once where the job does not say.
     pub workers: usize,
-    /// For the records of what happened to each page.
+    /// Place for the records of what happened to each page.
     pub manifests: Option<ManifestFolder>,
 }
 
 #[async_trait]
 impl<S: PageStage> StageLogic for PagedStage<S> {
-    fn name(&self) -> StageName {
-        self.stage.name()
-    }
-
-    fn hardware(&self) -> Hardware {
-        self.stage.hardware()
-    }
-
-    fn models(&self) -> Vec<ModelRef> {
-        self.stage.models()
-    }
-
-    fn device(&self) -> Option<DeviceStanding> {
-        self.stage.device()
-    }
-
-    fn renew(&self) -> std::io::Result<()> {
-        self.stage.renew()
+    fn info(&self) -> &dyn StageInfo {
+        &*self.stage
     }
 
     async fn check(&self) -> Result<(), Unfit> {
@@ -70,6 +52,19 @@ impl<S: PageStage> StageLogic for PagedStage<S> {
             Some(folder) => folder.check().await,
             None => Ok(()),
         }
+    }
+
+    async fn preview(&self, assignment: Assignment) -> Result<Option<Vec<ItemPreview>>, StageError> {
+        let run = self.begin(StageContext {
+            assignment,
+            drain: CancellationToken::new(),
+            progress: RunProgress::default(),
+        });
+        let VolumePlan { plan, pages, .. } = self.plan(&run).await?;
+        let ledger = Ledger::load(&*self.stage, &run).await?;
+        let options = self.options(&run);
+        let worker = self.worker(run, pages, ledger);
+        Ok(Some(preview_stage(&plan, &worker, &options).await))
     }
 
     async fn run(&self, context: StageContext) -> StageVerdict {
@@ -88,81 +83,159 @@ impl<S: PageStage> StageLogic for PagedStage<S> {
     }
 }
 
+/// The pages of a volume, as the stage and as the kernel sees them.
+struct VolumePlan<I> {
+    plan: StagePlan,
+    pages: Vec<PlannedPage<I>>,
+    /// Of a table that holds all the pages.
+    provenance: Provenance,
+}
+
 impl<S: PageStage> PagedStage<S> {
     async fn run_volume(&self, context: StageContext) -> Result<StageVerdict, StageError> {
-        let layout = VolumeLayout::of(&context.assignment);
-        let run = Arc::new(VolumeRun {
-            halt: context.drain.child_token(),
-            context,
-            layout,
-            store: self.store.clone(),
-            stage: self.name(),
-            store_failure: OnceLock::new(),
-            node_failure: OnceLock::new(),
-        });
-        let planned = self.stage.plan(&run).await?;
-        run.context.progress.started(planned.len());
-
-        let config_hash = cfg_hash(&self.stage.relevant_config(run.config()))
-            .map_err(|error| run.error(ErrorCategory::Config, error))?;
-        let models: Vec<Digest> = self
-            .stage
-            .models_of(&planned)
-            .iter()
-            .map(|model| model.digest)
-            .collect();
-        let fingerprint = |page: &PlannedPage<S::Input>| {
-            Fingerprint::of(
-                run.stage.as_str(),
-                S::VERSION,
-                config_hash,
-                page.input_hash,
-                &models,
-            )
-        };
-        let items = planned.iter().map(|page| WorkItem {
-            input_hash: Some(page.input_hash),
-            cost_hint: page.cost,
-            fingerprint: Some(fingerprint(page)),
-            ..WorkItem::new(page.name.as_str(), config_hash)
-        });
-        let plan = StagePlan::new(run.stage.clone(), items.collect())
-            .map_err(|error| run.error(ErrorCategory::Input, error))?;
-        let fingerprints: BTreeMap<String, Fingerprint> = planned
-            .iter()
-            .map(|page| (page.name.as_str().to_owned(), fingerprint(page)))
-            .collect();
-        let provenance = self.provenance(&run, config_hash, &planned, fingerprints);
+        let run = self.begin(context);
+        let VolumePlan {
+            plan,
+            pages,
+            provenance,
+        } = self.plan(&run).await?;
+        run.context.progress.started(pages.len());
 
         let ledger = Ledger::load(&*self.stage, &run).await?;
+        let is_published = ledger.final_is(&provenance);
+        let version = self.stage.volume_version(&pages);
         let mut checkpoints = Checkpoints::new(
             &*self.stage,
             run.clone(),
             provenance.clone(),
-            &planned,
+            &pages,
             ledger.next_part(),
         );
-        let unchanged = ledger.final_is(&provenance);
-        let version = self.stage.volume_version(&planned);
-        let total = planned.len();
-        let worker = Arc::new(PageWorker {
+        let outcome = self
+            .run_pages(&run, plan, pages, ledger, &mut checkpoints)
+            .await?;
+        if let Some(ending) = bad_ending(&run, &outcome) {
+            if ending.keeps_pages {
+                checkpoints.save_part().await?;
+            }
+            return Ok(ending.verdict);
+        }
+
+        // A table that says the same already is left alone: its bytes may name an earlier attempt.
+        let finished = checkpoints.finish();
+        if outcome.succeeded > 0 || outcome.failed > 0 || !is_published {
+            publish(&*self.stage, &run, finished, &provenance).await?;
+        }
+        note_fingerprint(&*self.stage, &run, &provenance).await?;
+        drop_parts(&run).await?;
+        let made_with = self.made_with(&run, &provenance);
+        Ok(StageVerdict::Succeeded(report(
+            &outcome,
+            &provenance,
+            &made_with,
+            version,
+        )))
+    }
+
+    fn begin(&self, context: StageContext) -> Arc<VolumeRun> {
+        Arc::new(VolumeRun {
+            halt: context.drain.child_token(),
+            layout: VolumeLayout::of(&context.assignment),
+            context,
+            store: self.store.clone(),
+            stage: self.stage.name(),
+            store_failure: OnceLock::new(),
+            node_failure: OnceLock::new(),
+        })
+    }
+
+    /// Asks the stage for its pages, and gives each its fingerprint.
+    async fn plan(&self, run: &VolumeRun) -> Result<VolumePlan<S::Input>, StageError> {
+        let pages = self.stage.plan(run).await?;
+        let config_hash = cfg_hash(&self.stage.relevant_config(run.config()))
+            .map_err(|error| run.error(ErrorCategory::Config, error))?;
+        let models = self.stage.models_of(&pages);
+        let digests: Vec<Digest> = models.iter().map(|model| model.digest).collect();
+        let fingerprint =
+            |input| Fingerprint::of(run.stage.as_str(), S::VERSION, config_hash, input, &digests);
+        let table = self.stage.table(&run.layout);
+        let items: Vec<WorkItem> = pages
+            .iter()
+            .map(|page| WorkItem {
+                item_id: page.name.as_str().to_owned(),
+                input_path: Some(page.input_path.clone()),
+                output_path: Some(table.as_str().to_owned()),
+                input_hash: Some(page.input_hash),
+                cost_hint: page.cost,
+                fingerprint: Some(fingerprint(page.input_hash)),
+            })
+            .collect();
+        let by_page: BTreeMap<String, Fingerprint> = pages
+            .iter()
+            .map(|page| (page.name.as_str().to_owned(), fingerprint(page.input_hash)))
+            .collect();
+        let plan = StagePlan::new(run.stage.clone(), items)
+            .map_err(|error| run.error(ErrorCategory::Input, error))?;
+        let input_hash = Digest::of_parts(pages.iter().map(|page| page.input_hash));
+        let provenance = Provenance {
+            job: run.assignment().job.clone(),
+            volume: run.volume().clone(),
+            stage: run.stage.clone(),
+            attempt: run.assignment().fence.attempt,
+            fingerprint: fingerprint(input_hash),
+            models,
+            config_hash,
+            input_hash,
+            build: env!("CARGO_PKG_VERSION").to_owned(),
+            pages: by_page,
+        };
+        Ok(VolumePlan {
+            plan,
+            pages,
+            provenance,
+        })
+    }
+
+    fn options(&self, run: &VolumeRun) -> StageOptions {
+        let mut options = StageOptions::of_job(run.config(), self.workers);
+        if options.max_queue == 0 {
+            options.max_queue = match self.stage.hardware() {
+                Hardware::Cpu => 2 * options.workers,
+                // A device empties the queue in batches.
+                Hardware::Gpu => 4 * options.workers,
+            };
+        }
+        options
+    }
+
+    fn worker(
+        &self,
+        run: Arc<VolumeRun>,
+        pages: Vec<PlannedPage<S::Input>>,
+        ledger: Ledger<S::Row>,
+    ) -> PageWorker<S> {
+        PageWorker {
             stage: self.stage.clone(),
-            run: run.clone(),
-            pages: planned
+            run,
+            pages: pages
                 .into_iter()
                 .map(|page| (page.name.as_str().to_owned(), Arc::new(page)))
                 .collect(),
             ahead: FetchAhead::default(),
             ledger,
-        });
-        let policy = match self.hardware() {
-            Hardware::Cpu => StagePolicy::Cpu,
-            Hardware::Gpu => StagePolicy::Gpu,
-        };
-        let mut options = StageOptions::of_job(run.config(), policy, self.workers);
-        if options.max_queue == 0 {
-            options.max_queue = policy.auto_queue(options.workers);
         }
+    }
+
+    /// Gives the pages to the kernel.
+    async fn run_pages(
+        &self,
+        run: &Arc<VolumeRun>,
+        plan: StagePlan,
+        pages: Vec<PlannedPage<S::Input>>,
+        ledger: Ledger<S::Row>,
+        checkpoints: &mut Checkpoints<S::Row>,
+    ) -> Result<StageOutcome, StageError> {
+        let worker = Arc::new(self.worker(run.clone(), pages, ledger));
         let controls = StageControls {
             hooks: Arc::new(PageEvents),
             cancel: run.halt.clone(),
@@ -172,151 +245,86 @@ impl<S: PageStage> PagedStage<S> {
                 .map(|folder| folder.sink(&run.assignment().job, run.volume(), &run.stage)),
             ..StageControls::default()
         };
-        let outcome = match run_stage(plan, worker, &mut checkpoints, &options, controls).await {
-            Ok(outcome) => outcome,
-            Err(error) => {
-                if error.category == ErrorCategory::Node {
-                    checkpoints.save_part().await?;
-                }
-                return Err(error);
-            }
-        };
-
-        if let Some(failure) = run.node_failure.get() {
-            checkpoints.save_part().await?;
-            return Ok(StageVerdict::Failed(failure.clone()));
-        }
-        if outcome.unfinished() > 0 {
-            checkpoints.save_part().await?;
-            return match outcome.errors.last() {
-                _ if run.context.drain.is_cancelled() => Ok(StageVerdict::Interrupted),
-                Some(error) => Ok(StageVerdict::Failed(error.clone())),
-                None => Ok(StageVerdict::Interrupted),
-            };
-        }
-        // A page whose images could not be written is not a broken page: it must not be missing from the results for ever.
-        if outcome.failed > 0
-            && let Some(failure) = run.store_failure.get()
+        let ran = run_stage(plan, worker, checkpoints, &self.options(run), controls).await;
+        if let Err(error) = &ran
+            && error.category == ErrorCategory::Node
         {
+            // The manifest could not be written. That says nothing of the pages, which another node can go on from.
             checkpoints.save_part().await?;
-            return Ok(StageVerdict::Failed(failure.clone()));
         }
-        let failures = outcome.errors.iter().map(|error| error.category);
-        if budget::came_to_nothing(outcome.succeeded + outcome.skipped, failures) {
-            return Ok(StageVerdict::Failed(nothing_read(&run, &outcome)));
-        }
-        if budget::fails_stage(
-            run.config().on_item_error,
-            run.config().max_item_error_rate,
-            outcome.failed,
-            total,
-        ) {
-            checkpoints.save_part().await?;
-            let error = outcome.errors.first().cloned();
-            return Ok(StageVerdict::Failed(
-                error.unwrap_or_else(|| run.error(ErrorCategory::Unknown, "pages failed")),
-            ));
-        }
-        let finished = checkpoints.finish();
-        if outcome.succeeded > 0 || outcome.failed > 0 || !unchanged {
-            self.publish(&run, finished, &provenance).await?;
-        }
-        self.drop_parts(&run).await?;
-        let made_with = MadeWith {
-            settings: match self.stage.relevant_config(run.config()) {
-                Value::Object(settings) => settings,
-                _ => Map::new(),
-            },
-            models: provenance
-                .models
-                .iter()
-                .map(|model| model.digest.to_string())
-                .collect(),
-            names: Vec::new(),
+        ran
+    }
+
+    /// What the result depends on, for forecasts of a rerun.
+    fn made_with(&self, run: &VolumeRun, provenance: &Provenance) -> MadeWith {
+        let settings = match self.stage.relevant_config(run.config()) {
+            Value::Object(settings) => settings,
+            _ => Map::new(),
         };
-        Ok(StageVerdict::Succeeded(report(
-            &outcome,
-            &provenance,
-            &made_with,
-            version,
-        )))
-    }
-
-    /// Writes what is final: images and errors first, the table last.
-    async fn publish(
-        &self,
-        run: &VolumeRun,
-        finished: Finished<S::Row>,
-        provenance: &Provenance,
-    ) -> Result<(), StageError> {
-        let mut provenance = provenance.clone();
-        provenance.pages.retain(|page, _| finished.pages.contains(page));
-        let artifact_error = |error| run.artifact_error(&error);
-        let storage_error = |error| run.storage_error(&error);
-        let store = run.store.as_ref();
-        store
-            .sync(&run.layout.stage_folder(&run.stage))
-            .await
-            .map_err(storage_error)?;
-        Failpoint::ImagesFlushed.pass_in(run.volume(), &run.stage);
-        write_table(
-            store,
-            &run.layout.errors(&run.stage),
-            finished.errors,
-            &provenance,
-        )
-        .await
-        .map_err(artifact_error)?;
-        Failpoint::ErrorsWritten.pass_in(run.volume(), &run.stage);
-        write_table(store, &self.stage.table(&run.layout), finished.rows, &provenance)
-            .await
-            .map_err(artifact_error)?;
-        Failpoint::TableWritten.pass_in(run.volume(), &run.stage);
-        Ok(())
-    }
-
-    /// To be called once the final table is there, also where an earlier run wrote it and came no further.
-    async fn drop_parts(&self, run: &VolumeRun) -> Result<(), StageError> {
-        let storage_error = |error| run.storage_error(&error);
-        let store = run.store.as_ref();
-        let parts = store
-            .list(&run.layout.parts_folder(&run.stage))
-            .await
-            .map_err(storage_error)?;
-        stream::iter(parts)
-            .map(Ok)
-            .try_for_each_concurrent(DELETIONS, |(part, _)| async move {
-                store.delete(&part).await?;
-                Failpoint::PartDeleted.pass_in(run.volume(), &run.stage);
-                Ok(())
-            })
-            .await
-            .map_err(storage_error)
-    }
-
-    fn provenance(
-        &self,
-        run: &VolumeRun,
-        config_hash: Digest,
-        planned: &[PlannedPage<S::Input>],
-        pages: BTreeMap<String, Fingerprint>,
-    ) -> Provenance {
-        let input_hash = Digest::of_parts(planned.iter().map(|page| page.input_hash));
-        let models = self.stage.models_of(planned);
-        let digests: Vec<Digest> = models.iter().map(|model| model.digest).collect();
-        Provenance {
-            job: run.assignment().job.clone(),
-            volume: run.volume().clone(),
-            stage: run.stage.clone(),
-            attempt: run.assignment().fence.attempt,
-            fingerprint: Fingerprint::of(run.stage.as_str(), S::VERSION, config_hash, input_hash, &digests),
-            models,
-            config_hash,
-            input_hash,
-            build: env!("CARGO_PKG_VERSION").to_owned(),
-            pages,
+        let models = provenance.models.iter();
+        MadeWith {
+            settings,
+            models: models.map(|model| model.digest.to_string()).collect(),
+            names: Vec::new(),
         }
     }
+}
+
+/// End of a run that does not publish.
+struct BadEnding {
+    verdict: StageVerdict,
+    /// Pages that are finished are of use to the next run.
+    keeps_pages: bool,
+}
+
+impl BadEnding {
+    fn keeping(verdict: StageVerdict) -> Self {
+        Self {
+            verdict,
+            keeps_pages: true,
+        }
+    }
+}
+
+/// The verdict on a run whose result must not be published; `None` where it may be. The first reason that holds counts: one
+/// that lies outside the pages explains their failures, and must not be charged to them.
+fn bad_ending(run: &VolumeRun, outcome: &StageOutcome) -> Option<BadEnding> {
+    if let Some(failure) = run.node_failure.get() {
+        return Some(BadEnding::keeping(StageVerdict::Failed(failure.clone())));
+    }
+    if outcome.unfinished() > 0 {
+        // Drained, or over the error budget.
+        let verdict = match outcome.errors.last() {
+            Some(error) if !run.context.drain.is_cancelled() => StageVerdict::Failed(error.clone()),
+            _ => StageVerdict::Interrupted,
+        };
+        return Some(BadEnding::keeping(verdict));
+    }
+    // A page whose images could not be written is not a broken page: it must not be missing from the results for ever.
+    if outcome.failed > 0
+        && let Some(failure) = run.store_failure.get()
+    {
+        return Some(BadEnding::keeping(StageVerdict::Failed(failure.clone())));
+    }
+    let failures = outcome.errors.iter().map(|error| error.category);
+    if budget::came_to_nothing(outcome.succeeded + outcome.skipped, failures) {
+        return Some(BadEnding {
+            verdict: StageVerdict::Failed(nothing_read(run, outcome)),
+            keeps_pages: false,
+        });
+    }
+    let config = run.config();
+    budget::fails_stage(
+        config.on_item_error,
+        config.max_item_error_rate,
+        outcome.failed,
+        outcome.total,
+    )
+    .then(|| {
+        let error = outcome.errors.first().cloned();
+        let error = error.unwrap_or_else(|| run.error(ErrorCategory::Unknown, "pages failed"));
+        BadEnding::keeping(StageVerdict::Failed(error))
+    })
 }
 
 /// A volume without a result, for no reason that lies in its pages. Another node may read it.
@@ -359,7 +367,7 @@ fn report(
     }
 }
 
-/// The kernel's view of a page stage.
+/// A page stage as the kernel sees it.
 struct PageWorker<S: PageStage> {
     stage: Arc<S>,
     run: Arc<VolumeRun>,
@@ -398,7 +406,11 @@ impl<S: PageStage> ItemWorker for PageWorker<S> {
             .start(&item.item_id, async move { stage.fetch(&run, &page).await });
     }
 
-    async fn resume(&self, item: &WorkItem) -> Option<Vec<S::Row>> {
-        self.ledger.standing(&item.item_id, item.fingerprint?)
+    async fn resume(&self, item: &WorkItem) -> Result<Vec<S::Row>, Redo> {
+        self.ledger.standing(&item.item_id, item.fingerprint)
+    }
+
+    fn manifest(&self, _: &WorkItem, rows: &Vec<S::Row>) -> Map<String, Value> {
+        Map::from_iter([("rows".to_owned(), Value::from(rows.len()))])
     }
 }

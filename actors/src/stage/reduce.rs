@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::json;
 
-use super::{StageContext, StageLogic};
+use super::{StageContext, StageInfo, StageLogic};
 use crate::artifact::{ArtifactError, ErrorRow, LineDetectionRow, OcrResultRow, VolumeLayout, read_table};
 use crate::domain::{Hardware, PageOutcome, StageError, StageName, StageReport, StageVerdict, VolumeResults};
 use crate::policy::forecast::MadeWith;
@@ -15,20 +15,26 @@ use crate::telemetry::StageState;
 
 pub(super) const HARDWARE: Hardware = Hardware::Cpu;
 
-/// Sums a volume up.
+/// The stage that sums a volume up.
 #[derive(Debug)]
 pub(crate) struct Reduce {
     pub store: Arc<dyn ArtifactStore>,
 }
 
-#[async_trait]
-impl StageLogic for Reduce {
+impl StageInfo for Reduce {
     fn name(&self) -> StageName {
         super::names::reduce()
     }
 
     fn hardware(&self) -> Hardware {
         HARDWARE
+    }
+}
+
+#[async_trait]
+impl StageLogic for Reduce {
+    fn info(&self) -> &dyn StageInfo {
+        self
     }
 
     async fn run(&self, context: StageContext) -> StageVerdict {

@@ -223,6 +223,6 @@ impl StageRegistry {
     }
 
     pub fn get(&self, name: &StageName) -> Option<&Arc<dyn StageLogic>> {
-        self.stages.iter().find(|stage| stage.name() == *name)
+        self.stages.iter().find(|stage| stage.info().name() == *name)
     }
 }

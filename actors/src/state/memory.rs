@@ -25,14 +25,14 @@ use super::{
     StateError, StateStore,
 };
 use crate::domain::{
-    Adjustment, Fence, Job, JobId, JobKey, JobStatus, LeaseStatus, NewJob, NodeRecord, Position,
+    Adjustment, Fence, Generation, Job, JobId, JobKey, JobStatus, LeaseStatus, NewJob, NodeRecord, Position,
     ScalingRecord, StageName, StageRun, Task, TaskCount, TaskId, TaskStatus, VolumeId, VolumeResults,
     WorkerId,
 };
 use crate::policy::autoscale::StageBacklog;
 use crate::policy::job_action::{self, JobAction};
 use crate::policy::rerun::Rerun;
-use crate::policy::transition::is_terminal;
+use crate::policy::transition::{is_finished, is_terminal};
 
 /// [`StateStore`] in memory, which lives as long as the value: for tests and the simulation. One lock makes every method a
 /// transaction.
@@ -366,6 +366,27 @@ impl StateStore for MemoryStore {
 
     async fn volume_results(&self, task: TaskId) -> Result<Option<VolumeResults>, StateError> {
         Ok(self.tables().volume_results.get(&task).cloned())
+    }
+
+    async fn volumes_to_mark(&self, limit: usize) -> Result<Vec<(Task, Arc<Job>)>, StateError> {
+        let tables = self.tables();
+        let mut due = Vec::new();
+        for task in tables.tasks.values() {
+            let job = tables.job(task.job_id)?;
+            if job.config.layout.has_markers()
+                && is_finished(task, job.config.retry_scope)
+                && tables.marked.get(&task.id) != Some(&task.generation)
+                && due.len() < limit
+            {
+                due.push((task.clone(), Arc::clone(job)));
+            }
+        }
+        Ok(due)
+    }
+
+    async fn volumes_marked(&self, ends: &[(TaskId, Generation)]) -> Result<(), StateError> {
+        self.tables().marked.extend(ends.iter().copied());
+        Ok(())
     }
 
     async fn stage_statistics(&self, job: JobId) -> Result<Vec<StageStatistics>, StateError> {

@@ -36,8 +36,8 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
 use crate::domain::{
-    Adjustment, Fence, Job, JobId, JobKey, LeaseStatus, NewJob, NodeRecord, ScalingRecord, StageName,
-    StageRun, Task, TaskCount, TaskId, VolumeId, VolumeResults, WorkerId,
+    Adjustment, Fence, Generation, Job, JobId, JobKey, LeaseStatus, NewJob, NodeRecord, ScalingRecord,
+    StageName, StageRun, Task, TaskCount, TaskId, VolumeId, VolumeResults, WorkerId,
 };
 use crate::policy::autoscale::StageBacklog;
 use crate::policy::job_action::JobAction;
@@ -209,6 +209,13 @@ pub trait StateStore: Send + Sync + fmt::Debug {
 
     /// Returns the results that came with the success of the task's last stage.
     async fn volume_results(&self, task: TaskId) -> Result<Option<VolumeResults>, StateError>;
+
+    /// Finished tasks of jobs whose [layout](crate::domain::LayoutName::has_markers) has markers, where the end they have come
+    /// to is not marked yet, in task order; so many at most.
+    async fn volumes_to_mark(&self, limit: usize) -> Result<Vec<(Task, Arc<Job>)>, StateError>;
+
+    /// Notes that the ends of these tasks are marked, each in the generation in which it was found.
+    async fn volumes_marked(&self, ends: &[(TaskId, Generation)]) -> Result<(), StateError>;
 
     /// Sums up the runs of a job by stage, in the order of the stages' names.
     async fn stage_statistics(&self, job: JobId) -> Result<Vec<StageStatistics>, StateError>;

@@ -232,7 +232,7 @@ impl Actor for NodeActor {
         for logic in config.registry.stages() {
             if let Some(slots) = config
                 .slots
-                .get(&logic.hardware())
+                .get(&logic.info().hardware())
                 .copied()
                 .filter(|slots| *slots > 0)
             {
@@ -262,7 +262,7 @@ impl Actor for NodeActor {
         state: &mut NodeState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            NodeMsg::Start(logic, _) if state.draining => drop(state.awaited.remove(&logic.name())),
+            NodeMsg::Start(logic, _) if state.draining => drop(state.awaited.remove(&logic.info().name())),
             NodeMsg::Start(logic, slots) => return state.start(logic, slots, &myself).await,
             NodeMsg::Stalled(id) => state.stalled(id, &myself),
             NodeMsg::Faulted(id, reason) => state.faulted(id, reason, &myself),
@@ -312,7 +312,12 @@ impl NodeState {
         myself: &ActorRef<NodeMsg>,
     ) -> Result<(), ActorProcessingErr> {
         self.incarnation += 1;
-        let name = format!("{}/{}/{}", self.config.name, logic.name(), self.incarnation);
+        let name = format!(
+            "{}/{}/{}",
+            self.config.name,
+            logic.info().name(),
+            self.incarnation
+        );
         let worker = WorkerId(name);
         let handle = StagePool::spawn(PoolArguments {
             worker,
@@ -326,7 +331,7 @@ impl NodeState {
             supervisor: myself.clone(),
         })
         .await?;
-        let stage = logic.name();
+        let stage = logic.info().name();
         let pool = Pool {
             handle: handle.clone(),
             logic,
@@ -345,7 +350,7 @@ impl NodeState {
         slots: usize,
         myself: &ActorRef<NodeMsg>,
     ) -> Result<(), ActorProcessingErr> {
-        let stage = logic.name();
+        let stage = logic.info().name();
         match self.restarts.next(Instant::now(), &self.config.health) {
             Ok(delay) => {
                 warn!(%stage, ?delay, "pool lost; it will be replaced");
@@ -370,7 +375,11 @@ impl NodeState {
     }
 
     fn slots_of(&self, logic: &Arc<dyn StageLogic>) -> usize {
-        self.config.slots.get(&logic.hardware()).copied().unwrap_or(0)
+        self.config
+            .slots
+            .get(&logic.info().hardware())
+            .copied()
+            .unwrap_or(0)
     }
 
     fn drain(&mut self, drained: Drained, reply: RpcReplyPort<()>) {

@@ -184,9 +184,14 @@ impl StagePool {
         let (actor, _) = Actor::spawn_linked(None, Self, (arguments, in_use.clone()), supervisor).await?;
         let info = Arc::new(PoolInfo {
             worker,
-            stage: logic.name(),
+            stage: logic.info().name(),
             slots,
-            models: logic.models().into_iter().map(|model| model.name).collect(),
+            models: logic
+                .info()
+                .models()
+                .into_iter()
+                .map(|model| model.name)
+                .collect(),
         });
         Ok(PoolHandle { info, in_use, actor })
     }
@@ -203,7 +208,7 @@ impl Actor for StagePool {
         (arguments, in_use): Self::Arguments,
     ) -> Result<PoolState, ActorProcessingErr> {
         myself.send_after(arguments.heartbeat, || PoolMsg::Beat);
-        slots_in_use(&arguments.logic.name(), 0, arguments.slots);
+        slots_in_use(&arguments.logic.info().name(), 0, arguments.slots);
         Ok(PoolState {
             share: arguments.occupancy.share(),
             arguments,
@@ -325,7 +330,7 @@ impl PoolState {
         let in_use = self.slots.len();
         self.share.set(in_use);
         if self.in_use.swap(in_use, Ordering::Relaxed) != in_use {
-            slots_in_use(&self.arguments.logic.name(), in_use, self.arguments.slots);
+            slots_in_use(&self.arguments.logic.info().name(), in_use, self.arguments.slots);
         }
     }
 

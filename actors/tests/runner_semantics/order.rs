@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parkhang_actors::domain::{ErrorCategory, ItemOrder};
-use parkhang_actors::policy::order::{Waiting, starting_order};
-use parkhang_actors::runner::{StageControls, StageOptions, StageOutcome, WorkItem};
+use parkhang_actors::policy::order::starting_order;
+use parkhang_actors::runner::{Redo, StageControls, StageOptions, StageOutcome, WorkItem, preview_stage};
 use proptest::prelude::*;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{FnWorker, error, items, options, run, run_with, work_off_cost};
+use crate::support::{FnWorker, error, items, options, plan, run, run_with, work_off_cost};
 
 #[tokio::test(start_paused = true)]
 async fn outcomes_come_in_plan_order_whatever_ends_first() {
@@ -29,6 +29,7 @@ async fn outcomes_come_in_plan_order_whatever_ends_first() {
     assert!(!outcome.cancelled);
 }
 
+/// Rows: 189, 190.
 #[tokio::test(start_paused = true)]
 async fn items_start_by_cost_when_asked() {
     let costs = [3.0, 1.0, 2.0, 1.0];
@@ -91,7 +92,8 @@ async fn an_empty_plan_is_a_success() {
     assert!(collected.ids().is_empty());
 }
 
-#[tokio::test(start_paused = true)]
+/// Rows: 176.
+#[tokio::test]
 async fn a_dry_run_looks_and_does_nothing() {
     let ran = Arc::new(AtomicBool::new(false));
     let worker = FnWorker::new({
@@ -102,23 +104,38 @@ async fn a_dry_run_looks_and_does_nothing() {
         }
     })
     .resuming(["1", "2"]);
-    let options = StageOptions {
-        resume: true,
-        dry_run: true,
-        ..options(2)
-    };
-    let (outcome, collected) = run_with(items(&[0.0; 5]), worker, &options, StageControls::default()).await;
-    assert_eq!(
-        (
-            outcome.total,
-            outcome.scheduled,
-            outcome.skipped,
-            outcome.succeeded
-        ),
-        (5, 3, 2, 0)
-    );
-    assert!(collected.ids().is_empty());
+    let plan = plan(items(&[0.0; 4]));
+    for (force, expected) in [
+        (false, [Some(Redo::Absent), None, None, Some(Redo::Absent)]),
+        (true, [Some(Redo::Forced); 4]),
+    ] {
+        let options = StageOptions {
+            resume: true,
+            force,
+            ..options(2)
+        };
+        let previews = preview_stage(&plan, &worker, &options).await;
+        let ids: Vec<&str> = previews.iter().map(|item| item.item_id.as_str()).collect();
+        assert_eq!(ids, ["0", "1", "2", "3"]);
+        let reasons: Vec<Option<Redo>> = previews.iter().map(|item| item.redo).collect();
+        assert_eq!(reasons, expected);
+    }
     assert!(!ran.load(Ordering::SeqCst));
+}
+
+/// Rows: 190.
+#[tokio::test(start_paused = true)]
+async fn an_early_item_does_not_starve_when_ageing_counts() {
+    let costs = [9.0, 1.0, 1.0, 1.0, 1.0, 1.0];
+    for (ageing, place) in [(0.0, 5), (3.0, 2), (9.0, 0)] {
+        let options = StageOptions {
+            order: ItemOrder::Sjf,
+            ageing,
+            ..options(1)
+        };
+        let (_, collected) = run(items(&costs), work_off_cost, &options).await;
+        assert_eq!(collected.ids()[place], "0", "ageing {ageing}");
+    }
 }
 
 proptest! {
@@ -155,9 +172,8 @@ proptest! {
         let ((outcome, collected), ()) =
             runtime.block_on(async { tokio::join!(run_with(items(&costs), worker, &options, controls), drain) });
 
-        let waiting: Vec<Waiting> = costs.iter().map(|cost| Waiting { cost: *cost, waited_s: 0.0 }).collect();
         let started: Vec<String> =
-            starting_order(order, &waiting, 0.0).iter().take(outcome.scheduled).map(ToString::to_string).collect();
+            starting_order(order, &costs, 0.0).iter().take(outcome.scheduled).map(ToString::to_string).collect();
         let delivered = collected.ids();
         prop_assert_eq!(delivered.len(), outcome.succeeded + outcome.failed);
         let mut rest = started.iter();

@@ -5,18 +5,29 @@ use std::time::Duration;
 
 use parkhang_actors::domain::ErrorCategory;
 use parkhang_actors::runner::{
-    ItemReport, ItemStatus, ManifestRecord, ManifestSink, Progress, StageContext, StageControls, StageHooks,
-    StageOptions, StageOutcome, WorkItem,
+    ItemReport, ItemStatus, ManifestRecord, ManifestSink, Progress, Redo, RunContext, StageControls,
+    StageHooks, StageOptions, StageOutcome, WorkItem,
 };
 use tokio::time::sleep;
 
 use crate::support::{FnWorker, error, items, options, run, run_with, work_off_cost};
 
 /// Notes what it is told, and panics each time after.
-#[derive(Default)]
 struct Diary {
     entries: Mutex<Vec<String>>,
     panics: bool,
+    /// Why items are worked on.
+    reason: Redo,
+}
+
+impl Default for Diary {
+    fn default() -> Self {
+        Self {
+            entries: Mutex::default(),
+            panics: false,
+            reason: Redo::Forced,
+        }
+    }
 }
 
 impl Diary {
@@ -27,22 +38,23 @@ impl Diary {
 }
 
 impl StageHooks for Diary {
-    fn before_stage(&self, context: &StageContext) {
+    fn before_stage(&self, context: &RunContext) {
         self.write(format!("stage {} of {}", context.stage, context.total));
     }
 
-    fn after_stage(&self, outcome: &StageOutcome, _: &StageContext) {
+    fn after_stage(&self, outcome: &StageOutcome, _: &RunContext) {
         self.write(format!(
             "{} succeeded, {} failed",
             outcome.succeeded, outcome.failed
         ));
     }
 
-    fn before_item(&self, item: &WorkItem, _: &StageContext) {
+    fn before_item(&self, item: &WorkItem, reason: Redo, _: &RunContext) {
+        assert_eq!(reason, self.reason);
         self.write(format!("+{}", item.item_id));
     }
 
-    fn after_item(&self, item: &WorkItem, report: &ItemReport, _: &StageContext) {
+    fn after_item(&self, item: &WorkItem, report: &ItemReport, _: &RunContext) {
         let sign = match report.status {
             ItemStatus::Success => "-",
             ItemStatus::Skip => "=",
@@ -51,7 +63,7 @@ impl StageHooks for Diary {
         self.write(format!("{sign}{}", item.item_id));
     }
 
-    fn progress(&self, progress: &Progress, _: &StageContext) {
+    fn progress(&self, progress: &Progress, _: &RunContext) {
         let left = progress.remaining.map(|remaining| remaining.as_secs());
         self.write(format!(
             "{} of {}, {left:?} s left",
@@ -60,11 +72,13 @@ impl StageHooks for Diary {
     }
 }
 
+/// Rows: 179, 180.
 #[tokio::test(start_paused = true)]
 async fn hooks_see_every_item_in_order_and_cannot_stop_the_run() {
     for panics in [false, true] {
         let diary = Arc::new(Diary {
             panics,
+            reason: Redo::Absent,
             ..Diary::default()
         });
         let worker = FnWorker::new(|item: WorkItem, _| async move {
@@ -102,6 +116,7 @@ async fn hooks_see_every_item_in_order_and_cannot_stop_the_run() {
     }
 }
 
+/// Rows: 175, 183.
 #[tokio::test(start_paused = true)]
 async fn progress_is_reported_at_its_interval() {
     let diary = Arc::new(Diary::default());
@@ -141,6 +156,7 @@ async fn percentiles_are_of_waiting_and_of_work() {
     assert_eq!(outcome.wall_ms, 10_000.0);
 }
 
+/// Rows: 198.
 #[tokio::test]
 async fn the_manifest_has_a_line_for_each_item_in_order() {
     let folder = tempfile::tempdir().unwrap();

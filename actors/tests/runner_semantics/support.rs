@@ -6,11 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use parkhang_actors::artifact::Digest;
 use parkhang_actors::domain::{ErrorCategory, StageError, StageName};
 use parkhang_actors::runner::{
-    ItemOutcome, ItemReport, ItemWorker, OutputSink, StageControls, StageOptions, StageOutcome, StagePlan,
-    WorkItem, run_stage,
+    ItemOutcome, ItemReport, ItemWorker, OutputSink, Redo, StageControls, StageOptions, StageOutcome,
+    StagePlan, WorkItem, run_stage,
 };
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
@@ -48,8 +47,9 @@ impl ItemWorker for FnWorker {
         (self.run)(item.clone(), attempt).await
     }
 
-    async fn resume(&self, item: &WorkItem) -> Option<String> {
-        self.done.contains(&item.item_id).then(|| item.item_id.clone())
+    async fn resume(&self, item: &WorkItem) -> Result<String, Redo> {
+        let is_done = self.done.contains(&item.item_id);
+        is_done.then(|| item.item_id.clone()).ok_or(Redo::Absent)
     }
 
     fn manifest(&self, _: &WorkItem, output: &String) -> Map<String, Value> {
@@ -130,7 +130,7 @@ pub(crate) fn error(category: ErrorCategory) -> StageError {
 pub(crate) fn items(costs: &[f64]) -> Vec<WorkItem> {
     let item = |(index, cost): (usize, &f64)| WorkItem {
         cost_hint: *cost,
-        ..WorkItem::new(index.to_string(), Digest::of(b"config"))
+        ..WorkItem::new(index.to_string())
     };
     costs.iter().enumerate().map(item).collect()
 }

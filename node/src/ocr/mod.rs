@@ -2,6 +2,7 @@
 
 mod input;
 mod output;
+mod preview;
 mod progress;
 mod session;
 pub mod state;
@@ -9,17 +10,18 @@ mod summary;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use parkhang_actors::domain::{JobConfig, Pipeline, StageName};
-use parkhang_actors::stage::{ModelSet, ocr_pipeline};
-use serde_json::json;
+use parkhang_actors::domain::{JobKey, Pipeline, StageName};
+use parkhang_actors::stage::ocr_pipeline;
+use parkhang_actors::storage::{ArtifactStore, LocalStore};
 
+use self::preview::{Preview, PreviewOptions};
 use crate::cli::{Format, OcrArgs};
 use crate::config::{Loaded, StorageKind};
 use crate::export::{IiifArgs, Results, export_all};
 use crate::storage;
-use crate::words::counted;
 
 pub use input::Input;
 pub use output::read_note;
@@ -42,15 +44,33 @@ pub async fn run(arguments: OcrArgs) -> Result<ExitCode> {
         .with_overrides(pairs.iter().map(String::as_str))
         .context("--config")?;
     let pipeline = select_stages(arguments.stages.as_deref())?;
-    if arguments.dry_run {
-        let models = session::load_models(&arguments.model, &arguments.device, &config).await?;
-        return dry_run(&input, &pipeline, &config, &models, arguments.json).await;
-    }
     let storage = &loaded.config.storage;
     let bucket = match storage.kind {
         StorageKind::Local => None,
         StorageKind::S3 => Some((storage.s3.clone(), storage::artifacts(&loaded).await?)),
     };
+    if arguments.dry_run {
+        let models = session::load_models(&arguments.model, &arguments.device, &config).await?;
+        let artifacts: Arc<dyn ArtifactStore> = match bucket {
+            Some((_, store)) => store,
+            // Opening a folder for writing would make it.
+            None => Arc::new(LocalStore::for_reading(&arguments.out)),
+        };
+        let options = PreviewOptions {
+            job: JobKey::new(arguments.job).context("--job")?,
+            config,
+            pipeline,
+            models,
+            artifacts,
+        };
+        let preview = Preview::of(options, &input).await?;
+        if arguments.json {
+            println!("{}", serde_json::to_string_pretty(&preview)?);
+        } else {
+            println!("{preview}");
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     let options = SessionOptions {
         out: arguments.out,
         job: arguments.job,
@@ -112,49 +132,6 @@ fn select_stages(range: Option<&str>) -> Result<Pipeline> {
         );
     }
     Ok(Pipeline::new(all.stages()[first..=last].to_vec())?)
-}
-
-async fn dry_run(
-    input: &Input,
-    pipeline: &Pipeline,
-    config: &JobConfig,
-    models: &ModelSet,
-    json: bool,
-) -> Result<ExitCode> {
-    let recognisers = models.recognisers.iter().map(|recogniser| &recogniser.model);
-    let names: Vec<&str> = std::iter::once(&models.segmenter_ref)
-        .chain(recognisers)
-        .map(|model| model.name.as_str())
-        .collect();
-    let stages: Vec<&str> = pipeline.stages().iter().map(StageName::as_str).collect();
-    let planned = input.pages(config.limit).await?;
-    if json {
-        let volumes: Vec<_> = planned
-            .iter()
-            .map(|(found, pages)| {
-                json!({"volume": found.volume.to_string(), "pages": pages, "folder": found.place})
-            })
-            .collect();
-        let told = json!({"stages": stages, "volumes": volumes, "models": names, "device": models.device});
-        println!("{told:#}");
-        return Ok(ExitCode::SUCCESS);
-    }
-    for (found, pages) in &planned {
-        println!(
-            "{}\t{}\t{}",
-            found.volume,
-            counted(*pages, "page"),
-            found.place.display()
-        );
-    }
-    let total: usize = planned.iter().map(|(_, pages)| pages).sum();
-    println!(
-        "volumes: {}, pages: {total}, stages: {}",
-        planned.len(),
-        stages.join(", ")
-    );
-    println!("models: {}, device: {}", names.join(", "), models.device);
-    Ok(ExitCode::SUCCESS)
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use parkhang_actors::domain::{
 };
 use parkhang_actors::orchestrator::{
     JobEnd, MAX_INTERRUPTIONS, OrchestratorConfig, OrchestratorHandle, release_abandoned_leases,
+    write_markers,
 };
 use parkhang_actors::policy::task_state::TaskState;
 use parkhang_actors::policy::transition::Event;
@@ -23,6 +24,7 @@ use parkhang_actors::storage::{ArtifactStore, LocalStore};
 use parkhang_actors::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
 use parkhang_actors::telemetry::ProgressBoard;
 use tokio_util::sync::CancellationToken;
+use tracing::warn;
 
 use super::input::Input;
 use super::output::{Note, OutputFolder};
@@ -126,8 +128,9 @@ impl Session {
             manifests: Some(ManifestFolder::new(self.output.path().join("manifests"))),
         };
         let progress = Arc::new(ProgressBoard::keeping());
-        let orchestrator =
-            OrchestratorHandle::start(OrchestratorConfig::new(self.state.store.clone())).await?;
+        let mut config = OrchestratorConfig::new(self.state.store.clone());
+        config.markers = Some(self.artifacts.clone());
+        let orchestrator = OrchestratorHandle::start(config).await?;
         let node = NodeSupervisor::start(NodeConfig {
             name: format!("local-{}", std::process::id()),
             slots: HashMap::from([(Hardware::Cpu, SLOTS), (Hardware::Gpu, SLOTS)]),
@@ -151,6 +154,10 @@ impl Session {
         let interrupted = end?;
         node.stop().await;
         orchestrator.stop().await;
+        // The end of the job, and of this process, does not wait for the markers of its last volumes.
+        if let Err(error) = write_markers(&*self.state.store, &*self.artifacts).await {
+            warn!(%error, "some finished volumes have no marker yet; the next run writes them");
+        }
         let wall_s = started.elapsed().as_secs_f64();
         self.summary(job, &progress, interrupted, wall_s).await
     }

@@ -32,6 +32,7 @@ use crate::api;
 use crate::config::{Cluster, HostPort, Loaded};
 use crate::http::HttpListener;
 use crate::repl::{self, Line};
+use crate::storage;
 
 /// With `takes_commands` on this process's terminal as well.
 pub async fn run(loaded: &Arc<Loaded>, mut standing: Standing, takes_commands: bool) -> Result<ExitCode> {
@@ -172,6 +173,14 @@ async fn reign(
     config.full_pass = section.full_pass;
     config.deserted = deserted.clone();
     config.max_interruptions = i32::try_from(section.max_interruptions).unwrap_or(i32::MAX);
+    config.markers = match storage::uncached_artifacts(loaded).await {
+        Ok(artifacts) => Some(artifacts),
+        // Work goes on without them, and the next leader writes those that are missing.
+        Err(error) => {
+            warn!("finished volumes are not marked, as the storage cannot be opened: {error:#}");
+            None
+        }
+    };
     let orchestrator = OrchestratorHandle::start(config).await?;
     throne.orchestrator.send_replace(Some(orchestrator.clone()));
     let cluster = &loaded.config.cluster;

@@ -15,8 +15,8 @@ use crate::config::{Loaded, S3, StorageKind};
 pub use scans::{all_volumes, archive, missing, page_source, refusal, volumes};
 pub use volume_list::{VolumeArgs, read_list};
 
-/// The store of the cluster's artifacts. What is read from a bucket leaves copies on the local disk.
-pub async fn artifacts(loaded: &Loaded) -> Result<Arc<dyn ArtifactStore>> {
+/// The store of the cluster's artifacts, without copies: for a process that hardly reads any.
+pub async fn uncached_artifacts(loaded: &Loaded) -> Result<Arc<dyn ArtifactStore>> {
     let storage = &loaded.config.storage;
     match storage.kind {
         StorageKind::Local => {
@@ -26,6 +26,15 @@ pub async fn artifacts(loaded: &Loaded) -> Result<Arc<dyn ArtifactStore>> {
             };
             Ok(Arc::new(LocalStore::open(&folder).await?))
         }
+        StorageKind::S3 => Ok(Arc::new(bucket(&storage.s3).await.context("storage.s3")?)),
+    }
+}
+
+/// The store of the cluster's artifacts. What is read from a bucket leaves copies on the local disk.
+pub async fn artifacts(loaded: &Loaded) -> Result<Arc<dyn ArtifactStore>> {
+    let storage = &loaded.config.storage;
+    match storage.kind {
+        StorageKind::Local => uncached_artifacts(loaded).await,
         StorageKind::S3 => {
             let store = bucket(&storage.s3).await.context("storage.s3")?;
             let size = storage.cache.size.as_u64();

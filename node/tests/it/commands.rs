@@ -1,8 +1,9 @@
 //! Options of the command line.
 
-use parkhang_actors::artifact::OcrResultRow;
+use parkhang_actors::artifact::{ArtifactLayout, ImageName, OcrResultRow, VolumeDone};
+use parkhang_actors::domain::{JobKey, LayoutName, VolumeId};
 
-use crate::support::{Desk, finish, node, rows};
+use crate::support::{Desk, VOLUME, finish, node, provenance, rows, small_page};
 
 #[test]
 fn a_dry_run_says_what_would_be_done_and_does_nothing() {
@@ -23,6 +24,106 @@ fn a_dry_run_says_what_would_be_done_and_does_nothing() {
         refused.stderr
     );
     assert!(!desk.out().exists());
+    assert_eq!(
+        plan["volumes"][0]["work"][0],
+        serde_json::json!({ "stage": "line_detection", "work": "all_pages" })
+    );
+}
+
+/// Rows: 176.
+#[test]
+fn a_dry_run_says_which_pages_stand_and_why_others_do_not() {
+    let desk = Desk::with_pages(2);
+    desk.read(&["--export", "jsonl"]).exits(0);
+    let work = |options: &[&str]| {
+        let plan = desk.read(&[&["--dry-run"][..], options].concat()).exits(0).json();
+        plan["volumes"][0]["work"].clone()
+    };
+    let stands = |stage: &str| serde_json::json!({ "stage": stage, "work": { "pages": { "skipped": 2, "to_do": [] } } });
+    let follows =
+        |stage: &str, ahead: &str| serde_json::json!({ "stage": stage, "work": { "after": ahead } });
+    let whole = serde_json::json!({ "stage": "reduce", "work": "volume" });
+    assert_eq!(
+        work(&[]),
+        serde_json::json!([
+            stands("line_detection"),
+            stands("line_extraction"),
+            stands("ocr"),
+            whole
+        ])
+    );
+
+    // What stands does not depend on how text is decoded.
+    let changed = serde_json::json!({
+        "stage": "ocr",
+        "work": { "pages": { "skipped": 0, "to_do": [
+            { "page": "page00", "reason": "changed" }, { "page": "page01", "reason": "changed" },
+        ] } },
+    });
+    assert_eq!(
+        work(&["--config", "decoder=greedy"]),
+        serde_json::json!([
+            stands("line_detection"),
+            stands("line_extraction"),
+            changed,
+            follows("reduce", "ocr")
+        ])
+    );
+
+    let scan = small_page();
+    desk.put("page02.tif", &scan);
+    let image = desk.layout().rotated_image(&ImageName::new("page00").unwrap());
+    std::fs::remove_file(desk.out().join(image.as_str())).unwrap();
+    let detection = serde_json::json!({
+        "stage": "line_detection",
+        "work": { "pages": { "skipped": 1, "to_do": [
+            { "page": "page00", "reason": "incomplete" }, { "page": "page02", "reason": "absent" },
+        ] } },
+    });
+    let expected = serde_json::json!([
+        detection,
+        follows("line_extraction", "line_detection"),
+        follows("ocr", "line_detection"),
+        follows("reduce", "line_detection"),
+    ]);
+    assert_eq!(work(&[]), expected);
+    assert!(!desk.out().join(image.as_str()).exists());
+}
+
+/// Rows: 193.
+#[test]
+fn a_job_may_ask_for_a_file_of_hashes_beside_each_table() {
+    let desk = Desk::with_pages(1);
+    let table = desk.layout().ocr_results();
+    let path = desk.out().join(desk.layout().fingerprint_file(&table).as_str());
+    desk.read(&["--export", "jsonl"]).exits(0);
+    assert!(!path.exists());
+    // Nothing is read again, and the file comes all the same.
+    desk.read(&["--export", "jsonl", "--config", "fingerprint_files=true"])
+        .exits(0);
+    assert_eq!(desk.made("ocr"), 0);
+    let made_from = provenance::<OcrResultRow>(&desk.out(), &table);
+    let noted: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    assert_eq!(
+        noted,
+        serde_json::json!({ "input_sha256": made_from.input_hash, "cfg_hash": made_from.config_hash })
+    );
+}
+
+/// Rows: 94, 101, F34.
+#[test]
+fn a_volume_is_marked_in_a_layout_with_markers() {
+    let desk = Desk::with_pages(1);
+    desk.read(&["--export", "jsonl", "--config", "layout=bdrc_v1"])
+        .exits(0);
+    let volume: VolumeId = VOLUME.parse().unwrap();
+    let layout = ArtifactLayout::new(LayoutName::BdrcV1, &JobKey::new("ocr").unwrap()).volume(&volume);
+    let markers = layout.markers().unwrap();
+    let marker = std::fs::read(desk.out().join(markers.done.as_str())).unwrap();
+    let done: VolumeDone = serde_json::from_slice(&marker).unwrap();
+    assert_eq!((done.volume_id, done.took_ms.len()), (volume, 4));
+    assert_eq!(done.results.unwrap().total_images, 1);
+    assert!(!desk.out().join(markers.error.as_str()).exists());
 }
 
 #[test]

@@ -21,7 +21,7 @@ use crate::domain::{
     NodeState, ReportReply, StageName, StageProgress, StageVerdict, TaskId, WorkerId,
 };
 use crate::orchestrator::{OrchestratorConfig, OrchestratorHandle};
-use crate::stage::{StageContext, StageLogic, StageRegistry};
+use crate::stage::{StageContext, StageInfo, StageLogic, StageRegistry};
 use crate::state::MemoryStore;
 use crate::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
 use crate::telemetry::ProgressBoard;
@@ -133,14 +133,20 @@ fn assign(task: i64, epoch: i64) -> Assign {
 #[derive(Debug)]
 struct Waiting;
 
-#[async_trait]
-impl StageLogic for Waiting {
+impl StageInfo for Waiting {
     fn name(&self) -> StageName {
         stage()
     }
 
     fn hardware(&self) -> Hardware {
         Hardware::Cpu
+    }
+}
+
+#[async_trait]
+impl StageLogic for Waiting {
+    fn info(&self) -> &dyn StageInfo {
+        self
     }
 
     async fn run(&self, context: StageContext) -> StageVerdict {

@@ -100,6 +100,7 @@ fn bad_overrides_name_the_key() {
         ("encoding=morse", "encoding must be unicode or wylie, not morse"),
         ("encoding=1", "encoding must be unicode or wylie, not 1"),
         ("order=best", "order must be one of fifo, sjf, lpt, not best"),
+        ("ageing=-1", "ageing must be 0 to 1000000000, not -1"),
         ("generation=gen3", "generation must be gen1 or gen2, not gen3"),
     ] {
         assert_eq!(fail(pair), told);
@@ -115,6 +116,8 @@ fn configurations_read_alike_where_they_differ_in_limits_alone() {
         "retries=0",
         "force=true",
         "order=sjf",
+        "ageing=2.5",
+        "fingerprint_files=true",
     ] {
         assert!(of(pair).reads_like(&JobConfig::default()), "{pair}");
     }

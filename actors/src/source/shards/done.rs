@@ -8,41 +8,10 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::ShardError;
-use super::manifest::json;
 use super::record::TaskRecord;
-use crate::artifact::{ArtifactLayout, Digest};
-use crate::domain::{
-    Job, JobKey, Position, StageError, StageName, Task, TaskStatus, VolumeId, VolumeResults,
-};
+use crate::artifact::{ArtifactLayout, Digest, VolumeDone, VolumeEnd, VolumeFailed};
+use crate::domain::{Job, Position, StageError, Task, TaskStatus, VolumeId};
 use crate::storage::ArtifactKey;
-
-/// `_done.json` of a volume: all its stages are done.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct VolumeDone {
-    pub job: JobKey,
-    pub volume_id: VolumeId,
-    pub results: Option<VolumeResults>,
-    /// Milliseconds that each stage took.
-    pub took_ms: BTreeMap<StageName, f32>,
-    /// Failed tries on the way.
-    pub attempts: i32,
-    pub done_at: DateTime<Utc>,
-    /// Version of the program that wrote this.
-    pub build: String,
-    /// Of the names of the job's volumes.
-    pub volumes_sha256: Digest,
-}
-
-/// `_error.json` of a volume: it has failed and will not be tried again.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct VolumeFailed {
-    pub job: JobKey,
-    pub volume_id: VolumeId,
-    pub error: Option<StageError>,
-    pub attempts: i32,
-    pub interruptions: i32,
-    pub failed_at: DateTime<Utc>,
-}
 
 /// The marker of a volume that `record` has finished; `None` in layouts without markers.
 pub(super) fn volume_marker(
@@ -55,32 +24,28 @@ pub(super) fn volume_marker(
     let Some(markers) = layout.markers() else {
         return Ok(None);
     };
-    Ok(Some(match task.position {
-        Position::Done => {
-            let done = VolumeDone {
-                job: job.key.clone(),
-                volume_id: task.volume.clone(),
-                results: record.results.clone(),
-                took_ms: record.took_ms.clone(),
-                attempts: task.attempts,
-                done_at: record.at,
-                build: env!("CARGO_PKG_VERSION").to_owned(),
-                volumes_sha256,
-            };
-            (markers.done, json(&done)?)
-        }
-        Position::Pending | Position::At(_) => {
-            let failed = VolumeFailed {
-                job: job.key.clone(),
-                volume_id: task.volume.clone(),
-                error: task.last_error.clone(),
-                attempts: task.attempts,
-                interruptions: task.interruptions,
-                failed_at: record.at,
-            };
-            (markers.error, json(&failed)?)
-        }
-    }))
+    let end = match task.position {
+        Position::Done => VolumeEnd::Done(VolumeDone {
+            job: job.key.clone(),
+            volume_id: task.volume.clone(),
+            results: record.results.clone(),
+            took_ms: record.took_ms.clone(),
+            attempts: task.attempts,
+            done_at: record.at,
+            build: env!("CARGO_PKG_VERSION").to_owned(),
+            volumes_sha256: Some(volumes_sha256),
+        }),
+        Position::Pending | Position::At(_) => VolumeEnd::Failed(VolumeFailed {
+            job: job.key.clone(),
+            volume_id: task.volume.clone(),
+            error: task.last_error.clone(),
+            attempts: task.attempts,
+            interruptions: task.interruptions,
+            failed_at: record.at,
+        }),
+    };
+    let marker = end.json().map_err(ShardError::Unwritable)?;
+    Ok(Some((end.key(&markers).clone(), marker)))
 }
 
 /// A finished shard: `shard_done/shard-00000.done.json`.

@@ -22,7 +22,7 @@ mod work;
 mod tests;
 
 pub use control::ShardOrder;
-pub use done::{ShardDone, VolumeDone, VolumeFailed};
+pub use done::ShardDone;
 pub use error::ShardError;
 pub use lease::ShardLease;
 pub use manifest::JobManifest;

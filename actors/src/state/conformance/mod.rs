@@ -19,6 +19,7 @@ pub mod crowd;
 mod history;
 mod jobs;
 mod leases;
+mod markers;
 mod nodes;
 mod scaling;
 
@@ -42,6 +43,7 @@ pub async fn suite(make: impl AsyncFn() -> Arc<dyn StateStore>) {
     claims::suite(&make).await;
     backlog::suite(&make).await;
     history::suite(&make).await;
+    markers::suite(&make).await;
     nodes::suite(&make).await;
     scaling::suite(&make).await;
 }

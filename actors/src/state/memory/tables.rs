@@ -8,8 +8,8 @@ use chrono::{DateTime, Utc};
 use super::index::Index;
 use super::nodes::Nodes;
 use crate::domain::{
-    Hardware, Job, JobId, JobStatus, Position, ScalingRecord, StageRun, Task, TaskId, TaskStatus, VolumeId,
-    VolumeResults,
+    Generation, Hardware, Job, JobId, JobStatus, Position, ScalingRecord, StageRun, Task, TaskId, TaskStatus,
+    VolumeId, VolumeResults,
 };
 use crate::policy::autoscale::StageBacklog;
 use crate::policy::transition::is_terminal;
@@ -26,6 +26,8 @@ pub(super) struct Tables {
     pub tasks: BTreeMap<TaskId, Task>,
     pub stage_runs: HashMap<TaskId, Vec<StageRun>>,
     pub volume_results: HashMap<TaskId, VolumeResults>,
+    /// Generations in which finished tasks were marked.
+    pub marked: HashMap<TaskId, Generation>,
     pub nodes: Nodes,
     pub scaling: BTreeMap<Hardware, ScalingRecord>,
     pub index: Index,

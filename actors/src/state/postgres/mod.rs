@@ -27,6 +27,7 @@ mod error;
 mod import;
 mod jobs;
 mod leadership;
+mod markers;
 mod nodes;
 mod orders;
 mod rerun;
@@ -55,8 +56,8 @@ use super::{
     StateError, StateStore,
 };
 use crate::domain::{
-    Adjustment, Epoch, Fence, Job, JobId, JobKey, LeaseStatus, NewJob, NodeRecord, ScalingRecord, StageName,
-    StageRun, Task, TaskCount, TaskId, VolumeId, VolumeResults, WorkerId,
+    Adjustment, Epoch, Fence, Generation, Job, JobId, JobKey, LeaseStatus, NewJob, NodeRecord, ScalingRecord,
+    StageName, StageRun, Task, TaskCount, TaskId, VolumeId, VolumeResults, WorkerId,
 };
 use crate::policy::autoscale::StageBacklog;
 use crate::policy::job_action::JobAction;
@@ -292,6 +293,14 @@ impl StateStore for PostgresStore {
 
     async fn volume_results(&self, task: TaskId) -> Result<Option<VolumeResults>, StateError> {
         tasks::volume_results(&self.pool, task).await
+    }
+
+    async fn volumes_to_mark(&self, limit: usize) -> Result<Vec<(Task, Arc<Job>)>, StateError> {
+        markers::due(&self.pool, limit).await
+    }
+
+    async fn volumes_marked(&self, ends: &[(TaskId, Generation)]) -> Result<(), StateError> {
+        markers::note(&self.pool, ends).await
     }
 
     async fn stage_statistics(&self, job: JobId) -> Result<Vec<StageStatistics>, StateError> {

@@ -49,12 +49,12 @@ impl NodeState {
 
     fn pool_of(&self, stage: &str) -> Option<ActorId> {
         let mut pools = self.pools.iter();
-        let found = pools.find(|(_, pool)| pool.logic.name().as_str() == stage);
+        let found = pools.find(|(_, pool)| pool.logic.info().name().as_str() == stage);
         found.map(|(id, _)| *id)
     }
 
     fn has_device(&self, pool: ActorId, name: &str) -> bool {
-        let device = self.pools.get(&pool).and_then(|pool| pool.logic.device());
+        let device = self.pools.get(&pool).and_then(|pool| pool.logic.info().device());
         device.is_some_and(|device| device.name == name)
     }
 
@@ -79,7 +79,7 @@ impl NodeState {
         let Some(pool) = self.pools.remove(&id) else {
             return no_such(stage);
         };
-        if let Err(error) = pool.logic.renew() {
+        if let Err(error) = pool.logic.info().renew() {
             self.pools.insert(id, pool);
             return OrderOutcome::refused(format!("no thread for the device: {error}"));
         }
@@ -89,7 +89,7 @@ impl NodeState {
         // One that has ended meanwhile holds no lease any more.
         let _ = pool.handle.actor.cast(PoolMsg::HandBack);
         self.replaced.insert(id, pool);
-        self.count_restart(&logic.name());
+        self.count_restart(&logic.info().name());
         // Fails only when this supervisor is ending.
         let _ = myself.cast(NodeMsg::Start(logic, slots));
         OrderOutcome::done(format!(

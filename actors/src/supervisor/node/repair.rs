@@ -71,7 +71,7 @@ impl NodeState {
     }
 
     pub(super) fn progressed(&mut self, id: ActorId) {
-        let Some(stage) = self.pools.get(&id).map(|pool| pool.logic.name()) else {
+        let Some(stage) = self.pools.get(&id).map(|pool| pool.logic.info().name()) else {
             return;
         };
         if let Some(repair) = self.repairs.get_mut(&stage) {
@@ -84,7 +84,7 @@ impl NodeState {
     /// Gives the stage a new thread for its network, and asks whether it works.
     pub(super) fn renew(&mut self, stage: &StageName, myself: &ActorRef<NodeMsg>) {
         let logic = self.config.registry.get(stage).filter(|_| !self.draining);
-        match logic.map_or(Ok(()), |logic| logic.renew()) {
+        match logic.map_or(Ok(()), |logic| logic.info().renew()) {
             Ok(()) => self.ask(stage, myself),
             Err(error) => {
                 let hopeless = Hopeless::NotRenewed {
@@ -151,7 +151,7 @@ impl NodeState {
     pub(super) fn judge(&mut self, stage: &StageName, pool: u64, myself: &ActorRef<NodeMsg>) {
         let mut pools = self.pools.values();
         let is_same = |known: &&Pool| {
-            known.logic.name() == *stage && known.handle.info.worker.incarnation() == Some(pool)
+            known.logic.info().name() == *stage && known.handle.info.worker.incarnation() == Some(pool)
         };
         match pools.find(is_same) {
             Some(found) if found.handle.in_use() > 0 => {
@@ -182,7 +182,7 @@ impl NodeState {
     /// The pool takes no more part; its stage, if it was in use.
     fn retire(&mut self, id: ActorId) -> Option<StageName> {
         let pool = self.pools.remove(&id)?;
-        let stage = pool.logic.name();
+        let stage = pool.logic.info().name();
         // Nothing is on its way to it when it ends: that would count as lost.
         self.config.control_plane.suspend(pool.handle.info.worker.clone());
         self.replaced.insert(id, pool);

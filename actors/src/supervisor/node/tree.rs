@@ -72,7 +72,7 @@ impl NodeState {
     }
 
     fn known(&self, pool: &Pool, is_replaced: bool) -> Known {
-        let stage = pool.logic.name();
+        let stage = pool.logic.info().name();
         let generation = pool.handle.info.worker.incarnation();
         Known {
             name: match (is_replaced, generation) {
@@ -117,7 +117,7 @@ impl Known {
         }
         let left_out = workers.len().saturating_sub(room);
         workers.truncate(room);
-        let models = self.logic.models().into_iter().map(|model| LoadedModel {
+        let models = self.logic.info().models().into_iter().map(|model| LoadedModel {
             name: model.name,
             digest: model.digest.to_string(),
         });
@@ -131,7 +131,7 @@ impl Known {
             left_out: left_out as u64,
             ..ActorRecord::new(&self.name, ActorKind::Pool, state)
         };
-        let device = self.logic.device().filter(|_| !self.is_replaced);
+        let device = self.logic.info().device().filter(|_| !self.is_replaced);
         let device = device.map(|device| ActorRecord {
             parent: Some(self.name.clone()),
             since: Some(device.since),

@@ -25,7 +25,7 @@ pub(in crate::supervisor) enum WorkerFate {
 
 impl PoolState {
     pub(super) fn standing(&self) -> PoolStanding {
-        let (stage, now) = (self.arguments.logic.name(), Utc::now());
+        let (stage, now) = (self.arguments.logic.info().name(), Utc::now());
         let workers = self.slots.iter().map(|(fence, slot)| {
             let progress = slot.followed.progress().now();
             let state = match slot.phase {

@@ -1,0 +1,194 @@
+//! The markers of finished volumes, for jobs of a layout that has them, wherever the work of the job comes from. The state
+//! store keeps of each finished volume whether its end is marked, so a marker that could not be written, or whose writer died,
+//! is written by a later round. Nothing waits for markers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::Utc;
+use futures::{StreamExt, stream};
+use tracing::warn;
+
+use crate::artifact::{ArtifactLayout, VolumeDone, VolumeEnd, VolumeFailed};
+use crate::domain::{Generation, Job, Position, StageName, StageRun, StageRunStatus, Task, TaskId};
+use crate::state::{StateError, StateStore};
+use crate::storage::{ArtifactStore, StorageError};
+
+/// Volumes of one query.
+const BATCH: usize = 200;
+/// Volumes whose markers are written at once.
+const WRITES: usize = 16;
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+const LAST_RETRY: Duration = Duration::from_secs(300);
+
+/// Reason why markers are left to a later round.
+#[derive(Debug, thiserror::Error)]
+pub enum MarkerError {
+    #[error(transparent)]
+    State(#[from] StateError),
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    #[error("a marker cannot be written as JSON: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+/// Writes the markers that are due, and notes that they are written. Repeating it, or doing it in two processes at once,
+/// writes the same files. A volume whose markers cannot be written holds up no other.
+///
+/// # Errors
+///
+/// When some markers are still due.
+pub async fn write_markers(store: &dyn StateStore, artifacts: &dyn ArtifactStore) -> Result<(), MarkerError> {
+    loop {
+        let due = store.volumes_to_mark(BATCH).await?;
+        if due.is_empty() {
+            return Ok(());
+        }
+        let ends: Vec<Result<(TaskId, Generation), MarkerError>> = stream::iter(due)
+            .map(|(task, job)| async move {
+                mark(store, artifacts, &task, &job).await?;
+                Ok((task.id, task.generation))
+            })
+            .buffer_unordered(WRITES)
+            .collect()
+            .await;
+        let mut failure = None;
+        let mut marked = Vec::with_capacity(ends.len());
+        for end in ends {
+            match end {
+                Ok(end) => marked.push(end),
+                Err(error) => failure = Some(error),
+            }
+        }
+        store.volumes_marked(&marked).await?;
+        // The same volumes would be found again at once.
+        if let Some(error) = failure {
+            return Err(error);
+        }
+    }
+}
+
+async fn mark(
+    store: &dyn StateStore,
+    artifacts: &dyn ArtifactStore,
+    task: &Task,
+    job: &Job,
+) -> Result<(), MarkerError> {
+    let layout = ArtifactLayout::new(job.config.layout, &job.key).volume(&task.volume);
+    let Some(markers) = layout.markers() else {
+        return Ok(());
+    };
+    let end = end_of(store, task, job).await?;
+    artifacts.put(end.key(&markers), end.json()?).await?;
+    end.clear_other(&markers, artifacts).await?;
+    Ok(())
+}
+
+async fn end_of(store: &dyn StateStore, task: &Task, job: &Job) -> Result<VolumeEnd, StateError> {
+    let runs = store.stage_runs(task.id).await?;
+    let ended_at = runs.iter().filter_map(|run| run.ended_at).max();
+    if task.position != Position::Done {
+        return Ok(VolumeEnd::Failed(VolumeFailed {
+            job: job.key.clone(),
+            volume_id: task.volume.clone(),
+            error: task.last_error.clone(),
+            attempts: task.attempts,
+            interruptions: task.interruptions,
+            failed_at: ended_at.unwrap_or_else(Utc::now),
+        }));
+    }
+    Ok(VolumeEnd::Done(VolumeDone {
+        job: job.key.clone(),
+        volume_id: task.volume.clone(),
+        results: store.volume_results(task.id).await?,
+        took_ms: took_ms(&runs),
+        attempts: task.attempts,
+        done_at: task.done_at.or(ended_at).unwrap_or_else(Utc::now),
+        build: env!("CARGO_PKG_VERSION").to_owned(),
+        // Volumes may be added to such a job.
+        volumes_sha256: None,
+    }))
+}
+
+/// Milliseconds that each stage took when it last succeeded.
+fn took_ms(runs: &[StageRun]) -> BTreeMap<StageName, f32> {
+    let mut took = BTreeMap::new();
+    for run in runs {
+        if run.status == StageRunStatus::Done
+            && let Some(ended_at) = run.ended_at
+        {
+            let milliseconds =
+                (ended_at - run.started_at).num_microseconds().unwrap_or(i64::MAX) as f32 / 1000.0;
+            took.insert(run.fence.stage.clone(), milliseconds);
+        }
+    }
+    took
+}
+
+/// The rounds of one orchestrator: one at a time, and another one after it if a volume was finished meanwhile.
+#[derive(Debug)]
+pub(super) struct MarkerRounds {
+    store: Arc<dyn StateStore>,
+    /// `None` writes no markers.
+    artifacts: Option<Arc<dyn ArtifactStore>>,
+    under_way: bool,
+    again: bool,
+    retry_delay: Duration,
+}
+
+/// What is to follow a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AfterRound {
+    Rest,
+    /// Something was finished meanwhile.
+    Again,
+    Retry(Duration),
+}
+
+impl MarkerRounds {
+    pub(super) fn new(store: Arc<dyn StateStore>, artifacts: Option<Arc<dyn ArtifactStore>>) -> Self {
+        Self {
+            store,
+            artifacts,
+            under_way: false,
+            again: false,
+            retry_delay: FIRST_RETRY,
+        }
+    }
+
+    /// The round to be run now, if there is to be one; [`ended`](Self::ended) is to be told of its result.
+    pub(super) fn begin(&mut self) -> Option<impl Future<Output = Result<(), MarkerError>> + Send + 'static> {
+        let artifacts = self.artifacts.clone()?;
+        if self.under_way {
+            self.again = true;
+            return None;
+        }
+        (self.under_way, self.again) = (true, false);
+        let store = self.store.clone();
+        Some(async move { write_markers(&*store, &*artifacts).await })
+    }
+
+    pub(super) fn ended(&mut self, result: Result<(), MarkerError>) -> AfterRound {
+        self.under_way = false;
+        match result {
+            Ok(()) => {
+                self.retry_delay = FIRST_RETRY;
+                if self.again {
+                    AfterRound::Again
+                } else {
+                    AfterRound::Rest
+                }
+            }
+            Err(error) => {
+                let delay = self.retry_delay;
+                warn!(%error, retry_in = ?delay, "markers of finished volumes cannot be written now");
+                self.retry_delay = (delay * 2).min(LAST_RETRY);
+                AfterRound::Retry(delay)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

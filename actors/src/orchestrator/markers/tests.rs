@@ -1,0 +1,196 @@
+use chrono::DateTime;
+
+use super::*;
+use crate::artifact::Markers;
+use crate::domain::{
+    ErrorCategory, JobConfig, JobKey, LayoutName, NewJob, Pipeline, StageError, VolumeId, WorkerId,
+};
+use crate::policy::transition::Event;
+use crate::state::{Change, Expected, MemoryStore, Outcome};
+use crate::storage::{ArtifactKey, MemoryStore as MemoryArtifacts};
+
+/// A job of three volumes and one stage, in a layout with markers.
+struct Desk {
+    store: MemoryStore,
+    artifacts: MemoryArtifacts,
+    job: Job,
+}
+
+impl Desk {
+    async fn new() -> Self {
+        let store = MemoryStore::new();
+        let job = NewJob {
+            key: Some(JobKey::new("job").unwrap()),
+            operation: "test".to_owned(),
+            pipeline: Pipeline::new(vec![stage()]).unwrap(),
+            config: JobConfig {
+                layout: LayoutName::BdrcV1,
+                ..JobConfig::default()
+            },
+            volumes: ["W1-I1", "W1-I2", "W1-I3"].map(volume).to_vec(),
+        };
+        let job = store.create_job(&job, at(0)).await.unwrap();
+        Self {
+            store,
+            artifacts: MemoryArtifacts::new(),
+            job,
+        }
+    }
+
+    async fn task(&self, name: &str) -> Task {
+        let tasks = self.store.tasks(self.job.id).await.unwrap();
+        let found = tasks.into_iter().find(|task| task.volume == volume(name));
+        found.unwrap()
+    }
+
+    async fn commit(&self, name: &str, event: Event, seconds: i64) {
+        let change = Change::new(Expected::of(&self.task(name).await), event);
+        let outcomes = self.store.commit(&[change], at(seconds)).await.unwrap();
+        assert!(matches!(outcomes[0], Outcome::Applied(_)), "{outcomes:?}");
+    }
+
+    /// Runs the stage from second 10 to second 12.
+    async fn run(&self, name: &str, event: Event) {
+        let leased = Event::Leased {
+            stage: stage(),
+            worker: WorkerId("w".to_owned()),
+            until: at(60),
+        };
+        self.commit(name, leased, 10).await;
+        self.commit(name, event, 12).await;
+    }
+
+    fn markers(&self, name: &str) -> Markers {
+        let layout = ArtifactLayout::new(self.job.config.layout, &self.job.key);
+        layout.volume(&volume(name)).markers().unwrap()
+    }
+
+    /// Which of the two markers are there.
+    async fn marked(&self, name: &str) -> (bool, bool) {
+        let Markers { done, error } = self.markers(name);
+        let is_there = async |key: &ArtifactKey| self.artifacts.head(key).await.unwrap().is_some();
+        (is_there(&done).await, is_there(&error).await)
+    }
+
+    async fn write(&self) -> Result<(), MarkerError> {
+        write_markers(&self.store, &self.artifacts).await
+    }
+}
+
+fn stage() -> StageName {
+    StageName::new("ocr").unwrap()
+}
+
+fn volume(name: &str) -> VolumeId {
+    name.parse().unwrap()
+}
+
+fn at(seconds: i64) -> DateTime<Utc> {
+    DateTime::from_timestamp(1_700_000_000 + seconds, 0).unwrap()
+}
+
+fn failure() -> Event {
+    Event::Failed {
+        error: StageError::new("ocr", ErrorCategory::Input, "torn"),
+        not_before: None,
+    }
+}
+
+/// Rows: 94, 101, F34.
+#[tokio::test]
+async fn a_finished_volume_has_the_marker_of_its_end() {
+    let desk = Desk::new().await;
+    desk.run("W1-I1", Event::Succeeded).await;
+    desk.run("W1-I2", failure()).await;
+    desk.write().await.unwrap();
+    assert_eq!(desk.marked("W1-I1").await, (true, false));
+    assert_eq!(desk.marked("W1-I2").await, (false, true));
+    assert_eq!(desk.marked("W1-I3").await, (false, false));
+
+    let done = desk.artifacts.get(&desk.markers("W1-I1").done).await.unwrap();
+    let told: VolumeDone = serde_json::from_slice(&done).unwrap();
+    assert_eq!((&told.job, &told.volume_id), (&desk.job.key, &volume("W1-I1")));
+    assert_eq!((told.done_at, told.took_ms[&stage()]), (at(12), 2000.0));
+    let failed = desk.artifacts.get(&desk.markers("W1-I2").error).await.unwrap();
+    let told: VolumeFailed = serde_json::from_slice(&failed).unwrap();
+    assert_eq!(
+        (told.error.unwrap().message.as_str(), told.failed_at),
+        ("torn", at(12))
+    );
+
+    // A process that dies before it notes what it wrote writes the same again.
+    let rerun = Desk::new().await;
+    rerun.run("W1-I1", Event::Succeeded).await;
+    rerun
+        .artifacts
+        .put(&rerun.markers("W1-I1").done, done.clone())
+        .await
+        .unwrap();
+    rerun.write().await.unwrap();
+    assert_eq!(
+        rerun.artifacts.get(&rerun.markers("W1-I1").done).await.unwrap(),
+        done
+    );
+}
+
+#[tokio::test]
+async fn a_volume_that_is_done_again_has_the_marker_of_its_last_end() {
+    let desk = Desk::new().await;
+    desk.run("W1-I1", failure()).await;
+    desk.write().await.unwrap();
+    assert_eq!(desk.marked("W1-I1").await, (false, true));
+    let again = Event::Rerun {
+        stage: stage(),
+        force: false,
+    };
+    desk.commit("W1-I1", again, 20).await;
+    desk.run("W1-I1", Event::Succeeded).await;
+    desk.write().await.unwrap();
+    assert_eq!(desk.marked("W1-I1").await, (true, false));
+}
+
+#[tokio::test]
+async fn a_marker_that_cannot_be_written_is_still_due_and_holds_up_no_other() {
+    let desk = Desk::new().await;
+    desk.run("W1-I1", Event::Succeeded).await;
+    desk.run("W1-I2", Event::Succeeded).await;
+    // What lies below the key of an object keeps it from being written.
+    let in_the_way = desk.markers("W1-I1").done.join("x").unwrap();
+    desk.artifacts.put(&in_the_way, "x".into()).await.unwrap();
+    assert!(matches!(desk.write().await, Err(MarkerError::Storage(_))));
+    assert_eq!(desk.marked("W1-I2").await, (true, false));
+    let due = desk.store.volumes_to_mark(9).await.unwrap();
+    assert_eq!(due.len(), 1);
+
+    desk.artifacts.delete(&in_the_way).await.unwrap();
+    desk.write().await.unwrap();
+    assert_eq!(desk.marked("W1-I1").await, (true, false));
+    assert!(desk.store.volumes_to_mark(9).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn there_is_one_round_at_a_time_and_failures_wait_longer_each_time() {
+    let artifacts: Arc<dyn ArtifactStore> = Arc::new(MemoryArtifacts::new());
+    let mut rounds = MarkerRounds::new(Arc::new(MemoryStore::new()), Some(artifacts));
+    let first = rounds.begin().unwrap();
+    assert!(rounds.begin().is_none());
+    assert_eq!(rounds.ended(first.await), AfterRound::Again);
+    let second = rounds.begin().unwrap();
+    assert_eq!(rounds.ended(second.await), AfterRound::Rest);
+
+    let failure = || Err(MarkerError::State(StateError::Unavailable("away".to_owned())));
+    let mut delays = Vec::new();
+    for _ in 0..10 {
+        assert!(rounds.begin().is_some());
+        if let AfterRound::Retry(delay) = rounds.ended(failure()) {
+            delays.push(delay.as_secs());
+        }
+    }
+    assert_eq!(delays, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300]);
+    assert!(rounds.begin().is_some());
+    rounds.ended(Ok(()));
+    assert_eq!(rounds.ended(failure()), AfterRound::Retry(FIRST_RETRY));
+
+    let mut none = MarkerRounds::new(Arc::new(MemoryStore::new()), None);
+    assert!(none.begin().is_none());
+}

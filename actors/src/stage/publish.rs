@@ -1,0 +1,95 @@
+//! The end of a stage run over a volume whose pages are all dealt with: what is final is written, checkpoints are deleted.
+
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt, stream};
+use serde_json::json;
+
+use super::checkpoint::Finished;
+use super::page_stage::{PageStage, VolumeRun};
+use crate::artifact::{Provenance, write_table};
+use crate::domain::StageError;
+use crate::failpoint::Failpoint;
+
+/// Parts that are deleted at once.
+const DELETIONS: usize = 16;
+
+/// Writes what is final: images and errors first, the table last. A table that is there promises all the rest.
+///
+/// # Errors
+///
+/// When something cannot be written.
+pub(super) async fn publish<S: PageStage>(
+    stage: &S,
+    run: &VolumeRun,
+    finished: Finished<S::Row>,
+    provenance: &Provenance,
+) -> Result<(), StageError> {
+    let mut provenance = provenance.clone();
+    provenance.pages.retain(|page, _| finished.pages.contains(page));
+    let artifact_error = |error| run.artifact_error(&error);
+    let store = run.store.as_ref();
+    store
+        .sync(&run.layout.stage_folder(&run.stage))
+        .await
+        .map_err(|error| run.storage_error(&error))?;
+    Failpoint::ImagesFlushed.pass_in(run.volume(), &run.stage);
+    let errors = run.layout.errors(&run.stage);
+    write_table(store, &errors, finished.errors, &provenance)
+        .await
+        .map_err(artifact_error)?;
+    Failpoint::ErrorsWritten.pass_in(run.volume(), &run.stage);
+    write_table(store, &stage.table(&run.layout), finished.rows, &provenance)
+        .await
+        .map_err(artifact_error)?;
+    Failpoint::TableWritten.pass_in(run.volume(), &run.stage);
+    Ok(())
+}
+
+/// Writes beside the final table what it was made from, where the job wants that. To be called once the table is there, also
+/// where an earlier run wrote it: that one may have come no further, or may not have been asked to.
+///
+/// # Errors
+///
+/// When the file cannot be written.
+pub(super) async fn note_fingerprint<S: PageStage>(
+    stage: &S,
+    run: &VolumeRun,
+    provenance: &Provenance,
+) -> Result<(), StageError> {
+    if !run.config().fingerprint_files {
+        return Ok(());
+    }
+    let key = run.layout.fingerprint_file(&stage.table(&run.layout));
+    let noted = json!({
+        "input_sha256": provenance.input_hash,
+        "cfg_hash": provenance.config_hash,
+    });
+    run.store
+        .put(&key, Bytes::from(noted.to_string()))
+        .await
+        .map_err(|error| run.storage_error(&error))
+}
+
+/// Deletes the checkpoints. To be called once the final table is there, also where an earlier run wrote it and came no
+/// further.
+///
+/// # Errors
+///
+/// When some are still there.
+pub(super) async fn drop_parts(run: &VolumeRun) -> Result<(), StageError> {
+    let storage_error = |error| run.storage_error(&error);
+    let store = run.store.as_ref();
+    let parts = store
+        .list(&run.layout.parts_folder(&run.stage))
+        .await
+        .map_err(storage_error)?;
+    stream::iter(parts)
+        .map(Ok)
+        .try_for_each_concurrent(DELETIONS, |(part, _)| async move {
+            store.delete(&part).await?;
+            Failpoint::PartDeleted.pass_in(run.volume(), &run.stage);
+            Ok(())
+        })
+        .await
+        .map_err(storage_error)
+}
