@@ -165,7 +165,7 @@ async fn a_stage_that_no_node_runs_is_an_alarm_while_work_waits_for_it() {
     let detects = serve("detects", first, &orchestrator).await;
 
     let deserted = alarm.wait_for(|stages| !stages.is_empty()).await.unwrap().clone();
-    assert_eq!(deserted, [second.name()].into());
+    assert_eq!(deserted, [second.info().name()].into());
     let extracts = serve("extracts", second, &orchestrator).await;
     let end = orchestrator.job_end(job.id).await.unwrap();
     assert_eq!(end, JobEnd::Settled(JobStatus::Completed));
@@ -214,7 +214,12 @@ async fn a_stage_that_nodes_take_for_themselves_is_not_deserted() {
     let (stage, _) = told("line_detection", Deed::Succeed);
     let job = two_volumes(std::slice::from_ref(&stage));
     let job = store.create_job(&job, Utc::now()).await.unwrap();
-    let told_of = async |state| store.record_nodes(&pulling(&stage.name(), state)).await.unwrap();
+    let told_of = async |state| {
+        store
+            .record_nodes(&pulling(&stage.info().name(), state))
+            .await
+            .unwrap()
+    };
     told_of(NodeState::Joined).await;
     let config = OrchestratorConfig::new(store.clone());
     let mut alarm = config.deserted.subscribe();
@@ -227,13 +232,13 @@ async fn a_stage_that_nodes_take_for_themselves_is_not_deserted() {
 
     told_of(NodeState::Left).await;
     alarm
-        .wait_for(|stages| stages.contains(&stage.name()))
+        .wait_for(|stages| stages.contains(&stage.info().name()))
         .await
         .unwrap();
 
     let task = &store.tasks(job.id).await.unwrap()[0];
     let leased = Event::Leased {
-        stage: stage.name(),
+        stage: stage.info().name(),
         worker: WorkerId("of nobody known".to_owned()),
         until: Utc::now() + chrono::TimeDelta::hours(1),
     };
