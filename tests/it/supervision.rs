@@ -214,7 +214,12 @@ async fn a_stage_that_nodes_take_for_themselves_is_not_deserted() {
     let (stage, _) = told("line_detection", Deed::Succeed);
     let job = two_volumes(std::slice::from_ref(&stage));
     let job = store.create_job(&job, Utc::now()).await.unwrap();
-    let told_of = async |state| store.record_nodes(&pulling(&stage.info().name(), state)).await.unwrap();
+    let told_of = async |state| {
+        store
+            .record_nodes(&pulling(&stage.info().name(), state))
+            .await
+            .unwrap()
+    };
     told_of(NodeState::Joined).await;
     let config = OrchestratorConfig::new(store.clone());
     let mut alarm = config.deserted.subscribe();

@@ -3,7 +3,7 @@
 //!
 //! All stages have the same troubles (a page that hangs, a page that fails, a node that is told to stop), and none of them
 //! belongs to what a stage is about, so they are solved here once and tested with workers of three lines. One task, the
-//! [kernel](kernel), decides: which item starts next, when nothing more may start, what counts as failed. It never waits for
+//! kernel (`kernel.rs`), decides: which item starts next, when nothing more may start, what counts as failed. It never waits for
 //! an item or for the sink. Tries run as tasks of their own, so that one that panics or hangs takes nothing with it; the
 //! delivery is a future beside the kernel, which hands outcomes on in starting order however they come in, as checkpoints and
 //! manifests have to be the same in every run. Between the two goes a count of what is not delivered yet: with the queue it

@@ -2,13 +2,13 @@
 //! cluster: it gets a [`StageContext`], writes artifacts under its own prefix, and returns a verdict.
 //!
 //! A stage may be killed at any moment and begun again elsewhere, so what it has done must be found in the store and nowhere
-//! else. [`paged`] sees to that for all stages that go page by page. A page is done once a row that names its images is in a
+//! else. `paged` sees to that for all stages that go page by page. A page is done once a row that names its images is in a
 //! part or in the final table; its fingerprint there says what it was made from, so that a changed input, setting or model
-//! makes just the pages anew that depend on it, and [`ledger`] needs no other record of what is done. Images come before the
+//! makes just the pages anew that depend on it, and `ledger` needs no other record of what is done. Images come before the
 //! part that names them, all parts before the table, and the table before the parts are deleted: whatever the moment of
 //! death, a reader finds either the old table or the new one, and no page twice. What a page's failure means for its volume is
-//! decided after the run ([`paged`]), where it is known whether the node, the store or the page was to blame. The stages
-//! themselves ([`line_detection`], [`line_extraction`], [`ocr`]) are left with a plan and the work on one page.
+//! decided after the run (`paged`), where it is known whether the node, the store or the page was to blame. The stages
+//! themselves (`line_detection`, `line_extraction`, `ocr`) are left with a plan and the work on one page.
 
 mod checkpoint;
 mod fetch_ahead;
