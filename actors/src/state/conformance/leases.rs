@@ -1,3 +1,5 @@
+//! Leases: fences, heartbeats, and writers that meet.
+
 use super::*;
 use crate::domain::{Attempt, Generation, Position, TaskId, TaskStatus};
 use crate::state::{Heartbeat, Standing};
