@@ -1,3 +1,5 @@
+//! Reads of a reconciler pass: leases, tasks that may begin, and the backlog.
+
 use std::collections::BTreeMap;
 
 use super::*;

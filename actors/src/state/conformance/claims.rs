@@ -1,3 +1,5 @@
+//! Claims of workers that take work themselves.
+
 use std::collections::HashSet;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Actions of operators: pause, cancel, limits, reruns.
+
 use std::collections::BTreeMap;
 
 use glob::Pattern;

@@ -1,3 +1,5 @@
+//! History and results of tasks, and sums over them.
+
 use serde_json::json;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Jobs: their creation, growth and end.
+
 use super::*;
 use crate::domain::{JobId, JobStatus, Position, RetryScope, TaskStatus};
 use crate::policy::job_action::JobAction;

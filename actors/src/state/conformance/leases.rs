@@ -1,3 +1,5 @@
+//! Leases: fences, heartbeats, and writers that meet.
+
 use super::*;
 use crate::domain::{Attempt, Generation, LeaseStatus, Position, TaskId, TaskStatus};
 

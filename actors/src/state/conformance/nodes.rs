@@ -1,3 +1,5 @@
+//! Nodes of the cluster.
+
 use super::*;
 use crate::domain::{NodeRecord, NodeState, WorkerRecord};
 use crate::state::NodeSnapshot;

@@ -1,3 +1,5 @@
+//! Decisions of the autoscaler.
+
 use super::*;
 use crate::domain::{Hardware, ScalingRecord};
 use crate::policy::autoscale::StageBacklog;

@@ -176,8 +176,10 @@ async fn lock_ready(
         .iter()
         .flat_map(|job| {
             // Tasks that were given back or failed come before those that have not begun the stage: they are older.
-            let places = waiting_for(&job.pipeline, &offer.pool.stage).into_iter().rev();
-            places.map(|(position, status)| (job.id.0, position, status))
+            waiting_for(&job.pipeline, &offer.pool.stage)
+                .into_iter()
+                .rev()
+                .map(|(position, status)| (job.id.0, position, status))
         })
         // Suspects stand where a lost lease leaves its task, and in no other lane.
         .filter(|(_, position, status)| {

@@ -132,9 +132,10 @@ async fn run(store: &PostgresStore, transactions: &[(Vec<String>, bool)]) {
                 break;
             }
         }
-        match is_whole {
-            true => transaction.commit().await.unwrap(),
-            false => transaction.rollback().await.unwrap(),
+        if is_whole {
+            transaction.commit().await.unwrap();
+        } else {
+            transaction.rollback().await.unwrap();
         }
     }
 }
