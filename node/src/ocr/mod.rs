@@ -1,7 +1,7 @@
 //! `node ocr`: state store, artifact store, orchestrator and stage pools in one process.
 
+mod arguments;
 mod input;
-mod output;
 mod progress;
 mod session;
 pub mod state;
@@ -15,14 +15,13 @@ use parkhang_actors::domain::{JobConfig, Pipeline, StageName};
 use parkhang_actors::stage::{ModelSet, ocr_pipeline};
 use serde_json::json;
 
-use crate::cli::{Format, OcrArgs};
 use crate::config::{Loaded, StorageKind};
-use crate::export::{IiifArgs, Results, export_all};
+use crate::export::{Format, IiifArgs, Results, export_all};
 use crate::storage;
 use crate::words::counted;
 
+pub use arguments::OcrArgs;
 pub use input::Input;
-pub use output::read_note;
 pub use session::{Session, SessionOptions};
 pub use summary::FailedPage;
 
