@@ -5,22 +5,27 @@
     reason = "nothing outside uses a binary, so `pub` means the crate here"
 )]
 
+mod access;
 mod admin;
 mod api;
 mod cli;
 mod config;
 mod console;
+mod database;
 mod device;
 #[cfg(test)]
 mod documented;
 mod eval;
 mod export;
+mod heartbeat;
 mod http;
+mod join;
 mod launcher;
 mod log;
 mod manual;
 mod networks;
 mod ocr;
+mod output;
 mod repl;
 mod role;
 mod shards;
@@ -28,6 +33,7 @@ mod simulate;
 mod storage;
 mod tls;
 mod traces;
+mod whoami;
 mod whole_file;
 mod words;
 
@@ -88,7 +94,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Some(Command::Config(command)) => config::command::run(command),
             Some(Command::Tls(command)) => tls::command::run(command).map(|()| ExitCode::SUCCESS),
             Some(Command::Repl(arguments)) => repl::run(arguments).await,
-            Some(Command::Token(arguments)) => api::command::run(&arguments).map(|()| ExitCode::SUCCESS),
+            Some(Command::Token(arguments)) => access::command::run(&arguments).map(|()| ExitCode::SUCCESS),
             Some(Command::Completions { shell }) => {
                 clap_complete::generate(shell, &mut program(), "node", &mut std::io::stdout());
                 Ok(ExitCode::SUCCESS)

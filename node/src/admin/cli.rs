@@ -10,8 +10,8 @@ use clap::{ArgMatches, Args, FromArgMatches};
 use super::aliases::{ALIASES, expanded};
 use super::{Admin, Operator, table};
 use crate::config::{ConfigArgs, Loaded};
-use crate::repl::operator;
-use crate::role::database_for_command;
+use crate::database::database_for_command;
+use crate::whoami::operator;
 
 /// What every command takes on the command line.
 #[derive(Debug, Args)]

@@ -1,7 +1,7 @@
 use std::fmt;
 
 use async_trait::async_trait;
-use clap::{ArgMatches, Args, ValueEnum};
+use clap::{ArgMatches, Args};
 use futures::future::BoxFuture;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -10,26 +10,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use super::arguments::{Argument, arguments, by_name, command_line};
 use super::{Admin, Refusal};
-
-/// What somebody must be allowed to do to give a command. Each includes those before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum)]
-pub enum Access {
-    Read,
-    Operate,
-    Admin,
-}
-
-impl Access {
-    pub const ALL: [Self; 3] = [Self::Read, Self::Operate, Self::Admin];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Operate => "operate",
-            Self::Admin => "admin",
-        }
-    }
-}
+pub use crate::access::Access;
 
 /// How a command is given over HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

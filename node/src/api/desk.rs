@@ -6,8 +6,8 @@ use axum::http::header::{AUTHORIZATION, COOKIE, HOST, ORIGIN};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::answer::Denied;
-use super::tokens::{Caller, Tokens};
-use crate::admin::{Access, Admin};
+use crate::access::{Access, Caller, Tokens};
+use crate::admin::Admin;
 
 /// Said of a token that nobody has.
 pub const UNKNOWN_TOKEN: &str = "the token is not known";

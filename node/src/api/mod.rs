@@ -2,19 +2,15 @@
 
 mod answer;
 mod body;
-pub mod command;
 mod desk;
 mod events;
 mod files;
 mod openapi;
-mod own_token;
 mod router;
 mod server;
 mod session;
-mod tokens;
 mod view;
 
 #[cfg(test)]
 pub use router::ROOT;
 pub use server::serve;
-pub use tokens::Tokens;

@@ -16,7 +16,7 @@ use super::events::{Pulse, events};
 use super::files::{OFFERS, Place, file};
 use super::openapi::document;
 use super::session;
-use super::tokens::Tokens;
+use crate::access::Tokens;
 use crate::admin::{Admin, Argument, Entry, Operator, Reply, Verb, table};
 use crate::console;
 

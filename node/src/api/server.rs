@@ -5,10 +5,9 @@ use std::sync::Arc;
 use anyhow::Result;
 
 use super::desk::caller;
-use super::own_token::{OWN_TOKEN, own_token};
 use super::router::router;
-use super::tokens::{Caller, Tokens};
-use crate::admin::{Access, Admin};
+use crate::access::{Access, Caller, OWN_TOKEN, Tokens, own_token};
+use crate::admin::Admin;
 use crate::config::{ClusterConfig, Loaded};
 use crate::http::{HttpListener, Shares, Site, acceptor};
 

@@ -10,7 +10,7 @@ use super::check::Finding;
 use super::secrets::{Secrets, check_private};
 use super::sections::{ApiTls, ClusterConfig, PagesKind, SourceKind, Tls};
 use super::values::Role;
-use crate::api::Tokens;
+use crate::access::Tokens;
 use crate::http::acceptor;
 use crate::networks;
 use crate::tls::TlsError;

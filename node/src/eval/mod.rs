@@ -1,5 +1,6 @@
 //! `node eval`: how well a folder of scans is read, against what it should have been read as.
 
+mod arguments;
 mod matching;
 mod page_xml;
 mod report;
@@ -14,11 +15,11 @@ use anyhow::{Context, Result};
 use parkhang_actors::pages::{VolumeFolder, discover_volumes};
 use parkhang_actors::stage::ocr_pipeline;
 
-use crate::cli::EvalArgs;
 use crate::config::job_defaults;
 use crate::export::document::PageDocument;
 use crate::export::{Results, load_volume};
 use crate::ocr::{Input, Session, SessionOptions};
+pub use arguments::EvalArgs;
 use matching::match_lines;
 use report::{PageScore, Report};
 use score::{character_errors, word_errors};

@@ -1,6 +1,7 @@
 //! `node export`: what `node ocr` or a cluster wrote, in the formats that people and programs read.
 
 mod alto;
+mod arguments;
 pub mod document;
 mod hocr;
 mod html;
@@ -21,10 +22,10 @@ use chrono::Utc;
 use parkhang_actors::domain::VolumeId;
 use parkhang_actors::storage::ArtifactStore;
 
-use crate::cli::{ExportArgs, Format};
 use crate::config::Loaded;
 use crate::words::counted;
 pub use alto::alto;
+pub use arguments::{ExportArgs, Format};
 use document::{PageDocument, VolumeDocument};
 pub use hocr::hocr;
 pub use iiif::{BaseUrl, IiifArgs, annotations_below, manifest_below};

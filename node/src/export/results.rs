@@ -14,8 +14,8 @@ use parkhang_actors::storage::{ArtifactStore, LocalStore};
 use tracing::warn;
 
 use crate::config::{Loaded, Pages};
-use crate::ocr::read_note;
-use crate::role::database_for_command;
+use crate::database::database_for_command;
+use crate::output::read_note;
 use crate::storage::{artifacts, bucket, page_source};
 
 /// The volumes of a job, where their artifacts are, and where their scans are.

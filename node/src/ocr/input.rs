@@ -10,7 +10,7 @@ use parkhang_actors::pages::{
     BdrcArchive, FolderSource, PageSource, VolumeFolder, discover_volumes, folders_left_out, survey,
 };
 
-use crate::cli::OcrArgs;
+use super::arguments::OcrArgs;
 use crate::config::{Pages, PagesKind};
 use crate::storage;
 

@@ -1,7 +1,7 @@
 //! `node ocr`: state store, artifact store, orchestrator and stage pools in one process.
 
+mod arguments;
 mod input;
-mod output;
 mod preview;
 mod progress;
 mod session;
@@ -18,13 +18,12 @@ use parkhang_actors::stage::ocr_pipeline;
 use parkhang_actors::storage::{ArtifactStore, LocalStore};
 
 use self::preview::{Preview, PreviewOptions};
-use crate::cli::{Format, OcrArgs};
 use crate::config::{Loaded, StorageKind};
-use crate::export::{IiifArgs, Results, export_all};
+use crate::export::{Format, IiifArgs, Results, export_all};
 use crate::storage;
 
+pub use arguments::OcrArgs;
 pub use input::Input;
-pub use output::read_note;
 pub use session::{Session, SessionOptions};
 pub use summary::FailedPage;
 

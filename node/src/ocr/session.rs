@@ -27,13 +27,13 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::input::Input;
-use super::output::{Note, OutputFolder};
 use super::progress::ProgressDisplay;
 use super::state::{self, State};
 use super::summary::{FailedPage, Summary, VolumeSummary};
 use crate::config::S3;
 use crate::export;
 use crate::networks::{self, cores};
+use crate::output::{Note, OutputFolder};
 
 /// Volumes in work at once, per stage: one keeps a device busy while the next one is cut.
 const SLOTS: usize = 1;

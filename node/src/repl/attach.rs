@@ -4,27 +4,6 @@ use anyhow::{Result, bail};
 use parkhang_actors::cluster::{Cluster, LinkError, Phase, RemoteDesk, Troubles};
 use tokio::time::timeout;
 
-use crate::role;
-
-/// Characters of the operator's name, and of the machine's.
-const NAME: usize = 31;
-
-/// What the audit log calls who sits here: the user and the machine.
-pub fn operator() -> String {
-    let user = nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten();
-    let user = user.map_or("operator".to_owned(), |user| user.name);
-    match role::host() {
-        Some(host) => format!("{}.{}", plain(&user), plain(&host)),
-        None => plain(&user),
-    }
-}
-
-fn plain(name: &str) -> String {
-    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    let plain = |c| if legal(c) { c } else { '-' };
-    name.chars().map(plain).take(NAME).collect()
-}
-
 /// Waits until an orchestrator takes commands. Fails after `patience`, and before that when all of them refuse.
 pub async fn attach(
     cluster: &Cluster,
@@ -111,17 +90,7 @@ fn advice(error: &LinkError) -> &'static str {
 mod tests {
     use std::sync::Arc;
 
-    use parkhang_actors::cluster::NodeName;
-
     use super::*;
-
-    #[test]
-    fn the_name_of_an_operator_is_the_name_of_a_node() {
-        assert_eq!(plain("otto@example.org"), "otto-example-org");
-        assert!(NodeName::unique(&operator()).is_ok(), "{}", operator());
-        let longest = format!("{}.{}", plain(&"ö".repeat(99)), plain(&"x".repeat(99)));
-        assert!(NodeName::unique(&longest).is_ok(), "{longest}");
-    }
 
     #[test]
     fn a_refusal_says_what_to_look_at() {

@@ -29,10 +29,10 @@ use clap::Args;
 use parkhang_actors::cluster::{NodeName, RemoteDesk, RemoteDeskConfig};
 
 use self::attach::attach;
-pub use self::attach::operator;
 use self::session::Session;
 use crate::config::{ConfigArgs, Loaded};
-use crate::role::{self, SCOPE};
+use crate::join::{SCOPE, join};
+use crate::whoami::operator;
 
 pub use self::line::Line;
 
@@ -60,7 +60,7 @@ pub async fn run(arguments: ReplArgs) -> Result<ExitCode> {
         bail!("cluster.orchestrators names no orchestrator to attach to");
     }
     let node = NodeName::unique(&operator()).context("the name of this process")?;
-    let cluster = role::join_cluster(&loaded, &node, false).await?;
+    let cluster = join(&loaded, &node, false).await?;
     let desk = RemoteDesk::start(RemoteDeskConfig {
         call_timeout: loaded.config.cluster.call_timeout,
         ..RemoteDeskConfig::new(node, SCOPE)

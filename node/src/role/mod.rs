@@ -2,10 +2,9 @@
 //! stop, and leaves in order. A process has the orchestrator's role or the others, not both: what must not fail together
 //! does not run together. Asked for both, it becomes the parent of one of each.
 
-mod database;
+mod arguments;
 mod desk;
 mod household;
-mod join;
 mod models;
 mod orchestrator;
 mod orders;
@@ -24,13 +23,10 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 
 use self::standing::Standing;
-use crate::cli::RoleArgs;
 use crate::config::{ConfigArgs, Loaded, Role, Shortcut, SourceKind};
-use crate::{log, repl};
+use crate::{join, log, repl};
 
-pub use database::{database, database_for_command};
-pub use join::{host, join as join_cluster};
-pub use watch::patience;
+pub use arguments::RoleArgs;
 
 pub async fn run(arguments: RoleArgs) -> Result<ExitCode> {
     let (ready_fd, with_parent) = (arguments.ready_fd, arguments.with_parent);
@@ -90,9 +86,6 @@ fn settings(arguments: RoleArgs) -> ConfigArgs {
     config.others.extend(given);
     config
 }
-
-/// Name of the cluster among the gates of a process.
-pub const SCOPE: &str = "parkhang";
 
 fn roles(loaded: &Loaded) -> String {
     let names = loaded.config.node.roles.iter().map(|role| role.as_str());

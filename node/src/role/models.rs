@@ -9,8 +9,9 @@ use parkhang_actors::state::{PostgresStore, StateError, StateStore};
 use parkhang_actors::telemetry::ModelsMissed;
 use tracing::debug;
 
-use super::watch::{COUNT_INTERVAL, COUNT_PAUSE, patience};
+use super::watch::{COUNT_INTERVAL, COUNT_PAUSE};
 use crate::admin::{Hands, Obstacle, by_job, missed};
+use crate::heartbeat::patience;
 
 /// For ever, while this process leads.
 pub async fn look_for_missed_models(store: &PostgresStore, heartbeat: Duration) {

@@ -26,11 +26,13 @@ use super::probes::OrchestratorProbe;
 use super::standing::Standing;
 use super::stop::StopOrders;
 use super::watch::{Presence, Presently, count_tasks, record_last, record_nodes};
-use super::{SCOPE, join, workers};
+use super::workers;
 use crate::admin::{Admin, CommandDesk};
 use crate::api;
 use crate::config::{Cluster, HostPort, Loaded};
+use crate::database::database;
 use crate::http::HttpListener;
+use crate::join::{SCOPE, join};
 use crate::repl::{self, Line};
 use crate::storage;
 
@@ -38,8 +40,8 @@ use crate::storage;
 pub async fn run(loaded: &Arc<Loaded>, mut standing: Standing, takes_commands: bool) -> Result<ExitCode> {
     let mut stop = StopOrders::listen()?;
     let node = standing.node.clone();
-    let database = super::database(loaded).await?;
-    let cluster = join::join(loaded, &node, true).await?;
+    let database = database(loaded).await?;
+    let cluster = join(loaded, &node, true).await?;
     let listens = cluster.local_addr().context("the orchestrator does not listen")?;
     let (leads, led) = watch::channel(None);
     let deserted = watch::Sender::default();

@@ -16,7 +16,6 @@ use parkhang_actors::supervisor::OrderBook;
 use tokio::sync::watch;
 use tracing::warn;
 
-use super::database::Database;
 use super::desk::{Faults, PullDesk};
 use super::orders;
 use super::probes::PullProbe;
@@ -26,6 +25,7 @@ use super::stop::StopOrders;
 use super::watch::{Presence, Presently, lose_silent_nodes};
 use super::worker::{LEFT_IDLE, nothing_to_do, supervise, wind_down};
 use crate::config::{Loaded, SourceKind};
+use crate::database::{Database, database};
 use crate::storage;
 
 pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
@@ -36,7 +36,7 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
     let (manifests, keep) = (services::manifests(loaded)?, loaded.config.node.keep_manifests);
     let database = match loaded.config.source.kind {
         SourceKind::Shards => None,
-        SourceKind::Direct | SourceKind::Postgres => Some(super::database(loaded).await?),
+        SourceKind::Direct | SourceKind::Postgres => Some(database(loaded).await?),
     };
     let source = open(loaded, node.as_str(), database.as_ref()).await?;
     let dispatcher = Dispatcher::start(source, loaded.config.source.poll).await?;

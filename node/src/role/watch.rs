@@ -10,8 +10,9 @@ use parkhang_actors::telemetry::{TaskLevels, resident_bytes};
 use parkhang_actors::wire::PROTOCOL;
 use tracing::debug;
 
-use super::join;
 use super::standing::Standing;
+use crate::heartbeat::{MISSED_HEARTBEATS, patience};
+use crate::whoami::host;
 
 pub const COUNT_INTERVAL: Duration = Duration::from_secs(10);
 /// Pause after a count, as a multiple of the time it took: however many tasks there are, counting them costs the database no
@@ -19,15 +20,8 @@ pub const COUNT_INTERVAL: Duration = Duration::from_secs(10);
 pub const COUNT_PAUSE: u32 = 50;
 /// Nodes that come together are written down together.
 const GATHERING: Duration = Duration::from_millis(200);
-/// Heartbeats of a node that may be missed before it counts as lost.
-const MISSED_HEARTBEATS: u32 = 4;
 /// How long nodes that are gone are remembered.
 const MEMORY: TimeDelta = TimeDelta::days(7);
-
-/// How long a node may be silent and still count as there.
-pub fn patience(heartbeat: Duration) -> TimeDelta {
-    TimeDelta::from_std(heartbeat * MISSED_HEARTBEATS).unwrap_or(TimeDelta::zero())
-}
 
 /// Tells how many tasks stand where, again and again.
 pub async fn count_tasks(store: &PostgresStore) {
@@ -123,7 +117,7 @@ impl Presence {
             name: standing.node.to_string(),
             roles: roles.split(',').map(str::to_owned).collect(),
             tags: tags.to_vec(),
-            host: join::host(),
+            host: host(),
             build: env!("CARGO_PKG_VERSION").to_owned(),
             protocol: PROTOCOL,
             health: standing.window.address().map(|address| address.to_string()),

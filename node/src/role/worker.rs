@@ -18,10 +18,12 @@ use tracing::{info, warn};
 
 use super::desk::{Faults, WorkerDesk};
 use super::probes::WorkerProbe;
+use super::services;
 use super::standing::Standing;
 use super::stop::StopOrders;
-use super::{join, services};
 use crate::config::{Loaded, Role};
+use crate::join::{SCOPE, join};
+use crate::whoami::host;
 
 /// Exit status of a node that left because it had nothing to do. A service manager knows by it not to start the node again.
 pub const LEFT_IDLE: u8 = 3;
@@ -32,20 +34,20 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
     let delay = StoreDelay::default();
     let registry = Arc::new(services::stages(loaded, &delay).await?);
     let (manifests, keep) = (services::manifests(loaded)?, loaded.config.node.keep_manifests);
-    let cluster = join::join(loaded, &node, false).await?;
+    let cluster = join(loaded, &node, false).await?;
     let roles = super::roles(loaded);
     let orchestrator = RemoteOrchestrator::start(UplinkConfig {
         about: NodeAbout {
             roles: roles.split(',').map(str::to_owned).collect(),
             tags: loaded.config.node.tags.clone(),
-            host: join::host(),
+            host: host(),
             started_at: Some(Utc::now().timestamp_micros()),
             health: standing.window.address().map(|address| address.to_string()),
             ..NodeAbout::default()
         },
         heartbeat: loaded.config.cluster.heartbeat,
         call_timeout: loaded.config.cluster.call_timeout,
-        ..UplinkConfig::new(node.clone(), super::SCOPE)
+        ..UplinkConfig::new(node.clone(), SCOPE)
     })
     .await?;
     let supervisor = supervise(loaded, &node, registry, Arc::new(orchestrator.clone())).await?;

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::ImportArgs;
 use crate::config::Loaded;
-use crate::role::database_for_command;
+use crate::database::database_for_command;
 use crate::storage::artifacts;
 use crate::words::counted;
 

@@ -11,8 +11,8 @@ use parkhang_actors::simulation::{Distribution, Profile};
 use parkhang_actors::state::StateStore;
 
 use crate::config::{ConfigArgs, Loaded};
+use crate::database::database_for_command;
 use crate::ocr;
-use crate::role::database_for_command;
 
 #[derive(Debug, Args)]
 pub struct RecordArgs {

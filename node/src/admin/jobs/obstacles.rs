@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::models::{mixed, mixed_in_words};
 use super::tally::tallies;
 use crate::admin::Admin;
-use crate::role::patience;
+use crate::heartbeat::patience;
 
 /// What keeps volumes waiting that could go on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -1,4 +1,4 @@
-//! From configuration to a place in the cluster.
+//! Place of a process in the cluster, made from its configuration.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -10,6 +10,10 @@ use parkhang_actors::cluster::{
 use secrecy::ExposeSecret;
 
 use crate::config::Loaded;
+use crate::whoami::host;
+
+/// Name of the cluster among the gates of a process.
+pub const SCOPE: &str = "parkhang";
 
 /// A name for this process.
 pub fn node_name(loaded: &Loaded) -> Result<NodeName> {
@@ -18,12 +22,6 @@ pub fn node_name(loaded: &Loaded) -> Result<NodeName> {
         None => host().context("the host has no name; set node.name")?,
     };
     NodeName::unique(&name).context("node.name")
-}
-
-/// What this machine is called.
-pub fn host() -> Option<String> {
-    let host = nix::unistd::gethostname().ok()?;
-    Some(host.to_string_lossy().into_owned())
 }
 
 /// Joins as an orchestrator, which listens, or as a node that dials all orchestrators.

@@ -10,7 +10,7 @@ use rand::Rng;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use crate::admin::Access;
+use super::Access;
 
 /// Characters that a token has at least. Shorter ones could be guessed, and nobody has made them.
 const MIN_LENGTH: usize = 32;

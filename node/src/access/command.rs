@@ -3,8 +3,8 @@
 use anyhow::{Result, ensure};
 use clap::Args;
 
+use super::Access;
 use super::tokens::{line, token};
-use crate::admin::Access;
 
 #[derive(Debug, Args)]
 pub struct TokenArgs {

@@ -1,0 +1,51 @@
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use parkhang_actors::domain::{JobKey, VolumeId};
+
+use super::iiif::IiifArgs;
+use crate::config::ConfigArgs;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// One UTF-8 text file per page and one per volume.
+    Text,
+    /// PAGE XML 2013-07-15, coordinates of the original scans.
+    Pagexml,
+    /// ALTO 4.4, coordinates of the original scans.
+    Alto,
+    /// hOCR 1.2, coordinates of the original scans.
+    Hocr,
+    /// One IIIF Presentation 3 manifest per volume, with annotations and pictures.
+    Iiif,
+    /// One JSON object per line of text.
+    Jsonl,
+    /// One self-contained viewer per volume.
+    Html,
+}
+
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// Output folder of `node ocr`.
+    #[arg(value_name = "OUT", required_unless_present = "job")]
+    pub out: Option<PathBuf>,
+    /// A job of the cluster of this configuration, instead of OUT: what it has written to the storage so far.
+    #[arg(long, value_name = "NAME", conflicts_with = "out", requires = "to")]
+    pub job: Option<JobKey>,
+    /// The job was made by `node shards create`: the storage alone knows it.
+    #[arg(long, requires = "job")]
+    pub shards: bool,
+    /// Formats, separated by commas.
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Format::Text, Format::Html])]
+    pub format: Vec<Format>,
+    /// Folder to write to; the default is OUT/export.
+    #[arg(long, value_name = "DIR")]
+    pub to: Option<PathBuf>,
+    /// Only this volume (W-I); may be repeated.
+    #[arg(long, value_name = "VOLUME")]
+    pub volume: Vec<VolumeId>,
+    #[command(flatten)]
+    pub iiif: IiifArgs,
+    #[command(flatten)]
+    pub config: ConfigArgs,
+}

@@ -1,0 +1,41 @@
+//! Names of this machine and of its user.
+
+/// Longest name of a user, and of a machine, in the name of an operator.
+const NAME: usize = 31;
+
+/// Name of this machine.
+pub fn host() -> Option<String> {
+    let host = nix::unistd::gethostname().ok()?;
+    Some(host.to_string_lossy().into_owned())
+}
+
+/// Name in the audit log of who gives commands here without a token: the user and the machine.
+pub fn operator() -> String {
+    let user = nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten();
+    let user = user.map_or("operator".to_owned(), |user| user.name);
+    match host() {
+        Some(host) => format!("{}.{}", plain(&user), plain(&host)),
+        None => plain(&user),
+    }
+}
+
+fn plain(name: &str) -> String {
+    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let plain = |c| if legal(c) { c } else { '-' };
+    name.chars().map(plain).take(NAME).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use parkhang_actors::cluster::NodeName;
+
+    use super::*;
+
+    #[test]
+    fn the_name_of_an_operator_is_the_name_of_a_node() {
+        assert_eq!(plain("otto@example.org"), "otto-example-org");
+        assert!(NodeName::unique(&operator()).is_ok(), "{}", operator());
+        let longest = format!("{}.{}", plain(&"ö".repeat(99)), plain(&"x".repeat(99)));
+        assert!(NodeName::unique(&longest).is_ok(), "{longest}");
+    }
+}
