@@ -3,6 +3,7 @@
 
 mod files;
 mod paths;
+mod rooms;
 mod rules;
 mod source;
 mod sql;
