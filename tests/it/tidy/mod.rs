@@ -1,6 +1,7 @@
 //! The rules of ARCHITECTURE.md that a machine can see, checked on what the compiler reads: [`source`] walks the workspace, [`tokens`]
 //! and [`paths`] read its files, and every other module holds rules of one kind.
 
+mod comments;
 mod files;
 mod paths;
 mod rooms;
