@@ -23,6 +23,7 @@ use parkhang_actors::state::{MemoryStore, StateError, StateStore};
 use parkhang_actors::storage::{ArtifactStore, MemoryStore as MemoryArtifacts};
 use parkhang_actors::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
 use parkhang_actors::telemetry::ProgressBoard;
+use parkhang_test_support::Wait;
 use tokio::sync::Notify;
 
 use crate::cluster::{Deed, told, two_volumes};
@@ -134,14 +135,14 @@ impl Unled {
     }
 
     async fn ends(&self, status: JobStatus) -> Vec<Task> {
-        loop {
-            let job = self.store.job_by_id(self.job.id).await.unwrap().unwrap();
-            if job.status.is_final() {
-                assert_eq!(job.status, status);
-                return self.store.tasks(job.id).await.unwrap();
-            }
-            tokio::task::yield_now().await;
-        }
+        let job = Wait::until("the job ends")
+            .sees_async(
+                async || self.store.job_by_id(self.job.id).await.unwrap().unwrap(),
+                |job| job.status.is_final(),
+            )
+            .await;
+        assert_eq!(job.status, status);
+        self.store.tasks(job.id).await.unwrap()
     }
 }
 
@@ -185,13 +186,9 @@ impl Sharded {
     }
 
     async fn ends(&self) -> ShardSurvey {
-        loop {
-            let survey = self.survey().await;
-            if survey.is_finished() {
-                return survey;
-            }
-            tokio::task::yield_now().await;
-        }
+        Wait::until("the shards end")
+            .sees_async(async || self.survey().await, ShardSurvey::is_finished)
+            .await
     }
 }
 

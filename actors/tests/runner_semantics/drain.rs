@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use parkhang_actors::domain::ErrorCategory;
 use parkhang_actors::runner::{StageControls, StageOptions, WorkItem};
+use parkhang_test_support::Wait;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
@@ -118,9 +119,9 @@ async fn dropping_the_run_drops_the_tries() {
     let options = options(3);
     let stage = run_with(items(&[0.0; 5]), worker, &options, StageControls::default());
     assert!(tokio::time::timeout(Duration::from_secs(1), stage).await.is_err());
-    while alive.load(Ordering::SeqCst) > 0 {
-        tokio::task::yield_now().await;
-    }
+    Wait::until("the workers are dropped")
+        .sees_async(async || alive.load(Ordering::SeqCst), |alive| *alive == 0)
+        .await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,11 +2,12 @@ use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use parkhang_actors::domain::{Job, JobKey, Task, TaskId, VolumeResults};
 use parkhang_actors::state::{EmbeddedPostgres, PostgresStore, StateStore};
+use parkhang_test_support::Wait;
 use tokio::sync::{Mutex, MutexGuard, watch};
 
 use crate::journal::Journal;
@@ -15,10 +16,10 @@ use crate::link::{Link, Upstream};
 use crate::process::Process;
 use crate::support::{finish, node};
 
-/// Longest that anything may take.
-const PATIENCE: Duration = Duration::from_secs(300);
-/// Between two looks at the database while nobody says anything.
-const LOOK: Duration = Duration::from_millis(100);
+/// Longest time until a cluster notices a fault, and what it does about it.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Between two looks at what the processes say and what the database holds: a lease that is about to be lost is soon gone.
+pub(crate) const LOOK: Duration = Duration::from_millis(50);
 
 /// What a cluster is made of, beside its two orchestrators.
 pub(crate) struct Plan {
@@ -307,24 +308,14 @@ impl Cluster {
             .await;
     }
 
-    /// Looks whenever a process says something, and ten times a second.
     pub(crate) async fn until(&self, what: &str, condition: impl AsyncFn(&Self) -> bool) {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let end = self.journal.end();
-            if condition(self).await {
-                return;
-            }
-            if Instant::now() > deadline {
-                self.fail(&format!("waited too long until {what}")).await;
-            }
-            self.until_news(end).await;
+        let wait = Wait::until(what).at_most(PATIENCE).looking_every(LOOK);
+        let waited = wait
+            .try_sees(async || condition(self).await, |holds| *holds)
+            .await;
+        if let Err(error) = waited {
+            self.fail(&error.to_string()).await;
         }
-    }
-
-    /// Returns when somebody says something after `end`, or soon: silence is as good a reason to look again.
-    pub(crate) async fn until_news(&self, end: usize) {
-        let _ = tokio::time::timeout(LOOK, self.journal.changed(end)).await;
     }
 
     /// Fails the test with everything that is known.

@@ -2,8 +2,6 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use tokio::sync::watch;
-
 /// Lines of each process that a failing test shows.
 const SHOWN: usize = 60;
 
@@ -11,10 +9,9 @@ const SHOWN: usize = 60;
 #[derive(Clone)]
 pub(crate) struct Journal {
     lines: Arc<Mutex<Vec<Line>>>,
-    length: watch::Sender<usize>,
 }
 
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub(crate) struct Line {
     pub(crate) process: String,
     pub(crate) text: String,
@@ -25,18 +22,15 @@ impl Journal {
     pub(crate) fn new() -> Self {
         Self {
             lines: Arc::default(),
-            length: watch::Sender::new(0),
         }
     }
 
     pub(crate) fn push(&self, process: &str, text: String) {
-        let mut lines = self.lines.lock().unwrap();
-        lines.push(Line {
+        self.lines.lock().unwrap().push(Line {
             process: process.to_owned(),
             text,
             at: Instant::now(),
         });
-        self.length.send_replace(lines.len());
     }
 
     /// Where the next line will be.
@@ -58,12 +52,6 @@ impl Journal {
         let lines = self.lines.lock().unwrap();
         let mut own = lines[start..].iter().filter(|line| line.process == process);
         own.find(|line| line.text.contains(part)).cloned()
-    }
-
-    /// Returns when there is something new.
-    pub(crate) async fn changed(&self, since: usize) {
-        // The sender lives as long as `self`.
-        let _ = self.length.subscribe().wait_for(|length| *length > since).await;
     }
 }
 

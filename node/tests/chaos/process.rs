@@ -1,12 +1,14 @@
 use std::process::{ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use parkhang_test_support::Wait;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::{Child, Command};
 
-use crate::journal::Journal;
+use crate::cluster::LOOK;
+use crate::journal::{Journal, Line};
 
 /// Longest that a process may take to start or to end.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -48,20 +50,19 @@ impl Process {
 
     /// Waits for a line, and returns what follows `part` in it.
     pub(crate) async fn said(&mut self, start: usize, part: &str) -> String {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let end = self.journal.end();
-            if let Some(line) = self.journal.find_of(&self.name, start, part) {
-                return line.text.split_once(part).unwrap().1.to_owned();
-            }
-            let ended = tokio::time::timeout(Duration::from_millis(200), self.journal.changed(end));
-            let has_exited = ended.await.is_err() && self.child.try_wait().unwrap().is_some();
-            assert!(
-                !has_exited && Instant::now() < deadline,
-                "{} never said {part:?}\n{}",
-                self.name,
-                self.journal
-            );
+        let what = format!("{} says {part:?}", self.name);
+        let wait = Wait::until(&what).at_most(PATIENCE).looking_every(LOOK);
+        let mut looks_after_end = 0;
+        let look = async || {
+            looks_after_end += usize::from(self.has_ended());
+            (looks_after_end, self.journal.find_of(&self.name, start, part))
+        };
+        // Its last lines may still be on their way when it has ended.
+        let is_over = |(looks, line): &(usize, Option<Line>)| line.is_some() || *looks > 4;
+        match wait.try_sees(look, is_over).await {
+            Ok((_, Some(line))) => line.text.split_once(part).unwrap().1.to_owned(),
+            Ok((_, None)) => panic!("{} ended and never said {part:?}\n{}", self.name, self.journal),
+            Err(error) => panic!("{error}\n{}", self.journal),
         }
     }
 

@@ -1,13 +1,18 @@
 //! What must hold after every fault.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use parkhang_actors::domain::{StageRun, StageRunStatus, Task, TaskStatus};
 use parkhang_actors::state::StateStore;
+use parkhang_test_support::Wait;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, LOOK};
 use crate::library::JOBS;
 use crate::support::assert_same_files;
+
+/// Longest time that all jobs take, whatever happens to their nodes.
+const OF_ALL_JOBS: Duration = Duration::from_secs(300);
 
 impl Cluster {
     pub(crate) async fn create_jobs(&mut self) {
@@ -18,22 +23,24 @@ impl Cluster {
 
     /// Waits until nothing is left to do. Nodes that ended meanwhile are started again, as their host would.
     pub(crate) async fn settle(&mut self) {
-        loop {
-            let deaths = self.deaths();
-            for worker in deaths {
+        let wait = Wait::until("nothing is left to do");
+        let wait = wait.at_most(OF_ALL_JOBS).looking_every(LOOK);
+        let look = async || {
+            for worker in self.deaths() {
                 let failpoints = self.plan.failpoints_of_successors.clone();
                 self.start_worker(worker, &failpoints).await;
             }
-            let end = self.journal.end();
-            let mut settled = true;
+            let mut open = Vec::new();
             for job in &self.jobs {
-                let job = self.store.job_by_id(job.id).await;
-                settled &= job.is_ok_and(|job| job.is_some_and(|job| job.status.is_final()));
+                let found = self.store.job_by_id(job.id).await;
+                if !found.is_ok_and(|found| found.is_some_and(|found| found.status.is_final())) {
+                    open.push(job.key.clone());
+                }
             }
-            if settled {
-                return;
-            }
-            self.until_news(end).await;
+            open
+        };
+        if let Err(error) = wait.try_sees(look, Vec::is_empty).await {
+            self.fail(&error.to_string()).await;
         }
     }
 

@@ -1,9 +1,10 @@
 //! What operators see of the actors of a cluster, and what they do to them while a job runs.
 
+use parkhang_test_support::Wait;
 use serde_json::Value;
 
-use crate::nodes::{JOB, Node, Site, assert_finished, runs_at, undisturbed, wait_until};
-use crate::support::finish;
+use crate::nodes::{JOB, Node, Site, assert_finished, runs_at, undisturbed};
+use crate::support::{Finished, finish};
 
 /// The actors that a node told of last.
 fn actors(site: &Site, node: &str) -> Vec<Value> {
@@ -19,7 +20,7 @@ fn actors(site: &Site, node: &str) -> Vec<Value> {
 }
 
 fn wait_until_known(site: &Site, node: &str) {
-    wait_until("the node is known", || !actors(site, node).is_empty());
+    Wait::until("the node is known").sees(|| actors(site, node), |actors| !actors.is_empty());
 }
 
 fn named(actors: &[Value], name: &str) -> Option<Value> {
@@ -28,13 +29,23 @@ fn named(actors: &[Value], name: &str) -> Option<Value> {
 
 /// Does something to a worker of the node that is at work.
 fn to_a_worker(site: &Site, node: &str, words: [&str; 2]) {
-    wait_until(&format!("{words:?} met a worker at work"), || {
-        let workers = actors(site, node)
-            .into_iter()
-            .filter(|actor| actor["kind"] == "worker" && actor["state"] == "working");
-        let mut workers = workers.map(|worker| worker["name"].as_str().unwrap().to_owned());
-        workers.any(|worker| finish(site.command([words[0], words[1], node, &worker])).code == Some(0))
-    });
+    let is_taken = |answers: &Vec<Finished>| answers.last().is_some_and(|answer| answer.code == Some(0));
+    Wait::until(&format!("{words:?} met a worker at work")).sees(
+        || {
+            let mut answers = Vec::new();
+            for actor in actors(site, node) {
+                if actor["kind"] == "worker" && actor["state"] == "working" {
+                    let worker = actor["name"].as_str().unwrap();
+                    answers.push(finish(site.command([words[0], words[1], node, worker])));
+                    if is_taken(&answers) {
+                        break;
+                    }
+                }
+            }
+            answers
+        },
+        is_taken,
+    );
 }
 
 fn site(volumes: u8, pages: u8) -> Site {
@@ -71,15 +82,18 @@ fn faults_and_restarts_during_a_job_cost_it_nothing_but_time() {
 
     to_a_worker(&site, worker.name(), ["chaos", "kill"]);
     to_a_worker(&site, worker.name(), ["actors", "restart"]);
-    wait_until("a lease was lost", || {
-        let tasks = site.tasks();
-        let tasks = tasks["tasks"].as_array().unwrap().iter();
-        let mut running = tasks.filter(|task| task["worker"].is_string());
-        running.any(|task| {
-            let volume = task["volume"].as_str().unwrap();
-            finish(site.command(["chaos", "lose-lease", JOB, volume])).code == Some(0)
-        })
-    });
+    Wait::until("a lease was lost").sees(
+        || {
+            let tasks = site.tasks();
+            let tasks = tasks["tasks"].as_array().unwrap().iter();
+            let mut running = tasks.filter(|task| task["worker"].is_string());
+            running.any(|task| {
+                let volume = task["volume"].as_str().unwrap();
+                finish(site.command(["chaos", "lose-lease", JOB, volume])).code == Some(0)
+            })
+        },
+        |lost| *lost,
+    );
     slow_storage(&site, worker.name(), "50", "5");
     for pool in ["ocr", "line_detection"] {
         let restarted = finish(site.command(["actors", "restart", worker.name(), pool])).exits(0);
@@ -98,12 +112,12 @@ fn faults_and_restarts_during_a_job_cost_it_nothing_but_time() {
     for task in tasks["tasks"].as_array().unwrap() {
         assert_eq!(task["attempts"], 0, "nothing is charged: {task:#}");
     }
-    let pools = || actors(&site, worker.name());
-    wait_until("the node tells of its new pools", || {
-        let restarts = |name| named(&pools(), name).and_then(|pool| pool["restarts"].as_u64());
-        restarts("ocr") == Some(1) && restarts("reduce") == Some(1)
-    });
-    let device = named(&pools(), "ocr/recognition").unwrap();
+    let restarts = |pools: &[Value], name| named(pools, name).and_then(|pool| pool["restarts"].as_u64());
+    let pools = Wait::until("the node tells of its new pools").sees(
+        || actors(&site, worker.name()),
+        |pools| restarts(pools, "ocr") == Some(1) && restarts(pools, "reduce") == Some(1),
+    );
+    let device = named(&pools, "ocr/recognition").unwrap();
     assert_eq!(
         (&device["kind"], &device["restarts"]),
         (&Value::from("device"), &Value::from(1))
@@ -142,10 +156,9 @@ fn a_page_that_is_held_up_says_at_which_step() {
         let mut pages = actors.filter_map(|actor| actor["at_work"].get(0).cloned());
         pages.next().unwrap_or_default()
     };
-    wait_until("the picture of a page is on its way to the storage", || {
-        at_work()["step"] == "storing"
-    });
-    assert_eq!(at_work()["page"], "page00");
+    let page = Wait::until("the picture of a page is on its way to the storage")
+        .sees(at_work, |page| page["step"] == "storing");
+    assert_eq!(page["page"], "page00");
     let shown = finish(site.command(["tasks", "show", JOB, "W1-I0"]))
         .exits(0)
         .stdout;
@@ -162,7 +175,7 @@ fn a_node_is_drained_and_its_work_done_by_another() {
     // Work may go to a node before the list of nodes is written down.
     wait_until_known(&site, first.name());
     finish(site.command(["job", "create", JOB])).exits(0);
-    wait_until("a stage runs", || runs_at(&site.tasks(), first.name()));
+    Wait::until("a stage runs").sees(|| site.tasks(), |tasks| runs_at(tasks, first.name()));
 
     let refused = finish(site.command(["chaos", "kill", first.name(), "ocr"])).exits(1);
     assert!(
@@ -306,5 +319,5 @@ fn what_a_node_recorded_of_a_job_goes_with_the_job() {
     let manifests = site.path("state/manifests").join(JOB);
     assert!(manifests.join("W1-I0/parkhang.ocr.manifest.jsonl").is_file());
     finish(site.command(["job", "delete", JOB, "--yes"])).exits(0);
-    wait_until("the manifests of the job are gone", || !manifests.exists());
+    Wait::until("the manifests of the job are gone").sees(|| manifests.exists(), |there| !there);
 }

@@ -5,13 +5,14 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parkhang_test_support::Wait;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use serde_json::{Value, json};
 
-use crate::nodes::{JOB, Node, Site, wait_until};
+use crate::nodes::{JOB, Node, Site};
 use crate::support::{finish, node};
 
 /// An orchestrator's interface, and the token of whoever runs it.
@@ -265,10 +266,9 @@ fn a_job_is_made_steered_and_read_over_http() {
         .refuses(405, "invalid");
 
     let why = |volume: &str| api.get(&format!("/jobs/{JOB}/tasks/{volume}/why")).is(200).json();
-    wait_until("the missing node is named", || {
-        why("W1-I0")["blocker"] == "no_pool"
-    });
-    let advice = why("W1-I0")["advice"].as_str().unwrap().to_owned();
+    let missing =
+        Wait::until("the missing node is named").sees(|| why("W1-I0"), |why| why["blocker"] == "no_pool");
+    let advice = missing["advice"].as_str().unwrap();
     assert!(advice.contains("node --role"), "{advice}");
     api.post(&format!("/jobs/{JOB}/pause"), &json!({})).is(200);
     assert_eq!(why("W1-I0")["blocker"], "job");

@@ -5,9 +5,10 @@ use std::process::Command;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use parkhang_test_support::Wait;
 use serde_json::Value;
 
-use crate::nodes::{JOB, Node, Site, assert_finished, undisturbed, wait_until};
+use crate::nodes::{JOB, Node, Site, assert_finished, runs_at, undisturbed};
 use crate::support::finish;
 
 /// Child processes of a node, by what they were told to be.
@@ -39,18 +40,12 @@ fn all_roles_are_two_processes_that_do_not_fall_together() {
     let works = child_with_role(&node, "cpu,gpu").unwrap();
 
     finish(site.command(["job", "create", JOB])).exits(0);
-    wait_until("a stage ran", || {
-        let status = site.tasks();
-        status["tasks"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .any(|task| task["worker"].is_string())
-    });
+    Wait::until("a stage ran").sees(|| site.tasks(), |tasks| runs_at(tasks, ""));
     kill(works, Signal::SIGKILL).unwrap();
-    wait_until("the part that works is started again", || {
-        child_with_role(&node, "cpu,gpu").is_some_and(|child| child != works)
-    });
+    Wait::until("the part that works is started again").sees(
+        || child_with_role(&node, "cpu,gpu"),
+        |child| child.is_some_and(|child| child != works),
+    );
     assert_eq!(
         child_with_role(&node, "orchestrator"),
         Some(leads),
@@ -79,9 +74,8 @@ fn all_roles_are_two_processes_that_do_not_fall_together() {
         states.sort();
         states
     };
-    wait_until("the part that fell counts as lost", || {
-        states(&listed()) == ["joined", "lost"]
-    });
+    Wait::until("the part that fell counts as lost")
+        .sees(|| states(&listed()), |states| *states == ["joined", "lost"]);
     assert_eq!(leaders(&listed()), 1);
 
     let stats = finish(site.command(["job", "stats", JOB, "--json"]))
@@ -104,9 +98,10 @@ fn all_roles_are_two_processes_that_do_not_fall_together() {
     }
 
     assert_eq!(node.stop(), Some(0));
-    wait_until("both parts are gone", || {
-        [leads, works].iter().all(|part| kill(*part, None).is_err())
-    });
+    Wait::until("both parts are gone").sees(
+        || [leads, works].map(|part| kill(part, None).is_err()),
+        |gone| *gone == [true, true],
+    );
 }
 
 #[test]

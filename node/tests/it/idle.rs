@@ -1,8 +1,9 @@
 //! Nodes that leave when there is nothing left for them to do.
 
+use parkhang_test_support::Wait;
 use serde_json::{Value, json};
 
-use crate::nodes::{JOB, Node, Site, wait_until};
+use crate::nodes::{JOB, Node, Site};
 use crate::support::finish;
 
 /// How a node ends that had nothing to do.
@@ -26,8 +27,7 @@ fn nodes_do_what_there_is_to_do_and_leave_in_order() {
         command.args(["--set", "node.idle_exit=4s", "--set", "node.tags=rack=b2,spot"]);
     });
     let name = given.name().to_owned();
-    wait_until("it is listed", || listed(&site, &name)["state"] == "joined");
-    let node = listed(&site, &name);
+    let node = Wait::until("it is listed").sees(|| listed(&site, &name), |node| node["state"] == "joined");
     assert_eq!(node["tags"], json!(["rack=b2", "spot"]));
     assert!(node["resident_bytes"].as_u64().unwrap() > 1 << 20, "{node:#}");
     let shown = finish(site.command(["nodes", "list"])).exits(0).stdout;
@@ -38,7 +38,7 @@ fn nodes_do_what_there_is_to_do_and_leave_in_order() {
         .exits(0)
         .json();
     assert_eq!(status["status"], "completed", "it had work, and stayed for it");
-    wait_until("it has left", || listed(&site, &name)["state"] == "left");
+    Wait::until("it has left").sees(|| listed(&site, &name), |node| node["state"] == "left");
 
     let takes = Node::start_with(&site, "gpu", &[], |command| {
         command.args(["--source", "postgres", "--set", "node.idle_exit=1s"]);

@@ -11,7 +11,7 @@ const OPTIONS: [&str; 4] = ["--config", "checkpoint_pages=2", "--workers", "2"];
 fn wait_for_part(desk: &Desk, run: &mut Running, stage: &str) {
     let part = format!("jobs/ocr/volumes/{VOLUME}/{stage}/parts/part-00000.parquet");
     let part = desk.out().join(part);
-    run.wait_until(&format!("{stage} had saved a part"), || part.is_file());
+    run.wait_for_file(&format!("{stage} had saved a part"), &part);
 }
 
 /// Kills a run once a stage has saved a part, and returns how many pages of it the manifest tells of.

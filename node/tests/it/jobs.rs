@@ -3,9 +3,10 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use parkhang_actors::artifact::ArtifactLayout;
+use parkhang_test_support::Wait;
 use serde_json::{Value, json};
 
-use crate::nodes::{JOB, Node, Site, wait_until};
+use crate::nodes::{JOB, Node, Site};
 use crate::support::{Finished, finish, node, small_page};
 
 /// A database of its own, and scans of two volumes.
@@ -291,10 +292,10 @@ fn a_job_that_nobody_works_on_says_who_is_missing() {
 
     let orchestrator = Node::start(&site, "orchestrator", &["127.0.0.1:1"]);
     let gpu = "no node is there that runs line_detection; `node --role gpu` starts one";
-    wait_until("a node with a device is missed", || status().contains(gpu));
+    Wait::until("a node with a device is missed").sees(status, |status| status.contains(gpu));
     let _gpu = Node::start(&site, "gpu", &[orchestrator.address()]);
     let cpu = "no node is there that runs line_extraction; `node --role cpu` starts one";
-    wait_until("a node with processors is missed", || status().contains(cpu));
+    Wait::until("a node with processors is missed").sees(status, |status| status.contains(cpu));
     let _cpu = Node::start(&site, "cpu", &[orchestrator.address()]);
     let done = finish(site.command(["job", "status", JOB, "--wait"])).exits(0);
     assert_eq!(done.stdout, "job press: completed\n       1  done\n");
@@ -335,9 +336,10 @@ fn running_work_is_stopped_and_finished_work_done_again() {
     let _worker = Node::start(&site, "cpu,gpu", &[orchestrator.address()]);
     let ask = |arguments: [&str; 4]| finish(site.command(arguments)).exits(0);
     ask(["job", "create", "unwanted", "--json"]);
-    wait_until("a stage runs", || {
-        ask(["job", "status", "unwanted", "--json"]).json()["running"] != 0
-    });
+    Wait::until("a stage runs").sees(
+        || ask(["job", "status", "unwanted", "--json"]).json(),
+        |status| status["running"] != 0,
+    );
     let cancelled = finish(site.command(["job", "cancel", "unwanted", "--wait", "--json"]));
     let cancelled = cancelled.exits(0).json();
     assert_eq!(

@@ -1,8 +1,9 @@
 //! Jobs that name the models that they are to be read with.
 
+use parkhang_test_support::Wait;
 use serde_json::{Value, json};
 
-use crate::nodes::{JOB, Node, Site, wait_until};
+use crate::nodes::{JOB, Node, Site};
 use crate::support::{finish, workspace};
 use crate::watched::get;
 
@@ -29,10 +30,10 @@ fn a_job_waits_for_a_node_with_its_model_and_says_so() {
         "W1-I0",
     ]);
     create.args([JOB, "--json"]);
-    wait_until("the worker is there", || {
-        let nodes = finish(site.command(["nodes", "list"])).exits(0).stdout;
-        nodes.contains(&format!("ocr 0/1 ({})", shipped()))
-    });
+    Wait::until("the worker is there").sees(
+        || finish(site.command(["nodes", "list"])).exits(0).stdout,
+        |nodes| nodes.contains(&format!("ocr 0/1 ({})", shipped())),
+    );
     let created = finish(create).exits(0).json();
     assert_eq!(created["models"], json!(["ocr=rare"]));
     let warning = format!(
@@ -46,8 +47,7 @@ fn a_job_waits_for_a_node_with_its_model_and_says_so() {
             .exits(0)
             .json()
     };
-    wait_until("the model is missed", || why()["blocker"] == "no_model");
-    let why = why();
+    let why = Wait::until("the model is missed").sees(why, |why| why["blocker"] == "no_model");
     let reason = why["reason"].as_str().unwrap();
     assert!(
         reason.contains("wants ocr done with rare") && reason.ends_with(&format!("have {}", shipped())),
@@ -69,9 +69,10 @@ fn a_job_waits_for_a_node_with_its_model_and_says_so() {
         alarm.starts_with(&format!("job {JOB}: no node that runs ocr has loaded rare;"))
     };
     assert!(alarms.iter().any(is_alarm), "{alarms:?}");
-    wait_until("the metric tells of it", || {
-        scraped(&orchestrator, r#"parkhang_jobs_without_model{stage="ocr"}"#) == Some(1.0)
-    });
+    Wait::until("the metric tells of it").sees(
+        || scraped(&orchestrator, r#"parkhang_jobs_without_model{stage="ocr"}"#),
+        |jobs| *jobs == Some(1.0),
+    );
 
     finish(site.command(["job", "pause", JOB])).exits(0);
     let named = format!("models=ocr={}", shipped());

@@ -8,12 +8,15 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use parkhang_test_support::Wait;
 use serde_json::Value;
 
 use crate::support::{assert_same_files, finish, node, small_page};
 
 pub(crate) const JOB: &str = "press";
-const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Longest time that a job of few pages takes from its beginning to its end.
+pub(crate) const OF_A_JOB: Duration = Duration::from_secs(180);
 
 /// Scans, certificates and state of a cluster; gone with the test.
 pub(crate) struct Site {
@@ -188,14 +191,6 @@ impl Drop for Node {
     }
 }
 
-#[track_caller]
-pub(crate) fn wait_until(what: &str, condition: impl Fn() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !condition() {
-        assert!(Instant::now() < deadline, "waited too long until {what}");
-    }
-}
-
 pub(crate) fn undisturbed(site: &Site) -> PathBuf {
     let out = site.path("undisturbed");
     let mut command = node(["ocr", "--job", JOB, "--config", "checkpoint_pages=2"]);
@@ -239,14 +234,12 @@ fn a_job_survives_the_death_of_a_node_and_of_the_orchestrator() {
 
     let created = finish(site.command(["job", "create", JOB])).exits(0);
     assert_eq!(created.stdout, "press: 3 volumes\n");
-    wait_until("a stage ran on the node that will die", || {
-        runs_at(&site.tasks(), doomed.name())
-    });
+    Wait::until("a stage ran on the node that will die")
+        .sees(|| site.tasks(), |tasks| runs_at(tasks, doomed.name()));
     doomed.kill();
     first.kill();
-    wait_until("a stage ran on the node that is left", || {
-        runs_at(&site.tasks(), survivor.name())
-    });
+    Wait::until("a stage ran on the node that is left")
+        .sees(|| site.tasks(), |tasks| runs_at(tasks, survivor.name()));
     let result = undisturbed(&site);
     assert_finished(&site, &result);
     assert_exports(&site, &[], &result);
@@ -258,7 +251,7 @@ fn a_node_stops_without_its_orchestrator() {
     let orchestrator = Node::start(&site, "orchestrator", &["127.0.0.1:1"]);
     let worker = Node::start(&site, "cpu,gpu", &[orchestrator.address()]);
     finish(site.command(["job", "create", JOB])).exits(0);
-    wait_until("a stage runs", || runs_at(&site.tasks(), worker.name()));
+    Wait::until("a stage runs").sees(|| site.tasks(), |tasks| runs_at(tasks, worker.name()));
     let mut second = site.command(["--role", "orchestrator"]);
     second
         .arg("--set")

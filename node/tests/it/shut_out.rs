@@ -5,8 +5,10 @@ use std::net::TcpStream;
 use std::process::Stdio;
 use std::time::Duration;
 
+use parkhang_test_support::Wait;
+
 use crate::api::Api;
-use crate::nodes::{Node, Site, wait_until};
+use crate::nodes::{Node, Site};
 use crate::support::finish;
 
 /// Streams of events that one token may have open, as docs/api.md says.
@@ -96,9 +98,8 @@ fn one_token_opens_so_many_streams_of_events() {
     let message = refused.refuses(429, "too_many");
     assert!(message.starts_with("api-token has 24 streams"), "{message}");
     streams.pop();
-    wait_until("the place of the stream that was closed is free", || {
-        open().1.starts_with("HTTP/1.1 200 ")
-    });
+    Wait::until("the place of the stream that was closed is free")
+        .sees(|| open().1, |status| status.starts_with("HTTP/1.1 200 "));
 }
 
 #[test]
@@ -108,17 +109,15 @@ fn whoever_hangs_up_is_in_the_audit_log_and_the_command_goes_on() {
     let worker = Node::start(&site, "cpu,gpu", &[orchestrator.address()]);
     let api = Api::of(&site, &orchestrator);
     let gone = worker.name().to_owned();
-    wait_until("the worker is known", || {
-        api.get(&format!("/nodes/{gone}")).is_ok()
-    });
+    Wait::until("the worker is known").sees(|| api.get(&format!("/nodes/{gone}")).is_ok(), |known| *known);
     // An order to a node that does not answer takes its time.
     worker.kill();
     let path = format!("/api/v1/nodes/{gone}/drain");
     drop(api.send("POST", &path, &[&api.bearer()], "{}"));
     let last = || api.get("/audit").is(200).json()["entries"][0].clone();
-    wait_until("the order is written down", || last()["command"] == "nodes drain");
-    assert_eq!(last()["done_at"], serde_json::Value::Null);
-    wait_until("its end is written down", || last()["done_at"].is_string());
-    let refusal = last()["refusal"].as_str().unwrap().to_owned();
+    let begun = Wait::until("the order is written down").sees(last, |last| last["command"] == "nodes drain");
+    assert_eq!(begun["done_at"], serde_json::Value::Null);
+    let ended = Wait::until("its end is written down").sees(last, |last| last["done_at"].is_string());
+    let refusal = ended["refusal"].as_str().unwrap();
     assert!(refusal.contains(&gone), "{refusal}");
 }

@@ -1,8 +1,9 @@
 //! Nodes that take their work themselves: processes that meet in the database alone, or in the storage alone.
 
-use serde_json::json;
+use parkhang_test_support::Wait;
+use serde_json::{Value, json};
 
-use crate::nodes::{JOB, Node, Site, assert_exports, assert_finished, runs_at, undisturbed, wait_until};
+use crate::nodes::{JOB, Node, Site, assert_exports, assert_finished, runs_at, undisturbed};
 use crate::support::{assert_same_files, files, finish};
 
 /// Rows: F36.
@@ -17,17 +18,16 @@ fn a_job_survives_the_death_of_a_node_without_an_orchestrator() {
     let doomed = start("cpu,gpu");
     let created = finish(site.command(["job", "create", JOB])).exits(0);
     assert_eq!(created.stdout, "press: 2 volumes\n");
-    wait_until("a stage runs on the node that will die", || {
-        runs_at(&site.tasks(), doomed.name())
-    });
+    Wait::until("a stage runs on the node that will die")
+        .sees(|| site.tasks(), |tasks| runs_at(tasks, doomed.name()));
     let doomed_name = doomed.name().to_owned();
     doomed.kill();
     // Nodes of a single kind of hardware do together what the other did alone.
     let survivors = ["gpu", "cpu"].map(start);
-    wait_until("a stage runs on a node that is left", || {
-        let status = site.tasks();
-        survivors.iter().any(|node| runs_at(&status, node.name()))
-    });
+    Wait::until("a stage runs on a node that is left").sees(
+        || site.tasks(),
+        |tasks| survivors.iter().any(|node| runs_at(tasks, node.name())),
+    );
     let nodes = || {
         let listed = finish(site.command(["nodes", "list", "--json"])).exits(0).json();
         listed["nodes"].as_array().unwrap().clone()
@@ -42,11 +42,8 @@ fn a_job_survives_the_death_of_a_node_without_an_orchestrator() {
         assert!(!listed["workers"].as_array().unwrap().is_empty(), "{listed:#}");
     }
     assert_finished(&site, &undisturbed(&site));
-    wait_until("the dead node is listed as lost", || {
-        nodes()
-            .iter()
-            .any(|listed| listed["name"] == doomed_name && listed["state"] == "lost")
-    });
+    let is_lost = |listed: &Value| listed["name"] == doomed_name && listed["state"] == "lost";
+    Wait::until("the dead node is listed as lost").sees(nodes, |nodes| nodes.iter().any(is_lost));
 }
 
 /// Rows: 102.
@@ -168,17 +165,21 @@ fn a_job_survives_the_death_of_a_node_without_a_database() {
     };
     let doomed = start();
     let manifests = site.path("artifacts/manifests/jobs").join(JOB);
-    let worked = |node: &str| {
-        let records = manifests.join("tasks");
-        let is_of = |text: &Vec<u8>| String::from_utf8_lossy(text).contains(node);
-        records.is_dir() && files(&records).values().any(is_of)
+    let records = || {
+        let folder = manifests.join("tasks");
+        if !folder.is_dir() {
+            return Vec::new();
+        }
+        files(&folder)
+            .into_values()
+            .map(|record| String::from_utf8_lossy(&record).into_owned())
+            .collect()
     };
-    wait_until("a stage runs on the node that will die", || worked(doomed.name()));
+    let name = |records: &Vec<String>, node: &Node| records.iter().any(|record| record.contains(node.name()));
+    Wait::until("a stage runs on the node that will die").sees(records, |records| name(records, &doomed));
     doomed.kill();
     let survivor = start();
-    wait_until("a stage runs on the node that is left", || {
-        worked(survivor.name())
-    });
+    Wait::until("a stage runs on the node that is left").sees(records, |records| name(records, &survivor));
     let status = finish(site.command(["shards", "status", JOB, "--wait", "--json"]))
         .exits(0)
         .json();

@@ -2,18 +2,19 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use parkhang_actors::artifact::{ArtifactLayout, ArtifactRow, Provenance, Table, VolumeLayout, read_table};
 use parkhang_actors::domain::{JobKey, VolumeId};
 use parkhang_actors::storage::{ArtifactKey, LocalStore};
+use parkhang_test_support::Wait;
 use serde_json::Value;
 
-/// Longest that a test waits for a process to do what it must.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// Longest time that a process takes to load its models and to read some pages.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) const VOLUME: &str = "W1-I1";
 
@@ -191,19 +192,25 @@ impl Running {
         Self { child, lines }
     }
 
-    /// Returns once `condition` holds, looking whenever the process says something and a hundred times a second.
+    /// Returns once a file is there. A part of a table is there for a moment only.
     #[track_caller]
-    pub(crate) fn wait_until(&mut self, what: &str, condition: impl Fn() -> bool) {
-        let deadline = Instant::now() + PATIENCE;
+    pub(crate) fn wait_for_file(&mut self, what: &str, file: &Path) {
         let mut said = Vec::new();
-        while !condition() {
-            assert!(Instant::now() < deadline, "waited too long until {what}");
-            match self.lines.recv_timeout(Duration::from_millis(10)) {
-                Ok(line) => said.push(line),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => panic!("ended before {what}: {}", said.join("\n")),
-            }
-        }
+        let look = || {
+            let is_there = file.is_file();
+            let ended = loop {
+                match self.lines.try_recv() {
+                    Ok(line) => said.push(line),
+                    Err(error) => break error == TryRecvError::Disconnected,
+                }
+            };
+            assert!(is_there || !ended, "ended before {what}: {}", said.join("\n"));
+            (is_there, said.last().cloned())
+        };
+        Wait::until(what)
+            .at_most(PATIENCE)
+            .looking_every(Duration::from_millis(10))
+            .sees(look, |(is_there, _)| *is_there);
     }
 
     /// SIGINT, as Ctrl-C sends it.

@@ -7,15 +7,16 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
+use parkhang_test_support::Wait;
 
 use crate::support::workspace;
 
 /// Longest that a command may take to say what it should.
-const PATIENCE: Duration = Duration::from_secs(300);
+const PATIENCE: Duration = Duration::from_secs(180);
 /// Ends what a command prints; its status follows.
 const END: &str = "=== status ";
 
@@ -165,15 +166,10 @@ fn the_tutorial_does_what_it_says() {
         if command.starts_with("scripts/") || command.starts_with("export PATH=") {
             continue;
         }
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let said = shell.run(&command);
-            if keeps(&output, &said) {
-                break;
-            }
-            let may_come = looks(&command) && Instant::now() < deadline;
-            assert!(may_come, "{command}\npromises {output:#?}\nand says {said:#?}");
-        }
+        let patience = if looks(&command) { PATIENCE } else { Duration::ZERO };
+        Wait::until(&format!("{command:?} says {output:#?}"))
+            .at_most(patience)
+            .sees(|| shell.run(&command), |said| keeps(&output, said));
         run += 1;
         compared += usize::from(!output.is_empty());
     }

@@ -5,9 +5,10 @@ use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use parkhang_test_support::Wait;
 use serde_json::{Value, json};
 
-use crate::nodes::{JOB, Node, Site, wait_until};
+use crate::nodes::{JOB, Node, OF_A_JOB, Site};
 use crate::support::{Finished, finish, small_page};
 
 const TWO_PAGES: &str = r#"[{"filename":"dimensions.json"},{"filename":"a.tif","width":878,"height":1138,"pilmode":"1"},
@@ -276,7 +277,9 @@ fn what_was_read_in_its_latest_version_is_left_out_and_what_failed_is_done_again
         command.args(["--source", "postgres", "--set", "source.poll=500ms"]);
     });
     let status = || run(&site, &format!("job status {JOB} --json")).json();
-    wait_until("the job is over", || status()["finished_at"].is_string());
+    Wait::until("the job is over")
+        .at_most(OF_A_JOB)
+        .sees(status, |status| status["finished_at"].is_string());
     worker.stop();
     assert_eq!((&status()["done"], &status()["failed"]), (&json!(1), &json!(1)));
 

@@ -10,9 +10,10 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use parkhang_test_support::Wait;
 use serde_json::Value;
 
-use crate::nodes::{JOB, Node, Site, wait_until};
+use crate::nodes::{JOB, Node, Site};
 use crate::support::finish;
 
 const STAGES: [&str; 4] = ["line_detection", "line_extraction", "ocr", "reduce"];
@@ -77,14 +78,13 @@ fn the_counters_of_a_cluster_add_up_to_what_its_job_did() {
         let (status, body) = get(node.health(), "/readyz");
         (status, serde_json::from_str::<Value>(&body).unwrap())
     };
-    wait_until("the orchestrator leads", || {
-        ready(&orchestrator).1["leads"] == true
-    });
-    assert_eq!(ready(&orchestrator).0, 200);
+    let (status, _) = Wait::until("the orchestrator leads")
+        .sees(|| ready(&orchestrator), |(_, body)| body["leads"] == true);
+    assert_eq!(status, 200);
 
     let log = site.path("work.log");
     let worker = Node::start_with(&site, "cpu,gpu", &[orchestrator.address()], logging_to(&log));
-    wait_until("the node has joined", || ready(&worker).0 == 200);
+    Wait::until("the node has joined").sees(|| ready(&worker), |(status, _)| *status == 200);
     finish(site.command(["job", "create", JOB])).exits(0);
     finish(site.command(["job", "status", JOB, "--wait"])).exits(0);
 
@@ -137,7 +137,7 @@ fn the_counters_of_a_cluster_add_up_to_what_its_job_did() {
 
     let leader = orchestrator.name().to_owned();
     orchestrator.kill();
-    wait_until("the node misses its orchestrator", || ready(&worker).0 == 503);
+    Wait::until("the node misses its orchestrator").sees(|| ready(&worker), |(status, _)| *status == 503);
     assert_lines_name_their_work(&log, worker.name(), &["stage starts", "stage ended"]);
     assert_lines_name_their_work(&led, &leader, &["report recorded"]);
 }
@@ -308,10 +308,10 @@ fn the_work_on_a_volume_is_one_trace_across_nodes() {
 fn an_orchestrator_that_stands_by_says_so_and_who_leads() {
     let site = Site::with_volumes(1, 1);
     let leader = Node::start(&site, "orchestrator", &["127.0.0.1:1"]);
-    wait_until("the first one leads", || {
-        let nodes = finish(site.command(["nodes", "list", "--json"])).exits(0).json();
-        nodes["nodes"][0]["leads"] == true
-    });
+    Wait::until("the first one leads").sees(
+        || finish(site.command(["nodes", "list", "--json"])).exits(0).json(),
+        |nodes| nodes["nodes"][0]["leads"] == true,
+    );
     let path = site.path("standby.log");
     let log = File::create(&path).unwrap();
     let standby = Node::start_with(&site, "orchestrator", &["127.0.0.1:1"], |command| {
@@ -319,15 +319,18 @@ fn an_orchestrator_that_stands_by_says_so_and_who_leads() {
     });
     assert_eq!(standby.said(&format!("{},", leader.name())), "");
     let said = || std::fs::read_to_string(&path).unwrap();
-    wait_until("it waits in line", || {
-        said().contains("standing by: another orchestrator leads")
+    Wait::until("it waits in line").sees(said, |said| {
+        said.contains("standing by: another orchestrator leads")
     });
     // From a second on a statement counts as slow.
     let waits = Instant::now();
-    wait_until("it has waited for long", || {
-        finish(site.command(["nodes", "list"])).exits(0);
-        waits.elapsed() > Duration::from_millis(1500)
-    });
+    Wait::until("it has waited for long").sees(
+        || {
+            finish(site.command(["nodes", "list"])).exits(0);
+            waits.elapsed()
+        },
+        |waited| *waited > Duration::from_millis(1500),
+    );
     assert_eq!(standby.stop(), Some(0));
     let said = said();
     assert!(!said.contains("slow statement"), "{said}");

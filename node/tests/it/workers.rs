@@ -5,9 +5,10 @@ use std::path::PathBuf;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use parkhang_test_support::Wait;
 use serde_json::Value;
 
-use crate::nodes::{JOB, Node, Site, assert_finished, undisturbed, wait_until};
+use crate::nodes::{JOB, Node, Site, assert_finished, undisturbed};
 use crate::support::finish;
 
 /// A site whose workers are launched; none outlives it.
@@ -114,17 +115,19 @@ fn workers_come_when_there_is_work_and_go_when_it_is_done() {
     );
 
     finish(site.command(["job", "create", JOB])).exits(0);
-    wait_until("workers have joined", || !launching.nodes().is_empty());
+    Wait::until("workers have joined").sees(|| launching.nodes(), |nodes| !nodes.is_empty());
     assert!(launching.processes().len() <= 3, "two with a gpu and one without");
     assert_finished(site, &undisturbed(site));
 
-    wait_until("the workers are gone", || {
-        launching.groups() == [[0; 4], [0; 4]] && launching.processes().is_empty()
-    });
-    wait_until("all have left in order", || {
-        launching.nodes().iter().all(|(_, state)| state == "left")
-    });
-    let names: Vec<String> = launching.nodes().into_iter().map(|(name, _)| name).collect();
+    Wait::until("the workers are gone").sees(
+        || (launching.groups(), launching.processes()),
+        |(groups, processes)| *groups == [[0; 4], [0; 4]] && processes.is_empty(),
+    );
+    let nodes = Wait::until("all have left in order").sees(
+        || launching.nodes(),
+        |nodes| nodes.iter().all(|(_, state)| state == "left"),
+    );
+    let names: Vec<String> = nodes.into_iter().map(|(name, _)| name).collect();
     for hardware in ["launched-cpu-1.", "launched-gpu-1."] {
         assert!(names.iter().any(|name| name.starts_with(hardware)), "{names:?}");
     }
@@ -163,16 +166,17 @@ fn workers_are_launched_and_sent_away_by_hand_and_outlive_their_orchestrator() {
     assert_eq!(names, ["launched-cpu-1", "launched-gpu-1"]);
     orchestrator.kill();
     let orchestrator = launching.orchestrator();
-    wait_until("the workers have joined again", || {
-        launching.groups() == [[1, 1, 0, 1], [1, 1, 0, 1]]
-    });
+    Wait::until("the workers have joined again").sees(
+        || launching.groups(),
+        |groups| *groups == [[1, 1, 0, 1], [1, 1, 0, 1]],
+    );
     assert_eq!(launching.processes(), before, "they are the same");
 
     kill(before[1].1, Signal::SIGKILL).unwrap();
-    wait_until("the one that died is replaced", || {
-        let now = launching.processes();
-        now.len() == 2 && now.iter().all(|(_, process)| *process != before[1].1)
-    });
+    Wait::until("the one that died is replaced").sees(
+        || launching.processes(),
+        |now| now.len() == 2 && now.iter().all(|(_, process)| *process != before[1].1),
+    );
     let over = finish(site.command(launch)).exits(1).stderr;
     assert!(over.contains("job press is over: completed"), "{over}");
     let many = finish(site.command(["workers", "scale", "--count", "9", "--hardware", "gpu"])).exits(1);
@@ -191,9 +195,10 @@ fn workers_are_launched_and_sent_away_by_hand_and_outlive_their_orchestrator() {
     let scale = ["scale_workers", "--job", JOB, "--count", "0", "--settle"];
     finish(site.command(scale)).exits(0);
     assert_eq!(launching.processes(), []);
-    wait_until("both have left", || {
-        launching.groups().iter().all(|group| *group == [0, 0, 0, 0])
-    });
+    Wait::until("both have left").sees(
+        || launching.groups(),
+        |groups| groups.iter().all(|group| *group == [0, 0, 0, 0]),
+    );
     assert!(kill(before[0].1, None).is_err(), "its process is gone");
     assert_eq!(orchestrator.stop(), Some(0));
 }

@@ -28,9 +28,8 @@ use tokio::time::Instant;
 
 pub use faults::{Fault, Faults};
 pub use hyper::Method;
-pub use objects::Objects;
+pub use objects::{BUCKET, Objects};
 
-pub const BUCKET: &str = "pages";
 pub const ACCESS_KEY: &str = "reader";
 pub const SECRET_KEY: &str = "a-secret-that-no-log-shows";
 

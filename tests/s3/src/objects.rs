@@ -14,7 +14,9 @@ use s3s::{S3, S3Request, S3Response, S3Result, s3_error};
 use tokio::sync::Notify;
 
 use super::multipart::Uploads;
-use crate::BUCKET;
+
+/// Name of the server's one bucket.
+pub const BUCKET: &str = "pages";
 
 /// Objects per page of a list, few so that tests see several.
 const PAGE: usize = 7;
