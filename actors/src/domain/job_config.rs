@@ -7,6 +7,10 @@ use serde_json::{Map, Value};
 use super::adjustment::ADJUSTABLE;
 use super::named_model::NamedModels;
 
+mod choices;
+
+pub use choices::{Decoder, ItemOrder, LayoutName, LineMode, OnItemError, RetryScope, TextEncoding};
+
 /// Reason for which a configuration cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
@@ -39,93 +43,6 @@ fn meant(unknown: &str) -> String {
         .map(|key| (strsim::damerau_levenshtein(unknown, key), key));
     let nearest = distances.min().filter(|(distance, _)| *distance <= 2);
     nearest.map_or_else(String::new, |(_, key)| format!("; did you mean {key}?"))
-}
-
-/// Encoding of the text of results.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum TextEncoding {
-    #[default]
-    Unicode,
-    /// Extended Wylie transliteration (EWTS).
-    Wylie,
-}
-
-/// Network that finds lines: one with a single class, or the line class of a layout network.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LineMode {
-    #[default]
-    Line,
-    Layout,
-}
-
-/// Consequence of a failed page for its volume.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum OnItemError {
-    /// The stage fails.
-    Fail,
-    /// The page is recorded in the errors table and left out of the results.
-    #[default]
-    Skip,
-    /// The page is recorded in the errors table, and stands in the results with no lines.
-    Blank,
-}
-
-/// Counter of failed tries that ends a task.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum RetryScope {
-    /// Tries over all stages of the task.
-    #[default]
-    Task,
-    /// Tries of each stage: the count starts anew with the next one.
-    Stage,
-}
-
-/// Decoder that turns the network's scores into the text of a line.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Decoder {
-    #[default]
-    Beam,
-    Greedy,
-}
-
-/// Order in which the items of a stage are started.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ItemOrder {
-    #[default]
-    Fifo,
-    /// Shortest first, which cuts the mean waiting time.
-    Sjf,
-    /// Longest first, which cuts the time until all are done.
-    Lpt,
-}
-
-/// Layout of the artifacts of a job below the root of a store.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LayoutName {
-    /// `jobs/{job}/volumes/{w}-{i}/{stage}/...`
-    #[default]
-    BdrcV2,
-    /// `output/jobs/{job}/volumes/{w}-{i}/artifacts/{stage}/...`
-    BdrcV1,
-    /// `ocr-bboxes/{exchange}/{source_id}/...`, where a web service reads the boxes of each page. Exchange and source id
-    /// are the two parts of the volume id. No job is named: its latest run replaces what was there.
-    OcrBboxes,
-}
-
-impl LayoutName {
-    /// The layouts in which finished volumes are marked by files.
-    pub const WITH_MARKERS: [Self; 1] = [Self::BdrcV1];
-
-    pub fn has_markers(self) -> bool {
-        Self::WITH_MARKERS.contains(&self)
-    }
 }
 
 /// Settings of a job (`jobs.config`). Keys left out take the default, which is that of the second generation of algorithms.

@@ -1,0 +1,90 @@
+//! Values of the keys of a job configuration that are one of a few words.
+
+use serde::{Deserialize, Serialize};
+
+/// Encoding of the text of results.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TextEncoding {
+    #[default]
+    Unicode,
+    /// Extended Wylie transliteration (EWTS).
+    Wylie,
+}
+
+/// Network that finds lines: one with a single class, or the line class of a layout network.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LineMode {
+    #[default]
+    Line,
+    Layout,
+}
+
+/// Consequence of a failed page for its volume.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnItemError {
+    /// The stage fails.
+    Fail,
+    /// The page is recorded in the errors table and left out of the results.
+    #[default]
+    Skip,
+    /// The page is recorded in the errors table, and stands in the results with no lines.
+    Blank,
+}
+
+/// Counter of failed tries that ends a task.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RetryScope {
+    /// Tries over all stages of the task.
+    #[default]
+    Task,
+    /// Tries of each stage: the count starts anew with the next one.
+    Stage,
+}
+
+/// Decoder that turns the network's scores into the text of a line.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Decoder {
+    #[default]
+    Beam,
+    Greedy,
+}
+
+/// Order in which the items of a stage are started.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ItemOrder {
+    #[default]
+    Fifo,
+    /// Shortest first, which cuts the mean waiting time.
+    Sjf,
+    /// Longest first, which cuts the time until all are done.
+    Lpt,
+}
+
+/// Layout of the artifacts of a job below the root of a store.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LayoutName {
+    /// `jobs/{job}/volumes/{w}-{i}/{stage}/...`
+    #[default]
+    BdrcV2,
+    /// `output/jobs/{job}/volumes/{w}-{i}/artifacts/{stage}/...`
+    BdrcV1,
+    /// `ocr-bboxes/{exchange}/{source_id}/...`, where a web service reads the boxes of each page. Exchange and source id
+    /// are the two parts of the volume id. No job is named: its latest run replaces what was there.
+    OcrBboxes,
+}
+
+impl LayoutName {
+    /// The layouts in which finished volumes are marked by files.
+    pub const WITH_MARKERS: [Self; 1] = [Self::BdrcV1];
+
+    pub fn has_markers(self) -> bool {
+        Self::WITH_MARKERS.contains(&self)
+    }
+}
