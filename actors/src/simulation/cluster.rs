@@ -285,8 +285,7 @@ impl Engine {
         let until = self.time(self.now + millis(timings.lease));
         for pool in &self.nodes[node].pools {
             if !pool.leases.is_empty() {
-                let fences: Vec<Fence> = pool.leases.iter().cloned().collect();
-                self.store.renew_leases(&fences, until).await?;
+                self.store.renew_leases(&pool.leases, until).await?;
             }
         }
         let next = self.now + millis(timings.heartbeat).max(1);

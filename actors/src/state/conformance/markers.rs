@@ -34,14 +34,14 @@ async fn an_end_is_to_be_marked_once(store: Store) {
     assert_eq!(due(&store).await, []);
     let failed = run_stage(&store, &job, &tasks[2], failure(ErrorCategory::Input)).await;
     let detected = run_stage(&store, &job, &tasks[0], Event::Succeeded).await;
-    assert_eq!(due(&store).await, [failed.clone()]);
+    assert_eq!(due(&store).await, std::slice::from_ref(&failed));
     let done = run_stage(&store, &job, &detected, Event::Succeeded).await;
     assert_eq!(due(&store).await, [done.clone(), failed.clone()]);
     assert_eq!(store.volumes_to_mark(1).await.unwrap()[0].1.key, job.key);
     assert_eq!(store.volumes_to_mark(1).await.unwrap().len(), 1);
 
     note(&store, &done).await;
-    assert_eq!(due(&store).await, [failed.clone()]);
+    assert_eq!(due(&store).await, std::slice::from_ref(&failed));
     store.volumes_marked(&[]).await.unwrap();
     note(&store, &failed).await;
     assert_eq!(due(&store).await, []);
@@ -51,7 +51,7 @@ async fn an_end_is_to_be_marked_once(store: Store) {
     assert_eq!(due(&store).await, []);
     let again = run_stage(&store, &job, &again, Event::Succeeded).await;
     note(&store, &done).await;
-    assert_eq!(due(&store).await, [again.clone()]);
+    assert_eq!(due(&store).await, std::slice::from_ref(&again));
     note(&store, &again).await;
     assert_eq!(due(&store).await, []);
     assert_eq!(
