@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use chrono::{TimeDelta, Utc};
 use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
-use parkhang_actors::domain::{Job, Task, WorkerId};
+use parkhang_core::domain::{Job, Task, WorkerId};
 use parkhang_actors::orchestrator::Mirror;
-use parkhang_actors::policy::transition::Event;
-use parkhang_actors::state::{Change, Expected, Outcome, StateStore};
+use parkhang_core::policy::transition::Event;
+use parkhang_state::{Change, Expected, Outcome, StateStore};
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef};
 use support::Server;
 

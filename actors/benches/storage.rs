@@ -12,9 +12,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use futures::StreamExt;
-use parkhang_actors::domain::VolumeId;
-use parkhang_actors::pages::{BucketFolders, PageRef, PageSource, read_ahead};
-use parkhang_actors::storage::{ArtifactKey, ArtifactStore, CachedStore, S3Options, S3Store};
+use parkhang_core::domain::VolumeId;
+use parkhang_store::pages::{BucketFolders, PageRef, PageSource, read_ahead};
+use parkhang_store::storage::{ArtifactKey, ArtifactStore, CachedStore, S3Options, S3Store};
 use parkhang_test_s3::{ACCESS_KEY, BUCKET, Endpoint, Method, SECRET_KEY};
 use tokio::runtime::Runtime;
 

@@ -6,12 +6,12 @@
 use std::path::Path;
 use std::process::Command;
 
-use parkhang_actors::artifact::{
+use parkhang_store::artifact::{
     ArtifactLayout, ArtifactRow, Digest, ErrorRow, Fingerprint, LineDetectionRow, LineImageRow, OcrResultRow,
     Provenance, Segment, write_table,
 };
-use parkhang_actors::domain::{Attempt, ErrorCategory, JobKey, StageName, TextEncoding, VolumeId};
-use parkhang_actors::storage::{ArtifactKey, LocalStore};
+use parkhang_core::domain::{Attempt, ErrorCategory, JobKey, StageName, TextEncoding, VolumeId};
+use parkhang_store::storage::{ArtifactKey, LocalStore};
 
 #[tokio::test]
 #[ignore = "needs Python with pyarrow, duckdb and polars"]

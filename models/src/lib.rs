@@ -13,7 +13,6 @@
 //! Geometry and decoding (`parkhang-cv`, here [`page`]) and what networks compute with (`parkhang-kernels`) are crates below
 //! this one: an edit of an algorithm compiles neither of them again.
 
-pub mod algorithms;
 mod checkpoint;
 pub mod inference;
 pub mod line_detection;
@@ -23,5 +22,6 @@ pub mod recognition;
 pub mod self_test;
 pub mod weights;
 
+pub use parkhang_algorithms as algorithms;
 pub use parkhang_cv as page;
 pub use parkhang_kernels::device;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use futures::future::join_all;
-use parkhang_actors::state::{EmbeddedPostgres, PostgresStore};
+use parkhang_state::{EmbeddedPostgres, PostgresStore};
 use secrecy::ExposeSecret;
 use tokio::net::TcpStream;
 use tokio::time::timeout;

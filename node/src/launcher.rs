@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use chrono::TimeDelta;
-use parkhang_actors::domain::Hardware;
+use parkhang_core::domain::Hardware;
 use parkhang_actors::launcher::{
     AsgLauncher, AutoscalerConfig, AwsOptions, EcsLauncher, Launcher, LocalLauncher, LocalOptions,
     WorkerCommand,
 };
-use parkhang_actors::policy::autoscale::Limits;
+use parkhang_core::policy::autoscale::Limits;
 
 use crate::config::{Bounds, Launched, LauncherKind, Loaded};
 

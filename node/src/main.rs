@@ -45,7 +45,7 @@ use crate::cli::{Cli, Command};
 
 fn main() -> ExitCode {
     #[cfg(feature = "failpoints")]
-    let _armed = parkhang_actors::failpoint::arm();
+    let _armed = parkhang_core::failpoint::arm();
     let words = match admin::cli::words(std::env::args_os()) {
         Ok(words) => words,
         Err(error) => return finish(Err(error)),

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use parkhang_actors::artifact::{Digest, ModelRef};
-use parkhang_actors::domain::NamedModels;
+use parkhang_store::artifact::{Digest, ModelRef};
+use parkhang_core::domain::NamedModels;
 use parkhang_actors::stage::{ModelSet, Recogniser};
 use parkhang_models::device::{ComputeDevice, DeviceKind, DeviceSpec, Precision};
 use parkhang_models::inference::Classes;

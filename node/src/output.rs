@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use parkhang_actors::domain::{LayoutName, VolumeId};
+use parkhang_core::domain::{LayoutName, VolumeId};
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Pages, S3};

@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use parkhang_actors::domain::{
+use parkhang_core::domain::{
     Adjustment, Fence, Generation, Job, JobId, JobKey, LeaseStatus, NewJob, NodeRecord, ScalingRecord,
     StageName, StageRun, Task, TaskCount, TaskId, VolumeId, VolumeResults, WorkerId,
 };
-use parkhang_actors::policy::autoscale::StageBacklog;
-use parkhang_actors::policy::job_action::JobAction;
-use parkhang_actors::policy::rerun::Rerun;
-use parkhang_actors::state::{
+use parkhang_core::policy::autoscale::StageBacklog;
+use parkhang_core::policy::job_action::JobAction;
+use parkhang_core::policy::rerun::Rerun;
+use parkhang_state::{
     Change, ClaimRequest, JobTaskCount, Leases, MemoryStore, NodeSnapshot, Outcome, Ready, RerunResult,
     StageStatistics, StateError, StateStore,
 };

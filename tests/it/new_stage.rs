@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use parkhang_actors::artifact::{OcrResultRow, VolumeLayout, read_table};
-use parkhang_actors::domain::{Hardware, StageError, StageName, StageReport, StageVerdict};
+use parkhang_store::artifact::{OcrResultRow, VolumeLayout, read_table};
+use parkhang_core::domain::{Hardware, StageError, StageName, StageReport, StageVerdict};
 use parkhang_actors::stage::{StageContext, StageInfo, StageLogic};
-use parkhang_actors::storage::ArtifactStore;
+use parkhang_store::storage::ArtifactStore;
 use serde_json::json;
 
 #[derive(Debug)]

@@ -11,11 +11,11 @@ use parkhang_actors::cluster::{
     Cluster, ClusterConfig, Cookie, NodeName, RedialPolicy, RemoteOrchestrator, RemotePools,
     RemotePoolsConfig, Security, UplinkConfig,
 };
-use parkhang_actors::domain::{Epoch, Hardware, Job, JobStatus, StageRunStatus, TaskStatus};
+use parkhang_core::domain::{Epoch, Hardware, Job, JobStatus, StageRunStatus, TaskStatus};
 use parkhang_actors::orchestrator::{JobEnd, OrchestratorConfig, OrchestratorHandle};
-use parkhang_actors::policy::job_action::JobAction;
+use parkhang_core::policy::job_action::JobAction;
 use parkhang_actors::stage::{StageLogic, StageRegistry};
-use parkhang_actors::state::{MemoryStore, StateStore};
+use parkhang_state::{MemoryStore, StateStore};
 use parkhang_actors::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
 use parkhang_actors::telemetry::ProgressBoard;
 use tokio::sync::{Mutex, MutexGuard, Notify, watch};

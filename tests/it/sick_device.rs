@@ -8,18 +8,18 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use chrono::Utc;
-use parkhang_actors::artifact::{ArtifactLayout, Digest, ErrorRow, ModelRef, read_table};
-use parkhang_actors::domain::{
+use parkhang_store::artifact::{ArtifactLayout, Digest, ErrorRow, ModelRef, read_table};
+use parkhang_core::domain::{
     ErrorCategory, Hardware, Job, JobConfig, JobStatus, LayoutName, NewJob, Task, TaskStatus,
 };
 use parkhang_actors::orchestrator::{JobEnd, OrchestratorConfig, OrchestratorHandle};
-use parkhang_actors::pages::{FolderSource, discover_volumes};
+use parkhang_store::pages::{FolderSource, discover_volumes};
 use parkhang_actors::runner::CpuPool;
 use parkhang_actors::stage::{
     ManifestFolder, ModelSet, Recogniser, StageRegistry, StageServices, ocr_pipeline,
 };
-use parkhang_actors::state::{MemoryStore, StateStore};
-use parkhang_actors::storage::{ArtifactStore, LocalStore};
+use parkhang_state::{MemoryStore, StateStore};
+use parkhang_store::storage::{ArtifactStore, LocalStore};
 use parkhang_actors::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
 use parkhang_actors::telemetry::ProgressBoard;
 use parkhang_models::device::{ComputeDevice, DeviceSpec};

@@ -7,20 +7,20 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
-use parkhang_actors::artifact::{ArtifactLayout, VolumeDone, VolumeFailed};
-use parkhang_actors::domain::{
+use parkhang_store::artifact::{ArtifactLayout, VolumeDone, VolumeFailed};
+use parkhang_core::domain::{
     ErrorCategory, Fence, Hardware, Job, JobKey, JobStatus, LayoutName, LeaseReport, LeaseStatus, NewJob,
     ReportReply, StageName, Task, TaskStatus,
 };
 use parkhang_actors::orchestrator::{OrchestratorConfig, OrchestratorHandle};
-use parkhang_actors::policy::claim::Offer;
+use parkhang_core::policy::claim::Offer;
 use parkhang_actors::source::{
     Claim, Clock, Dispatcher, JobManifest, ShardOptions, ShardSize, ShardSurvey, Shards, SourceError,
     SourceHealth, StateClaims, StoreClock, SystemClock, WorkSource,
 };
 use parkhang_actors::stage::{StageLogic, StageRegistry};
-use parkhang_actors::state::{MemoryStore, StateError, StateStore};
-use parkhang_actors::storage::{ArtifactStore, MemoryStore as MemoryArtifacts};
+use parkhang_state::{MemoryStore, StateError, StateStore};
+use parkhang_store::storage::{ArtifactStore, MemoryStore as MemoryArtifacts};
 use parkhang_actors::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
 use parkhang_actors::telemetry::ProgressBoard;
 use parkhang_test_support::Wait;

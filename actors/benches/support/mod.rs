@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use chrono::Utc;
-use parkhang_actors::domain::{Job, JobConfig, NewJob, VolumeId};
+use parkhang_core::domain::{Job, JobConfig, NewJob, VolumeId};
 use parkhang_actors::stage::ocr_pipeline;
-use parkhang_actors::state::{EmbeddedPostgres, PostgresStore, StateStore};
+use parkhang_state::{EmbeddedPostgres, PostgresStore, StateStore};
 
 /// A server in a folder that goes with it.
 pub(crate) struct Server {

@@ -1,6 +1,6 @@
 use std::fmt;
 
-use crate::domain::InvalidName;
+use parkhang_core::domain::InvalidName;
 
 const MAX_LENGTH: usize = 64;
 

@@ -13,7 +13,7 @@ use tracing::debug;
 use super::answers::Answers;
 use super::gate::{Answer, Gate, OPERATORS, introduction, open_lone_gate, request, seal, unexpected};
 use super::name::NodeName;
-use crate::domain::Epoch;
+use parkhang_core::domain::Epoch;
 use crate::wire::{
     Command, CommandOutcome, CommandPart, CommandPartReply, CommandReply, Envelope, Fault, GateInfo,
     GateRole, Hello, Kind, Message, Unusable,

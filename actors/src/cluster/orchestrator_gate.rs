@@ -4,7 +4,7 @@ use tracing::{info, warn};
 use super::gate::{Answer, ORCHESTRATORS, introduction, request, seal, unexpected};
 use super::name::NodeName;
 use super::roster::Roster;
-use crate::domain::{Epoch, ReportReply};
+use parkhang_core::domain::{Epoch, ReportReply};
 use crate::orchestrator::OrchestratorHandle;
 use crate::supervisor::ControlPlane;
 use crate::wire::{

@@ -2,7 +2,7 @@ use std::collections::HashMap;
 
 use ractor::ActorId;
 
-use crate::domain::WorkerId;
+use parkhang_core::domain::WorkerId;
 
 /// By which gates the pools of other nodes can be reached. A node that dialled again before its old session ended has two
 /// for a while.

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use super::gate::{AskError, Gate, OPERATORS, ORCHESTRATORS, ask, introduction};
 use super::gate_watch::{GateEvent, GateWatch, GateWatchArguments};
 use super::name::NodeName;
-use crate::domain::Epoch;
+use parkhang_core::domain::Epoch;
 use crate::wire::{Command, CommandOutcome, CommandPart, GateRole, OpenError, Request, Unusable};
 
 /// How an operator takes part in a cluster.

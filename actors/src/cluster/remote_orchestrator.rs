@@ -15,7 +15,7 @@ use super::gate::{AskError, Gate, LEASES_PER_MESSAGE, ORCHESTRATORS, ask, introd
 use super::gate_watch::{GateEvent, GateWatch, GateWatchArguments};
 use super::name::NodeName;
 use super::stage_gate::{LatestEpoch, StageGate};
-use crate::domain::{
+use parkhang_core::domain::{
     Epoch, ErrorCategory, LeaseRenewal, LeaseReport, RenewalReply, ReportReply, StageError, StageVerdict,
     WorkerId,
 };

@@ -6,7 +6,7 @@ use tracing::{error, warn};
 
 use super::gate::{AskError, Gate, LEASES_PER_MESSAGE, ask};
 use super::gate_watch::GateWatch;
-use crate::domain::{AssignReply, Assignment, Epoch, Fence, PoolInfo};
+use parkhang_core::domain::{AssignReply, Assignment, Epoch, Fence, PoolInfo};
 use crate::orchestrator::{Executor, Unreachable};
 use crate::wire::{Assign, Cancel, Drain};
 

@@ -15,7 +15,7 @@ use super::orchestrator_gate::OrchestratorGate;
 use super::reach::{Absence, Loss, Reach};
 use super::remote_pool::RemotePool;
 use super::roster::Roster;
-use crate::domain::{Epoch, NodeOrder, OrderOutcome, PlacedOrder, PoolInfo, WorkerId};
+use parkhang_core::domain::{Epoch, NodeOrder, OrderOutcome, PlacedOrder, PoolInfo, WorkerId};
 use crate::orchestrator::OrchestratorHandle;
 use crate::wire::{GateRole, Order};
 

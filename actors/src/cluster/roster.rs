@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use chrono::{DateTime, Utc};
 use tokio::sync::Notify;
 
-use crate::domain::{LeaseRenewal, NodeActors, NodeRecord, NodeState, WorkerId, WorkerRecord};
+use parkhang_core::domain::{LeaseRenewal, NodeActors, NodeRecord, NodeState, WorkerId, WorkerRecord};
 use crate::wire::{NodePhase, Notice};
 
 #[derive(Debug, Clone, Default)]
@@ -143,7 +143,7 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
-    use crate::domain::{
+    use parkhang_core::domain::{
         ActorKind, ActorRecord, ActorState, Attempt, Fence, Generation, StageName, StageProgress, TaskId,
     };
     use crate::wire::{NodeAbout, Peer, PoolAbout};

@@ -5,7 +5,7 @@ use tracing::info;
 
 use super::gate::{Answer, STAGES, introduction, request, seal, unexpected};
 use super::name::NodeName;
-use crate::domain::{AssignReply, Epoch, OrderOutcome, PoolInfo};
+use parkhang_core::domain::{AssignReply, Epoch, OrderOutcome, PoolInfo};
 use crate::orchestrator::Executor;
 use crate::supervisor::{OrderBook, PoolHandle};
 use crate::wire::{

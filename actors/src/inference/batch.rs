@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use parkhang_models::inference::InferenceError;
 
-use crate::policy::batch_size::{BatchSizes, NetworkOnDevice};
+use parkhang_core::policy::batch_size::{BatchSizes, NetworkOnDevice};
 use crate::telemetry::BatchHalved;
 
 /// A network seen as a batch job: which requests may share a forward pass, and the pass itself.

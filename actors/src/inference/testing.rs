@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use parkhang_models::inference::InferenceError;
 
 use super::batch::{BatchModel, DeviceMemory};
-use crate::policy::batch_size::NetworkOnDevice;
+use parkhang_core::policy::batch_size::NetworkOnDevice;
 
 /// Doubles numbers; a pass of more than `memory` of them does not fit the device.
 pub(super) struct Doubling {

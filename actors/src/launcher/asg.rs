@@ -9,7 +9,7 @@ use aws_sdk_autoscaling::types::{AutoScalingGroup, Instance, LifecycleState};
 
 use super::aws::{AwsOptions, count, failed, shared_config, signed};
 use super::{Launcher, LauncherError, Workers, within};
-use crate::domain::Hardware;
+use parkhang_core::domain::Hardware;
 
 /// Sets the desired capacity of groups. The group chooses which instances go, and its own bounds hold.
 #[derive(Debug, Clone)]

@@ -10,8 +10,8 @@ use aws_sdk_ecs::config::SharedCredentialsProvider;
 use aws_sdk_ecs::error::ProvideErrorMetadata;
 
 use super::LauncherError;
-use crate::domain::Hardware;
-use crate::storage::s3::{AccountError, account, chain};
+use parkhang_core::domain::Hardware;
+use parkhang_store::storage::s3::{AccountError, account, chain};
 
 /// The client's own retries of a request included.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Launcher, LauncherError, Workers, settled};
-use crate::domain::Hardware;
+use parkhang_core::domain::Hardware;
 
 const NOBODY: BTreeSet<String> = BTreeSet::new();
 

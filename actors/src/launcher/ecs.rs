@@ -8,7 +8,7 @@ use aws_sdk_ecs::config::{Builder, SharedCredentialsProvider};
 
 use super::aws::{AwsOptions, count, failed, shared_config, signed};
 use super::{Launcher, LauncherError, Workers};
-use crate::domain::Hardware;
+use parkhang_core::domain::Hardware;
 
 /// The status of a service that was deleted.
 const DELETED: &str = "INACTIVE";

@@ -1,7 +1,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::domain::Hardware;
+use parkhang_core::domain::Hardware;
 
 /// Why workers were not launched, stopped or counted.
 #[derive(Debug, thiserror::Error)]

@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use super::Workers;
-use crate::domain::{Hardware, NodeRecord, NodeState};
+use parkhang_core::domain::{Hardware, NodeRecord, NodeState};
 
 /// Launched workers that have joined and do nothing: how many, and, where the launcher knows its workers by name, which.
 ///
@@ -40,7 +40,7 @@ mod tests {
 
     use super::*;
     use crate::cluster::NodeName;
-    use crate::domain::{StageName, WorkerId, WorkerRecord};
+    use parkhang_core::domain::{StageName, WorkerId, WorkerRecord};
 
     fn node(name: &str, role: &str, state: NodeState, in_use: &[u32]) -> NodeRecord {
         let pool = |in_use: &u32| WorkerRecord {

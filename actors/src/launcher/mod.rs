@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::domain::Hardware;
+use parkhang_core::domain::Hardware;
 
 pub use asg::AsgLauncher;
 pub use autoscaler::{Autoscaler, AutoscalerConfig};

@@ -5,12 +5,12 @@ use tracing::debug;
 
 use super::executor::Executor;
 use super::mirror::{Mirror, MirrorGone};
-use crate::domain::{AssignReply, Assignment, ErrorCategory, StageError};
-use crate::failpoint::Failpoint;
+use parkhang_core::domain::{AssignReply, Assignment, ErrorCategory, StageError};
+use parkhang_core::failpoint::Failpoint;
 use crate::orchestrator::Unreachable;
-use crate::policy::retry;
-use crate::policy::transition::Event;
-use crate::state::{Change, Expected};
+use parkhang_core::policy::retry;
+use parkhang_core::policy::transition::Event;
+use parkhang_state::{Change, Expected};
 
 /// Seconds before a task that a node refused is tried again; the delay doubles with each try.
 const REFUSED_BACKOFF_S: f64 = 1.0;

@@ -2,7 +2,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 
-use crate::domain::{AssignReply, Assignment, Fence, PoolInfo};
+use parkhang_core::domain::{AssignReply, Assignment, Fence, PoolInfo};
 
 /// A pool as the orchestrator knows it, of this process or of another node: it runs one stage, for as many tasks at once
 /// as it has slots, and queues nothing.

@@ -9,11 +9,11 @@ use tokio::sync::watch;
 
 use super::actor::{Orchestrator, OrchestratorMsg};
 use super::executor::Executor;
-use crate::domain::{
+use parkhang_core::domain::{
     ActorRecord, Fence, JobId, JobStatus, LeaseReport, LeaseStatus, ReportReply, StageName, WorkerId,
 };
-use crate::state::{StateError, StateStore};
-use crate::storage::ArtifactStore;
+use parkhang_state::{StateError, StateStore};
+use parkhang_store::storage::ArtifactStore;
 
 /// Leases lost in a row after which a volume is set aside, unless the configuration says otherwise.
 pub const MAX_INTERRUPTIONS: i32 = 5;

@@ -1,8 +1,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::domain::{JobId, JobKey};
-use crate::state::StateStore;
+use parkhang_core::domain::{JobId, JobKey};
+use parkhang_state::StateStore;
 
 /// Names of jobs, for lines about their tasks; a name never changes, so each is read once.
 #[derive(Debug, Clone, Default)]

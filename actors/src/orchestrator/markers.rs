@@ -10,10 +10,10 @@ use chrono::Utc;
 use futures::{StreamExt, stream};
 use tracing::warn;
 
-use crate::artifact::{ArtifactLayout, VolumeDone, VolumeEnd, VolumeFailed};
-use crate::domain::{Generation, Job, Position, StageName, StageRun, StageRunStatus, Task, TaskId};
-use crate::state::{StateError, StateStore};
-use crate::storage::{ArtifactStore, StorageError};
+use parkhang_store::artifact::{ArtifactLayout, VolumeDone, VolumeEnd, VolumeFailed};
+use parkhang_core::domain::{Generation, Job, Position, StageName, StageRun, StageRunStatus, Task, TaskId};
+use parkhang_state::{StateError, StateStore};
+use parkhang_store::storage::{ArtifactStore, StorageError};
 
 /// Volumes of one query.
 const BATCH: usize = 200;

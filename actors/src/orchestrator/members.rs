@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::executor::Executor;
-use crate::domain::{Fence, StageName, WorkerId};
+use parkhang_core::domain::{Fence, StageName, WorkerId};
 use crate::telemetry::pools_registered;
 
 /// Before work is offered again to a pool that should have had room; doubles as long as it has none. Keeps two that

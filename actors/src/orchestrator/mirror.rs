@@ -12,8 +12,8 @@ use ractor_cluster::RactorMessage;
 use tokio::time::Instant;
 use tracing::warn;
 
-use crate::domain::{ActorKind, ActorRecord, ActorState, Level};
-use crate::state::{Change, Outcome, StateError, StateStore};
+use parkhang_core::domain::{ActorKind, ActorRecord, ActorState, Level};
+use parkhang_state::{Change, Outcome, StateError, StateStore};
 use crate::telemetry::{BatchCommitted, BatchRefused};
 
 /// Changes in one transaction at most.

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use chrono::{DateTime, Duration, Utc};
 use tracing::{debug, info, warn};
 
-use crate::domain::{Assignment, Fence, Job, PoolInfo, Task, TaskId, WorkerId};
-use crate::policy::placement::{self, FreeSlots, Placement};
-use crate::policy::poison::{Loss, lost_lease};
-use crate::policy::transition::Event;
-use crate::state::{Change, Expected, Outcome, StateError, StateStore};
+use parkhang_core::domain::{Assignment, Fence, Job, PoolInfo, Task, TaskId, WorkerId};
+use parkhang_core::policy::placement::{self, FreeSlots, Placement};
+use parkhang_core::policy::poison::{Loss, lost_lease};
+use parkhang_core::policy::transition::Event;
+use parkhang_state::{Change, Expected, Outcome, StateError, StateStore};
 use crate::telemetry::LeaseLost;
 
 /// Limits of a pass.

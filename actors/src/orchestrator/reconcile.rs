@@ -9,9 +9,9 @@ use tokio::time::Instant;
 use super::executor::Executor;
 use super::mirror::{Mirror, MirrorGone};
 use super::plan::{PassLimits, Plan, node_lost};
-use crate::domain::{Assignment, Fence, Job, JobId, PoolInfo, TaskStatus, WorkerId};
-use crate::failpoint::Failpoint;
-use crate::state::{Change, Outcome, StateError, StateStore};
+use parkhang_core::domain::{Assignment, Fence, Job, JobId, PoolInfo, TaskStatus, WorkerId};
+use parkhang_core::failpoint::Failpoint;
+use parkhang_state::{Change, Outcome, StateError, StateStore};
 use crate::telemetry::JobSettled;
 
 /// Why a pass ended early. The next one starts over.

@@ -9,7 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::item_clock::off_the_clock;
 use super::panic_message;
-use crate::domain::ErrorCategory;
+use parkhang_core::domain::ErrorCategory;
 
 /// Given-up closures that may still run, for each thread of the pool: each holds its memory and competes for the cores.
 const HUNG_PER_THREAD: usize = 4;

@@ -4,7 +4,7 @@ use tokio::sync::mpsc;
 
 use super::hooks::call_hook;
 use super::{ItemOutcome, ManifestRecord, ManifestSink, OutputSink, RunContext, StageHooks, WorkItem};
-use crate::domain::StageError;
+use parkhang_core::domain::StageError;
 
 /// An outcome that is due to be delivered.
 pub(super) struct Settled<T> {

@@ -1,7 +1,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::{ItemReport, Progress, Redo, StageOutcome, WorkItem};
-use crate::domain::StageName;
+use parkhang_core::domain::StageName;
 
 /// The run that a hook is called in.
 #[derive(Debug, Clone, PartialEq)]

@@ -6,8 +6,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::item_clock::ItemClock;
 use super::{ItemWorker, WorkItem};
-use crate::domain::{ErrorCategory, StageError, StageName};
-use crate::policy::retry::RetryPolicy;
+use parkhang_core::domain::{ErrorCategory, StageError, StageName};
+use parkhang_core::policy::retry::RetryPolicy;
 
 /// Source of numbers from -1 to 1.
 pub(super) type Jitter = dyn Fn() -> f64 + Send + Sync;

@@ -19,9 +19,9 @@ use super::{
     ItemOutcome, ItemWorker, ManifestSink, NoHooks, OutputSink, Redo, RunContext, StageHooks, StageOptions,
     StageOutcome, StagePlan, WorkItem,
 };
-use crate::domain::{ErrorCategory, StageError};
-use crate::policy::budget;
-use crate::policy::order::starting_order;
+use parkhang_core::domain::{ErrorCategory, StageError};
+use parkhang_core::policy::budget;
+use parkhang_core::policy::order::starting_order;
 
 /// Surroundings of a stage run.
 #[derive(Clone)]

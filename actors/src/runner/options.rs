@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-use crate::domain::{ItemOrder, JobConfig};
-use crate::policy::retry::RetryPolicy;
+use parkhang_core::domain::{ItemOrder, JobConfig};
+use parkhang_core::policy::retry::RetryPolicy;
 
 /// Settings of a stage run.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,7 +25,7 @@ pub struct StageOptions {
     /// Seconds between progress reports; 0 is never.
     pub diagnostics_interval_s: f64,
     pub order: ItemOrder,
-    /// Cost that a place in the plan outweighs; see [`starting_order`](crate::policy::order::starting_order).
+    /// Cost that a place in the plan outweighs; see [`starting_order`](parkhang_core::policy::order::starting_order).
     pub ageing: f64,
 }
 

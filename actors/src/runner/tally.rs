@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use super::{Progress, StageOutcome};
-use crate::domain::StageError;
-use crate::policy::percentile::percentile;
+use parkhang_core::domain::StageError;
+use parkhang_core::policy::percentile::percentile;
 
 /// The counts of a run so far.
 #[derive(Debug, Default)]

@@ -2,7 +2,7 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use super::{ItemOutcome, Redo, WorkItem};
-use crate::domain::StageError;
+use parkhang_core::domain::StageError;
 
 /// The work of a stage on one item.
 #[async_trait]

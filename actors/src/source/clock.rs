@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
 use super::SourceError;
-use crate::state::StateStore;
+use parkhang_state::StateStore;
 
 /// Tells the time by which leases of a source are written, and by which they run out.
 #[async_trait]

@@ -1,5 +1,5 @@
 use super::ShardError;
-use crate::state::StateError;
+use parkhang_state::StateError;
 
 /// Why a source of work could not do as it was asked.
 #[derive(Debug, thiserror::Error)]

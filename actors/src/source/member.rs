@@ -3,7 +3,7 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use tokio::time::Instant;
 
-use crate::domain::{LeaseRenewal, WorkerRecord};
+use parkhang_core::domain::{LeaseRenewal, WorkerRecord};
 use crate::supervisor::PoolHandle;
 
 /// A pool has renewed its leases.

@@ -20,8 +20,8 @@ use std::fmt;
 use async_trait::async_trait;
 use chrono::TimeDelta;
 
-use crate::domain::{Assignment, Fence, LeaseReport, LeaseStatus, ReportReply, StageVerdict, WorkerId};
-use crate::policy::claim::Offer;
+use parkhang_core::domain::{Assignment, Fence, LeaseReport, LeaseStatus, ReportReply, StageVerdict, WorkerId};
+use parkhang_core::policy::claim::Offer;
 
 pub use clock::{Clock, StoreClock, SystemClock};
 pub use dispatcher::{Dispatcher, SourceHealth};

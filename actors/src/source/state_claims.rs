@@ -5,12 +5,12 @@ use chrono::TimeDelta;
 use tracing::{debug, info, warn};
 
 use super::{Claim, Clock, SourceError, WorkSource};
-use crate::domain::{Assignment, Fence, JobStatus, LeaseReport, LeaseStatus, ReportReply};
-use crate::policy::claim::Offer;
-use crate::policy::placement::due_stage;
-use crate::policy::poison::is_suspect;
-use crate::policy::transition::is_finished;
-use crate::state::{ClaimRequest, Outcome, StateStore, change_for};
+use parkhang_core::domain::{Assignment, Fence, JobStatus, LeaseReport, LeaseStatus, ReportReply};
+use parkhang_core::policy::claim::Offer;
+use parkhang_core::policy::placement::due_stage;
+use parkhang_core::policy::poison::is_suspect;
+use parkhang_core::policy::transition::is_finished;
+use parkhang_state::{ClaimRequest, Outcome, StateStore, change_for};
 use crate::telemetry::TaskReported;
 
 /// Work straight from the state store: workers lease tasks for themselves, no orchestrator need be there. One that is there

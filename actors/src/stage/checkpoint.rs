@@ -6,9 +6,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
-use crate::artifact::{ArtifactRow, ErrorRow, Provenance, write_table};
-use crate::domain::{OnItemError, PageOutcome, StageError};
-use crate::failpoint::Failpoint;
+use parkhang_store::artifact::{ArtifactRow, ErrorRow, Provenance, write_table};
+use parkhang_core::domain::{OnItemError, PageOutcome, StageError};
+use parkhang_core::failpoint::Failpoint;
 use crate::runner::{ItemOutcome, ItemStatus, OutputSink, WorkItem};
 
 /// Everything that a stage run made or took over.

@@ -53,7 +53,7 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use crate::domain::{ErrorCategory, StageError, StageName};
+    use parkhang_core::domain::{ErrorCategory, StageError, StageName};
     use crate::runner::{
         ItemOutcome, ItemWorker, OutputSink, StageControls, StageOptions, StageOutcome, StagePlan, WorkItem,
         run_stage,

@@ -2,8 +2,8 @@ use std::fmt;
 
 use async_trait::async_trait;
 
-use crate::artifact::ModelRef;
-use crate::domain::{Hardware, StageName, Unfit};
+use parkhang_store::artifact::ModelRef;
+use parkhang_core::domain::{Hardware, StageName, Unfit};
 use crate::inference::DeviceStanding;
 
 /// What a stage is and what it runs on, apart from any volume.

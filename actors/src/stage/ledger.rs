@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use tracing::warn;
 
 use super::page_stage::{PageStage, VolumeRun};
-use crate::artifact::{ArtifactRow, Fingerprint, Provenance, Table, read_table};
-use crate::domain::StageError;
+use parkhang_store::artifact::{ArtifactRow, Fingerprint, Provenance, Table, read_table};
+use parkhang_core::domain::StageError;
 use crate::runner::Redo;
-use crate::storage::{ArtifactKey, StorageError};
+use parkhang_store::storage::{ArtifactKey, StorageError};
 
 /// The rows of one page and what they were made from.
 struct Entry<R> {

@@ -19,13 +19,13 @@ use tracing::warn;
 use super::image_quality;
 use super::info::StageInfo;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
-use crate::artifact::{Digest, LineDetectionRow, ModelRef, PageRegion, VolumeLayout, image_names};
-use crate::domain::{ErrorCategory, Hardware, JobConfig, LineMode, PageStep, StageError, StageName, Unfit};
+use parkhang_store::artifact::{Digest, LineDetectionRow, ModelRef, PageRegion, VolumeLayout, image_names};
+use parkhang_core::domain::{ErrorCategory, Hardware, JobConfig, LineMode, PageStep, StageError, StageName, Unfit};
 use crate::inference::{DeviceStanding, Inference, PageSegmentation, PageTiles};
 use crate::jpeg::encode_jpeg;
-use crate::pages::{PageRef, PageSource, read_ahead};
+use parkhang_store::pages::{PageRef, PageSource, read_ahead};
 use crate::runner::{CpuPool, off_the_clock};
-use crate::storage::ArtifactKey;
+use parkhang_store::storage::ArtifactKey;
 use crate::telemetry::at_step;
 
 pub(super) const HARDWARE: Hardware = Hardware::Gpu;
@@ -177,7 +177,7 @@ impl PageStage for LineDetection {
             );
             return Err(run.error(ErrorCategory::Config, message));
         }
-        let source_error = |error: crate::pages::SourceError| run.error(error.category(), error);
+        let source_error = |error: parkhang_store::pages::SourceError| run.error(error.category(), error);
         let mut pages = self.pages.pages(run.volume()).await.map_err(source_error)?;
         if run.config().limit > 0 {
             pages.truncate(run.config().limit);
@@ -275,7 +275,7 @@ impl PageStage for LineDetection {
 
         at_step(PageStep::Storing);
         let key = run.layout.rotated_image(&page.name);
-        let store_error = |error: crate::storage::StorageError| run.storage_error(&error);
+        let store_error = |error: parkhang_store::storage::StorageError| run.storage_error(&error);
         off_the_clock(run.store.put_unsynced(&key, straightened.jpeg.into()))
             .await
             .map_err(store_error)?;

@@ -15,11 +15,11 @@ use uuid::Uuid;
 use super::image_quality;
 use super::info::StageInfo;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
-use crate::artifact::{Digest, ImageName, LineDetectionRow, LineImageRow, VolumeLayout, read_table};
-use crate::domain::{ErrorCategory, Hardware, JobConfig, PageStep, StageError, StageName, Unfit};
+use parkhang_store::artifact::{Digest, ImageName, LineDetectionRow, LineImageRow, VolumeLayout, read_table};
+use parkhang_core::domain::{ErrorCategory, Hardware, JobConfig, PageStep, StageError, StageName, Unfit};
 use crate::jpeg::encode_jpeg;
 use crate::runner::{CpuPool, off_the_clock};
-use crate::storage::ArtifactKey;
+use parkhang_store::storage::ArtifactKey;
 use crate::telemetry::at_step;
 
 pub(super) const HARDWARE: Hardware = Hardware::Cpu;

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use tokio::task::spawn_blocking;
 use tracing::info;
 
-use crate::domain::{JobKey, StageName, Unfit, VolumeId};
+use parkhang_core::domain::{JobKey, StageName, Unfit, VolumeId};
 use crate::runner::ManifestSink;
 
 /// What a disk must have room for to be of use.

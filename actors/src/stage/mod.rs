@@ -34,7 +34,7 @@ use parkhang_models::algorithms::Algorithms;
 use tokio_util::sync::CancellationToken;
 
 use self::page_stage::VolumeRun;
-use crate::domain::{Assignment, ErrorCategory, JobConfig, PageStep, StageError, StageVerdict, Unfit};
+use parkhang_core::domain::{Assignment, ErrorCategory, JobConfig, PageStep, StageError, StageVerdict, Unfit};
 use crate::inference::{BatchModel, Inference};
 use crate::runner::{CancelFlag, CpuPool, ItemPreview};
 use crate::telemetry::{RunProgress, at_step};

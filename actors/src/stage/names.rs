@@ -1,6 +1,6 @@
 //! Names of the stages that come with the program.
 
-use crate::domain::{Pipeline, StageName};
+use parkhang_core::domain::{Pipeline, StageName};
 
 #[expect(
     clippy::expect_used,

@@ -17,13 +17,13 @@ use serde_json::{Value, json};
 use super::info::StageInfo;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
 use super::registry::Recogniser;
-use crate::artifact::{
+use parkhang_store::artifact::{
     ImageName, LineDetectionRow, LineImageRow, ModelRef, OcrResultRow, Segment, VolumeLayout, read_table,
 };
-use crate::domain::{self, ErrorCategory, Hardware, JobConfig, StageError, StageName, TextEncoding, Unfit};
+use parkhang_core::domain::{self, ErrorCategory, Hardware, JobConfig, StageError, StageName, TextEncoding, Unfit};
 use crate::inference::{DeviceStanding, Inference, LineRecognition};
 use crate::runner::CpuPool;
-use crate::storage::{ArtifactKey, get_many};
+use parkhang_store::storage::{ArtifactKey, get_many};
 
 pub(super) const HARDWARE: Hardware = Hardware::Gpu;
 

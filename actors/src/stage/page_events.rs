@@ -1,6 +1,6 @@
 use tracing::{debug, info};
 
-use crate::domain::PageOutcome;
+use parkhang_core::domain::PageOutcome;
 use crate::runner::{ItemReport, ItemStatus, Progress, Redo, RunContext, StageHooks, StageOutcome, WorkItem};
 use crate::telemetry::PageEnded;
 

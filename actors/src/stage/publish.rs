@@ -6,9 +6,9 @@ use serde_json::json;
 
 use super::checkpoint::Finished;
 use super::page_stage::{PageStage, VolumeRun};
-use crate::artifact::{Provenance, write_table};
-use crate::domain::StageError;
-use crate::failpoint::Failpoint;
+use parkhang_store::artifact::{Provenance, write_table};
+use parkhang_core::domain::StageError;
+use parkhang_core::failpoint::Failpoint;
 
 /// Parts that are deleted at once.
 const DELETIONS: usize = 16;

@@ -6,11 +6,11 @@ use async_trait::async_trait;
 use serde_json::json;
 
 use super::{StageContext, StageInfo, StageLogic};
-use crate::artifact::{ArtifactError, ErrorRow, LineDetectionRow, OcrResultRow, VolumeLayout, read_table};
-use crate::domain::{Hardware, PageOutcome, StageError, StageName, StageReport, StageVerdict, VolumeResults};
-use crate::policy::forecast::MadeWith;
-use crate::policy::percentile::percentile;
-use crate::storage::ArtifactStore;
+use parkhang_store::artifact::{ArtifactError, ErrorRow, LineDetectionRow, OcrResultRow, VolumeLayout, read_table};
+use parkhang_core::domain::{Hardware, PageOutcome, StageError, StageName, StageReport, StageVerdict, VolumeResults};
+use parkhang_core::policy::forecast::MadeWith;
+use parkhang_core::policy::percentile::percentile;
+use parkhang_store::storage::ArtifactStore;
 use crate::telemetry::StageState;
 
 pub(super) const HARDWARE: Hardware = Hardware::Cpu;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::pool::PoolHandle;
-use crate::domain::{Fence, LeaseRenewal, LeaseReport, RenewalReply, ReportReply, WorkerId};
+use parkhang_core::domain::{Fence, LeaseRenewal, LeaseReport, RenewalReply, ReportReply, WorkerId};
 use crate::orchestrator::OrchestratorHandle;
 
 /// Whoever gives a node its work and hears what became of it: the orchestrator of this process, or of another node.

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use async_trait::async_trait;
 use tokio::sync::Mutex;
 
-use crate::domain::{ActorRecord, NodeOrder, OrderOutcome};
+use parkhang_core::domain::{ActorRecord, NodeOrder, OrderOutcome};
 
 /// Outcomes that are remembered, for orders that are sent again.
 const REMEMBERED: usize = 64;

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use crate::policy::pool_health::FaultLimits;
+use parkhang_core::policy::pool_health::FaultLimits;
 
 /// When a node takes its pools for stuck or dead, and how often it replaces them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

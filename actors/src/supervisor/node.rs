@@ -24,7 +24,7 @@ use super::health::HealthPolicy;
 use super::occupancy::Occupancy;
 use super::pool::{Drained, PoolArguments, PoolHandle, PoolMsg, StagePool};
 use super::restarts::Restarts;
-use crate::domain::{ActorRecord, Hardware, OrderOutcome, StageName, Unfit, WorkerId};
+use parkhang_core::domain::{ActorRecord, Hardware, OrderOutcome, StageName, Unfit, WorkerId};
 use crate::stage::{StageLogic, StageRegistry};
 use crate::telemetry::ProgressBoard;
 

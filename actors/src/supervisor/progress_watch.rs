@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::domain::{Fence, StageProgress};
+use parkhang_core::domain::{Fence, StageProgress};
 
 /// How long each stage run of a pool has been without progress.
 #[derive(Debug, Default)]
@@ -51,7 +51,7 @@ impl ProgressWatch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{Attempt, Generation, StageName, TaskId};
+    use parkhang_core::domain::{Attempt, Generation, StageName, TaskId};
 
     const WINDOW: Duration = Duration::from_secs(10);
 

@@ -5,8 +5,8 @@ use ractor_cluster::RactorMessage;
 use tracing::{Instrument, Span};
 
 use super::pool::PoolMsg;
-use crate::domain::Fence;
-use crate::failpoint::Failpoint;
+use parkhang_core::domain::Fence;
+use parkhang_core::failpoint::Failpoint;
 use crate::stage::{StageContext, StageLogic};
 
 #[derive(RactorMessage)]

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::StorageAnswered;
-use crate::storage::{ArtifactKey, ArtifactStore, ObjectMeta, PutOutcome, StorageError, VersionedObject};
+use parkhang_store::storage::{ArtifactKey, ArtifactStore, ObjectMeta, PutOutcome, StorageError, VersionedObject};
 
 /// Store that counts every request: its duration, its outcome, and the bytes it moved.
 #[derive(Debug, Clone)]
@@ -108,7 +108,7 @@ impl ArtifactStore for MeteredStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::{LocalStore, MemoryStore, conformance};
+    use parkhang_store::storage::{LocalStore, MemoryStore, conformance};
     use crate::telemetry::testing::Measured;
 
     #[tokio::test]

@@ -12,7 +12,7 @@ use super::catalogue::{
     MIRROR_BATCH, MIRROR_REFUSED, MIRROR_SECONDS, NODE_OUTAGES, PASS_SECONDS, POOL_SLOTS, POOLS, REPORTS,
     STAGES_DESERTED, STORAGE_OUTAGES, TASKS,
 };
-use crate::domain::{ErrorCategory, Job, StageName, Task, TaskCount, TaskId, TaskStatus, WorkerId};
+use parkhang_core::domain::{ErrorCategory, Job, StageName, Task, TaskCount, TaskId, TaskStatus, WorkerId};
 
 /// Times from the report of a stage to the start of the next one. Bounded by the tasks that wait for a next stage.
 #[derive(Debug, Clone, Default)]
@@ -311,7 +311,7 @@ fn set(stage: &str, status: &'static str, tasks: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::Position;
+    use parkhang_core::domain::Position;
     use crate::telemetry::testing::Measured;
 
     fn count(stage: &str, status: TaskStatus, tasks: u64) -> TaskCount {

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use crate::domain::{PageAtWork, PageStep};
+use parkhang_core::domain::{PageAtWork, PageStep};
 
 /// Pages that are told of; those that have been at their step for longest.
 const TOLD: usize = 8;

@@ -3,7 +3,7 @@ use std::time::Duration;
 use tracing::{debug, info};
 
 use super::catalogue::{PAGE_ERRORS, PAGE_SECONDS, PAGES};
-use crate::domain::PageOutcome;
+use parkhang_core::domain::PageOutcome;
 
 /// A stage run has dealt with a page. To be emitted inside the span of the assignment.
 pub(crate) struct PageEnded<'a> {

@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use super::page_steps::PageSteps;
-use crate::domain::{Assignment, JobKey, PageAtWork, PageOutcome, StageName, StageProgress, VolumeId};
+use parkhang_core::domain::{Assignment, JobKey, PageAtWork, PageOutcome, StageName, StageProgress, VolumeId};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -161,7 +161,7 @@ mod tests {
     use chrono::Utc;
 
     use super::*;
-    use crate::domain::{Attempt, Fence, Generation, JobConfig, TaskId};
+    use parkhang_core::domain::{Attempt, Fence, Generation, JobConfig, TaskId};
 
     fn assignment(job: &str, volume: &str, attempt: i32) -> Assignment {
         Assignment {

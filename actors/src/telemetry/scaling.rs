@@ -8,7 +8,7 @@ use super::catalogue::{
     AUTOSCALER_BACKLOG, AUTOSCALER_DECISIONS, AUTOSCALER_FAILURES, AUTOSCALER_OVERDUE, WORKERS_DESIRED,
     WORKERS_RUNNING,
 };
-use crate::domain::{Hardware, ScalingRecord};
+use parkhang_core::domain::{Hardware, ScalingRecord};
 
 /// The autoscaler has decided, and what it decided holds.
 pub(crate) struct Scaled<'a> {

@@ -4,7 +4,7 @@
 use tracing::Span;
 use tracing::field::Empty;
 
-use crate::domain::{Assignment, Fence, WorkerId};
+use parkhang_core::domain::{Assignment, Fence, WorkerId};
 
 macro_rules! work_span {
     ($name:literal, $assignment:expr, $($who:tt)+) => {{

@@ -9,7 +9,7 @@ use super::catalogue::{
     INFERENCE_SECONDS, OUT_OF_ORDER, SLOTS, SLOTS_IN_USE, SOURCE_OBJECTS_UNREADABLE, STAGE_RUN_SECONDS,
     STAGE_RUNS, STAGE_RUNS_STARTED, STORAGE_BYTES, STORAGE_REQUESTS, STORAGE_SECONDS,
 };
-use crate::domain::{StageName, StageVerdict, WorkerId};
+use parkhang_core::domain::{StageName, StageVerdict, WorkerId};
 
 /// A slot was taken. To be emitted inside the span of the assignment.
 pub(crate) struct StageStarted<'a> {

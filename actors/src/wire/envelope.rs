@@ -7,7 +7,7 @@ use super::message::{
     GateInfo, Heartbeat, HeartbeatReply, Hello, NodeNotice, NoticeReply, Order, OrderReply, Report,
 };
 use super::{MAX_MESSAGE, codec};
-use crate::domain::{AssignReply, ReportReply};
+use parkhang_core::domain::{AssignReply, ReportReply};
 
 /// Version of the envelope itself: the two bytes of its header and the encoding of its body.
 pub const VERSION: u8 = 1;

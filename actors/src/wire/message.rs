@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::{Epoch, Fence, JobKey, LeaseRenewal, PoolInfo, RenewalReply, VolumeId, WorkerId};
+use parkhang_core::domain::{Epoch, Fence, JobKey, LeaseRenewal, PoolInfo, RenewalReply, VolumeId, WorkerId};
 
 /// Who speaks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,7 +35,7 @@ pub enum GateRole {
     Orchestrator { epoch: Epoch },
 }
 
-/// A lease, and what to do under it. Answered with [`AssignReply`](crate::domain::AssignReply); sending it twice is harmless.
+/// A lease, and what to do under it. Answered with [`AssignReply`](parkhang_core::domain::AssignReply); sending it twice is harmless.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assign {
     pub epoch: Epoch,
@@ -61,7 +61,7 @@ pub struct HeartbeatReply {
     pub leases: RenewalReply,
 }
 
-/// How a lease ended. Answered with [`ReportReply`](crate::domain::ReportReply), repeated until that says `Recorded` or `Fenced`.
+/// How a lease ended. Answered with [`ReportReply`](parkhang_core::domain::ReportReply), repeated until that says `Recorded` or `Fenced`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     pub fence: Fence,
@@ -175,12 +175,12 @@ pub struct Order {
     pub epoch: Epoch,
     /// Names the order, for ever.
     pub id: i64,
-    /// [`NodeOrder`](crate::domain::NodeOrder) as JSON.
+    /// [`NodeOrder`](parkhang_core::domain::NodeOrder) as JSON.
     pub order: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OrderReply {
-    /// [`OrderOutcome`](crate::domain::OrderOutcome) as JSON.
+    /// [`OrderOutcome`](parkhang_core::domain::OrderOutcome) as JSON.
     pub outcome: String,
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::message::{NodeNotice, NodePhase, Peer};
 use super::translate::Unusable;
-use crate::domain::{ActorRecord, StageName, WorkerId};
+use parkhang_core::domain::{ActorRecord, StageName, WorkerId};
 
 /// A [`NodeNotice`] as it was meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,7 +93,7 @@ impl TryFrom<NodeNotice> for Notice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{ActorKind, ActorState};
+    use parkhang_core::domain::{ActorKind, ActorState};
     use crate::wire::Envelope;
 
     fn actor(name: String) -> ActorRecord {

@@ -2,7 +2,7 @@
 
 use super::message::{Order, OrderReply};
 use super::translate::Unusable;
-use crate::domain::{Epoch, NodeOrder, OrderOutcome};
+use parkhang_core::domain::{Epoch, NodeOrder, OrderOutcome};
 
 impl Order {
     pub(crate) fn new(epoch: Epoch, id: i64, order: &NodeOrder) -> Result<Self, Unusable> {

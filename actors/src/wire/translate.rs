@@ -5,7 +5,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use super::message::{Assign, Report, ReportedOutcome};
-use crate::domain::{
+use parkhang_core::domain::{
     Assignment, Epoch, ErrorCategory, JobConfig, LeaseReport, StageError, StageReport, StageVerdict,
 };
 

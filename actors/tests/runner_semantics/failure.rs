@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use parkhang_actors::domain::{ErrorCategory, StageError};
+use parkhang_core::domain::{ErrorCategory, StageError};
 use parkhang_actors::runner::{CpuPool, StageControls, StageOptions, WorkItem, run_stage};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};

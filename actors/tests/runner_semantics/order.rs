@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use parkhang_actors::domain::{ErrorCategory, ItemOrder};
-use parkhang_actors::policy::order::starting_order;
+use parkhang_core::domain::{ErrorCategory, ItemOrder};
+use parkhang_core::policy::order::starting_order;
 use parkhang_actors::runner::{Redo, StageControls, StageOptions, StageOutcome, WorkItem, preview_stage};
 use proptest::prelude::*;
 use tokio::time::sleep;

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use parkhang_actors::domain::ErrorCategory;
+use parkhang_core::domain::ErrorCategory;
 use parkhang_actors::runner::{
     ItemReport, ItemStatus, ManifestRecord, ManifestSink, Progress, Redo, RunContext, StageControls,
     StageHooks, StageOptions, StageOutcome, WorkItem,

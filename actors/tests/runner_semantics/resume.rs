@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use parkhang_actors::artifact::{Digest, Fingerprint};
-use parkhang_actors::domain::StageError;
+use parkhang_store::artifact::{Digest, Fingerprint};
+use parkhang_core::domain::StageError;
 use parkhang_actors::runner::{ItemWorker, Redo, StageControls, StageOptions, StageOutcome, WorkItem};
 
 use crate::support::run_with;

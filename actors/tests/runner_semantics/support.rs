@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use parkhang_actors::domain::{ErrorCategory, StageError, StageName};
+use parkhang_core::domain::{ErrorCategory, StageError, StageName};
 use parkhang_actors::runner::{
     ItemOutcome, ItemReport, ItemWorker, OutputSink, Redo, StageControls, StageOptions, StageOutcome,
     StagePlan, WorkItem, run_stage,

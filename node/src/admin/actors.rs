@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use clap::Args;
-use parkhang_actors::domain::{ActorRecord, NodeOrder, NodeRecord, PageAtWork};
-use parkhang_actors::state::StateStore;
+use parkhang_core::domain::{ActorRecord, NodeOrder, NodeRecord, PageAtWork};
+use parkhang_state::StateStore;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -230,7 +230,7 @@ impl Level {
 
 impl From<ActorRecord> for Actor {
     fn from(record: ActorRecord) -> Self {
-        let level = |level: parkhang_actors::domain::Level| Level {
+        let level = |level: parkhang_core::domain::Level| Level {
             used: level.used,
             capacity: level.capacity,
         };
@@ -306,7 +306,7 @@ impl Answer for Actors {
 
 #[cfg(test)]
 mod tests {
-    use parkhang_actors::domain::{ActorKind, ActorState, ActorWork, Attempt, Generation, JobKey, PageStep};
+    use parkhang_core::domain::{ActorKind, ActorState, ActorWork, Attempt, Generation, JobKey, PageStep};
 
     use super::*;
 
@@ -319,7 +319,7 @@ mod tests {
         };
         let supervisor = record("supervisor", None, ActorKind::Supervisor, ActorState::Working);
         let pool = ActorRecord {
-            slots: Some(parkhang_actors::domain::Level {
+            slots: Some(parkhang_core::domain::Level {
                 used: 1,
                 capacity: Some(2),
             }),
@@ -329,7 +329,7 @@ mod tests {
             ..record("ocr", Some("supervisor"), ActorKind::Pool, ActorState::Working)
         };
         let device = ActorRecord {
-            inbox: Some(parkhang_actors::domain::Level {
+            inbox: Some(parkhang_core::domain::Level {
                 used: 4,
                 capacity: Some(4),
             }),

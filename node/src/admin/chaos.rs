@@ -3,9 +3,9 @@
 use async_trait::async_trait;
 use chrono::Utc;
 use clap::Args;
-use parkhang_actors::domain::{JobKey, NodeOrder, VolumeId};
-use parkhang_actors::policy::transition::Event;
-use parkhang_actors::state::{Change, Expected, StateStore};
+use parkhang_core::domain::{JobKey, NodeOrder, VolumeId};
+use parkhang_core::policy::transition::Event;
+use parkhang_state::{Change, Expected, StateStore};
 use serde::Serialize;
 use utoipa::ToSchema;
 

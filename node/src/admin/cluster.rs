@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use async_trait::async_trait;
 use chrono::{TimeDelta, Utc};
 use clap::Args;
-use parkhang_actors::domain::JobStatus;
-use parkhang_actors::state::StateStore;
+use parkhang_core::domain::JobStatus;
+use parkhang_state::StateStore;
 use serde::Serialize;
 use utoipa::ToSchema;
 

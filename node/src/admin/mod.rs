@@ -26,7 +26,7 @@ mod workers;
 
 use std::sync::Arc;
 
-use parkhang_actors::state::PostgresStore;
+use parkhang_state::PostgresStore;
 
 use crate::config::Loaded;
 

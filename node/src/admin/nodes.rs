@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use bytesize::ByteSize;
 use chrono::{DateTime, TimeDelta, Utc};
 use clap::Args;
-use parkhang_actors::domain::{ActorKind, NodeActors, NodeRecord, StageName, WorkerRecord};
-use parkhang_actors::state::StateStore;
+use parkhang_core::domain::{ActorKind, NodeActors, NodeRecord, StageName, WorkerRecord};
+use parkhang_state::StateStore;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -267,7 +267,7 @@ impl Worker {
 
 #[cfg(test)]
 mod tests {
-    use parkhang_actors::domain::{ActorRecord, ActorState, NodeState, WorkerId};
+    use parkhang_core::domain::{ActorRecord, ActorState, NodeState, WorkerId};
 
     use super::*;
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use parkhang_actors::domain::{NodeOrder, NodeRecord, OrderOutcome, PlacedOrder};
-use parkhang_actors::state::StateStore;
+use parkhang_core::domain::{NodeOrder, NodeRecord, OrderOutcome, PlacedOrder};
+use parkhang_state::StateStore;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -155,7 +155,7 @@ impl Order {
 
 #[cfg(test)]
 mod tests {
-    use parkhang_actors::domain::NodeState;
+    use parkhang_core::domain::NodeState;
 
     use super::*;
 

@@ -1,7 +1,7 @@
 use std::cmp::Reverse;
 
-use parkhang_actors::domain::ConfigError;
-use parkhang_actors::state::StateError;
+use parkhang_core::domain::ConfigError;
+use parkhang_state::StateError;
 
 /// Why a command was not carried out.
 #[derive(Debug, thiserror::Error)]

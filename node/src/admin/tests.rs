@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parkhang_actors::state::conformance::crowd::{fill, reads};
-use parkhang_actors::state::{EmbeddedPostgres, PostgresStore};
+use parkhang_state::conformance::crowd::{fill, reads};
+use parkhang_state::{EmbeddedPostgres, PostgresStore};
 use serde_json::{Map, Value, json};
 
 use super::{Access, Admin, Entry, Refusal, Reply, table};

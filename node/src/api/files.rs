@@ -5,7 +5,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE, HOST}
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use chrono::Utc;
-use parkhang_actors::domain::{Job, JobKey, VolumeId};
+use parkhang_core::domain::{Job, JobKey, VolumeId};
 use serde_json::Value;
 
 use super::answer::Denied;

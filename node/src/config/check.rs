@@ -6,8 +6,8 @@ mod scaling;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use parkhang_actors::state::PostgresStore;
-use parkhang_actors::storage::ArtifactKey;
+use parkhang_state::PostgresStore;
+use parkhang_store::storage::ArtifactKey;
 use secrecy::ExposeSecret;
 
 use super::secrets::Secrets;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use parkhang_actors::domain::JobConfig;
+use parkhang_core::domain::JobConfig;
 use toml::{Table, Value};
 
 use super::file;

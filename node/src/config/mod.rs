@@ -27,8 +27,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use parkhang_actors::domain::JobConfig;
-use parkhang_actors::state::data_folder;
+use parkhang_core::domain::JobConfig;
+use parkhang_state::data_folder;
 use rustls::pki_types::UnixTime;
 use toml::Value;
 

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use parkhang_actors::domain::LineMode;
-use parkhang_actors::pages::{discover_volumes, read_intro_pages};
+use parkhang_core::domain::LineMode;
+use parkhang_store::pages::{discover_volumes, read_intro_pages};
 use rustls::pki_types::UnixTime;
 
 use super::check::Finding;

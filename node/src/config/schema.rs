@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use parkhang_actors::domain::ConfigError;
+use parkhang_core::domain::ConfigError;
 use toml::{Table, Value};
 
 use super::sections::ClusterConfig;
@@ -162,7 +162,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::path::Path;
 
-    use parkhang_actors::domain::JobConfig;
+    use parkhang_core::domain::JobConfig;
 
     use super::*;
 

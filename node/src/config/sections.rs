@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bytesize::ByteSize;
-use parkhang_actors::domain::{JobConfig, JobKey};
+use parkhang_core::domain::{JobConfig, JobKey};
 use serde::{Deserialize, Serialize};
 
 use super::scaling::{Autoscaler, Launcher};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use parkhang_actors::domain::LayoutName;
+use parkhang_core::domain::LayoutName;
 
 use super::*;
 use crate::config::values::Role;

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use parkhang_actors::pages::{VolumeFolder, discover_volumes};
+use parkhang_store::pages::{VolumeFolder, discover_volumes};
 use parkhang_actors::stage::ocr_pipeline;
 
 use crate::config::job_defaults;

@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use parkhang_actors::domain::{JobKey, VolumeId};
+use parkhang_core::domain::{JobKey, VolumeId};
 
 use super::iiif::IiifArgs;
 use crate::config::ConfigArgs;

@@ -19,8 +19,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use chrono::Utc;
-use parkhang_actors::domain::VolumeId;
-use parkhang_actors::storage::ArtifactStore;
+use parkhang_core::domain::VolumeId;
+use parkhang_store::storage::ArtifactStore;
 
 use crate::config::Loaded;
 use crate::words::counted;

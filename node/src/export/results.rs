@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
-use parkhang_actors::artifact::{ArtifactLayout, VolumeLayout};
-use parkhang_actors::domain::{JobKey, VolumeId};
-use parkhang_actors::pages::{FolderSource, PageSource, VolumeFolder};
+use parkhang_store::artifact::{ArtifactLayout, VolumeLayout};
+use parkhang_core::domain::{JobKey, VolumeId};
+use parkhang_store::pages::{FolderSource, PageSource, VolumeFolder};
 use parkhang_actors::source::JobManifest;
-use parkhang_actors::state::StateStore;
-use parkhang_actors::storage::{ArtifactStore, LocalStore};
+use parkhang_state::StateStore;
+use parkhang_store::storage::{ArtifactStore, LocalStore};
 use tracing::warn;
 
 use crate::config::{Loaded, Pages};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use futures::StreamExt;
-use parkhang_actors::domain::VolumeId;
-use parkhang_actors::pages::{
+use parkhang_core::domain::VolumeId;
+use parkhang_store::pages::{
     BdrcArchive, FolderSource, PageSource, VolumeFolder, discover_volumes, folders_left_out, survey,
 };
 

@@ -13,9 +13,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use parkhang_actors::domain::{JobKey, Pipeline, StageName};
+use parkhang_core::domain::{JobKey, Pipeline, StageName};
 use parkhang_actors::stage::ocr_pipeline;
-use parkhang_actors::storage::{ArtifactStore, LocalStore};
+use parkhang_store::storage::{ArtifactStore, LocalStore};
 
 use self::preview::{Preview, PreviewOptions};
 use crate::config::{Loaded, StorageKind};

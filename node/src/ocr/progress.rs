@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanDuration, MultiProgress, ProgressBar, ProgressStyle};
-use parkhang_actors::domain::{JobKey, StageName, VolumeId};
+use parkhang_core::domain::{JobKey, StageName, VolumeId};
 use parkhang_actors::telemetry::{ProgressBoard, RunSnapshot, StageState};
 use tokio_util::sync::CancellationToken;
 
@@ -220,7 +220,7 @@ fn pace(counts: StageTotals, total: u64, elapsed: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parkhang_actors::domain::StageProgress;
+    use parkhang_core::domain::StageProgress;
 
     fn counts(finished: u64, skipped: u64, failed: u64) -> StageTotals {
         StageTotals {

@@ -7,20 +7,20 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use chrono::Utc;
-use parkhang_actors::artifact::ArtifactLayout;
-use parkhang_actors::domain::{
+use parkhang_store::artifact::ArtifactLayout;
+use parkhang_core::domain::{
     Hardware, Job, JobConfig, LineMode, NewJob, Pipeline, Position, Task, TaskStatus, VolumeId,
 };
 use parkhang_actors::orchestrator::{
     JobEnd, MAX_INTERRUPTIONS, OrchestratorConfig, OrchestratorHandle, release_abandoned_leases,
     write_markers,
 };
-use parkhang_actors::policy::task_state::TaskState;
-use parkhang_actors::policy::transition::Event;
+use parkhang_core::policy::task_state::TaskState;
+use parkhang_core::policy::transition::Event;
 use parkhang_actors::runner::CpuPool;
 use parkhang_actors::stage::{ManifestFolder, ModelSet, StageRegistry, StageServices};
-use parkhang_actors::state::{Change, Expected, Outcome};
-use parkhang_actors::storage::{ArtifactStore, LocalStore};
+use parkhang_state::{Change, Expected, Outcome};
+use parkhang_store::storage::{ArtifactStore, LocalStore};
 use parkhang_actors::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
 use parkhang_actors::telemetry::ProgressBoard;
 use tokio_util::sync::CancellationToken;

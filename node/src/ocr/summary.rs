@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, Table};
-use parkhang_actors::domain::{JobStatus, VolumeResults};
+use parkhang_core::domain::{JobStatus, VolumeResults};
 use serde::Serialize;
 
 use crate::words::counted;

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use parkhang_actors::cluster::{DeskError, InTouch, NodeName, OperatorDesk, RemoteDesk};
-use parkhang_actors::domain::Epoch;
+use parkhang_core::domain::Epoch;
 use parkhang_actors::wire::CommandOutcome;
 use serde_json::{Map, Value};
 use tokio::sync::watch;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use chrono::Utc;
-use parkhang_actors::domain::StageName;
-use parkhang_actors::state::{PostgresStore, StateError, StateStore};
+use parkhang_core::domain::StageName;
+use parkhang_state::{PostgresStore, StateError, StateStore};
 use parkhang_actors::telemetry::ModelsMissed;
 use tracing::debug;
 

@@ -11,10 +11,10 @@ use chrono::{DateTime, Utc};
 use parkhang_actors::cluster::{
     NodeName, Operators, OperatorsConfig, RemotePools, RemotePoolsConfig, Roster,
 };
-use parkhang_actors::domain::{NodeState, StageName};
+use parkhang_core::domain::{NodeState, StageName};
 use parkhang_actors::orchestrator::{OrchestratorConfig, OrchestratorHandle};
-use parkhang_actors::state::{Leadership, LeadershipTimings, PostgresStore, StateError};
-use parkhang_actors::storage::StoreDelay;
+use parkhang_state::{Leadership, LeadershipTimings, PostgresStore, StateError};
+use parkhang_store::storage::StoreDelay;
 use parkhang_actors::supervisor::OrderBook;
 use tokio::sync::watch;
 use tracing::{info, warn};

@@ -8,8 +8,8 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use parkhang_actors::cluster::RemotePools;
-use parkhang_actors::domain::{OrderOutcome, PlacedOrder};
-use parkhang_actors::state::{PostgresStore, StateError};
+use parkhang_core::domain::{OrderOutcome, PlacedOrder};
+use parkhang_state::{PostgresStore, StateError};
 use parkhang_actors::supervisor::OrderBook;
 use tracing::{debug, info};
 
@@ -79,8 +79,8 @@ async fn listen(
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use parkhang_actors::domain::NodeOrder;
-    use parkhang_actors::state::EmbeddedPostgres;
+    use parkhang_core::domain::NodeOrder;
+    use parkhang_state::EmbeddedPostgres;
 
     use super::*;
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use parkhang_actors::cluster::RemoteOrchestrator;
-use parkhang_actors::domain::{Epoch, StageName};
+use parkhang_core::domain::{Epoch, StageName};
 use parkhang_actors::source::{Dispatcher, SourceHealth};
-use parkhang_actors::state::PostgresStore;
+use parkhang_state::PostgresStore;
 use parkhang_actors::supervisor::StagesOutOfOrder;
 use serde_json::json;
 use tokio::sync::watch;
@@ -121,7 +121,7 @@ mod tests {
 
     use chrono::TimeDelta;
     use parkhang_actors::source::{ShardOptions, Shards, SystemClock};
-    use parkhang_actors::storage::MemoryStore;
+    use parkhang_store::storage::MemoryStore;
     use parkhang_actors::supervisor::OutOfOrder;
 
     use super::*;

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, Result};
 use parkhang_actors::runner::CpuPool;
 use parkhang_actors::stage::{ManifestFolder, StageRegistry, StageServices};
-use parkhang_actors::storage::{DelayedStore, StoreDelay};
+use parkhang_store::storage::{DelayedStore, StoreDelay};
 use tracing::warn;
 
 use crate::config::Loaded;

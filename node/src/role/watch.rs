@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use parkhang_actors::cluster::Roster;
-use parkhang_actors::domain::{ActorRecord, NodeActors, NodeRecord, NodeState, WorkerRecord};
-use parkhang_actors::state::{NodeSnapshot, PostgresStore, StateStore};
+use parkhang_core::domain::{ActorRecord, NodeActors, NodeRecord, NodeState, WorkerRecord};
+use parkhang_state::{NodeSnapshot, PostgresStore, StateStore};
 use parkhang_actors::telemetry::{TaskLevels, resident_bytes};
 use parkhang_actors::wire::PROTOCOL;
 use tracing::debug;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use parkhang_actors::launcher::{Autoscaler, Launcher};
-use parkhang_actors::state::PostgresStore;
+use parkhang_state::PostgresStore;
 use tokio::time::MissedTickBehavior;
 use tracing::{debug, warn};
 

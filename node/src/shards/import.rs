@@ -2,9 +2,9 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail, ensure};
 use chrono::Utc;
-use parkhang_actors::domain::{JobKey, JobStatus, NewJob};
+use parkhang_core::domain::{JobKey, JobStatus, NewJob};
 use parkhang_actors::source::{JobManifest, ShardOrder};
-use parkhang_actors::state::StateStore;
+use parkhang_state::StateStore;
 use serde_json::json;
 
 use super::ImportArgs;

@@ -2,9 +2,9 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use futures::{StreamExt, TryStreamExt, stream};
-use parkhang_actors::domain::JobStatus;
+use parkhang_core::domain::JobStatus;
 use parkhang_actors::source::{JobManifest, ShardError};
-use parkhang_actors::storage::ArtifactStore;
+use parkhang_store::storage::ArtifactStore;
 use serde_json::json;
 
 use super::ListArgs;

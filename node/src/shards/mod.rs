@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use chrono::Utc;
 use clap::{Args, Subcommand};
-use parkhang_actors::domain::{JobKey, NewJob};
+use parkhang_core::domain::{JobKey, NewJob};
 use parkhang_actors::source::{JobManifest, ShardOrder, ShardSize};
 use parkhang_actors::stage::ocr_pipeline;
 use serde_json::json;

@@ -1,9 +1,9 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use parkhang_actors::domain::{JobKey, JobStatus};
+use parkhang_core::domain::{JobKey, JobStatus};
 use parkhang_actors::source::{ShardState, ShardSurvey};
-use parkhang_actors::storage::ArtifactStore;
+use parkhang_store::storage::ArtifactStore;
 use serde_json::json;
 
 use super::StatusArgs;

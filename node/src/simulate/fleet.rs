@@ -1,5 +1,5 @@
-use parkhang_actors::domain::Hardware;
-use parkhang_actors::simulation::{NodeClass, Profile};
+use parkhang_core::domain::Hardware;
+use parkhang_simulation::{NodeClass, Profile};
 
 use crate::config::Slots;
 

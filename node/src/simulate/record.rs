@@ -6,9 +6,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use parkhang_actors::domain::{Hardware, Job, JobKey, StageName, StageRun, TaskId, VolumeResults};
-use parkhang_actors::simulation::{Distribution, Profile};
-use parkhang_actors::state::StateStore;
+use parkhang_core::domain::{Hardware, Job, JobKey, StageName, StageRun, TaskId, VolumeResults};
+use parkhang_simulation::{Distribution, Profile};
+use parkhang_state::StateStore;
 
 use crate::config::{ConfigArgs, Loaded};
 use crate::database::database_for_command;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytesize::ByteSize;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, Table};
-use parkhang_actors::simulation::SimulationReport;
+use parkhang_simulation::SimulationReport;
 
 use super::Fleet;
 

@@ -7,8 +7,8 @@ mod volume_list;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use parkhang_actors::artifact::Digest;
-use parkhang_actors::storage::{ArtifactKey, ArtifactStore, CachedStore, LocalStore, S3Options, S3Store};
+use parkhang_store::artifact::Digest;
+use parkhang_store::storage::{ArtifactKey, ArtifactStore, CachedStore, LocalStore, S3Options, S3Store};
 
 use crate::config::{Loaded, S3, StorageKind};
 

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
 use futures::StreamExt;
-use parkhang_actors::domain::VolumeId;
-use parkhang_actors::pages::{
+use parkhang_core::domain::VolumeId;
+use parkhang_store::pages::{
     BdrcArchive, BucketFolders, LibraryFolder, PageSource, SourceError, WithBenchmark, discover_volumes,
     read_intro_pages, survey,
 };
-use parkhang_actors::storage::{ArtifactStore, LocalStore};
+use parkhang_store::storage::{ArtifactStore, LocalStore};
 
 use super::bucket;
 use crate::config::{Pages, PagesKind, S3};

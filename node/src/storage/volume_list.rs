@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use parkhang_actors::domain::VolumeId;
-use parkhang_actors::pages::{BENCHMARK, benchmark_volume, unpacked};
+use parkhang_core::domain::VolumeId;
+use parkhang_store::pages::{BENCHMARK, benchmark_volume, unpacked};
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -5,8 +5,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use parkhang_actors::domain::{Job, JobKey, Task, TaskId, VolumeResults};
-use parkhang_actors::state::{EmbeddedPostgres, PostgresStore, StateStore};
+use parkhang_core::domain::{Job, JobKey, Task, TaskId, VolumeResults};
+use parkhang_state::{EmbeddedPostgres, PostgresStore, StateStore};
 use parkhang_test_support::Wait;
 use tokio::sync::{Mutex, MutexGuard, watch};
 

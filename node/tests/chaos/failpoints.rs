@@ -3,7 +3,7 @@
 use std::os::unix::process::ExitStatusExt;
 
 use nix::sys::signal::Signal;
-use parkhang_actors::failpoint::Failpoint;
+use parkhang_core::failpoint::Failpoint;
 
 use crate::cluster::{Cluster, Plan};
 use crate::library::Library;

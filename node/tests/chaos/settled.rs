@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use parkhang_actors::domain::{StageRun, StageRunStatus, Task, TaskStatus};
-use parkhang_actors::state::StateStore;
+use parkhang_core::domain::{StageRun, StageRunStatus, Task, TaskStatus};
+use parkhang_state::StateStore;
 use parkhang_test_support::Wait;
 
 use crate::cluster::{Cluster, LOOK};

@@ -1,4 +1,4 @@
-use parkhang_actors::domain::{ErrorCategory, TaskStatus};
+use parkhang_core::domain::{ErrorCategory, TaskStatus};
 
 use crate::cluster::{Cluster, Plan};
 use crate::library::{Library, SHELF};

@@ -1,4 +1,4 @@
-use parkhang_actors::domain::TaskStatus;
+use parkhang_core::domain::TaskStatus;
 
 use crate::cluster::{Cluster, Plan};
 use crate::library::SHELF;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use parkhang_actors::pages::BdrcArchive;
+use parkhang_store::pages::BdrcArchive;
 use parkhang_test_s3::{ACCESS_KEY, BUCKET, Endpoint, Method, SECRET_KEY};
 use tokio::runtime::Runtime;
 

@@ -1,6 +1,6 @@
 //! The first generation of algorithms, layouts, devices and several recognisers, as an operator asks for them.
 
-use parkhang_actors::artifact::{LineDetectionRow, OcrResultRow};
+use parkhang_store::artifact::{LineDetectionRow, OcrResultRow};
 use rapidfuzz::distance::levenshtein;
 
 use crate::support::{Desk, finish, node, provenance, rows, workspace};

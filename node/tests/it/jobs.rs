@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
-use parkhang_actors::artifact::ArtifactLayout;
+use parkhang_store::artifact::ArtifactLayout;
 use parkhang_test_support::Wait;
 use serde_json::{Value, json};
 

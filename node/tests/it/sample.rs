@@ -1,6 +1,6 @@
 //! The sample volume from scans to text.
 
-use parkhang_actors::artifact::{ErrorRow, LineDetectionRow, LineImageRow, OcrResultRow};
+use parkhang_store::artifact::{ErrorRow, LineDetectionRow, LineImageRow, OcrResultRow};
 use quick_xml::events::{BytesStart, Event};
 
 use crate::exports::{check_hocr, check_iiif, validate_xml};

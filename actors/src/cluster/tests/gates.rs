@@ -16,13 +16,13 @@ use crate::cluster::{
     Cluster, ClusterConfig, NodeName, RemoteOrchestrator, RemotePools, RemotePoolsConfig, Security,
     UplinkConfig,
 };
-use crate::domain::{
+use parkhang_core::domain::{
     AssignReply, Assignment, Attempt, Epoch, Fence, Generation, Hardware, JobConfig, JobKey, LeaseRenewal,
     NodeState, ReportReply, StageName, StageProgress, StageVerdict, TaskId, WorkerId,
 };
 use crate::orchestrator::{OrchestratorConfig, OrchestratorHandle};
 use crate::stage::{StageContext, StageInfo, StageLogic, StageRegistry};
-use crate::state::MemoryStore;
+use parkhang_state::MemoryStore;
 use crate::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
 use crate::telemetry::ProgressBoard;
 use crate::wire::{

@@ -3,12 +3,12 @@ use std::collections::BTreeSet;
 use chrono::TimeDelta;
 
 use super::*;
-use crate::domain::{JobConfig, NewJob, NodeState, Task, VolumeId, WorkerId, WorkerRecord};
+use parkhang_core::domain::{JobConfig, NewJob, NodeState, Task, VolumeId, WorkerId, WorkerRecord};
 use crate::launcher::local::tests::Machine;
-use crate::policy::job_action::JobAction;
-use crate::policy::transition::Event;
+use parkhang_core::policy::job_action::JobAction;
+use parkhang_core::policy::transition::Event;
 use crate::stage::ocr_pipeline;
-use crate::state::{Change, Expected, MemoryStore, NodeSnapshot};
+use parkhang_state::{Change, Expected, MemoryStore, NodeSnapshot};
 use crate::telemetry::testing::Measured;
 
 fn config() -> AutoscalerConfig {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 
 use super::process::Process;
-use crate::domain::Hardware;
+use parkhang_core::domain::Hardware;
 use crate::launcher::LauncherError;
 
 /// A process that was launched.

@@ -23,7 +23,7 @@ use nix::sys::signal::Signal;
 use self::ledger::{Launched, Ledger};
 use self::process::Process;
 use super::{Launcher, LauncherError, Workers, within};
-use crate::domain::Hardware;
+use parkhang_core::domain::Hardware;
 use crate::telemetry::{WorkerEnded, WorkerStarted, WorkerStopping};
 
 /// How a worker with this hardware and this name is started.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use aws_sdk_ecs::types::{ContainerDefinition, DeploymentController, DeploymentControllerType};
 
 use super::*;
-use crate::storage::s3::keys;
-use crate::storage::s3::tests::external::{Server, beside_python};
+use parkhang_store::storage::s3::keys;
+use parkhang_store::storage::s3::tests::external::{Server, beside_python};
 
 fn moto() -> Server {
     let mut moto = beside_python("moto_server");

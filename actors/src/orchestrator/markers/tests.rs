@@ -1,13 +1,13 @@
 use chrono::DateTime;
 
 use super::*;
-use crate::artifact::Markers;
-use crate::domain::{
+use parkhang_store::artifact::Markers;
+use parkhang_core::domain::{
     ErrorCategory, JobConfig, JobKey, LayoutName, NewJob, Pipeline, StageError, VolumeId, WorkerId,
 };
-use crate::policy::transition::Event;
-use crate::state::{Change, Expected, MemoryStore, Outcome};
-use crate::storage::{ArtifactKey, MemoryStore as MemoryArtifacts};
+use parkhang_core::policy::transition::Event;
+use parkhang_state::{Change, Expected, MemoryStore, Outcome};
+use parkhang_store::storage::{ArtifactKey, MemoryStore as MemoryArtifacts};
 
 /// A job of three volumes and one stage, in a layout with markers.
 struct Desk {

@@ -6,9 +6,9 @@ mod world;
 use proptest::prelude::*;
 
 use self::world::{JOBS, STAGES, VOLUMES, World};
-use crate::domain::ErrorCategory;
-use crate::policy::job_action::JobAction;
-use crate::policy::transition::Phase;
+use parkhang_core::domain::ErrorCategory;
+use parkhang_core::policy::job_action::JobAction;
+use parkhang_core::policy::transition::Phase;
 
 /// What happens next. Indices are taken modulo what there is.
 #[derive(Debug, Clone)]

@@ -1,7 +1,7 @@
 use std::collections::HashSet;
 
 use super::*;
-use crate::domain::{Generation, Position, TaskStatus};
+use parkhang_core::domain::{Generation, Position, TaskStatus};
 
 /// Runs every case, each on a site of its own.
 pub(super) async fn suite(make: impl AsyncFn() -> Arc<dyn Site>) {

@@ -7,7 +7,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
 use super::*;
-use crate::domain::{Position, TaskStatus};
+use parkhang_core::domain::{Position, TaskStatus};
 
 const PROCESSES: usize = 3;
 const VOLUMES: usize = 7;

@@ -13,14 +13,14 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use self::sites::{ArtifactSite, StateSite};
 use super::{Claim, Clock, SourceError, WorkSource};
-use crate::domain::{
+use parkhang_core::domain::{
     ErrorCategory, Fence, JobConfig, JobKey, LeaseReport, LeaseStatus, NewJob, Pipeline, PoolInfo,
     ReportReply, StageError, StageName, StageReport, StageVerdict, Task, VolumeId, WorkerId,
 };
-use crate::policy::claim::Offer;
-use crate::policy::job_action::JobAction;
-use crate::state::{EmbeddedPostgres, MemoryStore, PostgresStore};
-use crate::storage::{LocalStore, MemoryStore as MemoryArtifacts};
+use parkhang_core::policy::claim::Offer;
+use parkhang_core::policy::job_action::JobAction;
+use parkhang_state::{EmbeddedPostgres, MemoryStore, PostgresStore};
+use parkhang_store::storage::{LocalStore, MemoryStore as MemoryArtifacts};
 
 /// Seconds that a lease lasts, and losses in a row that set a volume aside.
 const LEASE: i64 = 60;

@@ -1,9 +1,9 @@
 //! What the server of a state store adds: one clock for all, and word of new work.
 
 use super::*;
-use crate::domain::{Job, Position};
+use parkhang_core::domain::{Job, Position};
 use crate::source::{StateClaims, StoreClock};
-use crate::state::{StateStore, with_clock_ahead};
+use parkhang_state::{StateStore, with_clock_ahead};
 
 /// A database of its own for each test.
 fn databases() -> EmbeddedPostgres {

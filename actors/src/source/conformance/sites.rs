@@ -1,12 +1,12 @@
 use parkhang_test_s3::Endpoint;
 
 use super::*;
-use crate::artifact::ShardLayout;
+use parkhang_store::artifact::ShardLayout;
 use crate::source::shards::fresh_task;
 use crate::source::{JobManifest, ShardOptions, ShardOrder, ShardSize, Shards, StateClaims, TaskRecord};
-use crate::state::StateStore;
-use crate::storage::s3::tests::store_at;
-use crate::storage::{ArtifactStore, StorageError};
+use parkhang_state::StateStore;
+use parkhang_store::storage::s3::tests::store_at;
+use parkhang_store::storage::{ArtifactStore, StorageError};
 
 /// Sources that meet in a state store.
 pub(super) struct StateSite {

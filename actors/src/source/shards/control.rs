@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use super::ShardError;
 use super::manifest::{JobManifest, json};
-use crate::artifact::ShardLayout;
-use crate::domain::{JobKey, JobStatus};
-use crate::policy::job_action::{self, JobAction};
-use crate::storage::ArtifactStore;
+use parkhang_store::artifact::ShardLayout;
+use parkhang_core::domain::{JobKey, JobStatus};
+use parkhang_core::policy::job_action::{self, JobAction};
+use parkhang_store::storage::ArtifactStore;
 
 /// An order to all nodes that work on a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

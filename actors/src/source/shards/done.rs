@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use super::ShardError;
 use super::record::TaskRecord;
-use crate::artifact::{ArtifactLayout, Digest, VolumeDone, VolumeEnd, VolumeFailed};
-use crate::domain::{Job, Position, StageError, Task, TaskStatus, VolumeId};
-use crate::storage::ArtifactKey;
+use parkhang_store::artifact::{ArtifactLayout, Digest, VolumeDone, VolumeEnd, VolumeFailed};
+use parkhang_core::domain::{Job, Position, StageError, Task, TaskStatus, VolumeId};
+use parkhang_store::storage::ArtifactKey;
 
 /// The marker of a volume that `record` has finished; `None` in layouts without markers.
 pub(super) fn volume_marker(

@@ -1,9 +1,9 @@
 use std::fmt;
 
 use super::place::MAX_SHARDS;
-use crate::domain::{ErrorCategory, JobKey};
-use crate::policy::job_action::Forbidden;
-use crate::storage::{ArtifactKey, StorageError};
+use parkhang_core::domain::{ErrorCategory, JobKey};
+use parkhang_core::policy::job_action::Forbidden;
+use parkhang_store::storage::{ArtifactKey, StorageError};
 
 /// Why a job that lives in the artifact store cannot be worked on, or made.
 #[derive(Debug, thiserror::Error)]

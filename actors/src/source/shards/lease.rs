@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::domain::StageName;
+use parkhang_core::domain::StageName;
 
 /// Who may work in a shard during one of its terms. The object of a term is made only if it is absent, by which of several
 /// takers one wins; the latest term is the one in force.

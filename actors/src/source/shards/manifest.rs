@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::control::ordered;
 use super::place::MAX_SHARDS;
 use super::{InvalidShardSize, ShardError, ShardSize};
-use crate::artifact::{Digest, ShardLayout};
-use crate::domain::{Job, JobConfig, JobId, JobKey, JobStatus, NewJob, Pipeline, VolumeId};
-use crate::storage::{ArtifactStore, PutOutcome};
+use parkhang_store::artifact::{Digest, ShardLayout};
+use parkhang_core::domain::{Job, JobConfig, JobId, JobKey, JobStatus, NewJob, Pipeline, VolumeId};
+use parkhang_store::storage::{ArtifactStore, PutOutcome};
 
 /// Descriptions read at once.
 const READS: usize = 16;

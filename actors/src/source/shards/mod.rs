@@ -32,7 +32,7 @@ pub use survey::{ShardState, ShardSurvey};
 pub use work::{ShardOptions, Shards};
 
 #[cfg(test)]
-use crate::domain::{JobId, Task, TaskId, VolumeId};
+use parkhang_core::domain::{JobId, Task, TaskId, VolumeId};
 
 /// A volume to which nothing has happened.
 #[cfg(test)]

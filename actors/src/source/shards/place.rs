@@ -4,7 +4,7 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
-use crate::domain::TaskId;
+use parkhang_core::domain::TaskId;
 
 /// Bits of a task's id for its line and for its shard; jobs have what is left.
 const LINE_BITS: u32 = 20;

@@ -4,9 +4,9 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::domain::{JobId, Position, StageName, Task, TaskId, VolumeId, VolumeResults};
-use crate::policy::transition::Event;
-use crate::state::Change;
+use parkhang_core::domain::{JobId, Position, StageName, Task, TaskId, VolumeId, VolumeResults};
+use parkhang_core::policy::transition::Event;
+use parkhang_state::Change;
 
 /// What happened to a volume, and the state that it led to: one object of the store, which never changes. The objects of a
 /// volume are numbered, and each is made only if it is absent, so that of two writers who know the same state one is fenced

@@ -8,10 +8,10 @@ use super::done::ShardDone;
 use super::held::{Logs, read_logs};
 use super::manifest::JobManifest;
 use super::place::ShardId;
-use crate::artifact::ShardLayout;
-use crate::domain::{JobId, JobKey, JobStatus, StageError, Task, TaskStatus, VolumeId};
-use crate::policy::task_state::TaskState;
-use crate::storage::ArtifactStore;
+use parkhang_store::artifact::ShardLayout;
+use parkhang_core::domain::{JobId, JobKey, JobStatus, StageError, Task, TaskStatus, VolumeId};
+use parkhang_core::policy::task_state::TaskState;
+use parkhang_store::storage::ArtifactStore;
 
 /// Shards read at once.
 const READS: usize = 8;

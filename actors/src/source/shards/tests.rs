@@ -6,14 +6,14 @@ use bytes::Bytes;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::*;
-use crate::artifact::ShardLayout;
-use crate::domain::{
+use parkhang_store::artifact::ShardLayout;
+use parkhang_core::domain::{
     JobConfig, JobKey, JobStatus, LeaseReport, NewJob, Pipeline, PoolInfo, ReportReply, StageName,
     StageReport, StageVerdict, WorkerId,
 };
-use crate::policy::claim::Offer;
+use parkhang_core::policy::claim::Offer;
 use crate::source::{Claim, Clock, SourceError, WorkSource};
-use crate::storage::{ArtifactKey, ArtifactStore, MemoryStore, ObjectMeta, PutOutcome, StorageError};
+use parkhang_store::storage::{ArtifactKey, ArtifactStore, MemoryStore, ObjectMeta, PutOutcome, StorageError};
 use crate::telemetry::testing::Measured;
 
 const LEASE: TimeDelta = TimeDelta::seconds(60);
@@ -351,7 +351,7 @@ async fn a_finished_shard_keeps_none_of_its_earlier_leases_and_stays_lost_for_wh
     let fences = [held.assignment.fence.clone()];
     assert_eq!(
         frozen.renew(&fences).await.unwrap(),
-        [crate::domain::LeaseStatus::Lost]
+        [parkhang_core::domain::LeaseStatus::Lost]
     );
     let report = LeaseReport {
         fence: held.assignment.fence,

@@ -13,11 +13,11 @@ use super::lease::ShardLease;
 use super::manifest::JobManifest;
 use super::place::{ShardId, shard_of};
 use super::search::Search;
-use crate::domain::{Fence, Job, JobId, JobKey, JobStatus, LeaseReport, LeaseStatus, ReportReply};
-use crate::policy::claim::Offer;
+use parkhang_core::domain::{Fence, Job, JobId, JobKey, JobStatus, LeaseReport, LeaseStatus, ReportReply};
+use parkhang_core::policy::claim::Offer;
 use crate::source::{Claim, Clock, SourceError, WorkSource};
-use crate::state::{Outcome, ReportContext, change_of};
-use crate::storage::{ArtifactKey, ArtifactStore};
+use parkhang_state::{Outcome, ReportContext, change_of};
+use parkhang_store::storage::{ArtifactKey, ArtifactStore};
 use crate::telemetry::{ObjectUnreadable, TaskReported};
 
 /// How a process works on jobs with manifests.

@@ -4,7 +4,7 @@ use ractor::rpc::CallResult;
 use ractor::{ActorId, ActorRef, RpcReplyPort};
 
 use super::{NodeMsg, NodeState, SUPERVISOR};
-use crate::domain::OrderOutcome;
+use parkhang_core::domain::OrderOutcome;
 use crate::supervisor::pool::{PoolMsg, WorkerFate};
 
 /// What is to become of an actor.

@@ -1,5 +1,5 @@
 //! What a supervisor does about a pool that stands still or says that the node is out of order. The decisions are
-//! [`policy::pool_health`](crate::policy::pool_health)'s.
+//! [`policy::pool_health`](parkhang_core::policy::pool_health)'s.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use ractor::{ActorId, ActorRef};
 use tracing::{error, info, warn};
 
 use super::{NodeMsg, NodeState, OutOfOrder, Pool};
-use crate::domain::{StageName, Unfit};
-use crate::policy::pool_health::{PoolHealth, Remedy};
+use parkhang_core::domain::{StageName, Unfit};
+use parkhang_core::policy::pool_health::{PoolHealth, Remedy};
 use crate::supervisor::pool::{Drained, Judgement, PoolMsg};
 use crate::telemetry::stage_out_of_order;
 

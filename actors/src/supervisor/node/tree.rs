@@ -8,7 +8,7 @@ use ractor::rpc::CallResult;
 use ractor::{ActorRef, RpcReplyPort};
 
 use super::{NodeState, Pool, SUPERVISOR};
-use crate::domain::{ActorKind, ActorRecord, ActorState, Level, LoadedModel};
+use parkhang_core::domain::{ActorKind, ActorRecord, ActorState, Level, LoadedModel};
 use crate::stage::StageLogic;
 use crate::supervisor::pool::{PoolMsg, PoolStanding};
 

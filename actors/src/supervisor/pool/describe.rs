@@ -4,7 +4,7 @@ use chrono::Utc;
 use ractor::ActorRef;
 
 use super::{Phase, PoolMsg, PoolState, StageVerdict};
-use crate::domain::{ActorKind, ActorRecord, ActorState, ActorWork, Fence, Level};
+use parkhang_core::domain::{ActorKind, ActorRecord, ActorState, ActorWork, Fence, Level};
 
 /// A pool as it is now.
 #[derive(Debug, Clone, PartialEq)]

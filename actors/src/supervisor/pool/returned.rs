@@ -3,7 +3,7 @@
 use ractor::ActorRef;
 
 use super::{Phase, PoolMsg, PoolState, Slot, StageVerdict};
-use crate::domain::{ErrorCategory, Fence};
+use parkhang_core::domain::{ErrorCategory, Fence};
 use crate::supervisor::node::NodeMsg;
 
 impl PoolState {

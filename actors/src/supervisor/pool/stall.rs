@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use tracing::{error, warn};
 
 use super::{Phase, PoolMsg, PoolState, Slot, StageVerdict};
-use crate::domain::{ErrorCategory, Fence, PageAtWork, StageError};
+use parkhang_core::domain::{ErrorCategory, Fence, PageAtWork, StageError};
 use crate::supervisor::node::NodeMsg;
 
 /// What a stall turned out to be evidence of.

@@ -2,7 +2,7 @@
 
 use ractor::BytesConvertable;
 
-use crate::domain::{
+use parkhang_core::domain::{
     AssignReply, Attempt, Epoch, Fence, Generation, JobKey, LeaseRenewal, PoolInfo, RenewalReply,
     ReportReply, StageName, StageProgress, TaskId, VolumeId, WorkerId,
 };

@@ -92,7 +92,7 @@ proptest! {
 }
 
 fn open_as_anything(envelope: &Envelope) -> Result<(), OpenError> {
-    use crate::domain::{AssignReply, ReportReply};
+    use parkhang_core::domain::{AssignReply, ReportReply};
     use crate::wire::*;
     match envelope.kind()? {
         Kind::Fault => envelope.open::<Fault>().map(drop),
@@ -121,7 +121,7 @@ fn open_as_anything(envelope: &Envelope) -> Result<(), OpenError> {
 
 #[test]
 fn a_message_over_the_limit_is_refused_by_sender_and_receiver() {
-    let reply = |length| crate::domain::AssignReply::Refused {
+    let reply = |length| parkhang_core::domain::AssignReply::Refused {
         reason: "r".repeat(length),
     };
     // Header, variant, and a length of three bytes.
@@ -130,7 +130,7 @@ fn a_message_over_the_limit_is_refused_by_sender_and_receiver() {
     assert_eq!(full.len(), MAX_MESSAGE);
     assert!(
         Envelope::from_bytes(full.clone())
-            .open::<crate::domain::AssignReply>()
+            .open::<parkhang_core::domain::AssignReply>()
             .is_ok()
     );
 
@@ -141,7 +141,7 @@ fn a_message_over_the_limit_is_refused_by_sender_and_receiver() {
     let received = Envelope::from_bytes([full, vec![0]].concat());
     assert_eq!(received.kind(), Err(over.clone()));
     assert_eq!(
-        received.open::<crate::domain::AssignReply>(),
+        received.open::<parkhang_core::domain::AssignReply>(),
         Err(OpenError::Unreadable(over))
     );
 }

@@ -1,6 +1,6 @@
 //! Peers of other releases: each sees an error that names what it does not know.
 
-use crate::domain::{AssignReply, ReportReply};
+use parkhang_core::domain::{AssignReply, ReportReply};
 use ractor::BytesConvertable;
 use serde::{Deserialize, Serialize};
 

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::strategies;
-use crate::domain::{
+use parkhang_core::domain::{
     Assignment, Epoch, ErrorCategory, JobConfig, LeaseReport, StageError, StageName, StageReport,
     StageVerdict, VolumeResults, WorkerId,
 };
@@ -47,11 +47,11 @@ proptest! {
 }
 
 fn returned(verdict: Option<StageVerdict>) -> Option<StageVerdict> {
-    let fence = crate::domain::Fence {
-        task: crate::domain::TaskId(1),
+    let fence = parkhang_core::domain::Fence {
+        task: parkhang_core::domain::TaskId(1),
         stage: StageName::new("ocr").unwrap(),
-        attempt: crate::domain::Attempt(1),
-        generation: crate::domain::Generation(0),
+        attempt: parkhang_core::domain::Attempt(1),
+        generation: parkhang_core::domain::Generation(0),
     };
     let message = Report::new(&LeaseReport { fence, verdict }).unwrap();
     let received: Report = Envelope::seal(&message).unwrap().open().unwrap();
@@ -118,15 +118,15 @@ fn a_category_of_a_later_release_is_unknown() {
 #[test]
 fn a_configuration_that_this_build_does_not_understand_is_refused() {
     let good = Assignment {
-        fence: crate::domain::Fence {
-            task: crate::domain::TaskId(1),
+        fence: parkhang_core::domain::Fence {
+            task: parkhang_core::domain::TaskId(1),
             stage: StageName::new("ocr").unwrap(),
-            attempt: crate::domain::Attempt(1),
-            generation: crate::domain::Generation(0),
+            attempt: parkhang_core::domain::Attempt(1),
+            generation: parkhang_core::domain::Generation(0),
         },
         lease_until: DateTime::from_timestamp_micros(0).unwrap(),
         volume: "W1-I1".parse().unwrap(),
-        job: crate::domain::JobKey::new("J1").unwrap(),
+        job: parkhang_core::domain::JobKey::new("J1").unwrap(),
         config: Arc::new(JobConfig::default()),
     };
     let message = Assign::new(&good, Epoch(1)).unwrap();

@@ -1,7 +1,7 @@
 use async_trait::async_trait;
 use clap::Args;
-use parkhang_actors::domain::{JobKey, StageName, TaskId};
-use parkhang_actors::state::{AtStage, ListedPhase, TaskQuery};
+use parkhang_core::domain::{JobKey, StageName, TaskId};
+use parkhang_state::{AtStage, ListedPhase, TaskQuery};
 use serde::Serialize;
 use utoipa::ToSchema;
 

@@ -5,8 +5,8 @@ mod list;
 mod redrive;
 mod show;
 
-use parkhang_actors::domain::{Job, JobKey, Task, VolumeId};
-use parkhang_actors::policy::transition::is_terminal;
+use parkhang_core::domain::{Job, JobKey, Task, VolumeId};
+use parkhang_core::policy::transition::is_terminal;
 use serde::Serialize;
 use utoipa::ToSchema;
 

@@ -2,9 +2,9 @@ use async_trait::async_trait;
 use chrono::Utc;
 use clap::{ArgGroup, Args};
 use glob::Pattern;
-use parkhang_actors::domain::{ErrorCategory, JobKey, StageName};
-use parkhang_actors::policy::rerun::{Cause, Rerun, TaskFilter};
-use parkhang_actors::state::{RerunResult, Sample, StateStore};
+use parkhang_core::domain::{ErrorCategory, JobKey, StageName};
+use parkhang_core::policy::rerun::{Cause, Rerun, TaskFilter};
+use parkhang_state::{RerunResult, Sample, StateStore};
 use serde::Serialize;
 use utoipa::ToSchema;
 

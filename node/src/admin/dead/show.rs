@@ -2,8 +2,8 @@ use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use clap::Args;
-use parkhang_actors::domain::{JobKey, StageRunStatus, VolumeId};
-use parkhang_actors::state::StateStore;
+use parkhang_core::domain::{JobKey, StageRunStatus, VolumeId};
+use parkhang_state::StateStore;
 use serde::Serialize;
 use utoipa::ToSchema;
 

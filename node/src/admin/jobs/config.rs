@@ -2,9 +2,9 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use clap::Args;
-use parkhang_actors::domain::{Adjustment, Job, JobConfig, JobKey, JobStatus};
+use parkhang_core::domain::{Adjustment, Job, JobConfig, JobKey, JobStatus};
 use parkhang_actors::stage::first_stale;
-use parkhang_actors::state::StateStore;
+use parkhang_state::StateStore;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -168,7 +168,7 @@ impl Answer for Updated {
 #[cfg(test)]
 mod tests {
     use chrono::DateTime;
-    use parkhang_actors::domain::JobId;
+    use parkhang_core::domain::JobId;
     use parkhang_actors::stage::ocr_pipeline;
 
     use super::*;

@@ -1,8 +1,8 @@
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use clap::Args;
-use parkhang_actors::domain::JobKey;
-use parkhang_actors::state::ErrorGroup;
+use parkhang_core::domain::JobKey;
+use parkhang_state::ErrorGroup;
 use serde::Serialize;
 use utoipa::ToSchema;
 

@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use clap::Args;
-use parkhang_actors::domain::{ADJUSTABLE, Adjustment, Job, JobKey};
-use parkhang_actors::state::StateStore;
+use parkhang_core::domain::{ADJUSTABLE, Adjustment, Job, JobKey};
+use parkhang_state::StateStore;
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;

@@ -31,8 +31,8 @@ pub use self::steer::{Cancel, Pause, Resume};
 pub use self::summary::{JobSummary, by_job, counts_by_job};
 pub use self::tally::tallies;
 
-use parkhang_actors::domain::{Job, JobKey};
-use parkhang_actors::state::StateStore;
+use parkhang_core::domain::{Job, JobKey};
+use parkhang_state::StateStore;
 
 use super::{Admin, Refusal};
 

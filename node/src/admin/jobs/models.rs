@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
-use parkhang_actors::domain::{Job, JobConfig, JobId, NamedModels, Pipeline, StageName};
+use parkhang_core::domain::{Job, JobConfig, JobId, NamedModels, Pipeline, StageName};
 use parkhang_actors::stage::has_models;
-use parkhang_actors::state::JobTaskCount;
+use parkhang_state::JobTaskCount;
 
 use super::Hands;
 use super::obstacles::{Obstacle, obstacles};

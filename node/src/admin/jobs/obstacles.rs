@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, TimeDelta, Utc};
-use parkhang_actors::domain::{
+use parkhang_core::domain::{
     Hardware, Job, JobKey, JobStatus, NodeRecord, NodeState, StageName, WorkerRecord,
 };
 use parkhang_actors::stage::hardware_of;
-use parkhang_actors::state::JobTaskCount;
+use parkhang_state::JobTaskCount;
 use serde::Serialize;
 
 use super::models::{mixed, mixed_in_words};
@@ -168,7 +168,7 @@ impl Obstacle {
 
 #[cfg(test)]
 mod tests {
-    use parkhang_actors::domain::{JobConfig, JobId, TaskStatus, WorkerId};
+    use parkhang_core::domain::{JobConfig, JobId, TaskStatus, WorkerId};
     use parkhang_actors::stage::ocr_pipeline;
 
     use super::*;

@@ -2,10 +2,10 @@ use async_trait::async_trait;
 use chrono::Utc;
 use clap::Args;
 use glob::Pattern;
-use parkhang_actors::domain::{ErrorCategory, Job, JobKey, StageName};
-use parkhang_actors::policy::job_action::{self, JobAction};
-use parkhang_actors::policy::rerun::{self, TaskFilter};
-use parkhang_actors::state::{Sample, StateStore, TaskQuery};
+use parkhang_core::domain::{ErrorCategory, Job, JobKey, StageName};
+use parkhang_core::policy::job_action::{self, JobAction};
+use parkhang_core::policy::rerun::{self, TaskFilter};
+use parkhang_state::{Sample, StateStore, TaskQuery};
 use serde::Serialize;
 use utoipa::ToSchema;
 

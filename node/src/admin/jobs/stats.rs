@@ -1,7 +1,7 @@
 use async_trait::async_trait;
 use clap::Args;
-use parkhang_actors::domain::{JobKey, StageName};
-use parkhang_actors::state::{self, DURATION_BOUNDS_S, StageStatistics, StateStore};
+use parkhang_core::domain::{JobKey, StageName};
+use parkhang_state::{self, DURATION_BOUNDS_S, StageStatistics, StateStore};
 use serde::Serialize;
 use utoipa::ToSchema;
 

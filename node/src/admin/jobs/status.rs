@@ -3,8 +3,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::Utc;
 use clap::Args;
-use parkhang_actors::domain::{Job, JobKey, JobStatus, TaskStatus};
-use parkhang_actors::state::{JobTaskCount, StateStore};
+use parkhang_core::domain::{Job, JobKey, JobStatus, TaskStatus};
+use parkhang_state::{JobTaskCount, StateStore};
 use serde::Serialize;
 use utoipa::ToSchema;
 

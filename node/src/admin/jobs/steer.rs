@@ -1,8 +1,8 @@
 use async_trait::async_trait;
 use clap::Args;
-use parkhang_actors::domain::JobKey;
-use parkhang_actors::policy::job_action::JobAction;
-use parkhang_actors::state::StateStore;
+use parkhang_core::domain::JobKey;
+use parkhang_core::policy::job_action::JobAction;
+use parkhang_state::StateStore;
 
 use super::status::wait_for_end;
 use super::{JobSummary, find};

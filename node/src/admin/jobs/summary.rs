@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
-use parkhang_actors::domain::{Job, JobId, Position, TaskStatus};
-use parkhang_actors::state::{JobTaskCount, StateStore};
+use parkhang_core::domain::{Job, JobId, Position, TaskStatus};
+use parkhang_state::{JobTaskCount, StateStore};
 use serde::Serialize;
 use utoipa::ToSchema;
 

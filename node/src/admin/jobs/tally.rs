@@ -1,5 +1,5 @@
-use parkhang_actors::domain::{Pipeline, Position, StageName, TaskStatus};
-use parkhang_actors::state::JobTaskCount;
+use parkhang_core::domain::{Pipeline, Position, StageName, TaskStatus};
+use parkhang_state::JobTaskCount;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -61,7 +61,7 @@ fn place(stages: &[StageName], stage: &StageName) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use parkhang_actors::domain::JobId;
+    use parkhang_core::domain::JobId;
     use parkhang_actors::stage::ocr_pipeline;
 
     use super::*;

@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use clap::Args;
-use parkhang_actors::domain::{NodeOrder, NodeRecord, NodeState};
-use parkhang_actors::state::StateStore;
+use parkhang_core::domain::{NodeOrder, NodeRecord, NodeState};
+use parkhang_state::StateStore;
 
 use crate::admin::command::{Access, Command, Verb};
 use crate::admin::orders::{Obeyed, give};

@@ -1,8 +1,8 @@
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use clap::Args;
-use parkhang_actors::domain::{JobKey, Task};
-use parkhang_actors::state::Pace;
+use parkhang_core::domain::{JobKey, Task};
+use parkhang_state::Pace;
 use serde::Serialize;
 use utoipa::ToSchema;
 

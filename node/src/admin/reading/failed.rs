@@ -5,10 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use clap::Args;
 use futures::{StreamExt, TryStreamExt, stream};
-use parkhang_actors::artifact::ErrorRow;
-use parkhang_actors::domain::{Job, JobKey, StageName, TaskId};
-use parkhang_actors::state::VolumeWithFailedPages;
-use parkhang_actors::storage::ArtifactStore;
+use parkhang_store::artifact::ErrorRow;
+use parkhang_core::domain::{Job, JobKey, StageName, TaskId};
+use parkhang_state::VolumeWithFailedPages;
+use parkhang_store::storage::ArtifactStore;
 use serde::Serialize;
 use utoipa::ToSchema;
 

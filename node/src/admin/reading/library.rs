@@ -1,10 +1,10 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use parkhang_actors::artifact::ArtifactLayout;
-use parkhang_actors::domain::{Job, VolumeId};
-use parkhang_actors::pages::PageSource;
-use parkhang_actors::storage::ArtifactStore;
+use parkhang_store::artifact::ArtifactLayout;
+use parkhang_core::domain::{Job, VolumeId};
+use parkhang_store::pages::PageSource;
+use parkhang_store::storage::ArtifactStore;
 use tokio::sync::OnceCell;
 use tracing::warn;
 

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use clap::Args;
-use parkhang_actors::domain::{JobKey, VolumeId};
+use parkhang_core::domain::{JobKey, VolumeId};
 use serde::Serialize;
 use utoipa::ToSchema;
 

@@ -2,8 +2,8 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use clap::Args;
-use parkhang_actors::domain::{Job, JobKey, TaskId, VolumeId};
-use parkhang_actors::state::{ListedPhase, TaskQuery};
+use parkhang_core::domain::{Job, JobKey, TaskId, VolumeId};
+use parkhang_state::{ListedPhase, TaskQuery};
 use serde::Serialize;
 use utoipa::ToSchema;
 

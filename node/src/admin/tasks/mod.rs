@@ -8,10 +8,10 @@ mod why;
 
 use chrono::{DateTime, Utc};
 use clap::ValueEnum;
-use parkhang_actors::domain::{Job, JobKey, JobStatus, Position, Task, TaskStatus, VolumeId};
-use parkhang_actors::policy::task_state::TaskState;
-use parkhang_actors::policy::transition::{Phase, is_terminal};
-use parkhang_actors::state::ListedPhase;
+use parkhang_core::domain::{Job, JobKey, JobStatus, Position, Task, TaskStatus, VolumeId};
+use parkhang_core::policy::task_state::TaskState;
+use parkhang_core::policy::transition::{Phase, is_terminal};
+use parkhang_state::ListedPhase;
 use serde::Serialize;
 use utoipa::ToSchema;
 

@@ -1,9 +1,9 @@
 use async_trait::async_trait;
 use chrono::Utc;
 use clap::Args;
-use parkhang_actors::domain::{JobKey, TaskStatus, VolumeId};
-use parkhang_actors::policy::transition::Event;
-use parkhang_actors::state::{Change, Expected, Outcome, StateStore};
+use parkhang_core::domain::{JobKey, TaskStatus, VolumeId};
+use parkhang_core::policy::transition::Event;
+use parkhang_state::{Change, Expected, Outcome, StateStore};
 
 use super::{TaskLine, find};
 use crate::admin::command::{Access, Command, Verb};

@@ -2,9 +2,9 @@ use async_trait::async_trait;
 use chrono::Utc;
 use clap::Args;
 use glob::Pattern;
-use parkhang_actors::domain::{JobKey, Position, StageName, VolumeId};
-use parkhang_actors::policy::rerun::{Rerun, TaskFilter};
-use parkhang_actors::state::StateStore;
+use parkhang_core::domain::{JobKey, Position, StageName, VolumeId};
+use parkhang_core::policy::rerun::{Rerun, TaskFilter};
+use parkhang_state::StateStore;
 use serde::Serialize;
 use utoipa::ToSchema;
 

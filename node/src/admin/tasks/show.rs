@@ -1,8 +1,8 @@
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use clap::Args;
-use parkhang_actors::domain::{Job, JobKey, StageRun, Task, VolumeId, VolumeResults};
-use parkhang_actors::state::StateStore;
+use parkhang_core::domain::{Job, JobKey, StageRun, Task, VolumeId, VolumeResults};
+use parkhang_state::StateStore;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -255,7 +255,7 @@ impl Answer for TaskDetails {
 #[cfg(test)]
 mod tests {
     use chrono::TimeDelta;
-    use parkhang_actors::domain::{Attempt, Fence, Generation, StageRunStatus, TaskId, WorkerId};
+    use parkhang_core::domain::{Attempt, Fence, Generation, StageRunStatus, TaskId, WorkerId};
     use serde_json::json;
 
     use super::*;

@@ -1,9 +1,9 @@
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use clap::Args;
-use parkhang_actors::domain::{JobKey, PoolInfo, Position, VolumeId};
-use parkhang_actors::policy::why::{Blocker, why};
-use parkhang_actors::state::StateStore;
+use parkhang_core::domain::{JobKey, PoolInfo, Position, VolumeId};
+use parkhang_core::policy::why::{Blocker, why};
+use parkhang_state::StateStore;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -215,7 +215,7 @@ impl Answer for Reason {
 
 #[cfg(test)]
 mod tests {
-    use parkhang_actors::domain::StageName;
+    use parkhang_core::domain::StageName;
 
     use super::*;
 

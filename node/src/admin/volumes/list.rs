@@ -1,8 +1,8 @@
 use async_trait::async_trait;
 use chrono::Utc;
 use clap::Args;
-use parkhang_actors::domain::VolumeId;
-use parkhang_actors::state::VolumeQuery;
+use parkhang_core::domain::VolumeId;
+use parkhang_state::VolumeQuery;
 use serde::Serialize;
 use utoipa::ToSchema;
 

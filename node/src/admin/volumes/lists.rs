@@ -4,8 +4,8 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use parkhang_actors::domain::VolumeId;
-use parkhang_actors::pages::{BdrcArchive, SourceError, VolumeManifest, VolumeVersion, volume_of_folder};
+use parkhang_core::domain::VolumeId;
+use parkhang_store::pages::{BdrcArchive, SourceError, VolumeManifest, VolumeVersion, volume_of_folder};
 
 /// What the list of a volume is called, in the archive and in copies of it.
 const LIST: &str = "dimensions";

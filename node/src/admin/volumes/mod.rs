@@ -6,10 +6,10 @@ mod lists;
 mod show;
 
 use chrono::{DateTime, Utc};
-use parkhang_actors::domain::VolumeId;
-use parkhang_actors::pages::VolumeVersion;
-use parkhang_actors::state::VolumeRecord;
-use parkhang_actors::storage::ArtifactKey;
+use parkhang_core::domain::VolumeId;
+use parkhang_store::pages::VolumeVersion;
+use parkhang_state::VolumeRecord;
+use parkhang_store::storage::ArtifactKey;
 use serde::Serialize;
 use utoipa::ToSchema;
 

@@ -1,8 +1,8 @@
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use clap::Args;
-use parkhang_actors::domain::{ImageRecord, VolumeId};
-use parkhang_actors::state::{Readers, VolumeWork};
+use parkhang_core::domain::{ImageRecord, VolumeId};
+use parkhang_state::{Readers, VolumeWork};
 use serde::Serialize;
 use utoipa::ToSchema;
 

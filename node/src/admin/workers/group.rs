@@ -1,8 +1,8 @@
 use std::collections::BTreeSet;
 
-use parkhang_actors::domain::{Hardware, NodeRecord, NodeState};
+use parkhang_core::domain::{Hardware, NodeRecord, NodeState};
 use parkhang_actors::launcher::{Launcher, Workers, idle_workers};
-use parkhang_actors::state::StateStore;
+use parkhang_state::StateStore;
 use serde::Serialize;
 use utoipa::ToSchema;
 

@@ -1,6 +1,6 @@
 use chrono::{DateTime, TimeDelta, Utc};
-use parkhang_actors::domain::ScalingRecord;
-use parkhang_actors::state::StateStore;
+use parkhang_core::domain::ScalingRecord;
+use parkhang_state::StateStore;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -96,7 +96,7 @@ impl From<ScalingRecord> for Scaling {
 
 #[cfg(test)]
 mod tests {
-    use parkhang_actors::domain::Hardware;
+    use parkhang_core::domain::Hardware;
 
     use super::*;
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use futures::{StreamExt, TryStreamExt, stream};
-use parkhang_actors::storage::ArtifactStore;
+use parkhang_store::storage::ArtifactStore;
 use serde_json::Value;
 
 use super::document::{PageDocument, VolumeDocument};

@@ -6,16 +6,16 @@ use chrono::{DateTime, Duration, Utc};
 use glob::Pattern;
 
 use super::super::{PassLimits, Plan};
-use crate::domain::{
+use parkhang_core::domain::{
     Adjustment, ErrorCategory, Fence, JobConfig, JobId, JobStatus, LeaseStatus, NewJob, Pipeline, PoolInfo,
     StageError, StageName, StageRunStatus, Task, TaskId, TaskStatus, VolumeId, WorkerId,
 };
-use crate::policy::job_action::{self, JobAction};
-use crate::policy::placement::Held;
-use crate::policy::poison::{Loss, lost_lease};
-use crate::policy::rerun::{Rerun, TaskFilter};
-use crate::policy::transition::{Event, Phase, is_finished, is_terminal};
-use crate::state::{Change, Expected, MemoryStore, Outcome, StateError, StateStore};
+use parkhang_core::policy::job_action::{self, JobAction};
+use parkhang_core::policy::placement::Held;
+use parkhang_core::policy::poison::{Loss, lost_lease};
+use parkhang_core::policy::rerun::{Rerun, TaskFilter};
+use parkhang_core::policy::transition::{Event, Phase, is_finished, is_terminal};
+use parkhang_state::{Change, Expected, MemoryStore, Outcome, StateError, StateStore};
 
 pub(super) const JOBS: usize = 3;
 pub(super) const VOLUMES: usize = 3;

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use chrono::Utc;
 use clap::Args;
-use parkhang_actors::domain::{ErrorCategory, JobConfig, JobKey, NewJob, VolumeId};
-use parkhang_actors::pages::SourceError;
-use parkhang_actors::state::{Readers, StateStore, VolumePage};
+use parkhang_core::domain::{ErrorCategory, JobConfig, JobKey, NewJob, VolumeId};
+use parkhang_store::pages::SourceError;
+use parkhang_state::{Readers, StateStore, VolumePage};
 
 use super::filter::{Filter, Filters};
 use crate::admin::jobs::find;

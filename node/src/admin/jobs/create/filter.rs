@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use chrono::{DateTime, Utc};
-use parkhang_actors::state::VolumeQuery;
+use parkhang_state::VolumeQuery;
 
 use crate::admin::since::Since;
 

@@ -4,9 +4,9 @@ mod filter;
 use async_trait::async_trait;
 use chrono::Utc;
 use clap::Args;
-use parkhang_actors::domain::{JobKey, LineMode, NewJob};
+use parkhang_core::domain::{JobKey, LineMode, NewJob};
 use parkhang_actors::stage::ocr_pipeline;
-use parkhang_actors::state::{Sample, StateStore};
+use parkhang_state::{Sample, StateStore};
 use serde::Serialize;
 use utoipa::ToSchema;
 

@@ -1,0 +1,172 @@
+use super::*;
+
+#[test]
+fn overrides_parse_by_type() {
+    let config = JobConfig::default()
+        .with_overrides([
+            "k_factor=2.5",
+            "merge_lines=false",
+            "encoding=wylie",
+            "limit=3",
+            "limit=4",
+        ])
+        .unwrap();
+    assert_eq!(config.k_factor, 2.5);
+    assert!(!config.merge_lines);
+    assert_eq!(config.encoding, TextEncoding::Wylie);
+    assert_eq!(config.limit, 4);
+}
+
+#[test]
+fn a_generation_brings_its_usual_values_and_named_ones_stay() {
+    let config = |pairs: &[&'static str]| {
+        JobConfig::default()
+            .with_overrides(pairs.iter().copied())
+            .unwrap()
+    };
+    assert_eq!(config(&["generation=gen1"]), JobConfig::usual(Algorithms::Gen1));
+    for pairs in [
+        ["k_factor=2.1", "generation=gen1"],
+        ["generation=gen1", "k_factor=2.1"],
+    ] {
+        let config = config(&pairs);
+        assert_eq!((config.k_factor, config.bbox_tolerance), (2.1, 4.0), "{pairs:?}");
+    }
+    let gen1 = config(&["generation=gen1", "limit=3"]);
+    let back = gen1.clone().with_overrides(["generation=gen2"]).unwrap();
+    assert_eq!(
+        back,
+        JobConfig {
+            limit: 3,
+            ..JobConfig::default()
+        }
+    );
+    // The same generation again changes nothing that somebody set.
+    let tuned = gen1.with_overrides(["use_tps=true"]).unwrap();
+    assert_eq!(tuned.clone().with_overrides(["generation=gen1"]).unwrap(), tuned);
+}
+
+#[test]
+fn the_keys_of_a_generation_are_all_that_differs() {
+    let values = |generation| serde_json::to_value(JobConfig::usual(generation)).unwrap();
+    let (one, two) = (values(Algorithms::Gen1), values(Algorithms::Gen2));
+    let differing: Vec<&str> = one
+        .as_object()
+        .unwrap()
+        .iter()
+        .filter(|(key, value)| two[key.as_str()] != **value && *key != JobConfig::GENERATION)
+        .map(|(key, _)| key.as_str())
+        .collect();
+    let mut keys = JobConfig::BY_GENERATION;
+    keys.sort_unstable();
+    assert_eq!(differing, keys);
+}
+
+#[test]
+fn bad_overrides_name_the_key() {
+    let fail = |pair| {
+        JobConfig::default()
+            .with_overrides([pair])
+            .unwrap_err()
+            .to_string()
+    };
+    for (pair, told) in [
+        ("k_factr=1", "there is no key k_factr; did you mean k_factor?"),
+        ("colour=1", "there is no key colour"),
+        ("k_factor", "\"k_factor\" is not key=value"),
+        (
+            "max_item_error_rate=7",
+            "max_item_error_rate must be 0 to 1, not 7",
+        ),
+        (
+            "max_running=many",
+            "max_running must be a whole number, 0 or more, not many",
+        ),
+        (
+            "max_running=-1",
+            "max_running must be a whole number, 0 or more, not -1",
+        ),
+        (
+            "max_running=1.5",
+            "max_running must be a whole number, 0 or more, not 1.5",
+        ),
+        ("priority=high", "priority must be a whole number, not high"),
+        ("timeout_s=soon", "timeout_s must be a number, not soon"),
+        (
+            "timeout_s=-1",
+            "timeout_s must be a number of seconds, 0 or more, not -1",
+        ),
+        ("force=yes", "force must be true or false, not yes"),
+        ("encoding=morse", "encoding must be unicode or wylie, not morse"),
+        ("encoding=1", "encoding must be unicode or wylie, not 1"),
+        ("order=best", "order must be one of fifo, sjf, lpt, not best"),
+        ("ageing=-1", "ageing must be 0 to 1000000000, not -1"),
+        ("generation=gen3", "generation must be gen1 or gen2, not gen3"),
+    ] {
+        assert_eq!(fail(pair), told);
+    }
+}
+
+#[test]
+fn configurations_read_alike_where_they_differ_in_limits_alone() {
+    let of = |pair| JobConfig::default().with_overrides([pair]).unwrap();
+    for pair in [
+        "priority=7",
+        "max_running=2",
+        "retries=0",
+        "force=true",
+        "order=sjf",
+        "ageing=2.5",
+        "fingerprint_files=true",
+    ] {
+        assert!(of(pair).reads_like(&JobConfig::default()), "{pair}");
+    }
+    for pair in ["k_factor=2", "limit=3", "encoding=wylie", "layout=bdrc_v1"] {
+        assert!(!of(pair).reads_like(&JobConfig::default()), "{pair}");
+    }
+}
+
+#[test]
+fn an_empty_object_is_the_default() {
+    assert_eq!(
+        serde_json::from_str::<JobConfig>("{}").unwrap(),
+        JobConfig::default()
+    );
+}
+
+#[test]
+fn the_documented_table_is_the_default() {
+    let page = include_str!("../../../../../docs/config.md");
+    let mut documented = Map::new();
+    for row in page.lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<&str> = row.split('|').map(|cell| cell.trim().trim_matches('`')).collect();
+        // Keys with a section are the cluster's.
+        if cells[1].contains('.') {
+            continue;
+        }
+        let value = serde_json::from_str(cells[3]).unwrap();
+        documented.insert(cells[1].to_owned(), value);
+    }
+    let known = serde_json::to_value(JobConfig::default()).unwrap();
+    assert_eq!(documented.len(), known.as_object().unwrap().len());
+    let config: JobConfig = serde_json::from_value(Value::Object(documented)).unwrap();
+    assert_eq!(config, JobConfig::default());
+}
+
+#[test]
+fn numbers_are_shown_as_they_were_written() {
+    let config = JobConfig::default()
+        .with_overrides(["k_factor=1.7", "max_item_error_rate=0.1"])
+        .unwrap();
+    let keys = config.keys();
+    assert_eq!(keys["k_factor"].to_string(), "1.7");
+    assert_eq!(keys["max_item_error_rate"].to_string(), "0.1");
+    assert_eq!(
+        JobConfig::default()
+            .with_overrides(["k_factor=2"])
+            .unwrap()
+            .keys()["k_factor"]
+            .to_string(),
+        "2.0"
+    );
+}

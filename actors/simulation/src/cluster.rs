@@ -1,0 +1,402 @@
+//! The nodes: they join, run what they are given, beat, and end, announced or not.
+
+use rand::Rng;
+
+use super::SimulationError;
+use super::agenda::Millis;
+use super::engine::{Engine, Event, Origin};
+use super::settings::{NodeClass, millis};
+use super::work::{Fate, Remains, Run, exponential};
+use parkhang_core::domain::{
+    Assignment, ErrorCategory, Fence, LeaseReport, PoolInfo, StageError, StageReport, StageVerdict, WorkerId,
+};
+use parkhang_core::policy::poison::{Loss, lost_lease};
+use parkhang_state::{Change, Expected, StateStore};
+
+/// A pool of a node's incarnation; outlives it in messages that are under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Address {
+    pub node: usize,
+    pub incarnation: u32,
+    pub pool: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Condition {
+    Up,
+    Draining,
+    Down,
+}
+
+#[derive(Debug)]
+pub(super) struct Node {
+    pub class: usize,
+    pub incarnation: u32,
+    condition: Condition,
+    since: Millis,
+    pub up: Millis,
+    /// Since when there is to be such a node, if there is.
+    pub launched: Option<Millis>,
+    /// How long there was to be one before that.
+    pub paid: Millis,
+    /// It cannot join before.
+    pub ready_at: Millis,
+    pub pools: Vec<StagePool>,
+}
+
+#[derive(Debug)]
+pub(super) struct StagePool {
+    pub worker: WorkerId,
+    stage: usize,
+    /// Runs under way.
+    running: Vec<u64>,
+    /// Leases that it holds: those of the runs, and those whose report is not recorded yet.
+    leases: Vec<Fence>,
+}
+
+impl Node {
+    pub(super) fn new(class: usize, stages: impl Iterator<Item = usize>) -> Self {
+        Self {
+            class,
+            incarnation: 0,
+            condition: Condition::Down,
+            since: 0,
+            up: 0,
+            launched: None,
+            paid: 0,
+            ready_at: 0,
+            pools: stages
+                .map(|stage| StagePool {
+                    worker: WorkerId(String::new()),
+                    stage,
+                    running: Vec::new(),
+                    leases: Vec::new(),
+                })
+                .collect(),
+        }
+    }
+
+    pub(super) fn up_until(&self, now: Millis) -> Millis {
+        match self.condition {
+            Condition::Up | Condition::Draining => self.up + now - self.since,
+            Condition::Down => self.up,
+        }
+    }
+
+    pub(super) fn paid_until(&self, now: Millis) -> Millis {
+        self.paid + self.launched.map_or(0, |since| now - since)
+    }
+
+    pub(super) fn is_down(&self) -> bool {
+        self.condition == Condition::Down
+    }
+
+    /// Whether it is there and does nothing.
+    pub(super) fn is_idle(&self) -> bool {
+        let rests = |pool: &StagePool| pool.running.is_empty() && pool.leases.is_empty();
+        self.condition == Condition::Up && self.pools.iter().all(rests)
+    }
+}
+
+impl Engine {
+    fn class_of(&self, node: usize) -> NodeClass {
+        self.settings.fleet[self.nodes[node].class]
+    }
+
+    fn is_up(&self, node: usize, incarnation: u32) -> bool {
+        self.nodes[node].incarnation == incarnation && self.nodes[node].condition != Condition::Down
+    }
+
+    pub(super) async fn join(&mut self, node: usize) -> Result<(), SimulationError> {
+        let class = self.class_of(node);
+        let joining = &mut self.nodes[node];
+        if joining.launched.is_none() || !joining.is_down() || self.now < joining.ready_at {
+            return Ok(());
+        }
+        joining.incarnation += 1;
+        joining.condition = Condition::Up;
+        joining.since = self.now;
+        let incarnation = joining.incarnation;
+        for (pool, joined) in joining.pools.iter_mut().enumerate() {
+            let stage = &self.settings.profile.stages[joined.stage].stage;
+            let hardware = class.hardware.as_str();
+            joined.worker = WorkerId(format!("{hardware}-{node}.{incarnation}-{stage}"));
+            joined.running.clear();
+            joined.leases.clear();
+            let address = Address {
+                node,
+                incarnation,
+                pool,
+            };
+            self.addresses.insert(joined.worker.clone(), address);
+            self.offers.push(PoolInfo {
+                worker: joined.worker.clone(),
+                stage: stage.clone(),
+                slots: class.slots,
+                models: Vec::new(),
+            });
+        }
+        let faults = self.settings.faults;
+        if !faults.between.is_zero() {
+            let end = self.now + exponential(&mut self.random, millis(faults.between));
+            if self.random.random_bool(faults.announced.clamp(0.0, 1.0)) {
+                self.agenda.enter(end, Event::Announce(node, incarnation));
+            } else {
+                self.agenda.enter(end, Event::End(node, incarnation));
+            }
+        }
+        let heartbeat = millis(self.settings.timings.heartbeat).max(1);
+        let first = self.now + self.random.random_range(1..=heartbeat);
+        self.agenda.enter(first, Event::Beat(node, incarnation));
+        self.wake().await
+    }
+
+    pub(super) fn arrive(&mut self, address: Address, assignment: Assignment) {
+        let fence = assignment.fence;
+        if !self.is_up(address.node, address.incarnation) {
+            let given_up = self.now + millis(self.settings.timings.call_timeout);
+            return self.agenda.enter(given_up, Event::Undelivered(address, fence));
+        }
+        if self.nodes[address.node].condition == Condition::Draining {
+            return self.agenda.enter(self.now, Event::Undelivered(address, fence));
+        }
+        let slots = self.class_of(address.node).slots;
+        let pool = &mut self.nodes[address.node].pools[address.pool];
+        if pool.running.len() >= slots {
+            self.tally.audit.overbooked_slots += 1;
+        }
+        if self.running_tasks.contains_key(&fence.task) {
+            self.tally.audit.doubled_tasks += 1;
+        }
+        let (run, number) = (self.begin(address, fence), self.next_run);
+        self.next_run += 1;
+        let share = self.random.random::<f64>();
+        let whole = run.whole_time();
+        let takes = match run.fate {
+            Fate::Succeeds | Fate::Stops => whole,
+            Fate::Fails | Fate::KillsItsWorker => ((share * whole as f64) as Millis).max(1),
+        };
+        let pool = &mut self.nodes[address.node].pools[address.pool];
+        pool.running.push(number);
+        pool.leases.push(run.fence.clone());
+        self.running_tasks.insert(run.fence.task, number);
+        self.agenda
+            .enter(self.now + takes, Event::RunEnds(number, run.version));
+        self.runs.insert(number, run);
+    }
+
+    fn begin(&mut self, address: Address, fence: Fence) -> Run {
+        let stage = self.nodes[address.node].pools[address.pool].stage;
+        if let Some(ready) = self.tally.ready_since.remove(&fence.task) {
+            let waited = (self.now - ready).max(0) as f32 / 1000.0;
+            self.tally.stages[stage].waits.push(waited);
+        }
+        let volume = self.volumes[&fence.task];
+        let per_page = &self.settings.profile.stages[stage].seconds_per_page;
+        let fails = self
+            .random
+            .random_bool(self.settings.faults.failing_runs.clamp(0.0, 1.0));
+        let fate = if volume.is_poison && stage == self.heaviest_stage {
+            Fate::KillsItsWorker
+        } else if fails {
+            Fate::Fails
+        } else {
+            Fate::Succeeds
+        };
+        Run {
+            address,
+            stage,
+            began: self.now,
+            pages: volume.pages,
+            stood: self.standing.get(&(fence.task, stage)).copied().unwrap_or(0),
+            page_ms: per_page.quantile(volume.pace) * 1000.0 / self.class_of(address.node).speed,
+            fate,
+            version: 0,
+            fence,
+        }
+    }
+
+    pub(super) fn run_ends(&mut self, number: u64, version: u32) {
+        // A run that was told to stop has another end than the one foreseen.
+        if self.runs.get(&number).is_none_or(|run| run.version != version) {
+            return;
+        }
+        let Some(run) = self.runs.remove(&number) else {
+            return;
+        };
+        let ends = &mut self.tally.ends;
+        let (verdict, remains) = match run.fate {
+            Fate::Succeeds => {
+                self.tally.stages[run.stage].succeeded += 1;
+                let verdict = StageVerdict::Succeeded(StageReport::default());
+                (Some(verdict), run.saved(self.now))
+            }
+            Fate::Stops => {
+                ends.drained += 1;
+                (Some(StageVerdict::Interrupted), run.saved(self.now))
+            }
+            Fate::Fails => {
+                ends.failed += 1;
+                let stage = run.fence.stage.as_str();
+                let error = StageError::new(stage, ErrorCategory::Network, "the store was away");
+                (Some(StageVerdict::Failed(error)), run.saved(self.now))
+            }
+            Fate::KillsItsWorker => {
+                ends.crashed += 1;
+                (None, run.cut_off(self.now, self.settings.config.checkpoint_pages))
+            }
+        };
+        self.account(&run, remains);
+        let pool = &mut self.nodes[run.address.node].pools[run.address.pool];
+        pool.running.retain(|other| *other != number);
+        let report = LeaseReport {
+            fence: run.fence,
+            verdict,
+        };
+        let received = self.now + millis(self.settings.timings.message);
+        self.agenda
+            .enter(received, Event::Reported(run.address, Box::new(report)));
+    }
+
+    fn account(&mut self, run: &Run, remains: Remains) {
+        self.running_tasks.remove(&run.fence.task);
+        self.standing.insert((run.fence.task, run.stage), remains.stand);
+        let class = self.nodes[run.address.node].class;
+        *self.tally.busy.entry((class, run.stage)).or_default() += self.now - run.began;
+        let stage = &mut self.tally.stages[run.stage];
+        stage.pages += u64::from(remains.worked);
+        stage.lost_pages += u64::from(remains.lost_pages);
+        self.tally.lost += remains.lost;
+    }
+
+    /// The report of a lease is recorded: its slot is free.
+    pub(super) fn recorded(&mut self, address: Address, fence: &Fence) {
+        if self.nodes[address.node].incarnation == address.incarnation {
+            let pool = &mut self.nodes[address.node].pools[address.pool];
+            pool.leases.retain(|held| held != fence);
+        }
+    }
+
+    pub(super) async fn beat(&mut self, node: usize, incarnation: u32) -> Result<(), SimulationError> {
+        if !self.is_up(node, incarnation) {
+            return Ok(());
+        }
+        let timings = self.settings.timings;
+        let until = self.time(self.now + millis(timings.lease));
+        for pool in &self.nodes[node].pools {
+            if !pool.leases.is_empty() {
+                self.store.renew_leases(&pool.leases, until).await?;
+            }
+        }
+        let next = self.now + millis(timings.heartbeat).max(1);
+        self.agenda.enter(next, Event::Beat(node, incarnation));
+        Ok(())
+    }
+
+    /// The node is told that it will end: it takes nothing more, and what it runs stops at the next page.
+    pub(super) fn announce(&mut self, node: usize, incarnation: u32) {
+        if !self.is_up(node, incarnation) {
+            return;
+        }
+        self.nodes[node].condition = Condition::Draining;
+        let numbers: Vec<u64> = self.nodes[node]
+            .pools
+            .iter()
+            .flat_map(|pool| pool.running.clone())
+            .collect();
+        for number in numbers {
+            if let Some(run) = self.runs.get_mut(&number) {
+                let ends = run.page_ends(self.now);
+                if ends < run.began + run.whole_time() {
+                    run.fate = Fate::Stops;
+                }
+                run.version += 1;
+                self.agenda.enter(ends, Event::RunEnds(number, run.version));
+            }
+        }
+        let end = self.now + millis(self.settings.faults.notice);
+        self.tally.announced_ends += 1;
+        self.agenda.enter(end, Event::End(node, incarnation));
+    }
+
+    pub(super) fn end(&mut self, node: usize, incarnation: u32) {
+        if !self.is_up(node, incarnation) {
+            return;
+        }
+        self.tally.node_ends += 1;
+        let suspected = self.take_down(node, incarnation);
+        let back = self.now + exponential(&mut self.random, millis(self.settings.faults.repair));
+        let back = back.max(suspected);
+        self.nodes[node].ready_at = back;
+        self.agenda.enter(back, Event::Join(node));
+    }
+
+    /// An idle node leaves in order, and does not come back by itself.
+    pub(super) fn retire(&mut self, node: usize) {
+        let retiring = &mut self.nodes[node];
+        retiring.paid = retiring.paid_until(self.now);
+        retiring.launched = None;
+        if !retiring.is_down() {
+            retiring.condition = Condition::Draining;
+            let incarnation = retiring.incarnation;
+            self.take_down(node, incarnation);
+        }
+    }
+
+    /// Ends what the node runs; returns when it is not counted on any more.
+    fn take_down(&mut self, node: usize, incarnation: u32) -> Millis {
+        let ending = &mut self.nodes[node];
+        let drained = ending.condition == Condition::Draining;
+        ending.up += self.now - ending.since;
+        ending.condition = Condition::Down;
+        let numbers: Vec<u64> = ending
+            .pools
+            .iter_mut()
+            .flat_map(|pool| std::mem::take(&mut pool.running))
+            .collect();
+        for number in numbers {
+            if let Some(run) = self.runs.remove(&number) {
+                self.tally.ends.killed += 1;
+                let remains = run.cut_off(self.now, self.settings.config.checkpoint_pages);
+                self.account(&run, remains);
+            }
+        }
+        let timings = self.settings.timings;
+        // A process that drained closes its session; of a machine that was cut off nobody hears.
+        let silence = if drained { 0 } else { millis(timings.silence) };
+        let suspected = self.now + silence;
+        self.agenda.enter(suspected, Event::Suspect(node, incarnation));
+        let forgotten = suspected + millis(timings.grace);
+        let workers = self.nodes[node].pools.iter().map(|pool| pool.worker.clone());
+        self.agenda.enter(forgotten, Event::Forget(workers.collect()));
+        suspected
+    }
+
+    pub(super) fn suspect(&mut self, node: usize, incarnation: u32) {
+        if self.nodes[node].incarnation == incarnation {
+            for pool in 0..self.nodes[node].pools.len() {
+                self.suspend(node, pool);
+            }
+        }
+    }
+
+    pub(super) fn suspend(&mut self, node: usize, pool: usize) {
+        let worker = &self.nodes[node].pools[pool].worker;
+        self.offers.retain(|offer| offer.worker != *worker);
+    }
+
+    /// The workers are gone for good: their leases end.
+    pub(super) async fn forget(&mut self, workers: Vec<WorkerId>) -> Result<(), SimulationError> {
+        for worker in workers {
+            self.addresses.remove(&worker);
+            for task in self.store.leased_to(&worker).await? {
+                let losses = self.settings.timings.max_interruptions;
+                let event = lost_lease(&task, Loss::Node, losses);
+                self.mirror
+                    .add(Change::new(Expected::of(&task), event), Origin::Orchestrator);
+            }
+        }
+        self.write();
+        Ok(())
+    }
+}

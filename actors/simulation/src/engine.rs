@@ -1,0 +1,391 @@
+//! The clock, and the orchestrator: it is woken, passes, and commits, as the real one does.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use chrono::{DateTime, TimeDelta, Utc};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use super::agenda::{Agenda, Millis};
+use super::audit::{StageTally, Tally};
+use super::cluster::{Address, Node};
+use super::group_commit::GroupCommit;
+use super::metered::MeteredStore;
+use super::settings::{Settings, millis};
+use super::work::{Run, Volume};
+use super::{SimulationError, SimulationReport};
+use parkhang_core::domain::{
+    Assignment, Fence, Job, JobKey, LeaseReport, NewJob, Pipeline, PoolInfo, Position, TaskId, VolumeId,
+    WorkerId,
+};
+use parkhang_actors::orchestrator::{PassLimits, Plan};
+use parkhang_core::policy::transition::{Event as TaskEvent, is_finished};
+use parkhang_state::{Change, Expected, Outcome, StateStore, change_for};
+
+#[derive(Debug)]
+pub(super) enum Event {
+    FullPass,
+    Wake,
+    /// The transaction under way has ended.
+    Written,
+    Arrive(Address, Box<Assignment>),
+    /// The pool did not take the assignment.
+    Undelivered(Address, Fence),
+    RunEnds(u64, u32),
+    Reported(Address, Box<LeaseReport>),
+    Beat(usize, u32),
+    Announce(usize, u32),
+    End(usize, u32),
+    Suspect(usize, u32),
+    Forget(Vec<WorkerId>),
+    Join(usize),
+    /// The autoscaler decides.
+    Scale,
+}
+
+/// Who waits for a change.
+#[derive(Debug)]
+pub(super) enum Origin {
+    /// The pass under way, for its change of this number.
+    Pass(usize),
+    /// The pool that reported.
+    Pool(Address, Fence),
+    Orchestrator,
+}
+
+/// A pass whose changes are being committed.
+#[derive(Debug)]
+struct Pass {
+    plan: Plan,
+    outcomes: Vec<Option<Outcome>>,
+    missing: usize,
+}
+
+#[derive(Debug)]
+pub(super) struct Engine {
+    pub settings: Settings,
+    pub store: Arc<MeteredStore>,
+    pub job: Job,
+    pub volumes: HashMap<TaskId, Volume>,
+    pub heaviest_stage: usize,
+    pub now: Millis,
+    pub agenda: Agenda<Event>,
+    pub random: StdRng,
+    pub nodes: Vec<Node>,
+    pub runs: HashMap<u64, Run>,
+    pub next_run: u64,
+    pub running_tasks: HashMap<TaskId, u64>,
+    /// Pages that stand, by task and stage.
+    pub standing: HashMap<(TaskId, usize), u32>,
+    pub offers: Vec<PoolInfo>,
+    pub addresses: HashMap<WorkerId, Address>,
+    pub mirror: GroupCommit<Origin>,
+    pub tally: Tally,
+    pass: Option<Pass>,
+    woken: bool,
+    sampled_trips: u64,
+    deciding: Duration,
+    settled: bool,
+}
+
+/// Runs the simulation to its end.
+pub async fn simulate(settings: Settings) -> Result<SimulationReport, SimulationError> {
+    settings.validate()?;
+    let began = Instant::now();
+    let mut engine = Engine::new(settings).await?;
+    engine.run().await?;
+    let tasks = engine.store.tasks(engine.job.id).await?;
+    Ok(SimulationReport::of(
+        &engine,
+        &tasks,
+        engine.deciding,
+        began.elapsed(),
+    ))
+}
+
+impl Engine {
+    async fn new(settings: Settings) -> Result<Self, SimulationError> {
+        let mut random = StdRng::seed_from_u64(settings.seed);
+        let store = Arc::new(MeteredStore::default());
+        let stages = settings.profile.stages.iter().map(|stage| stage.stage.clone());
+        let pipeline = Pipeline::new(stages.collect())?;
+        let names = (0..settings.volumes).map(|n| VolumeId::new("W1", format!("I{n}")));
+        let job = NewJob {
+            key: JobKey::new("simulation").ok(),
+            operation: "ocr".to_owned(),
+            pipeline,
+            config: settings.config.clone(),
+            volumes: names.filter_map(Result::ok).collect(),
+        };
+        let job = store.create_job(&job, DateTime::UNIX_EPOCH).await?;
+        let mut volumes = HashMap::new();
+        let mut tally = Tally {
+            stages: settings
+                .profile
+                .stages
+                .iter()
+                .map(|_| StageTally::default())
+                .collect(),
+            ..Tally::default()
+        };
+        for task in store.tasks(job.id).await? {
+            let pages = settings.profile.pages_per_volume.quantile(random.random());
+            let volume = Volume {
+                pages: (pages.round() as u32).max(1),
+                pace: random.random(),
+                is_poison: random.random_bool(settings.faults.poison.clamp(0.0, 1.0)),
+            };
+            volumes.insert(task.id, volume);
+            tally.ready_since.insert(task.id, 0);
+        }
+        let work = settings
+            .profile
+            .stages
+            .iter()
+            .map(|stage| stage.seconds_per_page.mean());
+        let heaviest = work
+            .enumerate()
+            .max_by(|(_, one), (_, other)| one.total_cmp(other));
+        let mut nodes = Vec::new();
+        for (number, class) in settings.fleet.iter().enumerate() {
+            let stages = settings.profile.stages.iter().enumerate();
+            let fitting: Vec<usize> = stages
+                .filter(|(_, stage)| stage.hardware == class.hardware)
+                .map(|(stage, _)| stage)
+                .collect();
+            nodes.extend((0..class.nodes).map(|_| Node::new(number, fitting.iter().copied())));
+        }
+        Ok(Self {
+            store,
+            job,
+            volumes,
+            heaviest_stage: heaviest.map_or(0, |(stage, _)| stage),
+            now: 0,
+            agenda: Agenda::new(),
+            random,
+            nodes,
+            runs: HashMap::new(),
+            next_run: 0,
+            running_tasks: HashMap::new(),
+            standing: HashMap::new(),
+            offers: Vec::new(),
+            addresses: HashMap::new(),
+            mirror: GroupCommit::new(),
+            tally,
+            pass: None,
+            woken: false,
+            sampled_trips: 0,
+            deciding: Duration::ZERO,
+            settled: false,
+            settings,
+        })
+    }
+
+    pub(super) fn time(&self, at: Millis) -> DateTime<Utc> {
+        DateTime::UNIX_EPOCH + TimeDelta::milliseconds(at)
+    }
+
+    async fn run(&mut self) -> Result<(), SimulationError> {
+        self.agenda.enter(0, Event::FullPass);
+        self.begin_fleet();
+        let horizon = millis(self.settings.horizon);
+        while !self.settled {
+            let next = self.agenda.next().filter(|(at, _)| *at <= horizon);
+            let Some((at, event)) = next else {
+                return Err(SimulationError::Unfinished {
+                    unfinished: self.unfinished().await?,
+                    days: horizon / 86_400_000,
+                });
+            };
+            self.now = at;
+            self.handle(event).await?;
+        }
+        Ok(())
+    }
+
+    async fn unfinished(&self) -> Result<usize, SimulationError> {
+        let tasks = self.store.tasks(self.job.id).await?;
+        let scope = self.job.config.retry_scope;
+        Ok(tasks.iter().filter(|task| !is_finished(task, scope)).count())
+    }
+
+    async fn handle(&mut self, event: Event) -> Result<(), SimulationError> {
+        match event {
+            Event::FullPass => {
+                self.sample().await?;
+                let next = self.now + millis(self.settings.timings.full_pass).max(1);
+                self.agenda.enter(next, Event::FullPass);
+                self.wake().await?;
+            }
+            Event::Wake => self.wake().await?,
+            Event::Written => self.written().await?,
+            Event::Arrive(address, assignment) => self.arrive(address, *assignment),
+            Event::Undelivered(address, fence) => self.undelivered(address, fence),
+            Event::RunEnds(number, version) => self.run_ends(number, version),
+            Event::Reported(address, report) => self.reported(address, *report).await?,
+            Event::Beat(node, incarnation) => self.beat(node, incarnation).await?,
+            Event::Announce(node, incarnation) => self.announce(node, incarnation),
+            Event::End(node, incarnation) => self.end(node, incarnation),
+            Event::Suspect(node, incarnation) => self.suspect(node, incarnation),
+            Event::Forget(workers) => self.forget(workers).await?,
+            Event::Join(node) => self.join(node).await?,
+            Event::Scale => self.scale().await?,
+        }
+        Ok(())
+    }
+
+    /// Looks at what the database is asked in a second, and whether it knows of more leases than there are slots.
+    async fn sample(&mut self) -> Result<(), SimulationError> {
+        let trips = self.store.traffic().round_trips();
+        let seconds = self.settings.timings.full_pass.as_secs_f64();
+        let rate = (trips - self.sampled_trips) as f64 / seconds.max(1e-3);
+        self.tally.peak_round_trips_per_s = self.tally.peak_round_trips_per_s.max(rate);
+        self.sampled_trips = trips;
+        for held in self.store.unmetered_leases(self.time(self.now)).await? {
+            let Some(address) = self.addresses.get(&held.worker) else {
+                continue;
+            };
+            let class = self.settings.fleet[self.nodes[address.node].class];
+            self.tally.audit.overbooked_leases += u64::from(held.leases > class.slots);
+        }
+        Ok(())
+    }
+
+    pub(super) async fn wake(&mut self) -> Result<(), SimulationError> {
+        if self.pass.is_some() {
+            self.woken = true;
+            return Ok(());
+        }
+        self.woken = false;
+        self.tally.passes += 1;
+        let limits = PassLimits {
+            lease: TimeDelta::milliseconds(millis(self.settings.timings.lease)),
+            max_interruptions: self.settings.timings.max_interruptions,
+            ends_leases: true,
+        };
+        let (began, inside) = (Instant::now(), self.store.inside());
+        let mut plan = Plan::make(&*self.store, &self.offers, limits, self.time(self.now)).await?;
+        self.deciding += began.elapsed().saturating_sub(self.store.inside() - inside);
+        if let Some(due) = plan.next_due {
+            self.agenda.enter(not_before(due).max(self.now), Event::Wake);
+        }
+        let changes = std::mem::take(&mut plan.changes);
+        let pass = Pass {
+            plan,
+            outcomes: changes.iter().map(|_| None).collect(),
+            missing: changes.len(),
+        };
+        if changes.is_empty() {
+            return self.pass_over(pass).await;
+        }
+        for (number, change) in changes.into_iter().enumerate() {
+            self.mirror.add(change, Origin::Pass(number));
+        }
+        self.pass = Some(pass);
+        self.write();
+        Ok(())
+    }
+
+    /// Tells the pools of their leases and closes the pass.
+    async fn pass_over(&mut self, pass: Pass) -> Result<(), SimulationError> {
+        let granted = pass.plan.granted(pass.outcomes.into_iter().flatten().collect());
+        let arrival = self.now + millis(self.settings.timings.message);
+        for (worker, assignment) in granted.assignments {
+            if let Some(address) = self.addresses.get(&worker) {
+                self.agenda
+                    .enter(arrival, Event::Arrive(*address, Box::new(assignment)));
+            }
+        }
+        let settled = self.store.finish_jobs(self.time(self.now)).await?;
+        self.settled |= !settled.is_empty();
+        if self.woken || granted.ended > 0 {
+            self.agenda.enter(self.now, Event::Wake);
+        }
+        Ok(())
+    }
+
+    /// Begins the next transaction, if none is under way.
+    pub(super) fn write(&mut self) {
+        if let Some(size) = self.mirror.begin() {
+            self.tally.largest_group = self.tally.largest_group.max(size);
+            let timings = self.settings.timings;
+            let further = u32::try_from(size - 1).unwrap_or(u32::MAX);
+            let takes = timings.commit + timings.commit_each * further;
+            self.agenda.enter(self.now + millis(takes), Event::Written);
+        }
+    }
+
+    async fn written(&mut self) -> Result<(), SimulationError> {
+        let (changes, origins) = self.mirror.end();
+        let outcomes = self.store.commit(&changes, self.time(self.now)).await?;
+        let mut wakes = false;
+        for (outcome, origin) in outcomes.into_iter().zip(origins) {
+            self.note(&outcome);
+            match origin {
+                Origin::Pass(number) => {
+                    if let Some(pass) = &mut self.pass {
+                        pass.outcomes[number] = Some(outcome);
+                        pass.missing -= 1;
+                    }
+                }
+                Origin::Pool(address, fence) => {
+                    self.recorded(address, &fence);
+                    wakes = true;
+                }
+                Origin::Orchestrator => wakes = true,
+            }
+        }
+        self.write();
+        if let Some(pass) = self.pass.take_if(|pass| pass.missing == 0) {
+            self.pass_over(pass).await?;
+        }
+        if wakes {
+            self.agenda.enter(self.now, Event::Wake);
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, outcome: &Outcome) {
+        match outcome {
+            Outcome::Applied(task) if task.lease.is_none() && task.position != Position::Done => {
+                let due = task
+                    .not_before
+                    .map(|due| (due - DateTime::UNIX_EPOCH).num_milliseconds());
+                let ready = due.unwrap_or(self.now).max(self.now);
+                self.tally.ready_since.insert(task.id, ready);
+            }
+            Outcome::Applied(_) => {}
+            Outcome::Fenced(_) => self.tally.fenced += 1,
+            Outcome::Illegal(_) => self.tally.audit.illegal_changes += 1,
+        }
+    }
+
+    async fn reported(&mut self, address: Address, report: LeaseReport) -> Result<(), SimulationError> {
+        let jitter = self.random.random_range(-1.0..=1.0);
+        let fence = report.fence.clone();
+        let losses = self.settings.timings.max_interruptions;
+        let change = change_for(&*self.store, report, losses, jitter, self.time(self.now)).await?;
+        self.mirror.add(change, Origin::Pool(address, fence));
+        self.write();
+        Ok(())
+    }
+
+    fn undelivered(&mut self, address: Address, fence: Fence) {
+        self.tally.undelivered += 1;
+        if self.nodes[address.node].incarnation == address.incarnation {
+            self.suspend(address.node, address.pool);
+        }
+        let change = Change::new(Expected::Lease(fence), TaskEvent::Released);
+        self.mirror.add(change, Origin::Orchestrator);
+        self.write();
+    }
+}
+
+/// The first millisecond at which `time` has come: one too early would find nothing due and come again at once.
+fn not_before(time: DateTime<Utc>) -> Millis {
+    let since = time - DateTime::UNIX_EPOCH;
+    let whole = since.num_milliseconds();
+    whole + Millis::from(since > TimeDelta::milliseconds(whole))
+}

@@ -1,0 +1,172 @@
+//! How long stages take and how large volumes are, as recorded from real runs.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Distribution, NotADistribution};
+use parkhang_core::domain::{Hardware, Pipeline, StageName, StageRun, StageRunStatus, TaskId, VolumeResults};
+
+const BUILT_IN: &str = include_str!("profile.json");
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// Where the numbers come from.
+    pub about: String,
+    pub pages_per_volume: Distribution,
+    /// In the order of the pipeline.
+    pub stages: Vec<StageProfile>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StageProfile {
+    pub stage: StageName,
+    pub hardware: Hardware,
+    /// Time that a slot was taken, from lease to verdict, divided by the pages of the volume; a value for each volume.
+    pub seconds_per_page: Distribution,
+}
+
+/// Why there is no profile.
+#[derive(Debug, thiserror::Error)]
+pub enum ProfileError {
+    #[error("the profile cannot be read: {0}")]
+    Unreadable(#[from] serde_json::Error),
+    #[error("no run of stage {0} is recorded that read all pages of its volume")]
+    Unrecorded(StageName),
+    #[error(transparent)]
+    Distribution(#[from] NotADistribution),
+}
+
+impl Profile {
+    /// The profile that comes with the program; its `about` says what was recorded.
+    pub fn built_in() -> Result<Self, ProfileError> {
+        Self::parse(BUILT_IN)
+    }
+
+    pub fn parse(json: &str) -> Result<Self, ProfileError> {
+        Ok(serde_json::from_str(json)?)
+    }
+
+    pub fn to_json(&self) -> Result<String, ProfileError> {
+        Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+
+    /// The stage times of a job's history. Runs that found pages done already say nothing of what a page takes, and are
+    /// left out; so are volumes without results.
+    pub fn record(
+        about: String,
+        pages_per_volume: Distribution,
+        pipeline: &Pipeline,
+        hardware: &HashMap<StageName, Hardware>,
+        history: &BTreeMap<TaskId, (VolumeResults, Vec<StageRun>)>,
+    ) -> Result<Self, ProfileError> {
+        let stages = pipeline.stages().iter().map(|stage| {
+            let volumes = history.values();
+            let recorded: Vec<f64> = volumes
+                .filter_map(|(results, runs)| {
+                    let run = runs
+                        .iter()
+                        .find(|run| run.fence.stage == *stage && is_whole(run))?;
+                    let took = (run.ended_at? - run.started_at).num_microseconds()? as f64 / 1e6;
+                    (results.total_images > 0).then(|| took / f64::from(results.total_images))
+                })
+                .collect();
+            if recorded.is_empty() {
+                return Err(ProfileError::Unrecorded(stage.clone()));
+            }
+            Ok(StageProfile {
+                stage: stage.clone(),
+                hardware: hardware.get(stage).copied().unwrap_or(Hardware::Cpu),
+                seconds_per_page: Distribution::new(recorded)?,
+            })
+        });
+        Ok(Self {
+            about,
+            pages_per_volume,
+            stages: stages.collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+/// Whether the run did the whole of its volume.
+fn is_whole(run: &StageRun) -> bool {
+    let skipped = run.metrics.get("skipped").and_then(serde_json::Value::as_u64);
+    run.status == StageRunStatus::Done && skipped.unwrap_or(0) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::{DateTime, TimeDelta, Utc};
+    use serde_json::json;
+
+    use super::*;
+    use parkhang_core::domain::{Attempt, Fence, Generation, WorkerId};
+    use parkhang_actors::stage::ocr_pipeline;
+
+    #[test]
+    fn the_built_in_profile_is_of_the_ocr_pipeline_and_says_where_it_is_from() {
+        let profile = Profile::built_in().unwrap();
+        let stages: Vec<&StageName> = profile.stages.iter().map(|stage| &stage.stage).collect();
+        assert_eq!(stages, ocr_pipeline().stages().iter().collect::<Vec<_>>());
+        assert!(!profile.about.is_empty());
+        let mean = profile.pages_per_volume.mean();
+        assert!(
+            (mean - 25_000_000.0 / 70_000.0).abs() < 1.0,
+            "{mean} pages a volume"
+        );
+        assert_eq!(Profile::parse(&profile.to_json().unwrap()).unwrap(), profile);
+    }
+
+    fn run(stage: &str, seconds: i64, skipped: u64) -> StageRun {
+        let began: DateTime<Utc> = DateTime::UNIX_EPOCH;
+        StageRun {
+            fence: Fence {
+                task: TaskId(1),
+                stage: StageName::new(stage).unwrap(),
+                attempt: Attempt(1),
+                generation: Generation(0),
+            },
+            status: StageRunStatus::Done,
+            worker: WorkerId("w".to_owned()),
+            started_at: began,
+            ended_at: Some(began + TimeDelta::seconds(seconds)),
+            error: None,
+            metrics: json!({ "skipped": skipped }),
+            fingerprint: None,
+        }
+    }
+
+    fn recorded(runs: Vec<StageRun>) -> Result<Profile, ProfileError> {
+        let stages = ["find", "read"].map(|stage| StageName::new(stage).unwrap());
+        let results = VolumeResults {
+            total_images: 10,
+            ..VolumeResults::default()
+        };
+        Profile::record(
+            "a test".to_owned(),
+            Distribution::new(vec![10.0]).unwrap(),
+            &Pipeline::new(stages.to_vec()).unwrap(),
+            &HashMap::from([(stages[1].clone(), Hardware::Gpu)]),
+            &BTreeMap::from([(TaskId(1), (results, runs))]),
+        )
+    }
+
+    #[test]
+    fn a_record_divides_the_time_of_a_slot_by_the_pages() {
+        let profile = recorded(vec![run("find", 20, 0), run("read", 50, 0)]).unwrap();
+        let per_page: Vec<(Hardware, f64)> = profile
+            .stages
+            .iter()
+            .map(|stage| (stage.hardware, stage.seconds_per_page.mean()))
+            .collect();
+        assert_eq!(per_page, [(Hardware::Cpu, 2.0), (Hardware::Gpu, 5.0)]);
+    }
+
+    #[test]
+    fn a_run_that_found_pages_done_is_no_record() {
+        let refused = recorded(vec![run("find", 20, 0), run("read", 1, 9)]);
+        assert!(matches!(refused, Err(ProfileError::Unrecorded(stage)) if stage.as_str() == "read"));
+    }
+}

@@ -1,0 +1,174 @@
+//! Volumes, and what becomes of a stage that works on one.
+
+use rand::Rng;
+use rand::rngs::StdRng;
+
+use super::agenda::Millis;
+use super::cluster::Address;
+use parkhang_core::domain::Fence;
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Volume {
+    pub pages: u32,
+    /// 0 to 1: where the volume lies in the distribution of every stage's time. What is slow to find is slow to read.
+    pub pace: f64,
+    pub is_poison: bool,
+}
+
+/// How a run will end if nothing happens to its node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    Succeeds,
+    Fails,
+    KillsItsWorker,
+    /// Its node was told to end.
+    Stops,
+}
+
+/// A stage at work on a volume.
+#[derive(Debug, Clone)]
+pub(super) struct Run {
+    pub fence: Fence,
+    pub address: Address,
+    pub stage: usize,
+    pub began: Millis,
+    pub pages: u32,
+    /// Pages that stood when it began.
+    pub stood: u32,
+    pub page_ms: f64,
+    pub fate: Fate,
+    /// Tells its current end from those that were foreseen before.
+    pub version: u32,
+}
+
+/// What a run leaves behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Remains {
+    /// Pages that stand.
+    pub stand: u32,
+    /// Pages that were worked on.
+    pub worked: u32,
+    pub lost_pages: u32,
+    pub lost: Millis,
+}
+
+impl Run {
+    pub(super) fn whole_time(&self) -> Millis {
+        let left = f64::from(self.pages - self.stood);
+        ((left * self.page_ms).ceil() as Millis).max(1)
+    }
+
+    fn finished_pages(&self, now: Millis) -> u32 {
+        let elapsed = (now - self.began) as f64;
+        let done = if self.page_ms > 0.0 {
+            (elapsed / self.page_ms).floor()
+        } else {
+            f64::MAX
+        };
+        // A float beyond the range of the integer becomes its largest value.
+        self.stood.saturating_add(done as u32).min(self.pages)
+    }
+
+    /// The run ends now having saved its pages.
+    pub(super) fn saved(&self, now: Millis) -> Remains {
+        let stand = if self.fate == Fate::Succeeds {
+            self.pages
+        } else {
+            self.finished_pages(now)
+        };
+        Remains {
+            stand,
+            worked: stand - self.stood,
+            lost_pages: 0,
+            lost: 0,
+        }
+    }
+
+    /// The run is cut off now: what was not yet in a part of `checkpoint` pages is gone.
+    pub(super) fn cut_off(&self, now: Millis, checkpoint: usize) -> Remains {
+        let parts = u32::try_from(checkpoint.max(1)).unwrap_or(u32::MAX);
+        let worked = self.finished_pages(now) - self.stood;
+        let kept = worked - worked % parts;
+        let kept_ms = (f64::from(kept) * self.page_ms) as Millis;
+        Remains {
+            stand: self.stood + kept,
+            worked,
+            lost_pages: worked - kept,
+            lost: (now - self.began - kept_ms).max(0),
+        }
+    }
+
+    /// When a run that was told to stop at `now` has finished the page in work.
+    pub(super) fn page_ends(&self, now: Millis) -> Millis {
+        let done = f64::from(self.finished_pages(now) - self.stood);
+        let next = self.began + ((done + 1.0) * self.page_ms).ceil() as Millis;
+        next.clamp(now, (self.began + self.whole_time()).max(now))
+    }
+}
+
+/// A time drawn from the exponential distribution of this mean.
+pub(super) fn exponential(random: &mut StdRng, mean: Millis) -> Millis {
+    let share: f64 = random.random();
+    let factor = -(1.0 - share).ln();
+    ((factor * mean as f64) as Millis).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parkhang_core::domain::{Attempt, Generation, StageName, TaskId};
+
+    fn run(fate: Fate) -> Run {
+        Run {
+            fence: Fence {
+                task: TaskId(1),
+                stage: StageName::new("read").unwrap(),
+                attempt: Attempt(1),
+                generation: Generation(0),
+            },
+            address: Address {
+                node: 0,
+                incarnation: 0,
+                pool: 0,
+            },
+            stage: 0,
+            began: 1_000,
+            pages: 100,
+            stood: 20,
+            page_ms: 10.0,
+            fate,
+            version: 0,
+        }
+    }
+
+    #[test]
+    fn a_kill_costs_what_is_in_no_part() {
+        let remains = run(Fate::Succeeds).cut_off(1_395, 16);
+        let expected = Remains {
+            stand: 52,
+            worked: 39,
+            lost_pages: 7,
+            lost: 75,
+        };
+        assert_eq!(remains, expected);
+    }
+
+    #[test]
+    fn a_drain_costs_nothing_and_ends_with_the_page_in_work() {
+        let run = run(Fate::Stops);
+        assert_eq!(run.page_ends(1_395), 1_400);
+        let remains = run.saved(1_400);
+        assert_eq!(
+            (remains.stand, remains.worked, remains.lost_pages, remains.lost),
+            (60, 40, 0, 0)
+        );
+        assert_eq!(run.page_ends(1_799), 1_800);
+    }
+
+    #[test]
+    fn a_success_leaves_every_page() {
+        let run = run(Fate::Succeeds);
+        assert_eq!(run.whole_time(), 800);
+        assert_eq!(run.saved(1_800).stand, 100);
+    }
+}

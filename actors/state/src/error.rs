@@ -1,0 +1,28 @@
+//! Errors of the state store.
+
+use parkhang_core::domain::{ConfigError, Epoch, JobKey};
+use parkhang_core::policy::job_action::Forbidden;
+
+/// Reason for which the store refused a request or could not answer it.
+///
+/// [`Unavailable`](Self::Unavailable) and [`Corrupt`](Self::Corrupt) may come from every method that asks the database.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    #[error("job {0} exists already")]
+    JobExists(JobKey),
+    #[error("there is no job {0}")]
+    NoSuchJob(String),
+    #[error(transparent)]
+    Forbidden(#[from] Forbidden),
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The database cannot be reached or refused a statement; the same request may succeed later.
+    #[error("state store: {0}")]
+    Unavailable(String),
+    /// Another orchestrator leads. Nothing was written, and nothing of this epoch will be.
+    #[error("epoch {0} is over: another orchestrator leads")]
+    Deposed(Epoch),
+    /// A row does not fit the domain, or the schema is not the one that this build knows.
+    #[error("state store holds what this build cannot read: {0}")]
+    Corrupt(String),
+}

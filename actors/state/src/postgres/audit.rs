@@ -1,0 +1,88 @@
+//! Audit log of the commands of operators.
+
+use chrono::{DateTime, Utc};
+use serde_json::Value;
+use sqlx::Row;
+use sqlx::types::Json;
+
+use super::PostgresStore;
+use crate::{AuditEntry, StateError};
+
+impl PostgresStore {
+    /// Writes a command of an operator, carried out or refused; returns the number of the entry.
+    ///
+    /// # Errors
+    ///
+    /// Those of every method, see [`StateError`].
+    pub async fn record_audit(&self, entry: &AuditEntry) -> Result<i64, StateError> {
+        let id = sqlx::query_scalar(
+            "insert into audit (at, done_at, who, via, command, arguments, refusal)
+             values ($1, $2, $3, $4, $5, $6, $7) returning id",
+        )
+        .bind(entry.at)
+        .bind(entry.done_at)
+        .bind(&entry.who)
+        .bind(&entry.via)
+        .bind(&entry.command)
+        .bind(Json(&entry.arguments))
+        .bind(&entry.refusal)
+        .fetch_one(&self.pool)
+        .await?;
+        Ok(id)
+    }
+
+    /// Writes the end of a command, with the reason if it was refused. The first end stands.
+    ///
+    /// # Errors
+    ///
+    /// Those of every method, see [`StateError`].
+    pub async fn complete_audit(
+        &self,
+        entry: i64,
+        refusal: Option<&str>,
+        now: DateTime<Utc>,
+    ) -> Result<(), StateError> {
+        sqlx::query("update audit set done_at = $2, refusal = $3 where id = $1 and done_at is null")
+            .bind(entry)
+            .bind(now)
+            .bind(refusal)
+            .execute(&self.pool)
+            .await?;
+        Ok(())
+    }
+
+    /// Returns the entries from before a time, or all if none is given, the newest first.
+    ///
+    /// # Errors
+    ///
+    /// Those of every method, see [`StateError`].
+    pub async fn audit(
+        &self,
+        before: Option<DateTime<Utc>>,
+        limit: u32,
+    ) -> Result<Vec<AuditEntry>, StateError> {
+        let rows = sqlx::query(
+            "select at, done_at, who, via, command, arguments::text as arguments, refusal from audit
+             where $1::timestamptz is null or at < $1 order by at desc, id desc limit $2",
+        )
+        .bind(before)
+        .bind(i64::from(limit))
+        .fetch_all(&self.pool)
+        .await?;
+        rows.iter()
+            .map(|row| {
+                let arguments: String = row.try_get("arguments")?;
+                Ok(AuditEntry {
+                    at: row.try_get("at")?,
+                    done_at: row.try_get("done_at")?,
+                    who: row.try_get("who")?,
+                    via: row.try_get("via")?,
+                    command: row.try_get("command")?,
+                    // Postgres keeps numbers that are too large for us; whoever sent one is to be found all the same.
+                    arguments: serde_json::from_str(&arguments).unwrap_or(Value::String(arguments)),
+                    refusal: row.try_get("refusal")?,
+                })
+            })
+            .collect()
+    }
+}

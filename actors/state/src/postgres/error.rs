@@ -1,0 +1,46 @@
+//! Errors of the database as errors of the store.
+
+use sqlx::migrate::MigrateError;
+
+use crate::StateError;
+
+/// SQLSTATE class of statements that do not fit the schema (unknown table, column, type).
+const SYNTAX_OR_ACCESS_RULE: &str = "42";
+
+impl From<sqlx::Error> for StateError {
+    fn from(error: sqlx::Error) -> Self {
+        match error {
+            sqlx::Error::ColumnDecode { .. }
+            | sqlx::Error::ColumnNotFound(_)
+            | sqlx::Error::ColumnIndexOutOfBounds { .. }
+            | sqlx::Error::Decode(_)
+            | sqlx::Error::TypeNotFound { .. } => Self::Corrupt(error.to_string()),
+            sqlx::Error::Database(ref refusal)
+                if refusal
+                    .code()
+                    .is_some_and(|code| code.starts_with(SYNTAX_OR_ACCESS_RULE)) =>
+            {
+                Self::Corrupt(refusal.to_string())
+            }
+            other => Self::Unavailable(other.to_string()),
+        }
+    }
+}
+
+impl From<MigrateError> for StateError {
+    fn from(error: MigrateError) -> Self {
+        match error {
+            MigrateError::VersionMissing(version) => Self::Corrupt(format!(
+                "the schema has migration {version}, which this build does not know: it belongs to a later release"
+            )),
+            MigrateError::VersionMismatch(version) => Self::Corrupt(format!(
+                "migration {version} was applied in another wording than this build has"
+            )),
+            MigrateError::Dirty(version) => {
+                Self::Corrupt(format!("migration {version} was left half applied"))
+            }
+            MigrateError::Execute(error) => error.into(),
+            other => Self::Unavailable(other.to_string()),
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Single tasks, their history and results, and the renewal of their leases.
+
+use std::collections::HashMap;
+
+use sqlx::Row;
+use sqlx::postgres::PgPool;
+
+use super::rows::{StageRunRow, TaskRow, VolumeResultsRow, stage_name, task_columns};
+use parkhang_core::domain::{Attempt, Fence, Generation, JobId, LeaseStatus, StageRun, Task, TaskId, VolumeResults};
+use crate::StateError;
+use chrono::{DateTime, Utc};
+
+/// Returns the tasks of a job, in the order of their ids.
+pub(super) async fn of_job(pool: &PgPool, job: JobId) -> Result<Vec<Task>, StateError> {
+    let rows: Vec<TaskRow> = sqlx::query_as(concat!(
+        "select ",
+        task_columns!(),
+        " from tasks t join volumes v on v.id = t.volume_id where t.job_id = $1 order by t.id"
+    ))
+    .bind(job.0)
+    .fetch_all(pool)
+    .await?;
+    Ok(rows.into_iter().map(|row| row.0).collect())
+}
+
+/// Returns the task of an id.
+pub(super) async fn by_id(pool: &PgPool, id: TaskId) -> Result<Option<Task>, StateError> {
+    let row: Option<TaskRow> = sqlx::query_as(concat!(
+        "select ",
+        task_columns!(),
+        " from tasks t join volumes v on v.id = t.volume_id where t.id = $1"
+    ))
+    .bind(id.0)
+    .fetch_optional(pool)
+    .await?;
+    Ok(row.map(|row| row.0))
+}
+
+/// Moves the deadlines of leases that are in force and wanted; returns the state of each lease, in the order of the fences.
+pub(super) async fn renew(
+    pool: &PgPool,
+    fences: &[Fence],
+    until: DateTime<Utc>,
+) -> Result<Vec<LeaseStatus>, StateError> {
+    if fences.is_empty() {
+        return Ok(Vec::new());
+    }
+    let ids: Vec<i64> = fences.iter().map(|fence| fence.task.0).collect();
+    let stages: Vec<&str> = fences.iter().map(|fence| fence.stage.as_str()).collect();
+    let attempts: Vec<i32> = fences.iter().map(|fence| fence.attempt.0).collect();
+    let generations: Vec<i64> = fences.iter().map(|fence| fence.generation.0).collect();
+
+    // Does not wait for the disk: a heartbeat lost in a crash of the server costs at most a lease.
+    let mut transaction = pool
+        .begin_with("begin; set local synchronous_commit = off")
+        .await?;
+    // Beats are grouped, as an update takes one of several rows that match; rows are locked in the order of ids, as a plain
+    // update locks them in the order of its plan; a deadline never moves back, as beats may overtake each other. Locks are
+    // waited for and not skipped: a commit holds them for a moment, and a beat passed over would look like a lost lease.
+    let rows = sqlx::query(
+        "with renewal as (
+             select distinct id, stage, attempt, generation
+             from unnest($1::bigint[], $2::text[], $3::int[], $4::bigint[]) as r (id, stage, attempt, generation)
+         ), held as materialized (
+             select t.id, case when j.status <> 'cancelled' then $5::timestamptz end as until
+             from tasks t
+             join jobs j on j.id = t.job_id
+             join renewal r on t.id = r.id and t.current_stage = r.stage and t.attempts + 1 = r.attempt
+                 and t.generation = r.generation
+             where t.status = 'running'
+             order by t.id
+             for update of t
+         )
+         update tasks t
+         set lease_until = greatest(t.lease_until, held.until)
+         from held
+         where t.id = held.id
+         returning t.id, t.current_stage, t.attempts + 1 as attempt, t.generation, held.until is not null as renewed",
+    )
+    .bind(ids)
+    .bind(stages)
+    .bind(attempts)
+    .bind(generations)
+    .bind(until)
+    .fetch_all(&mut *transaction)
+    .await?;
+    transaction.commit().await?;
+
+    let mut statuses = HashMap::with_capacity(rows.len());
+    for row in &rows {
+        let fence = Fence {
+            task: TaskId(row.try_get("id")?),
+            stage: stage_name(row, "current_stage")?,
+            attempt: Attempt(row.try_get("attempt")?),
+            generation: Generation(row.try_get("generation")?),
+        };
+        let status = if row.try_get("renewed")? {
+            LeaseStatus::Held
+        } else {
+            LeaseStatus::Cancelled
+        };
+        statuses.insert(fence, status);
+    }
+    Ok(fences
+        .iter()
+        .map(|fence| statuses.get(fence).copied().unwrap_or(LeaseStatus::Lost))
+        .collect())
+}
+
+/// Returns the history of a task, in the order in which its leases began.
+pub(super) async fn stage_runs(pool: &PgPool, task: TaskId) -> Result<Vec<StageRun>, StateError> {
+    let rows: Vec<StageRunRow> = sqlx::query_as(
+        "select task_id, stage, attempt, generation, status::text as status, worker_id, started_at, done_at, error,
+             metrics, fingerprint
+         from stage_runs where task_id = $1 order by id",
+    )
+    .bind(task.0)
+    .fetch_all(pool)
+    .await?;
+    Ok(rows.into_iter().map(|row| row.0).collect())
+}
+
+/// Returns the results of a task.
+pub(super) async fn volume_results(pool: &PgPool, task: TaskId) -> Result<Option<VolumeResults>, StateError> {
+    let row: Option<VolumeResultsRow> = sqlx::query_as("select * from volume_results where task_id = $1")
+        .bind(task.0)
+        .fetch_optional(pool)
+        .await?;
+    Ok(row.map(|row| row.0))
+}

@@ -1,0 +1,456 @@
+use std::sync::{LazyLock, atomic};
+
+use serde_json::json;
+use sqlx::{ConnectOptions, Connection, PgConnection, Row, raw_sql};
+
+use super::*;
+use parkhang_core::domain::{
+    ErrorCategory, JobConfig, JobStatus, Pipeline, Position, StageError, StageName, TaskStatus, WorkerId,
+};
+use parkhang_core::policy::rerun::TaskFilter;
+use parkhang_core::policy::transition::{Event, runnable_stage};
+use crate::{EmbeddedPostgres, Expected, Sample};
+
+static SERVER: LazyLock<EmbeddedPostgres> =
+    LazyLock::new(|| EmbeddedPostgres::temporary().unwrap_or_else(|error| panic!("{error}")));
+
+async fn empty_database() -> PgConnectOptions {
+    static COUNT: atomic::AtomicUsize = atomic::AtomicUsize::new(0);
+    let name = format!("unit_{}", COUNT.fetch_add(1, atomic::Ordering::Relaxed));
+    SERVER.create_database(&name).await.unwrap()
+}
+
+pub(super) async fn store() -> PostgresStore {
+    PostgresStore::connect_with(empty_database().await).await.unwrap()
+}
+
+pub(super) fn now() -> DateTime<Utc> {
+    DateTime::from_timestamp(1_700_000_000, 0).unwrap()
+}
+
+pub(super) fn new_job(volumes: usize) -> NewJob {
+    let stages = ["line_detection", "line_extraction", "ocr", "reduce"];
+    NewJob {
+        key: None,
+        operation: "ocr".to_owned(),
+        pipeline: Pipeline::new(stages.map(|name| StageName::new(name).unwrap()).to_vec()).unwrap(),
+        config: JobConfig::default(),
+        volumes: (0..volumes)
+            .rev()
+            .map(|n| VolumeId::new("W1", format!("I{n}")).unwrap())
+            .collect(),
+    }
+}
+
+pub(super) fn change(task: &Task, event: Event) -> Change {
+    Change::new(Expected::of(task), event)
+}
+
+pub(super) fn lease(task: &Task, job: &Job) -> Change {
+    let stage = runnable_stage(task, &job.pipeline, job.config.retry_scope).unwrap();
+    change(
+        task,
+        Event::Leased {
+            stage: stage.clone(),
+            worker: WorkerId("w".to_owned()),
+            until: now(),
+        },
+    )
+}
+
+pub(super) fn failure(category: ErrorCategory, message: &str) -> Event {
+    Event::Failed {
+        error: StageError::new("line_detection", category, message),
+        not_before: None,
+    }
+}
+
+pub(super) async fn applied(store: &PostgresStore, change: Change) -> Task {
+    match store.commit(&[change], now()).await.unwrap().remove(0) {
+        Outcome::Applied(task) => task,
+        refused => panic!("{refused:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_pass_over_open_tasks_does_not_read_finished_ones() {
+    let store = store().await;
+    let job = store.create_job(&new_job(4), now()).await.unwrap();
+    raw_sql(
+        "insert into volumes (bdrc_w_id, bdrc_i_id) select 'W2', 'I' || n from generate_series(1, 100000) n;
+         insert into tasks (job_id, volume_id, max_attempts, allowance, current_stage, status, done_at)
+         select 1, id, 3, 3, 'done', 'done', now() from volumes where bdrc_w_id = 'W2';
+         analyze",
+    )
+    .execute(&store.pool)
+    .await
+    .unwrap();
+    let room = BTreeMap::from([(job.pipeline.first().clone(), 10)]);
+    assert_eq!(store.ready_tasks(&room, now()).await.unwrap().tasks.len(), 4);
+
+    let is_over = "select j.id from jobs j where j.id = any($1) and not exists (
+        select from tasks t where t.job_id = j.id and t.current_stage <> 'done' and not t.terminal)";
+    for (statement, parameters, index) in [
+        (
+            backlog::READY,
+            "'{1,1}', '{pending,ocr}', '{pending,failed}', '{9,9}', 'now'",
+            "tasks_open",
+        ),
+        (
+            backlog::NEXT_DUE,
+            "'{1}', '{ocr}', '{failed}', 'now'",
+            "tasks_open",
+        ),
+        (
+            scaling::BACKLOG,
+            "'{1,1}', '{pending,ocr}', '{pending,running}', '{line_detection,ocr}'",
+            "tasks_open",
+        ),
+        (is_over, "'{1}'", "tasks_open"),
+        (backlog::HELD, "'now', 2", "tasks_leased"),
+        (backlog::TO_END, "'now'", "tasks_leased"),
+    ] {
+        let plan = plan_of(&store, statement, parameters).await;
+        assert!(plan.contains(index), "{plan}");
+        assert!(!plan.contains("Seq Scan on tasks"), "{plan}");
+    }
+}
+
+/// Plan by which the server would run a statement.
+pub(super) async fn plan_of(store: &PostgresStore, statement: &str, parameters: &str) -> String {
+    let mut connection = store.pool.acquire().await.unwrap();
+    plan_on(&mut connection, statement, parameters).await
+}
+
+async fn plan_on(connection: &mut PgConnection, statement: &str, parameters: &str) -> String {
+    raw_sql(sqlx::AssertSqlSafe(format!("prepare looked_at as {statement}")))
+        .execute(&mut *connection)
+        .await
+        .unwrap();
+    let explain = sqlx::AssertSqlSafe(format!("explain execute looked_at ({parameters})"));
+    let rows = raw_sql(explain).fetch_all(&mut *connection).await.unwrap();
+    raw_sql("deallocate looked_at")
+        .execute(&mut *connection)
+        .await
+        .unwrap();
+    let lines: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+    lines.join("\n")
+}
+
+#[tokio::test]
+async fn a_large_job_keeps_its_order() {
+    let store = store().await;
+    let new = new_job(25_001);
+    let job = store.create_job(&new, now()).await.unwrap();
+    let volumes: Vec<VolumeId> = store
+        .tasks(job.id)
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|t| t.volume)
+        .collect();
+    assert!(volumes == new.volumes);
+}
+
+#[tokio::test]
+async fn a_batch_that_the_database_refuses_leaves_no_trace() {
+    let store = store().await;
+    let job = store.create_job(&new_job(2), now()).await.unwrap();
+    let tasks = store.tasks(job.id).await.unwrap();
+    let running = applied(&store, lease(&tasks[1], &job)).await;
+    let refused = Change {
+        fingerprint: Some("\0".to_owned()),
+        ..change(&running, Event::Succeeded)
+    };
+    let outcome = store.commit(&[lease(&tasks[0], &job), refused], now()).await;
+    assert!(matches!(outcome, Err(StateError::Unavailable(_))), "{outcome:?}");
+    assert_eq!(store.tasks(job.id).await.unwrap(), [tasks[0].clone(), running]);
+    assert_eq!(store.stage_runs(tasks[0].id).await.unwrap(), vec![]);
+}
+
+#[tokio::test]
+async fn a_zero_in_an_error_message_is_replaced() {
+    let store = store().await;
+    let job = store.create_job(&new_job(1), now()).await.unwrap();
+    let task = store.tasks(job.id).await.unwrap().remove(0);
+    let running = applied(&store, lease(&task, &job)).await;
+    let failed = Change {
+        metrics: Some(json!({"names": ["a\0b"]})),
+        ..change(&running, failure(ErrorCategory::Input, "bad \0 header"))
+    };
+    applied(&store, failed).await;
+    let stored = store.task(task.id).await.unwrap().unwrap().last_error.unwrap();
+    assert_eq!(stored.message, "bad \u{fffd} header");
+    let runs = store.stage_runs(task.id).await.unwrap();
+    assert_eq!(runs[0].metrics, json!({"names": ["a\u{fffd}b"]}));
+}
+
+#[tokio::test]
+async fn a_session_gives_up_on_stuck_statements() {
+    let store = store().await;
+    for (name, value) in [
+        ("statement_timeout", "1min"),
+        ("lock_timeout", "30s"),
+        ("idle_in_transaction_session_timeout", "5s"),
+        ("application_name", "parkhang"),
+    ] {
+        let actual: String = sqlx::query_scalar("select current_setting($1)")
+            .bind(name)
+            .fetch_one(&store.pool)
+            .await
+            .unwrap();
+        assert_eq!(actual, value, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn whatever_is_done_to_a_job_is_announced() {
+    let store = store().await;
+    let mut changes = store.job_changes().await.unwrap();
+    let mut announced = async |what: &str| {
+        let heard = tokio::time::timeout(Duration::from_secs(30), changes.next()).await;
+        heard
+            .unwrap_or_else(|_| panic!("{what} is not heard of"))
+            .unwrap();
+    };
+    let job = store.create_job(&new_job(1), now()).await.unwrap();
+    announced("a new job").await;
+    store.act_on_job(job.id, JobAction::Pause).await.unwrap();
+    announced("a pause").await;
+    let adjustment = Adjustment::new(["max_running=1"]).unwrap();
+    store.adjust_job(job.id, &adjustment).await.unwrap();
+    announced("a limit").await;
+    let rerun = Rerun {
+        tasks: TaskFilter::default(),
+        from: job.pipeline.first().clone(),
+        force: false,
+    };
+    store.rerun(job.id, &rerun, now()).await.unwrap();
+    announced("a rerun").await;
+}
+
+#[tokio::test]
+async fn a_large_job_can_be_done_again() {
+    let store = store().await;
+    let job = store.create_job(&new_job(2_500), now()).await.unwrap();
+    raw_sql("update tasks set current_stage = 'done', status = 'done', done_at = now()")
+        .execute(&store.pool)
+        .await
+        .unwrap();
+    store.finish_jobs(now()).await.unwrap();
+    let rerun = Rerun {
+        tasks: TaskFilter::default(),
+        from: StageName::new("ocr").unwrap(),
+        force: false,
+    };
+    let result = store.rerun(job.id, &rerun, now()).await.unwrap();
+    let tasks = store.tasks(job.id).await.unwrap();
+    assert!(result.tasks.number == 2_500 && result.tasks.first == tasks[..Sample::SIZE]);
+    assert!(tasks.iter().all(|task| task.generation.0 == 1));
+    assert_eq!(store.job_by_id(job.id).await.unwrap(), Some(job));
+}
+
+#[tokio::test]
+async fn the_tries_of_a_large_job_are_set_in_many_transactions() {
+    let store = store().await;
+    let job = store.create_job(&new_job(2_500), now()).await.unwrap();
+    let adjustment = Adjustment::new(["max_attempts=7"]).unwrap();
+    for _ in 0..2 {
+        let adjusted = store.adjust_job(job.id, &adjustment).await.unwrap();
+        assert_eq!(adjusted.config.max_attempts, 7);
+        let tasks = store.tasks(job.id).await.unwrap();
+        assert!(
+            tasks
+                .iter()
+                .all(|task| (task.max_attempts, task.allowance) == (7, 7))
+        );
+        let transactions: i64 = sqlx::query_scalar("select count(distinct xmin::text) from tasks")
+            .fetch_one(&store.pool)
+            .await
+            .unwrap();
+        assert_eq!(transactions, 3);
+    }
+    store
+        .add_volumes(job.id, &[VolumeId::new("W9", "I1").unwrap()])
+        .await
+        .unwrap();
+    assert_eq!(store.tasks(job.id).await.unwrap()[2_500].max_attempts, 7);
+}
+
+#[derive(Debug, PartialEq, sqlx::FromRow)]
+struct StageView {
+    task_id: i64,
+    stage: String,
+    status: String,
+    job_id: Option<String>,
+    error: Option<String>,
+    retry_count: i32,
+}
+
+#[tokio::test]
+async fn the_views_speak_the_other_vocabularies() {
+    let store = store().await;
+    let job = store.create_job(&new_job(3), now()).await.unwrap();
+    let tasks = store.tasks(job.id).await.unwrap();
+    let detected = applied(&store, lease(&tasks[0], &job)).await;
+    let detected = applied(&store, change(&detected, Event::Succeeded)).await;
+    applied(&store, lease(&detected, &job)).await;
+    for (task, category) in [
+        (&tasks[1], ErrorCategory::Network),
+        (&tasks[2], ErrorCategory::Input),
+    ] {
+        let running = applied(&store, lease(task, &job)).await;
+        applied(&store, change(&running, failure(category, "no"))).await;
+    }
+
+    let kinds: Vec<(Option<String>, String)> =
+        sqlx::query_as("select failure_kind, status_v1 from tasks_v1 order by id")
+            .fetch_all(&store.pool)
+            .await
+            .unwrap();
+    let expected = [
+        (None, "running"),
+        (Some("retryable"), "retryable_failed"),
+        (Some("terminal"), "terminal_failed"),
+    ];
+    assert_eq!(
+        kinds,
+        expected.map(|(kind, status)| (kind.map(str::to_owned), status.to_owned()))
+    );
+
+    let stages: Vec<StageView> = sqlx::query_as(
+        "select task_id, stage, status, job_id, error, retry_count from task_stages order by task_id, position",
+    )
+    .fetch_all(&store.pool)
+    .await
+    .unwrap();
+    let statuses: Vec<&str> = stages.iter().map(|row| &row.status[..]).collect();
+    assert_eq!(
+        statuses,
+        [
+            ["completed", "started", "pending", "pending"],
+            ["queued", "pending", "pending", "pending"],
+            ["failed", "pending", "pending", "pending"]
+        ]
+        .concat()
+    );
+    let id = tasks[1].id;
+    assert_eq!(
+        stages[4],
+        StageView {
+            task_id: id.0,
+            stage: "line_detection".to_owned(),
+            status: "queued".to_owned(),
+            job_id: Some(format!("{id}-line_detection-1")),
+            error: Some("no".to_owned()),
+            retry_count: 1,
+        }
+    );
+}
+
+/// Tables of the Python pipeline, as far as its documents name them.
+const UPSTREAM: &str = "
+    create type job_status as enum ('created', 'running', 'completed', 'failed', 'canceled');
+    create type task_status as enum ('pending', 'running', 'done', 'retryable_failed', 'terminal_failed');
+    create table jobs (id serial primary key, job_key text, config jsonb, status job_status not null,
+        finished_at timestamptz);
+    create table volumes (id serial primary key, bdrc_w_id text not null, bdrc_i_id text not null);
+    create table tasks (id serial primary key, job_id int references jobs, volume_id int references volumes,
+        status task_status not null default 'pending', attempts int not null default 0,
+        max_attempts int not null default 3, started_at timestamptz, done_at timestamptz, last_error jsonb);
+    create index tasks_pending on tasks (id) where status = 'pending';
+    insert into jobs (job_key, config, status) values
+        ('batch-1', '{\"k_factor\": 2.0}', 'running'), (null, null, 'canceled');
+    insert into volumes (bdrc_w_id, bdrc_i_id) select 'W1', 'I' || n from generate_series(1, 6) n;
+    insert into tasks (job_id, volume_id, status, attempts, done_at, last_error) values
+        (1, 1, 'pending', 0, null, null),
+        (1, 2, 'running', 1, null, null),
+        (1, 3, 'done', 0, '2025-01-01', null),
+        (1, 4, 'retryable_failed', 1, null, '{\"message\": \"S3 was slow\"}'),
+        (1, 5, 'terminal_failed', 1, null, '\"broken\"'),
+        (1, 6, 'retryable_failed', 3, null, null);";
+
+#[tokio::test]
+async fn a_database_of_the_python_pipeline_is_adopted() {
+    let options = empty_database().await;
+    let mut connection = options.connect().await.unwrap();
+    raw_sql(UPSTREAM).execute(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+
+    let store = PostgresStore::connect_with(options.clone()).await.unwrap();
+    let job = store
+        .job(&JobKey::new("batch-1").unwrap())
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!((job.status, job.config.k_factor), (JobStatus::Running, 2.0));
+    let second = store.job_by_id(JobId(2)).await.unwrap().unwrap();
+    assert_eq!((second.key.as_str(), second.status), ("J2", JobStatus::Cancelled));
+
+    let tasks = store.tasks(job.id).await.unwrap();
+    let first = || Position::At(job.pipeline.first().clone());
+    let places: Vec<_> = tasks.iter().map(|t| (t.position.clone(), t.status)).collect();
+    assert_eq!(
+        places,
+        [
+            (Position::Pending, TaskStatus::Pending),
+            (Position::Pending, TaskStatus::Pending),
+            (Position::Done, TaskStatus::Done),
+            (first(), TaskStatus::Failed),
+            (first(), TaskStatus::Failed),
+            (first(), TaskStatus::Failed)
+        ]
+    );
+    let message = |task: &Task| task.last_error.clone().map(|error| error.message);
+    assert_eq!(message(&tasks[3]).as_deref(), Some("S3 was slow"));
+    assert_eq!(message(&tasks[4]).as_deref(), Some("broken"));
+    let room = BTreeMap::from([(job.pipeline.first().clone(), 9)]);
+    let ready = store.ready_tasks(&room, now()).await.unwrap().tasks;
+    let ready: Vec<Task> = ready.into_iter().map(|(task, _)| task).collect();
+    assert_eq!(ready, [tasks[0].clone(), tasks[1].clone(), tasks[3].clone()]);
+    applied(&store, lease(&tasks[3], &job)).await;
+    assert_eq!(store.create_job(&new_job(7), now()).await.unwrap().id, JobId(3));
+
+    let kept: i64 =
+        sqlx::query("select count(*) from parkhang_upstream.tasks where status = 'retryable_failed'")
+            .fetch_one(&store.pool)
+            .await
+            .unwrap()
+            .get(0);
+    assert_eq!(kept, 2, "the old rows are left for the operator to drop");
+    PostgresStore::connect_with(options)
+        .await
+        .expect("a second start migrates nothing");
+}
+
+#[tokio::test]
+async fn a_schema_of_a_later_release_is_refused() {
+    let options = empty_database().await;
+    let store = PostgresStore::connect_with(options.clone()).await.unwrap();
+    raw_sql(
+        "insert into _sqlx_migrations (version, description, success, checksum, execution_time)
+         values (9999, 'later', true, '', 0)",
+    )
+    .execute(&store.pool)
+    .await
+    .unwrap();
+    let refused = PostgresStore::connect_with(options).await.unwrap_err();
+    assert!(
+        matches!(&refused, StateError::Corrupt(why) if why.contains("9999")),
+        "{refused}"
+    );
+}
+
+#[tokio::test]
+async fn no_message_holds_the_password() {
+    let store = store().await;
+    assert!(!format!("{store:?}").contains("postgres@"));
+    for url in [
+        "postgres://user:s3cret@127.0.0.1:1/none",
+        "postgres://user:s3cret@[bad/none",
+        "postgres://user:s3cret@host/none?sslmode=s3cret",
+    ] {
+        let error = PostgresStore::connect(url).await.unwrap_err();
+        assert!(!format!("{error} {error:?}").contains("s3cret"), "{error}");
+    }
+}

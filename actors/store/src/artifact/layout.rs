@@ -1,0 +1,273 @@
+//! The only place that builds artifact keys.
+
+mod shards;
+
+use super::ImageName;
+use parkhang_core::domain::{Assignment, JobKey, LayoutName, StageName, VolumeId};
+use crate::storage::ArtifactKey;
+
+pub use shards::ShardLayout;
+
+const LINE_DETECTION: &str = "line_detection";
+const LINE_EXTRACTION: &str = "line_extraction";
+const OCR: &str = "ocr";
+
+/// The artifact keys of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArtifactLayout {
+    name: LayoutName,
+    /// Folder of the job's volumes.
+    volumes: ArtifactKey,
+}
+
+impl ArtifactLayout {
+    pub fn new(name: LayoutName, job: &JobKey) -> Self {
+        let volumes = match name {
+            LayoutName::BdrcV2 => format!("jobs/{job}/volumes"),
+            LayoutName::BdrcV1 => format!("output/jobs/{job}/volumes"),
+            LayoutName::OcrBboxes => "ocr-bboxes".to_owned(),
+        };
+        Self {
+            name,
+            volumes: built(ArtifactKey::new(volumes)),
+        }
+    }
+
+    pub fn bdrc_v2(job: &JobKey) -> Self {
+        Self::new(LayoutName::BdrcV2, job)
+    }
+
+    pub fn volume(&self, volume: &VolumeId) -> VolumeLayout {
+        let folder = match self.name {
+            LayoutName::BdrcV2 | LayoutName::BdrcV1 => below(&self.volumes, &volume.to_string()),
+            LayoutName::OcrBboxes => below(&below(&self.volumes, volume.w_id()), volume.i_id()),
+        };
+        let root = match self.name {
+            LayoutName::BdrcV1 => below(&folder, "artifacts"),
+            LayoutName::BdrcV2 | LayoutName::OcrBboxes => folder.clone(),
+        };
+        VolumeLayout {
+            name: self.name,
+            folder,
+            root,
+        }
+    }
+}
+
+/// The files that tell how a volume ended. They are written after the state store knows it, for people and old tools;
+/// nothing is decided by them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Markers {
+    pub done: ArtifactKey,
+    pub error: ArtifactKey,
+}
+
+/// The keys of one volume of a job. Each stage writes below its own [`stage_folder`](Self::stage_folder) only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VolumeLayout {
+    name: LayoutName,
+    /// Everything of the volume.
+    folder: ArtifactKey,
+    /// What the stages write.
+    root: ArtifactKey,
+}
+
+impl VolumeLayout {
+    /// Keys of the artifacts of an assigned volume, laid out as its job wants them.
+    pub fn of(assignment: &Assignment) -> Self {
+        ArtifactLayout::new(assignment.config.layout, &assignment.job).volume(&assignment.volume)
+    }
+
+    /// Everything of the volume, if it is the job's own; `None` where jobs share a folder.
+    pub fn own_folder(&self) -> Option<&ArtifactKey> {
+        match self.name {
+            LayoutName::BdrcV2 | LayoutName::BdrcV1 => Some(&self.folder),
+            LayoutName::OcrBboxes => None,
+        }
+    }
+
+    pub fn root(&self) -> &ArtifactKey {
+        &self.root
+    }
+
+    /// `None` in layouts without markers.
+    pub fn markers(&self) -> Option<Markers> {
+        self.name.has_markers().then(|| Markers {
+            done: below(&self.folder, "_done.json"),
+            error: below(&self.folder, "_error.json"),
+        })
+    }
+
+    /// Text boxes of the page `number`, counted from 1, for the web service; `None` in layouts that it does not read.
+    pub fn page_boxes(&self, number: u32) -> Option<ArtifactKey> {
+        let boxes = || below(&self.folder, &format!("page_{number}.json"));
+        (self.name == LayoutName::OcrBboxes).then(boxes)
+    }
+
+    /// The straightened page that `line_detection` writes and `line_extraction` cuts.
+    pub fn rotated_image(&self, image: &ImageName) -> ArtifactKey {
+        below(
+            &self.root,
+            &format!("{LINE_DETECTION}/rotated_images/{image}.jpg"),
+        )
+    }
+
+    pub fn line_detection(&self) -> ArtifactKey {
+        below(&self.root, &format!("{LINE_DETECTION}/line_detection.parquet"))
+    }
+
+    pub fn line_image(&self, image: &ImageName, line_index: u32) -> ArtifactKey {
+        below(
+            &self.root,
+            &format!("{LINE_EXTRACTION}/lines/{image}_{line_index}.jpg"),
+        )
+    }
+
+    pub fn line_images(&self) -> ArtifactKey {
+        below(&self.root, &format!("{LINE_EXTRACTION}/line_images.parquet"))
+    }
+
+    pub fn ocr_results(&self) -> ArtifactKey {
+        below(&self.root, &format!("{OCR}/ocr_results.parquet"))
+    }
+
+    /// Everything that a stage writes for the volume.
+    pub fn stage_folder(&self, stage: &StageName) -> ArtifactKey {
+        below(&self.root, stage.as_str())
+    }
+
+    /// The pages that a stage failed on.
+    pub fn errors(&self, stage: &StageName) -> ArtifactKey {
+        below(&self.stage_folder(stage), "errors.parquet")
+    }
+
+    /// One line per item that a stage dealt with.
+    pub fn manifest(&self, stage: &StageName) -> ArtifactKey {
+        below(&self.stage_folder(stage), "manifest.jsonl")
+    }
+
+    /// Hashes of what a table was made from, beside it.
+    pub fn fingerprint_file(&self, table: &ArtifactKey) -> ArtifactKey {
+        built(ArtifactKey::new(format!("{table}.fp.json")))
+    }
+
+    /// Checkpoints of a stage that has not finished the volume.
+    pub fn parts_folder(&self, stage: &StageName) -> ArtifactKey {
+        below(&self.stage_folder(stage), "parts")
+    }
+
+    pub fn part(&self, stage: &StageName, number: u32) -> ArtifactKey {
+        below(&self.parts_folder(stage), &format!("part-{number:05}.parquet"))
+    }
+}
+
+fn below(folder: &ArtifactKey, relative: &str) -> ArtifactKey {
+    built(folder.join(relative))
+}
+
+#[expect(
+    clippy::expect_used,
+    reason = "the validated names that keys are made of are safe segments, and too short together to pass 1024 bytes"
+)]
+fn built(key: Result<ArtifactKey, crate::storage::InvalidKey>) -> ArtifactKey {
+    key.expect("a key made of validated names is valid")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows: F33.
+    #[test]
+    fn keys_are_those_of_the_layout() {
+        let layout = ArtifactLayout::bdrc_v2(&JobKey::new("J7").unwrap());
+        let volume = layout.volume(&VolumeId::new("W22084", "I0886").unwrap());
+        let image = ImageName::new("I08860003").unwrap();
+        let ocr = StageName::new("ocr").unwrap();
+        let keys = [
+            volume.rotated_image(&image),
+            volume.line_detection(),
+            volume.line_image(&image, 12),
+            volume.line_images(),
+            volume.ocr_results(),
+            volume.errors(&ocr),
+            volume.manifest(&ocr),
+            volume.part(&ocr, 3),
+            volume.fingerprint_file(&volume.ocr_results()),
+        ];
+        let expected = [
+            "line_detection/rotated_images/I08860003.jpg",
+            "line_detection/line_detection.parquet",
+            "line_extraction/lines/I08860003_12.jpg",
+            "line_extraction/line_images.parquet",
+            "ocr/ocr_results.parquet",
+            "ocr/errors.parquet",
+            "ocr/manifest.jsonl",
+            "ocr/parts/part-00003.parquet",
+            "ocr/ocr_results.parquet.fp.json",
+        ];
+        for (key, expected) in keys.iter().zip(expected) {
+            assert_eq!(key.as_str(), format!("jobs/J7/volumes/W22084-I0886/{expected}"));
+            assert!(key.is_under(volume.root()));
+        }
+        assert!(volume.part(&ocr, 3).is_under(&volume.parts_folder(&ocr)));
+    }
+
+    /// Rows: 101, F7, F33.
+    #[test]
+    fn each_layout_has_its_own_folders_and_files() {
+        let volume = |name| {
+            let layout = ArtifactLayout::new(name, &JobKey::new("J7").unwrap());
+            layout.volume(&VolumeId::new("W22084", "I0886").unwrap())
+        };
+        let of = |text: &str| ArtifactKey::new(text).unwrap();
+
+        let old = volume(LayoutName::BdrcV1);
+        let folder = "output/jobs/J7/volumes/W22084-I0886";
+        assert_eq!(old.root(), &of(&format!("{folder}/artifacts")));
+        assert!(old.ocr_results().is_under(old.root()));
+        let markers = old.markers().unwrap();
+        assert_eq!(markers.done, of(&format!("{folder}/_done.json")));
+        assert_eq!(markers.error, of(&format!("{folder}/_error.json")));
+        assert_eq!(old.page_boxes(1), None);
+
+        let boxes = volume(LayoutName::OcrBboxes);
+        assert_eq!(
+            boxes.page_boxes(12),
+            Some(of("ocr-bboxes/W22084/I0886/page_12.json"))
+        );
+        assert_eq!(boxes.markers(), None);
+        assert!(
+            boxes
+                .line_detection()
+                .is_under(&of("ocr-bboxes/W22084/I0886/line_detection"))
+        );
+        assert_eq!(volume(LayoutName::BdrcV2).markers(), None);
+    }
+
+    #[test]
+    fn layouts_are_chosen_by_name() {
+        for (name, text) in [
+            (LayoutName::BdrcV2, "\"bdrc_v2\""),
+            (LayoutName::BdrcV1, "\"bdrc_v1\""),
+            (LayoutName::OcrBboxes, "\"ocr_bboxes\""),
+        ] {
+            assert_eq!(serde_json::to_string(&name).unwrap(), text);
+            assert_eq!(serde_json::from_str::<LayoutName>(text).unwrap(), name);
+        }
+    }
+
+    #[test]
+    fn the_longest_names_still_make_a_key() {
+        let job = JobKey::new("j".repeat(128)).unwrap();
+        let volume = VolumeId::new("w".repeat(96), "i".repeat(96)).unwrap();
+        let files = ["n".repeat(255), format!("{}.tif", "n".repeat(251))];
+        for name in [LayoutName::BdrcV2, LayoutName::BdrcV1, LayoutName::OcrBboxes] {
+            let volume = ArtifactLayout::new(name, &job).volume(&volume);
+            for image in super::super::image_names(&files) {
+                volume.line_image(&image, u32::MAX);
+            }
+            volume.part(&StageName::new("s".repeat(63)).unwrap(), u32::MAX);
+        }
+    }
+}

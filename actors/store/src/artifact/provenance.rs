@@ -1,0 +1,58 @@
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Digest, Fingerprint};
+use parkhang_core::domain::{Attempt, JobKey, StageName, VolumeId};
+
+/// Origin of an artifact, kept in its Parquet key-value metadata. It holds no time of day, so that the same run makes the
+/// same bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Provenance {
+    pub job: JobKey,
+    pub volume: VolumeId,
+    pub stage: StageName,
+    pub attempt: Attempt,
+    /// Models that took part, in the order of the fingerprint.
+    pub models: Vec<ModelRef>,
+    pub config_hash: Digest,
+    /// Hash of everything that the stage read.
+    pub input_hash: Digest,
+    /// Version of the program.
+    pub build: String,
+    pub fingerprint: Fingerprint,
+    /// Pages that the table covers, also those without rows, with the fingerprints of their results.
+    pub pages: BTreeMap<String, Fingerprint>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelRef {
+    pub name: String,
+    pub digest: Digest,
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub(in super::super) fn sample() -> Provenance {
+        let digest = Digest::of(b"x");
+        let stage = StageName::new("ocr").unwrap();
+        let model = ModelRef {
+            name: "first-recogniser".to_owned(),
+            digest,
+        };
+        Provenance {
+            job: JobKey::new("J1").unwrap(),
+            volume: VolumeId::new("W1", "I1").unwrap(),
+            attempt: Attempt(1),
+            models: vec![model],
+            config_hash: digest,
+            input_hash: digest,
+            build: "0.1.0".to_owned(),
+            fingerprint: Fingerprint::of(stage.as_str(), 1, digest, digest, &[digest]),
+            stage,
+            pages: BTreeMap::new(),
+        }
+    }
+}

@@ -1,0 +1,279 @@
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use super::names::{is_image_name, volume_id};
+use super::{PageRef, PageSource, SourceError};
+use parkhang_core::domain::{ErrorCategory, InvalidName, VolumeId};
+
+/// Volume that lies in one folder of images.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VolumeFolder {
+    pub volume: VolumeId,
+    pub folder: PathBuf,
+}
+
+/// Reason for which a path cannot be taken as volumes.
+#[derive(Debug, thiserror::Error)]
+pub enum DiscoverError {
+    #[error("{} does not exist", .0.display())]
+    Missing(PathBuf),
+    #[error("{} is a file: name the folder that holds the page images", .0.display())]
+    NotAFolder(PathBuf),
+    #[error("{} holds no page images (jpg, png, tif, webp, bmp, pnm), nor folders of them", .0.display())]
+    NoImages(PathBuf),
+    #[error("both {} and {} would be volume {volume}: name one of them with --w-id and --i-id", .first.display(), .second.display())]
+    Ambiguous {
+        volume: VolumeId,
+        first: PathBuf,
+        second: PathBuf,
+    },
+    #[error(transparent)]
+    Name(#[from] InvalidName),
+    #[error("{}: {source}", .path.display())]
+    Io { path: PathBuf, source: std::io::Error },
+}
+
+/// Finds the volumes below `roots`: a folder of images is one volume, a folder of such folders is one volume each. Without
+/// explicit ids, `W-I` or the folder's name gives the volume id, its parent the W id. Volumes come in the order of `roots`,
+/// then by name.
+///
+/// # Errors
+///
+/// [`DiscoverError`] for a path that is no folder, holds no images, or gives no volume id.
+pub fn discover_volumes(
+    roots: &[PathBuf],
+    w_id: Option<&str>,
+    i_id: Option<&str>,
+) -> Result<Vec<VolumeFolder>, DiscoverError> {
+    let mut found: Vec<VolumeFolder> = Vec::new();
+    let mut places: HashMap<VolumeId, usize> = HashMap::new();
+    for root in roots {
+        for folder in volume_folders(root)? {
+            let volume = volume_id(&folder, w_id, i_id)?;
+            if let Some(first) = places.get(&volume).and_then(|place| found.get(*place)) {
+                if first.folder == folder {
+                    continue;
+                }
+                return Err(DiscoverError::Ambiguous {
+                    volume,
+                    first: first.folder.clone(),
+                    second: folder,
+                });
+            }
+            places.insert(volume.clone(), found.len());
+            found.push(VolumeFolder { volume, folder });
+        }
+    }
+    Ok(found)
+}
+
+/// Folders of images inside the volumes' own folders. They belong to no volume, which is worth a warning.
+pub fn folders_left_out(volumes: &[VolumeFolder]) -> Vec<PathBuf> {
+    let mut left_out: Vec<PathBuf> = volumes
+        .iter()
+        .filter_map(|found| std::fs::read_dir(&found.folder).ok())
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.is_dir() && has_images(path).unwrap_or(false))
+        .collect();
+    left_out.sort();
+    left_out
+}
+
+fn volume_folders(root: &Path) -> Result<Vec<PathBuf>, DiscoverError> {
+    let io = |source| DiscoverError::Io {
+        path: root.to_owned(),
+        source,
+    };
+    if !root.exists() {
+        return Err(DiscoverError::Missing(root.to_owned()));
+    }
+    if !root.is_dir() {
+        return Err(DiscoverError::NotAFolder(root.to_owned()));
+    }
+    let root = root.canonicalize().map_err(io)?;
+    if has_images(&root)? {
+        return Ok(vec![root]);
+    }
+    let mut folders = Vec::new();
+    for entry in std::fs::read_dir(&root).map_err(io)? {
+        let path = entry.map_err(io)?.path();
+        if path.is_dir() && has_images(&path)? {
+            folders.push(path);
+        }
+    }
+    folders.sort();
+    if folders.is_empty() {
+        Err(DiscoverError::NoImages(root))
+    } else {
+        Ok(folders)
+    }
+}
+
+fn has_images(folder: &Path) -> Result<bool, DiscoverError> {
+    let io = |source| DiscoverError::Io {
+        path: folder.to_owned(),
+        source,
+    };
+    for entry in std::fs::read_dir(folder).map_err(io)? {
+        let entry = entry.map_err(io)?;
+        if is_image_name(&entry.file_name().to_string_lossy()) && entry.path().is_file() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Source of volumes in local folders.
+#[derive(Debug, Clone, Default)]
+pub struct FolderSource {
+    folders: BTreeMap<VolumeId, PathBuf>,
+}
+
+impl FolderSource {
+    pub fn new(volumes: impl IntoIterator<Item = VolumeFolder>) -> Self {
+        Self {
+            folders: volumes
+                .into_iter()
+                .map(|found| (found.volume, found.folder))
+                .collect(),
+        }
+    }
+
+    fn folder(&self, volume: &VolumeId) -> Result<&PathBuf, SourceError> {
+        self.folders
+            .get(volume)
+            .ok_or_else(|| SourceError::NoSuchVolume(volume.clone()))
+    }
+}
+
+#[async_trait]
+impl PageSource for FolderSource {
+    async fn pages(&self, volume: &VolumeId) -> Result<Vec<PageRef>, SourceError> {
+        let folder = self.folder(volume)?;
+        let failed = |error: std::io::Error| unreadable(volume, "", &error);
+        let mut entries = tokio::fs::read_dir(folder).await.map_err(failed)?;
+        let mut pages = Vec::new();
+        while let Some(entry) = entries.next_entry().await.map_err(failed)? {
+            let Ok(name) = entry.file_name().into_string() else {
+                continue;
+            };
+            let metadata = tokio::fs::metadata(entry.path()).await.map_err(failed)?;
+            if metadata.is_file() && is_image_name(&name) {
+                pages.push(PageRef {
+                    name,
+                    size: metadata.len(),
+                    version: None,
+                });
+            }
+        }
+        pages.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(pages)
+    }
+
+    async fn read(&self, volume: &VolumeId, page: &PageRef) -> Result<Bytes, SourceError> {
+        // A listed name is one path segment; anything else did not come from `pages`.
+        if Path::new(&page.name).file_name() != Some(page.name.as_ref()) {
+            return Err(SourceError::NoSuchPage {
+                volume: volume.clone(),
+                page: page.name.clone(),
+            });
+        }
+        match tokio::fs::read(self.folder(volume)?.join(&page.name)).await {
+            Ok(bytes) => Ok(bytes.into()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(SourceError::NoSuchPage {
+                volume: volume.clone(),
+                page: page.name.clone(),
+            }),
+            Err(error) => Err(unreadable(volume, &page.name, &error)),
+        }
+    }
+}
+
+fn unreadable(volume: &VolumeId, page: &str, error: &std::io::Error) -> SourceError {
+    SourceError::Unreadable {
+        volume: volume.clone(),
+        page: page.to_owned(),
+        message: error.to_string(),
+        category: ErrorCategory::Input,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn touch(path: PathBuf) {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, b"x").unwrap();
+    }
+
+    #[test]
+    fn images_below_a_volume_are_told_of() {
+        let root = tempfile::tempdir().unwrap();
+        for name in ["W1-I1/a.jpg", "W1-I1/more/b.jpg", "W1-I1/notes/x.txt"] {
+            touch(root.path().join(name));
+        }
+        let volumes = discover_volumes(&[root.path().to_owned()], None, None).unwrap();
+        let left_out = folders_left_out(&volumes);
+        assert_eq!(left_out.len(), 1);
+        assert!(left_out[0].ends_with("W1-I1/more"));
+    }
+
+    #[tokio::test]
+    async fn folders_of_folders_are_volumes_and_junk_is_not_a_page() {
+        let root = tempfile::tempdir().unwrap();
+        for name in [
+            "W1-I1/b.jpg",
+            "W1-I1/a.TIF",
+            "W1-I1/.jpg",
+            "W1-I1/dimensions.json",
+            "W1-I2/a.png",
+            "notes/x.txt",
+        ] {
+            touch(root.path().join(name));
+        }
+        let volumes = discover_volumes(&[root.path().to_owned()], None, None).unwrap();
+        assert_eq!(
+            volumes.iter().map(|v| v.volume.to_string()).collect::<Vec<_>>(),
+            ["W1-I1", "W1-I2"]
+        );
+        let source = FolderSource::new(volumes);
+        let pages = source.pages(&"W1-I1".parse().unwrap()).await.unwrap();
+        assert_eq!(
+            pages.iter().map(|p| p.name.as_str()).collect::<Vec<_>>(),
+            ["a.TIF", "b.jpg"]
+        );
+    }
+
+    #[tokio::test]
+    async fn a_page_name_cannot_leave_the_volume() {
+        let root = tempfile::tempdir().unwrap();
+        touch(root.path().join("v/a.jpg"));
+        touch(root.path().join("secret.jpg"));
+        let source =
+            FolderSource::new(discover_volumes(&[root.path().join("v")], Some("W"), Some("I")).unwrap());
+        let page = PageRef {
+            name: "../secret.jpg".into(),
+            size: 1,
+            version: None,
+        };
+        let error = source.read(&"W-I".parse().unwrap(), &page).await.unwrap_err();
+        assert!(matches!(error, SourceError::NoSuchPage { .. }));
+    }
+
+    #[test]
+    fn two_folders_for_one_volume_are_refused() {
+        let root = tempfile::tempdir().unwrap();
+        touch(root.path().join("a/W1-I1/p.jpg"));
+        touch(root.path().join("b/W1-I1/p.jpg"));
+        let roots = [root.path().join("a"), root.path().join("b")];
+        assert!(matches!(
+            discover_volumes(&roots, None, None),
+            Err(DiscoverError::Ambiguous { .. })
+        ));
+    }
+}

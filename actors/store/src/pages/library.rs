@@ -1,0 +1,89 @@
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use super::{FolderSource, PageRef, PageSource, SourceError, VolumeFolder, discover_volumes};
+use parkhang_core::domain::{ErrorCategory, VolumeId};
+
+/// Source of all volumes below one folder, also of those that are put there while the program runs.
+#[derive(Debug)]
+pub struct LibraryFolder {
+    root: PathBuf,
+    known: RwLock<Arc<FolderSource>>,
+}
+
+impl LibraryFolder {
+    /// Source in a folder, which is searched when a volume is asked for that is not known yet.
+    pub fn new(root: PathBuf) -> Self {
+        Self {
+            root,
+            known: RwLock::new(Arc::new(FolderSource::new([]))),
+        }
+    }
+
+    fn known(&self) -> Arc<FolderSource> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    async fn look_again(&self, wanted: &VolumeId) -> Result<Arc<FolderSource>, SourceError> {
+        let unreadable = |message: String| SourceError::Unreadable {
+            volume: wanted.clone(),
+            page: self.root.display().to_string(),
+            message,
+            category: ErrorCategory::Transient,
+        };
+        let root = self.root.clone();
+        let found: Vec<VolumeFolder> =
+            tokio::task::spawn_blocking(move || discover_volumes(&[root], None, None))
+                .await
+                .map_err(|error| unreadable(error.to_string()))?
+                .map_err(|error| unreadable(error.to_string()))?;
+        let source = Arc::new(FolderSource::new(found));
+        *self.known.write().unwrap_or_else(PoisonError::into_inner) = source.clone();
+        Ok(source)
+    }
+}
+
+#[async_trait]
+impl PageSource for LibraryFolder {
+    async fn pages(&self, volume: &VolumeId) -> Result<Vec<PageRef>, SourceError> {
+        match self.known().pages(volume).await {
+            Err(SourceError::NoSuchVolume(_)) => self.look_again(volume).await?.pages(volume).await,
+            pages => pages,
+        }
+    }
+
+    async fn read(&self, volume: &VolumeId, page: &PageRef) -> Result<Bytes, SourceError> {
+        match self.known().read(volume, page).await {
+            Err(SourceError::NoSuchVolume(_)) => self.look_again(volume).await?.read(volume, page).await,
+            bytes => bytes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn volumes_that_come_later_are_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let add = |volume: &str| {
+            let volume = folder.path().join(volume);
+            std::fs::create_dir(&volume).unwrap();
+            std::fs::write(volume.join("1.jpg"), b"scan").unwrap();
+        };
+        let id = |name: &str| VolumeId::new("W1", name).unwrap();
+        add("W1-I1");
+        let library = LibraryFolder::new(folder.path().to_owned());
+        assert_eq!(library.pages(&id("I1")).await.unwrap().len(), 1);
+        let missing = library.pages(&id("I2")).await;
+        assert_eq!(missing, Err(SourceError::NoSuchVolume(id("I2"))));
+
+        add("W1-I2");
+        let pages = library.pages(&id("I2")).await.unwrap();
+        assert_eq!(&library.read(&id("I2"), &pages[0]).await.unwrap()[..], b"scan");
+    }
+}

@@ -1,0 +1,85 @@
+//! Pages: the sources that scans of volumes come from. A source lists the pages of a volume in reading order and hands out
+//! bytes; what the bytes mean is for `models::page` to say.
+//!
+//! Sources differ in what they know. A folder or a bucket knows the names and sizes of files; the order and the choice of pages
+//! then come from names alone. BDRC's archive has a list for each volume, which is the truth about its images and, by its ETag,
+//! their version. A version stands for the bytes of a page in the first fingerprint: with one, nothing is downloaded to find
+//! out that nothing changed. Without one the bytes are read for their hash. Sources hold no volumes and cache nothing: a page
+//! is read when the stage asks for it, and `read_ahead` bounds the number of pages on their way. Copies of remote objects are
+//! the business of the storage below.
+
+mod bdrc;
+mod bucket;
+mod folder;
+mod library;
+mod names;
+mod read_ahead;
+mod survey;
+
+use std::fmt;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use parkhang_core::domain::{ErrorCategory, VolumeId};
+
+pub use bdrc::{
+    BENCHMARK, BdrcArchive, ImageList, IntroPagesError, Junk, JunkEntry, ManifestError, VolumeManifest,
+    VolumeVersion, WithBenchmark, benchmark_volume, read_intro_pages, unpacked, volume_of_folder,
+};
+pub use bucket::BucketFolders;
+pub use folder::{DiscoverError, FolderSource, VolumeFolder, discover_volumes, folders_left_out};
+pub use library::LibraryFolder;
+pub use read_ahead::read_ahead;
+pub use survey::survey;
+
+/// Page of a volume, by the name that its source gives it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PageRef {
+    /// File name within the volume.
+    pub name: String,
+    /// Length in bytes; 0 if the source does not know it.
+    pub size: u64,
+    /// Version, another one whenever the page may have changed; `None` if only its bytes can show that.
+    pub version: Option<String>,
+}
+
+/// Reason for which a page could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SourceError {
+    #[error("volume {0} is not in this source")]
+    NoSuchVolume(VolumeId),
+    #[error("page {page} of volume {volume} does not exist")]
+    NoSuchPage { volume: VolumeId, page: String },
+    #[error("reading {page} of volume {volume}: {message}")]
+    Unreadable {
+        volume: VolumeId,
+        page: String,
+        message: String,
+        category: ErrorCategory,
+    },
+}
+
+impl SourceError {
+    /// Category by which a stage decides about another try.
+    pub fn category(&self) -> ErrorCategory {
+        match self {
+            Self::NoSuchVolume(_) => ErrorCategory::Config,
+            Self::NoSuchPage { .. } => ErrorCategory::Input,
+            Self::Unreadable { category, .. } => *category,
+        }
+    }
+}
+
+/// Source of the pages of volumes.
+#[async_trait]
+pub trait PageSource: Send + Sync + fmt::Debug {
+    /// Lists the pages of a volume in reading order, junk left out. An empty volume is no error.
+    ///
+    /// # Errors
+    ///
+    /// [`SourceError`] if the volume is not there or cannot be listed.
+    async fn pages(&self, volume: &VolumeId) -> Result<Vec<PageRef>, SourceError>;
+
+    async fn read(&self, volume: &VolumeId, page: &PageRef) -> Result<Bytes, SourceError>;
+}

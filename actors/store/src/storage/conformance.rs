@@ -1,0 +1,226 @@
+//! Conformance suite of stores, which every implementation passes.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{ArtifactKey, ArtifactStore, PutOutcome, StorageError};
+use parkhang_core::domain::ErrorCategory;
+
+/// Whole suite.
+///
+/// # Panics
+///
+/// Where the store does not keep a promise of the trait.
+pub async fn suite(store: Arc<dyn ArtifactStore>) {
+    refuses_a_key_that_is_a_folder(&*store).await;
+    suite_of_a_bucket(store).await;
+}
+
+/// Part of the suite for stores that cannot tell a key from a folder, too.
+///
+/// # Panics
+///
+/// As [`suite`].
+pub async fn suite_of_a_bucket(store: Arc<dyn ArtifactStore>) {
+    reads_back_what_was_written(&*store).await;
+    reads_ranges(&*store).await;
+    reports_absence(&*store).await;
+    lists_folders_in_order(&*store).await;
+    deletes_twice(&*store).await;
+    creates_once(&*store).await;
+    has_one_winner_of_racing_creators(store.clone()).await;
+    survives_racing_writers_and_deleters(store).await;
+}
+
+fn key(text: &str) -> ArtifactKey {
+    ArtifactKey::new(text).unwrap()
+}
+
+async fn reads_back_what_was_written(store: &dyn ArtifactStore) {
+    let (deep, empty) = (key("read/b/c/d.bin"), key("read/empty"));
+    let bytes = Bytes::from((0..=255).cycle().take(100_000).collect::<Vec<u8>>());
+    store.put(&deep, bytes.clone()).await.unwrap();
+    store.put_unsynced(&empty, Bytes::new()).await.unwrap();
+    store.sync(&key("read")).await.unwrap();
+    assert_eq!(store.get(&deep).await.unwrap(), bytes);
+    let versioned = store.get_versioned(&deep).await.unwrap();
+    assert_eq!(versioned.bytes, bytes);
+    let changed = store.get_if_changed(&deep, &versioned.version).await.unwrap();
+    assert_eq!(changed, None);
+    assert_eq!(store.get(&empty).await.unwrap(), Bytes::new());
+    assert_eq!(store.head(&deep).await.unwrap().unwrap().size, 100_000);
+    assert_eq!(store.head(&empty).await.unwrap().unwrap().size, 0);
+
+    store.put(&deep, Bytes::from_static(b"shorter")).await.unwrap();
+    assert_eq!(store.get(&deep).await.unwrap(), "shorter");
+    let changed = store.get_if_changed(&deep, &versioned.version).await.unwrap();
+    let rewritten = store.get_versioned(&deep).await.unwrap();
+    assert_ne!(rewritten.version, versioned.version);
+    assert_eq!(changed, Some(rewritten));
+}
+
+async fn reads_ranges(store: &dyn ArtifactStore) {
+    let object = key("range/object");
+    store
+        .put(&object, Bytes::from_static(b"0123456789"))
+        .await
+        .unwrap();
+    for (range, expected) in [
+        (0..4, "0123"),
+        (3..5, "34"),
+        (8..99, "89"),
+        (10..12, ""),
+        (4..4, ""),
+    ] {
+        assert_eq!(store.get_range(&object, range).await.unwrap(), expected);
+    }
+    let error = store.get_range(&object, 11..12).await.unwrap_err();
+    assert!(
+        matches!(error, StorageError::InvalidRange { size: 10, .. }),
+        "{error}"
+    );
+}
+
+async fn reports_absence(store: &dyn ArtifactStore) {
+    let absent = key("absent/object");
+    for error in [
+        store.get(&absent).await.unwrap_err(),
+        store.get_range(&absent, 0..1).await.unwrap_err(),
+        store.get_if_changed(&absent, "0123").await.unwrap_err(),
+    ] {
+        assert!(matches!(error, StorageError::NotFound { .. }), "{error}");
+        assert!(error.to_string().contains("absent/object"));
+        assert_eq!(error.category(), ErrorCategory::Input);
+    }
+    assert_eq!(store.head(&absent).await.unwrap(), None);
+    assert!(store.list(&key("absent")).await.unwrap().is_empty());
+}
+
+async fn lists_folders_in_order(store: &dyn ArtifactStore) {
+    for name in ["list/b/2", "list/b/10", "list/a", "list/b-side", "listing"] {
+        store.put(&key(name), Bytes::from_static(b"xyz")).await.unwrap();
+    }
+    let listed = store.list(&key("list")).await.unwrap();
+    let names: Vec<&str> = listed.iter().map(|(key, _)| key.as_str()).collect();
+    assert_eq!(names, ["list/a", "list/b-side", "list/b/10", "list/b/2"]);
+    assert!(listed.iter().all(|(_, meta)| meta.size == 3));
+    assert!(store.list(&key("list/a")).await.unwrap().is_empty());
+    for name in ["b/c/1", "b/c/2", "d/1", "e/1"] {
+        let key = key(&format!("list/{name}"));
+        store.put(&key, Bytes::from_static(b"new")).await.unwrap();
+    }
+    store.delete(&key("list/e/1")).await.unwrap();
+    assert_eq!(store.folders(&key("list")).await.unwrap(), ["b", "d"]);
+    assert_eq!(store.folders(&key("list/b")).await.unwrap(), ["c"]);
+    for none in ["list/a", "list/d", "nowhere"] {
+        assert_eq!(store.folders(&key(none)).await.unwrap(), [""; 0], "{none}");
+    }
+    // A folder is no object.
+    assert_eq!(store.head(&key("list")).await.unwrap(), None);
+    assert!(matches!(
+        store.get(&key("list")).await,
+        Err(StorageError::NotFound { .. })
+    ));
+    assert!(matches!(
+        store.get_range(&key("list"), 0..1).await,
+        Err(StorageError::NotFound { .. })
+    ));
+    assert!(matches!(
+        store.get(&key("list/a/x")).await,
+        Err(StorageError::NotFound { .. })
+    ));
+}
+
+async fn deletes_twice(store: &dyn ArtifactStore) {
+    let object = key("delete/folder/object");
+    store.put(&object, Bytes::from_static(b"x")).await.unwrap();
+    store.delete(&object).await.unwrap();
+    store.delete(&object).await.unwrap();
+    assert_eq!(store.head(&object).await.unwrap(), None);
+    // With its last object the folder is gone, and its name is free.
+    store
+        .put(&key("delete/folder"), Bytes::from_static(b"y"))
+        .await
+        .unwrap();
+    store.delete(&key("delete")).await.unwrap();
+    assert_eq!(store.get(&key("delete/folder")).await.unwrap(), "y");
+}
+
+async fn refuses_a_key_that_is_a_folder(store: &dyn ArtifactStore) {
+    store
+        .put(&key("prefix/object"), Bytes::from_static(b"x"))
+        .await
+        .unwrap();
+    for name in ["prefix", "prefix/object/below", "prefix/object/far/below"] {
+        let bytes = Bytes::from_static(b"y");
+        for error in [
+            store.put(&key(name), bytes.clone()).await.unwrap_err(),
+            store.put_if_absent(&key(name), bytes).await.unwrap_err(),
+        ] {
+            assert!(
+                matches!(error, StorageError::PrefixConflict { .. }),
+                "{name}: {error}"
+            );
+        }
+    }
+    assert_eq!(store.get(&key("prefix/object")).await.unwrap(), "x");
+}
+
+async fn creates_once(store: &dyn ArtifactStore) {
+    let object = key("create/object");
+    let first = store
+        .put_if_absent(&object, Bytes::from_static(b"1"))
+        .await
+        .unwrap();
+    let second = store
+        .put_if_absent(&object, Bytes::from_static(b"2"))
+        .await
+        .unwrap();
+    assert_eq!((first, second), (PutOutcome::Created, PutOutcome::Exists));
+    assert_eq!(store.get(&object).await.unwrap(), "1");
+}
+
+async fn has_one_winner_of_racing_creators(store: Arc<dyn ArtifactStore>) {
+    for round in 0..8 {
+        let object = key(&format!("race/{round}/object"));
+        let writers: Vec<_> = (0..16)
+            .map(|writer| {
+                let (store, object) = (store.clone(), object.clone());
+                tokio::spawn(async move {
+                    let bytes = Bytes::from(format!("writer {writer}"));
+                    store.put_if_absent(&object, bytes).await.unwrap()
+                })
+            })
+            .collect();
+        let mut winners = Vec::new();
+        for (writer, outcome) in writers.into_iter().enumerate() {
+            if outcome.await.unwrap() == PutOutcome::Created {
+                winners.push(format!("writer {writer}"));
+            }
+        }
+        assert_eq!(winners.len(), 1, "round {round}: {winners:?}");
+        assert_eq!(store.get(&object).await.unwrap(), winners[0]);
+    }
+}
+
+async fn survives_racing_writers_and_deleters(store: Arc<dyn ArtifactStore>) {
+    let tasks: Vec<_> = (0..16)
+        .map(|writer| {
+            let store = store.clone();
+            tokio::spawn(async move {
+                let own = key(&format!("churn/folder/{writer}"));
+                for _ in 0..8 {
+                    store.put_unsynced(&own, Bytes::from_static(b"x")).await.unwrap();
+                    store.sync(&key("churn")).await.unwrap();
+                    store.delete(&own).await.unwrap();
+                }
+                store.put(&own, Bytes::from_static(b"last")).await.unwrap();
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(store.list(&key("churn")).await.unwrap().len(), 16);
+}
