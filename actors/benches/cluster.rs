@@ -17,12 +17,12 @@ use parkhang_actors::cluster::{
     Cluster, ClusterConfig, Cookie, NodeName, RemoteOrchestrator, RemotePools, RemotePoolsConfig, Security,
     UplinkConfig,
 };
-use parkhang_core::domain::{Epoch, Hardware, JobStatus, StageName, StageReport, StageVerdict, TaskId};
 use parkhang_actors::orchestrator::{JobEnd, OrchestratorConfig, OrchestratorHandle};
 use parkhang_actors::stage::{StageContext, StageInfo, StageLogic, StageRegistry, ocr_pipeline};
-use parkhang_state::StateStore;
 use parkhang_actors::supervisor::{ControlPlane, HealthPolicy, NodeConfig, NodeSupervisor};
 use parkhang_actors::telemetry::ProgressBoard;
+use parkhang_core::domain::{Epoch, Hardware, JobStatus, StageName, StageReport, StageVerdict, TaskId};
+use parkhang_state::StateStore;
 use support::Server;
 
 /// When a stage of a task ran, and when the reconciler had decided that it should.

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use chrono::{TimeDelta, Utc};
 use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
-use parkhang_core::domain::{Job, Task, WorkerId};
 use parkhang_actors::orchestrator::Mirror;
+use parkhang_core::domain::{Job, Task, WorkerId};
 use parkhang_core::policy::transition::Event;
 use parkhang_state::{Change, Expected, Outcome, StateStore};
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef};

@@ -14,10 +14,10 @@ use std::time::Duration;
 
 use chrono::{TimeDelta, Utc};
 use criterion::{Criterion, criterion_group, criterion_main};
+use parkhang_actors::stage::ocr_pipeline;
 use parkhang_core::domain::{PoolInfo, StageName, WorkerId};
 use parkhang_core::policy::placement::{FreeSlots, Placement, place};
 use parkhang_core::policy::transition::Event;
-use parkhang_actors::stage::ocr_pipeline;
 use parkhang_state::{Change, Expected, Leases, MemoryStore, Ready, StateStore};
 use support::Server;
 

@@ -6,11 +6,11 @@
 use std::path::Path;
 use std::process::Command;
 
+use parkhang_core::domain::{Attempt, ErrorCategory, JobKey, StageName, TextEncoding, VolumeId};
 use parkhang_store::artifact::{
     ArtifactLayout, ArtifactRow, Digest, ErrorRow, Fingerprint, LineDetectionRow, LineImageRow, OcrResultRow,
     Provenance, Segment, write_table,
 };
-use parkhang_core::domain::{Attempt, ErrorCategory, JobKey, StageName, TextEncoding, VolumeId};
 use parkhang_store::storage::{ArtifactKey, LocalStore};
 
 #[tokio::test]

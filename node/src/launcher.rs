@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use chrono::TimeDelta;
-use parkhang_core::domain::Hardware;
 use parkhang_actors::launcher::{
     AsgLauncher, AutoscalerConfig, AwsOptions, EcsLauncher, Launcher, LocalLauncher, LocalOptions,
     WorkerCommand,
 };
+use parkhang_core::domain::Hardware;
 use parkhang_core::policy::autoscale::Limits;
 
 use crate::config::{Bounds, Launched, LauncherKind, Loaded};

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use parkhang_store::artifact::{Digest, ModelRef};
-use parkhang_core::domain::NamedModels;
 use parkhang_actors::stage::{ModelSet, Recogniser};
+use parkhang_core::domain::NamedModels;
 use parkhang_models::device::{ComputeDevice, DeviceKind, DeviceSpec, Precision};
 use parkhang_models::inference::Classes;
 use parkhang_models::weights::{Bundle, Model, load_recognizer, load_segmenter, shipped};
+use parkhang_store::artifact::{Digest, ModelRef};
 
 /// Threads that this machine runs at once.
 pub fn cores() -> NonZeroUsize {

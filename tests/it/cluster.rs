@@ -6,16 +6,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use chrono::Utc;
+use parkhang_actors::orchestrator::{JobEnd, OrchestratorConfig, OrchestratorHandle};
+use parkhang_actors::stage::{StageContext, StageInfo, StageLogic, StageRegistry};
+use parkhang_actors::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
+use parkhang_actors::telemetry::ProgressBoard;
 use parkhang_core::domain::{
     ErrorCategory, Hardware, Job, JobConfig, JobStatus, NewJob, Pipeline, Position, StageError, StageName,
     StageReport, StageRunStatus, StageVerdict, Task, TaskStatus,
 };
-use parkhang_actors::orchestrator::{JobEnd, OrchestratorConfig, OrchestratorHandle};
-use parkhang_actors::stage::{StageContext, StageInfo, StageLogic, StageRegistry};
 use parkhang_state::{MemoryStore, StateStore};
 use parkhang_store::storage::MemoryStore as MemoryArtifacts;
-use parkhang_actors::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
-use parkhang_actors::telemetry::ProgressBoard;
 use tokio::sync::{Notify, watch};
 
 use crate::flaky_store::FlakyStore;

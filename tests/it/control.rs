@@ -7,17 +7,17 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::Utc;
+use parkhang_actors::orchestrator::{JobEnd, OrchestratorConfig, OrchestratorHandle};
+use parkhang_actors::stage::{StageContext, StageInfo, StageLogic, StageRegistry};
+use parkhang_actors::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
+use parkhang_actors::telemetry::ProgressBoard;
 use parkhang_core::domain::{
     Adjustment, Hardware, Job, JobConfig, JobId, JobStatus, NewJob, Pipeline, Position, StageName,
     StageReport, StageRunStatus, StageVerdict, TaskStatus,
 };
-use parkhang_actors::orchestrator::{JobEnd, OrchestratorConfig, OrchestratorHandle};
 use parkhang_core::policy::job_action::JobAction;
 use parkhang_core::policy::rerun::{Rerun, TaskFilter};
-use parkhang_actors::stage::{StageContext, StageInfo, StageLogic, StageRegistry};
 use parkhang_state::{MemoryStore, StateStore};
-use parkhang_actors::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
-use parkhang_actors::telemetry::ProgressBoard;
 use tokio::sync::watch;
 use tokio::time::Instant;
 

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::Utc;
+use parkhang_actors::orchestrator::{JobEnd, OrchestratorConfig, OrchestratorHandle};
+use parkhang_actors::stage::{StageContext, StageInfo, StageLogic};
+use parkhang_actors::supervisor::NodeSupervisor;
 use parkhang_core::domain::{
     ErrorCategory, Hardware, Job, JobStatus, OrderOutcome, PageOutcome, StageError, StageName, StageReport,
     StageVerdict, Task, TaskStatus, Unfit, VolumeId,
 };
-use parkhang_actors::orchestrator::{JobEnd, OrchestratorConfig, OrchestratorHandle};
-use parkhang_actors::stage::{StageContext, StageInfo, StageLogic};
 use parkhang_state::{MemoryStore, StateStore};
-use parkhang_actors::supervisor::NodeSupervisor;
 use tokio::sync::watch;
 
 use crate::cluster::two_volumes;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use parkhang_store::artifact::{OcrResultRow, VolumeLayout, read_table};
-use parkhang_core::domain::{Hardware, StageError, StageName, StageReport, StageVerdict};
 use parkhang_actors::stage::{StageContext, StageInfo, StageLogic};
+use parkhang_core::domain::{Hardware, StageError, StageName, StageReport, StageVerdict};
+use parkhang_store::artifact::{OcrResultRow, VolumeLayout, read_table};
 use parkhang_store::storage::ArtifactStore;
 use serde_json::json;
 

@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use chrono::Utc;
+use parkhang_actors::orchestrator::{JobEnd, OrchestratorConfig, OrchestratorHandle};
+use parkhang_actors::stage::{StageContext, StageInfo, StageLogic};
+use parkhang_actors::supervisor::NodeSupervisor;
 use parkhang_core::domain::{
     ActorKind, ActorRecord, ActorState, Hardware, Job, JobStatus, Level, OrderOutcome, PageOutcome,
     StageName, StageReport, StageRunStatus, StageVerdict, TaskStatus,
 };
-use parkhang_actors::orchestrator::{JobEnd, OrchestratorConfig, OrchestratorHandle};
-use parkhang_actors::stage::{StageContext, StageInfo, StageLogic};
 use parkhang_state::{MemoryStore, StateStore};
-use parkhang_actors::supervisor::NodeSupervisor;
 use tokio::sync::watch;
 
 use crate::cluster::two_volumes;

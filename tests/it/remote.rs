@@ -11,13 +11,13 @@ use parkhang_actors::cluster::{
     Cluster, ClusterConfig, Cookie, NodeName, RedialPolicy, RemoteOrchestrator, RemotePools,
     RemotePoolsConfig, Security, UplinkConfig,
 };
-use parkhang_core::domain::{Epoch, Hardware, Job, JobStatus, StageRunStatus, TaskStatus};
 use parkhang_actors::orchestrator::{JobEnd, OrchestratorConfig, OrchestratorHandle};
-use parkhang_core::policy::job_action::JobAction;
 use parkhang_actors::stage::{StageLogic, StageRegistry};
-use parkhang_state::{MemoryStore, StateStore};
 use parkhang_actors::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
 use parkhang_actors::telemetry::ProgressBoard;
+use parkhang_core::domain::{Epoch, Hardware, Job, JobStatus, StageRunStatus, TaskStatus};
+use parkhang_core::policy::job_action::JobAction;
+use parkhang_state::{MemoryStore, StateStore};
 use tokio::sync::{Mutex, MutexGuard, Notify, watch};
 
 use crate::cluster::{Deed, told, two_volumes};

@@ -8,23 +8,23 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use chrono::Utc;
-use parkhang_store::artifact::{ArtifactLayout, Digest, ErrorRow, ModelRef, read_table};
-use parkhang_core::domain::{
-    ErrorCategory, Hardware, Job, JobConfig, JobStatus, LayoutName, NewJob, Task, TaskStatus,
-};
 use parkhang_actors::orchestrator::{JobEnd, OrchestratorConfig, OrchestratorHandle};
-use parkhang_store::pages::{FolderSource, discover_volumes};
 use parkhang_actors::runner::CpuPool;
 use parkhang_actors::stage::{
     ManifestFolder, ModelSet, Recogniser, StageRegistry, StageServices, ocr_pipeline,
 };
-use parkhang_state::{MemoryStore, StateStore};
-use parkhang_store::storage::{ArtifactStore, LocalStore};
 use parkhang_actors::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
 use parkhang_actors::telemetry::ProgressBoard;
+use parkhang_core::domain::{
+    ErrorCategory, Hardware, Job, JobConfig, JobStatus, LayoutName, NewJob, Task, TaskStatus,
+};
 use parkhang_models::device::{ComputeDevice, DeviceSpec};
 use parkhang_models::inference::{InferenceError, LineBatch, Logits, Recognizer, Segmenter, TileBatch};
 use parkhang_models::weights::{Bundle, load_recognizer, load_segmenter, shipped};
+use parkhang_state::{MemoryStore, StateStore};
+use parkhang_store::artifact::{ArtifactLayout, Digest, ErrorRow, ModelRef, read_table};
+use parkhang_store::pages::{FolderSource, discover_volumes};
+use parkhang_store::storage::{ArtifactStore, LocalStore};
 
 /// Pixels of a line that is wider than the one which the device is known to read, and narrower than some of the sample's.
 const WIDE: usize = 60_000;

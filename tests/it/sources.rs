@@ -7,22 +7,22 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
-use parkhang_store::artifact::{ArtifactLayout, VolumeDone, VolumeFailed};
-use parkhang_core::domain::{
-    ErrorCategory, Fence, Hardware, Job, JobKey, JobStatus, LayoutName, LeaseReport, LeaseStatus, NewJob,
-    ReportReply, StageName, Task, TaskStatus,
-};
 use parkhang_actors::orchestrator::{OrchestratorConfig, OrchestratorHandle};
-use parkhang_core::policy::claim::Offer;
 use parkhang_actors::source::{
     Claim, Clock, Dispatcher, JobManifest, ShardOptions, ShardSize, ShardSurvey, Shards, SourceError,
     SourceHealth, StateClaims, StoreClock, SystemClock, WorkSource,
 };
 use parkhang_actors::stage::{StageLogic, StageRegistry};
-use parkhang_state::{MemoryStore, StateError, StateStore};
-use parkhang_store::storage::{ArtifactStore, MemoryStore as MemoryArtifacts};
 use parkhang_actors::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
 use parkhang_actors::telemetry::ProgressBoard;
+use parkhang_core::domain::{
+    ErrorCategory, Fence, Hardware, Job, JobKey, JobStatus, LayoutName, LeaseReport, LeaseStatus, NewJob,
+    ReportReply, StageName, Task, TaskStatus,
+};
+use parkhang_core::policy::claim::Offer;
+use parkhang_state::{MemoryStore, StateError, StateStore};
+use parkhang_store::artifact::{ArtifactLayout, VolumeDone, VolumeFailed};
+use parkhang_store::storage::{ArtifactStore, MemoryStore as MemoryArtifacts};
 use parkhang_test_support::Wait;
 use tokio::sync::Notify;
 

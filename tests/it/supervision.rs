@@ -7,17 +7,17 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::Utc;
+use parkhang_actors::orchestrator::{JobEnd, OrchestratorConfig, OrchestratorHandle};
+use parkhang_actors::stage::{StageContext, StageInfo, StageLogic, StageRegistry};
+use parkhang_actors::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
+use parkhang_actors::telemetry::ProgressBoard;
 use parkhang_core::domain::{
     ErrorCategory, Hardware, JobConfig, JobStatus, NodeRecord, NodeState, PageOutcome, StageName,
     StageReport, StageVerdict, TaskStatus, VolumeId, WorkerId, WorkerRecord,
 };
-use parkhang_actors::orchestrator::{JobEnd, OrchestratorConfig, OrchestratorHandle};
 use parkhang_core::policy::pool_health::FaultLimits;
 use parkhang_core::policy::transition::Event;
-use parkhang_actors::stage::{StageContext, StageInfo, StageLogic, StageRegistry};
 use parkhang_state::{Change, Expected, MemoryStore, NodeSnapshot, StateStore};
-use parkhang_actors::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
-use parkhang_actors::telemetry::ProgressBoard;
 
 use crate::cluster::{Deed, told, two_volumes};
 

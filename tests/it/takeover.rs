@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::Utc;
-use parkhang_core::domain::{Fence, Job, LeaseRenewal, WorkerId};
 use parkhang_actors::orchestrator::{OrchestratorConfig, OrchestratorHandle};
+use parkhang_actors::supervisor::ControlPlane;
+use parkhang_core::domain::{Fence, Job, LeaseRenewal, WorkerId};
 use parkhang_core::policy::transition::Event;
 use parkhang_state::{Change, Expected, MemoryStore, Outcome, StateStore};
-use parkhang_actors::supervisor::ControlPlane;
 use tokio::time::Instant;
 
 use crate::cluster::{Deed, told, two_volumes};

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use chrono::Utc;
-use parkhang_core::domain::{Job, JobConfig, NewJob, VolumeId};
 use parkhang_actors::stage::ocr_pipeline;
+use parkhang_core::domain::{Job, JobConfig, NewJob, VolumeId};
 use parkhang_state::{EmbeddedPostgres, PostgresStore, StateStore};
 
 /// A server in a folder that goes with it.

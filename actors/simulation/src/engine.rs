@@ -16,11 +16,11 @@ use super::metered::MeteredStore;
 use super::settings::{Settings, millis};
 use super::work::{Run, Volume};
 use super::{SimulationError, SimulationReport};
+use parkhang_actors::orchestrator::{PassLimits, Plan};
 use parkhang_core::domain::{
     Assignment, Fence, Job, JobKey, LeaseReport, NewJob, Pipeline, PoolInfo, Position, TaskId, VolumeId,
     WorkerId,
 };
-use parkhang_actors::orchestrator::{PassLimits, Plan};
 use parkhang_core::policy::transition::{Event as TaskEvent, is_finished};
 use parkhang_state::{Change, Expected, Outcome, StateStore, change_for};
 

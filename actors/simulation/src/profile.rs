@@ -102,8 +102,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use parkhang_core::domain::{Attempt, Fence, Generation, WorkerId};
     use parkhang_actors::stage::ocr_pipeline;
+    use parkhang_core::domain::{Attempt, Fence, Generation, WorkerId};
 
     #[test]
     fn the_built_in_profile_is_of_the_ocr_pipeline_and_says_where_it_is_from() {

@@ -3,8 +3,8 @@ use std::time::Duration;
 
 use super::agenda::Millis;
 use super::{Profile, SimulationError};
-use parkhang_core::domain::{Hardware, JobConfig};
 use parkhang_actors::orchestrator::MAX_INTERRUPTIONS;
+use parkhang_core::domain::{Hardware, JobConfig};
 use parkhang_core::policy::autoscale::Limits;
 
 /// What is simulated.

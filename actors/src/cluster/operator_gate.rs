@@ -13,11 +13,11 @@ use tracing::debug;
 use super::answers::Answers;
 use super::gate::{Answer, Gate, OPERATORS, introduction, open_lone_gate, request, seal, unexpected};
 use super::name::NodeName;
-use parkhang_core::domain::Epoch;
 use crate::wire::{
     Command, CommandOutcome, CommandPart, CommandPartReply, CommandReply, Envelope, Fault, GateInfo,
     GateRole, Hello, Kind, Message, Unusable,
 };
+use parkhang_core::domain::Epoch;
 
 /// Carries out what operators ask and order.
 #[async_trait]

@@ -4,13 +4,13 @@ use tracing::{info, warn};
 use super::gate::{Answer, ORCHESTRATORS, introduction, request, seal, unexpected};
 use super::name::NodeName;
 use super::roster::Roster;
-use parkhang_core::domain::{Epoch, ReportReply};
 use crate::orchestrator::OrchestratorHandle;
 use crate::supervisor::ControlPlane;
 use crate::wire::{
     Envelope, Fault, GateInfo, GateRole, Heartbeat, HeartbeatReply, Hello, Kind, NodeNotice, NodePhase,
     Notice, NoticeReply, Report, Unusable,
 };
+use parkhang_core::domain::{Epoch, ReportReply};
 
 /// Lets the pools of other nodes reach the orchestrator of this node, while it leads.
 #[derive(Clone)]

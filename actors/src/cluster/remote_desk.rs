@@ -11,8 +11,8 @@ use tokio::sync::watch;
 use super::gate::{AskError, Gate, OPERATORS, ORCHESTRATORS, ask, introduction};
 use super::gate_watch::{GateEvent, GateWatch, GateWatchArguments};
 use super::name::NodeName;
-use parkhang_core::domain::Epoch;
 use crate::wire::{Command, CommandOutcome, CommandPart, GateRole, OpenError, Request, Unusable};
+use parkhang_core::domain::Epoch;
 
 /// How an operator takes part in a cluster.
 #[derive(Debug, Clone)]

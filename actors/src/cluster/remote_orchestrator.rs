@@ -15,14 +15,14 @@ use super::gate::{AskError, Gate, LEASES_PER_MESSAGE, ORCHESTRATORS, ask, introd
 use super::gate_watch::{GateEvent, GateWatch, GateWatchArguments};
 use super::name::NodeName;
 use super::stage_gate::{LatestEpoch, StageGate};
-use parkhang_core::domain::{
-    Epoch, ErrorCategory, LeaseRenewal, LeaseReport, RenewalReply, ReportReply, StageError, StageVerdict,
-    WorkerId,
-};
 use crate::supervisor::{ControlPlane, NodeDesk, OrderBook, PoolHandle};
 use crate::telemetry::{HeartbeatAnswered, HeartbeatUnanswered, resident_bytes};
 use crate::wire::{
     GateRole, Heartbeat, NodeAbout, NodeNotice, NodePhase, Notice, PoolAbout, Report, ReportedOutcome,
+};
+use parkhang_core::domain::{
+    Epoch, ErrorCategory, LeaseRenewal, LeaseReport, RenewalReply, ReportReply, StageError, StageVerdict,
+    WorkerId,
 };
 
 /// A report waits for a commit, and for as long as the database is away: so many answers' time.

@@ -6,9 +6,9 @@ use tracing::{error, warn};
 
 use super::gate::{AskError, Gate, LEASES_PER_MESSAGE, ask};
 use super::gate_watch::GateWatch;
-use parkhang_core::domain::{AssignReply, Assignment, Epoch, Fence, PoolInfo};
 use crate::orchestrator::{Executor, Unreachable};
 use crate::wire::{Assign, Cancel, Drain};
+use parkhang_core::domain::{AssignReply, Assignment, Epoch, Fence, PoolInfo};
 
 /// A pool of another node.
 #[derive(Debug)]

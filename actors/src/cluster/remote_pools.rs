@@ -15,9 +15,9 @@ use super::orchestrator_gate::OrchestratorGate;
 use super::reach::{Absence, Loss, Reach};
 use super::remote_pool::RemotePool;
 use super::roster::Roster;
-use parkhang_core::domain::{Epoch, NodeOrder, OrderOutcome, PlacedOrder, PoolInfo, WorkerId};
 use crate::orchestrator::OrchestratorHandle;
 use crate::wire::{GateRole, Order};
+use parkhang_core::domain::{Epoch, NodeOrder, OrderOutcome, PlacedOrder, PoolInfo, WorkerId};
 
 /// What joins an orchestrator to the pools of other nodes.
 #[derive(Debug, Clone)]

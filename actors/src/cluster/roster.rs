@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use chrono::{DateTime, Utc};
 use tokio::sync::Notify;
 
-use parkhang_core::domain::{LeaseRenewal, NodeActors, NodeRecord, NodeState, WorkerId, WorkerRecord};
 use crate::wire::{NodePhase, Notice};
+use parkhang_core::domain::{LeaseRenewal, NodeActors, NodeRecord, NodeState, WorkerId, WorkerRecord};
 
 #[derive(Debug, Clone, Default)]
 pub struct Roster {
@@ -143,10 +143,10 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
+    use crate::wire::{NodeAbout, Peer, PoolAbout};
     use parkhang_core::domain::{
         ActorKind, ActorRecord, ActorState, Attempt, Fence, Generation, StageName, StageProgress, TaskId,
     };
-    use crate::wire::{NodeAbout, Peer, PoolAbout};
 
     fn notice(phase: NodePhase, in_use: u32) -> Notice {
         Notice {

@@ -5,13 +5,13 @@ use tracing::info;
 
 use super::gate::{Answer, STAGES, introduction, request, seal, unexpected};
 use super::name::NodeName;
-use parkhang_core::domain::{AssignReply, Epoch, OrderOutcome, PoolInfo};
 use crate::orchestrator::Executor;
 use crate::supervisor::{OrderBook, PoolHandle};
 use crate::wire::{
     Assign, Cancel, CancelReply, Drain, DrainReply, Envelope, Fault, GateInfo, GateRole, Hello, Kind, Order,
     OrderReply,
 };
+use parkhang_core::domain::{AssignReply, Epoch, OrderOutcome, PoolInfo};
 
 /// The latest leader that this node has heard of. Whoever assigns under an earlier one has been succeeded.
 #[derive(Debug)]

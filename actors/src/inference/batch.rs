@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use parkhang_models::inference::InferenceError;
 
-use parkhang_core::policy::batch_size::{BatchSizes, NetworkOnDevice};
 use crate::telemetry::BatchHalved;
+use parkhang_core::policy::batch_size::{BatchSizes, NetworkOnDevice};
 
 /// A network seen as a batch job: which requests may share a forward pass, and the pass itself.
 pub trait BatchModel: Send + Sync + 'static {

@@ -18,9 +18,9 @@ use parkhang_models::inference::InferenceError;
 use tokio::sync::{mpsc, oneshot};
 
 use self::batch::{as_fault_of_the_device, run_batch, sound};
+use crate::telemetry::{BatchInferred, at_step};
 use parkhang_core::domain::PageStep;
 use parkhang_core::failpoint::Failpoint;
-use crate::telemetry::{BatchInferred, at_step};
 
 pub use batch::{BatchModel, DeviceMemory};
 pub use recognition::LineRecognition;

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use super::{Launcher, LauncherError, idle_workers};
+use crate::stage::hardware_of;
+use crate::telemetry::{Scaled, ScalingFailed};
 use parkhang_core::domain::{Hardware, JobId, NodeRecord, ScalingRecord, StageName};
 use parkhang_core::policy::autoscale::{Fleet, Limits, Load, decide, is_overdue, loads};
-use crate::stage::hardware_of;
 use parkhang_state::{StateError, StateStore};
-use crate::telemetry::{Scaled, ScalingFailed};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AutoscalerConfig {

@@ -19,16 +19,16 @@ use super::members::Members;
 use super::mirror::Mirror;
 use super::plan::{PassLimits, node_lost};
 use super::reconcile::{Pass, PassError, reconcile};
+use crate::telemetry::{
+    AdvanceClock, AssignmentAnswered, LeaseLost, PassEnded, PoolJoined, PoolLeft, ReportAnswered,
+    TaskReported, assign_span, report_span,
+};
 use parkhang_core::domain::{
     ActorKind, ActorRecord, ActorState, AssignReply, Assignment, Fence, LeaseReport, LeaseStatus, Position,
     ReportReply, StageName, StageVerdict, Task, TaskStatus, WorkerId,
 };
 use parkhang_core::failpoint::Failpoint;
 use parkhang_state::{Outcome, change_for};
-use crate::telemetry::{
-    AdvanceClock, AssignmentAnswered, LeaseLost, PassEnded, PoolJoined, PoolLeft, ReportAnswered,
-    TaskReported, assign_span, report_span,
-};
 
 #[derive(RactorMessage)]
 pub(super) enum OrchestratorMsg {

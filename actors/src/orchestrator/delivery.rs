@@ -5,9 +5,9 @@ use tracing::debug;
 
 use super::executor::Executor;
 use super::mirror::{Mirror, MirrorGone};
+use crate::orchestrator::Unreachable;
 use parkhang_core::domain::{AssignReply, Assignment, ErrorCategory, StageError};
 use parkhang_core::failpoint::Failpoint;
-use crate::orchestrator::Unreachable;
 use parkhang_core::policy::retry;
 use parkhang_core::policy::transition::Event;
 use parkhang_state::{Change, Expected};

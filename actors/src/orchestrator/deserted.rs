@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::{DateTime, Utc};
 use tokio::sync::watch;
 
+use crate::telemetry::{StageDeserted, StageServed};
 use parkhang_core::domain::{NodeState, StageName};
 use parkhang_core::policy::transition::runnable_stage;
 use parkhang_state::{StateError, StateStore};
-use crate::telemetry::{StageDeserted, StageServed};
 
 /// The stages for which tasks wait and no pool is there, as they were last found.
 #[derive(Debug)]

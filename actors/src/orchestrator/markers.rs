@@ -10,9 +10,9 @@ use chrono::Utc;
 use futures::{StreamExt, stream};
 use tracing::warn;
 
-use parkhang_store::artifact::{ArtifactLayout, VolumeDone, VolumeEnd, VolumeFailed};
 use parkhang_core::domain::{Generation, Job, Position, StageName, StageRun, StageRunStatus, Task, TaskId};
 use parkhang_state::{StateError, StateStore};
+use parkhang_store::artifact::{ArtifactLayout, VolumeDone, VolumeEnd, VolumeFailed};
 use parkhang_store::storage::{ArtifactStore, StorageError};
 
 /// Volumes of one query.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::executor::Executor;
-use parkhang_core::domain::{Fence, StageName, WorkerId};
 use crate::telemetry::pools_registered;
+use parkhang_core::domain::{Fence, StageName, WorkerId};
 
 /// Before work is offered again to a pool that should have had room; doubles as long as it has none. Keeps two that
 /// disagree from running hot, as when a stage that was cancelled has not come to its next checkpoint.

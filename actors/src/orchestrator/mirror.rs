@@ -12,9 +12,9 @@ use ractor_cluster::RactorMessage;
 use tokio::time::Instant;
 use tracing::warn;
 
+use crate::telemetry::{BatchCommitted, BatchRefused};
 use parkhang_core::domain::{ActorKind, ActorRecord, ActorState, Level};
 use parkhang_state::{Change, Outcome, StateError, StateStore};
-use crate::telemetry::{BatchCommitted, BatchRefused};
 
 /// Changes in one transaction at most.
 pub(crate) const MAX_BATCH: usize = 1_000;

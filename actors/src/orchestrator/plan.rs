@@ -6,12 +6,12 @@ use std::sync::Arc;
 use chrono::{DateTime, Duration, Utc};
 use tracing::{debug, info, warn};
 
+use crate::telemetry::LeaseLost;
 use parkhang_core::domain::{Assignment, Fence, Job, PoolInfo, Task, TaskId, WorkerId};
 use parkhang_core::policy::placement::{self, FreeSlots, Placement};
 use parkhang_core::policy::poison::{Loss, lost_lease};
 use parkhang_core::policy::transition::Event;
 use parkhang_state::{Change, Expected, Outcome, StateError, StateStore};
-use crate::telemetry::LeaseLost;
 
 /// Limits of a pass.
 #[derive(Debug, Clone, Copy)]

@@ -9,10 +9,10 @@ use tokio::time::Instant;
 use super::executor::Executor;
 use super::mirror::{Mirror, MirrorGone};
 use super::plan::{PassLimits, Plan, node_lost};
+use crate::telemetry::JobSettled;
 use parkhang_core::domain::{Assignment, Fence, Job, JobId, PoolInfo, TaskStatus, WorkerId};
 use parkhang_core::failpoint::Failpoint;
 use parkhang_state::{Change, Outcome, StateError, StateStore};
-use crate::telemetry::JobSettled;
 
 /// Why a pass ended early. The next one starts over.
 #[derive(Debug, thiserror::Error)]

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{ItemReport, ItemStatus, WorkItem};
-use parkhang_store::artifact::Digest;
 use parkhang_core::domain::{ErrorCategory, StageError, StageName};
+use parkhang_store::artifact::Digest;
 
 const SCHEMA_VERSION: &str = "parkhang/1.0.0";
 /// Reason for skipping an item; the kernel knows no other.

@@ -2,8 +2,8 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use parkhang_store::artifact::{Digest, Fingerprint};
 use parkhang_core::domain::StageName;
+use parkhang_store::artifact::{Digest, Fingerprint};
 
 /// One unit of work of a stage: plain data, never changed once planned. What else the work needs, the worker looks up by
 /// the id.

@@ -16,13 +16,13 @@ use tracing::{info, warn};
 use super::member::{Member, PoolHeartbeat};
 use super::wake::WakePause;
 use super::{Claim, SourceError, WorkSource};
+use crate::orchestrator::{Executor, Unreachable};
+use crate::supervisor::{ControlPlane, PoolHandle};
 use parkhang_core::domain::{
     AssignReply, Fence, LeaseRenewal, LeaseReport, PoolInfo, RenewalReply, ReportReply, StageName, WorkerId,
     WorkerRecord,
 };
-use crate::orchestrator::{Executor, Unreachable};
 use parkhang_core::policy::claim::Offer;
-use crate::supervisor::{ControlPlane, PoolHandle};
 
 /// Share of the pause between two polls that chance adds or takes, so that nodes started together do not poll together.
 const POLL_JITTER: f64 = 0.25;

@@ -3,8 +3,8 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use tokio::time::Instant;
 
-use parkhang_core::domain::{LeaseRenewal, WorkerRecord};
 use crate::supervisor::PoolHandle;
+use parkhang_core::domain::{LeaseRenewal, WorkerRecord};
 
 /// A pool has renewed its leases.
 pub(super) struct PoolHeartbeat {

@@ -20,7 +20,9 @@ use std::fmt;
 use async_trait::async_trait;
 use chrono::TimeDelta;
 
-use parkhang_core::domain::{Assignment, Fence, LeaseReport, LeaseStatus, ReportReply, StageVerdict, WorkerId};
+use parkhang_core::domain::{
+    Assignment, Fence, LeaseReport, LeaseStatus, ReportReply, StageVerdict, WorkerId,
+};
 use parkhang_core::policy::claim::Offer;
 
 pub use clock::{Clock, StoreClock, SystemClock};

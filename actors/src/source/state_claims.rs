@@ -5,13 +5,13 @@ use chrono::TimeDelta;
 use tracing::{debug, info, warn};
 
 use super::{Claim, Clock, SourceError, WorkSource};
+use crate::telemetry::TaskReported;
 use parkhang_core::domain::{Assignment, Fence, JobStatus, LeaseReport, LeaseStatus, ReportReply};
 use parkhang_core::policy::claim::Offer;
 use parkhang_core::policy::placement::due_stage;
 use parkhang_core::policy::poison::is_suspect;
 use parkhang_core::policy::transition::is_finished;
 use parkhang_state::{ClaimRequest, Outcome, StateStore, change_for};
-use crate::telemetry::TaskReported;
 
 /// Work straight from the state store: workers lease tasks for themselves, no orchestrator need be there. One that is there
 /// does the same to the same rows, and each is fenced off where the other was first.

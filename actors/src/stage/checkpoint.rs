@@ -6,10 +6,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
-use parkhang_store::artifact::{ArtifactRow, ErrorRow, Provenance, write_table};
+use crate::runner::{ItemOutcome, ItemStatus, OutputSink, WorkItem};
 use parkhang_core::domain::{OnItemError, PageOutcome, StageError};
 use parkhang_core::failpoint::Failpoint;
-use crate::runner::{ItemOutcome, ItemStatus, OutputSink, WorkItem};
+use parkhang_store::artifact::{ArtifactRow, ErrorRow, Provenance, write_table};
 
 /// Everything that a stage run made or took over.
 pub(super) struct Finished<R> {

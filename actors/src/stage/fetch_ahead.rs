@@ -53,11 +53,11 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use parkhang_core::domain::{ErrorCategory, StageError, StageName};
     use crate::runner::{
         ItemOutcome, ItemWorker, OutputSink, StageControls, StageOptions, StageOutcome, StagePlan, WorkItem,
         run_stage,
     };
+    use parkhang_core::domain::{ErrorCategory, StageError, StageName};
 
     const LATENCY: Duration = Duration::from_millis(100);
     /// The page that cannot be read before its turn.

@@ -2,9 +2,9 @@ use std::fmt;
 
 use async_trait::async_trait;
 
-use parkhang_store::artifact::ModelRef;
-use parkhang_core::domain::{Hardware, StageName, Unfit};
 use crate::inference::DeviceStanding;
+use parkhang_core::domain::{Hardware, StageName, Unfit};
+use parkhang_store::artifact::ModelRef;
 
 /// What a stage is and what it runs on, apart from any volume.
 #[async_trait]

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use tracing::warn;
 
 use super::page_stage::{PageStage, VolumeRun};
-use parkhang_store::artifact::{ArtifactRow, Fingerprint, Provenance, Table, read_table};
-use parkhang_core::domain::StageError;
 use crate::runner::Redo;
+use parkhang_core::domain::StageError;
+use parkhang_store::artifact::{ArtifactRow, Fingerprint, Provenance, Table, read_table};
 use parkhang_store::storage::{ArtifactKey, StorageError};
 
 /// The rows of one page and what they were made from.

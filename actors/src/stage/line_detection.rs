@@ -19,14 +19,16 @@ use tracing::warn;
 use super::image_quality;
 use super::info::StageInfo;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
-use parkhang_store::artifact::{Digest, LineDetectionRow, ModelRef, PageRegion, VolumeLayout, image_names};
-use parkhang_core::domain::{ErrorCategory, Hardware, JobConfig, LineMode, PageStep, StageError, StageName, Unfit};
 use crate::inference::{DeviceStanding, Inference, PageSegmentation, PageTiles};
 use crate::jpeg::encode_jpeg;
-use parkhang_store::pages::{PageRef, PageSource, read_ahead};
 use crate::runner::{CpuPool, off_the_clock};
-use parkhang_store::storage::ArtifactKey;
 use crate::telemetry::at_step;
+use parkhang_core::domain::{
+    ErrorCategory, Hardware, JobConfig, LineMode, PageStep, StageError, StageName, Unfit,
+};
+use parkhang_store::artifact::{Digest, LineDetectionRow, ModelRef, PageRegion, VolumeLayout, image_names};
+use parkhang_store::pages::{PageRef, PageSource, read_ahead};
+use parkhang_store::storage::ArtifactKey;
 
 pub(super) const HARDWARE: Hardware = Hardware::Gpu;
 

@@ -15,12 +15,12 @@ use uuid::Uuid;
 use super::image_quality;
 use super::info::StageInfo;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
-use parkhang_store::artifact::{Digest, ImageName, LineDetectionRow, LineImageRow, VolumeLayout, read_table};
-use parkhang_core::domain::{ErrorCategory, Hardware, JobConfig, PageStep, StageError, StageName, Unfit};
 use crate::jpeg::encode_jpeg;
 use crate::runner::{CpuPool, off_the_clock};
-use parkhang_store::storage::ArtifactKey;
 use crate::telemetry::at_step;
+use parkhang_core::domain::{ErrorCategory, Hardware, JobConfig, PageStep, StageError, StageName, Unfit};
+use parkhang_store::artifact::{Digest, ImageName, LineDetectionRow, LineImageRow, VolumeLayout, read_table};
+use parkhang_store::storage::ArtifactKey;
 
 pub(super) const HARDWARE: Hardware = Hardware::Cpu;
 

@@ -8,8 +8,8 @@ use std::time::SystemTime;
 use tokio::task::spawn_blocking;
 use tracing::info;
 
-use parkhang_core::domain::{JobKey, StageName, Unfit, VolumeId};
 use crate::runner::ManifestSink;
+use parkhang_core::domain::{JobKey, StageName, Unfit, VolumeId};
 
 /// What a disk must have room for to be of use.
 const CHECKED_BYTES: usize = 64 << 10;

@@ -34,10 +34,12 @@ use parkhang_models::algorithms::Algorithms;
 use tokio_util::sync::CancellationToken;
 
 use self::page_stage::VolumeRun;
-use parkhang_core::domain::{Assignment, ErrorCategory, JobConfig, PageStep, StageError, StageVerdict, Unfit};
 use crate::inference::{BatchModel, Inference};
 use crate::runner::{CancelFlag, CpuPool, ItemPreview};
 use crate::telemetry::{RunProgress, at_step};
+use parkhang_core::domain::{
+    Assignment, ErrorCategory, JobConfig, PageStep, StageError, StageVerdict, Unfit,
+};
 
 pub use info::StageInfo;
 pub use manifests::ManifestFolder;

@@ -17,12 +17,14 @@ use serde_json::{Value, json};
 use super::info::StageInfo;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
 use super::registry::Recogniser;
+use crate::inference::{DeviceStanding, Inference, LineRecognition};
+use crate::runner::CpuPool;
+use parkhang_core::domain::{
+    self, ErrorCategory, Hardware, JobConfig, StageError, StageName, TextEncoding, Unfit,
+};
 use parkhang_store::artifact::{
     ImageName, LineDetectionRow, LineImageRow, ModelRef, OcrResultRow, Segment, VolumeLayout, read_table,
 };
-use parkhang_core::domain::{self, ErrorCategory, Hardware, JobConfig, StageError, StageName, TextEncoding, Unfit};
-use crate::inference::{DeviceStanding, Inference, LineRecognition};
-use crate::runner::CpuPool;
 use parkhang_store::storage::{ArtifactKey, get_many};
 
 pub(super) const HARDWARE: Hardware = Hardware::Gpu;

@@ -5,9 +5,9 @@ use tracing::info;
 use super::info::StageInfo;
 use super::ocr::{Ocr, PageLines, fetch_images, with_depth};
 use super::page_stage::{PlannedPage, VolumeRun};
-use parkhang_store::artifact::{LineImageRow, OcrResultRow, read_table};
 use parkhang_core::domain::{ErrorCategory, StageError};
 use parkhang_core::policy::model_choice::{TRIAL_LINES, TRIAL_PAGES, surest};
+use parkhang_store::artifact::{LineImageRow, OcrResultRow, read_table};
 
 impl Ocr {
     /// The place of the recogniser that reads the pages of a plan: the one that a part of an interrupted attempt was read by,

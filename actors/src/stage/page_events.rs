@@ -1,8 +1,8 @@
 use tracing::{debug, info};
 
-use parkhang_core::domain::PageOutcome;
 use crate::runner::{ItemReport, ItemStatus, Progress, Redo, RunContext, StageHooks, StageOutcome, WorkItem};
 use crate::telemetry::PageEnded;
+use parkhang_core::domain::PageOutcome;
 
 /// Hooks that emit the metrics and log lines about the pages of a stage run. They lie within the span of the run, which names
 /// the volume.

@@ -10,10 +10,10 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::{StageContext, StageInfo};
-use parkhang_store::artifact::{ArtifactError, ArtifactRow, Digest, ImageName, ModelRef, VolumeLayout};
-use parkhang_core::domain::{Assignment, ErrorCategory, JobConfig, StageError, StageName, VolumeId};
 use crate::inference::{BatchModel, Inference};
 use crate::runner::off_the_clock;
+use parkhang_core::domain::{Assignment, ErrorCategory, JobConfig, StageError, StageName, VolumeId};
+use parkhang_store::artifact::{ArtifactError, ArtifactRow, Digest, ImageName, ModelRef, VolumeLayout};
 use parkhang_store::storage::{ArtifactKey, ArtifactStore, StorageError};
 
 /// One page that a stage is to work on.

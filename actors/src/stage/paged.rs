@@ -17,17 +17,19 @@ use super::page_events::PageEvents;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
 use super::publish::{drop_parts, note_fingerprint, publish};
 use super::{StageContext, StageLogic};
-use parkhang_store::artifact::{Digest, Fingerprint, Provenance, VolumeLayout, cfg_hash};
-use parkhang_core::domain::{Assignment, ErrorCategory, Hardware, StageError, StageReport, StageVerdict, Unfit};
-use parkhang_core::failpoint::Failpoint;
-use parkhang_core::policy::budget;
-use parkhang_core::policy::forecast::MadeWith;
 use crate::runner::{
     ItemPreview, ItemWorker, Redo, StageControls, StageOptions, StageOutcome, StagePlan, WorkItem,
     off_the_clock, preview_stage, run_stage,
 };
-use parkhang_store::storage::ArtifactStore;
 use crate::telemetry::{RunProgress, StageState};
+use parkhang_core::domain::{
+    Assignment, ErrorCategory, Hardware, StageError, StageReport, StageVerdict, Unfit,
+};
+use parkhang_core::failpoint::Failpoint;
+use parkhang_core::policy::budget;
+use parkhang_core::policy::forecast::MadeWith;
+use parkhang_store::artifact::{Digest, Fingerprint, Provenance, VolumeLayout, cfg_hash};
+use parkhang_store::storage::ArtifactStore;
 
 /// A page stage as the pipeline sees it.
 #[derive(Debug)]

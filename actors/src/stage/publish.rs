@@ -6,9 +6,9 @@ use serde_json::json;
 
 use super::checkpoint::Finished;
 use super::page_stage::{PageStage, VolumeRun};
-use parkhang_store::artifact::{Provenance, write_table};
 use parkhang_core::domain::StageError;
 use parkhang_core::failpoint::Failpoint;
+use parkhang_store::artifact::{Provenance, write_table};
 
 /// Parts that are deleted at once.
 const DELETIONS: usize = 16;

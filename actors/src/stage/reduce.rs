@@ -6,12 +6,16 @@ use async_trait::async_trait;
 use serde_json::json;
 
 use super::{StageContext, StageInfo, StageLogic};
-use parkhang_store::artifact::{ArtifactError, ErrorRow, LineDetectionRow, OcrResultRow, VolumeLayout, read_table};
-use parkhang_core::domain::{Hardware, PageOutcome, StageError, StageName, StageReport, StageVerdict, VolumeResults};
+use crate::telemetry::StageState;
+use parkhang_core::domain::{
+    Hardware, PageOutcome, StageError, StageName, StageReport, StageVerdict, VolumeResults,
+};
 use parkhang_core::policy::forecast::MadeWith;
 use parkhang_core::policy::percentile::percentile;
+use parkhang_store::artifact::{
+    ArtifactError, ErrorRow, LineDetectionRow, OcrResultRow, VolumeLayout, read_table,
+};
 use parkhang_store::storage::ArtifactStore;
-use crate::telemetry::StageState;
 
 pub(super) const HARDWARE: Hardware = Hardware::Cpu;
 

@@ -17,12 +17,12 @@ use super::page_stage::PageStage;
 use super::paged::PagedStage;
 use super::reduce::{self, Reduce};
 use super::{StageLogic, names};
-use parkhang_store::artifact::ModelRef;
-use parkhang_core::domain::{Hardware, JobConfig, StageName};
 use crate::inference::{DeviceMemory, Inference, LineRecognition, PageSegmentation};
-use parkhang_store::pages::PageSource;
-use parkhang_core::policy::batch_size::{BatchSizes, NetworkOnDevice};
 use crate::runner::CpuPool;
+use parkhang_core::domain::{Hardware, JobConfig, StageName};
+use parkhang_core::policy::batch_size::{BatchSizes, NetworkOnDevice};
+use parkhang_store::artifact::ModelRef;
+use parkhang_store::pages::PageSource;
 use parkhang_store::storage::ArtifactStore;
 
 /// Requests that wait for a device at most; further pages wait with their tiles not yet sent.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::pool::PoolHandle;
-use parkhang_core::domain::{Fence, LeaseRenewal, LeaseReport, RenewalReply, ReportReply, WorkerId};
 use crate::orchestrator::OrchestratorHandle;
+use parkhang_core::domain::{Fence, LeaseRenewal, LeaseReport, RenewalReply, ReportReply, WorkerId};
 
 /// Whoever gives a node its work and hears what became of it: the orchestrator of this process, or of another node.
 #[async_trait]

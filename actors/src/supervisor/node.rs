@@ -24,9 +24,9 @@ use super::health::HealthPolicy;
 use super::occupancy::Occupancy;
 use super::pool::{Drained, PoolArguments, PoolHandle, PoolMsg, StagePool};
 use super::restarts::Restarts;
-use parkhang_core::domain::{ActorRecord, Hardware, OrderOutcome, StageName, Unfit, WorkerId};
 use crate::stage::{StageLogic, StageRegistry};
 use crate::telemetry::ProgressBoard;
+use parkhang_core::domain::{ActorRecord, Hardware, OrderOutcome, StageName, Unfit, WorkerId};
 
 /// Name of the root of a node's stages.
 const SUPERVISOR: &str = "supervisor";

@@ -21,14 +21,14 @@ use super::node::NodeMsg;
 use super::occupancy::{Occupancy, Share};
 use super::progress_watch::ProgressWatch;
 use super::stage_worker::{StageWorker, WorkerArguments, WorkerMsg};
+use crate::orchestrator::{Executor, Unreachable};
+use crate::stage::{StageContext, StageLogic};
+use crate::telemetry::{Followed, ProgressBoard, StageEnded, StageStarted, slots_in_use, stage_span};
 use parkhang_core::domain::{
     AssignReply, Assignment, Fence, JobKey, LeaseRenewal, LeaseReport, PoolInfo, RenewalReply, ReportReply,
     StageVerdict, VolumeId, WorkerId,
 };
 use parkhang_core::failpoint::Failpoint;
-use crate::orchestrator::{Executor, Unreachable};
-use crate::stage::{StageContext, StageLogic};
-use crate::telemetry::{Followed, ProgressBoard, StageEnded, StageStarted, slots_in_use, stage_span};
 
 mod describe;
 mod returned;

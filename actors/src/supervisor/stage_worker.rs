@@ -5,9 +5,9 @@ use ractor_cluster::RactorMessage;
 use tracing::{Instrument, Span};
 
 use super::pool::PoolMsg;
+use crate::stage::{StageContext, StageLogic};
 use parkhang_core::domain::Fence;
 use parkhang_core::failpoint::Failpoint;
-use crate::stage::{StageContext, StageLogic};
 
 #[derive(RactorMessage)]
 pub(super) enum WorkerMsg {

@@ -6,7 +6,9 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::StorageAnswered;
-use parkhang_store::storage::{ArtifactKey, ArtifactStore, ObjectMeta, PutOutcome, StorageError, VersionedObject};
+use parkhang_store::storage::{
+    ArtifactKey, ArtifactStore, ObjectMeta, PutOutcome, StorageError, VersionedObject,
+};
 
 /// Store that counts every request: its duration, its outcome, and the bytes it moved.
 #[derive(Debug, Clone)]
@@ -108,8 +110,8 @@ impl ArtifactStore for MeteredStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parkhang_store::storage::{LocalStore, MemoryStore, conformance};
     use crate::telemetry::testing::Measured;
+    use parkhang_store::storage::{LocalStore, MemoryStore, conformance};
 
     #[tokio::test]
     async fn requests_and_bytes_are_counted_with_what_came_of_them() {

@@ -311,8 +311,8 @@ fn set(stage: &str, status: &'static str, tasks: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parkhang_core::domain::Position;
     use crate::telemetry::testing::Measured;
+    use parkhang_core::domain::Position;
 
     fn count(stage: &str, status: TaskStatus, tasks: u64) -> TaskCount {
         TaskCount {

@@ -5,7 +5,9 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use super::page_steps::PageSteps;
-use parkhang_core::domain::{Assignment, JobKey, PageAtWork, PageOutcome, StageName, StageProgress, VolumeId};
+use parkhang_core::domain::{
+    Assignment, JobKey, PageAtWork, PageOutcome, StageName, StageProgress, VolumeId,
+};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]

@@ -93,8 +93,8 @@ impl TryFrom<NodeNotice> for Notice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parkhang_core::domain::{ActorKind, ActorState};
     use crate::wire::Envelope;
+    use parkhang_core::domain::{ActorKind, ActorState};
 
     fn actor(name: String) -> ActorRecord {
         ActorRecord::new(name, ActorKind::Worker, ActorState::Working)

@@ -100,7 +100,7 @@ impl Outcome {
 }
 
 /// Outcome of `change` on the row `task` of `job`, and the history row that an applied change begins or ends.
-pub(crate) fn apply(
+pub fn apply(
     task: &Task,
     job: &Job,
     change: &Change,

@@ -48,8 +48,7 @@ pub use browse::{
     AtStage, AuditEntry, ErrorGroup, FailedPages, ListedPhase, Pace, SlowVolume, TaskPage, TaskQuery,
     VolumeWithFailedPages,
 };
-pub(crate) use change::apply;
-pub use change::{Change, Expected, Outcome};
+pub use change::{Change, Expected, Outcome, apply};
 pub use claim::ClaimRequest;
 pub use embedded::{EmbeddedError, EmbeddedPostgres, data_folder};
 pub use error::StateError;

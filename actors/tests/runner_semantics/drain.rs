@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use parkhang_core::domain::ErrorCategory;
 use parkhang_actors::runner::{StageControls, StageOptions, WorkItem};
+use parkhang_core::domain::ErrorCategory;
 use parkhang_test_support::Wait;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;

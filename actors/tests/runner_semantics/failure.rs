@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use parkhang_core::domain::{ErrorCategory, StageError};
 use parkhang_actors::runner::{CpuPool, StageControls, StageOptions, WorkItem, run_stage};
+use parkhang_core::domain::{ErrorCategory, StageError};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use parkhang_actors::runner::{Redo, StageControls, StageOptions, StageOutcome, WorkItem, preview_stage};
 use parkhang_core::domain::{ErrorCategory, ItemOrder};
 use parkhang_core::policy::order::starting_order;
-use parkhang_actors::runner::{Redo, StageControls, StageOptions, StageOutcome, WorkItem, preview_stage};
 use proptest::prelude::*;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;

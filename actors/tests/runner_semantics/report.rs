@@ -3,11 +3,11 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use parkhang_core::domain::ErrorCategory;
 use parkhang_actors::runner::{
     ItemReport, ItemStatus, ManifestRecord, ManifestSink, Progress, Redo, RunContext, StageControls,
     StageHooks, StageOptions, StageOutcome, WorkItem,
 };
+use parkhang_core::domain::ErrorCategory;
 use tokio::time::sleep;
 
 use crate::support::{FnWorker, error, items, options, run, run_with, work_off_cost};

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use parkhang_store::artifact::{Digest, Fingerprint};
-use parkhang_core::domain::StageError;
 use parkhang_actors::runner::{ItemWorker, Redo, StageControls, StageOptions, StageOutcome, WorkItem};
+use parkhang_core::domain::StageError;
+use parkhang_store::artifact::{Digest, Fingerprint};
 
 use crate::support::run_with;
 

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use parkhang_core::domain::{ErrorCategory, StageError, StageName};
 use parkhang_actors::runner::{
     ItemOutcome, ItemReport, ItemWorker, OutputSink, Redo, StageControls, StageOptions, StageOutcome,
     StagePlan, WorkItem, run_stage,
 };
+use parkhang_core::domain::{ErrorCategory, StageError, StageName};
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 

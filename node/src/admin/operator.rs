@@ -5,8 +5,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::Utc;
 use parkhang_actors::cluster::OperatorDesk;
-use parkhang_state::AuditEntry;
 use parkhang_actors::wire::CommandOutcome;
+use parkhang_state::AuditEntry;
 use serde_json::{Map, Value};
 use tracing::warn;
 

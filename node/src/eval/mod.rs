@@ -12,8 +12,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use parkhang_store::pages::{VolumeFolder, discover_volumes};
 use parkhang_actors::stage::ocr_pipeline;
+use parkhang_store::pages::{VolumeFolder, discover_volumes};
 
 use crate::config::job_defaults;
 use crate::export::document::PageDocument;

@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, HashMap};
 
 use anyhow::{Context, Result};
-use parkhang_store::artifact::{
-    ErrorRow, LineDetectionRow, LineImageRow, OcrResultRow, PageRegion, VolumeLayout, read_table,
-};
-use parkhang_core::domain::{StageName, TextEncoding};
 use parkhang_actors::stage::ocr_pipeline;
-use parkhang_store::storage::ArtifactStore;
+use parkhang_core::domain::{StageName, TextEncoding};
 use parkhang_models::line_detection::{ControlPoint, Dewarp, PageGeometry};
 use parkhang_models::line_extraction::line_outline;
 use parkhang_models::page::geometry::Point;
+use parkhang_store::artifact::{
+    ErrorRow, LineDetectionRow, LineImageRow, OcrResultRow, PageRegion, VolumeLayout, read_table,
+};
+use parkhang_store::storage::ArtifactStore;
 
 use super::document::{LineDocument, PageDocument, RegionDocument, SegmentDocument, VolumeDocument};
 use super::results::StoredVolume;

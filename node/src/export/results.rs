@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
-use parkhang_store::artifact::{ArtifactLayout, VolumeLayout};
-use parkhang_core::domain::{JobKey, VolumeId};
-use parkhang_store::pages::{FolderSource, PageSource, VolumeFolder};
 use parkhang_actors::source::JobManifest;
+use parkhang_core::domain::{JobKey, VolumeId};
 use parkhang_state::StateStore;
+use parkhang_store::artifact::{ArtifactLayout, VolumeLayout};
+use parkhang_store::pages::{FolderSource, PageSource, VolumeFolder};
 use parkhang_store::storage::{ArtifactStore, LocalStore};
 use tracing::warn;
 

@@ -7,12 +7,12 @@ use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 use image::GrayImage;
 use image::imageops::crop_imm;
-use parkhang_store::artifact::ImageName;
 use parkhang_actors::jpeg::encode_jpeg;
-use parkhang_store::pages::PageRef;
-use parkhang_store::storage::ArtifactStore;
 use parkhang_models::page::decode::{DecodeLimits, decode_page};
 use parkhang_models::page::resize::resize_area;
+use parkhang_store::artifact::ImageName;
+use parkhang_store::pages::PageRef;
+use parkhang_store::storage::ArtifactStore;
 
 use super::document::{PageDocument, VolumeDocument};
 use super::results::StoredVolume;

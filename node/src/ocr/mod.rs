@@ -13,8 +13,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use parkhang_core::domain::{JobKey, Pipeline, StageName};
 use parkhang_actors::stage::ocr_pipeline;
+use parkhang_core::domain::{JobKey, Pipeline, StageName};
 use parkhang_store::storage::{ArtifactStore, LocalStore};
 
 use self::preview::{Preview, PreviewOptions};

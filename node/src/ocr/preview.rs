@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use chrono::Utc;
-use parkhang_store::artifact::ArtifactLayout;
+use parkhang_actors::runner::{CpuPool, ItemPreview, Redo};
+use parkhang_actors::stage::{ModelSet, StageRegistry, StageServices, ocr_pipeline};
 use parkhang_core::domain::{
     Assignment, Attempt, Fence, Generation, JobConfig, JobKey, Pipeline, StageName, TaskId, VolumeId,
 };
-use parkhang_actors::runner::{CpuPool, ItemPreview, Redo};
-use parkhang_actors::stage::{ModelSet, StageRegistry, StageServices, ocr_pipeline};
+use parkhang_store::artifact::ArtifactLayout;
 use parkhang_store::storage::ArtifactStore;
 use serde::Serialize;
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanDuration, MultiProgress, ProgressBar, ProgressStyle};
-use parkhang_core::domain::{JobKey, StageName, VolumeId};
 use parkhang_actors::telemetry::{ProgressBoard, RunSnapshot, StageState};
+use parkhang_core::domain::{JobKey, StageName, VolumeId};
 use tokio_util::sync::CancellationToken;
 
 const REDRAW: Duration = Duration::from_millis(200);

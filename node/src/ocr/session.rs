@@ -7,22 +7,22 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use chrono::Utc;
-use parkhang_store::artifact::ArtifactLayout;
-use parkhang_core::domain::{
-    Hardware, Job, JobConfig, LineMode, NewJob, Pipeline, Position, Task, TaskStatus, VolumeId,
-};
 use parkhang_actors::orchestrator::{
     JobEnd, MAX_INTERRUPTIONS, OrchestratorConfig, OrchestratorHandle, release_abandoned_leases,
     write_markers,
 };
-use parkhang_core::policy::task_state::TaskState;
-use parkhang_core::policy::transition::Event;
 use parkhang_actors::runner::CpuPool;
 use parkhang_actors::stage::{ManifestFolder, ModelSet, StageRegistry, StageServices};
-use parkhang_state::{Change, Expected, Outcome};
-use parkhang_store::storage::{ArtifactStore, LocalStore};
 use parkhang_actors::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
 use parkhang_actors::telemetry::ProgressBoard;
+use parkhang_core::domain::{
+    Hardware, Job, JobConfig, LineMode, NewJob, Pipeline, Position, Task, TaskStatus, VolumeId,
+};
+use parkhang_core::policy::task_state::TaskState;
+use parkhang_core::policy::transition::Event;
+use parkhang_state::{Change, Expected, Outcome};
+use parkhang_store::artifact::ArtifactLayout;
+use parkhang_store::storage::{ArtifactStore, LocalStore};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 

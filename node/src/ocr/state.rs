@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use parkhang_store::artifact::Digest;
 use parkhang_core::domain::JobKey;
 use parkhang_state::{EmbeddedPostgres, PostgresStore, StateStore};
+use parkhang_store::artifact::Digest;
 
 /// An open store, and the private server that it may live in.
 #[derive(Debug)]

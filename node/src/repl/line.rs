@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
 use parkhang_actors::cluster::{DeskError, InTouch, NodeName, OperatorDesk, RemoteDesk};
-use parkhang_core::domain::Epoch;
 use parkhang_actors::wire::CommandOutcome;
+use parkhang_core::domain::Epoch;
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 

@@ -5,15 +5,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use parkhang_actors::cluster::{Cut, RemoteOrchestrator};
-use parkhang_core::domain::{
-    ActorKind, ActorRecord, ActorState, JobKey, NodeOrder, NodeState, OrderOutcome,
-};
 use parkhang_actors::orchestrator::OrchestratorHandle;
 use parkhang_actors::source::{Dispatcher, SourceHealth};
 use parkhang_actors::stage::ManifestFolder;
-use parkhang_store::storage::StoreDelay;
 use parkhang_actors::supervisor::{NodeDesk, NodeSupervisor};
 use parkhang_actors::wire::NodePhase;
+use parkhang_core::domain::{ActorKind, ActorRecord, ActorState, JobKey, NodeOrder, NodeState, OrderOutcome};
+use parkhang_store::storage::StoreDelay;
 use tokio::sync::watch;
 use tracing::warn;
 

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use chrono::Utc;
+use parkhang_actors::telemetry::ModelsMissed;
 use parkhang_core::domain::StageName;
 use parkhang_state::{PostgresStore, StateError, StateStore};
-use parkhang_actors::telemetry::ModelsMissed;
 use tracing::debug;
 
 use super::watch::{COUNT_INTERVAL, COUNT_PAUSE};

@@ -11,11 +11,11 @@ use chrono::{DateTime, Utc};
 use parkhang_actors::cluster::{
     NodeName, Operators, OperatorsConfig, RemotePools, RemotePoolsConfig, Roster,
 };
-use parkhang_core::domain::{NodeState, StageName};
 use parkhang_actors::orchestrator::{OrchestratorConfig, OrchestratorHandle};
+use parkhang_actors::supervisor::OrderBook;
+use parkhang_core::domain::{NodeState, StageName};
 use parkhang_state::{Leadership, LeadershipTimings, PostgresStore, StateError};
 use parkhang_store::storage::StoreDelay;
-use parkhang_actors::supervisor::OrderBook;
 use tokio::sync::watch;
 use tracing::{info, warn};
 

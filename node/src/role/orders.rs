@@ -8,9 +8,9 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use parkhang_actors::cluster::RemotePools;
+use parkhang_actors::supervisor::OrderBook;
 use parkhang_core::domain::{OrderOutcome, PlacedOrder};
 use parkhang_state::{PostgresStore, StateError};
-use parkhang_actors::supervisor::OrderBook;
 use tracing::{debug, info};
 
 /// Before an order is sent again to a node that was not in touch, and before a database is asked again that was away.

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use parkhang_actors::cluster::RemoteOrchestrator;
-use parkhang_core::domain::{Epoch, StageName};
 use parkhang_actors::source::{Dispatcher, SourceHealth};
-use parkhang_state::PostgresStore;
 use parkhang_actors::supervisor::StagesOutOfOrder;
+use parkhang_core::domain::{Epoch, StageName};
+use parkhang_state::PostgresStore;
 use serde_json::json;
 use tokio::sync::watch;
 use tracing::debug;
@@ -121,8 +121,8 @@ mod tests {
 
     use chrono::TimeDelta;
     use parkhang_actors::source::{ShardOptions, Shards, SystemClock};
-    use parkhang_store::storage::MemoryStore;
     use parkhang_actors::supervisor::OutOfOrder;
+    use parkhang_store::storage::MemoryStore;
 
     use super::*;
 

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use chrono::TimeDelta;
-use parkhang_core::domain::NodeState;
 use parkhang_actors::source::{
     Dispatcher, ShardOptions, Shards, StateClaims, StoreClock, SystemClock, WorkSource,
 };
+use parkhang_actors::supervisor::OrderBook;
+use parkhang_core::domain::NodeState;
 use parkhang_state::PostgresStore;
 use parkhang_store::storage::StoreDelay;
-use parkhang_actors::supervisor::OrderBook;
 use tokio::sync::watch;
 use tracing::warn;
 

@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use parkhang_actors::cluster::Roster;
-use parkhang_core::domain::{ActorRecord, NodeActors, NodeRecord, NodeState, WorkerRecord};
-use parkhang_state::{NodeSnapshot, PostgresStore, StateStore};
 use parkhang_actors::telemetry::{TaskLevels, resident_bytes};
 use parkhang_actors::wire::PROTOCOL;
+use parkhang_core::domain::{ActorRecord, NodeActors, NodeRecord, NodeState, WorkerRecord};
+use parkhang_state::{NodeSnapshot, PostgresStore, StateStore};
 use tracing::debug;
 
 use super::standing::Standing;

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use chrono::Utc;
 use parkhang_actors::cluster::{NodeName, RemoteOrchestrator, UplinkConfig};
-use parkhang_core::domain::Hardware;
-use parkhang_core::policy::pool_health::FaultLimits;
 use parkhang_actors::stage::StageRegistry;
-use parkhang_store::storage::StoreDelay;
 use parkhang_actors::supervisor::{ControlPlane, HealthPolicy, NodeConfig, NodeSupervisor};
 use parkhang_actors::telemetry::ProgressBoard;
 use parkhang_actors::wire::{NodeAbout, NodePhase};
+use parkhang_core::domain::Hardware;
+use parkhang_core::policy::pool_health::FaultLimits;
+use parkhang_store::storage::StoreDelay;
 use tracing::{info, warn};
 
 use super::desk::{Faults, WorkerDesk};

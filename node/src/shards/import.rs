@@ -2,8 +2,8 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail, ensure};
 use chrono::Utc;
-use parkhang_core::domain::{JobKey, JobStatus, NewJob};
 use parkhang_actors::source::{JobManifest, ShardOrder};
+use parkhang_core::domain::{JobKey, JobStatus, NewJob};
 use parkhang_state::StateStore;
 use serde_json::json;
 

@@ -2,8 +2,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use futures::{StreamExt, TryStreamExt, stream};
-use parkhang_core::domain::JobStatus;
 use parkhang_actors::source::{JobManifest, ShardError};
+use parkhang_core::domain::JobStatus;
 use parkhang_store::storage::ArtifactStore;
 use serde_json::json;
 

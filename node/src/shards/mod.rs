@@ -9,9 +9,9 @@ use std::process::ExitCode;
 use anyhow::Result;
 use chrono::Utc;
 use clap::{Args, Subcommand};
-use parkhang_core::domain::{JobKey, NewJob};
 use parkhang_actors::source::{JobManifest, ShardOrder, ShardSize};
 use parkhang_actors::stage::ocr_pipeline;
+use parkhang_core::domain::{JobKey, NewJob};
 use serde_json::json;
 
 use crate::admin::models_pair;

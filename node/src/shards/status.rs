@@ -1,8 +1,8 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use parkhang_core::domain::{JobKey, JobStatus};
 use parkhang_actors::source::{ShardState, ShardSurvey};
+use parkhang_core::domain::{JobKey, JobStatus};
 use parkhang_store::storage::ArtifactStore;
 use serde_json::json;
 

@@ -11,9 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
-use parkhang_simulation::{
-    Autoscaling, Faults, Profile, Settings, SimulationReport, Timings, simulate,
-};
+use parkhang_simulation::{Autoscaling, Faults, Profile, Settings, SimulationReport, Timings, simulate};
 use serde_json::json;
 
 use self::record::RecordArgs;

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use parkhang_store::artifact::{ErrorRow, LineDetectionRow, OcrResultRow};
 use parkhang_core::domain::ErrorCategory;
+use parkhang_store::artifact::{ErrorRow, LineDetectionRow, OcrResultRow};
 
 use crate::exports::validate_xml;
 use crate::support::{Desk, finish, node, rows, small_page, workspace};

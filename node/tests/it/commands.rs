@@ -1,7 +1,7 @@
 //! Options of the command line.
 
-use parkhang_store::artifact::{ArtifactLayout, ImageName, OcrResultRow, VolumeDone};
 use parkhang_core::domain::{JobKey, LayoutName, VolumeId};
+use parkhang_store::artifact::{ArtifactLayout, ImageName, OcrResultRow, VolumeDone};
 
 use crate::support::{Desk, VOLUME, finish, node, provenance, rows, small_page};
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use parkhang_store::artifact::{ArtifactLayout, ArtifactRow, Provenance, Table, VolumeLayout, read_table};
 use parkhang_core::domain::{JobKey, VolumeId};
+use parkhang_store::artifact::{ArtifactLayout, ArtifactRow, Provenance, Table, VolumeLayout, read_table};
 use parkhang_store::storage::{ArtifactKey, LocalStore};
 use parkhang_test_support::Wait;
 use serde_json::Value;

@@ -103,15 +103,19 @@ mod tests {
     use chrono::{DateTime, Utc};
 
     use super::*;
-    use crate::domain::{JobConfig, JobId, Lease, TaskId, TaskStatus, WorkerId};
-    use parkhang_actors::stage::ocr_pipeline;
+    use crate::domain::{JobConfig, JobId, Lease, Pipeline, StageName, TaskId, TaskStatus, WorkerId};
+
+    fn pipeline() -> Pipeline {
+        let stages = ["line_detection", "line_extraction", "ocr", "reduce"];
+        Pipeline::new(stages.map(|stage| StageName::new(stage).unwrap()).to_vec()).unwrap()
+    }
 
     fn job(status: JobStatus) -> Job {
         Job {
             id: JobId(1),
             key: "press".parse().unwrap(),
             operation: "ocr".to_owned(),
-            pipeline: ocr_pipeline(),
+            pipeline: pipeline(),
             config: JobConfig::default(),
             status,
             created_at: DateTime::<Utc>::UNIX_EPOCH,

@@ -8,9 +8,9 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
 use super::*;
+use parkhang_actors::stage::ocr_pipeline;
 use parkhang_core::domain::{ErrorCategory, JobConfig, StageError};
 use parkhang_core::policy::transition::Event as TaskEvent;
-use parkhang_actors::stage::ocr_pipeline;
 use parkhang_state::{EmbeddedPostgres, Expected, LeadershipTimings, PostgresStore};
 
 /// What the driver says it sent for the store, apart from the begin and the end of transactions.

@@ -16,19 +16,19 @@ use crate::cluster::{
     Cluster, ClusterConfig, NodeName, RemoteOrchestrator, RemotePools, RemotePoolsConfig, Security,
     UplinkConfig,
 };
-use parkhang_core::domain::{
-    AssignReply, Assignment, Attempt, Epoch, Fence, Generation, Hardware, JobConfig, JobKey, LeaseRenewal,
-    NodeState, ReportReply, StageName, StageProgress, StageVerdict, TaskId, WorkerId,
-};
 use crate::orchestrator::{OrchestratorConfig, OrchestratorHandle};
 use crate::stage::{StageContext, StageInfo, StageLogic, StageRegistry};
-use parkhang_state::MemoryStore;
 use crate::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
 use crate::telemetry::ProgressBoard;
 use crate::wire::{
     Assign, Drain, DrainReply, Envelope, Fault, GateRole, Heartbeat, Hello, Kind, NodeNotice, NodePhase,
     NoticeReply, OpenError, Report, ReportedOutcome,
 };
+use parkhang_core::domain::{
+    AssignReply, Assignment, Attempt, Epoch, Fence, Generation, Hardware, JobConfig, JobKey, LeaseRenewal,
+    NodeState, ReportReply, StageName, StageProgress, StageVerdict, TaskId, WorkerId,
+};
+use parkhang_state::MemoryStore;
 
 const LIMIT: Duration = Duration::from_secs(10);
 

@@ -3,13 +3,13 @@ use std::collections::BTreeSet;
 use chrono::TimeDelta;
 
 use super::*;
-use parkhang_core::domain::{JobConfig, NewJob, NodeState, Task, VolumeId, WorkerId, WorkerRecord};
 use crate::launcher::local::tests::Machine;
+use crate::stage::ocr_pipeline;
+use crate::telemetry::testing::Measured;
+use parkhang_core::domain::{JobConfig, NewJob, NodeState, Task, VolumeId, WorkerId, WorkerRecord};
 use parkhang_core::policy::job_action::JobAction;
 use parkhang_core::policy::transition::Event;
-use crate::stage::ocr_pipeline;
 use parkhang_state::{Change, Expected, MemoryStore, NodeSnapshot};
-use crate::telemetry::testing::Measured;
 
 fn config() -> AutoscalerConfig {
     let limits = Limits {

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 
 use super::process::Process;
-use parkhang_core::domain::Hardware;
 use crate::launcher::LauncherError;
+use parkhang_core::domain::Hardware;
 
 /// A process that was launched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

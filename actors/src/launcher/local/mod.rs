@@ -23,8 +23,8 @@ use nix::sys::signal::Signal;
 use self::ledger::{Launched, Ledger};
 use self::process::Process;
 use super::{Launcher, LauncherError, Workers, within};
-use parkhang_core::domain::Hardware;
 use crate::telemetry::{WorkerEnded, WorkerStarted, WorkerStopping};
+use parkhang_core::domain::Hardware;
 
 /// How a worker with this hardware and this name is started.
 pub type WorkerCommand = dyn Fn(Hardware, &str) -> Command + Send + Sync;

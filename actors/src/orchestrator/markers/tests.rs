@@ -1,12 +1,12 @@
 use chrono::DateTime;
 
 use super::*;
-use parkhang_store::artifact::Markers;
 use parkhang_core::domain::{
     ErrorCategory, JobConfig, JobKey, LayoutName, NewJob, Pipeline, StageError, VolumeId, WorkerId,
 };
 use parkhang_core::policy::transition::Event;
 use parkhang_state::{Change, Expected, MemoryStore, Outcome};
+use parkhang_store::artifact::Markers;
 use parkhang_store::storage::{ArtifactKey, MemoryStore as MemoryArtifacts};
 
 /// A job of three volumes and one stage, in a layout with markers.

@@ -1,8 +1,8 @@
 //! What the server of a state store adds: one clock for all, and word of new work.
 
 use super::*;
-use parkhang_core::domain::{Job, Position};
 use crate::source::{StateClaims, StoreClock};
+use parkhang_core::domain::{Job, Position};
 use parkhang_state::{StateStore, with_clock_ahead};
 
 /// A database of its own for each test.

@@ -1,10 +1,10 @@
 use parkhang_test_s3::Endpoint;
 
 use super::*;
-use parkhang_store::artifact::ShardLayout;
 use crate::source::shards::fresh_task;
 use crate::source::{JobManifest, ShardOptions, ShardOrder, ShardSize, Shards, StateClaims, TaskRecord};
 use parkhang_state::StateStore;
+use parkhang_store::artifact::ShardLayout;
 use parkhang_store::storage::s3::tests::store_at;
 use parkhang_store::storage::{ArtifactStore, StorageError};
 

@@ -6,9 +6,9 @@ use serde::Serialize;
 
 use super::ShardError;
 use super::manifest::{JobManifest, json};
-use parkhang_store::artifact::ShardLayout;
 use parkhang_core::domain::{JobKey, JobStatus};
 use parkhang_core::policy::job_action::{self, JobAction};
+use parkhang_store::artifact::ShardLayout;
 use parkhang_store::storage::ArtifactStore;
 
 /// An order to all nodes that work on a job.

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::ShardError;
 use super::record::TaskRecord;
-use parkhang_store::artifact::{ArtifactLayout, Digest, VolumeDone, VolumeEnd, VolumeFailed};
 use parkhang_core::domain::{Job, Position, StageError, Task, TaskStatus, VolumeId};
+use parkhang_store::artifact::{ArtifactLayout, Digest, VolumeDone, VolumeEnd, VolumeFailed};
 use parkhang_store::storage::ArtifactKey;
 
 /// The marker of a volume that `record` has finished; `None` in layouts without markers.

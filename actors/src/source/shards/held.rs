@@ -16,10 +16,10 @@ use super::manifest::{JobManifest, json};
 use super::place::{ShardId, task_id};
 use super::record::{TaskRecord, VolumeLog};
 use super::work::OpenJob;
-use parkhang_store::artifact::{Digest, ShardLayout};
 use parkhang_core::domain::{Fence, Job, StageName, Task, TaskId, VolumeId};
 use parkhang_core::policy::transition::{Event, is_finished, runnable_stage};
 use parkhang_state::{Change, Expected, Outcome, apply};
+use parkhang_store::artifact::{Digest, ShardLayout};
 use parkhang_store::storage::{ArtifactKey, ArtifactStore, PutOutcome, StorageError, get_many};
 
 /// Objects read or removed at once.

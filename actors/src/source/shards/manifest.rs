@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::control::ordered;
 use super::place::MAX_SHARDS;
 use super::{InvalidShardSize, ShardError, ShardSize};
-use parkhang_store::artifact::{Digest, ShardLayout};
 use parkhang_core::domain::{Job, JobConfig, JobId, JobKey, JobStatus, NewJob, Pipeline, VolumeId};
+use parkhang_store::artifact::{Digest, ShardLayout};
 use parkhang_store::storage::{ArtifactStore, PutOutcome};
 
 /// Descriptions read at once.

@@ -15,14 +15,14 @@ use super::held::HeldShard;
 use super::lease::ShardLease;
 use super::place::ShardId;
 use super::work::{OpenJob, Shards};
-use parkhang_store::artifact::ShardLayout;
+use crate::source::{Claim, Clock, SourceError};
 use parkhang_core::domain::{Assignment, Job, JobStatus, StageName};
 use parkhang_core::policy::claim::{Offer, choose, give, run_out};
 use parkhang_core::policy::placement::Placement;
 use parkhang_core::policy::poison::{Loss, is_suspect, lost_lease};
 use parkhang_core::policy::transition::Event;
-use crate::source::{Claim, Clock, SourceError};
 use parkhang_state::Outcome;
+use parkhang_store::artifact::ShardLayout;
 
 /// Leases read at once.
 const READS: usize = 16;

@@ -8,9 +8,9 @@ use super::done::ShardDone;
 use super::held::{Logs, read_logs};
 use super::manifest::JobManifest;
 use super::place::ShardId;
-use parkhang_store::artifact::ShardLayout;
 use parkhang_core::domain::{JobId, JobKey, JobStatus, StageError, Task, TaskStatus, VolumeId};
 use parkhang_core::policy::task_state::TaskState;
+use parkhang_store::artifact::ShardLayout;
 use parkhang_store::storage::ArtifactStore;
 
 /// Shards read at once.

@@ -6,15 +6,17 @@ use bytes::Bytes;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::*;
-use parkhang_store::artifact::ShardLayout;
+use crate::source::{Claim, Clock, SourceError, WorkSource};
+use crate::telemetry::testing::Measured;
 use parkhang_core::domain::{
     JobConfig, JobKey, JobStatus, LeaseReport, NewJob, Pipeline, PoolInfo, ReportReply, StageName,
     StageReport, StageVerdict, WorkerId,
 };
 use parkhang_core::policy::claim::Offer;
-use crate::source::{Claim, Clock, SourceError, WorkSource};
-use parkhang_store::storage::{ArtifactKey, ArtifactStore, MemoryStore, ObjectMeta, PutOutcome, StorageError};
-use crate::telemetry::testing::Measured;
+use parkhang_store::artifact::ShardLayout;
+use parkhang_store::storage::{
+    ArtifactKey, ArtifactStore, MemoryStore, ObjectMeta, PutOutcome, StorageError,
+};
 
 const LEASE: TimeDelta = TimeDelta::seconds(60);
 

@@ -13,12 +13,12 @@ use super::lease::ShardLease;
 use super::manifest::JobManifest;
 use super::place::{ShardId, shard_of};
 use super::search::Search;
+use crate::source::{Claim, Clock, SourceError, WorkSource};
+use crate::telemetry::{ObjectUnreadable, TaskReported};
 use parkhang_core::domain::{Fence, Job, JobId, JobKey, JobStatus, LeaseReport, LeaseStatus, ReportReply};
 use parkhang_core::policy::claim::Offer;
-use crate::source::{Claim, Clock, SourceError, WorkSource};
 use parkhang_state::{Outcome, ReportContext, change_of};
 use parkhang_store::storage::{ArtifactKey, ArtifactStore};
-use crate::telemetry::{ObjectUnreadable, TaskReported};
 
 /// How a process works on jobs with manifests.
 #[derive(Debug, Clone)]

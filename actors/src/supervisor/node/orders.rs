@@ -4,8 +4,8 @@ use ractor::rpc::CallResult;
 use ractor::{ActorId, ActorRef, RpcReplyPort};
 
 use super::{NodeMsg, NodeState, SUPERVISOR};
-use parkhang_core::domain::OrderOutcome;
 use crate::supervisor::pool::{PoolMsg, WorkerFate};
+use parkhang_core::domain::OrderOutcome;
 
 /// What is to become of an actor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

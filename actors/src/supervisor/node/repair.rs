@@ -8,10 +8,10 @@ use ractor::{ActorId, ActorRef};
 use tracing::{error, info, warn};
 
 use super::{NodeMsg, NodeState, OutOfOrder, Pool};
-use parkhang_core::domain::{StageName, Unfit};
-use parkhang_core::policy::pool_health::{PoolHealth, Remedy};
 use crate::supervisor::pool::{Drained, Judgement, PoolMsg};
 use crate::telemetry::stage_out_of_order;
+use parkhang_core::domain::{StageName, Unfit};
+use parkhang_core::policy::pool_health::{PoolHealth, Remedy};
 
 /// For a node that ends itself to hand back its leases.
 const FAREWELL: Duration = Duration::from_secs(10);

@@ -8,9 +8,9 @@ use ractor::rpc::CallResult;
 use ractor::{ActorRef, RpcReplyPort};
 
 use super::{NodeState, Pool, SUPERVISOR};
-use parkhang_core::domain::{ActorKind, ActorRecord, ActorState, Level, LoadedModel};
 use crate::stage::StageLogic;
 use crate::supervisor::pool::{PoolMsg, PoolStanding};
+use parkhang_core::domain::{ActorKind, ActorRecord, ActorState, Level, LoadedModel};
 
 /// For a pool to tell of itself.
 const PATIENCE: Duration = Duration::from_secs(1);

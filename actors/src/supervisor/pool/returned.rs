@@ -3,8 +3,8 @@
 use ractor::ActorRef;
 
 use super::{Phase, PoolMsg, PoolState, Slot, StageVerdict};
-use parkhang_core::domain::{ErrorCategory, Fence};
 use crate::supervisor::node::NodeMsg;
+use parkhang_core::domain::{ErrorCategory, Fence};
 
 impl PoolState {
     /// A stage has returned. What was taken from its worker before has its own end.

@@ -7,8 +7,8 @@ use tokio::time::Instant;
 use tracing::{error, warn};
 
 use super::{Phase, PoolMsg, PoolState, Slot, StageVerdict};
-use parkhang_core::domain::{ErrorCategory, Fence, PageAtWork, StageError};
 use crate::supervisor::node::NodeMsg;
+use parkhang_core::domain::{ErrorCategory, Fence, PageAtWork, StageError};
 
 /// What a stall turned out to be evidence of.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,14 +2,14 @@
 
 use ractor::BytesConvertable;
 
-use parkhang_core::domain::{
-    AssignReply, Attempt, Epoch, Fence, Generation, JobKey, LeaseRenewal, PoolInfo, RenewalReply,
-    ReportReply, StageName, StageProgress, TaskId, VolumeId, WorkerId,
-};
 use crate::wire::{
     Assign, Cancel, CancelReply, Command, CommandPart, CommandPartReply, CommandReply, Drain, DrainReply,
     Envelope, Fault, GateInfo, GateRole, Heartbeat, HeartbeatReply, Hello, Message, NodeNotice, NodePhase,
     NoticeReply, Order, OrderReply, Peer, Report, ReportedOutcome,
+};
+use parkhang_core::domain::{
+    AssignReply, Attempt, Epoch, Fence, Generation, JobKey, LeaseRenewal, PoolInfo, RenewalReply,
+    ReportReply, StageName, StageProgress, TaskId, VolumeId, WorkerId,
 };
 
 fn bytes<M: Message>(message: &M) -> String {

@@ -92,8 +92,8 @@ proptest! {
 }
 
 fn open_as_anything(envelope: &Envelope) -> Result<(), OpenError> {
-    use parkhang_core::domain::{AssignReply, ReportReply};
     use crate::wire::*;
+    use parkhang_core::domain::{AssignReply, ReportReply};
     match envelope.kind()? {
         Kind::Fault => envelope.open::<Fault>().map(drop),
         Kind::Hello => envelope.open::<Hello>().map(drop),

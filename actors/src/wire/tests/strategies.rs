@@ -4,14 +4,14 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-use parkhang_core::domain::{
-    AssignReply, Attempt, Epoch, Fence, Generation, JobKey, LeaseRenewal, PoolInfo, RenewalReply,
-    ReportReply, StageName, StageProgress, TaskId, VolumeId, WorkerId,
-};
 use crate::wire::{
     Assign, Cancel, Command, CommandPart, CommandPartReply, CommandReply, Fault, GateInfo, GateRole,
     Heartbeat, HeartbeatReply, Hello, NodeNotice, NodePhase, Order, OrderReply, Peer, Report,
     ReportedOutcome,
+};
+use parkhang_core::domain::{
+    AssignReply, Attempt, Epoch, Fence, Generation, JobKey, LeaseRenewal, PoolInfo, RenewalReply,
+    ReportReply, StageName, StageProgress, TaskId, VolumeId, WorkerId,
 };
 
 fn stage() -> impl Strategy<Value = StageName> {

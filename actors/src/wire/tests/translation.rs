@@ -5,12 +5,12 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::strategies;
+use crate::wire::{
+    Assign, Envelope, NodeAbout, NodeNotice, NodePhase, Notice, Peer, PoolAbout, Report, ReportedOutcome,
+};
 use parkhang_core::domain::{
     Assignment, Epoch, ErrorCategory, JobConfig, LeaseReport, StageError, StageName, StageReport,
     StageVerdict, VolumeResults, WorkerId,
-};
-use crate::wire::{
-    Assign, Envelope, NodeAbout, NodeNotice, NodePhase, Notice, Peer, PoolAbout, Report, ReportedOutcome,
 };
 
 fn assignment() -> impl Strategy<Value = Assignment> {

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::Leases;
 use parkhang_core::domain::{JobId, TaskId};
 use parkhang_core::policy::job_action::JobAction;
 use parkhang_core::policy::placement::Held;
-use crate::Leases;
 
 pub(super) async fn suite(make: &impl AsyncFn() -> Store) {
     a_stage_with_room_gets_the_first_that_wait_for_it(make().await).await;

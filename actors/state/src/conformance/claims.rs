@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 
 use super::*;
+use crate::ClaimRequest;
 use parkhang_core::domain::{JobStatus, LeaseStatus, PoolInfo, Position, TaskId, TaskStatus};
 use parkhang_core::policy::claim::Offer;
 use parkhang_core::policy::job_action::JobAction;
-use crate::ClaimRequest;
 
 pub(super) async fn suite(make: &impl AsyncFn() -> Store) {
     a_claim_takes_what_its_offers_have_room_for(make().await).await;

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use glob::Pattern;
 
 use super::*;
+use crate::{JobTaskCount, RerunResult, Sample, StateError};
 use parkhang_core::domain::{
     Adjustment, JobId, JobStatus, LeaseStatus, Position, RetryScope, StageRunStatus, TaskStatus,
 };
 use parkhang_core::policy::job_action::JobAction;
 use parkhang_core::policy::rerun::{Rerun, TaskFilter};
 use parkhang_core::policy::transition::Phase;
-use crate::{JobTaskCount, RerunResult, Sample, StateError};
 
 pub(super) async fn suite(make: &impl AsyncFn() -> Store) {
     a_job_can_be_paused_and_resumed(make().await).await;

@@ -3,9 +3,9 @@
 use serde_json::json;
 
 use super::*;
+use crate::StageStatistics;
 use parkhang_core::domain::{StageRunStatus, VolumeResults};
 use parkhang_core::policy::job_action::JobAction;
-use crate::StageStatistics;
 
 pub(super) async fn suite(make: &impl AsyncFn() -> Store) {
     every_lease_has_its_row(make().await).await;
@@ -51,7 +51,10 @@ async fn every_lease_has_its_row(store: Store) {
     assert_eq!((runs[2].started_at, runs[2].ended_at), (at(1), Some(at(1))));
     assert_eq!(runs[3].error, None);
     assert_eq!(
-        store.stage_runs(parkhang_core::domain::TaskId(4711)).await.unwrap(),
+        store
+            .stage_runs(parkhang_core::domain::TaskId(4711))
+            .await
+            .unwrap(),
         vec![]
     );
 }

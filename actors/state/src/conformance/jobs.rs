@@ -1,9 +1,9 @@
 //! Jobs: their creation, growth and end.
 
 use super::*;
+use crate::StateError;
 use parkhang_core::domain::{JobId, JobStatus, Position, RetryScope, TaskStatus};
 use parkhang_core::policy::job_action::JobAction;
-use crate::StateError;
 
 pub(super) async fn suite(make: &impl AsyncFn() -> Store) {
     a_job_reads_back(make().await).await;

@@ -1,8 +1,8 @@
 //! Nodes of the cluster.
 
 use super::*;
-use parkhang_core::domain::{NodeRecord, NodeState, WorkerRecord};
 use crate::NodeSnapshot;
+use parkhang_core::domain::{NodeRecord, NodeState, WorkerRecord};
 
 pub(super) async fn suite(make: &impl AsyncFn() -> Store) {
     time_goes_on(make().await).await;

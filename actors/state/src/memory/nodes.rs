@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use parkhang_core::domain::{NodeRecord, NodeState};
 use crate::NodeSnapshot;
+use parkhang_core::domain::{NodeRecord, NodeState};
 
 /// Nodes by name.
 #[derive(Debug, Default)]

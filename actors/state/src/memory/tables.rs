@@ -7,15 +7,15 @@ use chrono::{DateTime, Utc};
 
 use super::index::Index;
 use super::nodes::Nodes;
+use crate::backlog::waiting_for;
+use crate::change::apply;
+use crate::{Change, JobTaskCount, Outcome, StateError};
 use parkhang_core::domain::{
     Generation, Hardware, Job, JobId, JobStatus, Position, ScalingRecord, StageRun, Task, TaskId, TaskStatus,
     VolumeId, VolumeResults,
 };
 use parkhang_core::policy::autoscale::StageBacklog;
 use parkhang_core::policy::transition::is_terminal;
-use crate::backlog::waiting_for;
-use crate::change::apply;
-use crate::{Change, JobTaskCount, Outcome, StateError};
 
 /// Rows of all kinds, and the index over the tasks.
 #[derive(Debug, Default)]

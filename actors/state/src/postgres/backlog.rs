@@ -10,11 +10,11 @@ use sqlx::{FromRow, PgExecutor, Row};
 
 use super::jobs;
 use super::rows::{TaskRow, stage_name, task_columns};
+use crate::backlog::{may_back_off, waiting_for};
+use crate::{Leases, Ready, StateError};
 use parkhang_core::domain::{Job, JobId, Position, StageName, Task, TaskStatus, WorkerId};
 use parkhang_core::policy::placement::Held;
 use parkhang_core::policy::poison::SUSPECT_AFTER;
-use crate::backlog::{may_back_off, waiting_for};
-use crate::{Leases, Ready, StateError};
 
 /// Leases in force, counted by worker, job and stage. This statement, [`TO_END`] and [`LEASED_TO`] go by the partial index
 /// `tasks_leased`.

@@ -4,8 +4,8 @@
 use sqlx::postgres::{PgListener, PgPool};
 
 use super::PostgresStore;
-use parkhang_core::domain::StageName;
 use crate::StateError;
+use parkhang_core::domain::StageName;
 
 /// Channel on which the database announces a new job, or one with more volumes, another status or configuration.
 const JOBS: &str = "parkhang_jobs";

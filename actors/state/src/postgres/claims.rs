@@ -12,13 +12,13 @@ use super::backlog::held;
 use super::commit::apply_all;
 use super::jobs;
 use super::rows::{TaskRow, task_columns};
+use crate::backlog::waiting_for;
+use crate::claim::cancellation;
+use crate::{Change, ClaimRequest, StateError};
 use parkhang_core::domain::{Job, Position, StageName, Task, TaskStatus};
 use parkhang_core::policy::claim::{Offer, is_idle};
 use parkhang_core::policy::placement::Shares;
 use parkhang_core::policy::poison::SUSPECT_AFTER;
-use crate::backlog::waiting_for;
-use crate::claim::cancellation;
-use crate::{Change, ClaimRequest, StateError};
 
 /// Largest number of leases of each kind that one claim ends; the next one ends more.
 const MAX_ENDED: i64 = 100;

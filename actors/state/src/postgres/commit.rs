@@ -14,11 +14,11 @@ use sqlx::postgres::{PgConnection, PgPool};
 
 use super::leadership;
 use super::rows::{JobRow, TaskRow, job_columns, task_columns};
+use crate::change::apply;
+use crate::{Change, Outcome, StateError};
 use parkhang_core::domain::{Epoch, Fence, Job, JobId, RetryScope, StageRun, Task, TaskId, VolumeResults};
 use parkhang_core::failpoint::Failpoint;
 use parkhang_core::policy::transition::is_terminal;
-use crate::change::apply;
-use crate::{Change, Outcome, StateError};
 
 /// Rows to be written for a batch of changes, of which each task has been locked.
 #[derive(Default)]

@@ -13,10 +13,7 @@ const DUPLICATE_DATABASE: &str = "42P04";
 const UNIQUE_VIOLATION: &str = "23505";
 
 /// Returns true if the server of `options` has the database.
-pub(crate) async fn has_database(
-    options: &PgConnectOptions,
-    name: &str,
-) -> Result<bool, StateError> {
+pub(crate) async fn has_database(options: &PgConnectOptions, name: &str) -> Result<bool, StateError> {
     let mut connection = options.connect().await?;
     let is_there = is_there(&mut connection, name).await?;
     connection.close().await?;
@@ -33,10 +30,7 @@ async fn is_there(connection: &mut PgConnection, name: &str) -> Result<bool, Sta
 
 /// Creates the database `name` on the server of `options` unless it is there; harmless when several do it at once.
 /// A name is 1 to 63 of `a-z 0-9 _`.
-pub(crate) async fn create_database(
-    options: &PgConnectOptions,
-    name: &str,
-) -> Result<(), StateError> {
+pub(crate) async fn create_database(options: &PgConnectOptions, name: &str) -> Result<(), StateError> {
     let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     if name.is_empty() || name.len() > 63 || !name.chars().all(legal) {
         return Err(StateError::Corrupt(format!(

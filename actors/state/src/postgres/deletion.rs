@@ -7,9 +7,9 @@ use super::PostgresStore;
 use super::jobs::lock;
 use super::rows::{TaskRow, task_columns};
 use super::statistics::job_task_counts;
+use crate::StateError;
 use parkhang_core::domain::{Job, JobId, Task, TaskId, TaskStatus};
 use parkhang_core::policy::job_action::{self, JobAction};
-use crate::StateError;
 
 /// First tasks of a job, by the index `tasks_by_job`.
 const FIRST: &str = concat!(

@@ -9,8 +9,8 @@ use sqlx::postgres::PgConnection;
 use super::PostgresStore;
 use super::jobs::add_names;
 use super::rows::{i_ids, volume_id, w_ids};
-use parkhang_core::domain::{ImageRecord, VolumeId};
 use crate::{ImportOutcome, StateError, VolumeImport};
+use parkhang_core::domain::{ImageRecord, VolumeId};
 
 /// Number of images per statement.
 const BATCH: usize = 20_000;

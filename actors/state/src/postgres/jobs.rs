@@ -15,10 +15,10 @@ use sqlx::types::Json;
 use super::PostgresStore;
 use super::rows::{JobRow, job_columns};
 use super::statistics::job_task_counts;
-use parkhang_core::domain::{Adjustment, Job, JobId, JobKey, JobStatus, NewJob, VolumeId};
-use parkhang_core::policy::job_action::{self, JobAction};
 use crate::StateError;
 use crate::change::may_adjust;
+use parkhang_core::domain::{Adjustment, Job, JobId, JobKey, JobStatus, NewJob, VolumeId};
+use parkhang_core::policy::job_action::{self, JobAction};
 
 /// SQL condition on a job `j`: nothing of it is left to do, or to be taken back, and its end is not written yet.
 macro_rules! is_over {

@@ -15,9 +15,9 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::{info, warn};
 
 use super::PostgresStore;
+use crate::StateError;
 use parkhang_core::domain::Epoch;
 use parkhang_core::failpoint::Failpoint;
-use crate::StateError;
 
 /// Number of the advisory lock that the leader of a database holds: `parkhang` in ASCII.
 const LOCK: i64 = 0x7061_726b_6861_6e67;

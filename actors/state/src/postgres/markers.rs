@@ -6,8 +6,8 @@ use sqlx::types::Json;
 
 use super::jobs;
 use super::rows::{TaskRow, task_columns};
-use parkhang_core::domain::{Generation, Job, JobId, LayoutName, Task, TaskId};
 use crate::StateError;
+use parkhang_core::domain::{Generation, Job, JobId, LayoutName, Task, TaskId};
 
 /// By the partial index `tasks_to_mark`: what is marked, or not finished, costs nothing.
 pub(super) async fn due(pool: &PgPool, limit: usize) -> Result<Vec<(Task, Arc<Job>)>, StateError> {

@@ -11,8 +11,8 @@ use sqlx::{PgConnection, Row};
 
 use super::leadership;
 use super::rows::stage_name;
-use parkhang_core::domain::{Epoch, NodeRecord, NodeState, WorkerId, WorkerRecord};
 use crate::{NodeSnapshot, StateError};
+use parkhang_core::domain::{Epoch, NodeRecord, NodeState, WorkerId, WorkerRecord};
 
 /// Writes a snapshot of the nodes.
 pub(super) async fn record(

@@ -7,8 +7,8 @@ use sqlx::postgres::PgRow;
 use sqlx::types::Json;
 
 use super::{PostgresStore, leadership};
-use parkhang_core::domain::{ActorRecord, NodeActors, NodeOrder, OrderOutcome, PlacedOrder};
 use crate::StateError;
+use parkhang_core::domain::{ActorRecord, NodeActors, NodeOrder, OrderOutcome, PlacedOrder};
 
 /// Time for which orders are kept, in days.
 const MEMORY_DAYS: i32 = 7;
@@ -188,10 +188,10 @@ mod tests {
     use chrono::{DateTime, Utc};
 
     use super::*;
-    use parkhang_core::domain::{ActorKind, ActorState, NodeRecord, NodeState};
     use crate::postgres::PostgresStore;
     use crate::postgres::tests::store;
     use crate::{NodeSnapshot, StateStore};
+    use parkhang_core::domain::{ActorKind, ActorState, NodeRecord, NodeState};
 
     const PATIENCE: Duration = Duration::from_secs(60);
 

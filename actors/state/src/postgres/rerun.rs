@@ -12,11 +12,11 @@ use glob::Pattern;
 
 use super::jobs::{LOCKED_AT_ONCE, by_id, lock, set_status};
 use super::{PostgresStore, commit};
+use crate::change::rerun_changes;
+use crate::{AtStage, ListedPhase, Outcome, RerunPreview, RerunResult, StateError, TaskQuery};
 use parkhang_core::domain::{Job, JobId, RetryScope, Task, TaskId, VolumeId};
 use parkhang_core::policy::job_action::{self, JobAction};
 use parkhang_core::policy::rerun::{Rerun, TaskFilter};
-use crate::change::rerun_changes;
-use crate::{AtStage, ListedPhase, Outcome, RerunPreview, RerunResult, StateError, TaskQuery};
 
 /// Sends the selected tasks back, in transactions of moderate size.
 pub(super) async fn rerun(

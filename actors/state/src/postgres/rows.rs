@@ -10,11 +10,11 @@ use sqlx::postgres::PgRow;
 use sqlx::types::Json;
 use sqlx::{FromRow, Row};
 
+use crate::JobTaskCount;
 use parkhang_core::domain::{
     Attempt, Fence, Generation, Job, JobId, JobKey, JobStatus, Lease, Pipeline, Position, StageName,
     StageRun, StageRunStatus, Task, TaskId, TaskStatus, VolumeId, VolumeResults, WorkerId,
 };
-use crate::JobTaskCount;
 
 /// Select list of [`JobRow`], from `jobs j`.
 macro_rules! job_columns {

@@ -5,10 +5,10 @@ use sqlx::postgres::{PgPool, PgRow};
 
 use super::rows::{stage_name, unreadable};
 use super::{jobs, leadership};
-use parkhang_core::domain::{Epoch, Hardware, JobId, Position, ScalingRecord, TaskStatus};
-use parkhang_core::policy::autoscale::StageBacklog;
 use crate::StateError;
 use crate::backlog::waiting_for;
+use parkhang_core::domain::{Epoch, Hardware, JobId, Position, ScalingRecord, TaskStatus};
+use parkhang_core::policy::autoscale::StageBacklog;
 
 /// Statements that begin a transaction of one snapshot, in which no table is read from end to end where an index will do: the
 /// planner would rather, as long as it believes the table to be in memory.

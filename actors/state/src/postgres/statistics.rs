@@ -4,9 +4,9 @@ use sqlx::postgres::PgPool;
 use sqlx::{PgExecutor, Row};
 
 use super::rows::{JobTaskCountRow, number, stage_name, unreadable, word};
-use parkhang_core::domain::{JobId, StageRunStatus, TaskCount, TaskStatus};
 use crate::statistics::RunTally;
 use crate::{JobTaskCount, StageStatistics, StateError};
+use parkhang_core::domain::{JobId, StageRunStatus, TaskCount, TaskStatus};
 
 /// Counts the tasks of one job, or of each of all jobs, by position and status.
 pub(super) async fn job_task_counts(

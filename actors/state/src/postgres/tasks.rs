@@ -6,9 +6,11 @@ use sqlx::Row;
 use sqlx::postgres::PgPool;
 
 use super::rows::{StageRunRow, TaskRow, VolumeResultsRow, stage_name, task_columns};
-use parkhang_core::domain::{Attempt, Fence, Generation, JobId, LeaseStatus, StageRun, Task, TaskId, VolumeResults};
 use crate::StateError;
 use chrono::{DateTime, Utc};
+use parkhang_core::domain::{
+    Attempt, Fence, Generation, JobId, LeaseStatus, StageRun, Task, TaskId, VolumeResults,
+};
 
 /// Returns the tasks of a job, in the order of their ids.
 pub(super) async fn of_job(pool: &PgPool, job: JobId) -> Result<Vec<Task>, StateError> {

@@ -7,10 +7,7 @@ use super::PostgresStore;
 use crate::StateError;
 
 /// Store whose server is so many minutes ahead of this machine, or behind it if the number is negative.
-pub async fn with_clock_ahead(
-    minutes: i32,
-    options: PgConnectOptions,
-) -> Result<PostgresStore, StateError> {
+pub async fn with_clock_ahead(minutes: i32, options: PgConnectOptions) -> Result<PostgresStore, StateError> {
     let prepared = PostgresStore::connect_with(options.clone()).await?;
     let clock = format!(
         "create function public.clock_timestamp() returns timestamptz language sql volatile as

@@ -4,12 +4,12 @@ use serde_json::json;
 use sqlx::{ConnectOptions, Connection, PgConnection, Row, raw_sql};
 
 use super::*;
+use crate::{EmbeddedPostgres, Expected, Sample};
 use parkhang_core::domain::{
     ErrorCategory, JobConfig, JobStatus, Pipeline, Position, StageError, StageName, TaskStatus, WorkerId,
 };
 use parkhang_core::policy::rerun::TaskFilter;
 use parkhang_core::policy::transition::{Event, runnable_stage};
-use crate::{EmbeddedPostgres, Expected, Sample};
 
 static SERVER: LazyLock<EmbeddedPostgres> =
     LazyLock::new(|| EmbeddedPostgres::temporary().unwrap_or_else(|error| panic!("{error}")));

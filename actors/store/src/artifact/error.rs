@@ -1,8 +1,8 @@
 use parquet::errors::ParquetError;
 
 use super::ColumnError;
-use parkhang_core::domain::ErrorCategory;
 use crate::storage::{ArtifactKey, StorageError};
+use parkhang_core::domain::ErrorCategory;
 
 /// Error for a text that cannot name the page of a volume.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

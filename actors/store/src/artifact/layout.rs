@@ -3,8 +3,8 @@
 mod shards;
 
 use super::ImageName;
-use parkhang_core::domain::{Assignment, JobKey, LayoutName, StageName, VolumeId};
 use crate::storage::ArtifactKey;
+use parkhang_core::domain::{Assignment, JobKey, LayoutName, StageName, VolumeId};
 
 pub use shards::ShardLayout;
 

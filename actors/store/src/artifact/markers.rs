@@ -8,8 +8,8 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::{Digest, Markers};
-use parkhang_core::domain::{JobKey, StageError, StageName, VolumeId, VolumeResults};
 use crate::storage::{ArtifactKey, ArtifactStore, StorageError};
+use parkhang_core::domain::{JobKey, StageError, StageName, VolumeId, VolumeResults};
 
 /// `_done.json` of a volume: all its stages are done.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -15,8 +15,8 @@ use proptest::prelude::*;
 
 use super::provenance::tests::sample;
 use super::*;
-use parkhang_core::domain::{ErrorCategory, TextEncoding};
 use crate::storage::{ArtifactKey, MemoryStore};
+use parkhang_core::domain::{ErrorCategory, TextEncoding};
 
 fn key() -> ArtifactKey {
     ArtifactKey::new("jobs/J1/table.parquet").unwrap()

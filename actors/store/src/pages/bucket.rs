@@ -5,8 +5,8 @@ use bytes::Bytes;
 
 use super::names::is_image_name;
 use super::{PageRef, PageSource, SourceError};
-use parkhang_core::domain::{ErrorCategory, VolumeId};
 use crate::storage::{ArtifactKey, ArtifactStore, InvalidKey, StorageError};
+use parkhang_core::domain::{ErrorCategory, VolumeId};
 
 /// Source of volumes in a bucket: the images of a volume lie in the folder `W-I`.
 #[derive(Debug, Clone)]

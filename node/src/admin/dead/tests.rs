@@ -1,15 +1,15 @@
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use parkhang_store::artifact::ArtifactLayout;
+use parkhang_actors::stage::ocr_pipeline;
 use parkhang_core::domain::{
     ErrorCategory, Job, JobConfig, NewJob, Position, StageError, StageName, Task, TaskStatus, VolumeId,
     WorkerId,
 };
 use parkhang_core::policy::job_action::JobAction;
 use parkhang_core::policy::transition::{Event, runnable_stage};
-use parkhang_actors::stage::ocr_pipeline;
 use parkhang_state::{Change, EmbeddedPostgres, Expected, Outcome, PostgresStore, StateStore};
+use parkhang_store::artifact::ArtifactLayout;
 use serde_json::{Value, json};
 
 use crate::admin::{Admin, Refusal, table};

@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use clap::Args;
-use parkhang_core::domain::{Adjustment, Job, JobConfig, JobKey, JobStatus};
 use parkhang_actors::stage::first_stale;
+use parkhang_core::domain::{Adjustment, Job, JobConfig, JobKey, JobStatus};
 use parkhang_state::StateStore;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -168,8 +168,8 @@ impl Answer for Updated {
 #[cfg(test)]
 mod tests {
     use chrono::DateTime;
-    use parkhang_core::domain::JobId;
     use parkhang_actors::stage::ocr_pipeline;
+    use parkhang_core::domain::JobId;
 
     use super::*;
 

@@ -4,9 +4,9 @@ use async_trait::async_trait;
 use chrono::Utc;
 use clap::Args;
 use futures::{StreamExt, TryStreamExt, stream};
-use parkhang_store::artifact::ArtifactLayout;
 use parkhang_core::domain::{Job, JobKey, NodeOrder, NodeRecord, Task, TaskId};
 use parkhang_state::StateStore;
+use parkhang_store::artifact::ArtifactLayout;
 use serde::Serialize;
 use utoipa::ToSchema;
 

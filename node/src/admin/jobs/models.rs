@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
-use parkhang_core::domain::{Job, JobConfig, JobId, NamedModels, Pipeline, StageName};
 use parkhang_actors::stage::has_models;
+use parkhang_core::domain::{Job, JobConfig, JobId, NamedModels, Pipeline, StageName};
 use parkhang_state::JobTaskCount;
 
 use super::Hands;

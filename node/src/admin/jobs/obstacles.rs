@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, TimeDelta, Utc};
+use parkhang_actors::stage::hardware_of;
 use parkhang_core::domain::{
     Hardware, Job, JobKey, JobStatus, NodeRecord, NodeState, StageName, WorkerRecord,
 };
-use parkhang_actors::stage::hardware_of;
 use parkhang_state::JobTaskCount;
 use serde::Serialize;
 
@@ -168,8 +168,8 @@ impl Obstacle {
 
 #[cfg(test)]
 mod tests {
-    use parkhang_core::domain::{JobConfig, JobId, TaskStatus, WorkerId};
     use parkhang_actors::stage::ocr_pipeline;
+    use parkhang_core::domain::{JobConfig, JobId, TaskStatus, WorkerId};
 
     use super::*;
     use crate::admin::jobs::models;

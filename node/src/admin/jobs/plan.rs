@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use clap::Args;
+use parkhang_actors::stage::{chooses_a_model, hardware_of};
 use parkhang_core::domain::{ActorKind, Hardware, Job, JobKey, StageName, TaskId};
 use parkhang_core::policy::forecast::{self, Again, Cause, Forecast, Known, StageForecast};
 use parkhang_core::policy::rerun::{Rerun, TaskFilter};
-use parkhang_actors::stage::{chooses_a_model, hardware_of};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;

@@ -61,8 +61,8 @@ fn place(stages: &[StageName], stage: &StageName) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use parkhang_core::domain::JobId;
     use parkhang_actors::stage::ocr_pipeline;
+    use parkhang_core::domain::JobId;
 
     use super::*;
 

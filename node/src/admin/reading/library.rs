@@ -1,8 +1,8 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use parkhang_store::artifact::ArtifactLayout;
 use parkhang_core::domain::{Job, VolumeId};
+use parkhang_store::artifact::ArtifactLayout;
 use parkhang_store::pages::PageSource;
 use parkhang_store::storage::ArtifactStore;
 use tokio::sync::OnceCell;

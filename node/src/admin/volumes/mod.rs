@@ -7,8 +7,8 @@ mod show;
 
 use chrono::{DateTime, Utc};
 use parkhang_core::domain::VolumeId;
-use parkhang_store::pages::VolumeVersion;
 use parkhang_state::VolumeRecord;
+use parkhang_store::pages::VolumeVersion;
 use parkhang_store::storage::ArtifactKey;
 use serde::Serialize;
 use utoipa::ToSchema;

@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
-use parkhang_core::domain::{Hardware, NodeRecord, NodeState};
 use parkhang_actors::launcher::{Launcher, Workers, idle_workers};
+use parkhang_core::domain::{Hardware, NodeRecord, NodeState};
 use parkhang_state::StateStore;
 use serde::Serialize;
 use utoipa::ToSchema;

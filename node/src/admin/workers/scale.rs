@@ -2,9 +2,9 @@ use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use clap::{Args, ValueEnum};
-use parkhang_core::domain::{Hardware, JobKey};
 use parkhang_actors::launcher::{Launcher, idle_workers, settled};
 use parkhang_actors::stage::hardware_of;
+use parkhang_core::domain::{Hardware, JobKey};
 use parkhang_state::StateStore;
 
 use super::group::LaunchedWorkers;

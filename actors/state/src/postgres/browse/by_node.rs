@@ -6,11 +6,11 @@ use sqlx::postgres::PgRow;
 use sqlx::{FromRow, Row};
 
 use super::paces::{LATELY, pace};
-use parkhang_core::domain::{Job, JobId, JobKey, StageRunStatus, Task, TaskStatus};
 use crate::postgres::PostgresStore;
 use crate::postgres::rows::{TaskRow, number, stage_name, task_columns, unreadable, word};
 use crate::statistics::RunTally;
 use crate::{Pace, StageStatistics, StateError, TaskPage, TaskQuery};
+use parkhang_core::domain::{Job, JobId, JobKey, StageRunStatus, Task, TaskStatus};
 
 /// Runs of a node by stage, status and duration. The job of a run is looked up run by run, for the server not to read all tasks
 /// instead.

@@ -5,10 +5,10 @@ use sqlx::postgres::PgRow;
 use sqlx::types::Json;
 use sqlx::{FromRow, Row};
 
-use parkhang_core::domain::{ErrorCategory, Job, JobId, TaskId};
 use crate::postgres::PostgresStore;
 use crate::postgres::rows::{number, volume_id};
 use crate::{ErrorGroup, FailedPages, StateError, VolumeWithFailedPages};
+use parkhang_core::domain::{ErrorCategory, Job, JobId, TaskId};
 
 /// Number of volumes that a group of errors names.
 const SAMPLES: u32 = 5;

@@ -6,11 +6,11 @@ use sqlx::Row;
 use sqlx::postgres::PgRow;
 use sqlx::types::Json;
 
-use parkhang_core::domain::{JobId, Position, StageName, TaskId, TaskStatus};
-use parkhang_core::policy::forecast::{Cohort, MadeWith, Pace};
 use crate::postgres::PostgresStore;
 use crate::postgres::rows::{stage_name, word};
 use crate::{Paces, StateError};
+use parkhang_core::domain::{JobId, Position, StageName, TaskId, TaskStatus};
+use parkhang_core::policy::forecast::{Cohort, MadeWith, Pace};
 
 /// Number of runs that a pace is taken of, the latest ones.
 const RECENT: i64 = 20_000;
@@ -131,11 +131,11 @@ mod tests {
     use sqlx::raw_sql;
 
     use super::*;
-    use parkhang_core::domain::Job;
-    use parkhang_core::policy::transition::Event;
     use crate::postgres::PostgresStore;
     use crate::postgres::tests::{applied, change, lease, new_job, now, store};
     use crate::{Change, StateStore};
+    use parkhang_core::domain::Job;
+    use parkhang_core::policy::transition::Event;
 
     /// Runs the first stage of so many volumes of the job.
     async fn run(store: &PostgresStore, job: &Job, volumes: usize, metrics: serde_json::Value) {

@@ -4,10 +4,10 @@ use chrono::{DateTime, TimeDelta, Utc};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
-use parkhang_core::domain::JobId;
 use crate::postgres::PostgresStore;
 use crate::postgres::rows::stage_name;
 use crate::{Pace, SlowVolume, StateError};
+use parkhang_core::domain::JobId;
 
 /// Time before now whose ended runs make up a pace.
 pub(super) const LATELY: TimeDelta = TimeDelta::minutes(10);

@@ -2,10 +2,10 @@
 
 use sqlx::postgres::PgPool;
 
-use parkhang_core::domain::{Job, JobId, Position, Task, TaskStatus, VolumeId};
 use crate::postgres::PostgresStore;
 use crate::postgres::rows::{TaskRow, task_columns};
 use crate::{ListedPhase, StateError, TaskPage, TaskQuery};
+use parkhang_core::domain::{Job, JobId, Position, Task, TaskStatus, VolumeId};
 
 /// Tasks of a job, by the index `tasks_by_job`.
 pub(super) const ALL: &str = concat!(

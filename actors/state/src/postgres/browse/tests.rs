@@ -4,12 +4,12 @@ use sqlx::raw_sql;
 
 use super::paces::PACES;
 use super::tasks::{ALL, DONE, FAILED, OPEN};
-use parkhang_core::domain::{ErrorCategory, Job, JobId, StageName, Task, VolumeId};
-use parkhang_core::policy::job_action::JobAction;
-use parkhang_core::policy::transition::Event;
 use crate::postgres::PostgresStore;
 use crate::postgres::tests::{applied, change, failure, lease, new_job, now, plan_of, store};
 use crate::{AtStage, AuditEntry, Change, ListedPhase, StateStore, TaskQuery};
+use parkhang_core::domain::{ErrorCategory, Job, JobId, StageName, Task, VolumeId};
+use parkhang_core::policy::job_action::JobAction;
+use parkhang_core::policy::transition::Event;
 
 fn query(phase: Option<ListedPhase>, limit: u32) -> TaskQuery {
     TaskQuery {

@@ -5,10 +5,10 @@ use std::collections::{HashMap, HashSet};
 use sqlx::postgres::PgRow;
 use sqlx::{FromRow, Row};
 
-use parkhang_core::domain::{ImageRecord, Job, Pipeline, VolumeId};
 use crate::postgres::rows::{TaskRow, i_ids, task_columns, unreadable, volume_id, w_ids};
 use crate::postgres::{PostgresStore, jobs, tasks};
 use crate::{ListRecord, Readers, StateError, VolumePage, VolumeQuery, VolumeRecord, VolumeWork};
+use parkhang_core::domain::{ImageRecord, Job, Pipeline, VolumeId};
 
 /// Volumes by name, by the index `volumes_by_name`. Ids hold no character behind `~`.
 pub(super) const LIST: &str = "select v.bdrc_w_id, v.bdrc_i_id, v.etag, v.nb_images, v.imported_at from volumes v \

@@ -1,9 +1,9 @@
-use parkhang_core::domain::{Job, JobStatus, TaskId};
-use parkhang_core::policy::job_action::JobAction;
-use parkhang_core::policy::transition::Event;
 use crate::postgres::PostgresStore;
 use crate::postgres::tests::{applied, change, lease, new_job, now, store};
 use crate::{StateError, StateStore};
+use parkhang_core::domain::{Job, JobStatus, TaskId};
+use parkhang_core::policy::job_action::JobAction;
+use parkhang_core::policy::transition::Event;
 
 async fn rows(store: &PostgresStore) -> Vec<i64> {
     let mut counts = Vec::new();

@@ -3,12 +3,12 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use sqlx::{AssertSqlSafe, raw_sql};
 
-use parkhang_core::domain::{ErrorCategory, Position, TaskCount, TaskStatus};
-use parkhang_core::policy::job_action::JobAction;
-use parkhang_core::policy::transition::Event;
 use crate::StateStore;
 use crate::postgres::PostgresStore;
 use crate::postgres::tests::{applied, change, failure, lease, new_job, now, store};
+use parkhang_core::domain::{ErrorCategory, Position, TaskCount, TaskStatus};
+use parkhang_core::policy::job_action::JobAction;
+use parkhang_core::policy::transition::Event;
 
 /// Rows in which a table's totals differ from what they are the totals of.
 const DIFFERENCES: [&str; 3] = [

@@ -1,6 +1,6 @@
 use super::{below, built};
-use parkhang_core::domain::{JobKey, VolumeId};
 use crate::storage::ArtifactKey;
+use parkhang_core::domain::{JobKey, VolumeId};
 
 /// The keys of a job that is described, divided and kept in the store itself, below `manifests/jobs/{job}`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use md5::{Digest, Md5};
 
 use super::manifest::has_image_ending;
 use super::{PageRef, PageSource, SourceError};
-use parkhang_core::domain::{ErrorCategory, InvalidName, VolumeId};
 use crate::storage::{ArtifactKey, ArtifactStore, StorageError};
+use parkhang_core::domain::{ErrorCategory, InvalidName, VolumeId};
 
 /// Name of the source in lists of volumes.
 pub const BENCHMARK: &str = "ocr_benchmark";

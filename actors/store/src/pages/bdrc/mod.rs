@@ -16,8 +16,8 @@ use bytes::Bytes;
 use md5::{Digest, Md5};
 
 use super::{PageRef, PageSource, SourceError};
-use parkhang_core::domain::{ErrorCategory, VolumeId};
 use crate::storage::{ArtifactKey, ArtifactStore, StorageError, VersionedObject};
+use parkhang_core::domain::{ErrorCategory, VolumeId};
 use place::{collection_folder, image_folder};
 
 pub use benchmark::{BENCHMARK, WithBenchmark, benchmark_volume};

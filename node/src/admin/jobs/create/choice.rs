@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use chrono::Utc;
 use clap::Args;
 use parkhang_core::domain::{ErrorCategory, JobConfig, JobKey, NewJob, VolumeId};
-use parkhang_store::pages::SourceError;
 use parkhang_state::{Readers, StateStore, VolumePage};
+use parkhang_store::pages::SourceError;
 
 use super::filter::{Filter, Filters};
 use crate::admin::jobs::find;

@@ -3,12 +3,12 @@ use serde_json::json;
 use sqlx::raw_sql;
 
 use super::*;
-use parkhang_core::domain::{ErrorCategory, TaskId, VolumeResults, WorkerId};
-use parkhang_core::policy::transition::Event;
 use crate::postgres::browse::failures::WITH_FAILED_PAGES;
 use crate::postgres::browse::paces::SLOWEST;
 use crate::postgres::tests::{change, failure, new_job, now, plan_of, store};
 use crate::{AtStage, Change, ListedPhase, StateStore};
+use parkhang_core::domain::{ErrorCategory, TaskId, VolumeResults, WorkerId};
+use parkhang_core::policy::transition::Event;
 
 async fn at(store: &PostgresStore, seconds: i64, change: Change) -> Task {
     let now = now() + TimeDelta::seconds(seconds);

@@ -3,11 +3,11 @@ use serde_json::json;
 use sqlx::raw_sql;
 
 use super::*;
-use parkhang_core::domain::{ErrorCategory, JobStatus, NewJob, TaskStatus};
-use parkhang_core::policy::transition::Event;
 use crate::postgres::PostgresStore;
 use crate::postgres::tests::{applied, change, failure, lease, new_job, now, plan_of, store};
 use crate::{Change, ImportOutcome, StateStore, VolumeImport};
+use parkhang_core::domain::{ErrorCategory, JobStatus, NewJob, TaskStatus};
+use parkhang_core::policy::transition::Event;
 
 fn image(name: &str) -> ImageRecord {
     ImageRecord {

@@ -1,8 +1,8 @@
 use parkhang_test_s3::{Endpoint, Fault, Method, SECRET_KEY};
 
 use super::{code_of, connect, impatient, key, noise, store_at};
-use parkhang_core::domain::ErrorCategory;
 use crate::storage::{ArtifactStore, PutOutcome, StorageError};
+use parkhang_core::domain::ErrorCategory;
 
 /// Rows: F27.
 #[tokio::test]

@@ -1,8 +1,8 @@
 use parkhang_test_s3::{BUCKET, Endpoint, Fault, Method, SECRET_KEY};
 
 use super::{S3Options, code_of, connect, key, options, store_at};
-use parkhang_core::domain::ErrorCategory;
 use crate::storage::{ArtifactStore, StorageError};
+use parkhang_core::domain::ErrorCategory;
 
 #[tokio::test]
 async fn a_list_of_many_pages_is_whole_and_holds_keys_only() {

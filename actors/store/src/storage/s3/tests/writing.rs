@@ -1,8 +1,8 @@
 use parkhang_test_s3::{Endpoint, Fault, Method};
 
 use super::{code_of, key, noise, store_at};
-use parkhang_core::domain::ErrorCategory;
 use crate::storage::{ArtifactStore, PutOutcome};
+use parkhang_core::domain::ErrorCategory;
 
 const SEVERAL_PARTS: usize = (11 << 20) + 17;
 
