@@ -1,5 +1,12 @@
 //! The clock, and the orchestrator: it is woken, passes, and commits, as the real one does.
 
+mod audit;
+mod cluster;
+mod group_commit;
+pub mod report;
+mod scaling;
+mod work;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,14 +15,13 @@ use chrono::{DateTime, TimeDelta, Utc};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::agenda::{Agenda, Millis};
-use super::audit::{StageTally, Tally};
-use super::cluster::{Address, Node};
-use super::group_commit::GroupCommit;
-use super::metered::MeteredStore;
-use super::settings::{Settings, millis};
-use super::work::{Run, Volume};
-use super::{SimulationError, SimulationReport};
+use crate::agenda::{Agenda, Millis};
+use crate::error::SimulationError;
+use crate::metered::MeteredStore;
+use crate::settings::{Settings, millis};
+use audit::{StageTally, Tally};
+use cluster::{Address, Node};
+use group_commit::GroupCommit;
 use parkhang_actors::orchestrator::{PassLimits, Plan};
 use parkhang_core::domain::{
     Assignment, Fence, Job, JobKey, LeaseReport, NewJob, Pipeline, PoolInfo, Position, TaskId, VolumeId,
@@ -23,6 +29,8 @@ use parkhang_core::domain::{
 };
 use parkhang_core::policy::transition::{Event as TaskEvent, is_finished};
 use parkhang_state::{Change, Expected, Outcome, StateStore, change_for};
+use report::SimulationReport;
+use work::{Run, Volume};
 
 #[derive(Debug)]
 pub(super) enum Event {

@@ -2,7 +2,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::agenda::Millis;
-use super::{Profile, SimulationError};
+use super::error::SimulationError;
+use super::profile::Profile;
 use parkhang_actors::orchestrator::MAX_INTERRUPTIONS;
 use parkhang_core::domain::{Hardware, JobConfig};
 use parkhang_core::policy::autoscale::Limits;

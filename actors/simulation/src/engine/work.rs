@@ -3,12 +3,12 @@
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::agenda::Millis;
 use super::cluster::Address;
+use crate::agenda::Millis;
 use parkhang_core::domain::Fence;
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Volume {
+pub(crate) struct Volume {
     pub pages: u32,
     /// 0 to 1: where the volume lies in the distribution of every stage's time. What is slow to find is slow to read.
     pub pace: f64,
@@ -17,7 +17,7 @@ pub(super) struct Volume {
 
 /// How a run will end if nothing happens to its node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(crate) enum Fate {
     Succeeds,
     Fails,
     KillsItsWorker,
@@ -27,7 +27,7 @@ pub(super) enum Fate {
 
 /// A stage at work on a volume.
 #[derive(Debug, Clone)]
-pub(super) struct Run {
+pub(crate) struct Run {
     pub fence: Fence,
     pub address: Address,
     pub stage: usize,
@@ -43,7 +43,7 @@ pub(super) struct Run {
 
 /// What a run leaves behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Remains {
+pub(crate) struct Remains {
     /// Pages that stand.
     pub stand: u32,
     /// Pages that were worked on.
@@ -53,7 +53,7 @@ pub(super) struct Remains {
 }
 
 impl Run {
-    pub(super) fn whole_time(&self) -> Millis {
+    pub(crate) fn whole_time(&self) -> Millis {
         let left = f64::from(self.pages - self.stood);
         ((left * self.page_ms).ceil() as Millis).max(1)
     }
@@ -70,7 +70,7 @@ impl Run {
     }
 
     /// The run ends now having saved its pages.
-    pub(super) fn saved(&self, now: Millis) -> Remains {
+    pub(crate) fn saved(&self, now: Millis) -> Remains {
         let stand = if self.fate == Fate::Succeeds {
             self.pages
         } else {
@@ -85,7 +85,7 @@ impl Run {
     }
 
     /// The run is cut off now: what was not yet in a part of `checkpoint` pages is gone.
-    pub(super) fn cut_off(&self, now: Millis, checkpoint: usize) -> Remains {
+    pub(crate) fn cut_off(&self, now: Millis, checkpoint: usize) -> Remains {
         let parts = u32::try_from(checkpoint.max(1)).unwrap_or(u32::MAX);
         let worked = self.finished_pages(now) - self.stood;
         let kept = worked - worked % parts;
@@ -99,7 +99,7 @@ impl Run {
     }
 
     /// When a run that was told to stop at `now` has finished the page in work.
-    pub(super) fn page_ends(&self, now: Millis) -> Millis {
+    pub(crate) fn page_ends(&self, now: Millis) -> Millis {
         let done = f64::from(self.finished_pages(now) - self.stood);
         let next = self.began + ((done + 1.0) * self.page_ms).ceil() as Millis;
         next.clamp(now, (self.began + self.whole_time()).max(now))
@@ -107,7 +107,7 @@ impl Run {
 }
 
 /// A time drawn from the exponential distribution of this mean.
-pub(super) fn exponential(random: &mut StdRng, mean: Millis) -> Millis {
+pub(crate) fn exponential(random: &mut StdRng, mean: Millis) -> Millis {
     let share: f64 = random.random();
     let factor = -(1.0 - share).ln();
     ((factor * mean as f64) as Millis).max(1)

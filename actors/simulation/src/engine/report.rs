@@ -2,10 +2,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::Traffic;
-use super::agenda::Millis;
+use super::Engine;
 pub use super::audit::{Audit, Ends};
-use super::engine::Engine;
+use crate::Traffic;
+use crate::agenda::Millis;
 use parkhang_core::domain::{ErrorCategory, Position, Task};
 use parkhang_core::policy::transition::is_terminal;
 
@@ -89,7 +89,7 @@ pub struct StageSummary {
 }
 
 impl SimulationReport {
-    pub(super) fn of(engine: &Engine, tasks: &[Task], deciding: Duration, whole: Duration) -> Self {
+    pub(crate) fn of(engine: &Engine, tasks: &[Task], deciding: Duration, whole: Duration) -> Self {
         let (tally, settings) = (&engine.tally, &engine.settings);
         let scope = engine.job.config.retry_scope;
         let poisoned = |task: &&Task| {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use super::agenda::Millis;
+use crate::agenda::Millis;
 use parkhang_core::domain::TaskId;
 
 /// Breaches that must not happen, counted by the nodes, which know what they run.
@@ -33,7 +33,7 @@ pub struct Ends {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct StageTally {
+pub(crate) struct StageTally {
     pub succeeded: u64,
     /// Pages worked on, those included that were lost.
     pub pages: u64,
@@ -43,7 +43,7 @@ pub(super) struct StageTally {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(crate) struct Tally {
     pub audit: Audit,
     pub ends: Ends,
     pub stages: Vec<StageTally>,

@@ -1,16 +1,16 @@
 //! The fleet that grows and shrinks: the autoscaler decides as the real one does, and nodes come after the time that they boot.
 
-use super::SimulationError;
-use super::agenda::Millis;
 use super::cluster::Node;
-use super::engine::{Engine, Event};
-use super::settings::{Autoscaling, millis};
+use super::{Engine, Event};
+use crate::agenda::Millis;
+use crate::error::SimulationError;
+use crate::settings::{Autoscaling, millis};
 use parkhang_core::policy::autoscale::{Fleet, Load, decide, loads};
 use parkhang_state::StateStore;
 
 impl Engine {
     /// A fixed fleet is there at once; one that is scaled has no node yet.
-    pub(super) fn begin_fleet(&mut self) {
+    pub(crate) fn begin_fleet(&mut self) {
         let scaled = |hardware| {
             let autoscaling = self.settings.autoscaling.as_ref();
             autoscaling.is_some_and(|autoscaling| autoscaling.limits.contains_key(&hardware))
@@ -26,7 +26,7 @@ impl Engine {
         }
     }
 
-    pub(super) async fn scale(&mut self) -> Result<(), SimulationError> {
+    pub(crate) async fn scale(&mut self) -> Result<(), SimulationError> {
         let Some(autoscaling) = self.settings.autoscaling.clone() else {
             return Ok(());
         };

@@ -2,11 +2,11 @@
 
 use rand::Rng;
 
-use super::SimulationError;
-use super::agenda::Millis;
-use super::engine::{Engine, Event, Origin};
-use super::settings::{NodeClass, millis};
 use super::work::{Fate, Remains, Run, exponential};
+use super::{Engine, Event, Origin};
+use crate::agenda::Millis;
+use crate::error::SimulationError;
+use crate::settings::{NodeClass, millis};
 use parkhang_core::domain::{
     Assignment, ErrorCategory, Fence, LeaseReport, PoolInfo, StageError, StageReport, StageVerdict, WorkerId,
 };
@@ -15,7 +15,7 @@ use parkhang_state::{Change, Expected, StateStore};
 
 /// A pool of a node's incarnation; outlives it in messages that are under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Address {
+pub(crate) struct Address {
     pub node: usize,
     pub incarnation: u32,
     pub pool: usize,
@@ -29,7 +29,7 @@ enum Condition {
 }
 
 #[derive(Debug)]
-pub(super) struct Node {
+pub(crate) struct Node {
     pub class: usize,
     pub incarnation: u32,
     condition: Condition,
@@ -45,7 +45,7 @@ pub(super) struct Node {
 }
 
 #[derive(Debug)]
-pub(super) struct StagePool {
+pub(crate) struct StagePool {
     pub worker: WorkerId,
     stage: usize,
     /// Runs under way.
@@ -55,7 +55,7 @@ pub(super) struct StagePool {
 }
 
 impl Node {
-    pub(super) fn new(class: usize, stages: impl Iterator<Item = usize>) -> Self {
+    pub(crate) fn new(class: usize, stages: impl Iterator<Item = usize>) -> Self {
         Self {
             class,
             incarnation: 0,
@@ -76,23 +76,23 @@ impl Node {
         }
     }
 
-    pub(super) fn up_until(&self, now: Millis) -> Millis {
+    pub(crate) fn up_until(&self, now: Millis) -> Millis {
         match self.condition {
             Condition::Up | Condition::Draining => self.up + now - self.since,
             Condition::Down => self.up,
         }
     }
 
-    pub(super) fn paid_until(&self, now: Millis) -> Millis {
+    pub(crate) fn paid_until(&self, now: Millis) -> Millis {
         self.paid + self.launched.map_or(0, |since| now - since)
     }
 
-    pub(super) fn is_down(&self) -> bool {
+    pub(crate) fn is_down(&self) -> bool {
         self.condition == Condition::Down
     }
 
     /// Whether it is there and does nothing.
-    pub(super) fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         let rests = |pool: &StagePool| pool.running.is_empty() && pool.leases.is_empty();
         self.condition == Condition::Up && self.pools.iter().all(rests)
     }
@@ -107,7 +107,7 @@ impl Engine {
         self.nodes[node].incarnation == incarnation && self.nodes[node].condition != Condition::Down
     }
 
-    pub(super) async fn join(&mut self, node: usize) -> Result<(), SimulationError> {
+    pub(crate) async fn join(&mut self, node: usize) -> Result<(), SimulationError> {
         let class = self.class_of(node);
         let joining = &mut self.nodes[node];
         if joining.launched.is_none() || !joining.is_down() || self.now < joining.ready_at {
@@ -151,7 +151,7 @@ impl Engine {
         self.wake().await
     }
 
-    pub(super) fn arrive(&mut self, address: Address, assignment: Assignment) {
+    pub(crate) fn arrive(&mut self, address: Address, assignment: Assignment) {
         let fence = assignment.fence;
         if !self.is_up(address.node, address.incarnation) {
             let given_up = self.now + millis(self.settings.timings.call_timeout);
@@ -216,7 +216,7 @@ impl Engine {
         }
     }
 
-    pub(super) fn run_ends(&mut self, number: u64, version: u32) {
+    pub(crate) fn run_ends(&mut self, number: u64, version: u32) {
         // A run that was told to stop has another end than the one foreseen.
         if self.runs.get(&number).is_none_or(|run| run.version != version) {
             return;
@@ -270,14 +270,14 @@ impl Engine {
     }
 
     /// The report of a lease is recorded: its slot is free.
-    pub(super) fn recorded(&mut self, address: Address, fence: &Fence) {
+    pub(crate) fn recorded(&mut self, address: Address, fence: &Fence) {
         if self.nodes[address.node].incarnation == address.incarnation {
             let pool = &mut self.nodes[address.node].pools[address.pool];
             pool.leases.retain(|held| held != fence);
         }
     }
 
-    pub(super) async fn beat(&mut self, node: usize, incarnation: u32) -> Result<(), SimulationError> {
+    pub(crate) async fn beat(&mut self, node: usize, incarnation: u32) -> Result<(), SimulationError> {
         if !self.is_up(node, incarnation) {
             return Ok(());
         }
@@ -294,7 +294,7 @@ impl Engine {
     }
 
     /// The node is told that it will end: it takes nothing more, and what it runs stops at the next page.
-    pub(super) fn announce(&mut self, node: usize, incarnation: u32) {
+    pub(crate) fn announce(&mut self, node: usize, incarnation: u32) {
         if !self.is_up(node, incarnation) {
             return;
         }
@@ -319,7 +319,7 @@ impl Engine {
         self.agenda.enter(end, Event::End(node, incarnation));
     }
 
-    pub(super) fn end(&mut self, node: usize, incarnation: u32) {
+    pub(crate) fn end(&mut self, node: usize, incarnation: u32) {
         if !self.is_up(node, incarnation) {
             return;
         }
@@ -332,7 +332,7 @@ impl Engine {
     }
 
     /// An idle node leaves in order, and does not come back by itself.
-    pub(super) fn retire(&mut self, node: usize) {
+    pub(crate) fn retire(&mut self, node: usize) {
         let retiring = &mut self.nodes[node];
         retiring.paid = retiring.paid_until(self.now);
         retiring.launched = None;
@@ -372,7 +372,7 @@ impl Engine {
         suspected
     }
 
-    pub(super) fn suspect(&mut self, node: usize, incarnation: u32) {
+    pub(crate) fn suspect(&mut self, node: usize, incarnation: u32) {
         if self.nodes[node].incarnation == incarnation {
             for pool in 0..self.nodes[node].pools.len() {
                 self.suspend(node, pool);
@@ -380,13 +380,13 @@ impl Engine {
         }
     }
 
-    pub(super) fn suspend(&mut self, node: usize, pool: usize) {
+    pub(crate) fn suspend(&mut self, node: usize, pool: usize) {
         let worker = &self.nodes[node].pools[pool].worker;
         self.offers.retain(|offer| offer.worker != *worker);
     }
 
     /// The workers are gone for good: their leases end.
-    pub(super) async fn forget(&mut self, workers: Vec<WorkerId>) -> Result<(), SimulationError> {
+    pub(crate) async fn forget(&mut self, workers: Vec<WorkerId>) -> Result<(), SimulationError> {
         for worker in workers {
             self.addresses.remove(&worker);
             for task in self.store.leased_to(&worker).await? {
