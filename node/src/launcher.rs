@@ -17,8 +17,8 @@ use parkhang_core::policy::autoscale::Limits;
 
 use crate::config::{Bounds, Launched, LauncherKind, Loaded};
 
-/// For a worker to end in, besides the time to drain.
-const GRACE: Duration = Duration::from_secs(8);
+/// Time for a process of this machine to end in, besides the time to drain.
+pub const GRACE: Duration = Duration::from_secs(8);
 
 /// The launcher of this cluster, if it has one.
 pub async fn launcher(loaded: &Loaded) -> Result<Option<Arc<dyn Launcher>>> {
@@ -79,7 +79,6 @@ fn worker_command(loaded: &Loaded) -> Result<Arc<WorkerCommand>> {
         for setting in settings.iter().chain(&own) {
             command.arg("--set").arg(setting);
         }
-        command.env_remove("NOTIFY_SOCKET");
         command
     }))
 }

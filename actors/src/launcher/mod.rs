@@ -28,7 +28,7 @@ pub use aws::AwsOptions;
 pub use ecs::EcsLauncher;
 pub use error::LauncherError;
 pub use idle::idle_workers;
-pub use local::{LocalLauncher, LocalOptions, WorkerCommand};
+pub use local::{LocalLauncher, LocalOptions, Process, WorkerCommand, start_process};
 
 /// While waiting for workers, the launcher is asked this often.
 const ASKED_AGAIN: Duration = Duration::from_millis(200);

@@ -255,9 +255,9 @@ impl OrchestratorState {
         if !self.has_been_here() {
             return;
         }
-        let (store, served, myself) = (self.config.store.clone(), self.members.stages(), myself.clone());
+        let (store, pools, myself) = (self.config.store.clone(), self.members.pools(), myself.clone());
         tokio::spawn(async move {
-            match deserted_stages(&*store, &served, Utc::now()).await {
+            match deserted_stages(&*store, pools, Utc::now()).await {
                 // Fails only when the orchestrator has stopped.
                 Ok(stages) => drop(myself.cast(OrchestratorMsg::Deserted(stages))),
                 Err(error) => warn!(%error, "cannot see which stages are deserted"),

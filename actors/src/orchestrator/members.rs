@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::executor::Executor;
 use crate::telemetry::pools_registered;
-use parkhang_core::domain::{Fence, StageName, WorkerId};
+use parkhang_core::domain::{Fence, PoolInfo, StageName, WorkerId};
 
 /// Before work is offered again to a pool that should have had room; doubles as long as it has none. Keeps two that
 /// disagree from running hot, as when a stage that was cancelled has not come to its next checkpoint.
@@ -70,10 +70,15 @@ impl Members {
         accepting.map(|member| member.pool.clone()).collect()
     }
 
-    /// The stages that may be given work.
-    pub(super) fn stages(&self) -> BTreeSet<StageName> {
+    /// Pools that may be given work.
+    pub(super) fn pools(&self) -> Vec<PoolInfo> {
         let accepting = self.0.iter().filter(|member| member.accepting);
-        accepting.map(|member| member.pool.info().stage.clone()).collect()
+        accepting.map(|member| member.pool.info().clone()).collect()
+    }
+
+    /// Stages of the pools that may be given work.
+    pub(super) fn stages(&self) -> BTreeSet<StageName> {
+        self.pools().into_iter().map(|pool| pool.stage).collect()
     }
 
     fn tell(&self, gone: Option<&StageName>) {

@@ -10,6 +10,7 @@ pub mod cli;
 mod cluster;
 mod command;
 mod dead;
+mod diagnosis;
 mod jobs;
 mod nodes;
 mod operator;
@@ -32,8 +33,8 @@ use crate::config::Loaded;
 
 pub use self::arguments::{Argument, Kind};
 pub use self::command::{Access, Entry, Reply, Verb};
-pub use self::jobs::models::missed;
-pub use self::jobs::{Hands, Obstacle, by_job, models_pair};
+pub use self::diagnosis::{cluster_facts, missing_models};
+pub use self::jobs::{by_job, models_pair};
 pub use self::operator::{CommandDesk, Operator};
 pub use self::reading::{Library, page};
 pub use self::refusal::Refusal;

@@ -27,7 +27,7 @@ macro_rules! asset {
     };
 }
 
-const ASSETS: [Asset; 19] = [
+const ASSETS: [Asset; 20] = [
     asset!("/", "index.html", "text/html; charset=utf-8"),
     asset!("/assets/console.css", "console.css", "text/css; charset=utf-8"),
     asset!("/assets/main.js", "main.js", SCRIPT),
@@ -41,6 +41,7 @@ const ASSETS: [Asset; 19] = [
     asset!("/assets/actors.js", "actors.js", SCRIPT),
     asset!("/assets/audit.js", "audit.js", SCRIPT),
     asset!("/assets/reader.js", "reader.js", SCRIPT),
+    asset!("/assets/sheet.js", "sheet.js", SCRIPT),
     asset!("/assets/strip.js", "strip.js", SCRIPT),
     asset!("/assets/zoom.js", "zoom.js", SCRIPT),
     asset!("/assets/search.js", "search.js", SCRIPT),

@@ -9,7 +9,13 @@ use super::document::{PageDocument, VolumeDocument};
 
 const PAGE: &str = include_str!("viewer/viewer.html");
 const STYLE: &str = include_str!("viewer/viewer.css");
-const SCRIPT: &str = include_str!("viewer/viewer.js");
+/// Modules of the viewer, each behind those that it imports. It draws a page as the console does, with the console's modules.
+const MODULES: [&str; 4] = [
+    include_str!("../console/assets/dom.js"),
+    include_str!("../console/assets/zoom.js"),
+    include_str!("../console/assets/sheet.js"),
+    include_str!("viewer/viewer.js"),
+];
 
 #[derive(Debug, Serialize)]
 struct ViewerVolume<'a> {
@@ -53,9 +59,22 @@ pub fn viewer(volume: &VolumeDocument, scans: &[String]) -> serde_json::Result<S
         ("{{style}}", STYLE.to_owned()),
         ("{{volume}}", script_safe(&serde_json::to_string(&data)?)),
         ("{{scans}}", pictures),
-        ("{{script}}", SCRIPT.to_owned()),
+        ("{{script}}", in_one(&MODULES)),
     ];
     Ok(fill(PAGE, &parts))
+}
+
+/// Modules as one that imports nothing: a page that is opened from a disk may load no other. They share one scope, so no two may declare
+/// the same name.
+fn in_one(modules: &[&str]) -> String {
+    let mut script = String::new();
+    for line in modules.iter().flat_map(|module| module.lines()) {
+        if !line.starts_with("import ") {
+            script.push_str(line.strip_prefix("export ").unwrap_or(line));
+            script.push('\n');
+        }
+    }
+    script
 }
 
 fn viewer_page(page: &PageDocument) -> ViewerPage<'_> {
@@ -122,6 +141,22 @@ fn script_safe(json: &str) -> String {
 mod tests {
     use super::*;
     use crate::export::document::LineDocument;
+
+    #[test]
+    fn the_modules_make_one_script() {
+        let script = in_one(&MODULES);
+        let is_of_modules = |line: &&str| line.starts_with("import") || line.starts_with("export");
+        assert_eq!(script.lines().find(is_of_modules), None);
+        let mut names = std::collections::BTreeSet::new();
+        for line in script.lines() {
+            let mut words = line.split([' ', '(', ',', ';']);
+            if let Some("const" | "let" | "function" | "class" | "async") = words.next() {
+                let name = words.find(|word| *word != "function");
+                assert!(names.insert(name), "{line} is declared twice");
+            }
+        }
+        assert!(names.contains(&Some("scanSheet")), "{names:?}");
+    }
 
     #[test]
     fn text_cannot_break_out_of_the_page() {

@@ -291,10 +291,10 @@ fn a_job_that_nobody_works_on_says_who_is_missing() {
     );
 
     let orchestrator = Node::start(&site, "orchestrator", &["127.0.0.1:1"]);
-    let gpu = "no node is there that runs line_detection; `node --role gpu` starts one";
+    let gpu = "no node that is there runs line_detection; `node --role gpu` starts one";
     Wait::until("a node with a device is missed").sees(status, |status| status.contains(gpu));
     let _gpu = Node::start(&site, "gpu", &[orchestrator.address()]);
-    let cpu = "no node is there that runs line_extraction; `node --role cpu` starts one";
+    let cpu = "no node that is there runs line_extraction; `node --role cpu` starts one";
     Wait::until("a node with processors is missed").sees(status, |status| status.contains(cpu));
     let _cpu = Node::start(&site, "cpu", &[orchestrator.address()]);
     let done = finish(site.command(["job", "status", JOB, "--wait"])).exits(0);

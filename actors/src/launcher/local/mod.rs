@@ -10,9 +10,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::File;
 use std::io;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +20,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use nix::sys::signal::Signal;
 
 use self::ledger::{Launched, Ledger};
-use self::process::Process;
+pub use self::process::{Process, start_process};
 use super::{Launcher, LauncherError, Workers, within};
 use crate::telemetry::{WorkerEnded, WorkerStarted, WorkerStopping};
 use parkhang_core::domain::Hardware;
@@ -213,20 +212,12 @@ fn kill_overdue(
     Ok(())
 }
 
-/// In a process group of its own: Ctrl-C at a terminal is not for the workers.
+/// Starts a worker, which this process need not outlive.
 fn start(options: &LocalOptions, hardware: Hardware, name: &str) -> io::Result<Process> {
     let output = output(&options.folder, name)?;
     let mut command = (options.command)(hardware, name);
-    command
-        .stdin(Stdio::null())
-        .stdout(output.try_clone()?)
-        .stderr(output)
-        .process_group(0);
-    let mut child = tokio::process::Command::from(command).spawn()?;
-    let number = child
-        .id()
-        .ok_or_else(|| io::Error::other("it has ended already"))?;
-    let process = Process::of(number)?;
+    command.stdout(output.try_clone()?).stderr(output);
+    let (process, mut child) = start_process(command)?;
     // Takes the end of a process that this one outlives; nobody waits for the others.
     tokio::spawn(async move { drop(child.wait().await) });
     Ok(process)

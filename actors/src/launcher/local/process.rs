@@ -1,17 +1,38 @@
 use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
 
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
+use tokio::process::Child;
 
 /// A process of this machine, told from a later one that was given its number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Process {
+pub struct Process {
     pub(super) number: i32,
     /// From the boot to the start of the process, in ticks of the kernel's clock.
     pub(super) started: u64,
     pub(super) boot: String,
+}
+
+/// Starts a process that is told what to do by signals alone: in a process group of its own, as Ctrl-C at a terminal is not for it, and
+/// without the socket of the service manager, to which only the process that it started may report. The caller waits for the child.
+///
+/// # Errors
+///
+/// If the program cannot be started, or the system does not say which process it is.
+pub fn start_process(mut command: Command) -> io::Result<(Process, Child)> {
+    command
+        .env_remove("NOTIFY_SOCKET")
+        .stdin(Stdio::null())
+        .process_group(0);
+    let child = tokio::process::Command::from(command).spawn()?;
+    let number = child
+        .id()
+        .ok_or_else(|| io::Error::other("it has ended already"))?;
+    Ok((Process::of(number)?, child))
 }
 
 impl Process {
@@ -33,8 +54,12 @@ impl Process {
         is_the_same && boot().is_ok_and(|boot| boot == self.boot)
     }
 
-    /// Does nothing to any other process. One that has ended is as good.
-    pub(super) fn signal(&self, order: Signal) -> io::Result<()> {
+    /// Sends a signal to this process and to no other that was given its number. One that has ended needs none.
+    ///
+    /// # Errors
+    ///
+    /// If the process is another user's.
+    pub fn signal(&self, order: Signal) -> io::Result<()> {
         if !self.is_alive() {
             return Ok(());
         }

@@ -4,14 +4,15 @@ use async_trait::async_trait;
 use chrono::Utc;
 use clap::Args;
 use parkhang_core::domain::{Job, JobKey, JobStatus, TaskStatus};
+use parkhang_core::policy::diagnosis::{Reason, of_job};
 use parkhang_state::{JobTaskCount, StateStore};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::obstacles::{Hands, Obstacle, obstacles};
-use super::tally::{StageTally, tallies};
+use super::tally::{StageTally, tallies, waiting_stages};
 use super::{JobSummary, find};
 use crate::admin::command::{Access, Answer, Command, Verb};
+use crate::admin::diagnosis::{cluster_facts, in_lines};
 use crate::admin::{Admin, Refusal};
 use crate::words::counted;
 
@@ -72,14 +73,11 @@ impl Command for Status {
             false => Vec::new(),
         };
         let left_out = admin.store.failed_pages(job.id).await?;
-        let obstacles = in_the_way(admin, &job, &counts).await?;
+        let reasons = reasons(admin, &job, &counts).await?;
         Ok(JobDetails {
             stages: tallies(&job.pipeline, &counts),
             eta_s: eta(admin, &job, &summary).await?,
-            obstacles: obstacles
-                .iter()
-                .map(|obstacle| obstacle.advice(&job.key))
-                .collect(),
+            obstacles: in_lines(&reasons, &job.key, Utc::now()),
             failures: failures
                 .iter()
                 .map(|group| {
@@ -116,17 +114,16 @@ async fn eta(admin: &Admin, job: &Job, summary: &JobSummary) -> Result<Option<f6
         .map(|pace| left as f64 / pace.runs_a_second))
 }
 
-async fn in_the_way(admin: &Admin, job: &Job, counts: &[JobTaskCount]) -> Result<Vec<Obstacle>, Refusal> {
-    let now = Utc::now();
-    let led = admin.store.leader().await?.is_some();
-    let nodes = admin.store.nodes().await?;
-    Ok(obstacles(job, counts, Hands::new(admin, led, &nodes), now))
+/// Reasons that keep the job's volumes from going on.
+async fn reasons(admin: &Admin, job: &Job, counts: &[JobTaskCount]) -> Result<Vec<Reason>, Refusal> {
+    let cluster = cluster_facts(&admin.store, admin.loaded.config.cluster.heartbeat).await?;
+    Ok(of_job(job, &waiting_stages(&job.pipeline, counts), &cluster))
 }
 
 /// Returns when the job has ended and holds no lease any more. Says meanwhile what is in its way, once each.
 pub async fn wait_for_end(admin: &Admin, key: &JobKey) -> Result<(), Refusal> {
     let mut changes = admin.store.job_changes().await?;
-    let (mut told, mut pause) = (Vec::new(), FIRST_LOOK);
+    let (mut told, mut pause): (Vec<String>, Duration) = (Vec::new(), FIRST_LOOK);
     loop {
         let job = find(admin, key).await?;
         if job.finished_at.is_some() {
@@ -135,34 +132,34 @@ pub async fn wait_for_end(admin: &Admin, key: &JobKey) -> Result<(), Refusal> {
         let silence = async {
             tokio::time::sleep(pause).await;
             let counts = admin.store.job_task_counts(Some(job.id)).await?;
-            let found = in_the_way(admin, &job, &counts).await?;
-            Ok::<_, Refusal>((counts, found))
+            let reasons = reasons(admin, &job, &counts).await?;
+            Ok::<_, Refusal>((counts, lines_for_waiter(&reasons, key)))
         };
         tokio::select! {
             change = changes.next() => change?,
             found = silence => {
-                let (counts, found) = found?;
+                let (counts, lines) = found?;
                 let summary = JobSummary::new(&job, &counts);
                 eprintln!("{}: {} of {}", summary.job, summary.done, counted(summary.volumes, "volume"));
-                for obstacle in found.iter().filter(|obstacle| !told.contains(*obstacle)) {
-                    eprintln!("{}", told_to_waiter(obstacle, key));
+                for line in lines.iter().filter(|line| !told.contains(*line)) {
+                    eprintln!("{line}");
                 }
-                (told, pause) = (found, LOOK_AGAIN);
+                (told, pause) = (lines, LOOK_AGAIN);
             }
         }
     }
 }
 
-/// What is in the way, for somebody who waits all the same.
-fn told_to_waiter(obstacle: &Obstacle, job: &JobKey) -> String {
-    let advice = obstacle.advice(job);
-    match obstacle {
-        Obstacle::Paused => format!("{advice}; this goes on waiting until somebody does that"),
-        Obstacle::NoLeader
-        | Obstacle::NoNode { .. }
-        | Obstacle::NoModel { .. }
-        | Obstacle::MixedModels { .. } => advice,
+/// Lines for somebody who waits for the end of the job all the same.
+fn lines_for_waiter(reasons: &[Reason], job: &JobKey) -> Vec<String> {
+    let mut lines = in_lines(reasons, job, Utc::now());
+    // A job that is paused has no other reason.
+    if matches!(reasons, [Reason::Job { .. }]) {
+        for line in &mut lines {
+            line.push_str("; this goes on waiting until somebody does that");
+        }
     }
+    lines
 }
 
 impl Answer for JobDetails {
@@ -218,9 +215,14 @@ mod tests {
 
     #[test]
     fn whoever_waits_for_a_paused_job_is_told_that_it_goes_on_waiting() {
+        let paused = Reason::Job {
+            status: JobStatus::Paused,
+        };
         assert_eq!(
-            told_to_waiter(&Obstacle::Paused, &"press".parse().unwrap()),
-            "the job is paused; `node job resume press` lets it go on; this goes on waiting until somebody does that"
+            lines_for_waiter(&[paused], &"press".parse().unwrap()),
+            [
+                "the job is paused; `node job resume press` lets it go on; this goes on waiting until somebody does that"
+            ]
         );
     }
 }

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use parkhang_core::domain::{Pipeline, Position, StageName, TaskStatus};
 use parkhang_state::JobTaskCount;
 use serde::Serialize;
@@ -53,6 +55,14 @@ pub fn tallies(pipeline: &Pipeline, counts: &[JobTaskCount]) -> Vec<StageTally> 
         }
     }
     tallies
+}
+
+/// Stages that volumes wait for, to be begun or to be tried again.
+pub fn waiting_stages(pipeline: &Pipeline, counts: &[JobTaskCount]) -> BTreeSet<StageName> {
+    let tallies = tallies(pipeline, counts);
+    let stages = tallies.iter().zip(pipeline.stages());
+    let waiting = stages.filter(|(tally, _)| tally.waiting + tally.retrying > 0);
+    waiting.map(|(_, stage)| stage.clone()).collect()
 }
 
 fn place(stages: &[StageName], stage: &StageName) -> Option<usize> {

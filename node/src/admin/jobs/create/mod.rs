@@ -11,8 +11,9 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use self::choice::{Choice, ChoiceArgs};
-use super::{Hands, JobSummary, models};
+use super::{JobSummary, models};
 use crate::admin::command::{Access, Answer, Command, Verb};
+use crate::admin::diagnosis::{cluster_facts, creation_warnings};
 use crate::admin::skipped::Skipped;
 use crate::admin::{Admin, Refusal};
 use crate::networks;
@@ -103,8 +104,8 @@ impl Command for Create {
         {
             return Err(Refusal::Conflict(format!("job {job} exists already")));
         }
-        let nodes = admin.store.nodes().await?;
-        let warnings = models::warnings(&config.models, Hands::new(admin, true, &nodes), Utc::now());
+        let cluster = cluster_facts(&admin.store, admin.loaded.config.cluster.heartbeat).await?;
+        let warnings = creation_warnings(&ocr_pipeline(), &config.models, cluster);
         let mut new = NewJob {
             key: self.job,
             operation: "ocr".to_owned(),
