@@ -117,14 +117,14 @@ async fn permit(loaded: &Loaded, opener: Opener, folder: &Path) -> Result<()> {
     if let Some(others) = others(&loaded.config.cluster).await {
         bail!(
             "no database in {folder} ({source}), and one that was begun here would not be that of the orchestrator at {others}: \
-             give the command on its machine with its configuration (--config-file FILE or PARKHANG_CONFIG), or to itself with \
-             node repl -c 'COMMAND'; or name its database in DATABASE_URL"
+             give the command to itself with --server URL, or on its machine with its configuration (--config-file FILE or \
+             PARKHANG_CONFIG); or name its database in DATABASE_URL"
         );
     }
     if opener == Opener::Command {
         bail!(
             "no database here yet: none in {folder} ({source}); node --role orchestrator begins one, and another configuration is \
-             named by --config-file FILE or PARKHANG_CONFIG"
+             named by --config-file FILE or PARKHANG_CONFIG, an orchestrator elsewhere by --server URL"
         );
     }
     Ok(())
@@ -146,7 +146,7 @@ async fn warn_of_others(loaded: &Loaded, place: &str) {
     if !answering.is_empty() {
         let others = in_words(answering.into_iter());
         warn!(
-            "nobody leads in {place}, and the orchestrator at {others} may have another one: node repl -c 'COMMAND' asks that"
+            "nobody leads in {place}, and the orchestrator at {others} may have another one: --server URL asks that"
         );
     }
 }

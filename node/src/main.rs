@@ -9,6 +9,8 @@ mod access;
 mod admin;
 mod api;
 mod cli;
+mod client;
+mod command_line;
 mod config;
 mod console;
 mod database;
@@ -28,6 +30,7 @@ mod ocr;
 mod output;
 mod repl;
 mod role;
+mod session;
 mod shards;
 mod simulate;
 mod storage;
@@ -46,15 +49,15 @@ use crate::cli::{Cli, Command};
 fn main() -> ExitCode {
     #[cfg(feature = "failpoints")]
     let _armed = parkhang_core::failpoint::arm();
-    let words = match admin::cli::words(std::env::args_os()) {
+    let words = match command_line::words(std::env::args_os()) {
         Ok(words) => words,
         Err(error) => return finish(Err(error)),
     };
-    let matches = admin::cli::augment(Cli::command()).get_matches_from(words);
-    if admin::cli::is_given(&matches) {
+    let matches = command_line::augment(Cli::command()).get_matches_from(words);
+    if command_line::is_given(&matches) {
         sigpipe::reset();
         log::to_terminal();
-        return finish(block_on(admin::cli::run(&matches)));
+        return finish(block_on(command_line::run(&matches)));
     }
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     match cli.command {
@@ -81,7 +84,7 @@ fn finish(outcome: anyhow::Result<ExitCode>) -> ExitCode {
 }
 
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
-    let program = || admin::cli::augment(Cli::command());
+    let program = || command_line::augment(Cli::command());
     block_on(async {
         match cli.command {
             None => role::run(cli.node).await,

@@ -19,8 +19,6 @@ pub(super) const LEASES_PER_MESSAGE: usize = 100;
 pub(super) const STAGES: &str = "stages";
 /// Group of the gates of leading orchestrators.
 pub(super) const ORCHESTRATORS: &str = "orchestrators";
-/// Group of the gates at which orchestrators, leading or not, take commands of operators.
-pub(super) const OPERATORS: &str = "operators";
 
 /// All that a gate understands. The name of the variant is on the wire.
 #[derive(RactorClusterMessage)]
@@ -47,18 +45,8 @@ pub(super) async fn open_gate<A: Answer>(
     supervisor: ActorCell,
 ) -> Result<Gate, SpawnErr> {
     let (gate, _) = Actor::spawn_linked(None, GateActor(PhantomData), answerer, supervisor).await?;
-    Ok(show::<A>(gate, scope))
-}
-
-/// As [`open_gate`]; it closes when its actor is stopped.
-pub(super) async fn open_lone_gate<A: Answer>(answerer: A, scope: &str) -> Result<Gate, SpawnErr> {
-    let (gate, _) = Actor::spawn(None, GateActor(PhantomData), answerer).await?;
-    Ok(show::<A>(gate, scope))
-}
-
-fn show<A: Answer>(gate: Gate, scope: &str) -> Gate {
     ractor::pg::join_scoped(scope.to_owned(), A::GROUP.to_owned(), vec![gate.get_cell()]);
-    gate
+    Ok(gate)
 }
 
 struct GateActor<A>(PhantomData<A>);

@@ -6,7 +6,6 @@
 //! names of remotable actors collide across nodes. A remote actor is never stopped from here; stopping it would end the
 //! session of its whole node.
 
-mod answers;
 mod connection;
 mod cut;
 mod error;
@@ -14,11 +13,9 @@ mod gate;
 mod gate_watch;
 mod listener;
 mod name;
-mod operator_gate;
 mod orchestrator_gate;
 mod reach;
 mod redial;
-mod remote_desk;
 mod remote_orchestrator;
 mod remote_pool;
 mod remote_pools;
@@ -34,15 +31,13 @@ mod transport;
 pub use cut::Cut;
 pub use error::{ClusterError, LinkError, Phase};
 pub use name::NodeName;
-pub use operator_gate::{OperatorDesk, Operators, OperatorsConfig};
 pub use redial::RedialPolicy;
-pub use remote_desk::{DeskError, InTouch, RemoteDesk, RemoteDeskConfig};
 pub use remote_orchestrator::{RemoteOrchestrator, UplinkConfig};
 pub use remote_pools::{RemotePools, RemotePoolsConfig};
 pub use roster::Roster;
 pub use security::{Cookie, InsecureAddress, Security, WeakCookie};
 pub use tls::{TlsError, TlsIdentity};
-pub use transport::{Cluster, ClusterConfig, InvalidPeer, PeerAddress, Timings, Troubles};
+pub use transport::{Cluster, ClusterConfig, InvalidPeer, PeerAddress, Timings};
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,3 @@
-use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::str::FromStr;
@@ -17,7 +16,7 @@ use tracing::{debug, warn};
 
 use super::connection::Connector;
 use super::cut::Cut;
-use super::error::{ClusterError, LinkError};
+use super::error::ClusterError;
 use super::listener;
 use super::name::NodeName;
 use super::redial::{Redial, RedialPolicy};
@@ -124,16 +123,12 @@ impl ClusterConfig {
     }
 }
 
-/// Why peers that this node dials cannot be reached, by their addresses.
-pub type Troubles = BTreeMap<String, Arc<LinkError>>;
-
 /// This node's place in the cluster. One per process: what is remotable in the process is so on every connection.
 #[derive(Debug)]
 pub struct Cluster {
     node: NodeName,
     pub(super) connector: Connector,
     local_addr: Option<SocketAddr>,
-    troubles: watch::Sender<Troubles>,
     cut: Cut,
     tasks: TaskTracker,
     leaving: CancellationToken,
@@ -193,10 +188,10 @@ impl Cluster {
                 leaving.clone(),
             ));
         }
-        let (troubles, cut) = (watch::Sender::default(), Cut::default());
+        let cut = Cut::default();
         for peer in config.peers {
             let links = (connector.clone(), cut.clone());
-            let dialled = keep_connected(peer, links, troubles.clone(), leaving.clone());
+            let dialled = keep_connected(peer, links, leaving.clone());
             tasks.spawn(dialled);
         }
         let end_of_server = ended.clone();
@@ -210,7 +205,6 @@ impl Cluster {
             node: config.node,
             connector,
             local_addr,
-            troubles,
             cut,
             tasks,
             leaving,
@@ -230,11 +224,6 @@ impl Cluster {
     /// How many peers are connected and authenticated.
     pub fn connected(&self) -> watch::Receiver<usize> {
         self.connector.sessions.ready()
-    }
-
-    /// What keeps peers that this node dials out of reach.
-    pub fn troubles(&self) -> watch::Receiver<Troubles> {
-        self.troubles.subscribe()
     }
 
     /// Where the sessions that this node dials can be cut.
@@ -270,12 +259,7 @@ async fn bind(address: SocketAddr, security: &Security) -> Result<TcpListener, C
 const TOLD_EVERY: u32 = 20;
 
 /// Keeps one session with the peer, for ever.
-async fn keep_connected(
-    peer: PeerAddress,
-    (connector, cut): (Connector, Cut),
-    troubles: watch::Sender<Troubles>,
-    leaving: CancellationToken,
-) {
+async fn keep_connected(peer: PeerAddress, (connector, cut): (Connector, Cut), leaving: CancellationToken) {
     let mut redial = Redial::new(connector.timings.redial);
     let mut failures = 0_u32;
     let rounds = async {
@@ -283,7 +267,6 @@ async fn keep_connected(
             cut.over().await;
             let lived = match connector.dial(&peer).await {
                 Ok(mut session) => {
-                    troubles.send_modify(|troubles| drop(troubles.remove(peer.as_str())));
                     Connected { peer: &peer }.emit();
                     let since = Instant::now();
                     tokio::select! {
@@ -297,9 +280,7 @@ async fn keep_connected(
                     Some(after)
                 }
                 Err(error) => {
-                    let trouble = Arc::new(error);
-                    troubles.send_modify(|troubles| drop(troubles.insert(peer.to_string(), trouble.clone())));
-                    let error = trouble.as_ref() as &dyn std::error::Error;
+                    let error = &error as &dyn std::error::Error;
                     // Nodes that start together find each other at the second try, and who waits for hours says so now and then.
                     match failures % TOLD_EVERY {
                         1 => warn!(%peer, error, failures, "cannot connect; trying again and again"),

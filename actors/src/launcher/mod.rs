@@ -16,7 +16,6 @@ mod tests;
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -29,9 +28,6 @@ pub use ecs::EcsLauncher;
 pub use error::LauncherError;
 pub use idle::idle_workers;
 pub use local::{LocalLauncher, LocalOptions, Process, WorkerCommand, start_process};
-
-/// While waiting for workers, the launcher is asked this often.
-const ASKED_AGAIN: Duration = Duration::from_millis(200);
 
 /// The workers of one kind of hardware, as whoever launches them sees them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -78,18 +74,6 @@ pub trait Launcher: Send + Sync + fmt::Debug {
     async fn tend(&self, hardware: Hardware) -> Result<(), LauncherError> {
         let _ = hardware;
         Ok(())
-    }
-}
-
-/// Waits, for ever if need be, until there are as many workers as there are to be.
-pub async fn settled(launcher: &dyn Launcher, hardware: Hardware) -> Result<Workers, LauncherError> {
-    loop {
-        launcher.tend(hardware).await?;
-        let workers = launcher.workers(hardware).await?;
-        if workers.are_settled() {
-            return Ok(workers);
-        }
-        tokio::time::sleep(ASKED_AGAIN).await;
     }
 }
 

@@ -3,8 +3,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::message::{
-    Assign, Cancel, CancelReply, Command, CommandPart, CommandPartReply, CommandReply, Drain, DrainReply,
-    GateInfo, Heartbeat, HeartbeatReply, Hello, NodeNotice, NoticeReply, Order, OrderReply, Report,
+    Assign, Cancel, CancelReply, Drain, DrainReply, GateInfo, Heartbeat, HeartbeatReply, Hello, NodeNotice,
+    NoticeReply, Order, OrderReply, Report,
 };
 use super::{MAX_MESSAGE, codec};
 use parkhang_core::domain::{AssignReply, ReportReply};
@@ -101,12 +101,8 @@ kinds! {
     CancelReply = 12,
     NodeNotice = 13,
     NoticeReply = 14,
-    Command = 15,
-    CommandReply = 16,
-    CommandPart = 17,
-    CommandPartReply = 18,
-    Order = 19,
-    OrderReply = 20,
+    Order = 15,
+    OrderReply = 16,
 }
 
 impl Request for Hello {
@@ -135,14 +131,6 @@ impl Request for Drain {
 
 impl Request for Cancel {
     type Reply = CancelReply;
-}
-
-impl Request for Command {
-    type Reply = CommandReply;
-}
-
-impl Request for CommandPart {
-    type Reply = CommandPartReply;
 }
 
 impl Request for Order {

@@ -134,40 +134,6 @@ pub enum NodePhase {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NoticeReply;
 
-/// What an operator asks or orders. Answered with [`CommandReply`]. One that changes something is not repeated after a lost
-/// answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Command {
-    pub peer: Peer,
-    /// What names it, such as `job` and `pause`.
-    pub words: Vec<String>,
-    /// By name, as a JSON object.
-    pub arguments: String,
-}
-
-/// The first part of a [`CommandOutcome`](super::CommandOutcome). The others are asked for one by one, and soon forgotten.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CommandReply {
-    /// Names the answer, for [`CommandPart`].
-    pub answer: u64,
-    /// How many there are, this one included.
-    pub parts: u32,
-    pub text: String,
-}
-
-/// Asks for a part of an answer; the first one is number 0. Answered with [`CommandPartReply`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CommandPart {
-    pub answer: u64,
-    pub part: u32,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CommandPartReply {
-    /// Absent if the answer is forgotten.
-    pub text: Option<String>,
-}
-
 /// What the operator of a node wants it to do, sent to any of its gates. Answered with [`OrderReply`]; repeated until it is, and
 /// carried out once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

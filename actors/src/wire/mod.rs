@@ -6,19 +6,16 @@
 //! more becomes a new kind, which an older peer refuses by name. This room knows neither actors nor sockets.
 
 mod codec;
-mod command;
 mod envelope;
 mod message;
 mod notice;
 mod order;
 mod translate;
 
-pub use command::CommandOutcome;
 pub use envelope::{Envelope, Fault, Kind, Message, OpenError, Request, VERSION};
 pub use message::{
-    Assign, Cancel, CancelReply, Command, CommandPart, CommandPartReply, CommandReply, Drain, DrainReply,
-    GateInfo, GateRole, Heartbeat, HeartbeatReply, Hello, NodeNotice, NodePhase, NoticeReply, Order,
-    OrderReply, Peer, Report, ReportedOutcome,
+    Assign, Cancel, CancelReply, Drain, DrainReply, GateInfo, GateRole, Heartbeat, HeartbeatReply, Hello,
+    NodeNotice, NodePhase, NoticeReply, Order, OrderReply, Peer, Report, ReportedOutcome,
 };
 pub use notice::{NodeAbout, Notice, PoolAbout};
 pub use translate::Unusable;

@@ -6,7 +6,7 @@ mod tokens;
 
 use clap::ValueEnum;
 
-pub use self::own_token::{OWN_TOKEN, own_token};
+pub use self::own_token::{OWN_TOKEN, own_token, read_own_token};
 pub use self::tokens::{Caller, Tokens};
 
 /// Role that a command asks for. Each includes those before it.

@@ -25,14 +25,27 @@ pub fn own_token(folder: &Path) -> Result<String> {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
         written => written.with_context(|| format!("cannot write {}", path.display()))?,
     }
-    let token = read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    let token = token.trim();
+    read_own_token(folder)?.with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// Reads the token in a state folder where an orchestrator has made one.
+///
+/// # Errors
+///
+/// When the file cannot be read, or holds no token.
+pub fn read_own_token(folder: &Path) -> Result<Option<String>> {
+    let path = folder.join(OWN_TOKEN);
+    let text = match read_to_string(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        text => text.with_context(|| format!("cannot read {}", path.display()))?,
+    };
+    let token = text.trim();
     anyhow::ensure!(
         is_long_enough(token),
         "{} holds no token; remove it, and the next start makes a new one",
         path.display()
     );
-    Ok(token.to_owned())
+    Ok(Some(token.to_owned()))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 use std::fmt;
 
 use async_trait::async_trait;
-use clap::{ArgMatches, Args};
+use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches};
 use futures::future::BoxFuture;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -9,8 +9,10 @@ use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::arguments::{Argument, arguments, by_name, command_line};
+use super::wait::Wait;
 use super::{Admin, Refusal};
 pub use crate::access::Access;
+use crate::storage::VolumeArgs;
 
 /// How a command is given over HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,8 +41,12 @@ pub trait Command: Args + Send + 'static {
     const VERB: Verb;
     /// Below the interface's root, with the names of arguments in braces: `/jobs/{job}/pause`.
     const PATH: &'static str;
-    /// Arguments that only a command line may give: they read its files, or wait.
+    /// Arguments that only a command line may give, as they name files.
     const LOCAL: &'static [&'static str] = &[];
+    /// The flag that a command line has besides, to wait for the end of what the command is about.
+    const WAIT: Option<Wait> = None;
+    /// True for a command that a command line carries out itself where it can use the database, as it reads files or takes very long.
+    const NEAR_DATABASE: bool = false;
     /// Whether a cluster may begin with it, so that on a command line it may begin a database.
     const MAY_BE_FIRST: bool = false;
     type Answer: Answer;
@@ -48,7 +54,11 @@ pub trait Command: Args + Send + 'static {
     async fn run(self, admin: &Admin) -> Result<Self::Answer, Refusal>;
 }
 
+/// The argument that names a file with volumes.
+pub const VOLUME_LIST: &str = "volumes_from";
+
 /// An answer whose type is forgotten.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Reply {
     pub data: Value,
     pub text: String,
@@ -64,6 +74,8 @@ pub struct Entry {
     pub verb: Verb,
     pub path: &'static str,
     pub may_be_first: bool,
+    pub near_database: bool,
+    pub wait: Option<Wait>,
     local: &'static [&'static str],
     arguments: fn(clap::Command) -> clap::Command,
     run: Run,
@@ -85,6 +97,8 @@ impl Entry {
             verb: C::VERB,
             path: C::PATH,
             may_be_first: C::MAY_BE_FIRST,
+            near_database: C::NEAR_DATABASE,
+            wait: C::WAIT,
             local: C::LOCAL,
             arguments: C::augment_args,
             run: |matches, admin| {
@@ -115,14 +129,61 @@ impl Entry {
 
     /// As a command of clap, named by the last of its words.
     pub fn clap(&self) -> clap::Command {
-        (self.arguments)(clap::Command::new(self.name[1]))
+        let command = (self.arguments)(clap::Command::new(self.name[1]));
+        match &self.wait {
+            Some(wait) => command.arg(
+                Arg::new(wait.flag)
+                    .long(wait.flag)
+                    .action(ArgAction::SetTrue)
+                    .help(wait.help),
+            ),
+            None => command,
+        }
     }
 
     /// The arguments that may be given by name.
     pub fn arguments(&self) -> Vec<Argument> {
         let mut arguments = arguments(&self.clap());
-        arguments.retain(|argument| !self.local.contains(&argument.name.as_str()));
+        let is_wait = |name: &str| self.wait.as_ref().is_some_and(|wait| wait.flag == name);
+        arguments.retain(|argument| {
+            let name = argument.name.as_str();
+            !self.local.contains(&name) && !is_wait(name)
+        });
         arguments
+    }
+
+    /// True for a command line, made of [`Self::clap`], that asks to wait.
+    pub fn waits(&self, matches: &ArgMatches) -> bool {
+        self.wait.is_some_and(|wait| matches.get_flag(wait.flag))
+    }
+
+    /// By name, what another process can be asked for that was given on a command line made of [`Self::clap`]. The volumes of a list
+    /// here are named one by one, as a file of this machine means nothing there.
+    ///
+    /// # Errors
+    ///
+    /// When the list cannot be read, or an argument names a file that is of use here alone.
+    pub fn given_elsewhere(&self, matches: &ArgMatches) -> Result<Map<String, Value>, Refusal> {
+        let mut given = self.given(matches);
+        if let Some(wait) = &self.wait {
+            given.remove(wait.flag);
+        }
+        if given.remove(VOLUME_LIST).is_some() {
+            let named = VolumeArgs::from_arg_matches(matches).map_err(|error| Refusal::invalid(&error))?;
+            let named = named
+                .named()
+                .map_err(|error| Refusal::Invalid(format!("{error:#}")))?;
+            let volumes = named.into_iter().flatten();
+            let volumes = volumes.map(|volume| volume.to_string().into()).collect();
+            given.insert("volume".to_owned(), Value::Array(volumes));
+        }
+        match self.local.iter().find(|name| given.contains_key(**name)) {
+            Some(name) => Err(Refusal::Invalid(format!(
+                "{name}: an orchestrator does not read the files of this machine; give the command where its database can be used, \
+                 without --server"
+            ))),
+            None => Ok(given),
+        }
     }
 
     /// By name, what was given on a command line made of [`Self::clap`].

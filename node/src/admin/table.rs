@@ -5,10 +5,10 @@ use std::sync::LazyLock;
 use clap::ArgMatches;
 
 use super::command::{Command, Entry};
-use super::{actors, audit, chaos, cluster, dead, jobs, nodes, reading, tasks, volumes, workers};
+use super::{actors, audit, chaos, cluster, jobs, nodes, reading, tasks, volumes, workers};
 
 /// What the first words of commands are about, in the order that help shows them.
-const SUBJECTS: [(&str, &str); 11] = [
+const SUBJECTS: [(&str, &str); 10] = [
     (
         "job",
         "Make jobs for a cluster, look at them, and steer them while they run.",
@@ -20,10 +20,6 @@ const SUBJECTS: [(&str, &str); 11] = [
     (
         "volumes",
         "Make the volumes of a library known, and look at what became of them.",
-    ),
-    (
-        "dead",
-        "Look at volumes that failed for good, and try them again.",
     ),
     ("pages", "Look at what was read."),
     ("nodes", "Look at the nodes of a cluster, and empty one."),
@@ -72,9 +68,6 @@ pub fn table() -> &'static Table {
             .with::<tasks::Why>()
             .with::<tasks::Retry>()
             .with::<tasks::Requeue>()
-            .with::<dead::List>()
-            .with::<dead::Show>()
-            .with::<dead::Redrive>()
             .with::<volumes::Import>()
             .with::<volumes::List>()
             .with::<volumes::Show>()
@@ -154,7 +147,7 @@ mod tests {
 
     use super::*;
     use crate::admin::{Kind, Verb};
-    use crate::api::ROOT;
+    use crate::client::ROOT;
     use crate::documented::assert_documented;
 
     const INTRODUCTION: &str = "# Commands of a cluster\n\n\

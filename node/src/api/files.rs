@@ -10,9 +10,9 @@ use serde_json::Value;
 
 use super::answer::Denied;
 use super::desk::Desk;
-use super::router::ROOT;
 use super::view::view;
 use crate::admin::{Access, Refusal, find_task, page};
+use crate::client::ROOT;
 use crate::export::document::{PageDocument, VolumeDocument};
 use crate::export::{
     BaseUrl, PictureError, StoredVolume, View, alto, annotations_below, hocr, json_lines, manifest_below,

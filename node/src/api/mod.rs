@@ -11,6 +11,4 @@ mod server;
 mod session;
 mod view;
 
-#[cfg(test)]
-pub use router::ROOT;
-pub use server::serve;
+pub use server::{Served, serve};

@@ -5,9 +5,9 @@ use utoipa::PartialSchema;
 
 use super::answer::Problem;
 use super::files::{OFFERS, Offer};
-use super::router::ROOT;
 use super::view;
 use crate::admin::{Argument, Entry, Kind, Verb, table};
+use crate::client::ROOT;
 
 /// OpenAPI 3.1.
 pub fn document() -> Value {

@@ -4,10 +4,12 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{RawPathParams, RawQuery};
+use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Request, StatusCode, Uri};
+use axum::http::{HeaderMap, HeaderValue, Request, StatusCode, Uri};
+use axum::response::Response;
 use axum::routing::{MethodFilter, get, on, post};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::answer::{Denied, json};
 use super::body::read_body;
@@ -16,12 +18,11 @@ use super::events::{Pulse, events};
 use super::files::{OFFERS, Place, file};
 use super::openapi::document;
 use super::session;
-use crate::access::Tokens;
-use crate::admin::{Admin, Argument, Entry, Operator, Reply, Verb, table};
+use crate::access::{Access, Tokens};
+use crate::admin::{Admin, Argument, Entry, Operator, Refusal, Reply, Verb, table};
+use crate::client::{ORCHESTRATOR, REPLY, ROOT};
 use crate::console;
 
-/// Where the interface begins.
-pub const ROOT: &str = "/api/v1";
 /// Largest body of a request: a list of a hundred thousand volumes.
 const MAX_BODY: usize = 4 << 20;
 /// Largest body of which the audit log keeps what was asked by somebody who may not give the command.
@@ -32,14 +33,15 @@ type Named = Result<RawPathParams, RawPathParamsRejection>;
 
 /// The console at `/`, and below `/api/v1` the commands of the table, which describe themselves in `openapi.json`. `secure` is
 /// whether requests come through TLS.
-pub fn router(admin: Admin, tokens: Arc<Tokens>, secure: bool) -> Router {
+/// `node` is the name of the orchestrator that answers.
+pub fn router(admin: Admin, tokens: Arc<Tokens>, secure: bool, node: &str) -> Router {
     let pulse = Pulse::start(admin.store.clone());
     let desk = Desk {
         admin,
         tokens,
         secure,
     };
-    let watching = desk.clone();
+    let (watching, introduced, node) = (desk.clone(), desk.clone(), node.to_owned());
     let (opening, asked) = (desk.clone(), desk.clone());
     let session = post(move |request| session::open(opening.clone(), request))
         .get(move |headers| session::show(asked.clone(), headers))
@@ -50,6 +52,10 @@ pub fn router(admin: Admin, tokens: Arc<Tokens>, secure: bool) -> Router {
             get(|| async { json(StatusCode::OK, &document()) }),
         )
         .route(&format!("{ROOT}/session"), session)
+        .route(
+            &format!("{ROOT}{ORCHESTRATOR}"),
+            get(move |headers: HeaderMap| introduction(introduced.clone(), headers, node.clone())),
+        )
         .route(
             &format!("{ROOT}/events"),
             get(move |headers: HeaderMap| events(watching.clone(), pulse.clone(), headers)),
@@ -67,8 +73,13 @@ pub fn router(admin: Admin, tokens: Arc<Tokens>, secure: bool) -> Router {
         let handler = move |parameters: Named, request: Request<Body>| async move {
             let path = named(parameters)?.into_iter();
             let path = path.map(|(name, value)| (name, Value::String(value)));
+            let with_text = asks_for_text(request.headers());
             let reply = desk.carry_out(entry, path.collect(), request).await?;
-            Ok::<_, Denied>(json(StatusCode::OK, &reply.data))
+            Ok::<_, Denied>(if with_text {
+                whole(&reply)
+            } else {
+                json(StatusCode::OK, &reply.data)
+            })
         };
         router.route(&format!("{ROOT}{}", entry.path), on(method(entry.verb), handler))
     });
@@ -78,6 +89,34 @@ pub fn router(admin: Admin, tokens: Arc<Tokens>, secure: bool) -> Router {
             let message = "this does not take that method";
             Denied::new(StatusCode::METHOD_NOT_ALLOWED, "invalid", message)
         })
+}
+
+/// The name of the orchestrator that answers, and of the one that leads, if any does.
+async fn introduction(desk: Desk, headers: HeaderMap, node: String) -> Result<Response, Denied> {
+    desk.admit(&headers, Access::Read, "the name of the leader")?;
+    let leader = desk.admin.store.leader().await.map_err(Refusal::from)?;
+    Ok(json(
+        StatusCode::OK,
+        &json!({ "node": node, "leader": leader, "build": env!("CARGO_PKG_VERSION") }),
+    ))
+}
+
+/// True for a request that wants the text for people with its answer.
+fn asks_for_text(headers: &HeaderMap) -> bool {
+    headers
+        .get(ACCEPT)
+        .is_some_and(|accept| accept.as_bytes() == REPLY.as_bytes())
+}
+
+fn whole(reply: &Reply) -> Response {
+    let Reply { data, text, failed } = reply;
+    let mut response = json(
+        StatusCode::OK,
+        &json!({ "data": data, "text": text, "failed": failed }),
+    );
+    let kind = HeaderValue::from_static(REPLY);
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
 }
 
 fn named(parameters: Named) -> Result<Vec<(String, String)>, Denied> {

@@ -39,6 +39,7 @@ use self::secrets::Secrets;
 
 pub use self::check::beside;
 pub use self::scaling::{Bounds, Launched, LauncherKind};
+pub use self::secrets::check_private;
 pub use self::sections::{
     Cluster, ClusterConfig, LogFormat, Pages, PagesKind, S3, Slots, SourceKind, StorageKind, Telemetry,
 };

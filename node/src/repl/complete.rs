@@ -3,7 +3,7 @@
 use clap::{Arg, Command};
 
 use super::order::{OWN, grammar};
-use crate::admin::aliases::ALIASES;
+use crate::admin::aliases::{ALIASES, alias_of};
 
 /// Names that only the cluster knows.
 pub trait Names {
@@ -55,13 +55,11 @@ pub fn place<'a>(words: &[&'a str]) -> Option<Place<'a>> {
         }
     }
     let mut command = grammar();
-    if let Some((first, behind)) = rest.split_first()
-        && let Some(alias) = ALIASES.iter().find(|alias| alias.name == *first)
-    {
+    if let Some(alias) = alias_of(rest) {
         for word in alias.words {
             command = command.find_subcommand(word)?;
         }
-        rest = behind;
+        rest = &rest[alias.length()..];
     }
     while command.has_subcommands() {
         let Some((word, behind)) = rest.split_first() else {

@@ -15,10 +15,9 @@ use tokio::runtime::Handle;
 use super::complete::complete;
 use super::highlight::KnownWords;
 use super::hint::Hints;
-use super::line::Line;
 use super::names::Directory;
 use super::prompt::LeaderPrompt;
-use super::session::Notices;
+use crate::session::{Line, Notices};
 
 /// Lines that are remembered.
 const REMEMBERED: usize = 10_000;

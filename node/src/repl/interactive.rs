@@ -7,10 +7,10 @@ use anyhow::{Context, Result};
 use reedline::Signal;
 
 use super::editor::LineEditor;
-use super::order::{Given, Order, order};
-use super::session::Session;
+use super::order::{Order, order};
 use super::{keys, news, pager, tail};
 use crate::config::Loaded;
+use crate::session::{Given, Session};
 
 /// In the state folder.
 const HISTORY: &str = "repl-history";

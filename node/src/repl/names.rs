@@ -3,12 +3,12 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use parkhang_actors::stage::ocr_pipeline;
-use parkhang_actors::wire::CommandOutcome;
 use serde_json::{Map, Value};
 use tokio::runtime::Handle;
 
 use super::complete::Names;
-use super::line::Line;
+use crate::admin::table;
+use crate::session::Line;
 
 /// How long names are taken for true.
 const FRESH: Duration = Duration::from_secs(5);
@@ -47,11 +47,14 @@ impl Directory {
             Value::Object(arguments) => arguments,
             _ => Map::new(),
         };
-        let asked = async { tokio::time::timeout(LIMIT, self.line.ask(words, &arguments)).await };
-        let Ok(Ok(CommandOutcome::Done { data, .. })) = self.runtime.block_on(asked) else {
+        let Some(entry) = table().named(&words) else {
             return Vec::new();
         };
-        let rows = data[rows].as_array().into_iter().flatten();
+        let asked = async { tokio::time::timeout(LIMIT, self.line.ask(entry, &arguments)).await };
+        let Ok(Ok(reply)) = self.runtime.block_on(asked) else {
+            return Vec::new();
+        };
+        let rows = reply.data[rows].as_array().into_iter().flatten();
         let names = rows.filter_map(|row| row[key].as_str().map(str::to_owned));
         let names: Vec<String> = names.collect();
         known.insert(question, (Instant::now(), names.clone()));

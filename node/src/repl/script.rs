@@ -7,8 +7,8 @@ use anyhow::Result;
 use tokio::sync::mpsc;
 
 use super::order::{Order, order};
-use super::session::Session;
 use super::{news, tail};
+use crate::session::Session;
 
 /// Gives these commands.
 pub async fn given(session: Session, commands: Vec<String>) -> Result<ExitCode> {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::order::{Given, Order, order};
-use super::session::Session;
+use super::order::{Order, order};
+use crate::session::{Given, Session};
 
 /// What is asked each time.
 const JOBS: &str = "job list";

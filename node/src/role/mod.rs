@@ -39,7 +39,7 @@ pub async fn run(arguments: RoleArgs) -> Result<ExitCode> {
     let node = join::node_name(&loaded)?;
     let roles = &loaded.config.node.roles;
     if takes_commands && roles.iter().any(|role| *role != Role::Orchestrator) {
-        bail!("--repl goes with the role orchestrator alone; node repl attaches to any cluster");
+        bail!("--repl goes with the role orchestrator alone; node repl gives commands to any cluster");
     }
     let log = takes_commands.then(|| repl::log_file(&loaded)).transpose()?;
     let traces = log::of_node(node.as_str(), &loaded.config.telemetry, log)?;

@@ -8,9 +8,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use chrono::{DateTime, Utc};
-use parkhang_actors::cluster::{
-    NodeName, Operators, OperatorsConfig, RemotePools, RemotePoolsConfig, Roster,
-};
+use parkhang_actors::cluster::{NodeName, RemotePools, RemotePoolsConfig, Roster};
 use parkhang_actors::orchestrator::{OrchestratorConfig, OrchestratorHandle};
 use parkhang_actors::supervisor::OrderBook;
 use parkhang_core::domain::{NodeState, StageName};
@@ -27,13 +25,13 @@ use super::standing::Standing;
 use super::stop::StopOrders;
 use super::watch::{Presence, Presently, count_tasks, record_last, record_nodes};
 use super::workers;
-use crate::admin::{Admin, CommandDesk};
+use crate::admin::Admin;
 use crate::api;
 use crate::config::{Cluster, HostPort, Loaded};
 use crate::database::database;
-use crate::http::HttpListener;
-use crate::join::{SCOPE, join};
-use crate::repl::{self, Line};
+use crate::join::join;
+use crate::repl;
+use crate::session::Line;
 use crate::storage;
 
 /// With `takes_commands` on this process's terminal as well.
@@ -51,16 +49,8 @@ pub async fn run(loaded: &Arc<Loaded>, mut standing: Standing, takes_commands: b
         deserted: deserted.subscribe(),
     }));
     let admin = Admin::new(database.store.clone(), loaded.clone());
-    let api = api::serve(loaded, admin.clone()).await?;
-    let desk = Arc::new(CommandDesk(admin));
-    let operators = Operators::welcome(OperatorsConfig {
-        node: node.clone(),
-        scope: SCOPE.to_owned(),
-        desk: desk.clone(),
-        leads: leads.subscribe(),
-    })
-    .await?;
-    standing.api = api.as_ref().map(HttpListener::url);
+    let api = api::serve(loaded, admin.clone(), node.as_str()).await?;
+    standing.api = api.as_ref().map(api::Served::url);
     let leader = database.store.leader().await?;
     let stands_by = leader.map_or(String::new(), |leader| format!(" standing by for {leader},"));
     standing.ready(&format!("orchestrator{stands_by} listening on {listens}"))?;
@@ -84,7 +74,7 @@ pub async fn run(loaded: &Arc<Loaded>, mut standing: Standing, takes_commands: b
         workers: Vec::new(),
         actors: book.actors().await,
     };
-    let line = Line::inside(desk, &node, leads.subscribe());
+    let line = Line::inside(admin, &node, leads.subscribe());
     let attended = stop.attended();
     let terminal = async {
         if takes_commands {
@@ -121,7 +111,6 @@ pub async fn run(loaded: &Arc<Loaded>, mut standing: Standing, takes_commands: b
         () = terminal => {}
     }
     standing.stopping();
-    operators.stop().await;
     let roster = throne.roster.borrow().clone();
     if let Some(roster) = roster {
         record_last(&database.store, &roster, loaded.config.cluster.call_timeout).await;

@@ -53,12 +53,7 @@ fn no_command_begins_a_database_beside_that_of_the_orchestrators() {
     for orchestrators in [living.as_str(), "orch.invalid:7400"] {
         for line in ["job create press", "job list"] {
             let told = run(&site, line, orchestrators).exits(1).stderr;
-            for said in [
-                orchestrators,
-                "node repl -c 'COMMAND'",
-                "PARKHANG_CONFIG",
-                "DATABASE_URL",
-            ] {
+            for said in [orchestrators, "--server URL", "PARKHANG_CONFIG", "DATABASE_URL"] {
                 assert!(told.contains(said), "{line}: {told}");
             }
         }

@@ -31,7 +31,7 @@ pub struct Causes {
 pub struct Cause {
     stage: String,
     category: String,
-    /// What they have in common, as `dead redrive` takes it.
+    /// Text that they have in common, as `job rerun` takes it.
     cause: String,
     /// Of one of them.
     message: String,

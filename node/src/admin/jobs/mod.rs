@@ -22,7 +22,7 @@ pub use self::errors::Errors;
 pub use self::limits::{Limits, Priority};
 pub use self::list::List;
 pub use self::plan::Plan;
-pub use self::rerun::{Rerun, check_volumes, error_category, names};
+pub use self::rerun::Rerun;
 pub use self::stats::{StageStats, Stats, stage_table};
 pub use self::status::Status;
 pub use self::steer::{Cancel, Pause, Resume};

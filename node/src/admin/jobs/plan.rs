@@ -110,7 +110,7 @@ impl Command for Plan {
             from,
             force: self.force,
         };
-        rerun::check_stages(&job, &rerun)?;
+        rerun::check_stages(&job, Some(&rerun.from), &rerun.tasks)?;
         plan(admin, &job, Some(&rerun), None).await
     }
 }

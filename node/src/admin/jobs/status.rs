@@ -7,19 +7,17 @@ use parkhang_core::domain::{Job, JobKey, JobStatus, TaskStatus};
 use parkhang_core::policy::diagnosis::{Reason, of_job};
 use parkhang_state::{JobTaskCount, StateStore};
 use serde::Serialize;
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::tally::{StageTally, tallies, waiting_stages};
 use super::{JobSummary, find};
 use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::diagnosis::{cluster_facts, in_lines};
+use crate::admin::wait::Wait;
 use crate::admin::{Admin, Refusal};
 use crate::words::counted;
 
-/// Before a look at what may be in the way of a job that is waited for,
-const FIRST_LOOK: Duration = Duration::from_secs(5);
-/// and between two looks.
-const LOOK_AGAIN: Duration = Duration::from_secs(30);
 /// Causes of failures that are shown.
 const CAUSES: u32 = 10;
 
@@ -28,9 +26,32 @@ const CAUSES: u32 = 10;
 pub struct Status {
     #[arg(value_name = "NAME")]
     job: JobKey,
-    /// Return when the job has ended.
-    #[arg(long)]
-    wait: bool,
+}
+
+/// Waiting for a job.
+pub const UNTIL_ENDED: Wait = Wait {
+    flag: "wait",
+    help: "Return when the job has ended",
+    ask: ["job", "status"],
+    arguments: |given| {
+        let job = given.get("job").map(|job| ("job".to_owned(), job.clone()));
+        job.into_iter().collect()
+    },
+    is_over: |_, now| !now["finished_at"].is_null(),
+    progress,
+    answers: true,
+};
+
+/// Progress of the job and what is in its way, for somebody who waits all the same.
+fn progress(now: &Value) -> Vec<String> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let volumes = counted(now["volumes"].as_u64().unwrap_or_default(), "volume");
+    let mut lines = vec![format!("{}: {} of {volumes}", text(&now["job"]), now["done"])];
+    lines.extend(now["obstacles"].as_array().into_iter().flatten().map(text));
+    if now["status"] == JobStatus::Paused.as_str() {
+        lines.push("this goes on waiting until somebody resumes the job".to_owned());
+    }
+    lines
 }
 
 /// How far a job is.
@@ -58,13 +79,10 @@ impl Command for Status {
     const ACCESS: Access = Access::Read;
     const VERB: Verb = Verb::Get;
     const PATH: &'static str = "/jobs/{job}";
-    const LOCAL: &'static [&'static str] = &["wait"];
+    const WAIT: Option<Wait> = Some(UNTIL_ENDED);
     type Answer = JobDetails;
 
     async fn run(self, admin: &Admin) -> Result<JobDetails, Refusal> {
-        if self.wait {
-            wait_for_end(admin, &self.job).await?;
-        }
         let job = find(admin, &self.job).await?;
         let counts = admin.store.job_task_counts(Some(job.id)).await?;
         let summary = JobSummary::new(&job, &counts);
@@ -120,48 +138,6 @@ async fn reasons(admin: &Admin, job: &Job, counts: &[JobTaskCount]) -> Result<Ve
     Ok(of_job(job, &waiting_stages(&job.pipeline, counts), &cluster))
 }
 
-/// Returns when the job has ended and holds no lease any more. Says meanwhile what is in its way, once each.
-pub async fn wait_for_end(admin: &Admin, key: &JobKey) -> Result<(), Refusal> {
-    let mut changes = admin.store.job_changes().await?;
-    let (mut told, mut pause): (Vec<String>, Duration) = (Vec::new(), FIRST_LOOK);
-    loop {
-        let job = find(admin, key).await?;
-        if job.finished_at.is_some() {
-            return Ok(());
-        }
-        let silence = async {
-            tokio::time::sleep(pause).await;
-            let counts = admin.store.job_task_counts(Some(job.id)).await?;
-            let reasons = reasons(admin, &job, &counts).await?;
-            Ok::<_, Refusal>((counts, lines_for_waiter(&reasons, key)))
-        };
-        tokio::select! {
-            change = changes.next() => change?,
-            found = silence => {
-                let (counts, lines) = found?;
-                let summary = JobSummary::new(&job, &counts);
-                eprintln!("{}: {} of {}", summary.job, summary.done, counted(summary.volumes, "volume"));
-                for line in lines.iter().filter(|line| !told.contains(*line)) {
-                    eprintln!("{line}");
-                }
-                (told, pause) = (lines, LOOK_AGAIN);
-            }
-        }
-    }
-}
-
-/// Lines for somebody who waits for the end of the job all the same.
-fn lines_for_waiter(reasons: &[Reason], job: &JobKey) -> Vec<String> {
-    let mut lines = in_lines(reasons, job, Utc::now());
-    // A job that is paused has no other reason.
-    if matches!(reasons, [Reason::Job { .. }]) {
-        for line in &mut lines {
-            line.push_str("; this goes on waiting until somebody does that");
-        }
-    }
-    lines
-}
-
 impl Answer for JobDetails {
     fn text(&self) -> String {
         let mut lines = vec![format!("job {}: {}", self.summary.job, self.summary.status)];
@@ -211,6 +187,8 @@ impl Answer for JobDetails {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -218,11 +196,17 @@ mod tests {
         let paused = Reason::Job {
             status: JobStatus::Paused,
         };
+        let obstacle = in_lines(&[paused], &"press".parse().unwrap(), Utc::now());
+        let now =
+            json!({ "job": "press", "status": "paused", "done": 1, "volumes": 3, "obstacles": obstacle });
         assert_eq!(
-            lines_for_waiter(&[paused], &"press".parse().unwrap()),
+            progress(&now),
             [
-                "the job is paused; `node job resume press` lets it go on; this goes on waiting until somebody does that"
+                "press: 1 of 3 volumes",
+                "the job is paused; `node job resume press` lets it go on",
+                "this goes on waiting until somebody resumes the job"
             ]
         );
+        assert!(!(UNTIL_ENDED.is_over)(&Value::Null, &now));
     }
 }

@@ -4,9 +4,10 @@ use parkhang_core::domain::JobKey;
 use parkhang_core::policy::job_action::JobAction;
 use parkhang_state::StateStore;
 
-use super::status::wait_for_end;
+use super::status::UNTIL_ENDED;
 use super::{JobSummary, find};
 use crate::admin::command::{Access, Command, Verb};
+use crate::admin::wait::Wait;
 use crate::admin::{Admin, Refusal};
 
 /// Begin no further stage of the job. Stages that run go on to their end.
@@ -54,9 +55,6 @@ impl Command for Resume {
 pub struct Cancel {
     #[arg(value_name = "NAME")]
     job: JobKey,
-    /// Return when the last stage has stopped.
-    #[arg(long)]
-    wait: bool,
 }
 
 #[async_trait]
@@ -65,16 +63,14 @@ impl Command for Cancel {
     const ACCESS: Access = Access::Operate;
     const VERB: Verb = Verb::Post;
     const PATH: &'static str = "/jobs/{job}/cancel";
-    const LOCAL: &'static [&'static str] = &["wait"];
+    const WAIT: Option<Wait> = Some(Wait {
+        help: "Return when the last stage has stopped",
+        ..UNTIL_ENDED
+    });
     type Answer = JobSummary;
 
     async fn run(self, admin: &Admin) -> Result<JobSummary, Refusal> {
-        let after = act(admin, &self.job, JobAction::Cancel).await?;
-        if !self.wait {
-            return Ok(after);
-        }
-        wait_for_end(admin, &self.job).await?;
-        JobSummary::of(admin, &find(admin, &self.job).await?).await
+        act(admin, &self.job, JobAction::Cancel).await
     }
 }
 

@@ -21,7 +21,7 @@ use super::{Admin, Refusal, jobs};
 pub use self::list::List;
 pub use self::requeue::Requeue;
 pub use self::retry::Retry;
-pub use self::show::{Results, Run, Show};
+pub use self::show::{Results, Show};
 pub use self::why::Why;
 
 /// How far a volume is.
@@ -155,3 +155,6 @@ pub async fn find(admin: &Admin, job: &JobKey, volume: &VolumeId) -> Result<(Job
         ))),
     }
 }
+
+#[cfg(test)]
+mod tests;

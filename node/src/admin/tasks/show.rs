@@ -27,6 +27,10 @@ pub struct Show {
 pub struct TaskDetails {
     #[serde(flatten)]
     task: TaskLine,
+    /// Category of the error with which its last try failed.
+    category: Option<&'static str>,
+    /// Page at which it failed, if it was one.
+    item: Option<String>,
     /// When the stage may be tried again, if it has to wait.
     not_before: Option<DateTime<Utc>>,
     /// Every lease, the first one first.
@@ -89,6 +93,8 @@ impl Command for Show {
         let results = admin.store.volume_results(task.id).await?;
         Ok(TaskDetails {
             task: TaskLine::of(&task, &job),
+            category: task.last_error.as_ref().map(|error| error.category.as_str()),
+            item: task.last_error.as_ref().and_then(|error| error.item_id.clone()),
             not_before: task.not_before,
             runs: runs.into_iter().map(Run::from).collect(),
             results: results.map(Results::from),
@@ -152,19 +158,6 @@ impl Run {
         let made = made.map(|made| made.to_string());
         made.into_iter().chain(others).collect::<Vec<_>>().join(", ")
     }
-
-    /// With the worker, and why it failed.
-    pub fn in_a_line(&self) -> String {
-        let error = self
-            .error
-            .as_ref()
-            .map_or(String::new(), |error| format!(": {error}"));
-        let (stage, attempt) = (&self.stage, self.attempt);
-        format!(
-            "{stage}, try {attempt}, {} on {}{error}",
-            self.status, self.worker
-        )
-    }
 }
 
 impl From<VolumeResults> for Results {
@@ -203,6 +196,13 @@ impl Answer for TaskDetails {
         let number = |count: i32| u64::try_from(count).unwrap_or(0);
         let tries = counted(number(task.attempts), "time");
         let mut text = format!("{}: {}, failed {tries}\n", task.volume, task.words);
+        if let (Some(error), Some(category)) = (&task.error, self.category) {
+            let item = self
+                .item
+                .as_ref()
+                .map_or(String::new(), |item| format!(" at {item}"));
+            text.push_str(&format!("last error{item}: {error} ({category})\n"));
+        }
         if let Some(time) = self.not_before.filter(|time| *time > now) {
             text.push_str(&format!("to be tried again {}\n", away(time, now)));
         }
@@ -304,6 +304,8 @@ mod tests {
         };
         let details = TaskDetails {
             task,
+            category: None,
+            item: None,
             not_before: None,
             runs: vec![first, again, kept, reduce],
             results: Some(Results {

@@ -80,6 +80,7 @@ impl Command for Import {
     const PATH: &'static str = "/volumes";
     const LOCAL: &'static [&'static str] = &["paths", "volumes_from"];
     const MAY_BE_FIRST: bool = true;
+    const NEAR_DATABASE: bool = true;
     type Answer = Imported;
 
     async fn run(self, admin: &Admin) -> Result<Imported, Refusal> {

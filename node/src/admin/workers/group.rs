@@ -36,6 +36,8 @@ pub struct WorkerGroup {
     running: u32,
     starting: u32,
     stopping: u32,
+    /// True where there are as many as there are to be, and none is coming or going.
+    settled: bool,
     /// The most that can be asked for.
     limit: Option<u32>,
     /// Nodes with the role that are there, also those that somebody else started.
@@ -78,6 +80,7 @@ impl WorkerGroup {
             running: workers.running,
             starting: workers.starting,
             stopping: workers.stopping,
+            settled: workers.are_settled(),
             limit: workers.limit,
             joined: nodes.iter().filter(has_joined).count(),
             idle: idle_workers(nodes, hardware, workers).0,

@@ -2,15 +2,17 @@ use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use clap::{Args, ValueEnum};
-use parkhang_actors::launcher::{Launcher, idle_workers, settled};
+use parkhang_actors::launcher::{Launcher, idle_workers};
 use parkhang_actors::stage::hardware_of;
 use parkhang_core::domain::{Hardware, JobKey};
 use parkhang_state::StateStore;
+use serde_json::{Map, Value};
 
 use super::group::LaunchedWorkers;
 use super::launcher_of;
 use crate::admin::command::{Access, Command, Verb};
 use crate::admin::jobs::find;
+use crate::admin::wait::Wait;
 use crate::admin::{Admin, Refusal};
 use crate::launcher::section;
 
@@ -19,9 +21,6 @@ use crate::launcher::section;
 pub struct Launch {
     #[command(flatten)]
     meant: Meant,
-    /// Return when they are there, which does not say that they have joined.
-    #[arg(long)]
-    settle: bool,
 }
 
 /// Say how many workers there are to be, of each hardware that is meant. Those that are to go hand back their work first.
@@ -29,9 +28,6 @@ pub struct Launch {
 pub struct Scale {
     #[command(flatten)]
     meant: Meant,
-    /// Return when they are there, or gone.
-    #[arg(long)]
-    settle: bool,
 }
 
 // How many workers, and which. A doc comment would become the help of the commands.
@@ -72,15 +68,15 @@ impl Command for Launch {
     const ACCESS: Access = Access::Operate;
     const VERB: Verb = Verb::Post;
     const PATH: &'static str = "/workers/launch";
-    const LOCAL: &'static [&'static str] = &["settle"];
+    const WAIT: Option<Wait> = Some(Wait {
+        help: "Return when they are there, which does not say that they have joined",
+        ..UNTIL_SETTLED
+    });
     type Answer = LaunchedWorkers;
 
     async fn run(self, admin: &Admin) -> Result<LaunchedWorkers, Refusal> {
         let count = self.meant.count;
-        change(admin, &self.meant, self.settle, |desired| {
-            desired.saturating_add(count)
-        })
-        .await
+        change(admin, &self.meant, |desired| desired.saturating_add(count)).await
     }
 }
 
@@ -90,21 +86,35 @@ impl Command for Scale {
     const ACCESS: Access = Access::Operate;
     const VERB: Verb = Verb::Post;
     const PATH: &'static str = "/workers/scale";
-    const LOCAL: &'static [&'static str] = &["settle"];
+    const WAIT: Option<Wait> = Some(UNTIL_SETTLED);
     type Answer = LaunchedWorkers;
 
     async fn run(self, admin: &Admin) -> Result<LaunchedWorkers, Refusal> {
         let count = self.meant.count;
-        change(admin, &self.meant, self.settle, |_| count).await
+        change(admin, &self.meant, |_| count).await
     }
 }
 
-async fn change(
-    admin: &Admin,
-    meant: &Meant,
-    settle: bool,
-    to: impl Fn(u32) -> u32,
-) -> Result<LaunchedWorkers, Refusal> {
+const UNTIL_SETTLED: Wait = Wait {
+    flag: "settle",
+    help: "Return when they are there, or gone",
+    ask: ["workers", "list"],
+    arguments: |_| Map::new(),
+    is_over: are_settled,
+    progress: |_| Vec::new(),
+    answers: true,
+};
+
+/// True once there are as many workers as there are to be, of the hardware that was changed.
+fn are_settled(changed: &Value, now: &Value) -> bool {
+    let groups = |answer: &Value| answer["groups"].as_array().cloned().unwrap_or_default();
+    let changed = groups(changed);
+    let is_meant = |group: &Value| changed.iter().any(|other| other["hardware"] == group["hardware"]);
+    let mut meant = groups(now).into_iter().filter(is_meant);
+    meant.all(|group| group["settled"] == true)
+}
+
+async fn change(admin: &Admin, meant: &Meant, to: impl Fn(u32) -> u32) -> Result<LaunchedWorkers, Refusal> {
     if admin.loaded.config.autoscaler.enabled {
         return Err(Refusal::Conflict(
             "the autoscaler says how many workers there are (autoscaler.enabled); its floor and cap bound it"
@@ -120,11 +130,6 @@ async fn change(
         launcher
             .set_desired(*hardware, to(workers.desired), &idle)
             .await?;
-    }
-    if settle {
-        for hardware in &meant {
-            settled(&*launcher, *hardware).await?;
-        }
     }
     LaunchedWorkers::of(admin, &*launcher, &meant).await
 }
