@@ -1,6 +1,6 @@
-//! Other spellings of commands, for the hands that know them.
+//! Other spellings of commands, which scripts written for the upstream pipeline may use.
 
-/// A command by one word.
+/// Command in one word that stands for one of the table.
 #[derive(Debug)]
 pub struct Alias {
     pub name: &'static str,
@@ -9,16 +9,16 @@ pub struct Alias {
     options: &'static [(&'static str, Translation)],
 }
 
-/// What becomes of an option that takes a value.
+/// Translation of an option that takes a value.
 #[derive(Debug)]
 enum Translation {
-    /// It can be this value alone, which goes without saying.
+    /// The only value that is accepted; the option is left out then, as it changes nothing.
     Only(&'static str),
-    /// A list with commas, of values that another option takes one by one.
+    /// Option that takes the values of a comma-separated list one by one.
     Each(&'static str),
 }
 
-/// All of them.
+/// All aliases.
 pub const ALIASES: [Alias; 5] = [
     Alias {
         name: "create_job",
@@ -51,7 +51,11 @@ pub const ALIASES: [Alias; 5] = [
     },
 ];
 
-/// The same command in the words of the table. Fails, and says why, if it asks for what there is not.
+/// Rewrites an alias and its options into the words of the table; a line that begins with no alias is returned as it is.
+///
+/// # Errors
+///
+/// If an option has no value, or one that this program does not support.
 pub fn expanded(given: Vec<String>) -> Result<Vec<String>, String> {
     let first = given.first().map(String::as_str);
     let Some(alias) = ALIASES.iter().find(|alias| Some(alias.name) == first) else {

@@ -1,4 +1,5 @@
-//! The commands of the table on the command line: each with `--json` and the flags of a configuration, whose database it asks.
+//! Commands of the table on the command line, each with `--json` and the flags of a configuration, which names the database that it
+//! works on.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -13,7 +14,7 @@ use crate::config::{ConfigArgs, Loaded};
 use crate::database::database_for_command;
 use crate::whoami::operator;
 
-/// What every command takes on the command line.
+/// Options that every command takes on the command line.
 #[derive(Debug, Args)]
 struct Surface {
     /// Print the answer as JSON.
@@ -23,7 +24,11 @@ struct Surface {
     config: ConfigArgs,
 }
 
-/// A command line in the words of the table, where it began with another spelling.
+/// Rewrites a command line that begins with an alias into the words of the table.
+///
+/// # Errors
+///
+/// If the alias has an option or value that this program does not support.
 pub fn words(given: impl Iterator<Item = OsString>) -> Result<Vec<OsString>> {
     let given: Vec<OsString> = given.collect();
     let named = given.get(1).and_then(|word| word.to_str());
@@ -44,12 +49,16 @@ pub fn augment(command: clap::Command) -> clap::Command {
     command.subcommands(table().clap(Surface::augment_args))
 }
 
-/// Whether the command line names a command of the table.
+/// Returns whether the command line names a command of the table.
 pub fn is_given(matches: &ArgMatches) -> bool {
     table().given(matches).is_some()
 }
 
-/// Carries out what the command line names.
+/// Runs the command that the command line names, and prints its answer.
+///
+/// # Errors
+///
+/// If the configuration is not valid, no database can be reached, or the command was refused.
 pub async fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let (entry, arguments) = table()
         .given(matches)
@@ -71,9 +80,10 @@ pub async fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let outcome = entry.run(arguments, admin.clone()).await;
     begun.end(&outcome, &admin).await;
     let reply = outcome?;
-    match surface.json {
-        true => println!("{:#}", reply.data),
-        false => println!("{}", reply.text),
+    if surface.json {
+        println!("{:#}", reply.data);
+    } else {
+        println!("{}", reply.text);
     }
     Ok(if reply.failed {
         ExitCode::FAILURE

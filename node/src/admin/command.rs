@@ -12,7 +12,7 @@ use super::arguments::{Argument, arguments, by_name, command_line};
 use super::{Admin, Refusal};
 pub use crate::access::Access;
 
-/// How a command is given over HTTP.
+/// HTTP method of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb {
     Get,
@@ -20,35 +20,35 @@ pub enum Verb {
     Patch,
 }
 
-/// What a command answers: data for programs, and a text for people.
+/// Answer of a command: data for programs, and a text for people.
 pub trait Answer: Serialize + ToSchema + Send + 'static {
     fn text(&self) -> String;
 
-    /// Whether what was asked about has failed; the exit status of the command line says so.
+    /// Returns whether the subject of the question has failed, which the exit status of the command line reports.
     fn failed(&self) -> bool {
         false
     }
 }
 
-/// One command of the operator. Its fields are its arguments, and their comments its help.
+/// Command of an operator. Its fields are its arguments, and their comments its help.
 #[async_trait]
 pub trait Command: Args + Send + 'static {
-    /// The words that name it, such as `job pause`.
+    /// Two words that name it, such as `job pause`.
     const NAME: [&'static str; 2];
     const ACCESS: Access;
     const VERB: Verb;
-    /// Below the interface's root, with the names of arguments in braces: `/jobs/{job}/pause`.
+    /// Path below the root of the HTTP interface, with the names of arguments in braces: `/jobs/{job}/pause`.
     const PATH: &'static str;
     /// Arguments that only a command line may give: they read its files, or wait.
     const LOCAL: &'static [&'static str] = &[];
-    /// Whether a cluster may begin with it, so that on a command line it may begin a database.
+    /// True if it may be the first command of a cluster, and so may create the database when given on a command line.
     const MAY_BE_FIRST: bool = false;
     type Answer: Answer;
 
     async fn run(self, admin: &Admin) -> Result<Self::Answer, Refusal>;
 }
 
-/// An answer whose type is forgotten.
+/// Answer with its type erased.
 pub struct Reply {
     pub data: Value,
     pub text: String,
@@ -57,7 +57,7 @@ pub struct Reply {
 
 type Run = fn(&ArgMatches, Admin) -> BoxFuture<'static, Result<Reply, Refusal>>;
 
-/// A command whose type is forgotten: a row of the table.
+/// Command with its type erased: a row of the table.
 pub struct Entry {
     pub name: [&'static str; 2],
     pub access: Access,
@@ -70,7 +70,7 @@ pub struct Entry {
     pub answer: AnswerSchema,
 }
 
-/// The schema of an answer, and those that it refers to by name.
+/// Schema of an answer, and those that it refers to by name.
 #[derive(Debug, Clone, Copy)]
 pub struct AnswerSchema {
     pub schema: fn() -> RefOr<Schema>,
@@ -113,25 +113,30 @@ impl Entry {
         }
     }
 
-    /// As a command of clap, named by the last of its words.
+    /// Returns the command for clap, named by the last of its words.
     pub fn clap(&self) -> clap::Command {
         (self.arguments)(clap::Command::new(self.name[1]))
     }
 
-    /// The arguments that may be given by name.
+    /// Returns the arguments that may be given by name.
     pub fn arguments(&self) -> Vec<Argument> {
         let mut arguments = arguments(&self.clap());
         arguments.retain(|argument| !self.local.contains(&argument.name.as_str()));
         arguments
     }
 
-    /// By name, what was given on a command line made of [`Self::clap`].
+    /// Returns by name the arguments that were given on a command line parsed by [`Self::clap`].
     pub fn given(&self, matches: &ArgMatches) -> Map<String, Value> {
         by_name(&self.clap(), matches)
     }
 
-    /// Carries out the command with arguments by name.
+    /// Runs the command with arguments by name.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::Invalid`] if an argument is unknown or has no valid value, and whatever the command itself refuses.
     pub async fn run_given(&self, given: &Map<String, Value>, admin: Admin) -> Result<Reply, Refusal> {
+        // The command line is built from known arguments, so an unknown one must be refused here: clap never sees it.
         let known = self.arguments();
         if let Some(unknown) = given
             .keys()
@@ -141,8 +146,10 @@ impl Entry {
         }
         let command = self.clap();
         let line = command_line(&command, given)?;
-        let matches = command.no_binary_name(true).try_get_matches_from(line);
-        let matches = matches.map_err(|error| Refusal::invalid_by_name(self.clap(), &error))?;
+        let matches = command
+            .no_binary_name(true)
+            .try_get_matches_from(line)
+            .map_err(|error| Refusal::invalid_by_name(self.clap(), &error))?;
         self.run(&matches, admin).await
     }
 

@@ -1,4 +1,4 @@
-//! The table of all commands: the command line, the console inside a cluster and the HTTP interface are made from it.
+//! Table of all commands, from which the command line, the console inside a cluster and the HTTP interface are made.
 
 use std::sync::LazyLock;
 
@@ -7,40 +7,19 @@ use clap::ArgMatches;
 use super::command::{Command, Entry};
 use super::{actors, audit, chaos, cluster, dead, jobs, nodes, reading, tasks, volumes, workers};
 
-/// What the first words of commands are about, in the order that help shows them.
+/// First words of commands with their help, in the order in which help shows them.
 const SUBJECTS: [(&str, &str); 11] = [
-    (
-        "job",
-        "Make jobs for a cluster, look at them, and steer them while they run.",
-    ),
-    (
-        "tasks",
-        "Look at volumes of a job, and find out why one does not go on.",
-    ),
-    (
-        "volumes",
-        "Make the volumes of a library known, and look at what became of them.",
-    ),
-    (
-        "dead",
-        "Look at volumes that failed for good, and try them again.",
-    ),
-    ("pages", "Look at what was read."),
-    ("nodes", "Look at the nodes of a cluster, and empty one."),
-    (
-        "actors",
-        "Look at what works on the nodes, and put another in the place of what is stuck.",
-    ),
-    (
-        "workers",
-        "Start and stop worker nodes, where the cluster has a launcher.",
-    ),
-    ("cluster", "Look at the cluster as a whole."),
-    (
-        "chaos",
-        "Make faults on purpose, to see what becomes of them, where chaos.allowed is set.",
-    ),
-    ("audit", "Look at what operators did."),
+    ("job", "Manage jobs."),
+    ("tasks", "Inspect and retry single volumes of a job."),
+    ("volumes", "Manage the list of known volumes."),
+    ("dead", "Inspect and retry volumes that failed for good."),
+    ("pages", "Read the texts of pages."),
+    ("nodes", "Inspect and drain nodes."),
+    ("actors", "Inspect and restart the actors of nodes."),
+    ("workers", "Start and stop worker nodes through the launcher."),
+    ("cluster", "Show a summary of the cluster."),
+    ("chaos", "Inject faults for tests, where chaos.allowed is set."),
+    ("audit", "Show the audit log."),
 ];
 
 #[derive(Debug, Default)]
@@ -48,7 +27,7 @@ pub struct Table {
     entries: Vec<Entry>,
 }
 
-/// All commands.
+/// Returns the table of all commands.
 pub fn table() -> &'static Table {
     static TABLE: LazyLock<Table> = LazyLock::new(|| {
         Table::default()
@@ -111,20 +90,23 @@ impl Table {
         self
     }
 
-    /// One command for each subject, with the commands about it below; `each` adds what a surface gives to all of them.
+    /// Returns a clap command for each subject, with the commands about it as subcommands; `each` adds the options that an interface gives
+    /// to all of them.
     pub fn clap(&self, each: impl Fn(clap::Command) -> clap::Command) -> Vec<clap::Command> {
-        let subjects = SUBJECTS.iter().map(|(subject, about)| {
-            let entries = self.entries.iter().filter(|entry| entry.name[0] == *subject);
-            clap::Command::new(*subject)
-                .about(*about)
-                .subcommand_required(true)
-                .arg_required_else_help(true)
-                .subcommands(entries.map(|entry| with_own_help(entry.clap(), &each)))
-        });
-        subjects.collect()
+        SUBJECTS
+            .iter()
+            .map(|(subject, about)| {
+                let entries = self.entries.iter().filter(|entry| entry.name[0] == *subject);
+                clap::Command::new(*subject)
+                    .about(*about)
+                    .subcommand_required(true)
+                    .arg_required_else_help(true)
+                    .subcommands(entries.map(|entry| with_own_help(entry.clap(), &each)))
+            })
+            .collect()
     }
 
-    /// The command that was given on a command line made of [`Self::clap`], and its arguments.
+    /// Returns the command that was given on a command line parsed by [`Self::clap`], and its arguments.
     pub fn given<'m>(&self, matches: &'m ArgMatches) -> Option<(&Entry, &'m ArgMatches)> {
         let (subject, below) = matches.subcommand()?;
         let (verb, arguments) = below.subcommand()?;
@@ -132,12 +114,14 @@ impl Table {
     }
 
     pub fn named(&self, words: &[impl AsRef<str>]) -> Option<&Entry> {
-        let mut entries = self.entries.iter();
-        entries.find(|entry| words.iter().map(AsRef::as_ref).eq(entry.name))
+        self.entries
+            .iter()
+            .find(|entry| words.iter().map(AsRef::as_ref).eq(entry.name))
     }
 }
 
-/// What a surface adds is a group of arguments, and clap takes the comment of a group for help of the whole command.
+/// Adds the options of an interface to a command and keeps the command's own help: they are a group of arguments, and clap takes the
+/// comment of a group for the help of the command.
 fn with_own_help(command: clap::Command, each: impl Fn(clap::Command) -> clap::Command) -> clap::Command {
     let about = command.get_about().cloned();
     let long_about = command.get_long_about().cloned();
@@ -214,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_surface_leaves_each_command_its_help() {
-        /// Of the surface.
+        /// Argument of an interface.
         #[derive(Debug, clap::Args)]
         struct Surface {
             #[arg(long)]

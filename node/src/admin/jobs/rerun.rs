@@ -16,18 +16,19 @@ use crate::admin::tasks::State;
 use crate::admin::{Admin, Refusal};
 use crate::words::counted;
 
-/// Volumes that are looked at at once.
+/// Volumes read in one query.
 const PAGE: u32 = 1_000;
 
-/// Do a stage and all after it again, for all volumes of the job or for those that the options describe.
+/// Run a stage and all stages after it again, for all volumes of a job or those that the options select.
 ///
-/// Pages whose results still stand are kept, unless --force is given. Running work on these volumes is cut off.
-/// A job that had ended runs again.
+/// Pages whose results are still valid are kept, unless --force is given. Stages that run on these volumes now are stopped.
+/// A job that has ended runs again. Example: `job rerun press --from ocr --status failed`.
 #[derive(Debug, Args)]
 pub struct Rerun {
+    /// Name of the job.
     #[arg(value_name = "NAME")]
     job: JobKey,
-    /// First stage to do again.
+    /// First stage to run again.
     #[arg(long, value_name = "STAGE")]
     from: StageName,
     /// Only this volume (W-I), or those that a pattern with * and ? describes; may be repeated.
@@ -36,37 +37,37 @@ pub struct Rerun {
     /// Only volumes in this state.
     #[arg(long, value_enum)]
     status: Option<State>,
-    /// Only volumes that stand at this stage.
+    /// Only volumes whose current stage is this one.
     #[arg(long, value_name = "STAGE")]
     at: Option<StageName>,
     /// Only volumes whose last try failed with an error of this category, such as network.
     #[arg(long, value_name = "CATEGORY", value_parser = error_category)]
     error: Option<ErrorCategory>,
-    /// Recompute pages whose results still stand.
+    /// Recompute pages whose results are still valid.
     #[arg(long)]
     force: bool,
-    /// Say what would be done again, and do nothing.
+    /// Show what would be done, and change nothing.
     #[arg(long)]
     dry_run: bool,
 }
 
-/// What a rerun did, or would do.
+/// Result of a rerun, or of a dry run of one.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RerunAnswer {
     job: String,
     from: String,
     force: bool,
-    /// Whether it is only what would be done.
+    /// True if this is a dry run.
     dry_run: bool,
-    /// Volumes to be done again.
+    /// Number of volumes to be done again.
     number: u64,
     /// The first thousand of them.
     volumes: Vec<String>,
-    /// Meant too, but these have not come as far as the stage and will run it anyway.
+    /// Number of selected volumes that have not reached the stage yet and will run it anyway.
     not_reached_number: u64,
     /// The first thousand of them.
     not_reached: Vec<String>,
-    /// Of a dry run: what the stages would make of the volumes that would go back, and at what price.
+    /// Plan of the work on the volumes that would go back, with its cost; in a dry run only.
     #[serde(skip_serializing_if = "Option::is_none")]
     plan: Option<PlanAnswer>,
 }
@@ -94,6 +95,7 @@ impl Command for Rerun {
             force: self.force,
         };
         check(admin, &job, &rerun).await?;
+        // A cancelled job cannot be rerun and was refused above, so no task of this one is in that state.
         if self.status == Some(State::Cancelled) {
             let message = format!("job {} was not cancelled, nor was any volume of it", job.key);
             return Err(Refusal::Conflict(message));
@@ -131,7 +133,12 @@ pub fn names(tasks: &Sample) -> Vec<String> {
     tasks.first.iter().map(|task| task.volume.to_string()).collect()
 }
 
-/// A stage or a volume that the job does not have was written wrongly.
+/// Checks that the job may be rerun and has the stages and volumes that are named.
+///
+/// # Errors
+///
+/// [`Refusal::Conflict`], [`Refusal::Invalid`] and [`Refusal::NotFound`] in this order: an unknown name is taken for a typing
+/// mistake, and not for a selection of nothing.
 async fn check(admin: &Admin, job: &Job, rerun: &rerun::Rerun) -> Result<(), Refusal> {
     let key = &job.key;
     job_action::after(job.status, JobAction::Rerun)
@@ -140,7 +147,11 @@ async fn check(admin: &Admin, job: &Job, rerun: &rerun::Rerun) -> Result<(), Ref
     check_volumes(admin, job, &rerun.tasks.volumes).await
 }
 
-/// A stage that the job does not have was written wrongly.
+/// Checks that the job has the stages that a rerun names.
+///
+/// # Errors
+///
+/// [`Refusal::Invalid`] with the stages that there are.
 pub fn check_stages(job: &Job, rerun: &rerun::Rerun) -> Result<(), Refusal> {
     let key = &job.key;
     let stages = job.pipeline.stages();
@@ -159,8 +170,13 @@ pub fn check_stages(job: &Job, rerun: &rerun::Rerun) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A volume that the job does not have was written wrongly.
+/// Checks that each pattern matches a volume of the job.
+///
+/// # Errors
+///
+/// [`Refusal::NotFound`] with the first pattern that matches none.
 pub async fn check_volumes(admin: &Admin, job: &Job, patterns: &[Pattern]) -> Result<(), Refusal> {
+    // A plain name is one look-up. Only patterns need the job's volumes to be read, page by page, until each has matched.
     let mut unseen = Vec::new();
     for pattern in patterns {
         let is_there = match pattern.as_str().parse() {
@@ -197,11 +213,9 @@ pub async fn check_volumes(admin: &Admin, job: &Job, patterns: &[Pattern]) -> Re
 
 pub fn error_category(text: &str) -> Result<ErrorCategory, String> {
     let all = ErrorCategory::ALL;
-    let found = all.into_iter().find(|category| category.as_str() == text);
-    found.ok_or_else(|| {
-        let names = all.map(ErrorCategory::as_str);
-        format!("must be one of {}", names.join(", "))
-    })
+    all.into_iter()
+        .find(|category| category.as_str() == text)
+        .ok_or_else(|| format!("must be one of {}", all.map(ErrorCategory::as_str).join(", ")))
 }
 
 impl Answer for RerunAnswer {
@@ -223,8 +237,8 @@ impl Answer for RerunAnswer {
         ));
         match self.not_reached_number {
             0 => {}
-            1 => lines.push("1 has not come that far and will run it anyway".to_owned()),
-            many => lines.push(format!("{many} have not come that far and will run it anyway")),
+            1 => lines.push("1 has not reached it yet and will run it anyway".to_owned()),
+            many => lines.push(format!("{many} have not reached it yet and will run it anyway")),
         }
         if let Some(plan) = &self.plan {
             lines.push(plan.text());

@@ -15,39 +15,42 @@ use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::{Admin, Refusal};
 use crate::words::counted;
 
-/// Before a look at what may be in the way of a job that is waited for,
+/// Time without a change after which `--wait` first looks for obstacles.
 const FIRST_LOOK: Duration = Duration::from_secs(5);
-/// and between two looks.
+/// Time between two such looks.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
-/// Causes of failures that are shown.
+/// Number of causes of failures shown.
 const CAUSES: u32 = 10;
 
-/// Say how far a job is; exit status 1 if it failed or was cancelled.
+/// Show the progress of a job; the exit status is 1 if it failed or was cancelled.
+///
+/// The answer has the volumes by stage, the estimated time left, the causes of failures, and what keeps the job from making progress.
 #[derive(Debug, Args)]
 pub struct Status {
+    /// Name of the job.
     #[arg(value_name = "NAME")]
     job: JobKey,
-    /// Return when the job has ended.
+    /// Wait until the job has ended.
     #[arg(long)]
     wait: bool,
 }
 
-/// How far a job is.
+/// Progress of a job.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct JobDetails {
     #[serde(flatten)]
     summary: JobSummary,
-    /// In the order of the pipeline.
+    /// Stages in the order of the pipeline.
     stages: Vec<StageTally>,
-    /// Seconds until it is done at the pace of the last ten minutes; absent while it has none.
+    /// Seconds left at the throughput of the last ten minutes; absent while there is none.
     eta_s: Option<f64>,
-    /// What keeps it from getting on, and what to do about it.
+    /// Conditions that keep it from making progress, each with what to do about it.
     obstacles: Vec<String>,
-    /// Why volumes failed, the most frequent cause first.
+    /// Causes of failed volumes, the most frequent first.
     failures: Vec<String>,
     /// Pages of finished volumes that could not be read and were left out.
     failed_pages: u64,
-    /// Some of the volumes that they are of.
+    /// Some of the volumes of these pages.
     volumes_with_failed_pages: Vec<String>,
 }
 
@@ -67,9 +70,11 @@ impl Command for Status {
         let job = find(admin, &self.job).await?;
         let counts = admin.store.job_task_counts(Some(job.id)).await?;
         let summary = JobSummary::new(&job, &counts);
-        let failures = match counts.iter().any(|count| count.status == TaskStatus::Failed) {
-            true => admin.store.error_groups(&job, CAUSES).await?,
-            false => Vec::new(),
+        // Grouping errors is a query of its own, which most jobs do not need.
+        let failures = if counts.iter().any(|count| count.status == TaskStatus::Failed) {
+            admin.store.error_groups(&job, CAUSES).await?
+        } else {
+            Vec::new()
         };
         let left_out = admin.store.failed_pages(job.id).await?;
         let obstacles = in_the_way(admin, &job, &counts).await?;
@@ -102,7 +107,7 @@ impl Command for Status {
     }
 }
 
-/// Volumes that are left, by how many were finished lately.
+/// Estimates the seconds left from the volumes that are left and the rate at which the last stage finished some lately.
 async fn eta(admin: &Admin, job: &Job, summary: &JobSummary) -> Result<Option<f64>, Refusal> {
     let left = summary.volumes.saturating_sub(summary.done + summary.failed);
     if job.status != JobStatus::Running || left == 0 {
@@ -110,8 +115,9 @@ async fn eta(admin: &Admin, job: &Job, summary: &JobSummary) -> Result<Option<f6
     }
     let paces = admin.store.recent_paces(Some(job.id), Utc::now()).await?;
     let last = job.pipeline.stages().last();
-    let pace = paces.iter().find(|pace| Some(&pace.stage) == last);
-    Ok(pace
+    Ok(paces
+        .iter()
+        .find(|pace| Some(&pace.stage) == last)
         .filter(|pace| pace.runs_a_second > 0.0)
         .map(|pace| left as f64 / pace.runs_a_second))
 }
@@ -123,7 +129,7 @@ async fn in_the_way(admin: &Admin, job: &Job, counts: &[JobTaskCount]) -> Result
     Ok(obstacles(job, counts, Hands::new(admin, led, &nodes), now))
 }
 
-/// Returns when the job has ended and holds no lease any more. Says meanwhile what is in its way, once each.
+/// Waits until the job has ended and holds no lease any more. Reports obstacles on standard error meanwhile, each once.
 pub async fn wait_for_end(admin: &Admin, key: &JobKey) -> Result<(), Refusal> {
     let mut changes = admin.store.job_changes().await?;
     let (mut told, mut pause) = (Vec::new(), FIRST_LOOK);
@@ -132,6 +138,7 @@ pub async fn wait_for_end(admin: &Admin, key: &JobKey) -> Result<(), Refusal> {
         if job.finished_at.is_some() {
             return Ok(());
         }
+        // Each change of the job restarts this wait: obstacles are looked for only while nothing happens.
         let silence = async {
             tokio::time::sleep(pause).await;
             let counts = admin.store.job_task_counts(Some(job.id)).await?;
@@ -153,11 +160,11 @@ pub async fn wait_for_end(admin: &Admin, key: &JobKey) -> Result<(), Refusal> {
     }
 }
 
-/// What is in the way, for somebody who waits all the same.
+/// Describes an obstacle to a user who goes on waiting.
 fn told_to_waiter(obstacle: &Obstacle, job: &JobKey) -> String {
     let advice = obstacle.advice(job);
     match obstacle {
-        Obstacle::Paused => format!("{advice}; this goes on waiting until somebody does that"),
+        Obstacle::Paused => format!("{advice}; this command waits until then"),
         Obstacle::NoLeader
         | Obstacle::NoNode { .. }
         | Obstacle::NoModel { .. }
@@ -220,7 +227,7 @@ mod tests {
     fn whoever_waits_for_a_paused_job_is_told_that_it_goes_on_waiting() {
         assert_eq!(
             told_to_waiter(&Obstacle::Paused, &"press".parse().unwrap()),
-            "the job is paused; `node job resume press` lets it go on; this goes on waiting until somebody does that"
+            "the job is paused; `node job resume press` lets it go on; this command waits until then"
         );
     }
 }

@@ -9,9 +9,12 @@ use super::{JobSummary, find};
 use crate::admin::command::{Access, Command, Verb};
 use crate::admin::{Admin, Refusal};
 
-/// Begin no further stage of the job. Stages that run go on to their end.
+/// Pause a job: no further stage of it is started.
+///
+/// Stages that run continue to their end, since stopping them would lose what they have not saved yet. `job resume` undoes it.
 #[derive(Debug, Args)]
 pub struct Pause {
+    /// Name of the job.
     #[arg(value_name = "NAME")]
     job: JobKey,
 }
@@ -29,9 +32,10 @@ impl Command for Pause {
     }
 }
 
-/// Let a paused job go on where it stood.
+/// Resume a paused job where it stopped.
 #[derive(Debug, Args)]
 pub struct Resume {
+    /// Name of the job.
     #[arg(value_name = "NAME")]
     job: JobKey,
 }
@@ -49,12 +53,15 @@ impl Command for Resume {
     }
 }
 
-/// End the job for good. Stages that run stop at their next checkpoint; what has been written stays.
+/// Cancel a job for good.
+///
+/// Stages that run stop at their next checkpoint. Artifacts that have been written stay, and so does the job itself until `job delete`.
 #[derive(Debug, Args)]
 pub struct Cancel {
+    /// Name of the job.
     #[arg(value_name = "NAME")]
     job: JobKey,
-    /// Return when the last stage has stopped.
+    /// Wait until the last stage has stopped.
     #[arg(long)]
     wait: bool,
 }
@@ -80,7 +87,10 @@ impl Command for Cancel {
 
 async fn act(admin: &Admin, key: &JobKey, action: JobAction) -> Result<JobSummary, Refusal> {
     let job = find(admin, key).await?;
-    let after = admin.store.act_on_job(job.id, action).await;
-    let after = after.map_err(|error| Refusal::about(&format!("job {key}"), error))?;
+    let after = admin
+        .store
+        .act_on_job(job.id, action)
+        .await
+        .map_err(|error| Refusal::about(&format!("job {key}"), error))?;
     JobSummary::of(admin, &after).await
 }

@@ -11,15 +11,15 @@ use crate::admin::{Admin, Refusal};
 
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Let a node take no more work and hand back what it has at the next checkpoints, uncharged.
+/// Drain a node: it takes no more work and releases what it has at the next checkpoints, without charging a try.
 ///
-/// The process stays, and does nothing more until it is started again. A node that drains already goes on doing so.
+/// The process keeps running but takes no work until it is restarted. Draining a node twice has no further effect.
 #[derive(Debug, Args)]
 pub struct Drain {
-    /// Its name, or as much of it as tells it apart.
+    /// Name of the node, or a unique prefix of it.
     #[arg(value_name = "NODE")]
     node: String,
-    /// Come back when it holds no work any more.
+    /// Wait until it holds no work any more.
     #[arg(long)]
     wait: bool,
 }
@@ -52,7 +52,7 @@ async fn until_drained(admin: &Admin, name: &str) -> Result<(), Refusal> {
     }
 }
 
-/// Whether the node has told that it holds nothing since it began to drain, or is gone.
+/// Returns whether the node has reported that it holds no lease since it began to drain, or is gone.
 fn is_drained(node: &NodeRecord) -> bool {
     match node.state {
         NodeState::Joined => false,
