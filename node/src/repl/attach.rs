@@ -52,7 +52,7 @@ pub async fn attach(
     }
 }
 
-/// Whether nobody is there now, as while an orchestrator starts anew; who refuses would do so again.
+/// Returns whether nobody is there now, as while an orchestrator starts anew; who refuses would do so again.
 fn may_pass(error: &LinkError) -> bool {
     matches!(
         error,

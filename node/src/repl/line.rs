@@ -8,12 +8,12 @@ use tokio::sync::watch;
 
 use crate::admin::CommandDesk;
 
-/// The line to who carries out commands.
+/// Connection to the process that runs commands.
 #[derive(Debug, Clone)]
 pub enum Line {
-    /// To the orchestrators of a cluster.
+    /// Connection to the orchestrators of a cluster.
     Remote(RemoteDesk),
-    /// To the orchestrator that is this process.
+    /// Direct call, in the process of an orchestrator.
     Inside {
         desk: Arc<CommandDesk>,
         node: String,
@@ -52,7 +52,7 @@ impl Line {
         }
     }
 
-    /// Waits until those in touch are others than `known`, and returns them.
+    /// Waits until the connected orchestrators differ from `known`, and returns them.
     pub async fn changed_from(&self, known: &InTouch) -> InTouch {
         match self {
             Self::Remote(desk) => desk.changed_from(known).await,

@@ -1,5 +1,9 @@
-//! Commands by hand: `node repl` attaches to a cluster as a process with no role, over the same authenticated transport as its
-//! nodes; `node --role orchestrator --repl` takes commands inside the orchestrator. Both read the commands of the one table.
+//! Interactive commands: `node repl` connects to a cluster from a process without a role; `node --role orchestrator --repl` runs commands
+//! inside the orchestrator. Both have the commands of the table, and answers are what the command line shows.
+//!
+//! The room knows a command only as a row of the table: grammar, completion, hints and colours are derived from its definition. It
+//! sends commands to an orchestrator and never opens the database itself, so it works from a machine that cannot reach it, and waits
+//! through a change of leader where the command allows repeating it.
 
 mod attach;
 mod complete;
@@ -36,24 +40,28 @@ use crate::whoami::operator;
 
 pub use self::line::Line;
 
-/// Of an orchestrator that takes commands on its own terminal.
+/// Name of the log of an orchestrator whose terminal is used for commands.
 const LOG: &str = "orchestrator.log";
-/// As `--patience` of [`ReplArgs`].
+/// Time that a command inside an orchestrator waits for a leader, as `--patience` of [`ReplArgs`].
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Args)]
 pub struct ReplArgs {
-    /// Give this command, and no others; may be repeated. The exit status is 1 if one is refused, or says that something failed.
+    /// Run this command and exit; may be repeated. The exit status is 1 if a command is refused or reports a failure.
     #[arg(short, long, value_name = "COMMAND")]
     command: Vec<String>,
-    /// How long a command waits for an orchestrator to be in touch.
+    /// Time that a command waits for a connection to an orchestrator.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
     patience: Duration,
     #[command(flatten)]
     config: ConfigArgs,
 }
 
-/// Attaches to the cluster of the configuration.
+/// Connects to the cluster of the configuration and runs commands.
+///
+/// # Errors
+///
+/// If no orchestrator is configured, or none can be reached in time.
 pub async fn run(arguments: ReplArgs) -> Result<ExitCode> {
     let loaded = Loaded::read(&arguments.config)?.validated()?;
     if loaded.config.cluster.orchestrators.is_empty() {
@@ -70,7 +78,7 @@ pub async fn run(arguments: ReplArgs) -> Result<ExitCode> {
     attach(&cluster, &desk, orchestrators, arguments.patience).await?;
     let session = Session::new(Line::Remote(desk.clone()), arguments.patience);
     if !is_terminal() {
-        // As any command whose reader has gone.
+        // Like any command, it ends silently when the reader of its output has gone.
         sigpipe::reset();
     }
     let serve = async {
@@ -92,8 +100,8 @@ pub async fn run(arguments: ReplArgs) -> Result<ExitCode> {
     end
 }
 
-/// Takes commands in the orchestrator's own process until its operator leaves. `attended` is true while a Ctrl-C is the
-/// operator's.
+/// Runs commands in the orchestrator's own process until the operator leaves. `attended` is true while Ctrl-C belongs to the editor and
+/// must not stop the orchestrator.
 pub async fn inside(loaded: &Loaded, line: Line, attended: &AtomicBool) {
     let session = Session::new(line, PATIENCE);
     let end = if is_terminal() {
@@ -110,7 +118,11 @@ pub async fn inside(loaded: &Loaded, line: Line, attended: &AtomicBool) {
     }
 }
 
-/// Where an orchestrator logs whose terminal is used for commands.
+/// Opens the log of an orchestrator whose terminal is used for commands.
+///
+/// # Errors
+///
+/// If the file cannot be written.
 pub fn log_file(loaded: &Loaded) -> Result<File> {
     let folder = loaded.state_dir()?;
     let path = folder.join(LOG);

@@ -4,10 +4,10 @@ use parkhang_actors::cluster::InTouch;
 
 use super::session::Session;
 
-/// An orchestrator that ends is told of by each of its gates: news are told once all of them are in.
+/// Time to wait for further changes: an orchestrator that ends closes each of its connections, which should be one notice.
 const SETTLING: Duration = Duration::from_millis(300);
 
-/// Tells for ever who leads and who is in touch, whenever that changes.
+/// Reports changes of the leader and of the connections, for ever.
 pub async fn tell(session: &Session) {
     let mut told = session.line.in_touch();
     loop {

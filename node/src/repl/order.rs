@@ -1,4 +1,4 @@
-//! What a line asks for.
+//! Parsing of a line.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -57,7 +57,7 @@ pub struct Given {
     pub wait: bool,
 }
 
-/// What every command takes here.
+/// Options that every command takes here.
 #[derive(Debug, Args)]
 struct Surface {
     /// Print the answer as JSON.

@@ -5,7 +5,7 @@ use reedline::{Prompt, PromptEditMode, PromptHistorySearch, PromptHistorySearchS
 
 use super::line::Line;
 
-/// Says who leads, and whether anybody is in touch.
+/// Prompt with the name of the leader, or the lack of a leader or connection.
 pub struct LeaderPrompt(pub Line);
 
 fn told(now: &InTouch) -> String {
@@ -13,7 +13,7 @@ fn told(now: &InTouch) -> String {
         (_, true) => "parkhang (out of touch)".to_owned(),
         (None, false) => "parkhang (nobody leads)".to_owned(),
         (Some(leader), false) => {
-            // Without what tells its process from the one before.
+            // Without the suffix that makes the name unique to a process.
             let name = leader.rsplit_once('.').map_or(leader.as_str(), |(name, _)| name);
             format!("parkhang {name}")
         }

@@ -12,10 +12,10 @@ use super::line::Line;
 use super::order::Given;
 use crate::admin::Access;
 
-/// Between two looks at something that is waited for.
+/// Interval of polls while a command waits.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Who gives commands, and what they are told.
+/// Session of an operator: a connection and the place for notices.
 #[derive(Debug, Clone)]
 pub struct Session {
     pub line: Line,
@@ -23,11 +23,11 @@ pub struct Session {
     pub notices: Notices,
 }
 
-/// What a command answered.
+/// Answer of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shown {
     pub text: String,
-    /// Whether what was asked about has failed.
+    /// True if the subject of the command has failed.
     pub failed: bool,
 }
 
@@ -40,7 +40,11 @@ impl Session {
         }
     }
 
-    /// Has a command carried out, by whichever orchestrator is in touch. Fails with what an operator is to be told.
+    /// Runs a command on any connected orchestrator.
+    ///
+    /// # Errors
+    ///
+    /// With a message for the operator.
     pub async fn give(&self, given: &Given) -> Result<Shown, String> {
         loop {
             let (data, text, failed) = match self.outcome(given).await? {
@@ -59,7 +63,7 @@ impl Session {
         }
     }
 
-    /// Waits for an orchestrator to be in touch. What only asks is asked again where an answer was lost.
+    /// Sends a command once an orchestrator is connected. If the answer was lost, a command that only reads is sent again.
     async fn outcome(&self, given: &Given) -> Result<CommandOutcome, String> {
         let deadline = Instant::now() + self.patience;
         let name = given.entry.name;
@@ -106,7 +110,7 @@ impl Session {
     }
 }
 
-/// Where news go that nobody asked for: above the line that is being written, or to standard error.
+/// Output for notices: above the line being edited, or to standard error.
 #[derive(Debug, Clone, Default)]
 pub struct Notices(Option<Desk>);
 
@@ -117,14 +121,14 @@ struct Desk {
 }
 
 impl Notices {
-    /// For a terminal, at which somebody may be `writing` a line.
+    /// Returns the output for a terminal whose user may be `writing` a line.
     pub fn above(writing: Arc<AtomicBool>, above: SyncSender<String>) -> Self {
         Self(Some(Desk { writing, above }))
     }
 
     pub fn tell(&self, news: String) {
         match &self.0 {
-            // One that finds no room any more is one too many.
+            // The buffer is bounded: a notice that does not fit is dropped.
             Some(desk) if desk.writing.load(Ordering::Relaxed) => drop(desk.above.try_send(news)),
             _ => eprintln!("{news}"),
         }
