@@ -1,4 +1,4 @@
-//! Tells how many jobs wait for a model that no node has loaded.
+//! Alarm about jobs that wait for a model which no node has loaded.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use super::watch::{COUNT_INTERVAL, COUNT_PAUSE};
 use crate::admin::{Hands, Obstacle, by_job, missed};
 use crate::heartbeat::patience;
 
-/// For ever, while this process leads.
+/// Counts such jobs for ever, while this process leads, and publishes their number.
 pub async fn look_for_missed_models(store: &PostgresStore, heartbeat: Duration) {
     let mut levels = ModelsMissed::default();
     loop {
