@@ -1,4 +1,4 @@
-//! The command line as manual pages, for `man` and for docs/cli.md. Both are made from its definition.
+//! Manual pages and docs/cli.md, both generated from the definition of the command line.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -8,12 +8,12 @@ use clap::Args;
 
 #[derive(Debug, Args)]
 pub struct ManArgs {
-    /// Write a page for each command into this folder, such as ~/.local/share/man/man1, instead of printing that of `node`.
+    /// Write a page for each command to this folder, such as ~/.local/share/man/man1, instead of printing the one of `node`.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }
 
-/// Prints the page of the program, or writes those of all commands.
+/// Prints the page of the program, or writes the pages of all commands.
 pub fn run(arguments: &ManArgs, program: clap::Command) -> Result<()> {
     match &arguments.out {
         Some(folder) => write(folder, program).with_context(|| format!("cannot write {}", folder.display())),
