@@ -15,7 +15,7 @@ use parkhang_state::{Change, Expected, Outcome, StateError, StateStore};
 
 /// Limits of a pass.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct PassLimits {
+pub struct PassLimits {
     pub lease: Duration,
     pub max_interruptions: i32,
     /// Whether leases that ran out are ended.
@@ -24,7 +24,7 @@ pub(crate) struct PassLimits {
 
 /// The changes of a pass, to be committed together.
 #[derive(Debug, Default)]
-pub(crate) struct Plan {
+pub struct Plan {
     pub changes: Vec<Change>,
     /// Beside each change: what follows from it.
     sequels: Vec<Sequel>,
@@ -45,7 +45,7 @@ enum Sequel {
 
 /// What the commit of a plan brought about.
 #[derive(Debug, Default)]
-pub(crate) struct Granted {
+pub struct Granted {
     /// Leases that are written; their pools are to be told.
     pub assignments: Vec<(WorkerId, Assignment)>,
     /// Leases that have been taken back, as their jobs are cancelled; their pools are to be told.
@@ -56,7 +56,7 @@ pub(crate) struct Granted {
 
 impl Plan {
     /// Reads the store and decides, for these pools.
-    pub(crate) async fn make(
+    pub async fn make(
         store: &dyn StateStore,
         pools: &[PoolInfo],
         limits: PassLimits,
@@ -112,7 +112,7 @@ impl Plan {
     }
 
     /// What `outcomes`, one of each change in order, mean.
-    pub(crate) fn granted(self, outcomes: Vec<Outcome>) -> Granted {
+    pub fn granted(self, outcomes: Vec<Outcome>) -> Granted {
         let mut granted = Granted::default();
         for (outcome, sequel) in outcomes.into_iter().zip(self.sequels) {
             match (outcome, sequel) {
