@@ -35,15 +35,26 @@ pub enum Command {
     /// continues where the first one stopped and repeats no page whose results are still valid.
     Ocr(Box<OcrArgs>),
     /// Export results as text, PageXML, ALTO, hOCR, IIIF, JSON lines or a viewer.
+    ///
+    /// Results are read from OUT or from a job of a cluster, and nothing there is changed. Earlier exports in the same folder are
+    /// overwritten. Example: `node export out --format pagexml,jsonl`.
     Export(Box<ExportArgs>),
     /// Evaluate results against ground truth: character and word error rates, line recall and precision.
+    ///
+    /// Without --results the images are read now, with the given models and configuration, and the artifacts are deleted afterwards.
     Eval(EvalArgs),
     /// Manage jobs that are kept in the artifact store, without a database.
     #[command(subcommand)]
     Shards(ShardsCommand),
     /// Simulate a cluster that reads a library, in virtual time and with recorded stage times.
+    ///
+    /// Nothing is read or changed. `node simulate record` makes a profile of your own machines from a job that has ended.
+    /// Example: `node simulate --sweep nodes=50,100,200`.
     Simulate(Box<SimulateArgs>),
     /// List the devices of this machine that networks can run on, with a self-test and their speed.
+    ///
+    /// The self-test compares each device with the processor. The exit status is 1 if one computes other results, or a named one does
+    /// not exist.
     Device(DeviceArgs),
     /// Check or show the configuration of a node.
     #[command(subcommand)]
@@ -52,6 +63,8 @@ pub enum Command {
     #[command(subcommand)]
     Tls(TlsCommand),
     /// Run commands on a cluster: interactively, from standard input, or from --command.
+    ///
+    /// The first command of a script that is refused ends it. Example: `node repl -c 'job list' -c 'nodes list'`.
     Repl(ReplArgs),
     /// Create a token for the HTTP interface of an orchestrator.
     ///

@@ -17,6 +17,8 @@ const SHOWN: usize = 5;
 const SHOWN_LETTERS: usize = 200;
 
 /// List the commands that changed something and who gave them, the newest first.
+///
+/// Commands that were refused or interrupted are listed too; those that only read are not recorded.
 #[derive(Debug, Args)]
 pub struct List {
     /// Largest number of entries to list.

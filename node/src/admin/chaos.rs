@@ -26,6 +26,8 @@ fn allowed(admin: &Admin) -> Result<(), Refusal> {
 }
 
 /// Kill an actor of a node, without any notice to the others.
+///
+/// Its supervision must notice and replace it, as after a real fault. Leases of killed workers end without charging a try.
 #[derive(Debug, Args)]
 pub struct Kill {
     /// Node of the actor: its name, or a unique prefix of it.
@@ -51,6 +53,8 @@ impl Command for Kill {
 }
 
 /// Cut a node off from the orchestrators for a time.
+///
+/// Its stages continue. If it is not back within the grace of the orchestrator, its leases are ended and other nodes take over.
 #[derive(Debug, Args)]
 pub struct DropLink {
     /// Name of the node, or a unique prefix of it.
@@ -79,6 +83,8 @@ impl Command for DropLink {
 }
 
 /// Delay every request of a node to its artifact store for a time.
+///
+/// Requests wait before they are sent and are otherwise unchanged.
 #[derive(Debug, Args)]
 pub struct SlowStore {
     /// Name of the node, or a unique prefix of it.

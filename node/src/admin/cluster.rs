@@ -18,6 +18,8 @@ use super::{Admin, Refusal};
 use crate::words::counted;
 
 /// Show a summary of the cluster: its throughput, the work that waits for each stage, and alarms.
+///
+/// Throughputs are those of the last ten minutes. Volumes of jobs that have ended are not counted.
 #[derive(Debug, Args)]
 pub struct Status {}
 

@@ -1,3 +1,5 @@
+//! The interface of a command, and a row of the table made from one: the command line, the REPL and HTTP see rows only.
+
 use std::fmt;
 
 use async_trait::async_trait;

@@ -1,3 +1,5 @@
+//! Errors of commands, and their conversion from those of the layers below.
+
 use std::cmp::Reverse;
 
 use parkhang_core::domain::ConfigError;

@@ -1,3 +1,5 @@
+//! Points in time as arguments: absolute, or an age.
+
 use std::str::FromStr;
 
 use chrono::{DateTime, NaiveDate, NaiveTime, TimeDelta, Utc};

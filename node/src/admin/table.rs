@@ -143,8 +143,8 @@ mod tests {
 
     const INTRODUCTION: &str = "# Commands of a cluster\n\n\
         The same commands on the command line (`node WORD WORD`), in `node repl`, see [repl.md](repl.md), and over HTTP, see\n\
-        [api.md](api.md). On the command line each takes `--json`, which prints what the HTTP interface answers, and the flags of a\n\
-        [configuration](config.md). This page is made from the code.\n";
+        [api.md](api.md). On the command line each takes `--json`, which prints the answer of the HTTP interface, and the flags of a\n\
+        [configuration](config.md). This page is generated from the code.\n";
 
     fn page() -> String {
         let mut page = INTRODUCTION.to_owned();

@@ -1,3 +1,5 @@
+//! Responses: JSON, and refusals with their HTTP status.
+
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};

@@ -1,3 +1,5 @@
+//! Routes, and the way of a request to its command.
+
 use std::sync::Arc;
 
 use axum::Router;

@@ -1,3 +1,5 @@
+//! Start of the interface from the configuration: address, tokens, TLS, limits.
+
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;

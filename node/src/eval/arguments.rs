@@ -1,3 +1,5 @@
+//! Arguments of `node eval`.
+
 use std::path::PathBuf;
 
 use clap::Args;

@@ -1,3 +1,5 @@
+//! Arguments of `node export`.
+
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};

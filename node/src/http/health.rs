@@ -1,3 +1,5 @@
+//! Routes for health, readiness and metrics.
+
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 

@@ -1,3 +1,5 @@
+//! Listener that accepts connections within limits, and serves each in a task of its own.
+
 use std::collections::HashMap;
 use std::fmt;
 use std::io::ErrorKind;

@@ -1,3 +1,5 @@
+//! Recorder of metrics, which only nodes install: an event costs a branch in other processes.
+
 use std::sync::Arc;
 use std::time::Duration;
 

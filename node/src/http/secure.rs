@@ -1,3 +1,5 @@
+//! TLS of a listener.
+
 use std::path::Path;
 use std::sync::Arc;
 

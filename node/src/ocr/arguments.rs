@@ -1,3 +1,5 @@
+//! Arguments of `node ocr`.
+
 use std::path::PathBuf;
 
 use clap::Args;

@@ -1,3 +1,5 @@
+//! Colours of the line.
+
 use nu_ansi_term::{Color, Style};
 use reedline::{Highlighter, StyledText};
 

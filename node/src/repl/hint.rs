@@ -1,3 +1,5 @@
+//! Hints behind the cursor.
+
 use nu_ansi_term::{Color, Style};
 use reedline::{DefaultHinter, Hinter, History};
 

@@ -1,3 +1,5 @@
+//! Single keys, outside the editor.
+
 use std::time::{Duration, Instant};
 
 use anyhow::Result;

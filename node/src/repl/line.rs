@@ -1,3 +1,5 @@
+//! Connection to the process that runs commands.
+
 use std::sync::Arc;
 
 use parkhang_actors::cluster::{DeskError, InTouch, NodeName, OperatorDesk, RemoteDesk};

@@ -1,3 +1,5 @@
+//! Names for completion, asked from an orchestrator.
+
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};

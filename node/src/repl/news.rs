@@ -1,3 +1,5 @@
+//! Notices about changes of the leader and of connections.
+
 use std::time::Duration;
 
 use parkhang_actors::cluster::InTouch;

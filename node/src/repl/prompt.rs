@@ -1,3 +1,5 @@
+//! Prompt of the editor.
+
 use std::borrow::Cow;
 
 use parkhang_actors::cluster::InTouch;

@@ -1,3 +1,5 @@
+//! Running of a command, with waits and retries.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::SyncSender;

@@ -1,3 +1,5 @@
+//! Arguments of a process without a command, which is a node.
+
 use clap::Args;
 
 use crate::config::ConfigArgs;

@@ -1,3 +1,5 @@
+//! Signals that stop a process.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 

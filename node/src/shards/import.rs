@@ -1,3 +1,5 @@
+//! `node shards import`.
+
 use std::process::ExitCode;
 
 use anyhow::{Result, bail, ensure};

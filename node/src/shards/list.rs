@@ -1,3 +1,5 @@
+//! `node shards list`.
+
 use std::process::ExitCode;
 
 use anyhow::Result;

@@ -1,3 +1,5 @@
+//! `node shards status`.
+
 use std::process::ExitCode;
 
 use anyhow::Result;

@@ -1,3 +1,5 @@
+//! Division of a fleet into nodes with and without a GPU.
+
 use parkhang_core::domain::Hardware;
 use parkhang_simulation::{NodeClass, Profile};
 

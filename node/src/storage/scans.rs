@@ -1,3 +1,5 @@
+//! Source of the scans, and the volumes in it.
+
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+//! Export of spans in batches by HTTP.
+
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};

@@ -1,3 +1,5 @@
+//! `job config` and `job update`: the configuration of a job.
+
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;

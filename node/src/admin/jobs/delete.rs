@@ -1,3 +1,5 @@
+//! `job delete`: deletes a job in bounded transactions, so that an interrupted deletion can be continued.
+
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;

@@ -1,3 +1,5 @@
+//! `job errors`: causes of failures, grouped by the database.
+
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use clap::Args;

@@ -1,3 +1,5 @@
+//! `job priority` and `job limits`: the keys of a job that may change while it runs.
+
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;

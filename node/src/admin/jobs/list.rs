@@ -1,3 +1,5 @@
+//! `job list`: all jobs.
+
 use async_trait::async_trait;
 use clap::Args;
 use serde::Serialize;

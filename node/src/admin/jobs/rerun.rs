@@ -1,3 +1,5 @@
+//! `job rerun`: sends volumes of a job back to a stage.
+
 use async_trait::async_trait;
 use chrono::Utc;
 use clap::Args;

@@ -1,3 +1,5 @@
+//! `job stats`: durations and throughput of a job's stages.
+
 use async_trait::async_trait;
 use clap::Args;
 use parkhang_core::domain::{JobKey, StageName};

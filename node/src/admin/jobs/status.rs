@@ -1,3 +1,5 @@
+//! `job status`: progress and obstacles of a job, and waiting for its end.
+
 use std::time::Duration;
 
 use async_trait::async_trait;

@@ -1,3 +1,5 @@
+//! `job pause`, `job resume` and `job cancel`.
+
 use async_trait::async_trait;
 use clap::Args;
 use parkhang_core::domain::JobKey;

@@ -1,3 +1,5 @@
+//! Summary of a job, which several commands answer with.
+
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};

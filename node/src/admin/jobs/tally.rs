@@ -1,3 +1,5 @@
+//! Counts of a job's volumes by stage, from the counts by position that the database keeps.
+
 use parkhang_core::domain::{Pipeline, Position, StageName, TaskStatus};
 use parkhang_state::JobTaskCount;
 use serde::Serialize;

@@ -1,3 +1,5 @@
+//! `nodes drain`: empties a node.
+
 use std::time::Duration;
 
 use async_trait::async_trait;

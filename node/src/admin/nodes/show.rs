@@ -1,3 +1,5 @@
+//! `nodes show`: a node with its actors and orders.
+
 use async_trait::async_trait;
 use chrono::Utc;
 use clap::Args;

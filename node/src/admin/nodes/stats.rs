@@ -1,3 +1,5 @@
+//! `nodes stats`: the work of a node.
+
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use clap::Args;

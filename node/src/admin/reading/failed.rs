@@ -1,3 +1,5 @@
+//! `pages failed`: the failed pages of a job, a bounded part at a time.
+
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+//! Access of the commands to artifacts and scans, with a small cache of documents.
+
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 

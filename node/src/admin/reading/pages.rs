@@ -1,3 +1,5 @@
+//! `pages list` and `pages show`: the text of single pages.
+
 use std::sync::Arc;
 
 use async_trait::async_trait;

@@ -1,3 +1,5 @@
+//! `job search`: a text in the results of a job, in bounded time.
+
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;

@@ -1,3 +1,5 @@
+//! `tasks list`: the volumes of a job, page by page.
+
 use async_trait::async_trait;
 use clap::Args;
 use parkhang_core::domain::{JobKey, StageName, TaskId};

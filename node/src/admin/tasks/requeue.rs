@@ -1,3 +1,5 @@
+//! `tasks requeue`: takes a volume away from its node.
+
 use async_trait::async_trait;
 use chrono::Utc;
 use clap::Args;

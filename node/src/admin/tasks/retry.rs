@@ -1,3 +1,5 @@
+//! `tasks retry`: sends one volume back to a stage.
+
 use async_trait::async_trait;
 use chrono::Utc;
 use clap::Args;

@@ -1,3 +1,5 @@
+//! `tasks show`: a volume of a job with its history.
+
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use clap::Args;
@@ -14,6 +16,8 @@ use crate::admin::{Admin, Refusal};
 use crate::words::counted;
 
 /// Show one volume of a job: its state, every try of every stage, and its results.
+///
+/// While a stage runs, the pages that its node works on are listed with their current step.
 #[derive(Debug, Args)]
 pub struct Show {
     /// Name of the job.

@@ -1,3 +1,5 @@
+//! `volumes import`: lists of images into the database.
+
 use std::collections::HashSet;
 use std::io::IsTerminal;
 use std::path::PathBuf;

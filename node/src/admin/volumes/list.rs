@@ -1,3 +1,5 @@
+//! `volumes list`: the known volumes, page by page.
+
 use async_trait::async_trait;
 use chrono::Utc;
 use clap::Args;

@@ -1,3 +1,5 @@
+//! `volumes show`: a volume with its images and jobs.
+
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use clap::Args;

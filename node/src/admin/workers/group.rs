@@ -1,3 +1,5 @@
+//! Answer of the commands about workers: the numbers of the launcher beside those of the cluster.
+
 use std::collections::BTreeSet;
 
 use parkhang_actors::launcher::{Launcher, Workers, idle_workers};

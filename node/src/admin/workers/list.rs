@@ -1,3 +1,5 @@
+//! `workers list`.
+
 use async_trait::async_trait;
 use clap::Args;
 

@@ -1,3 +1,5 @@
+//! `workers launch` and `workers scale`: the number of workers.
+
 use std::collections::BTreeSet;
 
 use async_trait::async_trait;

@@ -1,3 +1,5 @@
+//! Decisions of the autoscaler, for answers and alarms.
+
 use chrono::{DateTime, TimeDelta, Utc};
 use parkhang_core::domain::ScalingRecord;
 use parkhang_state::StateStore;

@@ -1,3 +1,5 @@
+//! Checks of the sections about this process.
+
 use std::num::NonZeroUsize;
 
 use tracing_subscriber::EnvFilter;

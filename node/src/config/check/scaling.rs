@@ -1,3 +1,5 @@
+//! Checks of the sections about starting and stopping workers.
+
 use std::time::Duration;
 
 use super::super::scaling::{Bounds, LauncherKind};

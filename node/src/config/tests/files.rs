@@ -1,3 +1,5 @@
+//! Tests of the checks of files and folders.
+
 use super::*;
 
 #[test]
