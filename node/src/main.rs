@@ -1,4 +1,8 @@
-//! The Parkhang process. `node ocr` runs the whole pipeline on this machine; the other commands work on what it wrote.
+//! The Parkhang program: nodes of a cluster, commands of operators, and `node ocr`, which runs the whole pipeline on one machine.
+//!
+//! It connects the libraries: it reads the configuration, opens stores, networks and listeners, and starts actors with them. Decisions about
+//! work belong to `actors`, and everything about images to `models`. `anyhow` is allowed here only, as errors end with a message to
+//! a user instead of a decision.
 
 #![expect(
     unreachable_pub,
@@ -61,11 +65,11 @@ fn main() -> ExitCode {
     }
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     match cli.command {
-        // A node learns from its configuration how to log.
+        // Logging of a node depends on its configuration, which is not read yet.
         None => {}
         Some(Command::Repl(_)) => log::if_asked_for(),
         Some(_) => {
-            // A command whose reader has gone ends without a word; a node outlives whoever reads its output.
+            // A command ends silently when the reader of its output has gone, as in `node job list | head`; a node must not.
             sigpipe::reset();
             log::to_terminal();
         }

@@ -1,4 +1,4 @@
-//! The token of whoever runs an orchestrator: a file in its state folder that only they can read.
+//! The token of the user who runs an orchestrator: a file in its state folder that only this user can read.
 
 use std::fs::{create_dir_all, read_to_string};
 use std::io::ErrorKind;
@@ -9,19 +9,20 @@ use anyhow::{Context, Result};
 use super::tokens::{is_long_enough, token};
 use crate::whole_file;
 
-/// Name of the file, and of whoever presents the token.
+/// Name of the file, and the caller's name in the audit log for requests that present the token.
 pub const OWN_TOKEN: &str = "api-token";
 
-/// Reads the token in a state folder, which is made where there is none.
+/// Reads the token in a state folder, and makes one if there is none.
 ///
 /// # Errors
 ///
-/// When the file can be neither written nor read, or holds no token: what an earlier version left there that was stopped
-/// while it wrote would let everybody in.
+/// If the file can be neither written nor read, or holds no token: an empty file, which an earlier version left behind when it was
+/// stopped while writing, would let everybody in.
 pub fn own_token(folder: &Path) -> Result<String> {
     let path = folder.join(OWN_TOKEN);
     create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     match whole_file::create(&path, &format!("{}\n", token()), 0o600) {
+        // Kept over restarts, so that scripts and sessions stay valid.
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
         written => written.with_context(|| format!("cannot write {}", path.display()))?,
     }

@@ -1,4 +1,4 @@
-//! Other spellings of commands, for the hands that know them.
+//! Other spellings of commands, which scripts written for the upstream pipeline may use.
 
 /// Another spelling of a command.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub struct Alias {
 enum Translation {
     /// It takes a value and can be this one alone, which goes without saying.
     Only(&'static str),
-    /// A list with commas, of values that another option takes one by one.
+    /// Option that takes the values of a comma-separated list one by one.
     Each(&'static str),
     /// Another option says the same.
     Same(&'static str),

@@ -1,4 +1,4 @@
-//! The cluster at a glance.
+//! Summary of the cluster.
 
 use std::collections::BTreeSet;
 
@@ -19,29 +19,31 @@ use super::workers::{self, Scaling};
 use super::{Admin, Refusal};
 use crate::words::counted;
 
-/// Say what the cluster does now: its pace, what waits for each stage, and what is wrong.
+/// Show a summary of the cluster: its throughput, the work that waits for each stage, and alarms.
+///
+/// Throughputs are those of the last ten minutes. Volumes of jobs that have ended are not counted.
 #[derive(Debug, Args)]
 pub struct Status {}
 
-/// The cluster at a glance.
+/// Summary of the cluster.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Cluster {
-    /// The orchestrator that leads.
+    /// Name of the orchestrator that leads.
     leader: Option<String>,
-    /// Nodes that are there.
+    /// Number of nodes that are joined or draining.
     nodes: usize,
-    /// Pages that the slowest stage got done, of the last ten minutes.
+    /// Pages a minute of the slowest stage, over the last ten minutes.
     pages_a_minute: f64,
-    /// Volumes of open jobs with a stage in work.
+    /// Volumes of open jobs with a stage that runs.
     running: u64,
-    /// Volumes of open jobs that could go on.
+    /// Volumes of open jobs that wait for a slot.
     waiting: u64,
     /// Volumes of open jobs that failed for good.
     failed: u64,
     stages: Vec<Stage>,
-    /// What the autoscaler decided last, where it is on.
+    /// Last decisions of the autoscaler, if it is on.
     scaling: Vec<Scaling>,
-    /// What somebody should look at.
+    /// Conditions that need an operator.
     alarms: Vec<String>,
 }
 
@@ -52,7 +54,7 @@ pub struct Stage {
     waiting: u64,
     running: u64,
     failed: u64,
-    /// Of the nodes that are there.
+    /// Slots for it on the nodes that are there.
     slots: u64,
     pages_a_minute: f64,
 }
@@ -74,6 +76,7 @@ impl Command for Status {
         jobs.retain(|job| job.finished_at.is_none());
         for job in &jobs {
             let counts = counts.get(&job.id).map_or(&[][..], Vec::as_slice);
+            // Volumes of a paused job wait for an operator and not for a slot.
             let waits = job.status == JobStatus::Running;
             if waits {
                 waiting.extend(waiting_stages(&job.pipeline, counts));
@@ -98,11 +101,12 @@ impl Command for Status {
                 stage.pages_a_minute = pace.pages_a_second * 60.0;
             }
         }
-        // Not every stage has pages of its own.
+        // `reduce` works on no pages, so its pace of nought would always be the lowest.
         let paged = paces
             .iter()
             .map(|pace| pace.pages_a_second)
             .filter(|pace| *pace > 0.0);
+        // Every page goes through all of these stages, so the slowest one is the throughput of the cluster.
         let pages_a_minute = paged.reduce(f64::min).unwrap_or(0.0) * 60.0;
         let names: BTreeSet<&str> = there.iter().map(|node| node.name.as_str()).collect();
         let leader = admin

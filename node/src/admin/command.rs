@@ -1,3 +1,5 @@
+//! The interface of a command, and a row of the table made from one: the command line, the REPL and HTTP see rows only.
+
 use std::fmt;
 
 use async_trait::async_trait;
@@ -14,7 +16,7 @@ use super::{Admin, Refusal};
 pub use crate::access::Access;
 use crate::storage::VolumeArgs;
 
-/// How a command is given over HTTP.
+/// HTTP method of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb {
     Get,
@@ -22,24 +24,24 @@ pub enum Verb {
     Patch,
 }
 
-/// What a command answers: data for programs, and a text for people.
+/// Answer of a command: data for programs, and a text for people.
 pub trait Answer: Serialize + ToSchema + Send + 'static {
     fn text(&self) -> String;
 
-    /// Whether what was asked about has failed; the exit status of the command line says so.
+    /// Returns whether the subject of the question has failed, which the exit status of the command line reports.
     fn failed(&self) -> bool {
         false
     }
 }
 
-/// One command of the operator. Its fields are its arguments, and their comments its help.
+/// Command of an operator. Its fields are its arguments, and their comments its help.
 #[async_trait]
 pub trait Command: Args + Send + 'static {
-    /// The words that name it, such as `job pause`.
+    /// Two words that name it, such as `job pause`.
     const NAME: [&'static str; 2];
     const ACCESS: Access;
     const VERB: Verb;
-    /// Below the interface's root, with the names of arguments in braces: `/jobs/{job}/pause`.
+    /// Path below the root of the HTTP interface, with the names of arguments in braces: `/jobs/{job}/pause`.
     const PATH: &'static str;
     /// Arguments that only a command line may give, as they name files.
     const LOCAL: &'static [&'static str] = &[];
@@ -67,7 +69,7 @@ pub struct Reply {
 
 type Run = fn(&ArgMatches, Admin) -> BoxFuture<'static, Result<Reply, Refusal>>;
 
-/// A command whose type is forgotten: a row of the table.
+/// Command with its type erased: a row of the table.
 pub struct Entry {
     pub name: [&'static str; 2],
     pub access: Access,
@@ -82,7 +84,7 @@ pub struct Entry {
     pub answer: AnswerSchema,
 }
 
-/// The schema of an answer, and those that it refers to by name.
+/// Schema of an answer, and those that it refers to by name.
 #[derive(Debug, Clone, Copy)]
 pub struct AnswerSchema {
     pub schema: fn() -> RefOr<Schema>,
@@ -127,7 +129,7 @@ impl Entry {
         }
     }
 
-    /// As a command of clap, named by the last of its words.
+    /// Returns the command for clap, named by the last of its words.
     pub fn clap(&self) -> clap::Command {
         let command = (self.arguments)(clap::Command::new(self.name[1]));
         match &self.wait {
@@ -141,7 +143,7 @@ impl Entry {
         }
     }
 
-    /// The arguments that may be given by name.
+    /// Returns the arguments that may be given by name.
     pub fn arguments(&self) -> Vec<Argument> {
         let mut arguments = arguments(&self.clap());
         let is_wait = |name: &str| self.wait.as_ref().is_some_and(|wait| wait.flag == name);
@@ -191,8 +193,13 @@ impl Entry {
         by_name(&self.clap(), matches)
     }
 
-    /// Carries out the command with arguments by name.
+    /// Runs the command with arguments by name.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::Invalid`] if an argument is unknown or has no valid value, and whatever the command itself refuses.
     pub async fn run_given(&self, given: &Map<String, Value>, admin: Admin) -> Result<Reply, Refusal> {
+        // The command line is built from known arguments, so an unknown one must be refused here: clap never sees it.
         let known = self.arguments();
         if let Some(unknown) = given
             .keys()
@@ -202,8 +209,10 @@ impl Entry {
         }
         let command = self.clap();
         let line = command_line(&command, given)?;
-        let matches = command.no_binary_name(true).try_get_matches_from(line);
-        let matches = matches.map_err(|error| Refusal::invalid_by_name(self.clap(), &error))?;
+        let matches = command
+            .no_binary_name(true)
+            .try_get_matches_from(line)
+            .map_err(|error| Refusal::invalid_by_name(self.clap(), &error))?;
         self.run(&matches, admin).await
     }
 

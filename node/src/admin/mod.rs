@@ -1,5 +1,13 @@
-//! What operators ask and order. One table of commands, each with its name, arguments, help and a handler that returns data,
-//! from which the command line, the console inside a cluster and the HTTP interface are made.
+//! Commands of operators: one table, each row with its name, arguments, help and a handler that returns data.
+//!
+//! The command line, the console inside a cluster, the HTTP interface with its description, and the documents are all made from the
+//! table, so a command exists in all of them or in none, its arguments are checked by one parser, and its refusals have one
+//! wording. A handler gets [`Admin`], which is the state store, the configuration and the artifacts, and nothing of the interface that
+//! it was called through: it returns data, and the interface decides how to show it. A handler must not hold state between calls or
+//! act on a node or orchestrator of its process, since the same command may be given from a process that has neither.
+//!
+//! A command that changes something is written to the audit log before it begins and again when it has ended, so that one that was
+//! cut off is seen to have been tried.
 
 mod actors;
 pub mod aliases;
@@ -41,17 +49,17 @@ pub use self::table::table;
 pub use self::tasks::find as find_task;
 pub use self::text::table as text_table;
 
-/// What commands work on.
+/// Environment that commands run in.
 #[derive(Debug, Clone)]
 pub struct Admin {
     pub store: PostgresStore,
     pub loaded: Arc<Loaded>,
     pub library: Arc<Library>,
-    /// The store in words, for whoever chose it with a configuration of their own.
+    /// Description of the database for error messages; set on a command line, whose user chose it with a configuration.
     pub database: Option<Arc<str>>,
-    /// Whether whoever gave the command sees the standard error of this process.
+    /// True if the user who gave the command sees the standard error of this process.
     pub shows_progress: bool,
-    /// Who gives the command.
+    /// Name of the user who gives the command.
     pub asked_by: Arc<str>,
 }
 
@@ -67,7 +75,7 @@ impl Admin {
         }
     }
 
-    /// The same for a command that somebody gives.
+    /// Returns a copy for a command that `who` gives.
     pub fn asked_by(&self, who: &str) -> Self {
         Self {
             asked_by: Arc::from(who),

@@ -1,3 +1,5 @@
+//! Routes, and the way of a request to its command.
+
 use std::sync::Arc;
 
 use axum::Router;
@@ -25,10 +27,10 @@ use crate::console;
 
 /// Largest body of a request: a list of a hundred thousand volumes.
 const MAX_BODY: usize = 4 << 20;
-/// Largest body of which the audit log keeps what was asked by somebody who may not give the command.
+/// Largest body whose arguments the audit log keeps when the caller's role does not allow the command.
 const MAX_DENIED_BODY: usize = 16 << 10;
 
-/// What the path gave to the names in a route.
+/// Values of the parameters in a route's path.
 type Named = Result<RawPathParams, RawPathParamsRejection>;
 
 /// The console at `/`, and below `/api/v1` the commands of the table, which describe themselves in `openapi.json`. `secure` is
@@ -84,9 +86,9 @@ pub fn router(admin: Admin, tokens: Arc<Tokens>, secure: bool, node: &str) -> Ro
         router.route(&format!("{ROOT}{}", entry.path), on(method(entry.verb), handler))
     });
     router
-        .fallback(|| async { Denied::new(StatusCode::NOT_FOUND, "not_found", "there is nothing here") })
+        .fallback(|| async { Denied::new(StatusCode::NOT_FOUND, "not_found", "no such path") })
         .method_not_allowed_fallback(|| async {
-            let message = "this does not take that method";
+            let message = "method not allowed for this path";
             Denied::new(StatusCode::METHOD_NOT_ALLOWED, "invalid", message)
         })
 }
@@ -121,10 +123,10 @@ fn whole(reply: &Reply) -> Response {
 
 fn named(parameters: Named) -> Result<Vec<(String, String)>, Denied> {
     let parameters = parameters.map_err(|_| Denied::invalid("the path is not UTF-8"))?;
-    let named = parameters
+    Ok(parameters
         .iter()
-        .map(|(name, value)| (name.to_owned(), value.to_owned()));
-    Ok(named.collect())
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect())
 }
 
 fn place(parameters: Vec<(String, String)>) -> Place {
@@ -156,6 +158,7 @@ impl Desk {
         request: Request<Body>,
     ) -> Result<Reply, Denied> {
         let (parts, body) = request.into_parts();
+        // The body is read only for a caller who may give the command.
         let caller = match self.admit(&parts.headers, entry.access, &entry.name.join(" ")) {
             Ok(caller) => caller,
             Err(denied) => {
@@ -183,7 +186,8 @@ impl Desk {
         }
     }
 
-    /// Writes down who was not let give a command. Nothing of a stranger is read or kept, who could fill the database with it.
+    /// Records in the audit log a command that the caller's role does not allow. Nothing of a client without a token is read or kept:
+    /// it could fill the database.
     async fn write_down_denied(
         &self,
         entry: &Entry,
@@ -211,7 +215,11 @@ impl Desk {
     }
 }
 
-/// What the path, the query and the body give together. None may name what another has named.
+/// Combines the arguments of the path, the query and the body.
+///
+/// # Errors
+///
+/// 422 if the body is no JSON object, or an argument is given twice.
 fn given(
     entry: &Entry,
     mut given: Map<String, Value>,
@@ -227,7 +235,7 @@ fn given(
         _ if body.is_empty() => Map::new(),
         Ok(Value::Object(posted)) => posted,
         Ok(_) => return Err(Denied::invalid("the body must be a JSON object".to_owned())),
-        Err(error) => return Err(Denied::invalid(format!("the body is no JSON: {error}"))),
+        Err(error) => return Err(Denied::invalid(format!("the body is not valid JSON: {error}"))),
     };
     for (name, value) in queried.into_iter().chain(posted) {
         if given.contains_key(&name) {
@@ -238,7 +246,7 @@ fn given(
     Ok(given)
 }
 
-/// A query may name a list's argument several times.
+/// Adds an argument of the query; only one that takes a list may be repeated.
 fn add(
     queried: &mut Map<String, Value>,
     known: &[Argument],

@@ -13,7 +13,7 @@ use crate::config::{ClusterConfig, Loaded};
 use crate::http::{HttpListener, Shares, Site, acceptor};
 use crate::tls::identity::read_details;
 
-/// A proxy on this machine brings many people through one address; a browser opens six connections.
+/// Limits on connections. A proxy on this machine brings many users through one address, and a browser opens six connections.
 const SHARES: Shares = Shares {
     all: 512,
     per_address: 256,
@@ -51,8 +51,7 @@ pub async fn serve(loaded: &Loaded, admin: Admin, node: &str) -> Result<Option<S
         name: OWN_TOKEN.to_owned(),
         access: Access::Admin,
     };
-    let identity = identity(&loaded.config, address);
-    let tls = identity
+    let tls = identity(&loaded.config, address)
         .map(|(certificate, key)| acceptor(certificate, key))
         .transpose()?;
     let tokens = Arc::new(tokens.with(owner, &own)?);
@@ -97,7 +96,8 @@ fn bracketed(host: &str) -> String {
     }
 }
 
-/// Certificate and key of the interface: its own, else beyond this machine the node's, but for a proxy that has TLS.
+/// Returns the certificate and key of the interface: its own if it has them, else the node's for an address beyond this machine,
+/// unless `api.public` says that a proxy terminates TLS.
 fn identity(config: &ClusterConfig, address: SocketAddr) -> Option<(&Path, &Path)> {
     let own = (&config.api.tls.certificate_file, &config.api.tls.key_file);
     let nodes = (&config.cluster.tls.certificate_file, &config.cluster.tls.key_file);

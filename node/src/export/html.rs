@@ -1,5 +1,4 @@
-//! The viewer: one self-contained HTML file per volume, with scans, outlines and text, that opens from a disk without a
-//! network.
+//! Viewer: one self-contained HTML file per volume with scans, outlines and text, which can be opened from a disk without a network.
 
 use std::fmt::Write;
 
@@ -39,8 +38,8 @@ struct ViewerLine<'a> {
     segments: Vec<(&'a str, f32)>,
 }
 
-/// The viewer of a volume. `scans` are JPEG files in base64, one per page in order; an empty one leaves the page without
-/// a picture.
+/// Returns the viewer of a volume. `scans` are JPEG files in base64, one per page in order; an empty one leaves the page without a
+/// picture.
 pub fn viewer(volume: &VolumeDocument, scans: &[String]) -> serde_json::Result<String> {
     let title = format!("{}-{}", volume.w_id, volume.i_id);
     let data = ViewerVolume {
@@ -100,7 +99,7 @@ fn viewer_page(page: &PageDocument) -> ViewerPage<'_> {
     }
 }
 
-/// Replaces each placeholder in one walk over the template, so that nothing inserted is looked at again.
+/// Replaces the placeholders in one pass over the template, so that inserted text which looks like one is left alone.
 fn fill(template: &str, parts: &[(&str, String)]) -> String {
     let mut filled =
         String::with_capacity(template.len() + parts.iter().map(|(_, text)| text.len()).sum::<usize>());
@@ -130,7 +129,7 @@ fn escape(text: &str) -> String {
         .replace('"', "&quot;")
 }
 
-/// JSON that may stand inside a script element: no markup can begin in it.
+/// Escapes JSON for a script element, so that no markup can begin in it.
 fn script_safe(json: &str) -> String {
     json.replace('<', "\\u003c")
         .replace('\u{2028}', "\\u2028")

@@ -1,3 +1,5 @@
+//! Connecting to an orchestrator.
+
 use std::time::Duration;
 
 use anyhow::{Result, bail};

@@ -30,15 +30,15 @@ use crate::client::{Orchestrators, ServerArgs};
 use crate::config::{ConfigArgs, Loaded};
 use crate::session::{Line, PATIENCE, Remote, Session};
 
-/// Of an orchestrator that takes commands on its own terminal.
+/// Name of the log of an orchestrator whose terminal is used for commands.
 const LOG: &str = "orchestrator.log";
 
 #[derive(Debug, Args)]
 pub struct ReplArgs {
-    /// Give this command, and no others; may be repeated. The exit status is 1 if one is refused, or says that something failed.
+    /// Run this command and exit; may be repeated. The exit status is 1 if a command is refused or reports a failure.
     #[arg(short, long, value_name = "COMMAND")]
     command: Vec<String>,
-    /// How long a command waits for an orchestrator to be in touch.
+    /// Time that a command waits for a connection to an orchestrator.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
     patience: Duration,
     #[command(flatten)]
@@ -54,7 +54,7 @@ pub async fn run(arguments: ReplArgs) -> Result<ExitCode> {
     attach(&remote, arguments.patience).await?;
     let session = Session::new(Line::Remote(remote), arguments.patience);
     if !is_terminal() {
-        // As any command whose reader has gone.
+        // Like any command, it ends silently when the reader of its output has gone.
         sigpipe::reset();
     }
     if !arguments.command.is_empty() {
@@ -67,8 +67,8 @@ pub async fn run(arguments: ReplArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Takes commands in the orchestrator's own process until its operator leaves. `attended` is true while a Ctrl-C is the
-/// operator's.
+/// Runs commands in the orchestrator's own process until the operator leaves. `attended` is true while Ctrl-C belongs to the editor and
+/// must not stop the orchestrator.
 pub async fn inside(loaded: &Loaded, line: Line, attended: &AtomicBool) {
     let session = Session::new(line, PATIENCE);
     let end = if is_terminal() {
@@ -85,7 +85,11 @@ pub async fn inside(loaded: &Loaded, line: Line, attended: &AtomicBool) {
     }
 }
 
-/// Where an orchestrator logs whose terminal is used for commands.
+/// Opens the log of an orchestrator whose terminal is used for commands.
+///
+/// # Errors
+///
+/// If the file cannot be written.
 pub fn log_file(loaded: &Loaded) -> Result<File> {
     let folder = loaded.state_dir()?;
     let path = folder.join(LOG);

@@ -1,3 +1,5 @@
+//! Names for completion, asked from an orchestrator.
+
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,14 +12,14 @@ use super::complete::Names;
 use crate::admin::table;
 use crate::session::Line;
 
-/// How long names are taken for true.
+/// Time for which names are cached.
 const FRESH: Duration = Duration::from_secs(5);
-/// Longest that somebody who wants a line completed is kept waiting.
+/// Longest time that a completion may take.
 const LIMIT: Duration = Duration::from_millis(700);
-/// Volumes of a job that are offered.
+/// Largest number of volumes of a job that are offered.
 const VOLUMES: u32 = 1000;
 
-/// Asks an orchestrator for names, and remembers them for a while. For threads that may wait.
+/// Names from an orchestrator, with a cache. Its methods block.
 #[derive(Debug)]
 pub struct Directory {
     line: Line,
@@ -34,7 +36,7 @@ impl Directory {
         }
     }
 
-    /// The texts under `key` in the rows of an answer; none where nobody answers in time.
+    /// Returns the texts under `key` in the rows of an answer; none if there is no answer in time.
     fn names(&self, words: [&str; 2], arguments: Value, rows: &str, key: &str) -> Vec<String> {
         let question = format!("{} {arguments}", words.join(" "));
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -83,7 +85,7 @@ impl Names for Directory {
         self.names(["nodes", "show"], arguments, "actors", "name")
     }
 
-    /// Of open jobs, and those that every build knows.
+    /// Stages of open jobs, and those that every build knows.
     fn stages(&self) -> Vec<String> {
         let asked = self.names(["cluster", "status"], Value::Null, "stages", "stage");
         let pipeline = ocr_pipeline();

@@ -1,4 +1,4 @@
-//! What a line asks for.
+//! Parsing of a line.
 
 use std::sync::LazyLock;
 use std::time::Duration;

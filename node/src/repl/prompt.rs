@@ -1,10 +1,12 @@
+//! Prompt of the editor.
+
 use std::borrow::Cow;
 
 use reedline::{Prompt, PromptEditMode, PromptHistorySearch, PromptHistorySearchStatus};
 
 use crate::session::{InTouch, Line};
 
-/// Says who leads, and whether anybody is in touch.
+/// Prompt with the name of the leader, or the lack of a leader or connection.
 pub struct LeaderPrompt(pub Line);
 
 fn told(now: &InTouch) -> String {

@@ -12,7 +12,7 @@ use tracing::debug;
 use super::watch::{COUNT_INTERVAL, COUNT_PAUSE};
 use crate::admin::{by_job, cluster_facts, missing_models};
 
-/// For ever, while this process leads.
+/// Counts such jobs for ever, while this process leads, and publishes their number.
 pub async fn look_for_missed_models(store: &PostgresStore, heartbeat: Duration) {
     let mut levels = ModelsMissed::default();
     loop {

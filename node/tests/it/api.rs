@@ -151,7 +151,7 @@ fn who_may_not_is_refused() {
     let refusal = eva
         .post("/jobs", &json!({ "job": JOB }))
         .refuses(403, "forbidden");
-    assert_eq!(refusal, "job create asks for the role operate; eva has read");
+    assert_eq!(refusal, "job create requires the role operate; eva has read");
     let pause = format!("/api/v1/jobs/{JOB}/pause");
     api.ask("POST", &pause, &[&mine, "Origin: http://elsewhere.example"], "{}")
         .refuses(403, "forbidden");

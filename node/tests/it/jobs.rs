@@ -129,7 +129,7 @@ fn a_job_is_steered_from_the_command_line() {
         .exits(0);
     assert_eq!(
         early.stdout,
-        "0 volumes would go back to ocr\n2 have not come that far and will run it anyway\n"
+        "0 volumes would go back to ocr\n2 have not reached it yet and will run it anyway\n"
     );
 
     let resumed = office.job(&["resume", "press", "--json"]).exits(0).json();
@@ -268,7 +268,7 @@ fn the_volumes_of_a_job_are_read_from_a_list() {
     list_of("W1-I1\nW1-I9\n");
     office.refused(
         &create,
-        "1 of 2 volumes cannot be had:\n  volume W1-I9 is not in this source",
+        "1 of 2 volumes cannot be read:\n  volume W1-I9 is not in this source",
     );
     list_of("W1-I2  # the second\n\n");
     assert_eq!(office.job(&create).exits(0).stdout, "press: 1 volume\n");

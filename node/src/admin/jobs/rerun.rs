@@ -1,3 +1,5 @@
+//! `job rerun`: sends volumes of a job back to a stage.
+
 use async_trait::async_trait;
 use chrono::Utc;
 use clap::Args;
@@ -16,16 +18,17 @@ use crate::admin::tasks::State;
 use crate::admin::{Admin, Refusal};
 use crate::words::counted;
 
-/// Volumes that are looked at at once.
+/// Volumes read in one query.
 const PAGE: u32 = 1_000;
 
-/// Do a stage and all after it again, for all volumes of the job or for those that the options describe.
+/// Run a stage and all stages after it again, for all volumes of a job or those that the options select.
 ///
 /// With --status failed and no --from, volumes that failed for good are tried again, each from the stage at which it failed.
 /// Pages whose results still stand are kept, unless --force is given. Running work on these volumes is cut off.
 /// A job that had ended runs again.
 #[derive(Debug, Args)]
 pub struct Rerun {
+    /// Name of the job.
     #[arg(value_name = "NAME")]
     job: JobKey,
     /// First stage to do again; needed but for --status failed.
@@ -37,7 +40,7 @@ pub struct Rerun {
     /// Only volumes in this state.
     #[arg(long, value_enum)]
     status: Option<State>,
-    /// Only volumes that stand at this stage.
+    /// Only volumes whose current stage is this one.
     #[arg(long, value_name = "STAGE")]
     at: Option<StageName>,
     /// Only volumes whose last try failed with an error of this category, such as network.
@@ -49,12 +52,12 @@ pub struct Rerun {
     /// Recompute pages whose results still stand.
     #[arg(long)]
     force: bool,
-    /// Say what would be done again, and do nothing.
+    /// Show what would be done, and change nothing.
     #[arg(long)]
     dry_run: bool,
 }
 
-/// What a rerun did, or would do.
+/// Result of a rerun, or of a dry run of one.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RerunAnswer {
     job: String,
@@ -62,17 +65,17 @@ pub struct RerunAnswer {
     #[serde(skip_serializing_if = "Option::is_none")]
     from: Option<String>,
     force: bool,
-    /// Whether it is only what would be done.
+    /// True if this is a dry run.
     dry_run: bool,
-    /// Volumes to be done again.
+    /// Number of volumes to be done again.
     number: u64,
     /// The first thousand of them, or of those that failed at each stage.
     volumes: Vec<String>,
-    /// Meant too, but these have not come as far as the stage and will run it anyway.
+    /// Number of selected volumes that have not reached the stage yet and will run it anyway.
     not_reached_number: u64,
     /// The first thousand of them.
     not_reached: Vec<String>,
-    /// Of a dry run: what the stages would make of the volumes that would go back, and at what price.
+    /// Plan of the work on the volumes that would go back, with its cost; in a dry run only.
     #[serde(skip_serializing_if = "Option::is_none")]
     plan: Option<PlanAnswer>,
 }
@@ -242,11 +245,9 @@ async fn check_volumes(admin: &Admin, job: &Job, patterns: &[Pattern]) -> Result
 
 fn error_category(text: &str) -> Result<ErrorCategory, String> {
     let all = ErrorCategory::ALL;
-    let found = all.into_iter().find(|category| category.as_str() == text);
-    found.ok_or_else(|| {
-        let names = all.map(ErrorCategory::as_str);
-        format!("must be one of {}", names.join(", "))
-    })
+    all.into_iter()
+        .find(|category| category.as_str() == text)
+        .ok_or_else(|| format!("must be one of {}", all.map(ErrorCategory::as_str).join(", ")))
 }
 
 impl Answer for RerunAnswer {
@@ -267,8 +268,8 @@ impl Answer for RerunAnswer {
         });
         match self.not_reached_number {
             0 => {}
-            1 => lines.push("1 has not come that far and will run it anyway".to_owned()),
-            many => lines.push(format!("{many} have not come that far and will run it anyway")),
+            1 => lines.push("1 has not reached it yet and will run it anyway".to_owned()),
+            many => lines.push(format!("{many} have not reached it yet and will run it anyway")),
         }
         if let Some(plan) = &self.plan {
             lines.push(plan.text());

@@ -1,3 +1,5 @@
+//! `job status`: progress and obstacles of a job, and waiting for its end.
+
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -21,9 +23,12 @@ use crate::words::counted;
 /// Causes of failures that are shown.
 const CAUSES: u32 = 10;
 
-/// Say how far a job is; exit status 1 if it failed or was cancelled.
+/// Show the progress of a job; the exit status is 1 if it failed or was cancelled.
+///
+/// The answer has the volumes by stage, the estimated time left, the causes of failures, and what keeps the job from making progress.
 #[derive(Debug, Args)]
 pub struct Status {
+    /// Name of the job.
     #[arg(value_name = "NAME")]
     job: JobKey,
 }
@@ -54,22 +59,22 @@ fn progress(now: &Value) -> Vec<String> {
     lines
 }
 
-/// How far a job is.
+/// Progress of a job.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct JobDetails {
     #[serde(flatten)]
     summary: JobSummary,
-    /// In the order of the pipeline.
+    /// Stages in the order of the pipeline.
     stages: Vec<StageTally>,
-    /// Seconds until it is done at the pace of the last ten minutes; absent while it has none.
+    /// Seconds left at the throughput of the last ten minutes; absent while there is none.
     eta_s: Option<f64>,
-    /// What keeps it from getting on, and what to do about it.
+    /// Conditions that keep it from making progress, each with what to do about it.
     obstacles: Vec<String>,
-    /// Why volumes failed, the most frequent cause first.
+    /// Causes of failed volumes, the most frequent first.
     failures: Vec<String>,
     /// Pages of finished volumes that could not be read and were left out.
     failed_pages: u64,
-    /// Some of the volumes that they are of.
+    /// Some of the volumes of these pages.
     volumes_with_failed_pages: Vec<String>,
 }
 
@@ -86,9 +91,11 @@ impl Command for Status {
         let job = find(admin, &self.job).await?;
         let counts = admin.store.job_task_counts(Some(job.id)).await?;
         let summary = JobSummary::new(&job, &counts);
-        let failures = match counts.iter().any(|count| count.status == TaskStatus::Failed) {
-            true => admin.store.error_groups(&job, CAUSES).await?,
-            false => Vec::new(),
+        // Grouping errors is a query of its own, which most jobs do not need.
+        let failures = if counts.iter().any(|count| count.status == TaskStatus::Failed) {
+            admin.store.error_groups(&job, CAUSES).await?
+        } else {
+            Vec::new()
         };
         let left_out = admin.store.failed_pages(job.id).await?;
         let reasons = reasons(admin, &job, &counts).await?;
@@ -118,7 +125,7 @@ impl Command for Status {
     }
 }
 
-/// Volumes that are left, by how many were finished lately.
+/// Estimates the seconds left from the volumes that are left and the rate at which the last stage finished some lately.
 async fn eta(admin: &Admin, job: &Job, summary: &JobSummary) -> Result<Option<f64>, Refusal> {
     let left = summary.volumes.saturating_sub(summary.done + summary.failed);
     if job.status != JobStatus::Running || left == 0 {
@@ -126,8 +133,9 @@ async fn eta(admin: &Admin, job: &Job, summary: &JobSummary) -> Result<Option<f6
     }
     let paces = admin.store.recent_paces(Some(job.id), Utc::now()).await?;
     let last = job.pipeline.stages().last();
-    let pace = paces.iter().find(|pace| Some(&pace.stage) == last);
-    Ok(pace
+    Ok(paces
+        .iter()
+        .find(|pace| Some(&pace.stage) == last)
         .filter(|pace| pace.runs_a_second > 0.0)
         .map(|pace| left as f64 / pace.runs_a_second))
 }

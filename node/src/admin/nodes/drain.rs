@@ -10,10 +10,10 @@ use crate::admin::{Admin, Refusal};
 
 /// Let a node take no more work and hand back what it has at the next checkpoints, uncharged.
 ///
-/// The process stays, and does nothing more until it is started again. A node that drains already goes on doing so.
+/// The process keeps running but takes no work until it is restarted. Draining a node twice has no further effect.
 #[derive(Debug, Args)]
 pub struct Drain {
-    /// Its name, or as much of it as tells it apart.
+    /// Name of the node, or a unique prefix of it.
     #[arg(value_name = "NODE")]
     node: String,
 }

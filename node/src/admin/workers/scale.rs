@@ -1,3 +1,5 @@
+//! `workers launch` and `workers scale`: the number of workers.
+
 use std::collections::BTreeSet;
 
 use async_trait::async_trait;
@@ -16,24 +18,30 @@ use crate::admin::wait::Wait;
 use crate::admin::{Admin, Refusal};
 use crate::launcher::section;
 
-/// Start more workers: so many of each hardware that is meant, beside those there are. They work for all jobs.
+/// Start more workers, in addition to those that there are.
+///
+/// The number holds for each selected hardware. The new workers take work of all jobs. Not allowed while the autoscaler is on.
+/// Example: `workers launch --hardware gpu --count 2`.
 #[derive(Debug, Args)]
 pub struct Launch {
     #[command(flatten)]
     meant: Meant,
 }
 
-/// Say how many workers there are to be, of each hardware that is meant. Those that are to go hand back their work first.
+/// Set the number of workers.
+///
+/// The number holds for each selected hardware. Workers that are stopped release their work first, without charging a try. Not allowed
+/// while the autoscaler is on.
 #[derive(Debug, Args)]
 pub struct Scale {
     #[command(flatten)]
     meant: Meant,
 }
 
-// How many workers, and which. A doc comment would become the help of the commands.
+// Number and selection of workers. A doc comment here would become the help of the commands.
 #[derive(Debug, Args)]
 struct Meant {
-    /// Workers of each hardware that is meant.
+    /// Number of workers, for each selected hardware.
     #[arg(long, value_name = "N")]
     count: u32,
     /// Only hardware that the stages of this job need.
@@ -42,7 +50,7 @@ struct Meant {
     /// Only workers with this hardware.
     #[arg(long, value_enum)]
     hardware: Option<WorkerHardware>,
-    /// Only workers on machines of this type, as launcher.gpu.instance_type and launcher.cpu.instance_type name them.
+    /// Only workers on machines of this type, as in launcher.gpu.instance_type or launcher.cpu.instance_type.
     #[arg(long, value_name = "TYPE")]
     instance_type: Option<String>,
 }
@@ -117,7 +125,7 @@ fn are_settled(changed: &Value, now: &Value) -> bool {
 async fn change(admin: &Admin, meant: &Meant, to: impl Fn(u32) -> u32) -> Result<LaunchedWorkers, Refusal> {
     if admin.loaded.config.autoscaler.enabled {
         return Err(Refusal::Conflict(
-            "the autoscaler says how many workers there are (autoscaler.enabled); its floor and cap bound it"
+            "the autoscaler decides the number of workers (autoscaler.enabled); change its floor and cap instead"
                 .to_owned(),
         ));
     }
@@ -126,6 +134,7 @@ async fn change(admin: &Admin, meant: &Meant, to: impl Fn(u32) -> u32) -> Result
     let nodes = admin.store.nodes().await?;
     for hardware in &meant {
         let workers = launcher.workers(*hardware).await?;
+        // Idle workers are named, so that a smaller number stops those first.
         let (_, idle) = idle_workers(&nodes, *hardware, &workers);
         launcher
             .set_desired(*hardware, to(workers.desired), &idle)
@@ -148,8 +157,7 @@ impl Meant {
                     job.status.as_str()
                 )));
             }
-            let needed = job.pipeline.stages().iter().filter_map(hardware_of);
-            let needed: BTreeSet<Hardware> = needed.collect();
+            let needed: BTreeSet<Hardware> = job.pipeline.stages().iter().filter_map(hardware_of).collect();
             meant.retain(|hardware| needed.contains(hardware));
         }
         if let Some(wanted) = &self.instance_type {
@@ -167,10 +175,10 @@ impl Meant {
     fn nobody(&self) -> String {
         match &self.instance_type {
             Some(wanted) => format!(
-                "no workers that fit are on machines of type {wanted}: launcher.gpu.instance_type and \
-                 launcher.cpu.instance_type name what there is"
+                "no selected workers are on machines of type {wanted}; the types are those of \
+                launcher.gpu.instance_type and launcher.cpu.instance_type"
             ),
-            None => "there are no workers that fit".to_owned(),
+            None => "no workers match the selection".to_owned(),
         }
     }
 }
