@@ -1,4 +1,4 @@
-//! What becomes of a lease that has been written: its pool takes it, or it is given back.
+//! Delivery of a lease that has been written: its pool accepts it, or the lease is released.
 
 use chrono::{DateTime, Utc};
 use tracing::debug;
@@ -49,13 +49,14 @@ pub(super) async fn deliver(
             Failpoint::AssignmentTaken.pass();
             return Ok(answer);
         }
-        // Whoever leads now has the task in hand.
+        // A later leader answers for the task; whatever this one wrote about it would be fenced.
         Ok(AssignReply::StaleEpoch { .. }) => return Ok(answer),
         Ok(AssignReply::Busy | AssignReply::Draining) | Err(Unreachable) => Event::Released,
         Ok(AssignReply::Refused { reason }) => {
             let mut error = StageError::new(fence.stage.as_str(), ErrorCategory::Config, reason);
             // Another node, or this one after an upgrade, may be able to run it.
             error.retryable = true;
+            // Counted as a failed try: a task that every node refuses must come to an end.
             let attempt = u32::try_from(fence.attempt.0).unwrap_or(1);
             let delay = retry::backoff(REFUSED_BACKOFF_S, attempt, 0.0);
             let not_before = Some(now + delay);
