@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{Instrument, Span, error, warn};
 
-use super::delivery::{Delivered, answer_name, deliver};
+use super::delivery::{Delivered, Handover};
 use super::deserted::{DesertedStages, deserted_stages};
 use super::executor::{Executor, Unreachable};
 use super::handle::{ORCHESTRATOR, OrchestratorConfig};
@@ -20,24 +20,21 @@ use super::mirror::Mirror;
 use super::plan::{PassLimits, node_lost};
 use super::reconcile::{Pass, PassError, reconcile};
 use crate::telemetry::{
-    AdvanceClock, AssignmentAnswered, LeaseLost, PassEnded, PoolJoined, PoolLeft, ReportAnswered,
-    TaskReported, assign_span, report_span,
+    AdvanceClock, LeaseLost, PassEnded, PoolJoined, PoolLeft, ReportAnswered, TaskReported, report_span,
 };
 use parkhang_core::domain::{
-    ActorKind, ActorRecord, ActorState, AssignReply, Assignment, Fence, LeaseReport, LeaseStatus, Position,
-    ReportReply, StageName, StageVerdict, Task, TaskStatus, WorkerId,
+    ActorKind, ActorRecord, ActorState, AssignReply, Fence, LeaseReport, LeaseStatus, Position, ReportReply,
+    StageName, StageVerdict, Task, TaskStatus, WorkerId,
 };
 use parkhang_core::failpoint::Failpoint;
 use parkhang_state::{Outcome, change_for};
 
-/// Messages of the orchestrator. None of them carries state: whatever they announce, the next pass reads it from the store.
+/// Messages of the orchestrator. A pass takes nothing from them: whatever they announce, it reads from the store.
 #[derive(RactorMessage)]
 pub(super) enum OrchestratorMsg {
-    /// Something may have become runnable.
     Wake,
     /// The timer of passes that nobody asks for.
     FullPass,
-    /// A pool offers its slots.
     Register(Arc<dyn Executor>),
     /// A pool is to be given nothing more.
     Suspend(WorkerId),
@@ -260,7 +257,7 @@ impl OrchestratorState {
         self.config.full_pass.min(self.config.lease / 4)
     }
 
-    /// Looks for stages that no pool runs, except right after a takeover, when no node has found this orchestrator yet.
+    /// Looks for stages that no pool runs, except right after a takeover, when nodes have not found this orchestrator yet.
     fn look_for_deserted_stages(&self, myself: &ActorRef<OrchestratorMsg>) {
         if !self.has_been_here() {
             return;
@@ -395,7 +392,6 @@ impl OrchestratorState {
         tokio::spawn(recorded.instrument(span));
     }
 
-    /// Renews leases and answers the pool.
     fn renew(&self, fences: Vec<Fence>, reply: RpcReplyPort<Vec<LeaseStatus>>) {
         let (store, lease) = (self.config.store.clone(), self.config.lease);
         tokio::spawn(async move {
@@ -435,7 +431,6 @@ impl OrchestratorState {
         });
     }
 
-    /// Starts a round of markers, unless one is under way.
     fn write_markers(&mut self, myself: &ActorRef<OrchestratorMsg>) {
         if let Some(round) = self.markers.begin() {
             let myself = myself.clone();
@@ -447,42 +442,6 @@ impl OrchestratorState {
     /// Wakes those who wait for a job.
     fn announce(&self) {
         self.changes.send_modify(|version| *version += 1);
-    }
-}
-
-/// A lease on its way to its pool.
-struct Handover {
-    mirror: Mirror,
-    orchestrator: ActorRef<OrchestratorMsg>,
-    pool: Arc<dyn Executor>,
-    decided: Instant,
-    advances: AdvanceClock,
-}
-
-impl Handover {
-    /// Offers the lease to its pool, and sends the answer to the orchestrator.
-    async fn assign(self, assignment: Assignment) {
-        let span = assign_span(&assignment, &self.pool.info().worker);
-        let (task, stage) = (assignment.fence.task, assignment.fence.stage.clone());
-        let assigned = async move {
-            // Without a mirror the orchestrator is stopping, and the lease expires.
-            let Ok(answer) = deliver(&self.mirror, self.pool.as_ref(), assignment, Utc::now()).await else {
-                return;
-            };
-            AssignmentAnswered {
-                stage: &stage,
-                answer: answer_name(&answer),
-                accepted: answer == Ok(AssignReply::Accepted),
-                took: self.decided.elapsed(),
-            }
-            .emit();
-            if answer == Ok(AssignReply::Accepted) {
-                self.advances.advanced(task, &stage);
-            }
-            let worker = self.pool.info().worker.clone();
-            let _ = self.orchestrator.cast(OrchestratorMsg::Delivered(worker, answer));
-        };
-        assigned.instrument(span).await;
     }
 }
 

@@ -1,11 +1,17 @@
 //! Delivery of a lease that has been written: its pool accepts it, or the lease is released.
 
-use chrono::{DateTime, Utc};
-use tracing::debug;
+use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
+use ractor::ActorRef;
+use tokio::time::Instant;
+use tracing::{Instrument, debug};
+
+use super::actor::OrchestratorMsg;
 use super::executor::Executor;
 use super::mirror::{Mirror, MirrorGone};
 use crate::orchestrator::Unreachable;
+use crate::telemetry::{AdvanceClock, AssignmentAnswered, assign_span};
 use parkhang_core::domain::{AssignReply, Assignment, ErrorCategory, StageError};
 use parkhang_core::failpoint::Failpoint;
 use parkhang_core::policy::retry;
@@ -20,7 +26,7 @@ const REFUSED_BACKOFF_S: f64 = 1.0;
 pub(super) type Delivered = Result<AssignReply, Unreachable>;
 
 /// Name of an answer in metrics and logs.
-pub(super) const fn answer_name(answer: &Delivered) -> &'static str {
+const fn answer_name(answer: &Delivered) -> &'static str {
     match answer {
         Ok(AssignReply::Accepted) => "accepted",
         Ok(AssignReply::Busy) => "busy",
@@ -36,7 +42,7 @@ pub(super) const fn answer_name(answer: &Delivered) -> &'static str {
 /// # Errors
 ///
 /// When the mirror has stopped; the lease then runs out.
-pub(super) async fn deliver(
+async fn deliver(
     mirror: &Mirror,
     executor: &dyn Executor,
     assignment: Assignment,
@@ -66,4 +72,41 @@ pub(super) async fn deliver(
     debug!(task = %fence.task, stage = %fence.stage, worker = %executor.info().worker, ?answer, "assignment not taken");
     mirror.commit(Change::new(Expected::Lease(fence), event)).await?;
     Ok(answer)
+}
+
+/// A lease on its way to its pool.
+pub(super) struct Handover {
+    pub mirror: Mirror,
+    pub orchestrator: ActorRef<OrchestratorMsg>,
+    pub pool: Arc<dyn Executor>,
+    /// Time of the decision.
+    pub decided: Instant,
+    pub advances: AdvanceClock,
+}
+
+impl Handover {
+    /// Offers the lease to its pool, and sends the answer to the orchestrator.
+    pub(super) async fn assign(self, assignment: Assignment) {
+        let span = assign_span(&assignment, &self.pool.info().worker);
+        let (task, stage) = (assignment.fence.task, assignment.fence.stage.clone());
+        let assigned = async move {
+            // Without a mirror the orchestrator is stopping, and the lease expires.
+            let Ok(answer) = deliver(&self.mirror, self.pool.as_ref(), assignment, Utc::now()).await else {
+                return;
+            };
+            AssignmentAnswered {
+                stage: &stage,
+                answer: answer_name(&answer),
+                accepted: answer == Ok(AssignReply::Accepted),
+                took: self.decided.elapsed(),
+            }
+            .emit();
+            if answer == Ok(AssignReply::Accepted) {
+                self.advances.advanced(task, &stage);
+            }
+            let worker = self.pool.info().worker.clone();
+            let _ = self.orchestrator.cast(OrchestratorMsg::Delivered(worker, answer));
+        };
+        assigned.instrument(span).await;
+    }
 }

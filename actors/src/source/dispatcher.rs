@@ -1,11 +1,12 @@
 //! Dispatcher: keeps the pools of a node busy with work from a source. The room of the pools is derived from the leases in hand
 //! each time; nothing is counted up and down.
 
+mod control_plane;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use ractor_cluster::RactorMessage;
@@ -17,11 +18,8 @@ use super::member::{Member, PoolHeartbeat};
 use super::wake::WakePause;
 use super::{Claim, SourceError, WorkSource};
 use crate::orchestrator::{Executor, Unreachable};
-use crate::supervisor::{ControlPlane, PoolHandle};
-use parkhang_core::domain::{
-    AssignReply, Fence, LeaseRenewal, LeaseReport, PoolInfo, RenewalReply, ReportReply, StageName, WorkerId,
-    WorkerRecord,
-};
+use crate::supervisor::PoolHandle;
+use parkhang_core::domain::{AssignReply, Fence, LeaseReport, PoolInfo, StageName, WorkerId, WorkerRecord};
 use parkhang_core::policy::claim::Offer;
 
 /// Share of the pause between two polls that chance adds or takes, so that nodes started together do not poll together.
@@ -111,54 +109,6 @@ impl Dispatcher {
     }
 }
 
-#[async_trait]
-impl ControlPlane for Dispatcher {
-    fn register(&self, pool: PoolHandle) {
-        self.send(DispatcherMsg::Register(pool));
-    }
-
-    fn suspend(&self, worker: WorkerId) {
-        self.send(DispatcherMsg::Suspend(worker));
-    }
-
-    fn deregister(&self, worker: WorkerId) {
-        self.send(DispatcherMsg::Deregister(worker));
-    }
-
-    async fn report(&self, report: LeaseReport) -> ReportReply {
-        let fence = report.fence.clone();
-        match self.source.settle(report).await {
-            Ok(answer) => {
-                self.send(DispatcherMsg::Ended(vec![fence]));
-                answer
-            }
-            Err(error) => {
-                warn!(task = %fence.task, stage = %fence.stage, %error, "cannot record a report now");
-                ReportReply::Unrecorded
-            }
-        }
-    }
-
-    async fn heartbeat(&self, worker: &WorkerId, renewals: Vec<LeaseRenewal>) -> RenewalReply {
-        let heartbeat = PoolHeartbeat::of(&renewals);
-        let fences: Vec<Fence> = renewals.into_iter().map(|renewal| renewal.fence).collect();
-        let statuses = match self.source.renew(&fences).await {
-            Ok(statuses) => statuses,
-            Err(error) => {
-                warn!(%worker, %error, "cannot renew leases now");
-                // None is lost for certain, so no stage is stopped.
-                return RenewalReply::default();
-            }
-        };
-        self.send(DispatcherMsg::Heartbeat(worker.clone(), heartbeat));
-        let renewal = RenewalReply::new(fences, statuses);
-        if !renewal.lost.is_empty() {
-            self.send(DispatcherMsg::Ended(renewal.lost.clone()));
-        }
-        renewal
-    }
-}
-
 /// Messages of the dispatcher.
 #[derive(RactorMessage)]
 enum DispatcherMsg {
@@ -168,15 +118,10 @@ enum DispatcherMsg {
     Woken,
     /// There is work, or room, of which no other node knows.
     Claim,
-    /// The timer of claims that nothing announces.
     Poll,
-    /// A pool is ready for work.
     Register(PoolHandle),
-    /// A pool takes no more work.
     Suspend(WorkerId),
-    /// A pool is gone for good.
     Deregister(WorkerId),
-    /// A pool has renewed its leases.
     Heartbeat(WorkerId, PoolHeartbeat),
     /// The source has answered a claim.
     Claimed(Result<Vec<Claim>, SourceError>),
@@ -184,7 +129,6 @@ enum DispatcherMsg {
     Answered(Fence, Result<AssignReply, Unreachable>),
     /// These leases are over.
     Ended(Vec<Fence>),
-    /// The pools are to be described.
     Describe(DateTime<Utc>, RpcReplyPort<Vec<WorkerRecord>>),
     /// Nothing more is to be claimed; answered when no claim is under way.
     Drain(RpcReplyPort<()>),
@@ -332,8 +276,7 @@ impl DispatcherState {
         workers
     }
 
-    /// Offers of all pools, the full ones too: a source decides by all leases of the process, for instance whether a volume that
-    /// has to run alone can.
+    /// Offers of all pools, the full ones too: a source also decides by the leases in hand.
     fn offers(&self) -> Vec<Offer> {
         let runs_alone = self.leases.values().any(|lease| lease.alone);
         let mut offers: Vec<Offer> = self
@@ -365,8 +308,7 @@ impl DispatcherState {
         myself.send_after(pause, || DispatcherMsg::Woken);
     }
 
-    /// Asks the source for work beside the actor, or notes that it is to be asked again. One claim at a time: two would offer
-    /// the same room.
+    /// Asks the source for work, beside the actor. One claim at a time: two would offer the same room.
     fn claim(&mut self, myself: &ActorRef<DispatcherMsg>) {
         if self.claiming {
             self.again = true;
@@ -384,8 +326,8 @@ impl DispatcherState {
             let asked = Utc::now();
             let mut claims = source.claim(&offers).await;
             for claim in claims.iter_mut().flatten() {
-                // The deadline is one of the source's clock, and the pools compare with this machine's. Counted from before the
-                // call, so that a lease never seems to last longer than it does.
+                // Pools compare with this machine's clock and not the source's. Counted from before the call, so that a lease
+                // never seems to last longer than it does.
                 claim.assignment.lease_until = asked + claim.lasts;
             }
             // A dispatcher that stopped meanwhile leaves what was claimed to its deadline.

@@ -1,6 +1,5 @@
-//! A stage pool: owns a fixed number of slots, gives each assignment an actor of its own, renews the leases that it holds, and
-//! reports every verdict until the control plane has recorded it. A pool never queues: with no free slot it answers
-//! [`AssignReply::Busy`].
+//! A stage pool: owns a fixed number of slots, gives each assignment an actor of its own, renews its leases, and reports every
+//! verdict until the control plane has recorded it. A pool never queues: with no free slot it answers [`AssignReply::Busy`].
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, Supervi
 use ractor_cluster::RactorMessage;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tracing::{Span, info, warn};
+use tracing::{Span, warn};
 
 use super::control_plane::ControlPlane;
 use super::health::HealthPolicy;
@@ -25,14 +24,17 @@ use crate::orchestrator::{Executor, Unreachable};
 use crate::stage::{StageContext, StageLogic};
 use crate::telemetry::{Followed, ProgressBoard, StageEnded, StageStarted, slots_in_use, stage_span};
 use parkhang_core::domain::{
-    AssignReply, Assignment, Fence, JobKey, LeaseRenewal, LeaseReport, PoolInfo, RenewalReply, ReportReply,
-    StageVerdict, VolumeId, WorkerId,
+    AssignReply, Assignment, Fence, JobKey, LeaseReport, PoolInfo, RenewalReply, StageVerdict, VolumeId,
+    WorkerId,
 };
 use parkhang_core::failpoint::Failpoint;
 
 mod describe;
+mod leases;
 mod returned;
 mod stall;
+
+use self::leases::send_report;
 
 pub(super) use self::describe::{PoolStanding, WorkerFate};
 pub(super) use self::stall::Judgement;
@@ -108,17 +110,13 @@ impl Executor for PoolHandle {
 /// Messages of a pool.
 #[derive(RactorMessage)]
 pub(super) enum PoolMsg {
-    /// A lease is offered.
     Assign(Box<Assignment>, RpcReplyPort<AssignReply>),
-    /// A stage has returned.
     Finished(Fence, StageVerdict),
     /// The end of a lease is recorded, or the lease was lost before.
     Recorded(Fence),
     /// The end of a lease could not be recorded now.
     Unrecorded(Box<LeaseReport>),
-    /// A report is to be sent again.
     Send(Box<LeaseReport>),
-    /// The timer of the heartbeat.
     Beat,
     /// Leases have been renewed, and some found to be lost or cancelled.
     Renewed(RenewalReply),
@@ -126,7 +124,6 @@ pub(super) enum PoolMsg {
     Drain,
     /// The same; answered when the drain has come so far.
     DrainUntil(Drained, RpcReplyPort<()>),
-    /// The pool is to be described.
     Describe(RpcReplyPort<PoolStanding>),
     /// Another pool takes its place, at an operator's order; its stages are cut off.
     HandBack,
@@ -341,7 +338,6 @@ impl Slot {
 }
 
 impl PoolState {
-    /// Publishes the number of slots in use.
     fn tell_slots(&mut self) {
         let in_use = self.slots.len();
         self.share.set(in_use);
@@ -403,11 +399,8 @@ impl PoolState {
             return Ok(AssignReply::Draining);
         }
         // A stage that has ended uses nothing any more, so its slot is free while its report waits to be recorded.
-        let running = self
-            .slots
-            .values()
-            .filter(|slot| slot.phase != Phase::Reporting)
-            .count();
+        let is_taken = |slot: &&Slot| slot.phase != Phase::Reporting;
+        let running = self.slots.values().filter(is_taken).count();
         // The message may have waited on a link that was down, or in a process that was stopped, while the task went elsewhere.
         let ran_out = assignment.lease_until <= Utc::now();
         if ran_out || running >= self.arguments.slots {
@@ -452,58 +445,4 @@ impl PoolState {
             .find(|(_, slot)| slot.worker.get_id() == worker)
             .map(|(fence, slot)| (fence.clone(), slot))
     }
-
-    /// Renews the leases, also those whose report is under way: an expired lease could not be reported any more.
-    fn beat(&self, myself: &ActorRef<PoolMsg>) {
-        if self.slots.is_empty() {
-            return;
-        }
-        let renewals: Vec<LeaseRenewal> = self
-            .slots
-            .iter()
-            .map(|(fence, slot)| LeaseRenewal {
-                fence: fence.clone(),
-                volume: slot.volume.clone(),
-                progress: slot.followed.progress().now(),
-            })
-            .collect();
-        let worker = self.arguments.worker.clone();
-        let (control_plane, myself) = (self.arguments.control_plane.clone(), myself.clone());
-        tokio::spawn(async move {
-            let renewal = control_plane.heartbeat(&worker, renewals).await;
-            // A pool that stopped meanwhile has no worker left to stop.
-            let _ = myself.cast(PoolMsg::Renewed(renewal));
-        });
-    }
-
-    /// Stops the stages whose leases are lost or cancelled.
-    fn obey(&mut self, renewal: RenewalReply, myself: &ActorRef<PoolMsg>) {
-        for fence in renewal.lost {
-            // Killed and not drained: another worker may be at the volume, and whatever this one reports would be fenced.
-            if let Some(slot) = self.slots.remove(&fence) {
-                slot.span.in_scope(|| warn!("lease lost; stopping its worker"));
-                slot.worker.kill();
-            }
-        }
-        for fence in renewal.cancelled {
-            if let Some(slot) = self.slots.get(&fence) {
-                slot.span
-                    .in_scope(|| info!("no longer wanted; stopping at the next checkpoint"));
-                slot.drain.cancel();
-            }
-            self.release_if_accused(&fence, myself);
-        }
-    }
-}
-
-fn send_report(pool: &ActorRef<PoolMsg>, control_plane: &Arc<dyn ControlPlane>, report: LeaseReport) {
-    let (pool, control_plane) = (pool.clone(), control_plane.clone());
-    tokio::spawn(async move {
-        let answer = match control_plane.report(report.clone()).await {
-            ReportReply::Recorded | ReportReply::Fenced => PoolMsg::Recorded(report.fence),
-            ReportReply::Unrecorded => PoolMsg::Unrecorded(Box::new(report)),
-        };
-        // A pool that stopped meanwhile needs no answer.
-        let _ = pool.cast(answer);
-    });
 }
