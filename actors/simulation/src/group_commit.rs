@@ -3,7 +3,7 @@ use std::collections::VecDeque;
 use parkhang_actors::orchestrator::MAX_BATCH;
 use parkhang_state::Change;
 
-/// The mirror's queue: what comes while a transaction is under way forms the next one. `O` says who waits for a change.
+/// Queue of the mirror: changes that come while a transaction is under way form the next one. `O` is the source of a change.
 #[derive(Debug)]
 pub(super) struct GroupCommit<O> {
     waiting: VecDeque<(Change, O)>,
@@ -22,7 +22,7 @@ impl<O> GroupCommit<O> {
         self.waiting.push_back((change, origin));
     }
 
-    /// Begins a transaction and returns how many changes it has, unless one is under way or nothing waits.
+    /// Begins a transaction and returns its number of changes; `None` if one is under way or nothing waits.
     pub(super) fn begin(&mut self) -> Option<usize> {
         if !self.under_way.is_empty() || self.waiting.is_empty() {
             return None;
@@ -32,7 +32,7 @@ impl<O> GroupCommit<O> {
         Some(size)
     }
 
-    /// The transaction under way is over.
+    /// Ends the transaction under way, and returns its changes with their sources.
     pub(super) fn end(&mut self) -> (Vec<Change>, Vec<O>) {
         std::mem::take(&mut self.under_way).into_iter().unzip()
     }

@@ -1,4 +1,4 @@
-//! Volumes, and what becomes of a stage that works on one.
+//! Simulated volumes and the runs of stages over them.
 
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -7,15 +7,17 @@ use super::agenda::Millis;
 use super::cluster::Address;
 use parkhang_core::domain::Fence;
 
+/// A volume of the job.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Volume {
     pub pages: u32,
-    /// 0 to 1: where the volume lies in the distribution of every stage's time. What is slow to find is slow to read.
+    /// Position of the volume in the distribution of every stage's time, from 0 to 1. It is one number, as a volume that is slow
+    /// in one stage is slow in the others.
     pub pace: f64,
     pub is_poison: bool,
 }
 
-/// How a run will end if nothing happens to its node.
+/// End of a run, if nothing happens to its node before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     Succeeds,
@@ -33,18 +35,18 @@ pub(super) struct Run {
     pub stage: usize,
     pub began: Millis,
     pub pages: u32,
-    /// Pages that stood when it began.
+    /// Pages whose results stood when it began.
     pub stood: u32,
     pub page_ms: f64,
     pub fate: Fate,
-    /// Tells its current end from those that were foreseen before.
+    /// Number of its current end, which is another one than that of an end foreseen earlier.
     pub version: u32,
 }
 
-/// What a run leaves behind.
+/// Remains of a run that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Remains {
-    /// Pages that stand.
+    /// Pages whose results stand.
     pub stand: u32,
     /// Pages that were worked on.
     pub worked: u32,
@@ -69,7 +71,7 @@ impl Run {
         self.stood.saturating_add(done as u32).min(self.pages)
     }
 
-    /// The run ends now having saved its pages.
+    /// Remains of a run that ends at `now` and saves its pages.
     pub(super) fn saved(&self, now: Millis) -> Remains {
         let stand = if self.fate == Fate::Succeeds {
             self.pages
@@ -84,7 +86,7 @@ impl Run {
         }
     }
 
-    /// The run is cut off now: what was not yet in a part of `checkpoint` pages is gone.
+    /// Remains of a run that is cut off at `now`: pages that were not yet in a part of `checkpoint` pages are lost.
     pub(super) fn cut_off(&self, now: Millis, checkpoint: usize) -> Remains {
         let parts = u32::try_from(checkpoint.max(1)).unwrap_or(u32::MAX);
         let worked = self.finished_pages(now) - self.stood;
@@ -98,7 +100,7 @@ impl Run {
         }
     }
 
-    /// When a run that was told to stop at `now` has finished the page in work.
+    /// Time at which a run that is told to stop at `now` has finished the page in work.
     pub(super) fn page_ends(&self, now: Millis) -> Millis {
         let done = f64::from(self.finished_pages(now) - self.stood);
         let next = self.began + ((done + 1.0) * self.page_ms).ceil() as Millis;
@@ -106,7 +108,7 @@ impl Run {
     }
 }
 
-/// A time drawn from the exponential distribution of this mean.
+/// Draws a time from the exponential distribution of this mean.
 pub(super) fn exponential(random: &mut StdRng, mean: Millis) -> Millis {
     let share: f64 = random.random();
     let factor = -(1.0 - share).ln();

@@ -165,6 +165,7 @@ impl RemoteOrchestrator {
     async fn send(&self, report: &Report) -> Result<ReportReply, AskError> {
         let leader = self.leader().ok_or(AskError::NoAnswer)?;
         let answer = ask(&leader.gate, report, CALLS_PER_REPORT * self.call_timeout).await;
+        // The pool repeats its report. The orchestrator is greeted meanwhile, and found again once it answers.
         if matches!(answer, Err(AskError::NoAnswer)) {
             // Fails only when this side is stopping.
             let _ = self.actor.cast(UplinkMsg::Doubt(leader.id));

@@ -100,6 +100,8 @@ impl StageGate {
         }
     }
 
+    /// Offers an assignment to the pool. The epoch is checked first: an orchestrator that was frozen does not know that it was
+    /// replaced, and finds out here.
     async fn assign(&self, assign: Assign) -> AssignReply {
         if let Err(seen) = self.latest.admit(assign.epoch) {
             return AssignReply::StaleEpoch { seen };

@@ -21,7 +21,7 @@ pub trait BatchModel: Send + Sync + 'static {
     /// Largest total weight of one forward pass. A heavier single request still goes, alone.
     fn capacity(&self) -> usize;
 
-    /// Whether the two may share a forward pass, such as images of one size.
+    /// Returns whether the two may share a forward pass, as images of one size may.
     fn compatible(&self, first: &Self::Input, other: &Self::Input) -> bool;
 
     /// Least weight that can go through the network at once, as part of these inputs: one tile, one line.

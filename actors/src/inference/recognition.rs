@@ -41,6 +41,7 @@ impl BatchModel for LineRecognition {
         };
         let (height, width) = (first.height, first.width);
         let of_a_line = (height * width).max(1);
+        // At least one line, whatever the limit: less cannot be asked of the network.
         let at_once = (limit / of_a_line).max(1);
         // By far the most frequent case, and the only one in which no pixel is copied.
         if buckets.len() == 1 && first.line_widths.len() <= at_once {

@@ -27,7 +27,7 @@ pub fn idle_workers(nodes: &[NodeRecord], hardware: Hardware, workers: &Workers)
     (u32::try_from(names.len()).unwrap_or(u32::MAX), names)
 }
 
-/// True if no slot of the node is in use. A node without pools, as it is starting or out of order, does not count as idle.
+/// Returns whether no slot of the node is in use. A node without pools, as it is starting or out of order, is not idle.
 fn is_idle(node: &NodeRecord) -> bool {
     !node.workers.is_empty() && node.workers.iter().all(|pool| pool.in_use == 0)
 }

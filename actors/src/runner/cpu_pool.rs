@@ -69,7 +69,7 @@ impl PoolError {
 pub struct CancelFlag(Arc<AtomicBool>);
 
 impl CancelFlag {
-    /// Whether the closure was given up; one that takes long looks from time to time and returns early.
+    /// Returns whether the closure was given up. One that takes long asks from time to time, and returns early.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

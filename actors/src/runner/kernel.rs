@@ -247,8 +247,8 @@ impl<W: ItemWorker> Kernel<W> {
         self.tally.drained |= self.cancel.is_cancelled();
     }
 
-    /// Whether another item fits the window. Skipped items count too: their outputs are in memory until they are delivered, and
-    /// a volume may be skipped whole.
+    /// Returns whether another item fits the window. Skipped items count too: their outputs are in memory until they are
+    /// delivered, and a volume may be skipped whole.
     fn may_submit(&self) -> bool {
         let in_memory = self.next_submission - self.next_delivery + self.undelivered;
         self.next_submission < self.items.len() && in_memory < self.options.window()

@@ -44,7 +44,7 @@ pub(crate) struct LineDetection {
     pub tile_size: usize,
     /// Probability above which a pixel belongs to a line; the model's own.
     pub threshold: f32,
-    /// Whether the model knows the classes of a layout.
+    /// True if the model knows the classes of a layout.
     pub layout: bool,
     pub model: ModelRef,
 }

@@ -177,6 +177,7 @@ impl PageStage for LineExtraction {
             let key = run
                 .layout
                 .line_image(&page.name, u32::try_from(index).unwrap_or(u32::MAX));
+            // With the hash of the scan: a line of a new scan is another line.
             let identity = format!("{}/{}/{}/{index}", run.volume(), page.name, row.input_sha256);
             let bounds = cut.line.bounding_box;
             rows.push(LineImageRow {

@@ -275,6 +275,7 @@ impl PageStage for Ocr {
         let PageLines { reader, rows } = &page.input;
         let reader = self.reader(*reader, run)?;
         let texts = self.read_page(run, reader, with_depth(rows, images)).await?;
+        // What is read far less surely than the rest of its page is a smudge, or a caption in another script.
         let kept = legible(&texts, run.config().min_confidence);
         Ok(rows
             .iter()

@@ -286,7 +286,7 @@ impl<S: PageStage> PagedStage<S> {
 /// End of a run whose result is not published.
 struct BadEnding {
     verdict: StageVerdict,
-    /// Whether the finished pages are saved for the next run.
+    /// True if the finished pages are saved for the next run.
     keeps_pages: bool,
 }
 

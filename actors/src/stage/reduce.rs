@@ -43,6 +43,7 @@ impl StageLogic for Reduce {
 
     async fn run(&self, context: StageContext) -> StageVerdict {
         let stage = self.name();
+        // A stage without pages counts as one, so that the board shows it and a hang is noticed.
         context.progress.started(1);
         let layout = VolumeLayout::of(&context.assignment);
         let verdict = match self.reduce(&layout).await {

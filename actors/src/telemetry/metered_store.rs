@@ -32,6 +32,7 @@ async fn metered<T>(
     let answer = request.await;
     let (result, read, written) = match &answer {
         Ok(answer) => ("ok", read(answer), written),
+        // An answer, and no failure of the store: readers often ask whether something is there.
         Err(StorageError::NotFound { .. }) => ("not_found", 0, 0),
         Err(error) => (error.category().as_str(), 0, 0),
     };

@@ -227,6 +227,7 @@ pub(crate) fn pools_registered<'a>(
     gone: Option<&StageName>,
 ) {
     let mut by_stage: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    // A gauge keeps its last value, so the stage of a pool that is gone is set even where it was the last one.
     if let Some(gone) = gone {
         by_stage.insert(gone.as_str(), (0, 0));
     }
@@ -305,6 +306,7 @@ impl Drop for TaskLevels {
 
 fn set(stage: &str, status: &'static str, tasks: usize) {
     TASKS.set(tasks, [stage, status]);
+    // A task is running exactly while it is leased.
     if status == TaskStatus::Running.as_str() {
         LEASES.set(tasks, [stage]);
     }

@@ -194,6 +194,7 @@ impl Envelope {
     ///
     /// A [`Fault`] when the header cannot be read, or the envelope is too large.
     pub fn kind(&self) -> Result<Kind, Fault> {
+        // Before anything of it is decoded.
         check_size(&self.0)?;
         match self.0[..] {
             [VERSION, kind, ..] => Kind::try_from(kind),

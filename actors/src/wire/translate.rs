@@ -57,6 +57,7 @@ impl Assign {
     pub fn into_assignment(self) -> Result<Assignment, Unusable> {
         let config: JobConfig =
             serde_json::from_str(&self.config).map_err(|error| Unusable::new("job configuration", error))?;
+        // Read is not accepted: another build may allow values that this one does not.
         let config = config
             .validated()
             .map_err(|error| Unusable::new("job configuration", error))?;
@@ -107,6 +108,7 @@ impl ReportedOutcome {
                 stage: error.stage.clone(),
                 item: error.item_id.clone(),
                 category: error.category.as_str().to_owned(),
+                // A report must fit a message, however much a library has to say about its error.
                 message: clipped(&error.message).to_owned(),
                 retryable: error.retryable,
             },

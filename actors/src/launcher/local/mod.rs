@@ -102,6 +102,7 @@ impl Launcher for LocalLauncher {
             Ok(Workers {
                 desired: ledger.entries.desired.get(&hardware).copied().unwrap_or(0),
                 running: number(&running),
+                // A process runs as soon as it has been started.
                 starting: 0,
                 stopping: number(&stopping),
                 limit: Some(options.limit),

@@ -39,6 +39,7 @@ impl Process {
         if !self.is_alive() {
             return Ok(());
         }
+        // It may have ended since the check, which is as good as a signal.
         match kill(Pid::from_raw(self.number), order) {
             Ok(()) | Err(Errno::ESRCH) => Ok(()),
             Err(error) => Err(error.into()),

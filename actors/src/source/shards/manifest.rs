@@ -62,6 +62,7 @@ impl JobManifest {
         if store.head(&layout.job()).await?.is_some() {
             return Err(ShardError::Exists(key));
         }
+        // A volume named twice would be two tasks that write the same artifacts.
         let mut seen = HashSet::new();
         let volumes: Vec<&VolumeId> = job.volumes.iter().filter(|volume| seen.insert(*volume)).collect();
         let shards = volumes.len().div_ceil(size.get());
@@ -93,6 +94,7 @@ impl JobManifest {
             volumes: volumes.len(),
             volumes_sha256: Digest::of(names.concat().as_bytes()),
         };
+        // Last, as nodes take a job up once this object is there, and its shards must be there by then.
         match store.put_if_absent(&layout.job(), json(&manifest)?).await? {
             PutOutcome::Created => Ok(manifest),
             PutOutcome::Exists => Err(ShardError::Exists(key)),

@@ -55,6 +55,7 @@ impl ShardSurvey {
         let described = manifest.to_job(JobId(1));
         let read = |shard: u32| {
             let (layout, manifest, described) = (&layout, &manifest, &described);
+            // One object in place of one for each volume.
             let is_done = done.contains(&shard);
             async move {
                 if is_done {
