@@ -26,6 +26,7 @@ use parkhang_core::policy::order::starting_order;
 /// Connections of a stage run to its surroundings.
 #[derive(Clone)]
 pub struct StageControls {
+    /// Observer of the run.
     pub hooks: Arc<dyn StageHooks>,
     /// Cancelling it drains the run: no item is started any more, those in work are finished.
     pub cancel: CancellationToken,

@@ -24,9 +24,13 @@ pub struct ManifestRecord {
     pub status: ItemStatus,
     /// Seconds from the first try to the end of the last one, delays included; 0 for a skipped item.
     pub duration_s: f64,
+    /// Path or key of the item's input.
     pub input_path: Option<String>,
+    /// Path or key that the item's result went to.
     pub output_path: Option<String>,
+    /// Version of the form of these lines.
     pub schema_version: String,
+    /// Hash of the bytes of the input.
     pub input_hash: Option<Digest>,
     /// Tries that the item had in this run; 0 for a skipped one.
     pub attempts: u32,

@@ -17,7 +17,9 @@ pub(super) struct PoolHeartbeat {
 /// A pool that gets its work from a dispatcher.
 pub(super) struct Member {
     pub pool: PoolHandle,
+    /// The pool may be given work.
     pub accepting: bool,
+    /// Its latest renewal, if there was one.
     pub heartbeat: Option<PoolHeartbeat>,
 }
 

@@ -41,6 +41,7 @@ pub(crate) struct LineDetection {
     pub pages: Arc<dyn PageSource>,
     pub cpu: CpuPool,
     pub segmentation: Inference<PageSegmentation>,
+    /// Side of a tile, in pixels.
     pub tile_size: usize,
     /// Probability above which a pixel belongs to a line; the model's own.
     pub threshold: f32,
@@ -310,8 +311,9 @@ impl PageStage for LineDetection {
             rotated_width: width,
             rotated_height: height,
             tps_points: lines.dewarp.as_ref().map(|dewarp| {
-                let pairs = dewarp.control_points.iter();
-                pairs
+                dewarp
+                    .control_points
+                    .iter()
                     .map(|pair| {
                         [pair.source[0], pair.source[1], pair.target[0], pair.target[1]]
                             .map(|value| value as f32)
@@ -322,8 +324,9 @@ impl PageStage for LineDetection {
             input_sha256: scan_hash.to_string(),
             is_binary: decoded.bilevel,
             regions: (run.config().line_mode == LineMode::Layout).then(|| {
-                let regions = lines.regions.into_iter();
-                regions
+                lines
+                    .regions
+                    .into_iter()
                     .map(|region| PageRegion {
                         kind: region.kind.as_str().to_owned(),
                         contour: region.contour.iter().map(|point| [point.x, point.y]).collect(),

@@ -19,6 +19,7 @@ use parkhang_store::storage::{ArtifactKey, ArtifactStore, StorageError};
 /// One page that a stage is to work on.
 #[derive(Debug, Clone)]
 pub(crate) struct PlannedPage<I> {
+    /// Name of its image, by which tables and files of all stages know the page.
     pub name: ImageName,
     /// Position in the volume, from 0.
     pub index: u32,
@@ -28,6 +29,7 @@ pub(crate) struct PlannedPage<I> {
     pub input_hash: Digest,
     /// Relative cost, for the order in which pages are started.
     pub cost: f64,
+    /// The stage's own knowledge of the page.
     pub input: I,
 }
 

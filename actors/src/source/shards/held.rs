@@ -241,8 +241,9 @@ impl HeldShard {
         let mut waiting: BTreeMap<StageName, DateTime<Utc>> = BTreeMap::new();
         if !self.unreadable.is_empty() {
             // The stages that its volumes wait for are not known until somebody has mended the objects.
-            let stages = self.job.pipeline.stages().iter().cloned();
-            waiting.extend(stages.map(|stage| (stage, now + REPAIR_TIME)));
+            for stage in self.job.pipeline.stages() {
+                waiting.insert(stage.clone(), now + REPAIR_TIME);
+            }
         }
         for task in self.tasks() {
             if let Some(stage) = runnable_stage(&task, &self.job.pipeline, self.job.config.retry_scope) {

@@ -22,8 +22,10 @@ pub struct TaskRecord {
     /// Measurements of a stage that succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metrics: Option<Value>,
+    /// Fingerprint of the artifact of a stage that succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<String>,
+    /// Results of the volume, with the success of its last stage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub results: Option<VolumeResults>,
     /// Milliseconds that each stage took when it last succeeded.

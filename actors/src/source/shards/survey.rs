@@ -145,8 +145,8 @@ impl ShardSurvey {
             let failed = open
                 .into_iter()
                 .flatten()
-                .filter(|task| task.status == TaskStatus::Failed);
-            let failed = failed.map(|task| (&task.volume, &task.last_error));
+                .filter(|task| task.status == TaskStatus::Failed)
+                .map(|task| (&task.volume, &task.last_error));
             done.into_iter().flat_map(|done| &done.failed).chain(failed)
         })
     }

@@ -56,9 +56,12 @@ impl NodeState {
             ..ActorRecord::new(stage.as_str(), ActorKind::Pool, ActorState::OutOfService)
         }));
         drop(stages);
-        let pools = self.pools.values().map(|pool| self.known(pool, false));
-        let replaced = self.replaced.values().map(|pool| self.known(pool, true));
-        let mut pools: Vec<Known> = pools.chain(replaced).collect();
+        let mut pools: Vec<Known> = self
+            .pools
+            .values()
+            .map(|pool| self.known(pool, false))
+            .chain(self.replaced.values().map(|pool| self.known(pool, true)))
+            .collect();
         pools.sort_by_key(|pool| pool.generation);
         tokio::spawn(async move {
             let standings = futures::future::join_all(pools.iter().map(|pool| standing(&pool.actor))).await;

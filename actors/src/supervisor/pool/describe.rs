@@ -10,6 +10,7 @@ use parkhang_core::domain::{ActorKind, ActorRecord, ActorState, ActorWork, Fence
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::supervisor) struct PoolStanding {
     pub state: ActorState,
+    /// Slots that hold a lease, of all slots.
     pub slots: Level,
     pub workers: Vec<ActorRecord>,
 }
