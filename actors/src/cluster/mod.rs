@@ -2,9 +2,10 @@
 //! between the messages of [`crate::wire`] and the actors of this node. Workers dial every orchestrator, again and again;
 //! nobody dials a worker, so that workers may come and go, and be behind a firewall, without a list of them anywhere.
 //!
-//! ractor_cluster brings sessions and groups, and neither deadlines, TLS nor reconnection. These are added around it
-//! (`connection`, `stream`, `redial`): each step of a connection has a time limit, and a peer that is silent for too long is
-//! dead, whatever its kernel says. Nothing leaves this machine without TLS on both sides and a secret (`security`).
+//! ractor_cluster brings sessions and groups. Its own listener can be held up by one silent client, never notices a frozen
+//! peer, and never dials again; so it is fed streams that are made ready here (`connection`, `stream`, `redial`). Each step of a
+//! connection has a time limit, handshakes run in tasks of their own and few at a time, and a peer that is silent for too long
+//! is dead, whatever its kernel says. Nothing leaves this machine without TLS on both sides and a secret (`security`).
 //!
 //! Only gates are remotable actors, and they have no names: every remotable actor is known on every connected node, and
 //! names of remotable actors collide across nodes. A remote actor is never stopped from here; stopping it would end the

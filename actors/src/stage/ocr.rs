@@ -254,7 +254,7 @@ impl PageStage for Ocr {
                 input: PageLines { reader: 0, rows },
             });
         }
-        // Chosen once for the volume: pages read by different recognisers would make one text in two spellings.
+        // Chosen once for the volume, whose table names the model that made it.
         let chosen = self.choose(run, &planned).await?;
         for page in &mut planned {
             page.input.reader = chosen;
