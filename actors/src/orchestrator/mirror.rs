@@ -18,7 +18,7 @@ use parkhang_core::domain::{ActorKind, ActorRecord, ActorState, Level};
 use parkhang_state::{Change, Outcome, StateError, StateStore};
 
 /// Limit on changes in one transaction.
-pub(crate) const MAX_BATCH: usize = 1_000;
+pub const MAX_BATCH: usize = 1_000;
 const FIRST_RETRY: Duration = Duration::from_millis(100);
 const LAST_RETRY: Duration = Duration::from_secs(10);
 

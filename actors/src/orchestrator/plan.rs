@@ -16,7 +16,7 @@ use parkhang_state::{Change, Expected, Outcome, StateError, StateStore};
 
 /// Limits of a pass.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct PassLimits {
+pub struct PassLimits {
     /// Length of a new lease.
     pub lease: Duration,
     /// Leases lost in a row after which a volume is set aside.
@@ -27,7 +27,8 @@ pub(crate) struct PassLimits {
 
 /// The changes of a pass, to be committed together.
 #[derive(Debug, Default)]
-pub(crate) struct Plan {
+pub struct Plan {
+    /// The changes.
     pub changes: Vec<Change>,
     /// Effect of each change, in the order of the changes.
     sequels: Vec<Sequel>,
@@ -48,7 +49,7 @@ enum Sequel {
 
 /// Effects of a plan that was committed.
 #[derive(Debug, Default)]
-pub(crate) struct Granted {
+pub struct Granted {
     /// Leases that are written, to be offered to their pools.
     pub assignments: Vec<(WorkerId, Assignment)>,
     /// Leases that have been ended because their jobs are cancelled; their pools are to be told.
@@ -59,7 +60,11 @@ pub(crate) struct Granted {
 
 impl Plan {
     /// Reads the store and decides on leases for these pools. Nothing is written.
-    pub(crate) async fn make(
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read.
+    pub async fn make(
         store: &dyn StateStore,
         pools: &[PoolInfo],
         limits: PassLimits,
@@ -120,7 +125,7 @@ impl Plan {
     }
 
     /// Effects of the plan, given the outcome of each change in order.
-    pub(crate) fn granted(self, outcomes: Vec<Outcome>) -> Granted {
+    pub fn granted(self, outcomes: Vec<Outcome>) -> Granted {
         let mut granted = Granted::default();
         for (outcome, sequel) in outcomes.into_iter().zip(self.sequels) {
             match (outcome, sequel) {

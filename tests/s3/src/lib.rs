@@ -1,8 +1,9 @@
 //! An S3 server in the test process: objects in memory, conditional writes that hold, signatures that are checked, and
 //! faults and delays on request. The protocol is `s3s`'s; what the bucket does is ours. It knows nothing of Parkhang.
 
-#![allow(clippy::unwrap_used, reason = "test code fails by panicking")]
+#![allow(clippy::panic, clippy::unwrap_used, reason = "test code fails by panicking")]
 
+pub mod external;
 mod faults;
 mod multipart;
 mod objects;

@@ -6,7 +6,7 @@ use aws_sdk_ecs::types::{ContainerDefinition, DeploymentController, DeploymentCo
 
 use super::*;
 use parkhang_store::storage::s3::keys;
-use parkhang_store::storage::s3::tests::external::{Server, beside_python};
+use parkhang_test_s3::external::{Server, beside_python};
 
 fn moto() -> Server {
     let mut moto = beside_python("moto_server");

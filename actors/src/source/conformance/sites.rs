@@ -1,12 +1,11 @@
-use parkhang_test_s3::Endpoint;
+use parkhang_test_s3::{ACCESS_KEY, BUCKET, Endpoint, SECRET_KEY};
 
 use super::*;
 use crate::source::shards::fresh_task;
 use crate::source::{JobManifest, ShardOptions, ShardOrder, ShardSize, Shards, StateClaims, TaskRecord};
 use parkhang_state::StateStore;
 use parkhang_store::artifact::ShardLayout;
-use parkhang_store::storage::s3::tests::store_at;
-use parkhang_store::storage::{ArtifactStore, StorageError};
+use parkhang_store::storage::{ArtifactStore, S3Options, S3Store, StorageError};
 
 /// Sources that meet in a state store.
 pub(super) struct StateSite {
@@ -62,8 +61,11 @@ impl ArtifactSite {
 
     pub(super) async fn in_a_bucket() -> Self {
         let endpoint = Endpoint::start().await;
+        let mut options = S3Options::new(BUCKET).with_endpoint(&endpoint.url);
+        options.region = Some("us-east-1".to_owned());
+        let store = S3Store::open_with_keys(options, ACCESS_KEY, SECRET_KEY).await;
         Self {
-            store: Arc::new(store_at(&endpoint).await),
+            store: Arc::new(store.unwrap()),
             _endpoint: Some(endpoint),
         }
     }

@@ -21,7 +21,7 @@ mod implementations;
 mod key;
 mod local;
 mod memory;
-pub(crate) mod s3;
+pub mod s3;
 mod staging;
 
 use std::fmt::Debug;

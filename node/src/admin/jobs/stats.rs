@@ -1,7 +1,7 @@
 use async_trait::async_trait;
 use clap::Args;
 use parkhang_core::domain::{JobKey, StageName};
-use parkhang_state::{self, DURATION_BOUNDS_S, StageStatistics, StateStore};
+use parkhang_state::{DURATION_BOUNDS_S, StageStatistics, StateStore};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -102,8 +102,8 @@ impl Command for Stats {
     }
 }
 
-impl From<state::SlowVolume> for SlowVolume {
-    fn from(slow: state::SlowVolume) -> Self {
+impl From<parkhang_state::SlowVolume> for SlowVolume {
+    fn from(slow: parkhang_state::SlowVolume) -> Self {
         Self {
             seconds_per_page: (slow.pages > 0).then(|| slow.seconds / slow.pages as f64),
             volume: slow.volume,

@@ -11,19 +11,24 @@ const FALLBACK_REGION: &str = "us-east-1";
 
 /// Reason for which there are no credentials.
 #[derive(Debug)]
-pub(crate) enum AccountError {
+pub enum AccountError {
+    /// No source of credentials is configured.
     NoSource,
     /// Message of their source.
     Refused(String),
 }
 
 /// Keys for a server that keeps them elsewhere than the AWS tools look.
-pub(crate) fn keys(access_key: &str, secret_key: &str) -> SharedCredentialsProvider {
+pub fn keys(access_key: &str, secret_key: &str) -> SharedCredentialsProvider {
     SharedCredentialsProvider::new(Credentials::new(access_key, secret_key, None, None, "given"))
 }
 
 /// Configuration that `loader` finds, with the region and the credentials in the place of the SDK's chains if they are given.
-pub(crate) async fn account(
+///
+/// # Errors
+///
+/// [`AccountError`] if no credentials are found, or their source refuses them.
+pub async fn account(
     mut loader: ConfigLoader,
     region: Option<&str>,
     credentials: Option<SharedCredentialsProvider>,

@@ -148,7 +148,7 @@ fn meaning_of(status: u16, code: Option<&str>) -> Meaning {
 }
 
 /// Text of an error with its causes, each once.
-pub(crate) fn chain(error: &dyn Error) -> String {
+pub fn chain(error: &dyn Error) -> String {
     let mut texts = vec![error.to_string()];
     let mut cause = error.source();
     while let Some(error) = cause {

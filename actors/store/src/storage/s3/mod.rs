@@ -17,7 +17,7 @@ mod parts;
 mod read;
 mod retry;
 #[cfg(test)]
-pub(crate) mod tests;
+pub(super) mod tests;
 mod write;
 
 use std::fmt;
@@ -37,8 +37,8 @@ use read::Part;
 use retry::{Refusal, Retry};
 use write::{Condition, Writer};
 
-pub(crate) use account::{AccountError, account, keys};
-pub(crate) use failure::chain;
+pub use account::{AccountError, account, keys};
+pub use failure::chain;
 pub use options::S3Options;
 pub use retry::MAX_BACKOFF;
 

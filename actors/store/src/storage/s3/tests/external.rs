@@ -1,11 +1,9 @@
 //! The store against S3 servers of other people, each a process of its own.
 
-use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
-use std::process::{Child, Command};
 use std::sync::Arc;
 use std::time::Duration;
 
+use parkhang_test_s3::external::{Server, beside_python};
 use uuid::Uuid;
 
 use super::super::{client, keys};
@@ -82,52 +80,4 @@ async fn takes_names_of_any_script(store: &S3Store) {
         assert_eq!(store.get(&key(name)).await.unwrap(), name);
     }
     assert_eq!(store.list(&key("scans")).await.unwrap().len(), 2);
-}
-
-/// A program of the Python environment that the tests use.
-pub(crate) fn beside_python(program: &str) -> Command {
-    let python = std::env::var_os("PYTHON").map(PathBuf::from);
-    let folder = python.and_then(|python| Some(python.parent()?.to_owned()));
-    Command::new(folder.unwrap_or_default().join(program))
-}
-
-/// A server that says where it listens; killed with this value.
-pub(crate) struct Server {
-    child: Child,
-    pub(crate) url: String,
-}
-
-impl Server {
-    pub(crate) fn start(mut command: Command) -> Self {
-        let (said, says) = std::io::pipe().unwrap();
-        command
-            .stdin(std::process::Stdio::null())
-            .stdout(says.try_clone().unwrap())
-            .stderr(says);
-        let mut child = command
-            .spawn()
-            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
-        // Its end of the pipe must be the only one.
-        drop(command);
-        let mut lines = BufReader::new(said).lines().map_while(Result::ok);
-        let url = lines.find_map(|line| {
-            let start = line.find("http://127.0.0.1:")?;
-            line[start..].split_whitespace().next().map(str::to_owned)
-        });
-        let Some(url) = url else {
-            let _ = child.kill();
-            panic!("the server ended before it listened: {:?}", child.wait());
-        };
-        // A full pipe would stop it.
-        std::thread::spawn(move || lines.for_each(drop));
-        Self { child, url }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }

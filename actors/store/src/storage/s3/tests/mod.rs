@@ -1,6 +1,6 @@
 //! The store against a server in this process and, where the environment names one, against another.
 
-pub(crate) mod external;
+mod external;
 mod faults;
 mod reading;
 mod writing;
@@ -37,7 +37,7 @@ async fn connect(options: S3Options, secret: &str) -> S3Store {
         .unwrap()
 }
 
-pub(crate) async fn store_at(endpoint: &Endpoint) -> S3Store {
+pub(in crate::storage) async fn store_at(endpoint: &Endpoint) -> S3Store {
     connect(options(endpoint), SECRET_KEY).await
 }
 

@@ -1,7 +1,7 @@
 //! The S3 store against a server in this process: throughput of long objects, and what it costs a device that works off
 //! scans when the server is 100 ms away.
 //!
-//! `cargo bench -p parkhang-actors --bench storage`
+//! `cargo bench -p parkhang-store --bench storage`
 
 #![allow(clippy::unwrap_used, reason = "a bench fails by panicking")]
 

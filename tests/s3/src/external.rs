@@ -1,0 +1,60 @@
+//! Servers of other people that speak protocols of AWS, each a process of its own.
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command};
+
+/// A program of the Python environment that the tests use.
+pub fn beside_python(program: &str) -> Command {
+    let python = std::env::var_os("PYTHON").map(PathBuf::from);
+    let folder = python.and_then(|python| Some(python.parent()?.to_owned()));
+    Command::new(folder.unwrap_or_default().join(program))
+}
+
+/// A server that says where it listens; killed with this value.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    /// Address that it printed.
+    pub url: String,
+}
+
+impl Server {
+    /// Starts the server and waits until it listens.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be started, or ends before it listens.
+    pub fn start(mut command: Command) -> Self {
+        let (said, says) = std::io::pipe().unwrap();
+        command
+            .stdin(std::process::Stdio::null())
+            .stdout(says.try_clone().unwrap())
+            .stderr(says);
+        let mut child = command
+            .spawn()
+            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        // Its end of the pipe must be the only one.
+        drop(command);
+        let mut lines = BufReader::new(said).lines().map_while(Result::ok);
+        let url = lines.find_map(|line| {
+            let start = line.find("http://127.0.0.1:")?;
+            line[start..].split_whitespace().next().map(str::to_owned)
+        });
+        let Some(url) = url else {
+            let _ = child.kill();
+            panic!("the server ended before it listened: {:?}", child.wait());
+        };
+        // A full pipe would stop it.
+        std::thread::spawn(move || lines.for_each(drop));
+        Self { child, url }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
