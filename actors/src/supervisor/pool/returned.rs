@@ -9,10 +9,10 @@ use parkhang_core::domain::{ErrorCategory, Fence};
 impl PoolState {
     /// Reports the verdict of a stage that has returned. A lease that was ended before keeps the end that it had.
     pub(super) fn finished(&mut self, fence: Fence, verdict: StageVerdict, myself: &ActorRef<PoolMsg>) {
-        if !self
+        if self
             .slots
             .get(&fence)
-            .is_some_and(|slot| slot.phase == Phase::Running)
+            .is_none_or(|slot| slot.phase != Phase::Running)
         {
             return;
         }
