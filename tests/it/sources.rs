@@ -82,9 +82,10 @@ struct Barren {
 impl WorkSource for Barren {
     async fn claim(&self, _: &[Offer]) -> Result<Vec<Claim>, SourceError> {
         self.asked.fetch_add(1, Ordering::Relaxed);
-        match self.fails {
-            true => Err(SourceError::State(StateError::Unavailable("away".to_owned()))),
-            false => Ok(Vec::new()),
+        if self.fails {
+            Err(SourceError::State(StateError::Unavailable("away".to_owned())))
+        } else {
+            Ok(Vec::new())
         }
     }
 

@@ -1,7 +1,13 @@
-//! A cluster in virtual time. Whatever decides in the real one decides here, unchanged: the reconciler's plan, placement,
-//! the transition table, retries, and the state store's contract. What the decisions are about is simulated: nodes that
-//! fail and return, stages that take as long as recorded ones did, a database that takes its time to commit. A simulation
-//! reads no clock but to measure what the decisions cost, and the same seed gives the same run.
+//! A cluster in virtual time, to see how a fleet of hundreds of nodes works through an archive without having either.
+//!
+//! Whatever decides in the real cluster decides here, unchanged: the reconciler's plan, placement, the transition table,
+//! retries, the autoscaler, and the state store's contract; only so do its results hold for the program. The surroundings
+//! of the decisions are simulated: nodes that fail and return, stages that take as long as recorded ones did, a database that
+//! takes its time to commit. What the real orchestrator does around its plan (waking, committing in batches, ending leases)
+//! is done again here (`engine`, `cluster`), since there it is spread over actors and timers.
+//!
+//! A simulation reads no clock but to measure what the decisions cost, and the same seed gives the same run. It is a crate of its
+//! own above the actors, so that nothing of them can depend on it.
 
 mod agenda;
 mod distribution;

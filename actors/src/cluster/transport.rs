@@ -24,14 +24,14 @@ use super::security::Security;
 use super::sessions::Sessions;
 use crate::telemetry::{Connected, Disconnected};
 
-/// Bytes of one frame, unless the configuration says otherwise: messages are far smaller, and the list of a node's gates is
-/// all that is larger.
+/// Default limit on the bytes of one frame. Messages are far smaller; only the list of a node's gates can be larger than they.
 const MAX_FRAME: u64 = 1 << 20;
 
-/// A peer to dial, `host:port`. The host is also the name that its certificate must bear.
+/// Address of a peer to dial, `host:port`. The host is also the name that its certificate must bear.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerAddress(String);
 
+/// Text that is no address of a peer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not host:port")]
 pub struct InvalidPeer(pub String);
@@ -50,11 +50,12 @@ impl FromStr for PeerAddress {
 }
 
 impl PeerAddress {
+    /// The address as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Without its port, and without the brackets of an IPv6 address.
+    /// The host, without the brackets of an IPv6 address.
     pub fn host(&self) -> &str {
         let host = self.0.rsplit_once(':').map_or(self.as_str(), |(host, _)| host);
         host.trim_start_matches('[').trim_end_matches(']')
@@ -70,14 +71,15 @@ impl fmt::Display for PeerAddress {
 /// Deadlines of the transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timings {
-    /// For a connection to stand.
+    /// Time limit for each of looking up an address and connecting to it.
     pub dial: Duration,
-    /// For each further step until a session is ready.
+    /// Time limit for each further step until a session is ready.
     pub handshake: Duration,
-    /// A peer that sends nothing for so long is dead. Below 12 s, two late pings would end a healthy session.
+    /// Silence after which a peer is dead. Below 12 s, two late pings would end a healthy session.
     pub idle: Duration,
-    /// Data that the peer's kernel does not acknowledge for so long ends the connection.
+    /// Time after which data that the peer's kernel does not acknowledge ends the connection.
     pub unacknowledged: Duration,
+    /// Delays between attempts to reach a peer.
     pub redial: RedialPolicy,
 }
 
@@ -93,23 +95,27 @@ impl Default for Timings {
     }
 }
 
-/// How a node takes part in a cluster.
+/// Settings of a node's transport.
 #[derive(Debug, Clone)]
 pub struct ClusterConfig {
+    /// Name of this node.
     pub node: NodeName,
-    /// Where peers may dial this node; a node that only works listens nowhere.
+    /// Address at which peers may dial this node; a node that only works listens nowhere.
     pub listen: Option<SocketAddr>,
     /// Peers that this node dials, again and again.
     pub peers: Vec<PeerAddress>,
+    /// Secret and certificates.
     pub security: Security,
+    /// Time limits.
     pub timings: Timings,
-    /// Connections at once that are not authenticated yet.
+    /// Limit on connections that are not authenticated yet.
     pub max_strangers: usize,
     /// Largest frame that is taken from a peer, in bytes.
     pub max_frame: u64,
 }
 
 impl ClusterConfig {
+    /// The defaults, for a node that neither listens nor dials.
     pub fn new(node: NodeName, security: Security) -> Self {
         Self {
             node,
@@ -137,6 +143,10 @@ pub struct Cluster {
 
 impl Cluster {
     /// Listens, and starts to dial. Returns before any peer has been reached.
+    ///
+    /// # Errors
+    ///
+    /// When the node cannot listen, or the actor that owns the sessions cannot be started.
     pub async fn start(config: ClusterConfig) -> Result<Self, ClusterError> {
         let listener = match config.listen {
             Some(address) => Some(bind(address, &config.security).await?),
@@ -144,12 +154,13 @@ impl Cluster {
         };
         let local_addr = listener.as_ref().and_then(|listener| listener.local_addr().ok());
 
-        // Its own listener cannot be switched off, has no deadlines, and speaks no TLS that we configure.
+        // Its own listener cannot be switched off, has no deadlines, and no TLS that could be configured here. So it listens on
+        // loopback, at a port that nobody is told, and sessions are opened on streams that this room has made ready.
         let node_server = NodeServer::new(
             0,
             config.security.cookie().expose().to_owned(),
             config.node.as_str().to_owned(),
-            // Two nodes of one host name and one port would take each other for themselves.
+            // In place of the host name: two nodes of one host name and one port would take each other for themselves.
             config.node.as_str().to_owned(),
             None,
             Some(NodeConnectionMode::Isolated),
@@ -196,7 +207,7 @@ impl Cluster {
         }
         let end_of_server = ended.clone();
         tokio::spawn(async move {
-            // However it ended, its sessions are gone.
+            // Whether it stopped or failed, its sessions are gone.
             let _ = end.await;
             sessions.close_all();
             end_of_server.cancel();
@@ -212,16 +223,17 @@ impl Cluster {
         })
     }
 
+    /// Name of this node.
     pub fn node(&self) -> &NodeName {
         &self.node
     }
 
-    /// Where this node listens, with the port that the system chose for port 0.
+    /// Address at which this node listens, with the port that the system chose for port 0.
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.local_addr
     }
 
-    /// How many peers are connected and authenticated.
+    /// Number of peers that are connected and authenticated, as a channel of changes.
     pub fn connected(&self) -> watch::Receiver<usize> {
         self.connector.sessions.ready()
     }
@@ -242,7 +254,7 @@ impl Cluster {
         self.leaving.cancel();
         self.tasks.close();
         self.tasks.wait().await;
-        // Already stopped is as good.
+        // An error says that it has stopped already.
         let _ = self.connector.server.stop_and_wait(None, None).await;
         self.ended.cancelled().await;
     }
@@ -255,7 +267,7 @@ async fn bind(address: SocketAddr, security: &Security) -> Result<TcpListener, C
         .map_err(|source| ClusterError::Listen { address, source })
 }
 
-/// Of the failures to connect that follow each other, one in so many is told.
+/// Number of successive failures to connect of which one is logged as a warning.
 const TOLD_EVERY: u32 = 20;
 
 /// Keeps one session with the peer, for ever.
@@ -271,7 +283,7 @@ async fn keep_connected(peer: PeerAddress, (connector, cut): (Connector, Cut), l
                     let since = Instant::now();
                     tokio::select! {
                         () = session.closed() => {}
-                        // Dropped, the session ends.
+                        // The session ends as it is dropped.
                         () = cut.begun() => {}
                     }
                     let after = since.elapsed();

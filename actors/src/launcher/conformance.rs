@@ -1,4 +1,4 @@
-//! What every [`Launcher`] must do, as one suite.
+//! Conformance suite that every [`Launcher`] passes.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

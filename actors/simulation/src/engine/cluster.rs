@@ -1,4 +1,4 @@
-//! The nodes: they join, run what they are given, beat, and end, announced or not.
+//! Simulated nodes: they join, run the stages they are assigned, send heartbeats, and end, announced or not.
 
 use rand::Rng;
 
@@ -13,7 +13,7 @@ use parkhang_core::domain::{
 use parkhang_core::policy::poison::{Loss, lost_lease};
 use parkhang_state::{Change, Expected, StateStore};
 
-/// A pool of a node's incarnation; outlives it in messages that are under way.
+/// Address of a pool in one incarnation of its node. Messages under way may hold it when the node has another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Address {
     pub node: usize,
@@ -35,11 +35,11 @@ pub(crate) struct Node {
     condition: Condition,
     since: Millis,
     pub up: Millis,
-    /// Since when there is to be such a node, if there is.
+    /// Time of the launch, while the node is to run.
     pub launched: Option<Millis>,
-    /// How long there was to be one before that.
+    /// Time for which the node was to run in earlier launches.
     pub paid: Millis,
-    /// It cannot join before.
+    /// Time before which the node cannot join.
     pub ready_at: Millis,
     pub pools: Vec<StagePool>,
 }
@@ -50,7 +50,7 @@ pub(crate) struct StagePool {
     stage: usize,
     /// Runs under way.
     running: Vec<u64>,
-    /// Leases that it holds: those of the runs, and those whose report is not recorded yet.
+    /// Leases that the pool holds: those of the runs, and those whose report is not recorded yet.
     leases: Vec<Fence>,
 }
 
@@ -146,6 +146,7 @@ impl Engine {
             }
         }
         let heartbeat = millis(self.settings.timings.heartbeat).max(1);
+        // At a random time within the interval, or all nodes of a fleet that starts at once would beat at once.
         let first = self.now + self.random.random_range(1..=heartbeat);
         self.agenda.enter(first, Event::Beat(node, incarnation));
         self.wake().await
@@ -157,6 +158,7 @@ impl Engine {
             let given_up = self.now + millis(self.settings.timings.call_timeout);
             return self.agenda.enter(given_up, Event::Undelivered(address, fence));
         }
+        // A node that drains says so at once; one that is gone is given up only after the call has timed out.
         if self.nodes[address.node].condition == Condition::Draining {
             return self.agenda.enter(self.now, Event::Undelivered(address, fence));
         }
@@ -172,6 +174,7 @@ impl Engine {
         self.next_run += 1;
         let share = self.random.random::<f64>();
         let whole = run.whole_time();
+        // A failure may come at any moment of a run.
         let takes = match run.fate {
             Fate::Succeeds | Fate::Stops => whole,
             Fate::Fails | Fate::KillsItsWorker => ((share * whole as f64) as Millis).max(1),
@@ -196,6 +199,7 @@ impl Engine {
         let fails = self
             .random
             .random_bool(self.settings.faults.failing_runs.clamp(0.0, 1.0));
+        // In the stage with the most work, where a poison volume costs most.
         let fate = if volume.is_poison && stage == self.heaviest_stage {
             Fate::KillsItsWorker
         } else if fails {
@@ -241,6 +245,7 @@ impl Engine {
                 let error = StageError::new(stage, ErrorCategory::Network, "the store was away");
                 (Some(StageVerdict::Failed(error)), run.saved(self.now))
             }
+            // A worker that dies leaves no verdict, and saves nothing.
             Fate::KillsItsWorker => {
                 ends.crashed += 1;
                 (None, run.cut_off(self.now, self.settings.config.checkpoint_pages))
@@ -281,6 +286,7 @@ impl Engine {
         if !self.is_up(node, incarnation) {
             return Ok(());
         }
+        // Straight to the store and not through the mirror, as in the real orchestrator: renewals change no task.
         let timings = self.settings.timings;
         let until = self.time(self.now + millis(timings.lease));
         for pool in &self.nodes[node].pools {
@@ -307,6 +313,7 @@ impl Engine {
         for number in numbers {
             if let Some(run) = self.runs.get_mut(&number) {
                 let ends = run.page_ends(self.now);
+                // A run at its last page ends as it would have without the notice.
                 if ends < run.began + run.whole_time() {
                     run.fate = Fate::Stops;
                 }
@@ -326,6 +333,7 @@ impl Engine {
         self.tally.node_ends += 1;
         let suspected = self.take_down(node, incarnation);
         let back = self.now + exponential(&mut self.random, millis(self.settings.faults.repair));
+        // The suspicion is of this incarnation and would be ignored once there is another, with the old pools still on offer.
         let back = back.max(suspected);
         self.nodes[node].ready_at = back;
         self.agenda.enter(back, Event::Join(node));
@@ -343,7 +351,7 @@ impl Engine {
         }
     }
 
-    /// Ends what the node runs; returns when it is not counted on any more.
+    /// Ends the runs of a node; returns the time at which the orchestrator no longer assigns to it.
     fn take_down(&mut self, node: usize, incarnation: u32) -> Millis {
         let ending = &mut self.nodes[node];
         let drained = ending.condition == Condition::Draining;
@@ -362,7 +370,7 @@ impl Engine {
             }
         }
         let timings = self.settings.timings;
-        // A process that drained closes its session; of a machine that was cut off nobody hears.
+        // A process that drained closes its session; a machine that was cut off is only silent.
         let silence = if drained { 0 } else { millis(timings.silence) };
         let suspected = self.now + silence;
         self.agenda.enter(suspected, Event::Suspect(node, incarnation));

@@ -3,7 +3,7 @@ use std::collections::VecDeque;
 use parkhang_actors::orchestrator::MAX_BATCH;
 use parkhang_state::Change;
 
-/// The mirror's queue: what comes while a transaction is under way forms the next one. `O` says who waits for a change.
+/// Queue of the mirror: changes that come while a transaction is under way form the next one. `O` is the source of a change.
 #[derive(Debug)]
 pub(crate) struct GroupCommit<O> {
     waiting: VecDeque<(Change, O)>,

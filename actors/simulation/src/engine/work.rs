@@ -1,4 +1,4 @@
-//! Volumes, and what becomes of a stage that works on one.
+//! Simulated volumes and the runs of stages over them.
 
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -7,15 +7,17 @@ use super::cluster::Address;
 use crate::agenda::Millis;
 use parkhang_core::domain::Fence;
 
+/// A volume of the job.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Volume {
     pub pages: u32,
-    /// 0 to 1: where the volume lies in the distribution of every stage's time. What is slow to find is slow to read.
+    /// Position of the volume in the distribution of every stage's time, from 0 to 1. It is one number, as a volume that is slow
+    /// in one stage is slow in the others.
     pub pace: f64,
     pub is_poison: bool,
 }
 
-/// How a run will end if nothing happens to its node.
+/// End of a run, if nothing happens to its node before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     Succeeds,
@@ -33,15 +35,15 @@ pub(crate) struct Run {
     pub stage: usize,
     pub began: Millis,
     pub pages: u32,
-    /// Pages that stood when it began.
+    /// Pages whose results stood when it began.
     pub stood: u32,
     pub page_ms: f64,
     pub fate: Fate,
-    /// Tells its current end from those that were foreseen before.
+    /// Number of its current end, which is another one than that of an end foreseen earlier.
     pub version: u32,
 }
 
-/// What a run leaves behind.
+/// Remains of a run that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Remains {
     /// Pages that stand.
