@@ -3,7 +3,7 @@
 mod audit;
 mod cluster;
 mod group_commit;
-pub mod report;
+pub(crate) mod report;
 mod scaling;
 mod work;
 

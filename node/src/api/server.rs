@@ -51,7 +51,8 @@ pub async fn serve(loaded: &Loaded, admin: Admin, node: &str) -> Result<Option<S
         name: OWN_TOKEN.to_owned(),
         access: Access::Admin,
     };
-    let tls = identity(&loaded.config, address)
+    let identity = identity(&loaded.config, address);
+    let tls = identity
         .map(|(certificate, key)| acceptor(certificate, key))
         .transpose()?;
     let tokens = Arc::new(tokens.with(owner, &own)?);
