@@ -1,5 +1,6 @@
 use futures::FutureExt;
 use futures::future::join_all;
+use parkhang_test_support::Wait;
 
 use super::testing::{Doubling, Picky, memory};
 use super::*;
@@ -88,9 +89,9 @@ async fn a_thread_that_hangs_is_left_behind_and_ends_when_it_comes_back() {
     assert_eq!(hung.await.unwrap(), Ok(1));
     drop(inference);
     // Both threads let go of the model.
-    while model.strong_count() > 0 {
-        tokio::task::yield_now().await;
-    }
+    Wait::until("nobody holds the model")
+        .sees_async(async || model.strong_count(), |holders| *holders == 0)
+        .await;
 }
 
 /// Rows: F29.
@@ -185,7 +186,7 @@ async fn so_many_threads_are_left_behind_and_no_more() {
     assert!(error.starts_with("8 threads of stuck hang"), "{error}");
     drop(release);
     // Those that come back end, and leave room.
-    while inference.renew().is_err() {
-        tokio::task::yield_now().await;
-    }
+    Wait::until("a thread can be replaced again")
+        .sees_async(async || inference.renew().is_err(), |refused| !refused)
+        .await;
 }

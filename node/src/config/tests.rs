@@ -96,7 +96,7 @@ fn a_layout_needs_a_model_that_knows_one() {
 fn the_second_process_of_a_node_has_a_port_of_its_own() {
     let last = the_problem(&["health.listen=127.0.0.1:65535"]);
     assert!(
-        last.contains("health.listen: 127.0.0.1:65535 has no port after it"),
+        last.contains("health.listen: 127.0.0.1:65535 has no next port"),
         "{last}"
     );
     let taken = the_problem(&["health.listen=127.0.0.1:7399"]);
@@ -242,7 +242,7 @@ fn nothing_leaves_the_machine_without_tls_and_a_cookie() {
 #[test]
 fn an_address_for_everybody_needs_one_to_dial() {
     let found = problems(None, &[], &["cluster.listen=0.0.0.0:7400"]).join("\n");
-    assert!(found.contains("cluster.advertise: needed"), "{found}");
+    assert!(found.contains("cluster.advertise: required"), "{found}");
     let found = problems(
         None,
         &[],
@@ -283,14 +283,14 @@ fn what_cannot_work_together_is_refused() {
             &["orchestrator.leadership.idle_in_transaction=7s"],
             "a frozen leader would block",
         ),
-        (&["storage.kind=s3"], "storage.s3.bucket: needed"),
+        (&["storage.kind=s3"], "storage.s3.bucket: required"),
         (
             &["storage.s3.bucket=pages"],
             "storage.s3.bucket: has no effect while",
         ),
         (
             &["storage.kind=s3", "storage.s3.bucket=b/c"],
-            "storage.s3.bucket: is a name without slashes",
+            "storage.s3.bucket: must be a name without slashes",
         ),
         (
             &["storage.s3.endpoint=127.0.0.1:9000"],
@@ -308,10 +308,7 @@ fn what_cannot_work_together_is_refused() {
             &["pages.benchmark_bucket=b", "pages.kind=bdrc"],
             "pages.benchmark_bucket: has no effect unless",
         ),
-        (
-            &["pages.s3.bucket=b/c"],
-            "what follows belongs into pages.s3.prefix",
-        ),
+        (&["pages.s3.bucket=b/c"], "belongs into pages.s3.prefix"),
         (
             &["pages.kind=bdrc", "pages.intro_pages_file=absent"],
             "pages.intro_pages_file: absent: No such file",

@@ -159,7 +159,10 @@ mod tests {
         assert!(!report.table(false).contains("not read"));
         report.failed_pages = (0..=NAMED_FAILURES).map(failed).collect();
         let told = report.table(false);
-        assert!(told.contains("counted as without text: 21 pages\n"), "{told}");
+        assert!(
+            told.contains("counted as pages without text: 21 pages\n"),
+            "{told}"
+        );
         assert!(told.contains("page19, ocr: network failed\n"), "{told}");
         assert!(!told.contains("page20"), "{told}");
     }

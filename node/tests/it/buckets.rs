@@ -190,7 +190,15 @@ fn volumes_of_a_bucket_are_read_again_only_where_they_changed() {
     let second = archive.read("out", &exporting("text")).exits(0).json();
     assert_eq!(second["volumes"][0]["pages_read"], 0);
     assert_eq!(archive.scans_read(), read, "what has not changed is not read");
-    assert_same(&archive.written("results/output/jobs"), &written);
+    // The marker of a volume says when it was last run and how long that took.
+    let but_markers = |mut files: BTreeMap<PathBuf, Vec<u8>>| {
+        files.retain(|path, _| !path.ends_with("_done.json"));
+        files
+    };
+    assert_same(
+        &but_markers(archive.written("results/output/jobs")),
+        &but_markers(written),
+    );
 
     archive.list(VOLUMES[0], &["0000.tif".to_owned(), "0001.tif".to_owned()]);
     let third = archive.read("out", &exporting("text")).exits(0).json();

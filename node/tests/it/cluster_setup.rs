@@ -148,7 +148,7 @@ fn all_mistakes_are_told_at_once() {
         "cluster.toml:2: cluster.hartbeat: there is no such key; did you mean cluster.heartbeat?",
         "cluster.toml:3: cluster.heartbeat: must be less than half of cluster.lease, 500ms",
         "--set: node.roles: unknown variant `king`",
-        "--set: storage.s3.bucket: needed",
+        "--set: storage.s3.bucket: required",
     ] {
         assert!(told.stderr.contains(part), "{part}\n{}", told.stderr);
     }

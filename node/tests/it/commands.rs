@@ -152,7 +152,7 @@ fn a_run_that_ends_before_the_text_has_nothing_to_export() {
     let mut command = node(["export", "--format", "text"]);
     command.arg(desk.out());
     let refused = finish(command).exits(1);
-    assert!(refused.stderr.contains("holds no text yet"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("has no text yet"), "{}", refused.stderr);
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn a_score_says_which_pages_could_not_be_read() {
         finish(command).exits(0)
     };
     let told = score(&[]).stdout;
-    assert!(told.contains("counted as without text: 1 page\n"), "{told}");
+    assert!(told.contains("counted as pages without text: 1 page\n"), "{told}");
     assert!(told.contains("torn, line_detection: "), "{told}");
     assert_eq!(score(&["--json"]).json()["failed_pages"][0]["page"], "torn");
 }

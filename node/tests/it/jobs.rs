@@ -193,7 +193,7 @@ fn a_job_is_shown_updated_and_deleted() {
         &["update", "press", "k_factor=3"],
         "a job that is cancelled cannot be updated",
     );
-    office.refused(&["delete", "press"], "--yes says that this is meant");
+    office.refused(&["delete", "press"], "--yes confirms it");
     let deleted = office.job(&["delete", "press", "--yes"]).exits(0);
     assert_eq!(deleted.stdout, "press: 2 volumes deleted\n");
     office.refused(&["status", "press"], "there is no job press");
@@ -309,7 +309,7 @@ fn what_a_job_does_not_have_is_not_exported() {
         let arguments = [&["--to", "exported"], arguments].concat();
         office.refused_run("export", &arguments, reason);
     };
-    refused(&["--job", "press"], "job press holds no text yet");
+    refused(&["--job", "press"], "job press has no text yet");
     refused(
         &["--job", "press", "--volume", "W1-I9"],
         "job press has no volume W1-I9",

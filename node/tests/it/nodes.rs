@@ -258,7 +258,7 @@ fn a_node_stops_without_its_orchestrator() {
         .arg(format!("cluster.listen={}", orchestrator.address()));
     let clash = finish(second).exits(1).stderr;
     assert!(
-        clash.contains("an address of its own in cluster.listen"),
+        clash.contains("set another address for this orchestrator in cluster.listen"),
         "{clash}"
     );
     orchestrator.kill();

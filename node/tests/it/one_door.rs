@@ -60,7 +60,7 @@ fn a_command_goes_to_the_server_that_is_named_in_the_name_of_its_token() {
     assert_eq!(audit["entries"][0]["who"], "eva");
     assert_eq!(audit["entries"][0]["via"], "http");
     let refused = ask(&["job", "delete", "press", "--yes"]).exits(1).stderr;
-    assert!(refused.contains("asks for the role admin"), "{refused}");
+    assert!(refused.contains("requires the role admin"), "{refused}");
     let unknown = ask(&["job", "status", "nobody"]).exits(1).stderr;
     assert_eq!(unknown.trim(), "error: there is no job nobody");
     let local = ask(&["volumes", "import", "lists"]).exits(1).stderr;
@@ -125,7 +125,7 @@ fn a_token_is_not_sent_in_the_clear_or_to_just_anybody() {
     );
     std::fs::set_permissions(&token, PermissionsExt::from_mode(0o644)).unwrap();
     let open = ask("https://library.invalid", &shown);
-    assert!(open.contains("chmod 600 it"), "{open}");
+    assert!(open.contains("restrict it with chmod 600"), "{open}");
     let odd = ask_usage(&site);
     assert!(odd.contains("must be a URL such as"), "{odd}");
 }

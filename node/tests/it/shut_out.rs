@@ -113,10 +113,11 @@ fn whoever_hangs_up_is_in_the_audit_log_and_the_command_goes_on() {
     // An order to a node that does not answer takes its time.
     worker.kill();
     let path = format!("/api/v1/nodes/{gone}/drain");
-    drop(api.send("POST", &path, &[&api.bearer()], "{}"));
+    let asked = api.send("POST", &path, &[&api.bearer()], "{}");
     let last = || api.get("/audit").is(200).json()["entries"][0].clone();
     let begun = Wait::until("the order is written down").sees(last, |last| last["command"] == "nodes drain");
     assert_eq!(begun["done_at"], serde_json::Value::Null);
+    drop(asked);
     let ended = Wait::until("its end is written down").sees(last, |last| last["done_at"].is_string());
     let refusal = ended["refusal"].as_str().unwrap();
     assert!(refusal.contains(&gone), "{refusal}");

@@ -174,7 +174,7 @@ fn lists_of_files_are_imported_without_an_archive() {
     assert_eq!(names(&listed), ["W5-I1", "W5-I2", "W7-I7"]);
     let refused = run(&site, "volumes import --volume W5-I1").exits(1);
     assert!(
-        refused.stderr.contains("in no archive with lists of images"),
+        refused.stderr.contains("not in an archive with lists of images"),
         "{}",
         refused.stderr
     );

@@ -143,7 +143,9 @@ fn workers_come_when_there_is_work_and_go_when_it_is_done() {
     }
     let refused = finish(site.command(["workers", "launch", "--count", "1"])).exits(1);
     assert!(
-        refused.stderr.contains("the autoscaler says"),
+        refused
+            .stderr
+            .contains("the autoscaler decides the number of workers"),
         "{}",
         refused.stderr
     );

@@ -1,5 +1,10 @@
 //! Conformance suite of stores, which every implementation passes.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test suite: it lives here because other crates' stores pass it too"
+)]
+
 use std::sync::Arc;
 
 use bytes::Bytes;

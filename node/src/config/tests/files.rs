@@ -70,7 +70,7 @@ fn a_node_that_meets_others_needs_the_secret_that_they_share() {
     let fit = |flags: &[&str]| load(None, &[], flags).fit_to_start().map(drop);
     let told = fit(&["node.roles=gpu"]).unwrap_err().0[0].to_string();
     assert!(
-        told.starts_with("--set: cluster.cookie_file: needed: a secret that all nodes"),
+        told.starts_with("--set: cluster.cookie_file: required: a secret that all nodes"),
         "{told}"
     );
     fit(&["node.roles=gpu", "source.kind=postgres"]).unwrap();

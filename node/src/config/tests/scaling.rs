@@ -7,7 +7,7 @@ fn a_launcher_has_what_it_needs_and_nothing_besides() {
     for (flags, expected) in [
         (
             &["launcher.kind=asg"][..],
-            "launcher.gpu.group: needed, or launcher.cpu.group",
+            "launcher.gpu.group: this or launcher.cpu.group is required",
         ),
         (
             &["launcher.kind=local", "launcher.gpu.group=readers"],
@@ -61,11 +61,11 @@ fn an_autoscaler_has_a_launcher_and_bounds() {
     for (flags, expected) in [
         (
             &["autoscaler.enabled=true"][..],
-            "autoscaler.enabled: needs a launcher",
+            "autoscaler.enabled: requires a launcher",
         ),
         (
             &["node.idle_exit=5m", "launcher.kind=local"],
-            "node.idle_exit: the launcher starts workers anew",
+            "node.idle_exit: has no use with a launcher",
         ),
         (&["node.tags=a b"], "node.tags: must be at most 16 words"),
         (
@@ -91,7 +91,7 @@ fn an_autoscaler_has_a_launcher_and_bounds() {
                 "source.kind=shards",
                 "source.jobs=press",
             ],
-            "autoscaler.enabled: cannot see the work of shards",
+            "autoscaler.enabled: cannot count the work of shards",
         ),
     ] {
         let problem = the_problem(flags);

@@ -1,4 +1,5 @@
 use parkhang_test_s3::{Endpoint, Fault, Method};
+use parkhang_test_support::Wait;
 
 use super::{code_of, key, noise, store_at};
 use crate::storage::{ArtifactStore, PutOutcome};
@@ -57,9 +58,12 @@ async fn an_upload_that_is_given_up_leaves_no_parts() {
         .faults
         .plan(Method::PUT, "partNumber=3", 1, Fault::Silence);
     let upload = tokio::spawn(async move { store.put(&key("long"), noise(SEVERAL_PARTS)).await });
-    while endpoint.faults.requests(&Method::PUT, "partNumber=3") == 0 {
-        tokio::task::yield_now().await;
-    }
+    Wait::until("the third part is sent")
+        .sees_async(
+            async || endpoint.faults.requests(&Method::PUT, "partNumber=3"),
+            |sent| *sent > 0,
+        )
+        .await;
     assert_eq!(endpoint.objects.pending_uploads(), 1);
     upload.abort();
     endpoint.objects.upload_ended.notified().await;
