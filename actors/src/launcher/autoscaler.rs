@@ -6,18 +6,20 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use super::{Launcher, LauncherError, idle_workers};
-use crate::stage::hardware_of;
+use crate::stage::StageTable;
 use crate::telemetry::{Scaled, ScalingFailed};
 use parkhang_core::domain::{Hardware, JobId, NodeRecord, ScalingRecord, StageName};
 use parkhang_core::policy::autoscale::{Fleet, Limits, Load, decide, is_overdue, loads};
 use parkhang_state::{StateError, StateStore};
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct AutoscalerConfig {
     /// Of the hardware that is scaled; there may be workers of another, which are left alone.
     pub limits: BTreeMap<Hardware, Limits>,
     /// Of a worker, for each stage that needs the hardware.
     pub slots: BTreeMap<Hardware, u32>,
+    /// Hardware of the stages whose backlog is counted.
+    pub stages: StageTable,
 }
 
 /// Keeps as many workers as the work that waits needs. It remembers nothing itself: the last decision is in the store.
@@ -80,7 +82,8 @@ impl Autoscaler {
         limits: &Limits,
         sight: &Sight,
     ) -> Result<ScalingRecord, LauncherError> {
-        let needs_it = |(stage, _): &(&StageName, &Load)| hardware_of(stage) == Some(hardware);
+        let stages = &self.config.stages;
+        let needs_it = |(stage, _): &(&StageName, &Load)| stages.hardware_of(stage) == Some(hardware);
         let loads: Vec<Load> = sight
             .loads
             .iter()

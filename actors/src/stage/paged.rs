@@ -16,6 +16,7 @@ use super::manifests::ManifestFolder;
 use super::page_events::PageEvents;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
 use super::publish::{drop_parts, note_fingerprint, publish};
+use super::table::StageDefinition;
 use super::{StageContext, StageLogic};
 use crate::runner::{
     ItemPreview, ItemWorker, Redo, StageControls, StageOptions, StageOutcome, StagePlan, WorkItem,
@@ -23,7 +24,7 @@ use crate::runner::{
 };
 use crate::telemetry::{RunProgress, StageState};
 use parkhang_core::domain::{
-    Assignment, ErrorCategory, Hardware, StageError, StageReport, StageVerdict, Unfit,
+    Assignment, ErrorCategory, Hardware, JobConfig, StageError, StageReport, StageVerdict, Unfit,
 };
 use parkhang_core::failpoint::Failpoint;
 use parkhang_core::policy::budget;
@@ -34,6 +35,7 @@ use parkhang_store::storage::ArtifactStore;
 /// A page stage as the pipeline sees it.
 #[derive(Debug)]
 pub(crate) struct PagedStage<S> {
+    pub definition: StageDefinition,
     pub stage: Arc<S>,
     pub store: Arc<dyn ArtifactStore>,
     /// Pages in work at once where the job does not say.
@@ -63,7 +65,7 @@ impl<S: PageStage> StageLogic for PagedStage<S> {
             progress: RunProgress::default(),
         });
         let VolumePlan { plan, pages, .. } = self.plan(&run).await?;
-        let ledger = Ledger::load(&*self.stage, &run).await?;
+        let ledger = Ledger::load::<S>(&run).await?;
         let options = self.options(&run);
         let worker = self.worker(run, pages, ledger);
         Ok(Some(preview_stage(&plan, &worker, &options).await))
@@ -103,7 +105,7 @@ impl<S: PageStage> PagedStage<S> {
         } = self.plan(&run).await?;
         run.context.progress.started(pages.len());
 
-        let ledger = Ledger::load(&*self.stage, &run).await?;
+        let ledger = Ledger::load::<S>(&run).await?;
         let is_published = ledger.final_is(&provenance);
         let version = self.stage.volume_version(&pages);
         let mut checkpoints = Checkpoints::new(
@@ -126,9 +128,9 @@ impl<S: PageStage> PagedStage<S> {
         // A table that says the same already is left alone: its bytes may name an earlier attempt.
         let finished = checkpoints.finish();
         if outcome.succeeded > 0 || outcome.failed > 0 || !is_published {
-            publish(&*self.stage, &run, finished, &provenance).await?;
+            publish(&run, finished, &provenance).await?;
         }
-        note_fingerprint(&*self.stage, &run, &provenance).await?;
+        note_fingerprint::<S::Row>(&run, &provenance).await?;
         drop_parts(&run).await?;
         let made_with = self.made_with(&run, &provenance);
         Ok(StageVerdict::Succeeded(report(
@@ -154,13 +156,13 @@ impl<S: PageStage> PagedStage<S> {
     /// Asks the stage for its pages, and gives each its fingerprint.
     async fn plan(&self, run: &VolumeRun) -> Result<VolumePlan<S::Input>, StageError> {
         let pages = self.stage.plan(run).await?;
-        let config_hash = cfg_hash(&self.stage.relevant_config(run.config()))
+        let config_hash = cfg_hash(&Value::Object(self.settings(run.config())))
             .map_err(|error| run.error(ErrorCategory::Config, error))?;
         let models = self.stage.models_of(&pages);
         let digests: Vec<Digest> = models.iter().map(|model| model.digest).collect();
         let fingerprint =
             |input| Fingerprint::of(run.stage.as_str(), S::VERSION, config_hash, input, &digests);
-        let table = self.stage.table(&run.layout);
+        let table = run.table::<S::Row>();
         let items: Vec<WorkItem> = pages
             .iter()
             .map(|page| WorkItem {
@@ -196,6 +198,13 @@ impl<S: PageStage> PagedStage<S> {
             pages,
             provenance,
         })
+    }
+
+    /// Settings that the result depends on: those of the job and those of the loaded models.
+    fn settings(&self, config: &JobConfig) -> Map<String, Value> {
+        let mut settings = (self.definition.settings)(config);
+        settings.extend(self.stage.model_settings(config));
+        settings
     }
 
     fn options(&self, run: &VolumeRun) -> StageOptions {
@@ -259,13 +268,9 @@ impl<S: PageStage> PagedStage<S> {
 
     /// What the result depends on, for forecasts of a rerun.
     fn made_with(&self, run: &VolumeRun, provenance: &Provenance) -> MadeWith {
-        let settings = match self.stage.relevant_config(run.config()) {
-            Value::Object(settings) => settings,
-            _ => Map::new(),
-        };
         let models = provenance.models.iter();
         MadeWith {
-            settings,
+            settings: self.settings(run.config()),
             models: models.map(|model| model.digest.to_string()).collect(),
             names: Vec::new(),
         }

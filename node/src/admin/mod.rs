@@ -26,6 +26,7 @@ mod workers;
 
 use std::sync::Arc;
 
+use parkhang_actors::stage::{PipelineError, Pipelines, StageTable};
 use parkhang_state::PostgresStore;
 
 use crate::config::Loaded;
@@ -47,6 +48,7 @@ pub struct Admin {
     pub store: PostgresStore,
     pub loaded: Arc<Loaded>,
     pub library: Arc<Library>,
+    pub stages: StageTable,
     /// The store in words, for whoever chose it with a configuration of their own.
     pub database: Option<Arc<str>>,
     /// Whether whoever gave the command sees the standard error of this process.
@@ -60,11 +62,21 @@ impl Admin {
         Self {
             store,
             library: Arc::new(Library::new(loaded.clone())),
+            stages: StageTable::built_in(),
             loaded,
             database: None,
             shows_progress: false,
             asked_by: Arc::from(""),
         }
+    }
+
+    /// Pipelines that jobs can name.
+    ///
+    /// # Errors
+    ///
+    /// [`PipelineError`] for one of the configuration that the stages are not fit for.
+    pub fn pipelines(&self) -> Result<Pipelines, PipelineError> {
+        self.loaded.config.pipelines(&self.stages)
     }
 
     /// The same for a command that somebody gives.
@@ -76,5 +88,7 @@ impl Admin {
     }
 }
 
+#[cfg(test)]
+mod example_stage;
 #[cfg(test)]
 mod tests;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use chrono::Utc;
 use parkhang_actors::runner::{CpuPool, ItemPreview, Redo};
-use parkhang_actors::stage::{ModelSet, StageRegistry, StageServices, ocr_pipeline};
+use parkhang_actors::stage::{ModelSet, StageDefinition, StageRegistry, StageServices, StageTable};
 use parkhang_core::domain::{
     Assignment, Attempt, Fence, Generation, JobConfig, JobKey, Pipeline, StageName, TaskId, VolumeId,
 };
@@ -93,7 +93,9 @@ impl Preview {
         let names = std::iter::once(&models.segmenter_ref).chain(recognisers);
         let names = names.map(|model| model.name.clone()).collect();
         let device = models.device.clone();
+        let stages = StageTable::built_in();
         let registry = StageRegistry::new(&StageServices {
+            stages: stages.clone(),
             pages: input.source.clone(),
             artifacts: artifacts.clone(),
             cpu: CpuPool::new(cores().get(), "cpu").context("cannot start the CPU threads")?,
@@ -102,6 +104,7 @@ impl Preview {
             manifests: None,
         })?;
         let looker = Looker {
+            stages,
             registry,
             artifacts,
             pipeline,
@@ -127,6 +130,7 @@ impl Preview {
 }
 
 struct Looker {
+    stages: StageTable,
     registry: StageRegistry,
     artifacts: Arc<dyn ArtifactStore>,
     pipeline: Pipeline,
@@ -164,7 +168,7 @@ impl Looker {
         let layout = ArtifactLayout::new(self.config.layout, &self.job).volume(volume);
         // To plan is to read every page that has no version. That would tell nothing of a volume that nobody has begun.
         let begun = !self.artifacts.list(layout.root()).await?.is_empty();
-        if !begun && stage == ocr_pipeline().first() {
+        if !begun && self.stages.get(stage).is_some_and(StageDefinition::has_scans) {
             return Ok(Work::AllPages);
         }
         let Some(logic) = self.registry.get(stage) else {

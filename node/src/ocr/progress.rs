@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanDuration, MultiProgress, ProgressBar, ProgressStyle};
+use parkhang_actors::stage::{StageDefinition, StageTable};
 use parkhang_actors::telemetry::{ProgressBoard, RunSnapshot, StageState};
 use parkhang_core::domain::{JobKey, StageName, VolumeId};
 use tokio_util::sync::CancellationToken;
@@ -162,12 +163,14 @@ fn totals(board: &Snapshot) -> BTreeMap<StageName, StageTotals> {
 }
 
 /// Items that each stage sees over all volumes, as far as can be known: what the stage said when it began with a volume,
-/// before that the volume's pages without those that an earlier stage failed on. `reduce` takes a volume at once.
+/// before that the volume's pages without those that an earlier stage failed on. A stage without pages takes a volume at once.
 fn expected(
     stages: &[StageName],
     pages: &BTreeMap<VolumeId, u64>,
     board: &Snapshot,
 ) -> BTreeMap<StageName, u64> {
+    let table = StageTable::built_in();
+    let has_pages = |stage: &StageName| table.get(stage).is_none_or(StageDefinition::has_pages);
     let mut expected = BTreeMap::new();
     for (volume, &pages) in pages {
         let mut left = pages;
@@ -177,7 +180,7 @@ fn expected(
             let total = match seen {
                 Some(run) => run.progress.pages,
                 None if !goes_on => 0,
-                None if stage.as_str() == "reduce" => 1,
+                None if !has_pages(stage) => 1,
                 None => left,
             };
             *expected.entry(stage.clone()).or_default() += total;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use chrono::Utc;
+use parkhang_actors::stage::StageTable;
 use parkhang_actors::telemetry::ModelsMissed;
 use parkhang_core::domain::StageName;
 use parkhang_state::{PostgresStore, StateError, StateStore};
@@ -42,6 +43,7 @@ async fn by_stage(
         led: true,
         nodes: &nodes,
         patience: patience(heartbeat),
+        stages: &StageTable::built_in(),
     };
     for (_, obstacle) in missed(jobs.iter().map(AsRef::as_ref), &counts, hands, Utc::now()) {
         if let Obstacle::NoModel { stage, .. } = obstacle {

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use parkhang_actors::stage::StageTable;
 use parkhang_core::domain::{Hardware, Job, JobKey, StageName, StageRun, TaskId, VolumeResults};
 use parkhang_simulation::{Distribution, Profile};
 use parkhang_state::StateStore;
@@ -60,10 +61,11 @@ pub async fn run(arguments: RecordArgs) -> Result<ExitCode> {
         }
     };
     let built_in = Profile::built_in()?;
-    let hardware: HashMap<StageName, Hardware> = built_in
-        .stages
+    let table = StageTable::built_in();
+    let hardware: HashMap<StageName, Hardware> = table
+        .stages()
         .iter()
-        .map(|stage| (stage.stage.clone(), stage.hardware))
+        .map(|stage| (stage.name(), stage.hardware))
         .collect();
     let pages: Vec<f64> = history
         .values()

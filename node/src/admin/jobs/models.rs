@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
-use parkhang_actors::stage::has_models;
+use parkhang_actors::stage::{StageModels, StageTable};
 use parkhang_core::domain::{Job, JobConfig, JobId, NamedModels, Pipeline, StageName};
 use parkhang_state::JobTaskCount;
 
@@ -12,14 +12,15 @@ use super::obstacles::{Obstacle, obstacles};
 use crate::admin::Refusal;
 
 /// Refuses what cannot be the name of a model of the pipeline.
-pub fn check(config: &JobConfig, pipeline: &Pipeline) -> Result<(), Refusal> {
+pub fn check(config: &JobConfig, pipeline: &Pipeline, table: &StageTable) -> Result<(), Refusal> {
+    let has_models = |stage: &StageName| table.models_of(stage) != StageModels::None;
     for named in config.models.iter() {
         if !pipeline.stages().contains(&named.stage) {
             let stage = &named.stage;
             return Err(Refusal::Invalid(format!("{named}: there is no stage {stage}")));
         }
         if !has_models(&named.stage) {
-            let stages = pipeline.stages().iter().filter(|stage| has_models(stage));
+            let stages = pipeline.stages().iter().filter(|&stage| has_models(stage));
             let stages: Vec<&str> = stages.map(StageName::as_str).collect();
             return Err(Refusal::Invalid(format!(
                 "{named}: {} has no model; stages that have are {}",

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, TimeDelta, Utc};
-use parkhang_actors::stage::hardware_of;
+use parkhang_actors::stage::StageTable;
 use parkhang_core::domain::{
     Hardware, Job, JobKey, JobStatus, NodeRecord, NodeState, StageName, WorkerRecord,
 };
@@ -48,13 +48,20 @@ pub struct Hands<'a> {
     pub nodes: &'a [NodeRecord],
     /// How long a node may be silent and still count.
     pub patience: TimeDelta,
+    /// Hardware of the stages that nobody runs.
+    pub stages: &'a StageTable,
 }
 
 impl<'a> Hands<'a> {
     /// As patient as the cluster's configuration is.
-    pub fn new(admin: &Admin, led: bool, nodes: &'a [NodeRecord]) -> Self {
+    pub fn new(admin: &'a Admin, led: bool, nodes: &'a [NodeRecord]) -> Self {
         let patience = patience(admin.loaded.config.cluster.heartbeat);
-        Self { led, nodes, patience }
+        Self {
+            led,
+            nodes,
+            patience,
+            stages: &admin.stages,
+        }
     }
 
     /// Pools that may take work at `now`.
@@ -109,7 +116,7 @@ pub fn obstacles(job: &Job, counts: &[JobTaskCount], hands: Hands<'_>, now: Date
         if !waiting.contains(stage) || served.contains(stage) {
             continue;
         }
-        let hardware = hardware_of(stage);
+        let hardware = hands.stages.hardware_of(stage);
         let missing = missing
             .entry(hardware.map(Hardware::as_str))
             .or_insert(Obstacle::NoNode {
@@ -232,7 +239,13 @@ mod tests {
 
     fn found(status: JobStatus, counts: &[JobTaskCount], led: bool, nodes: &[NodeRecord]) -> Vec<String> {
         let (job, patience) = (job(status), TimeDelta::seconds(20));
-        let hands = Hands { led, nodes, patience };
+        let stages = &StageTable::built_in();
+        let hands = Hands {
+            led,
+            nodes,
+            patience,
+            stages,
+        };
         let found = obstacles(&job, counts, hands, at(100));
         found.iter().map(|obstacle| obstacle.advice(&job.key)).collect()
     }
@@ -271,7 +284,13 @@ mod tests {
         let found = |node: &NodeRecord| {
             let (nodes, patience) = (std::slice::from_ref(node), TimeDelta::seconds(20));
             let led = true;
-            let hands = Hands { led, nodes, patience };
+            let stages = &StageTable::built_in();
+            let hands = Hands {
+                led,
+                nodes,
+                patience,
+                stages,
+            };
             let found = obstacles(&job, &[count(FRESH.0, FRESH.1)], hands, at(100));
             let advice = found.iter().map(|obstacle| obstacle.advice(&job.key));
             advice.collect::<Vec<String>>()
@@ -299,7 +318,13 @@ mod tests {
                 .with_overrides(overrides.iter().copied())
                 .unwrap();
             let (led, patience) = (true, TimeDelta::seconds(20));
-            let hands = Hands { led, nodes, patience };
+            let stages = &StageTable::built_in();
+            let hands = Hands {
+                led,
+                nodes,
+                patience,
+                stages,
+            };
             let counts = [count("line_extraction", TaskStatus::Done)];
             let found = obstacles(&job, &counts, hands, at(100));
             found
@@ -329,6 +354,7 @@ mod tests {
                 led: true,
                 nodes,
                 patience,
+                stages: &StageTable::built_in(),
             };
             models::warnings(&config(models).models, hands, at(100))
         };
@@ -345,7 +371,8 @@ mod tests {
         assert_eq!(warned(&node, "models=ocr=older"), [""; 0]);
 
         let check = |models: &str| {
-            models::check(&config(models), &ocr_pipeline()).map_err(|refusal| refusal.to_string())
+            models::check(&config(models), &ocr_pipeline(), &StageTable::built_in())
+                .map_err(|refusal| refusal.to_string())
         };
         assert_eq!(check("models=ocr=older"), Ok(()));
         let path = check("models=ocr=/srv/models/older").unwrap_err();
@@ -376,6 +403,7 @@ mod tests {
                 led: true,
                 nodes: std::slice::from_ref(&node),
                 patience: TimeDelta::seconds(20),
+                stages: &StageTable::built_in(),
             };
             models::missed([job], &counts, hands, at(100)).len()
         };

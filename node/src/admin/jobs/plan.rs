@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use clap::Args;
-use parkhang_actors::stage::{chooses_a_model, hardware_of};
+use parkhang_actors::stage::{StageModels, StageTable};
 use parkhang_core::domain::{ActorKind, Hardware, Job, JobKey, StageName, TaskId};
 use parkhang_core::policy::forecast::{self, Again, Cause, Forecast, Known, StageForecast};
 use parkhang_core::policy::rerun::{Rerun, TaskFilter};
@@ -141,7 +141,13 @@ pub async fn plan(
     };
     let forecast = forecast::forecast(&cohorts, again.as_ref(), known);
     let failed_pages = admin.store.failed_pages(job.id).await?.pages;
-    Ok(PlanAnswer::new(job, again, &forecast, failed_pages))
+    Ok(PlanAnswer::new(
+        job,
+        again,
+        &forecast,
+        failed_pages,
+        &admin.stages,
+    ))
 }
 
 /// What the pools of the nodes that are there told of.
@@ -154,7 +160,7 @@ async fn loaded_models(admin: &Admin) -> Result<BTreeMap<StageName, BTreeSet<Vec
         let stage = pool.name.split('.').next().unwrap_or_default();
         if let Ok(stage) = StageName::new(stage) {
             let digests: Vec<String> = pool.models.into_iter().map(|model| model.digest).collect();
-            let is_chosen = chooses_a_model(&stage);
+            let is_chosen = admin.stages.models_of(&stage) == StageModels::Choice;
             let loaded = models.entry(stage).or_default();
             match is_chosen {
                 true => loaded.extend(digests.into_iter().map(|digest| vec![digest])),
@@ -166,10 +172,19 @@ async fn loaded_models(admin: &Admin) -> Result<BTreeMap<StageName, BTreeSet<Vec
 }
 
 impl PlanAnswer {
-    fn new(job: &Job, again: Option<Again>, forecast: &Forecast, failed_pages: u64) -> Self {
-        let stages: Vec<PlannedStage> = forecast.stages.iter().map(PlannedStage::new).collect();
-        let minutes = |hardware: &str| {
-            let of_it = stages.iter().filter(|stage| stage.hardware == Some(hardware));
+    fn new(
+        job: &Job,
+        again: Option<Again>,
+        forecast: &Forecast,
+        failed_pages: u64,
+        table: &StageTable,
+    ) -> Self {
+        let stages = forecast.stages.iter();
+        let stages: Vec<PlannedStage> = stages.map(|stage| PlannedStage::new(stage, table)).collect();
+        let minutes = |hardware: Hardware| {
+            let of_it = stages
+                .iter()
+                .filter(|stage| stage.hardware == Some(hardware.as_str()));
             of_it.filter_map(|stage| stage.minutes).sum()
         };
         let unpriced = stages.iter().filter(|stage| stage.minutes.is_none());
@@ -179,8 +194,8 @@ impl PlanAnswer {
             from: again.map(|again| again.from.to_string()),
             given_up: forecast.given_up,
             failed_pages,
-            gpu_minutes: minutes(GPU),
-            cpu_minutes: minutes(CPU),
+            gpu_minutes: minutes(Hardware::Gpu),
+            cpu_minutes: minutes(Hardware::Cpu),
             unpriced: unpriced.map(|stage| stage.stage.clone()).collect(),
             stages,
         }
@@ -198,18 +213,12 @@ const fn in_words(cause: Cause) -> &'static str {
     }
 }
 
-const GPU: &str = "gpu";
-const CPU: &str = "cpu";
-
 impl PlannedStage {
-    fn new(stage: &StageForecast) -> Self {
+    fn new(stage: &StageForecast, table: &StageTable) -> Self {
         let by = |cause| stage.runs.get(&cause).copied().unwrap_or_default();
         Self {
             stage: stage.stage.to_string(),
-            hardware: hardware_of(&stage.stage).map(|hardware| match hardware {
-                Hardware::Cpu => CPU,
-                Hardware::Gpu => GPU,
-            }),
+            hardware: table.hardware_of(&stage.stage).map(Hardware::as_str),
             runs: stage.volumes(),
             missing: by(Cause::Missing),
             failed: by(Cause::Failed),

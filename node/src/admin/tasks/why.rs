@@ -1,6 +1,7 @@
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use clap::Args;
+use parkhang_actors::stage::StageTable;
 use parkhang_core::domain::{JobKey, PoolInfo, Position, VolumeId};
 use parkhang_core::policy::why::{Blocker, why};
 use parkhang_state::StateStore;
@@ -61,7 +62,7 @@ impl Command for Why {
             .collect();
         let leases = admin.store.leases(now).await?;
         let blocker = why(&task, &job, &pools, &leases.held, now);
-        let told = Told::of(&blocker, &job.key, &task.position, served, now);
+        let told = Told::of(&blocker, &job.key, &task.position, served, now, &admin.stages);
         Ok(Reason {
             volume: task.volume.to_string(),
             state: State::of(&task, &job),
@@ -81,7 +82,14 @@ struct Told {
 
 impl Told {
     /// `at` is where the volume stands.
-    fn of(blocker: &Blocker, job: &JobKey, at: &Position, served: bool, now: DateTime<Utc>) -> Self {
+    fn of(
+        blocker: &Blocker,
+        job: &JobKey,
+        at: &Position,
+        served: bool,
+        now: DateTime<Utc>,
+        stages: &StageTable,
+    ) -> Self {
         let told = |word, reason: String, advice: Option<String>| Self { word, reason, advice };
         // What is known of nodes and slots is of the time when somebody led.
         if !served && let Some(stage) = blocker.waits_to_be_placed() {
@@ -138,9 +146,11 @@ impl Told {
             }
             Blocker::NoPool { stage } => {
                 let reason = format!("no node that is there runs {stage}");
-                let advice =
-                    "start a node that does: node --role cpu, or node --role gpu for stages with a network";
-                told("no_pool", reason, Some(advice.to_owned()))
+                let advice = stages.hardware_of(stage).map(|hardware| {
+                    let role = hardware.as_str();
+                    format!("start a node that does: node --role {role}")
+                });
+                told("no_pool", reason, advice)
             }
             Blocker::NoModel {
                 stage,
@@ -227,7 +237,8 @@ mod tests {
         };
         let job: JobKey = "press".parse().unwrap();
         let at = Position::At("ocr".parse().unwrap());
-        let told = |served| Told::of(&blocker, &job, &at, served, Utc::now());
+        let stages = StageTable::built_in();
+        let told = |served| Told::of(&blocker, &job, &at, served, Utc::now(), &stages);
         assert_eq!(told(true).word, "no_slot");
         let unled = told(false);
         assert_eq!(unled.word, "no_leader");

@@ -3,7 +3,6 @@ use std::collections::BTreeSet;
 use async_trait::async_trait;
 use clap::{Args, ValueEnum};
 use parkhang_actors::launcher::{Launcher, idle_workers, settled};
-use parkhang_actors::stage::hardware_of;
 use parkhang_core::domain::{Hardware, JobKey};
 use parkhang_state::StateStore;
 
@@ -143,7 +142,8 @@ impl Meant {
                     job.status.as_str()
                 )));
             }
-            let needed = job.pipeline.stages().iter().filter_map(hardware_of);
+            let stages = job.pipeline.stages().iter();
+            let needed = stages.filter_map(|stage| admin.stages.hardware_of(stage));
             let needed: BTreeSet<Hardware> = needed.collect();
             meant.retain(|hardware| needed.contains(hardware));
         }
