@@ -85,7 +85,11 @@ mod tests {
         assert_eq!(found(std::slice::from_ref(&older), at(100)), ["ocr"]);
         assert_eq!(found(&[older.clone(), node("0.0.1", &["ocr"])], at(100)), nobody);
         assert_eq!(found(&[], at(100)), nobody, "one may come");
-        assert_eq!(found(&[older.clone()], at(120)), nobody, "it is not heard of");
+        assert_eq!(
+            found(std::slice::from_ref(&older), at(120)),
+            nobody,
+            "it is not heard of"
+        );
         let starting = node(env!("CARGO_PKG_VERSION"), &[]);
         assert_eq!(
             found(&[older.clone(), starting], at(100)),
