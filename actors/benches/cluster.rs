@@ -140,9 +140,10 @@ impl Plane {
                 marks: marks.clone(),
             })
         });
-        let session = match loopback {
-            true => Some(Session::start(&orchestrator).await),
-            false => None,
+        let session = if loopback {
+            Some(Session::start(&orchestrator).await)
+        } else {
+            None
         };
         let control_plane: Arc<dyn ControlPlane> = match &session {
             Some(session) => Arc::new(session.uplink.clone()),

@@ -3,21 +3,27 @@
 use image::GrayImage;
 use turbojpeg::{Compressor, Image, PixelFormat, Subsamp};
 
-/// What libjpeg, and so nearly every program that reads JPEG, takes for the longest side.
+/// Longest side, in pixels, that libjpeg accepts, and with it nearly every program that reads JPEG.
 const MAX_SIDE: u32 = 65_500;
 
-/// Why an image cannot be a JPEG.
+/// Reason why an image cannot be a JPEG.
 #[derive(Debug, thiserror::Error)]
 pub enum JpegError {
+    /// A side is longer than the format, or the decoders in use, allow.
     #[error("an image of {width} x {height} pixels does not fit a JPEG, whose sides end at {MAX_SIDE}")]
     TooLarge { width: u32, height: u32 },
+    /// The image has no pixels.
     #[error("an image of {width} x {height} pixels has nothing to encode")]
     Empty { width: u32, height: u32 },
     #[error(transparent)]
     Encoding(#[from] turbojpeg::Error),
 }
 
-/// A JPEG of `quality`, from 1 to 100 as libjpeg counts it. No side of the image may be empty or longer than 65,500 pixels.
+/// Encodes the image as a JPEG of `quality`, from 1 to 100 as libjpeg counts it.
+///
+/// # Errors
+///
+/// When a side of the image is empty or longer than 65,500 pixels, or when the encoder fails.
 pub fn encode_jpeg(image: &GrayImage, quality: u8) -> Result<Vec<u8>, JpegError> {
     let (width, height) = image.dimensions();
     if width == 0 || height == 0 {

@@ -1,5 +1,11 @@
-//! What happens to a volume: the kernel that runs a stage, the stages, and the actors that drive them. It stands on three crates:
-//! `parkhang-core` (domain and policies), `parkhang-store` (scans and artifacts) and `parkhang-state` (jobs and tasks).
+//! The runtime: the kernel that runs a stage, the stages themselves, and the actors that drive them, on one machine or in a
+//! cluster.
+//!
+//! It stands on three crates: `parkhang-core` (domain and policies), `parkhang-store` (scans and artifacts) and `parkhang-state`
+//! (jobs and tasks). The decisions are all there, as pure functions with time as an argument; this crate carries them out, and
+//! holds what cannot be pure: threads, sockets, timers. `stage` and `runner` know nothing of leases; `supervisor`, `orchestrator`
+//! and `source` know stages by what they offer and not by what they do; `cluster` and `wire` carry their messages, and
+//! `telemetry` is told of everything and decides nothing. So a volume is read by the same code on a laptop and in an archive.
 
 pub mod cluster;
 pub mod inference;

@@ -1,4 +1,4 @@
-//! Grammar of the command line. The arguments of each command are in the room that carries it out.
+//! Grammar of the command line. The arguments of each command are defined in the room that runs it.
 
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
@@ -16,7 +16,7 @@ use crate::shards::ShardsCommand;
 use crate::simulate::SimulateArgs;
 use crate::tls::command::TlsCommand;
 
-/// Reads libraries of page scans.
+/// Read libraries of page scans, on one machine or on a cluster.
 #[derive(Debug, Parser)]
 #[command(name = "node", version, propagate_version = true)]
 #[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
@@ -31,32 +31,50 @@ pub struct Cli {
 pub enum Command {
     /// Read folders of page scans into text, on this machine.
     ///
-    /// PAGES is a folder of images (one volume), a folder of such folders, or several of either. A second run over the
-    /// same OUT goes on where the first one stopped and repeats nothing that still stands.
+    /// PAGES is a folder of images (one volume), a folder of such folders, or several of either. A second run with the same OUT
+    /// continues where the first one stopped and repeats no page whose results are still valid.
     Ocr(Box<OcrArgs>),
-    /// Write the results in OUT, or of a cluster's job, as text, PageXML, ALTO, hOCR, IIIF, JSON lines or a viewer.
+    /// Export results as text, PageXML, ALTO, hOCR, IIIF, JSON lines or a viewer.
+    ///
+    /// Results are read from OUT or from a job of a cluster, and nothing there is changed. Earlier exports in the same folder are
+    /// overwritten. Example: `node export out --format pagexml,jsonl`.
     Export(Box<ExportArgs>),
-    /// Score readings against truth: character and word error rates, line recall and precision.
+    /// Evaluate results against ground truth: character and word error rates, line recall and precision.
+    ///
+    /// Without --results the images are read now, with the given models and configuration, and the artifacts are deleted afterwards.
     Eval(EvalArgs),
-    /// Make a job that lives in the storage alone, or look at one.
+    /// Manage jobs that are kept in the artifact store, without a database.
     #[command(subcommand)]
     Shards(ShardsCommand),
-    /// Say what a fleet would do with a library: a cluster in simulated time, with recorded stage times.
+    /// Simulate a cluster that reads a library, in virtual time and with recorded stage times.
+    ///
+    /// Nothing is read or changed. `node simulate record` makes a profile of your own machines from a job that has ended.
+    /// Example: `node simulate --sweep nodes=50,100,200`.
     Simulate(Box<SimulateArgs>),
-    /// Say which devices networks can run on here, whether they compute what the processor does, and how fast.
+    /// List the devices of this machine that networks can run on, with a self-test and their speed.
+    ///
+    /// The self-test compares each device with the processor. The exit status is 1 if one computes other results, or a named one does
+    /// not exist.
     Device(DeviceArgs),
-    /// Check or show the configuration of a cluster's node.
+    /// Check or show the configuration of a node.
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Make the certificates of a secure cluster.
+    /// Create the certificates of a cluster.
     #[command(subcommand)]
     Tls(TlsCommand),
-    /// Give commands to a cluster: on a terminal, from standard input, or those of --command.
+    /// Run commands on a cluster: interactively, from standard input, or from --command.
+    ///
+    /// The first command of a script that is refused ends it. Example: `node repl -c 'job list' -c 'nodes list'`.
     Repl(ReplArgs),
-    /// Make a token for the HTTP interface of an orchestrator, and the line by which it is recognised.
+    /// Create a token for the HTTP interface of an orchestrator.
+    ///
+    /// Prints the line to add to the file that api.tokens_file names, and the token itself, which is stored nowhere. Changes nothing.
     Token(TokenArgs),
-    /// Print the completion script for a shell: `source <(node completions bash)` in ~/.bashrc loads it.
-    Completions { shell: Shell },
-    /// Print the manual page of this program, or write those of all its commands.
+    /// Print the completion script of a shell: `source <(node completions bash)` in ~/.bashrc loads it.
+    Completions {
+        /// Shell to complete for.
+        shell: Shell,
+    },
+    /// Print the manual page of this program, or write the manual pages of all commands.
     Man(ManArgs),
 }

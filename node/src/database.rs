@@ -1,7 +1,7 @@
-//! The database of a cluster, as its configuration says: a server of the operator's own, or a private one on this machine.
+//! Database of a cluster, according to its configuration: on the operator's own server, or private on this machine.
 //!
-//! Nodes begin a private database where there is none. Commands of operators do so with care: one that no orchestrator reads looks
-//! like an empty cluster, or swallows a job.
+//! A node creates a private database if there is none. A command of an operator does so with care: a database that no orchestrator
+//! reads would look like an empty cluster, or keep a job that nobody runs.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,41 +18,51 @@ use crate::config::{Cluster, HostPort, Loaded};
 
 /// Name of a cluster's database in the private server.
 const DATABASE: &str = "parkhang";
-/// Longest wait for an orchestrator that may be at the other end of an address.
+/// Timeout for finding out whether an orchestrator listens at an address.
 const PROBE: Duration = Duration::from_secs(1);
 
-/// Who opens the database, which decides whether a private one may be begun where there is none.
+/// Opener of the database, which decides whether a private one may be created if there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Opener {
     Node,
-    /// With a command that a cluster may begin with, such as one that makes a job.
+    /// A command that may be the first of a cluster, such as one that creates a job.
     FirstCommand,
-    /// With a command about what is there already.
+    /// A command about something that exists already.
     Command,
 }
 
-/// The cluster's state, and the private server that it may live in: the last process that uses the server takes it along.
+/// State of the cluster, and the private server that it may be on. The server stops with the last process that uses it.
 #[derive(Debug)]
 pub struct Database {
     pub store: PostgresStore,
-    /// Which one it is, for people and without secrets.
+    /// Description of the database for messages, without secrets.
     pub place: String,
     _server: Option<EmbeddedPostgres>,
 }
 
-/// For a node: begins a private database where there is none.
+/// Opens the database for a node, and creates a private one if there is none.
+///
+/// # Errors
+///
+/// If it cannot be reached, or its schema is of a newer version.
 pub async fn database(loaded: &Loaded) -> Result<Database> {
     open(loaded, Opener::Node).await
 }
 
-/// For a command of an operator. Where there is no database yet, one that `may_be_first` begins a private one, unless it would be one
-/// that the orchestrators of the configuration do not read; any other is refused.
+/// Opens the database for a command of an operator. If there is none, a command that `may_be_first` creates a private one.
+///
+/// # Errors
+///
+/// If it cannot be reached, if there is none and the command may not be the first, or if the orchestrators of the configuration would
+/// not read a database created here.
 pub async fn database_for_command(loaded: &Loaded, may_be_first: bool) -> Result<Database> {
-    let opener = match may_be_first {
-        true => Opener::FirstCommand,
-        false => Opener::Command,
+    let opener = if may_be_first {
+        Opener::FirstCommand
+    } else {
+        Opener::Command
     };
     let database = open(loaded, opener).await?;
+    // Only a private database can be the wrong one by accident, and one with a leader is right.
     if database._server.is_some() && database.store.leader().await?.is_none() {
         warn_of_others(loaded, &database.place).await;
     }
@@ -88,7 +98,7 @@ async fn open(loaded: &Loaded, opener: Opener) -> Result<Database> {
         .context("starting the private PostgreSQL")?
         .context("cannot start a private PostgreSQL; with a server of your own, name it in state.database_url_file")?;
     let shown = server.folder().display();
-    // The server may be there for what `node ocr` keeps in it.
+    // The server may exist without the cluster's database: `node ocr` keeps its state on it too.
     let has_database = has_server && server.has_database(DATABASE).await?;
     if has_server && !has_database {
         permit(loaded, opener, &folder).await?;
@@ -108,7 +118,11 @@ async fn open(loaded: &Loaded, opener: Opener) -> Result<Database> {
     })
 }
 
-/// Whether a private database may be begun in the folder.
+/// Checks that a private database may be created in the folder.
+///
+/// # Errors
+///
+/// With where to give the command instead.
 async fn permit(loaded: &Loaded, opener: Opener, folder: &Path) -> Result<()> {
     if opener == Opener::Node {
         return Ok(());
@@ -117,20 +131,21 @@ async fn permit(loaded: &Loaded, opener: Opener, folder: &Path) -> Result<()> {
     if let Some(others) = others(&loaded.config.cluster).await {
         bail!(
             "no database in {folder} ({source}), and one that was begun here would not be that of the orchestrator at {others}: \
-             give the command on its machine with its configuration (--config-file FILE or PARKHANG_CONFIG), or to itself with \
-             node repl -c 'COMMAND'; or name its database in DATABASE_URL"
+             give the command to itself with --server URL, or on its machine with its configuration (--config-file FILE or \
+             PARKHANG_CONFIG); or name its database in DATABASE_URL"
         );
     }
     if opener == Opener::Command {
         bail!(
             "no database here yet: none in {folder} ({source}); node --role orchestrator begins one, and another configuration is \
-             named by --config-file FILE or PARKHANG_CONFIG"
+             named by --config-file FILE or PARKHANG_CONFIG, an orchestrator elsewhere by --server URL"
         );
     }
     Ok(())
 }
 
-/// The orchestrators that are surely elsewhere, or that run without the database that is looked for.
+/// Returns the orchestrators that are certainly on other machines, or that answer although this machine has no database: they use
+/// another one.
 async fn others(cluster: &Cluster) -> Option<String> {
     let named = &cluster.orchestrators;
     if !named.is_empty() && named.iter().all(|address| is_another_machine(cluster, address)) {
@@ -140,13 +155,13 @@ async fn others(cluster: &Cluster) -> Option<String> {
     (!answering.is_empty()).then(|| in_words(answering.into_iter()))
 }
 
-/// Says where nobody leads and an orchestrator runs all the same: it has another database.
+/// Warns if no orchestrator leads in the database but one answers: it uses another database.
 async fn warn_of_others(loaded: &Loaded, place: &str) {
     let answering = answering(&loaded.config.cluster.orchestrators).await;
     if !answering.is_empty() {
         let others = in_words(answering.into_iter());
         warn!(
-            "nobody leads in {place}, and the orchestrator at {others} may have another one: node repl -c 'COMMAND' asks that"
+            "nobody leads in {place}, and the orchestrator at {others} may have another one: --server URL asks that"
         );
     }
 }
@@ -157,7 +172,7 @@ fn is_another_machine(cluster: &Cluster, address: &HostPort) -> bool {
     !is_own && !address.is_loopback()
 }
 
-/// Those where something accepts connections.
+/// Returns the addresses at which something accepts connections.
 async fn answering(addresses: &[HostPort]) -> Vec<&HostPort> {
     let answers = join_all(addresses.iter().map(async |address| {
         let dialled = TcpStream::connect((address.host.as_str(), address.port));

@@ -1,6 +1,6 @@
-//! Pages of docs that are made from the code.
+//! Pages of documentation that are generated from the code.
 
-/// Compares a page of docs with what the code says, or writes it where `UPDATE_DOCS` is set.
+/// Compares a page of the documentation with the generated one, or writes it if `UPDATE_DOCS` is set.
 #[track_caller]
 pub fn assert_documented(name: &str, page: &str) {
     let path = format!("{}/../docs/{name}", env!("CARGO_MANIFEST_DIR"));

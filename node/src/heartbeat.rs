@@ -1,4 +1,4 @@
-//! Rule by which a node that is silent counts as lost.
+//! Rule by which a silent node counts as lost.
 
 use std::time::Duration;
 

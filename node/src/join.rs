@@ -1,4 +1,4 @@
-//! Place of a process in the cluster, made from its configuration.
+//! Joining of a process to the cluster, according to its configuration.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -12,10 +12,14 @@ use secrecy::ExposeSecret;
 use crate::config::Loaded;
 use crate::whoami::host;
 
-/// Name of the cluster among the gates of a process.
+/// Name of the cluster among the endpoints of a process.
 pub const SCOPE: &str = "parkhang";
 
-/// A name for this process.
+/// Returns a unique name for this process, from the configuration or the host.
+///
+/// # Errors
+///
+/// If neither gives a valid name.
 pub fn node_name(loaded: &Loaded) -> Result<NodeName> {
     let name = match &loaded.config.node.name {
         Some(name) => name.clone(),
@@ -24,15 +28,20 @@ pub fn node_name(loaded: &Loaded) -> Result<NodeName> {
     NodeName::unique(&name).context("node.name")
 }
 
-/// Joins as an orchestrator, which listens, or as a node that dials all orchestrators.
+/// Joins the cluster, as an orchestrator, which listens, or as a node that dials all orchestrators.
+///
+/// # Errors
+///
+/// If the cookie or a certificate is missing or not valid, or the address is in use.
 pub async fn join(loaded: &Loaded, node: &NodeName, listens: bool) -> Result<Cluster> {
     let section = &loaded.config.cluster;
     let mut config = ClusterConfig::new(node.clone(), security(loaded)?);
     if listens {
         config.listen = Some(section.listen);
     } else {
-        let addresses = section.orchestrators.iter();
-        config.peers = addresses
+        config.peers = section
+            .orchestrators
+            .iter()
             .map(|address| address.to_string().parse())
             .collect::<Result<_, _>>()?;
     }
@@ -52,6 +61,7 @@ pub async fn join(loaded: &Loaded, node: &NodeName, listens: bool) -> Result<Clu
 }
 
 fn not_joined(error: ClusterError) -> anyhow::Error {
+    // The usual cause is a second orchestrator on one machine, for which the bare system error gives no hint.
     let taken = match &error {
         ClusterError::Listen { address, source } if source.kind() == ErrorKind::AddrInUse => Some(*address),
         _ => None,
@@ -59,8 +69,8 @@ fn not_joined(error: ClusterError) -> anyhow::Error {
     let error = anyhow::Error::new(error);
     match taken {
         Some(address) => error.context(format!(
-            "another process listens at {address}: give this orchestrator an address of its own in cluster.listen, and name it in \
-             cluster.orchestrators beside the other"
+            "another process listens at {address}: set another address for this orchestrator in cluster.listen, and add it to \
+            cluster.orchestrators"
         )),
         None => error.context("cannot join the cluster"),
     }

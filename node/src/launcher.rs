@@ -1,5 +1,5 @@
-//! From configuration to whoever starts and stops worker nodes. The leading orchestrator and the commands ask here, so that both
-//! mean the same workers.
+//! Construction of the launcher and the autoscaler from the configuration. The leading orchestrator and the commands both use it, so
+//! that they act on the same workers.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -18,10 +18,14 @@ use parkhang_core::policy::autoscale::Limits;
 
 use crate::config::{Bounds, Launched, LauncherKind, Loaded};
 
-/// For a worker to end in, besides the time to drain.
-const GRACE: Duration = Duration::from_secs(8);
+/// Time for a process of this machine to end in, besides the time to drain.
+pub const GRACE: Duration = Duration::from_secs(8);
 
-/// The launcher of this cluster, if it has one.
+/// Opens the launcher of this cluster, if it has one.
+///
+/// # Errors
+///
+/// If its configuration is not complete or AWS refuses the credentials.
 pub async fn launcher(loaded: &Loaded) -> Result<Option<Arc<dyn Launcher>>> {
     let section = &loaded.config.launcher;
     Ok(Some(match section.kind {
@@ -40,7 +44,7 @@ pub async fn launcher(loaded: &Loaded) -> Result<Option<Arc<dyn Launcher>>> {
     }))
 }
 
-/// What the configuration says of workers with this hardware.
+/// Returns the section about workers with this hardware.
 pub fn section(loaded: &Loaded, hardware: Hardware) -> &Launched {
     let launcher = &loaded.config.launcher;
     match hardware {
@@ -59,13 +63,13 @@ fn aws(loaded: &Loaded) -> AwsOptions {
     }
 }
 
-/// This program with this configuration, as a node with one role. Variables are handed down.
+/// Returns the command that starts this program with this configuration as a node with one role. Environment variables are inherited.
 fn worker_command(loaded: &Loaded) -> Result<Arc<WorkerCommand>> {
     let program = std::env::current_exe().context("where this program is")?;
     let file = loaded.file().map(std::path::absolute).transpose()?;
     let mut settings = loaded.flags();
     if loaded.config.health.listen.is_some() {
-        // The configured port is the orchestrator's.
+        // The configured port is used by the orchestrator on this machine, so each worker takes a free one.
         settings.push("health.listen=127.0.0.1:0".to_owned());
     }
     Ok(Arc::new(move |hardware, name| {
@@ -80,12 +84,11 @@ fn worker_command(loaded: &Loaded) -> Result<Arc<WorkerCommand>> {
         for setting in settings.iter().chain(&own) {
             command.arg("--set").arg(setting);
         }
-        command.env_remove("NOTIFY_SOCKET");
         command
     }))
 }
 
-/// What the autoscaler keeps to, if it is on.
+/// Returns the configuration of the autoscaler, if it is on.
 pub fn autoscaler(loaded: &Loaded) -> Option<AutoscalerConfig> {
     let config = &loaded.config;
     let launched =
@@ -104,7 +107,7 @@ pub fn autoscaler(loaded: &Loaded) -> Option<AutoscalerConfig> {
     })
 }
 
-/// What it would keep to.
+/// Returns the limits that the autoscaler has or would have.
 pub fn limits(loaded: &Loaded) -> BTreeMap<Hardware, Limits> {
     let autoscaler = &loaded.config.autoscaler;
     let span = |duration| TimeDelta::from_std(duration).unwrap_or(TimeDelta::MAX);

@@ -1,5 +1,5 @@
-//! Log lines on standard error, as text or as JSON. A line about work carries the fields of the spans it runs in: job, task,
-//! volume, stage, attempt, generation and node.
+//! Log lines on standard error, as text or as JSON. A line about work has the fields of its spans: job, task, volume, stage, attempt,
+//! generation and node.
 
 use std::fmt;
 use std::fs::File;
@@ -22,20 +22,22 @@ use tracing_subscriber::{EnvFilter, Layer};
 use crate::config::{LogFormat, Telemetry};
 use crate::traces::{Collector, VolumeTraces};
 
-/// Variable with directives that win over those of the configuration.
+/// Environment variable with directives that override those of the configuration.
 const VARIABLE: &str = "PARKHANG_LOG";
-/// Of commands, whose result is on standard output.
+/// Directives for commands, whose result is on standard output.
 const QUIET: &str = "warn";
-/// What the program is built on says only what went wrong, unless directives name it. Its spans have numbers for names.
+/// Directives for libraries, which log only errors and warnings unless they are named. Their spans would add fields that mean nothing
+/// to an operator.
 const LIBRARIES: &str = "ractor=error,sqlx=warn,aws=warn,hyper=warn,h2=warn,rustls=warn";
 
-/// For a command.
+/// Sets up logging for a command.
 pub fn to_terminal() {
+    // A variable that is not valid is ignored: a command must not fail because of its logging.
     let filter = filter_of_variable().or_else(|| filter(QUIET).ok());
     filtered_to_terminal(filter.unwrap_or_default());
 }
 
-/// For a command that says itself what goes wrong.
+/// Sets up logging for a command that reports errors itself: only if the variable is set.
 pub fn if_asked_for() {
     if let Some(filter) = filter_of_variable() {
         filtered_to_terminal(filter);
@@ -60,7 +62,11 @@ fn filter_of_variable() -> Option<EnvFilter> {
     filter(&std::env::var(VARIABLE).ok()?).ok()
 }
 
-/// For a node, whose lines name it. They go to standard error, or to `file`. Returns where its traces go, if anywhere.
+/// Sets up logging for a node, to standard error or to `file`; returns the collector of its traces, if there is one.
+///
+/// # Errors
+///
+/// If the directives or the address of the collector are not valid.
 pub fn of_node(node: &str, telemetry: &Telemetry, file: Option<File>) -> Result<Option<Collector>> {
     let filter = match filter_of_variable() {
         Some(filter) => filter,
@@ -98,7 +104,8 @@ pub fn of_node(node: &str, telemetry: &Telemetry, file: Option<File>) -> Result<
     Ok(collector)
 }
 
-/// One flat object a line: the node, the fields of the event, those of its spans, inner ones first.
+/// Format of JSON lines: one flat object with the node, the fields of the event and those of its spans. On equal names the event wins
+/// over its spans, and an inner span over an outer one.
 struct JsonLines {
     node: String,
 }
@@ -120,15 +127,17 @@ where
         line.insert("timestamp".to_owned(), now.into());
         line.insert("level".to_owned(), metadata.level().as_str().into());
         line.insert("target".to_owned(), metadata.target().into());
+        // From the outermost span inwards, as later fields replace earlier ones of the same name.
         let spans = context
             .event_scope()
             .into_iter()
             .flat_map(|scope| scope.from_root());
         for span in spans {
             let extensions = span.extensions();
-            let fields = extensions.get::<FormattedFields<N>>();
-            let fields = fields.and_then(|fields| serde_json::from_str(&fields.fields).ok());
-            if let Some(Value::Object(fields)) = fields {
+            if let Some(Value::Object(fields)) = extensions
+                .get::<FormattedFields<N>>()
+                .and_then(|fields| serde_json::from_str(&fields.fields).ok())
+            {
                 line.extend(fields);
             }
         }
@@ -196,7 +205,7 @@ mod tests {
         }
     }
 
-    /// What is written of a line of each of some parts of the program.
+    /// Lines that are written of one event in each of some parts of the program.
     fn shown(directives: &str) -> Vec<String> {
         let page = Page::default();
         let written = page.clone();

@@ -1,4 +1,8 @@
-//! The Parkhang process. `node ocr` runs the whole pipeline on this machine; the other commands work on what it wrote.
+//! The Parkhang program: nodes of a cluster, commands of operators, and `node ocr`, which runs the whole pipeline on one machine.
+//!
+//! It connects the libraries: it reads the configuration, opens stores, networks and listeners, and starts actors with them. Decisions about
+//! work belong to `actors`, and everything about images to `models`. `anyhow` is allowed here only, as errors end with a message to
+//! a user instead of a decision.
 
 #![expect(
     unreachable_pub,
@@ -9,6 +13,8 @@ mod access;
 mod admin;
 mod api;
 mod cli;
+mod client;
+mod command_line;
 mod config;
 mod console;
 mod database;
@@ -28,6 +34,7 @@ mod ocr;
 mod output;
 mod repl;
 mod role;
+mod session;
 mod shards;
 mod simulate;
 mod storage;
@@ -46,23 +53,23 @@ use crate::cli::{Cli, Command};
 fn main() -> ExitCode {
     #[cfg(feature = "failpoints")]
     let _armed = parkhang_core::failpoint::arm();
-    let words = match admin::cli::words(std::env::args_os()) {
+    let words = match command_line::words(std::env::args_os()) {
         Ok(words) => words,
         Err(error) => return finish(Err(error)),
     };
-    let matches = admin::cli::augment(Cli::command()).get_matches_from(words);
-    if admin::cli::is_given(&matches) {
+    let matches = command_line::augment(Cli::command()).get_matches_from(words);
+    if command_line::is_given(&matches) {
         sigpipe::reset();
         log::to_terminal();
-        return finish(block_on(admin::cli::run(&matches)));
+        return finish(block_on(command_line::run(&matches)));
     }
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     match cli.command {
-        // A node learns from its configuration how to log.
+        // Logging of a node depends on its configuration, which is not read yet.
         None => {}
         Some(Command::Repl(_)) => log::if_asked_for(),
         Some(_) => {
-            // A command whose reader has gone ends without a word; a node outlives whoever reads its output.
+            // A command ends silently when the reader of its output has gone, as in `node job list | head`; a node must not.
             sigpipe::reset();
             log::to_terminal();
         }
@@ -81,7 +88,7 @@ fn finish(outcome: anyhow::Result<ExitCode>) -> ExitCode {
 }
 
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
-    let program = || admin::cli::augment(Cli::command());
+    let program = || command_line::augment(Cli::command());
     block_on(async {
         match cli.command {
             None => role::run(cli.node).await,

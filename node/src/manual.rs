@@ -1,4 +1,4 @@
-//! The command line as manual pages, for `man` and for docs/cli.md. Both are made from its definition.
+//! Manual pages and docs/cli.md, both generated from the definition of the command line.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -8,12 +8,12 @@ use clap::Args;
 
 #[derive(Debug, Args)]
 pub struct ManArgs {
-    /// Write a page for each command into this folder, such as ~/.local/share/man/man1, instead of printing that of `node`.
+    /// Write a page for each command to this folder, such as ~/.local/share/man/man1, instead of printing the one of `node`.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }
 
-/// Prints the page of the program, or writes those of all commands.
+/// Prints the page of the program, or writes the pages of all commands.
 pub fn run(arguments: &ManArgs, program: clap::Command) -> Result<()> {
     match &arguments.out {
         Some(folder) => write(folder, program).with_context(|| format!("cannot write {}", folder.display())),
@@ -42,14 +42,14 @@ mod tests {
     use crate::documented::assert_documented;
 
     const INTRODUCTION: &str = "# The command line\n\n\
-        The commands of one machine, and those that make and check a cluster. The commands that a running cluster takes are in\n\
-        [commands.md](commands.md). `node man --out ~/.local/share/man/man1` writes both as pages for `man`. Shells complete them after\n\n    \
+        Commands for one machine, and those that set up and check a cluster. The commands of a running cluster are in\n\
+        [commands.md](commands.md). `node man --out ~/.local/share/man/man1` writes manual pages of both. These lines load the completions of a shell:\n\n    \
         source <(node completions bash)       # in ~/.bashrc\n    \
         source <(node completions zsh)        # in ~/.zshrc, behind compinit\n    \
         node completions fish | source        # in ~/.config/fish/config.fish\n\n\
-        This page is made from the code.\n";
+        This page is generated from the code.\n";
 
-    /// Flags that a configuration gives to many commands, told of once.
+    /// Flags of a configuration, which many commands have and the page describes once.
     const OF_CONFIGURATIONS: [&str; 9] = [
         "config_file",
         "set",

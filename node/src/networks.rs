@@ -1,4 +1,4 @@
-//! Opening the device and the models that a command asks for.
+//! Opening of the device and the models that a command names.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -12,18 +12,18 @@ use parkhang_models::inference::Classes;
 use parkhang_models::weights::{Bundle, Model, load_recognizer, load_segmenter, shipped};
 use parkhang_store::artifact::{Digest, ModelRef};
 
-/// Threads that this machine runs at once.
+/// Number of threads that this machine runs in parallel.
 pub fn cores() -> NonZeroUsize {
     std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
-/// What stands for a choice among recognisers in a list of models.
+/// Entry of a list of models for an automatic choice among recognisers.
 const AUTOMATIC: &str = "auto";
 
-/// One entry of a list of models.
+/// Entry of a list of models.
 enum Named<'a> {
     Bundle(&'a Path),
-    /// The shipped recogniser and those in the folder, of which each volume is read by the surest one.
+    /// The shipped recogniser and those in the folder; each volume is read by the one with the highest confidence.
     Automatic(Option<&'a Path>),
 }
 
@@ -43,8 +43,12 @@ impl<'a> Named<'a> {
     }
 }
 
-/// Loads the shipped models, or in their place the ones in `directories`; `model.json` says what each is for. `auto` takes
-/// the shipped recogniser, and `auto:FOLDER` those in the folder too.
+/// Loads the shipped models, or the ones in `directories` instead; `model.json` says what each is for. `auto` stands for the
+/// shipped recogniser, and `auto:FOLDER` for it and those in the folder.
+///
+/// # Errors
+///
+/// If the device cannot be used, a model cannot be read, or two are of the same kind.
 pub fn load(directories: &[PathBuf], device: &str, threads: NonZeroUsize) -> Result<ModelSet> {
     let device_name = device.to_owned();
     let device = ComputeDevice::open(&parse_device(device, threads)?).context("cannot use the device")?;
@@ -84,7 +88,8 @@ pub fn load(directories: &[PathBuf], device: &str, threads: NonZeroUsize) -> Res
     })
 }
 
-/// The shipped recogniser, and those in the folders of a folder in the order of their names.
+/// Returns the shipped recogniser, and those in the subfolders of `folder` in the order of their names. One that occurs twice is
+/// taken once.
 fn candidates(folder: Option<&Path>) -> Result<Vec<Bundle>> {
     let mut bundles = vec![shipped::recogniser()?];
     let Some(folder) = folder else { return Ok(bundles) };
@@ -96,6 +101,7 @@ fn candidates(folder: Option<&Path>) -> Result<Vec<Bundle>> {
     directories.sort();
     for directory in directories.iter().filter(|path| Bundle::may_be_recogniser(path)) {
         let bundle = open(directory)?;
+        // A copy of the shipped recogniser in the folder would only cost memory and time.
         let known = bundles.iter().any(|known| known.sha256() == bundle.sha256());
         if matches!(bundle.description().model, Model::Recognition(_)) && !known {
             bundles.push(bundle);
@@ -106,8 +112,9 @@ fn candidates(folder: Option<&Path>) -> Result<Vec<Bundle>> {
 
 fn load_recogniser(bundle: &Bundle, device: &ComputeDevice) -> Result<Recogniser> {
     let description = bundle.recognition()?;
-    let head = description.preferred_head();
-    let head = head.with_context(|| format!("model {} has no output", bundle.name()))?;
+    let head = description
+        .preferred_head()
+        .with_context(|| format!("model {} has no output", bundle.name()))?;
     let charset = bundle.charset(head)?;
     Ok(Recogniser {
         network: load_recognizer(bundle, device, head)?,
@@ -119,23 +126,33 @@ fn load_recogniser(bundle: &Bundle, device: &ComputeDevice) -> Result<Recogniser
     })
 }
 
-/// Whether these have all the models that a job names for its stages.
+/// Checks that all models that a job names are among these.
+///
+/// # Errors
+///
+/// With the first that is not.
 pub fn are_loaded(named: &NamedModels, models: &ModelSet) -> Result<()> {
-    let recognisers = models.recognisers.iter().map(|recogniser| &recogniser.model);
-    let loaded: Vec<&str> = recognisers
+    let loaded: Vec<&str> = models
+        .recognisers
+        .iter()
+        .map(|recogniser| &recogniser.model)
         .chain([&models.segmenter_ref])
         .map(|model| model.name.as_str())
         .collect();
     match named.iter().find(|named| !loaded.contains(&named.model.as_str())) {
         Some(named) => bail!(
-            "job.models: {named} is not loaded, but {}; --model FOLDER loads another",
+            "job.models: {named} is not loaded; loaded are {}; --model FOLDER loads another",
             loaded.join(", ")
         ),
         None => Ok(()),
     }
 }
 
-/// Whether the segmentation model among these, or else the shipped one, knows the classes of a layout.
+/// Returns whether the segmentation model among these, or else the shipped one, has the classes of a layout.
+///
+/// # Errors
+///
+/// If a model cannot be read.
 pub fn knows_layout(directories: &[PathBuf]) -> Result<bool> {
     let mut classes = shipped::line_segmenter()?.segmentation()?.classes;
     for directory in directories {
@@ -151,8 +168,8 @@ pub fn knows_layout(directories: &[PathBuf]) -> Result<bool> {
     Ok(classes == Classes::Layout)
 }
 
-/// What is wrong with a job that asks for the classes of a layout which no model knows.
-pub const NO_LAYOUT: &str = "line_mode=layout needs a segmentation model that knows the classes of a layout, and the one in use knows lines alone";
+/// Message for a job that needs the classes of a layout if the model has none.
+pub const NO_LAYOUT: &str = "line_mode=layout needs a segmentation model with the classes of a layout, and the one in use has lines only";
 
 fn open(directory: &Path) -> Result<Bundle> {
     Ok(Bundle::open(directory)?)
@@ -166,13 +183,13 @@ fn reference(bundle: &Bundle) -> Result<ModelRef> {
     })
 }
 
-/// What stands behind `wgpu` where a program that imitates a card will do.
+/// Suffix of `wgpu` that allows a software renderer.
 const SOFTWARE: &str = "-software";
 
-/// What stands behind `cpu` where networks are to be computed in full precision.
+/// Suffix of `cpu` for full precision.
 const FULL: &str = "-f32";
 
-/// What devices of a kind compute with unless told otherwise.
+/// Returns the default precision of devices of a kind.
 pub fn default_precision(kind: DeviceKind) -> Precision {
     match kind {
         DeviceKind::Cpu => Precision::Int8,
@@ -180,7 +197,11 @@ pub fn default_precision(kind: DeviceKind) -> Precision {
     }
 }
 
-/// `cpu`, `cpu-f32`, `wgpu:0`, `cuda:1`, `wgpu-software`.
+/// Parses the name of a device: `cpu`, `cpu-f32`, `wgpu:0`, `cuda:1`, `wgpu-software`.
+///
+/// # Errors
+///
+/// If the text is not such a name.
 pub fn parse_device(text: &str, threads: NonZeroUsize) -> Result<DeviceSpec> {
     let (name, index) = text.split_once(':').unwrap_or((text, "0"));
     let before = |suffix, of: DeviceKind| name.strip_suffix(suffix).filter(|kind| *kind == of.to_string());
@@ -189,7 +210,7 @@ pub fn parse_device(text: &str, threads: NonZeroUsize) -> Result<DeviceSpec> {
     let kind: DeviceKind = imitated.or(in_full).unwrap_or(name).parse()?;
     let index = index
         .parse()
-        .with_context(|| format!("{text:?}: the part after the colon is a device number"))?;
+        .with_context(|| format!("{text:?}: the part after the colon must be a device number"))?;
     Ok(DeviceSpec {
         kind,
         index,
@@ -199,7 +220,7 @@ pub fn parse_device(text: &str, threads: NonZeroUsize) -> Result<DeviceSpec> {
     })
 }
 
-/// The name of a device as [`parse_device`] takes it.
+/// Returns the name of a device for [`parse_device`].
 pub fn device_name(spec: &DeviceSpec) -> String {
     let software = if spec.software_renderer { SOFTWARE } else { "" };
     match spec.kind {

@@ -1,4 +1,4 @@
-//! The output folder of `node ocr`: one process at a time, and a note of where the scans came from.
+//! Output folder of `node ocr`: a lock for one process at a time, and a note about the run.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,36 +13,40 @@ use crate::config::{Pages, S3};
 const LOCK: &str = ".parkhang.lock";
 const NOTE: &str = "parkhang.json";
 
-/// What the folder remembers between runs, for exports and scores.
+/// Note in the folder about its runs, for later runs, exports and evaluations.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Note {
     pub version: u32,
     pub job: String,
-    /// How the artifacts are laid out,
+    /// Layout of the artifacts.
     #[serde(default)]
     pub layout: LayoutName,
-    /// and the bucket that they are in, unless they are in the folder itself.
+    /// Bucket of the artifacts; `None` if they are in the folder itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bucket: Option<S3>,
     /// Folder of the scans of each volume, or its address in a bucket.
     pub sources: BTreeMap<VolumeId, PathBuf>,
-    /// The bucket or library that scans were read from, if any were.
+    /// Library that scans were read from; `None` if they came from folders named one by one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pages: Option<Pages>,
 }
 
-/// An output folder that this process owns until it is dropped.
+/// Output folder, locked by this process until this is dropped.
 #[derive(Debug)]
 pub struct OutputFolder {
     path: PathBuf,
-    /// What was made for it, the folder itself first.
+    /// Folders that were created for it, the folder itself first.
     made: Vec<PathBuf>,
     _lock: File,
 }
 
 impl OutputFolder {
-    /// Makes the folder where it does not exist and takes its lock.
+    /// Creates the folder if it does not exist, and takes its lock.
+    ///
+    /// # Errors
+    ///
+    /// If the folder cannot be written, or another process has the lock.
     pub fn open(path: &Path) -> Result<Self> {
         let made = path
             .ancestors()
@@ -60,7 +64,7 @@ impl OutputFolder {
             match error {
                 std::fs::TryLockError::WouldBlock => {
                     bail!(
-                        "another process is reading into {}: wait for it, or choose another --out",
+                        "another process is writing to {}: wait for it, or choose another --out",
                         path.display()
                     )
                 }
@@ -80,13 +84,17 @@ impl OutputFolder {
         &self.path
     }
 
-    /// Writes the note of a run, keeping the volumes of earlier ones.
+    /// Writes the note of a run, and keeps the volumes of earlier ones.
+    ///
+    /// # Errors
+    ///
+    /// If earlier runs had another bucket or layout, or the note cannot be written.
     pub fn remember(&self, run: Note) -> Result<Note> {
         let mut note = run;
         if let Some(earlier) = read_note(&self.path)? {
             ensure!(
                 (&earlier.bucket, earlier.layout) == (&note.bucket, note.layout),
-                "{} is of runs with another output bucket or layout: choose another --out",
+                "{} has runs with another output bucket or layout: choose another --out",
                 self.path.display()
             );
             let mut sources = earlier.sources;
@@ -96,6 +104,7 @@ impl OutputFolder {
         }
         let path = self.path.join(NOTE);
         let text = serde_json::to_string_pretty(&note).context("the note is plain data")?;
+        // Written aside and renamed, so that a run that is killed leaves the earlier note whole.
         let draft = self.path.join(format!(".{NOTE}.new"));
         std::fs::write(&draft, text + "\n").with_context(|| format!("cannot write {}", draft.display()))?;
         std::fs::rename(&draft, &path).with_context(|| format!("cannot write {}", path.display()))?;
@@ -104,7 +113,7 @@ impl OutputFolder {
 }
 
 impl Drop for OutputFolder {
-    /// A run that came to nothing leaves no folder behind.
+    /// Removes the folders that were created if nothing was written to them.
     fn drop(&mut self) {
         let Some(folder) = self.made.first() else {
             return;
@@ -112,13 +121,17 @@ impl Drop for OutputFolder {
         let only_the_lock = std::fs::read_dir(folder)
             .is_ok_and(|entries| entries.flatten().all(|entry| entry.file_name() == LOCK));
         if only_the_lock && std::fs::remove_file(folder.join(LOCK)).is_ok() {
-            // The first that is not empty ends it.
+            // The first folder that is not empty stops this, which is meant.
             let _ = self.made.iter().try_for_each(std::fs::remove_dir);
         }
     }
 }
 
-/// The note of an output folder, if `node ocr` has written there.
+/// Reads the note of an output folder; `None` if `node ocr` has not written there.
+///
+/// # Errors
+///
+/// If the note cannot be read or is damaged.
 pub fn read_note(out: &Path) -> Result<Option<Note>> {
     let path = out.join(NOTE);
     match std::fs::read(&path) {

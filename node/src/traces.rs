@@ -1,6 +1,9 @@
-//! Traces for a collector, by OTLP over HTTP in its JSON encoding: the work on one volume is one trace, whichever nodes it went
-//! through. Its identifiers are digests of what names the work, so that every node derives the same ones from the lease that it
-//! was given, and no message has to carry them.
+//! Traces for a collector, by OTLP over HTTP in its JSON encoding.
+//!
+//! The work on one volume is one trace, on whichever nodes it ran. Identifiers are digests of job, volume, task and lease, so that every
+//! node derives the same ones from the lease that it was assigned, and no message has to carry them. The export is written by
+//! hand: the spans are few and their identifiers our own, and the SDK with its transport would be most of the dependencies of a node.
+//! Work never waits for a collector; spans that it does not take in time are dropped.
 
 mod export;
 
@@ -19,7 +22,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 pub use export::Collector;
 
-/// Hands what the spans of work tell to the collector.
+/// Layer that sends the spans of work to the collector.
 pub struct VolumeTraces(Collector);
 
 impl VolumeTraces {
@@ -28,7 +31,7 @@ impl VolumeTraces {
     }
 }
 
-/// A span of work that is not over.
+/// Span of work that has not ended.
 struct Work {
     kind: Kind,
     started: SystemTime,
@@ -39,9 +42,9 @@ struct Work {
 
 #[derive(Clone, Copy)]
 enum Kind {
-    /// The orchestrator hands a lease to a pool.
+    /// The orchestrator assigns a lease to a pool.
     Assign,
-    /// A pool runs it.
+    /// A pool runs the stage.
     Stage,
 }
 
@@ -81,7 +84,7 @@ impl Work {
         digest(&[&[kind], &of_lease[..]].concat(), 8)
     }
 
-    /// As OTLP says it.
+    /// Converts the span to OTLP.
     fn into_span(self, ended: SystemTime) -> Value {
         let (name, kind, parent) = match self.kind {
             Kind::Assign => ("assign", 3, String::new()),
@@ -109,12 +112,12 @@ impl Work {
     }
 }
 
-/// The first bytes of a digest, in hex.
+/// Returns the first bytes of a digest of the parts, in hexadecimal.
 fn digest(parts: &[&str], bytes: usize) -> String {
     hex::encode(&Sha256::digest(parts.join("\0"))[..bytes])
 }
 
-/// Since 1970; 64-bit numbers are text in this encoding.
+/// Formats nanoseconds since 1970; 64-bit numbers are text in this encoding.
 fn nanoseconds(time: SystemTime) -> String {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     since.as_nanos().to_string()
@@ -145,6 +148,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for VolumeTraces {
                 let mut fields = BTreeMap::new();
                 event.record(&mut Fields(&mut fields));
                 let message = fields.remove("message").unwrap_or_default();
+                // Work that failed logs a warning or an error, which becomes the status of its span.
                 if level <= Level::WARN {
                     let error = fields.get("error").cloned();
                     work.failure = Some(error.unwrap_or_else(|| message.clone()));

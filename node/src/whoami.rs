@@ -1,6 +1,6 @@
 //! Names of this machine and of its user.
 
-/// Longest name of a user, and of a machine, in the name of an operator.
+/// Longest part, user or machine, of the name of an operator.
 const NAME: usize = 31;
 
 /// Name of this machine.
@@ -9,10 +9,12 @@ pub fn host() -> Option<String> {
     Some(host.to_string_lossy().into_owned())
 }
 
-/// Name in the audit log of who gives commands here without a token: the user and the machine.
+/// Name in the audit log of a user who gives commands here without a token: user and machine.
 pub fn operator() -> String {
-    let user = nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten();
-    let user = user.map_or("operator".to_owned(), |user| user.name);
+    let user = nix::unistd::User::from_uid(nix::unistd::getuid())
+        .ok()
+        .flatten()
+        .map_or("operator".to_owned(), |user| user.name);
     match host() {
         Some(host) => format!("{}.{}", plain(&user), plain(&host)),
         None => plain(&user),

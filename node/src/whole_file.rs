@@ -1,4 +1,4 @@
-//! Files that are there whole or not at all: keys, certificates and tokens, of which half a one would be worse than none.
+//! Atomic creation of files: keys, certificates and tokens, of which a part would be worse than none.
 
 use std::fs::{File, Permissions};
 use std::io::{self, Write};
@@ -7,21 +7,22 @@ use std::path::Path;
 
 use tempfile::Builder;
 
-/// Writes a new file with these permission bits, and returns once it would survive a power cut.
+/// Writes a new file with these permission bits; returns once it would survive a power cut.
 ///
 /// # Errors
 ///
-/// [`io::ErrorKind::AlreadyExists`] where there is one of this name, which stays as it is; else whatever kept the file from
-/// being written, and then there is none.
+/// [`io::ErrorKind::AlreadyExists`] if the file exists, which stays as it is; else the failure to write, after which there is no
+/// file.
 pub fn create(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
-    // The temporary file is its owner's alone from its first byte on, whatever it becomes.
+    // The temporary file is readable by its owner only from its first byte on; the final mode is set when it is complete.
     let mut file = Builder::new().prefix(".new-").tempfile_in(folder)?;
     file.write_all(text.as_bytes())?;
     file.as_file().set_permissions(Permissions::from_mode(mode))?;
     file.as_file().sync_all()?;
     file.persist_noclobber(path).map_err(|refused| refused.error)?;
+    // Without this the new name itself may be lost in a power cut.
     File::open(folder)?.sync_all()
 }
 

@@ -1,6 +1,6 @@
-//! How numbers of things are written.
+//! Formatting of counts.
 
-/// `1 volume`, `2 volumes`.
+/// Formats a count with its noun: `1 volume`, `2 volumes`.
 pub fn counted(number: impl TryInto<u64>, noun: &str) -> String {
     let number = number.try_into().unwrap_or(u64::MAX);
     let ending = if number == 1 { "" } else { "s" };

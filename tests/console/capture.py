@@ -99,8 +99,7 @@ class Console:
 
 def take_repl(browser, library, path):
     command = [library.node, "repl"]
-    environment = library.environment | {"PARKHANG_CLUSTER__ORCHESTRATORS": library.orchestrator.address}
-    with Terminal(command, environment, library.folder, 120, 50) as terminal:
+    with Terminal(command, library.environment, library.folder, 120, 50) as terminal:
         prompts = 1
         waits = lambda lines: sum(line.startswith("parkhang ") for line in lines) >= prompts and lines[terminal.screen.cursor.y].endswith(">")
         for line in ["job list", "job status shelf", "job errors shelf", "tasks why shelf W1-I02"]:

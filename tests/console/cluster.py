@@ -55,7 +55,7 @@ class Cluster:
         self.folder.chmod(0o755)
         self.scans = self.folder / "scans"
         shutil.copytree(ROOT / "tests/fixtures/sample" / SAMPLE, self.scans / SAMPLE)
-        unset = {"DATABASE_URL", "PARKHANG_LOG", "PARKHANG_CONFIG"}
+        unset = {"DATABASE_URL", "PARKHANG_LOG", "PARKHANG_CONFIG", "PARKHANG_SERVER", "PARKHANG_TOKEN"}
         self.environment = {name: value for name, value in os.environ.items() if name not in unset}
         self.processes = []
         pki = self.folder / "pki"

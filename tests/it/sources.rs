@@ -82,9 +82,10 @@ struct Barren {
 impl WorkSource for Barren {
     async fn claim(&self, _: &[Offer]) -> Result<Vec<Claim>, SourceError> {
         self.asked.fetch_add(1, Ordering::Relaxed);
-        match self.fails {
-            true => Err(SourceError::State(StateError::Unavailable("away".to_owned()))),
-            false => Ok(Vec::new()),
+        if self.fails {
+            Err(SourceError::State(StateError::Unavailable("away".to_owned())))
+        } else {
+            Ok(Vec::new())
         }
     }
 
@@ -365,9 +366,12 @@ async fn finished_volumes_of_a_state_store_are_marked_whoever_hands_out_the_work
         });
         let node = node.await.unwrap();
         unled.ends(JobStatus::Completed).await;
-        while !unled.store.volumes_to_mark(2).await.unwrap().is_empty() {
-            tokio::task::yield_now().await;
-        }
+        Wait::until("the ends of all volumes are marked")
+            .sees_async(
+                async || unled.store.volumes_to_mark(2).await.unwrap(),
+                Vec::is_empty,
+            )
+            .await;
         for task in unled.store.tasks(unled.job.id).await.unwrap() {
             let layout = ArtifactLayout::new(LayoutName::BdrcV1, &unled.job.key).volume(&task.volume);
             let marker = artifacts.get(&layout.markers().unwrap().done).await.unwrap();

@@ -4,7 +4,7 @@ use std::collections::BinaryHeap;
 /// Milliseconds since the simulation began.
 pub(super) type Millis = i64;
 
-/// Events to come, in order of time; those of one moment in the order in which they were entered.
+/// Queue of events by time; those of one moment come in the order in which they were entered, so that a seed gives one run.
 #[derive(Debug)]
 pub(super) struct Agenda<E> {
     entries: BinaryHeap<Reverse<Entry<E>>>,

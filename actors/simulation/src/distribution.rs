@@ -1,17 +1,22 @@
 use serde::{Deserialize, Serialize};
 
-/// An empirical distribution: values that were observed, of which each is as likely as the next. Between them it is
-/// interpolated, so the values may as well be quantiles at equal steps.
+/// An empirical distribution: observed values, of which each is as likely as the next, with linear interpolation between them.
+/// So the values may as well be quantiles at equal steps.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<f64>", into = "Vec<f64>")]
 pub struct Distribution(Vec<f64>);
 
-/// Why a list of values is no distribution.
+/// Error of a list of values that is no distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a distribution needs at least one value, and values that are finite and not negative")]
 pub struct NotADistribution;
 
 impl Distribution {
+    /// The distribution of these values.
+    ///
+    /// # Errors
+    ///
+    /// When there are none, or some are negative or not finite.
     pub fn new(mut values: Vec<f64>) -> Result<Self, NotADistribution> {
         if values.is_empty() || !values.iter().all(|value| value.is_finite() && *value >= 0.0) {
             return Err(NotADistribution);
@@ -20,7 +25,7 @@ impl Distribution {
         Ok(Self(values))
     }
 
-    /// The value below which this share of all values lies; `share` is 0 to 1.
+    /// Value below which this share of all values lies; `share` is from 0 to 1.
     pub fn quantile(&self, share: f64) -> f64 {
         let place = share.clamp(0.0, 1.0) * (self.0.len() - 1) as f64;
         let below = place.floor() as usize;
@@ -28,13 +33,14 @@ impl Distribution {
         self.0[below] + (self.0[above] - self.0[below]) * place.fract()
     }
 
-    /// The mean of what [`Distribution::quantile`] gives for shares drawn evenly.
+    /// Mean of the values that [`Distribution::quantile`] gives for shares drawn evenly.
     pub fn mean(&self) -> f64 {
         if self.0.len() == 1 {
             return self.0[0];
         }
-        let steps = self.0.windows(2).map(|pair| (pair[0] + pair[1]) / 2.0);
-        steps.sum::<f64>() / (self.0.len() - 1) as f64
+        // Each step between two values is as likely as the next, and its mean is its middle.
+        let middles = self.0.windows(2).map(|pair| (pair[0] + pair[1]) / 2.0);
+        middles.sum::<f64>() / (self.0.len() - 1) as f64
     }
 }
 

@@ -1,4 +1,11 @@
-//! The clock, and the orchestrator: it is woken, passes, and commits, as the real one does.
+//! The clock, and the orchestrator: it is woken, makes a plan and commits it, as the real one does.
+
+mod audit;
+mod cluster;
+mod group_commit;
+pub(crate) mod report;
+mod scaling;
+mod work;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,14 +15,13 @@ use chrono::{DateTime, TimeDelta, Utc};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::agenda::{Agenda, Millis};
-use super::audit::{StageTally, Tally};
-use super::cluster::{Address, Node};
-use super::group_commit::GroupCommit;
-use super::metered::MeteredStore;
-use super::settings::{Settings, millis};
-use super::work::{Run, Volume};
-use super::{SimulationError, SimulationReport};
+use crate::agenda::{Agenda, Millis};
+use crate::error::SimulationError;
+use crate::metered::MeteredStore;
+use crate::settings::{Settings, millis};
+use audit::{StageTally, Tally};
+use cluster::{Address, Node};
+use group_commit::GroupCommit;
 use parkhang_actors::orchestrator::{PassLimits, Plan};
 use parkhang_core::domain::{
     Assignment, Fence, Job, JobKey, LeaseReport, NewJob, Pipeline, PoolInfo, Position, TaskId, VolumeId,
@@ -23,7 +29,10 @@ use parkhang_core::domain::{
 };
 use parkhang_core::policy::transition::{Event as TaskEvent, is_finished};
 use parkhang_state::{Change, Expected, Outcome, StateStore, change_for};
+use report::SimulationReport;
+use work::{Run, Volume};
 
+/// Event of the simulation.
 #[derive(Debug)]
 pub(super) enum Event {
     FullPass,
@@ -45,7 +54,7 @@ pub(super) enum Event {
     Scale,
 }
 
-/// Who waits for a change.
+/// Source of a change, which waits for its outcome.
 #[derive(Debug)]
 pub(super) enum Origin {
     /// The pass under way, for its change of this number.
@@ -77,7 +86,7 @@ pub(super) struct Engine {
     pub runs: HashMap<u64, Run>,
     pub next_run: u64,
     pub running_tasks: HashMap<TaskId, u64>,
-    /// Pages that stand, by task and stage.
+    /// Pages whose results stand, by task and stage.
     pub standing: HashMap<(TaskId, usize), u32>,
     pub offers: Vec<PoolInfo>,
     pub addresses: HashMap<WorkerId, Address>,
@@ -91,6 +100,10 @@ pub(super) struct Engine {
 }
 
 /// Runs the simulation to its end.
+///
+/// # Errors
+///
+/// When the settings make no sense, or the work does not end within the horizon.
 pub async fn simulate(settings: Settings) -> Result<SimulationReport, SimulationError> {
     settings.validate()?;
     let began = Instant::now();
@@ -140,18 +153,20 @@ impl Engine {
             volumes.insert(task.id, volume);
             tally.ready_since.insert(task.id, 0);
         }
-        let work = settings
+        let heaviest = settings
             .profile
             .stages
             .iter()
-            .map(|stage| stage.seconds_per_page.mean());
-        let heaviest = work
+            .map(|stage| stage.seconds_per_page.mean())
             .enumerate()
             .max_by(|(_, one), (_, other)| one.total_cmp(other));
         let mut nodes = Vec::new();
         for (number, class) in settings.fleet.iter().enumerate() {
-            let stages = settings.profile.stages.iter().enumerate();
-            let fitting: Vec<usize> = stages
+            let fitting: Vec<usize> = settings
+                .profile
+                .stages
+                .iter()
+                .enumerate()
                 .filter(|(_, stage)| stage.hardware == class.hardware)
                 .map(|(stage, _)| stage)
                 .collect();
@@ -236,7 +251,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Looks at what the database is asked in a second, and whether it knows of more leases than there are slots.
+    /// Measures the traffic with the database since the last call, and checks that no pool holds more leases than it has slots.
     async fn sample(&mut self) -> Result<(), SimulationError> {
         let trips = self.store.traffic().round_trips();
         let seconds = self.settings.timings.full_pass.as_secs_f64();
@@ -254,6 +269,7 @@ impl Engine {
     }
 
     pub(super) async fn wake(&mut self) -> Result<(), SimulationError> {
+        // One pass at a time, and one more after it, as in the real orchestrator.
         if self.pass.is_some() {
             self.woken = true;
             return Ok(());
@@ -263,8 +279,10 @@ impl Engine {
         let limits = PassLimits {
             lease: TimeDelta::milliseconds(millis(self.settings.timings.lease)),
             max_interruptions: self.settings.timings.max_interruptions,
+            // This orchestrator has led from the beginning.
             ends_leases: true,
         };
+        // Real time, to measure the cost of the decisions alone, without the store's part of it.
         let (began, inside) = (Instant::now(), self.store.inside());
         let mut plan = Plan::make(&*self.store, &self.offers, limits, self.time(self.now)).await?;
         self.deciding += began.elapsed().saturating_sub(self.store.inside() - inside);
@@ -277,6 +295,7 @@ impl Engine {
             outcomes: changes.iter().map(|_| None).collect(),
             missing: changes.len(),
         };
+        // There is no transaction whose end would end the pass.
         if changes.is_empty() {
             return self.pass_over(pass).await;
         }
@@ -288,7 +307,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Tells the pools of their leases and closes the pass.
+    /// Offers the leases to their pools and ends the pass.
     async fn pass_over(&mut self, pass: Pass) -> Result<(), SimulationError> {
         let granted = pass.plan.granted(pass.outcomes.into_iter().flatten().collect());
         let arrival = self.now + millis(self.settings.timings.message);
@@ -338,6 +357,7 @@ impl Engine {
             }
         }
         self.write();
+        // The changes of a pass may be in two transactions, where the first was full.
         if let Some(pass) = self.pass.take_if(|pass| pass.missing == 0) {
             self.pass_over(pass).await?;
         }
@@ -383,7 +403,7 @@ impl Engine {
     }
 }
 
-/// The first millisecond at which `time` has come: one too early would find nothing due and come again at once.
+/// First millisecond at which `time` has come. One too early would find nothing due, and come again at once without end.
 fn not_before(time: DateTime<Utc>) -> Millis {
     let since = time - DateTime::UNIX_EPOCH;
     let whole = since.num_milliseconds();

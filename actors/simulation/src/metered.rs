@@ -1,4 +1,4 @@
-//! The memory store, and what Postgres would have been asked in its place.
+//! The memory store, with counts of the statements that Postgres would have had to execute in its place.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,22 +21,29 @@ use parkhang_state::{
     StageStatistics, StateError, StateStore,
 };
 
-/// What went to the database. With the begin and the end of each transaction, statements are round trips.
+/// Traffic with the database. With the begin and the end of each transaction, statements are round trips.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Traffic {
+    /// Statements, without the begins and ends of transactions.
     pub statements: u64,
+    /// Transactions.
     pub transactions: u64,
-    /// Those of the transactions that wait for the disk.
+    /// Transactions that wait for the disk.
     pub commits: u64,
+    /// State changes that were applied.
     pub changes: u64,
+    /// Rows that the statements returned.
     pub rows_read: u64,
+    /// Rows that the statements inserted or updated.
     pub rows_written: u64,
+    /// Renewals of leases, one for each pool that holds any.
     pub heartbeats: u64,
 }
 
 impl Traffic {
-    /// Messages to the server that wait for an answer.
+    /// Number of messages to the server that wait for an answer.
     pub fn round_trips(&self) -> u64 {
+        // The begin and the end of a transaction are messages, too.
         self.statements + 2 * self.transactions
     }
 
@@ -47,6 +54,7 @@ impl Traffic {
     }
 }
 
+/// Memory store that counts the statements of Postgres.
 #[derive(Debug, Default)]
 pub(super) struct MeteredStore {
     inner: MemoryStore,
@@ -69,7 +77,7 @@ impl MeteredStore {
         self.meter().inside
     }
 
-    /// The leases in force, for the audit alone.
+    /// Leases in force, for the audit, without counting a statement.
     pub(super) async fn unmetered_leases(&self, now: DateTime<Utc>) -> Result<Vec<Held>, StateError> {
         Ok(self.inner.leases(now).await?.held)
     }
@@ -124,10 +132,10 @@ impl StateStore for MeteredStore {
         let began = Instant::now();
         let answer = self.inner.commit(changes, now).await;
         self.count(began, &answer, |traffic, outcomes| {
-            let applied = outcomes
+            let moved = outcomes
                 .iter()
-                .filter(|outcome| matches!(outcome, Outcome::Applied(_)));
-            let moved = applied.count();
+                .filter(|outcome| matches!(outcome, Outcome::Applied(_)))
+                .count();
             let results = changes.iter().filter(|change| change.results.is_some()).count();
             let writes = match (moved, results) {
                 (0, _) => 0,

@@ -1,4 +1,4 @@
-//! How long stages take and how large volumes are, as recorded from real runs.
+//! Profile of the work: times of stages and sizes of volumes, recorded from real runs.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,52 +9,78 @@ use parkhang_core::domain::{Hardware, Pipeline, StageName, StageRun, StageRunSta
 
 const BUILT_IN: &str = include_str!("profile.json");
 
+/// Profile of the work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
-    /// Where the numbers come from.
+    /// Origin of the numbers, for people.
     pub about: String,
+    /// Pages of the volumes.
     pub pages_per_volume: Distribution,
-    /// In the order of the pipeline.
+    /// The stages, in the order of the pipeline.
     pub stages: Vec<StageProfile>,
 }
 
+/// Profile of a stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StageProfile {
+    /// Name of the stage.
     pub stage: StageName,
+    /// Hardware that the stage needs.
     pub hardware: Hardware,
-    /// Time that a slot was taken, from lease to verdict, divided by the pages of the volume; a value for each volume.
+    /// Seconds that a slot was taken, from lease to verdict, divided by the pages of the volume; a value for each volume.
     pub seconds_per_page: Distribution,
 }
 
-/// Why there is no profile.
+/// Reason why there is no profile.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
+    /// The text is not the JSON of a profile.
     #[error("the profile cannot be read: {0}")]
     Unreadable(#[from] serde_json::Error),
+    /// The history has no complete run of the stage.
     #[error("no run of stage {0} is recorded that read all pages of its volume")]
     Unrecorded(StageName),
+    /// The numbers are no distribution.
     #[error(transparent)]
     Distribution(#[from] NotADistribution),
 }
 
 impl Profile {
     /// The profile that comes with the program; its `about` says what was recorded.
+    ///
+    /// # Errors
+    ///
+    /// None in practice, as a test reads it.
     pub fn built_in() -> Result<Self, ProfileError> {
         Self::parse(BUILT_IN)
     }
 
+    /// Reads a profile.
+    ///
+    /// # Errors
+    ///
+    /// When the text is not the JSON of one.
     pub fn parse(json: &str) -> Result<Self, ProfileError> {
         Ok(serde_json::from_str(json)?)
     }
 
+    /// The profile as JSON.
+    ///
+    /// # Errors
+    ///
+    /// None in practice, as every value of a profile has a JSON form.
     pub fn to_json(&self) -> Result<String, ProfileError> {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
 
-    /// The stage times of a job's history. Runs that found pages done already say nothing of what a page takes, and are
-    /// left out; so are volumes without results.
+    /// Records the stage times of a job's history. Runs that skipped pages do not tell the time of a page, and are left out; so
+    /// are volumes without results.
+    ///
+    /// # Errors
+    ///
+    /// [`ProfileError::Unrecorded`] for a stage without a complete run.
     pub fn record(
         about: String,
         pages_per_volume: Distribution,
@@ -63,8 +89,8 @@ impl Profile {
         history: &BTreeMap<TaskId, (VolumeResults, Vec<StageRun>)>,
     ) -> Result<Self, ProfileError> {
         let stages = pipeline.stages().iter().map(|stage| {
-            let volumes = history.values();
-            let recorded: Vec<f64> = volumes
+            let recorded: Vec<f64> = history
+                .values()
                 .filter_map(|(results, runs)| {
                     let run = runs
                         .iter()
@@ -90,7 +116,7 @@ impl Profile {
     }
 }
 
-/// Whether the run did the whole of its volume.
+/// Returns whether the run worked on all pages of its volume.
 fn is_whole(run: &StageRun) -> bool {
     let skipped = run.metrics.get("skipped").and_then(serde_json::Value::as_u64);
     run.status == StageRunStatus::Done && skipped.unwrap_or(0) == 0

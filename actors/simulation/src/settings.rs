@@ -2,51 +2,61 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::agenda::Millis;
-use super::{Profile, SimulationError};
+use super::error::SimulationError;
+use super::profile::Profile;
 use parkhang_actors::orchestrator::MAX_INTERRUPTIONS;
 use parkhang_core::domain::{Hardware, JobConfig};
 use parkhang_core::policy::autoscale::Limits;
 
-/// What is simulated.
+/// Settings of a simulation.
 #[derive(Debug, Clone)]
 pub struct Settings {
+    /// Seed of the random numbers.
     pub seed: u64,
+    /// Number of volumes of the job.
     pub volumes: usize,
-    /// With `autoscaling`, the most nodes there may be.
+    /// Classes of nodes; with `autoscaling`, their largest numbers.
     pub fleet: Vec<NodeClass>,
+    /// Settings of the autoscaler, if there is one.
     pub autoscaling: Option<Autoscaling>,
+    /// Times of stages and sizes of volumes.
     pub profile: Profile,
+    /// Faults of nodes and stages.
     pub faults: Faults,
+    /// Times of the parts of the system.
     pub timings: Timings,
-    /// Of the job; parts of `checkpoint_pages` are what a killed node costs.
+    /// Configuration of the job; a node that is killed costs a part of `checkpoint_pages` at most.
     pub config: JobConfig,
-    /// A run that takes longer in simulated time is given up.
+    /// Simulated time after which the simulation is given up.
     pub horizon: Duration,
 }
 
 /// Nodes that are alike.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NodeClass {
+    /// Hardware of the nodes.
     pub hardware: Hardware,
+    /// Number of the nodes.
     pub nodes: usize,
-    /// Volumes at once, per stage of this hardware.
+    /// Volumes at once, for each stage of this hardware.
     pub slots: usize,
-    /// How much faster a slot is than the one of the recording.
+    /// Speed of a slot, as a multiple of the one of the recording.
     pub speed: f64,
 }
 
-/// A fleet that grows and shrinks with the work. The class of a hardware is scaled where it has limits, else all of it is there
-/// from the beginning to the end.
+/// Settings of a fleet that grows and shrinks with the work. The class of a hardware is scaled if it has limits; otherwise all of
+/// its nodes run from the beginning to the end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Autoscaling {
+    /// Limits of the autoscaler, by hardware.
     pub limits: BTreeMap<Hardware, Limits>,
-    /// Between two decisions.
+    /// Time between two decisions.
     pub interval: Duration,
-    /// From the decision until a node has joined.
+    /// Time from a decision until a node has joined.
     pub boot: Duration,
 }
 
-/// What goes wrong.
+/// Faults of nodes and stages.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Faults {
     /// Mean time of a node between two ends; zero is never. The times are drawn from an exponential distribution, and so
@@ -64,24 +74,28 @@ pub struct Faults {
     pub poison: f64,
 }
 
-/// How long the parts of the real system take; the defaults are those of `cluster.toml`, and measured ones.
+/// Times of the parts of the real system; the defaults are those of `cluster.toml`, and measured ones.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Timings {
+    /// Length of a lease.
     pub lease: Duration,
+    /// Time between two renewals of the leases.
     pub heartbeat: Duration,
+    /// Time between two passes that nobody asks for.
     pub full_pass: Duration,
     /// Silence after which a node is taken for dead.
     pub silence: Duration,
-    /// After that, until its leases end.
+    /// Time after that until its leases end.
     pub grace: Duration,
-    /// Until an assignment to a dead node is given up.
+    /// Time until an assignment to a dead node is given up.
     pub call_timeout: Duration,
-    /// A message from node to node.
+    /// Time of a message from node to node.
     pub message: Duration,
-    /// A transaction with one change.
+    /// Time of a transaction with one change.
     pub commit: Duration,
-    /// Each further change of a transaction.
+    /// Time of each further change of a transaction.
     pub commit_each: Duration,
+    /// Leases lost in a row after which a volume is set aside.
     pub max_interruptions: i32,
 }
 
@@ -123,9 +137,13 @@ impl Settings {
         if self.profile.stages.is_empty() {
             return Err(SimulationError::Empty("no stages"));
         }
+        // The autoscaler decides on a number for a hardware, and could not say of which class.
         let alike = |class: &NodeClass| {
-            let same = self.fleet.iter().filter(|other| other.hardware == class.hardware);
-            same.count() > 1
+            self.fleet
+                .iter()
+                .filter(|other| other.hardware == class.hardware)
+                .count()
+                > 1
         };
         if self.autoscaling.is_some() && self.fleet.iter().any(alike) {
             return Err(SimulationError::TwoClasses);
@@ -145,6 +163,7 @@ impl Settings {
     }
 }
 
+/// Whole milliseconds of a duration; one beyond any horizon stays far from the end of the type, as times are added to it.
 pub(super) fn millis(duration: Duration) -> Millis {
     Millis::try_from(duration.as_millis()).unwrap_or(Millis::MAX / 4)
 }

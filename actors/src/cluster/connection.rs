@@ -1,4 +1,4 @@
-//! From a TCP connection to a session: tuned, encrypted, authenticated, each step under a deadline.
+//! Steps that make a session of a TCP connection: it is tuned, encrypted and authenticated, each step under a deadline.
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,26 +19,30 @@ use super::socket::tune;
 use super::stream::Link;
 use super::transport::{PeerAddress, Timings};
 
-/// Which side began.
+/// Side of a connection that this node is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Side {
     Dialled,
     Accepted,
 }
 
-/// What every connection of a node needs.
+/// Parts that every connection of a node needs.
 #[derive(Debug, Clone)]
 pub(super) struct Connector {
     pub server: ActorRef<NodeServerMessage>,
     pub sessions: Sessions,
     pub security: Security,
     pub timings: Timings,
-    /// Connections so far, which numbers their labels.
+    /// Number of connections so far, by which their labels differ.
     pub count: Arc<AtomicU64>,
 }
 
 impl Connector {
-    /// Connects to the first address of the peer that answers. Returns with a session that is ready.
+    /// Connects to the first address of the peer that answers. Returns once the session is ready.
+    ///
+    /// # Errors
+    ///
+    /// When no address answers, or the first one that does refuses a later step.
     pub(super) async fn dial(&self, peer: &PeerAddress) -> Result<Session, LinkError> {
         let addresses: Vec<SocketAddr> = self
             .within(Phase::Resolving, tokio::net::lookup_host(peer.as_str()))
@@ -69,7 +73,7 @@ impl Connector {
         }
     }
 
-    /// As [`Connector::dial`], for a connection that a peer has opened.
+    /// Makes a session of a connection that a peer has opened. Returns once it is ready.
     pub(super) async fn accept(&self, stream: TcpStream, from: SocketAddr) -> Result<Session, LinkError> {
         self.security.permit(from)?;
         self.tune(&stream)?;
@@ -95,6 +99,7 @@ impl Connector {
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
+        // Expected before the node server gets the stream: its events about the session come by the label, and may come at once.
         let label = format!("{peer}#{}", self.count.fetch_add(1, Ordering::Relaxed));
         let mut session = self.sessions.expect(label.clone());
         let link = Link {

@@ -3,19 +3,19 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// A fault that is made on purpose: a node that ends its sessions and dials nobody for a time. Clones are the same one.
+/// Fault that is injected on purpose: the node ends its sessions and dials nobody for a time. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Cut(watch::Sender<Option<Instant>>);
 
 impl Cut {
-    /// Begins now, for so long.
+    /// Begins the fault, which lasts for `time`.
     pub fn begin(&self, time: Duration) {
         self.0.send_replace(Some(Instant::now() + time));
     }
 
     /// Waits until sessions are to be ended.
     pub(super) async fn begun(&self) {
-        // The sender is here.
+        // Fails without a sender, which is part of `self`.
         let _ = self.0.subscribe().wait_for(Self::lasts).await;
     }
 

@@ -1,5 +1,5 @@
-//! Gates: the only remotable actors. A gate takes one envelope and answers with one, whatever it was sent; it decides
-//! nothing and hands everything to a local actor.
+//! Gates: the only actors that other nodes can send messages to. A gate takes one envelope and answers with one, whatever it
+//! was sent; it decides nothing and passes everything on to a local actor.
 
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -12,17 +12,15 @@ use crate::wire::{Envelope, Fault, GateInfo, Kind, Message, OpenError, PROTOCOL,
 
 use super::name::NodeName;
 
-/// Leases in one message: keeps it under its limit however long the names are.
+/// Limit on the leases in one message, which keeps it under its size limit however long the names are.
 pub(super) const LEASES_PER_MESSAGE: usize = 100;
 
 /// Group of the gates of stage pools, within a cluster's scope.
 pub(super) const STAGES: &str = "stages";
 /// Group of the gates of leading orchestrators.
 pub(super) const ORCHESTRATORS: &str = "orchestrators";
-/// Group of the gates at which orchestrators, leading or not, take commands of operators.
-pub(super) const OPERATORS: &str = "operators";
 
-/// All that a gate understands. The name of the variant is on the wire.
+/// The one message of a gate. The name of the variant is on the wire.
 #[derive(RactorClusterMessage)]
 pub(super) enum GateMsg {
     #[rpc]
@@ -32,11 +30,12 @@ pub(super) enum GateMsg {
 /// A gate, here or on another node.
 pub(super) type Gate = ActorRef<GateMsg>;
 
-/// What stands behind a gate.
+/// Receiver of the requests to a gate.
 pub(super) trait Answer: Clone + Send + Sync + 'static {
     /// The group in which other nodes find the gate.
     const GROUP: &'static str;
 
+    /// Answers a request; a fault is sent back as such.
     fn answer(&self, envelope: &Envelope) -> impl Future<Output = Result<Envelope, Fault>> + Send;
 }
 
@@ -47,18 +46,8 @@ pub(super) async fn open_gate<A: Answer>(
     supervisor: ActorCell,
 ) -> Result<Gate, SpawnErr> {
     let (gate, _) = Actor::spawn_linked(None, GateActor(PhantomData), answerer, supervisor).await?;
-    Ok(show::<A>(gate, scope))
-}
-
-/// As [`open_gate`]; it closes when its actor is stopped.
-pub(super) async fn open_lone_gate<A: Answer>(answerer: A, scope: &str) -> Result<Gate, SpawnErr> {
-    let (gate, _) = Actor::spawn(None, GateActor(PhantomData), answerer).await?;
-    Ok(show::<A>(gate, scope))
-}
-
-fn show<A: Answer>(gate: Gate, scope: &str) -> Gate {
     ractor::pg::join_scoped(scope.to_owned(), A::GROUP.to_owned(), vec![gate.get_cell()]);
-    gate
+    Ok(gate)
 }
 
 struct GateActor<A>(PhantomData<A>);
@@ -78,17 +67,18 @@ impl<A: Answer> Actor for GateActor<A> {
         GateMsg::Ask(envelope, port): GateMsg,
         answerer: &mut A,
     ) -> Result<(), ActorProcessingErr> {
+        // Beside the actor, as an answer may wait for a commit and must not hold up the requests behind it.
         let answerer = answerer.clone();
         tokio::spawn(async move { reply(port, answerer.answer(&envelope).await) });
         Ok(())
     }
 }
 
-/// Why a gate gave no usable answer.
+/// Reason why a gate gave no usable answer.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AskError {
-    /// The request cannot be sent, or one side cannot read the other.
-    #[error("not understood: {0}")]
+    /// The request cannot be sent, or one side cannot read the message of the other.
+    #[error("the messages cannot be read: {0}")]
     Misunderstood(OpenError),
     /// The node is gone, frozen, or too slow. The request may have been carried out all the same.
     #[error("no answer")]
@@ -110,14 +100,14 @@ pub(super) async fn ask<R: Request>(gate: &Gate, request: &R, limit: Duration) -
 /// Answers, with the fault if there is one.
 fn reply(port: RpcReplyPort<Envelope>, answer: Result<Envelope, Fault>) {
     let answer = answer.unwrap_or_else(|fault| {
-        tracing::warn!(%fault, "a message was not understood");
+        tracing::warn!(%fault, "cannot read a message of another node");
         Envelope::fault(&fault)
     });
-    // Whoever asked may have given up.
+    // The caller may have timed out.
     let _ = port.send(answer);
 }
 
-/// The request in an envelope that says it holds one of this kind.
+/// Opens an envelope whose header says that it holds this request.
 pub(super) fn request<R: Request>(envelope: &Envelope) -> Result<R, Fault> {
     envelope.open().map_err(|error| match error {
         OpenError::Unreadable(fault) => fault,
@@ -133,7 +123,7 @@ pub(super) fn seal<M: Message>(message: &M) -> Result<Envelope, Fault> {
     Envelope::seal(message)
 }
 
-/// How this node introduces itself.
+/// Introduction of this node.
 pub(super) fn introduction(node: &NodeName) -> Peer {
     Peer {
         protocol: PROTOCOL,
@@ -142,12 +132,12 @@ pub(super) fn introduction(node: &NodeName) -> Peer {
     }
 }
 
-/// A peer that speaks another protocol: nothing is asked of it and nothing told to it.
+/// A peer of another protocol version, with which no messages are exchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("node {} (build {}) speaks protocol {}, this node protocol {PROTOCOL}", .0.node, .0.build, .0.protocol)]
 pub(super) struct Incompatible(pub Peer);
 
-/// The gate's introduction, if its node speaks our protocol.
+/// The gate's introduction, if its node has the same protocol version as this one.
 pub(super) fn compatible(info: GateInfo) -> Result<GateInfo, Incompatible> {
     if info.peer.protocol == PROTOCOL {
         Ok(info)

@@ -1,5 +1,6 @@
-//! Finds the gates of other nodes: greets each one that appears in a group, again and again until it answers, and says
-//! when it is gone.
+//! Discovery of the gates of other nodes: each one that appears in a group is sent a `Hello` until it introduces itself, and
+//! reported when it is gone. A gate is known by its group before it is known to answer, and a node that is frozen stays in its
+//! groups; so only an answer counts.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,12 +14,14 @@ use super::gate::{AskError, Gate, ask, compatible, introduction};
 use super::name::NodeName;
 use crate::wire::{GateInfo, Hello};
 
+/// Time between two greetings of a gate that does not answer.
 const GREETING_PAUSE: Duration = Duration::from_secs(1);
 
-/// What happened to a gate.
+/// Event of a gate.
 pub(super) enum GateEvent {
-    /// It has introduced itself; again, after it had been doubted.
+    /// It has introduced itself; once more after each time that it was [doubted](GateWatch::doubt).
     Found(ActorId, Gate, GateInfo),
+    /// It has left its group, or its node is disconnected.
     Gone(ActorId),
 }
 
@@ -26,7 +29,7 @@ pub(super) struct GateWatchArguments {
     pub node: NodeName,
     pub scope: String,
     pub group: &'static str,
-    /// For the answer to a greeting.
+    /// Time limit for the answer to a greeting.
     pub call_timeout: Duration,
     /// Called for each event; must not block.
     pub tell: Box<dyn Fn(GateEvent) + Send + Sync>,
@@ -44,7 +47,7 @@ impl GateWatch {
         Ok(Self(actor))
     }
 
-    /// The gate did not answer: it is greeted until it does, and found again then.
+    /// Takes note that the gate did not answer: it is greeted until it does, and reported as found again.
     pub(super) fn doubt(&self, gate: ActorId) {
         // Without a watch, its owner is stopping.
         let _ = self.0.cast(WatchMsg::Greet(gate));
@@ -80,7 +83,8 @@ impl Actor for WatchActor {
         myself: ActorRef<WatchMsg>,
         arguments: GateWatchArguments,
     ) -> Result<WatchState, ActorProcessingErr> {
-        // Members that join from now on are announced; those that are there already are not.
+        // In this order: members that join from now on are announced, and those that are there already are not. One that joins in
+        // between comes twice, which does no harm.
         ractor::pg::monitor_scope(arguments.scope.clone(), myself.get_cell());
         let members = ractor::pg::get_scoped_members(&arguments.scope, &arguments.group.to_owned());
         let mut state = WatchState {
@@ -137,7 +141,7 @@ impl WatchState {
         members: Vec<ActorCell>,
         myself: &ActorRef<WatchMsg>,
     ) -> Result<(), ActorProcessingErr> {
-        // The gates of this node serve other nodes.
+        // The gates of this node are for other nodes.
         for member in members.into_iter().filter(|member| !member.get_id().is_local()) {
             let id = member.get_id();
             let known = Known {
@@ -174,9 +178,12 @@ impl WatchState {
         known.greeting = false;
         match answer.map(compatible) {
             Ok(Ok(info)) => (self.arguments.tell)(GateEvent::Found(id, known.gate.clone(), info)),
-            Ok(Err(incompatible)) => error!(error = %incompatible, "a node is left alone"),
+            // Greeting these again would bring the same answer; another build of the node has another gate.
+            Ok(Err(incompatible)) => {
+                error!(error = %incompatible, "ignoring a node of another protocol version")
+            }
             Err(unheard @ AskError::Misunderstood(_)) => {
-                warn!(error = %unheard, group = self.arguments.group, "a gate is left alone");
+                warn!(error = %unheard, group = self.arguments.group, "ignoring a gate whose messages cannot be read");
             }
             Err(AskError::NoAnswer) => {
                 debug!(gate = %id, "a gate does not answer yet");

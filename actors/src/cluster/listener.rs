@@ -9,11 +9,11 @@ use tracing::{debug, warn};
 
 use super::connection::Connector;
 
-/// Pause after the kernel could not hand out a connection (out of file descriptors, mostly), so as not to spin.
+/// Pause after the kernel could not give out a connection, mostly for want of file descriptors: trying again at once would spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Accepts connections until `leaving`. Each one shakes hands in a task of its own, so that a silent one holds up nobody;
-/// those beyond `max_strangers` that are not authenticated yet are closed at once.
+/// Accepts connections until `leaving`. Each handshake runs in a task of its own, so that a silent peer holds up nobody;
+/// connections beyond `max_strangers` that are not authenticated yet are closed at once, as anybody can open them.
 pub(super) async fn serve(
     listener: TcpListener,
     connector: Connector,
@@ -45,10 +45,11 @@ pub(super) async fn serve(
                 session = connector.accept(stream, from) => session,
                 () = leaving.cancelled() => return,
             };
+            // Authenticated or gone: either way it counts no longer.
             drop(permit);
             match session {
                 Ok(mut session) => {
-                    // Its name is known, and told, once it is greeted.
+                    // The name of the node is logged by the gates, once it introduces itself.
                     debug!(%from, "node connected");
                     tokio::select! {
                         () = session.closed() => debug!(%from, "node disconnected"),

@@ -1,12 +1,21 @@
-//! How nodes reach each other: an authenticated, deadlined transport under ractor_cluster, and thin gates that translate
-//! between the messages of [`crate::wire`] and the actors of this node. Workers dial every orchestrator, for ever;
-//! nobody dials a worker.
+//! Connections between nodes: an authenticated transport with deadlines under ractor_cluster, and thin gates that translate
+//! between the messages of [`crate::wire`] and the actors of this node. Workers dial every orchestrator, again and again;
+//! nobody dials a worker, so that workers may come and go, and be behind a firewall, without a list of them anywhere.
+//!
+//! ractor_cluster brings sessions and groups. Its own listener can be held up by one silent client, never notices a frozen
+//! peer, and never dials again; so it is fed streams that are made ready here (`connection`, `stream`, `redial`). Each step of a
+//! connection has a time limit, handshakes run in tasks of their own and few at a time, and a peer that is silent for too long
+//! is dead, whatever its kernel says. Nothing leaves this machine without TLS on both sides and a secret (`security`).
 //!
 //! Only gates are remotable actors, and they have no names: every remotable actor is known on every connected node, and
 //! names of remotable actors collide across nodes. A remote actor is never stopped from here; stopping it would end the
-//! session of its whole node.
+//! session of its whole node. A gate answers one envelope with one; requests may be repeated, as a lost answer looks like a lost
+//! request. A gate decides nothing: the orchestrator behind it, and the pools, do not know whether a message came from another
+//! node. A leader's epoch goes with its requests, so that a node which has seen a later leader refuses the earlier one.
+//!
+//! Nodes describe themselves to the leader with their heartbeats (`roster`), and it alone writes them down: a hundred nodes need
+//! no connections to Postgres, and a list that decides nothing may be a heartbeat old.
 
-mod answers;
 mod connection;
 mod cut;
 mod error;
@@ -14,11 +23,9 @@ mod gate;
 mod gate_watch;
 mod listener;
 mod name;
-mod operator_gate;
 mod orchestrator_gate;
 mod reach;
 mod redial;
-mod remote_desk;
 mod remote_orchestrator;
 mod remote_pool;
 mod remote_pools;
@@ -34,15 +41,13 @@ mod transport;
 pub use cut::Cut;
 pub use error::{ClusterError, LinkError, Phase};
 pub use name::NodeName;
-pub use operator_gate::{OperatorDesk, Operators, OperatorsConfig};
 pub use redial::RedialPolicy;
-pub use remote_desk::{DeskError, InTouch, RemoteDesk, RemoteDeskConfig};
 pub use remote_orchestrator::{RemoteOrchestrator, UplinkConfig};
 pub use remote_pools::{RemotePools, RemotePoolsConfig};
 pub use roster::Roster;
 pub use security::{Cookie, InsecureAddress, Security, WeakCookie};
 pub use tls::{TlsError, TlsIdentity};
-pub use transport::{Cluster, ClusterConfig, InvalidPeer, PeerAddress, Timings, Troubles};
+pub use transport::{Cluster, ClusterConfig, InvalidPeer, PeerAddress, Timings};
 
 #[cfg(test)]
 mod tests;

@@ -2,15 +2,20 @@ use std::fmt;
 
 use parkhang_core::domain::InvalidName;
 
+/// Limit on the characters of the operator's part of a name.
 const MAX_LENGTH: usize = 64;
 
-/// Name of a running process: what its operator calls the node, and a random number. A session of a process that died can
-/// linger at its peers, and would keep a new process of the same name out.
+/// Name of a running process: the name that the operator gave the node, and a random number. A session of a process that died
+/// can linger at its peers, and would keep a new process of the same name out.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct NodeName(String);
 
 impl NodeName {
-    /// Accepts 1 to 64 of `A-Z a-z 0-9 . _ -`.
+    /// Makes a new name for the node, whose own name has 1 to 64 of the characters `A-Z a-z 0-9 . _ -`.
+    ///
+    /// # Errors
+    ///
+    /// When it has others, none, or too many.
     pub fn unique(node: &str) -> Result<Self, InvalidName> {
         let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         if node.is_empty() || node.len() > MAX_LENGTH || !node.chars().all(legal) {
@@ -23,6 +28,7 @@ impl NodeName {
         Ok(Self(format!("{node}.{:08x}", rand::random::<u32>())))
     }
 
+    /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

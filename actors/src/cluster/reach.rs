@@ -4,8 +4,8 @@ use ractor::ActorId;
 
 use parkhang_core::domain::WorkerId;
 
-/// By which gates the pools of other nodes can be reached. A node that dialled again before its old session ended has two
-/// for a while.
+/// Gates by which the pools of other nodes can be reached. A node that dialled again before its old session ended has two for
+/// a while.
 #[derive(Debug, Default)]
 pub(super) struct Reach {
     gates: HashMap<ActorId, WorkerId>,
@@ -13,17 +13,18 @@ pub(super) struct Reach {
     absences: u64,
 }
 
-/// One time that a pool was out of touch.
+/// One time that a pool was disconnected, told apart from later ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Absence(u64);
 
-/// What the end of a gate means.
+/// Consequence of the end of a gate.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Loss {
-    /// Nobody knew the gate.
+    /// None: the gate was not known.
     Nothing,
-    /// The pool is there still, behind this gate.
+    /// The pool can still be reached, by this gate.
     OneOfSeveral(ActorId),
+    /// The pool is disconnected.
     OutOfTouch(WorkerId, Absence),
 }
 
@@ -46,7 +47,7 @@ impl Reach {
         Loss::OutOfTouch(worker, absence)
     }
 
-    /// Gives the pool up if it has been out of touch ever since; says whether it has.
+    /// Gives the pool up if it has been disconnected ever since this absence began; returns whether it has.
     pub(super) fn give_up(&mut self, worker: &WorkerId, absence: Absence) -> bool {
         let is_away = self.away.get(worker) == Some(&absence);
         if is_away {

@@ -1,15 +1,15 @@
-//! When to dial a peer again: for ever, ever more rarely while it stays away, and never two nodes in step.
+//! Delays before a peer is dialled again: without an end, more and more rarely while it stays away, and never two nodes in step.
 
 use std::time::Duration;
 
 /// Delays between the attempts to reach a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RedialPolicy {
-    /// Before the second attempt; each further delay is twice as long.
+    /// Delay before the second attempt; each further one is twice as long.
     pub first: Duration,
-    /// No delay is longer.
+    /// Longest delay.
     pub longest: Duration,
-    /// A session that lasted so long was a good one: the delays start over.
+    /// Length of a session after which the delays start over. A peer that accepts and then ends each session counts as away.
     pub settled: Duration,
 }
 
@@ -23,7 +23,7 @@ impl Default for RedialPolicy {
     }
 }
 
-/// How it went with one peer so far.
+/// Failures with one peer so far.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Redial {
     policy: RedialPolicy,
@@ -35,8 +35,8 @@ impl Redial {
         Self { policy, failures: 0 }
     }
 
-    /// How long to wait after an attempt that came to nothing, or after a session that lasted for `lived`. `jitter` is
-    /// drawn from 0 to 1 and takes away up to half of the delay.
+    /// Delay after an attempt that failed, or after a session that lasted for `lived`. `jitter` is drawn from 0 to 1 and takes
+    /// away up to half of the delay, so that nodes which lost one peer together do not dial it together.
     pub(super) fn delay_after(&mut self, lived: Option<Duration>, jitter: f64) -> Duration {
         if lived.is_some_and(|lived| lived >= self.policy.settled) {
             self.failures = 0;

@@ -1,4 +1,4 @@
-//! A node's side of the cluster: the gates of its pools, and the orchestrator that leads, wherever it is.
+//! The side of a node that works: the gates of its pools, and the leading orchestrator, on whichever node it is.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,28 +25,30 @@ use parkhang_core::domain::{
     WorkerId,
 };
 
-/// A report waits for a commit, and for as long as the database is away: so many answers' time.
+/// Multiple of the call timeout for a report, which waits for a commit, and for as long as the database is away.
 const CALLS_PER_REPORT: u32 = 5;
-/// A heartbeat waits for a statement.
+/// Multiple of the call timeout for a heartbeat, which waits for a statement.
 const CALLS_PER_HEARTBEAT: u32 = 2;
-/// Pools that open together are told of together.
+/// Time for which new pools are gathered, so that pools which start together are described in one notice.
 const GATHERING: Duration = Duration::from_millis(100);
 
-/// How a node takes part in the work.
+/// Settings of a node that works for an orchestrator.
 #[derive(Debug, Clone)]
 pub struct UplinkConfig {
+    /// Name of this node.
     pub node: NodeName,
     /// Name of the cluster: gates of another one are not seen.
     pub scope: String,
-    /// What the node tells of itself, its pools aside.
+    /// Description of the node, without its pools and actors.
     pub about: NodeAbout,
-    /// How often it does.
+    /// Time between two descriptions sent to the leader.
     pub heartbeat: Duration,
-    /// For the answer to a call that waits for nothing.
+    /// Time limit for the answer to a call that waits for nothing.
     pub call_timeout: Duration,
 }
 
 impl UplinkConfig {
+    /// The defaults, for this node.
     pub fn new(node: NodeName, scope: &str) -> Self {
         Self {
             node,
@@ -58,7 +60,7 @@ impl UplinkConfig {
     }
 }
 
-/// The orchestrator that leads.
+/// A leading orchestrator.
 #[derive(Debug, Clone)]
 struct Leader {
     id: ActorId,
@@ -66,7 +68,8 @@ struct Leader {
     epoch: Epoch,
 }
 
-/// A [`ControlPlane`] on another node. Pools keep their reports until one is recorded, so it may come and go.
+/// [`ControlPlane`] of the leading orchestrator on another node. Pools repeat their reports until they are recorded, so the
+/// orchestrator may come and go.
 #[derive(Debug, Clone)]
 pub struct RemoteOrchestrator {
     actor: ActorRef<UplinkMsg>,
@@ -78,6 +81,10 @@ pub struct RemoteOrchestrator {
 
 impl RemoteOrchestrator {
     /// Looks for orchestrators of the cluster from now on.
+    ///
+    /// # Errors
+    ///
+    /// When the actor cannot be started.
     pub async fn start(config: UplinkConfig) -> Result<Self, SpawnErr> {
         let (sender, leader) = watch::channel(None);
         let (latest, call_timeout) = (Arc::new(LatestEpoch::default()), config.call_timeout);
@@ -98,23 +105,23 @@ impl RemoteOrchestrator {
         })
     }
 
-    /// From now on the leader hears of this node's actors, and gives it orders, at this desk. To be called once.
+    /// Lets the leader describe this node's actors and give it orders, by this desk, from now on. To be called once.
     pub fn open_desk(&self, desk: Arc<dyn NodeDesk>) {
         self.book.open(desk);
     }
 
     /// Waits until an orchestrator that leads has been found.
     pub async fn found(&self) {
-        // The sender lives as long as the actor; without it nothing will be found.
+        // Fails without a sender, which the actor holds: once that has ended, nothing is found any more.
         let _ = self.leader.clone().wait_for(Option::is_some).await;
     }
 
-    /// Whether an orchestrator that leads is in touch.
+    /// Returns whether a leading orchestrator is connected.
     pub fn has_leader(&self) -> bool {
         self.leader.borrow().is_some()
     }
 
-    /// Waits until no orchestrator that leads has been in touch for so long.
+    /// Waits until no leading orchestrator has been connected for `time`.
     pub async fn absent(&self, time: Duration) {
         let mut leader = self.leader.clone();
         loop {
@@ -129,8 +136,8 @@ impl RemoteOrchestrator {
         }
     }
 
-    /// Tells the leader that this node takes no more work, or that it has handed back all that it had. Returns when it has
-    /// heard, or does not answer in time.
+    /// Tells the leader that this node takes no more work, or that it has released all its leases. Returns when the leader has
+    /// answered, or does not in time.
     pub async fn announce(&self, phase: NodePhase) {
         let (sender, receiver) = ractor::concurrency::oneshot();
         if self.actor.cast(UplinkMsg::Announce(phase, sender.into())).is_ok() {
@@ -139,15 +146,15 @@ impl RemoteOrchestrator {
         }
     }
 
-    /// Waits for its end, which before [`RemoteOrchestrator::stop`] is a failure.
+    /// Waits for the actor to end. Without [`RemoteOrchestrator::stop`] that is a failure.
     pub async fn ended(&self) {
-        // Ended already is as good.
+        // An error says that it has ended already.
         let _ = self.actor.get_cell().wait(None).await;
     }
 
     /// Closes the gates of this node's pools.
     pub async fn stop(self) {
-        // Already stopped is as good.
+        // An error says that it has stopped already.
         let _ = self.actor.stop_and_wait(None, None).await;
     }
 
@@ -158,6 +165,7 @@ impl RemoteOrchestrator {
     async fn send(&self, report: &Report) -> Result<ReportReply, AskError> {
         let leader = self.leader().ok_or(AskError::NoAnswer)?;
         let answer = ask(&leader.gate, report, CALLS_PER_REPORT * self.call_timeout).await;
+        // The pool repeats its report. The orchestrator is greeted meanwhile, and found again once it answers.
         if matches!(answer, Err(AskError::NoAnswer)) {
             // Fails only when this side is stopping.
             let _ = self.actor.cast(UplinkMsg::Doubt(leader.id));
@@ -173,7 +181,7 @@ impl ControlPlane for RemoteOrchestrator {
         let _ = self.actor.cast(UplinkMsg::Open(pool));
     }
 
-    /// Without its gate no leader can give it work.
+    /// Closes the gate of the pool, without which no leader can give it work. Its heartbeats and reports go on.
     fn suspend(&self, worker: WorkerId) {
         self.deregister(worker);
     }
@@ -187,7 +195,8 @@ impl ControlPlane for RemoteOrchestrator {
         let message = Report::new(&report).unwrap_or_else(|unusable| unreportable(&report, &unusable));
         let mut answer = self.send(&message).await;
         if let Err(AskError::Misunderstood(error)) = &answer {
-            warn!(task = %report.fence.task, %error, "a verdict cannot be sent; the stage is reported as failed");
+            warn!(task = %report.fence.task, %error, "cannot send a verdict; reporting the stage as failed");
+            // Or the pool would repeat it for ever, and the lease would be renewed as long.
             answer = self.send(&unreportable(&report, error)).await;
         }
         answer.unwrap_or(ReportReply::Unrecorded)
@@ -198,7 +207,7 @@ impl ControlPlane for RemoteOrchestrator {
         let Some(leader) = self.leader() else {
             HeartbeatUnanswered {
                 worker,
-                reason: &"nobody leads",
+                reason: &"no leading orchestrator is connected",
             }
             .emit();
             return answer;
@@ -209,13 +218,15 @@ impl ControlPlane for RemoteOrchestrator {
                 leases: leases.to_vec(),
             };
             match ask(&leader.gate, &heartbeat, CALLS_PER_HEARTBEAT * self.call_timeout).await {
-                // An orchestrator that has been succeeded does not know what its successor renewed.
+                // An orchestrator that was replaced does not know which leases its successor renewed: it may take live ones for lost.
                 Ok(reply) if self.latest.admit(reply.epoch).is_ok() => {
                     HeartbeatAnswered.emit();
                     answer.lost.extend(reply.leases.lost);
                     answer.cancelled.extend(reply.leases.cancelled);
                 }
-                Ok(reply) => debug!(epoch = %reply.epoch, "an earlier leader answered"),
+                Ok(reply) => {
+                    debug!(epoch = %reply.epoch, "ignoring the answer of an orchestrator that was replaced")
+                }
                 Err(error) => HeartbeatUnanswered {
                     worker,
                     reason: &error,
@@ -227,7 +238,7 @@ impl ControlPlane for RemoteOrchestrator {
     }
 }
 
-/// What is said instead of a verdict that cannot be said.
+/// Report that is sent instead of a verdict that cannot be.
 fn unreportable(report: &LeaseReport, reason: &dyn std::fmt::Display) -> Report {
     let error = StageError::new(report.fence.stage.as_str(), ErrorCategory::Runtime, "");
     let failure = LeaseReport {
@@ -243,16 +254,22 @@ fn unreportable(report: &LeaseReport, reason: &dyn std::fmt::Display) -> Report 
     })
 }
 
+/// Messages of the actor.
 #[derive(RactorMessage)]
 enum UplinkMsg {
+    /// A pool needs a gate.
     Open(PoolHandle),
+    /// A pool takes no more work.
     Close(WorkerId),
+    /// An orchestrator has come or gone.
     Gate(GateEvent),
+    /// An orchestrator did not answer.
     Doubt(ActorId),
-    /// Time to tell of this node again.
+    /// The timer of the descriptions of this node.
     Tell,
-    /// Its pools are others than it told of.
+    /// The pools have changed since the last description.
     TellOfPools,
+    /// The phase has changed; answered when the leader knows.
     Announce(NodePhase, RpcReplyPort<()>),
 }
 
@@ -267,11 +284,11 @@ struct UplinkState {
     arguments: UplinkArguments,
     watch: GateWatch,
     gates: HashMap<WorkerId, (Gate, PoolHandle)>,
-    /// Soon to be told of.
+    /// A description because of new pools is due soon.
     new_pools: bool,
     phase: NodePhase,
     leaders: HashMap<ActorId, Leader>,
-    /// Counts what this node tells of itself.
+    /// Number of descriptions so far, by which one that was overtaken is dropped.
     notices: Arc<AtomicU64>,
 }
 
@@ -341,11 +358,13 @@ impl Actor for Uplink {
                     state.follow();
                     state.tell(None);
                 }
-                GateRole::Stage(_) => warn!(gate = %id, "a stage among the orchestrators"),
+                GateRole::Stage(_) => {
+                    warn!(gate = %id, "ignoring the gate of a stage in the group of orchestrators")
+                }
             },
             UplinkMsg::Gate(GateEvent::Gone(id)) => {
                 if let Some(leader) = state.leaders.remove(&id) {
-                    info!(epoch = %leader.epoch, "an orchestrator is out of touch");
+                    info!(epoch = %leader.epoch, "an orchestrator is disconnected");
                     state.follow();
                 }
             }
@@ -380,23 +399,23 @@ impl Actor for Uplink {
 }
 
 impl UplinkState {
-    /// Tells the leader of this node; `reply` hears when that is over. A leader of an earlier build does not understand it,
-    /// and needs not to.
+    /// Sends the leader a description of this node, and a word to `reply` when that is over. A leader of an earlier build may not
+    /// understand it, and need not.
     fn tell(&self, reply: Option<RpcReplyPort<()>>) {
         let config = &self.arguments.config;
         let count = |number| u32::try_from(number).unwrap_or(u32::MAX);
-        let pools = self.gates.values().map(|(_, pool)| PoolAbout {
+        let describe_pool = |(_, pool): &(Gate, PoolHandle)| PoolAbout {
             worker: pool.info.worker.clone(),
             stage: pool.info.stage.clone(),
             slots: count(pool.info.slots),
             in_use: count(pool.in_use()),
             models: pool.info.models.clone(),
-        });
+        };
         let mut notice = Notice {
             peer: introduction(&config.node),
             phase: self.phase,
             about: NodeAbout {
-                pools: pools.collect(),
+                pools: self.gates.values().map(describe_pool).collect(),
                 resident: resident_bytes(),
                 ..config.about.clone()
             },
@@ -406,31 +425,34 @@ impl UplinkState {
         let number = notices.fetch_add(1, Ordering::Relaxed) + 1;
         tokio::spawn(async move {
             if notice.phase != NodePhase::Leaving {
-                // Actors that take too long are told of the next time.
+                // Actors that take too long to answer are left out this time.
                 let actors = tokio::time::timeout(limit, book.actors()).await;
                 notice.about.actors = actors.unwrap_or_default();
                 notice.about = notice.about.fit();
             }
+            // A later description has overtaken this one while the actors answered.
             if reply.is_none() && notices.load(Ordering::Relaxed) != number {
-                // What was told since is newer.
                 return;
             }
             if let (Some(leader), Ok(notice)) = (leader, NodeNotice::try_from(&notice))
                 && let Err(error) = ask(&leader.gate, &notice, limit).await
             {
-                debug!(%error, "the leader did not take note of this node");
+                debug!(%error, "the leader did not answer the description of this node");
             }
-            // Whoever waits may have lost patience.
+            // The caller may have timed out.
             if let Some(reply) = reply {
                 let _ = reply.send(());
             }
         });
     }
 
-    /// Of those in touch the latest leads; if even that one has been succeeded, nobody does.
+    /// Follows the connected orchestrator of the latest epoch; none if even that one is known to have been replaced.
     fn follow(&self) {
-        let last = self.leaders.values().max_by_key(|leader| leader.epoch);
-        let leader = last.filter(|leader| self.arguments.latest.admit(leader.epoch).is_ok());
+        let leader = self
+            .leaders
+            .values()
+            .max_by_key(|leader| leader.epoch)
+            .filter(|leader| self.arguments.latest.admit(leader.epoch).is_ok());
         self.arguments.leader.send_replace(leader.cloned());
     }
 }

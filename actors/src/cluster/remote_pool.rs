@@ -16,9 +16,9 @@ pub(super) struct RemotePool {
     pub id: ActorId,
     pub gate: Gate,
     pub info: PoolInfo,
-    /// Leadership under which this orchestrator assigns.
+    /// Epoch of this orchestrator's leadership.
     pub epoch: Epoch,
-    /// For an answer; a healthy node answers in milliseconds.
+    /// Time limit for an answer; a healthy node answers in milliseconds.
     pub call_timeout: Duration,
     pub watch: GateWatch,
 }
@@ -32,6 +32,7 @@ impl Executor for RemotePool {
     async fn assign(&self, assignment: Assignment) -> Result<AssignReply, Unreachable> {
         let assign = match Assign::new(&assignment, self.epoch) {
             Ok(assign) => assign,
+            // Sent again it would fail again, so it counts as a failed try.
             Err(unusable) => return Ok(refused(&unusable)),
         };
         match ask(&self.gate, &assign, self.call_timeout).await {
@@ -63,7 +64,7 @@ impl Executor for RemotePool {
                     fences: fences.to_vec(),
                 };
                 if let Err(error) = ask(&gate, &cancel, limit).await {
-                    warn!(%worker, %error, "a node did not hear of a cancellation; its next heartbeat tells");
+                    warn!(%worker, %error, "cannot notify a node of a cancellation; its next heartbeat tells it");
                 }
             }
         });
@@ -73,7 +74,7 @@ impl Executor for RemotePool {
         let (gate, worker, limit) = (self.gate.clone(), self.info.worker.clone(), self.call_timeout);
         tokio::spawn(async move {
             if let Err(error) = ask(&gate, &Drain, limit).await {
-                warn!(%worker, %error, "a node did not hear of the drain");
+                warn!(%worker, %error, "cannot ask a node to drain");
             }
         });
     }

@@ -1,4 +1,4 @@
-//! The orchestrator's side of the cluster: its gate, and the pools of other nodes as they come and go.
+//! The side of the leading orchestrator: its gate, and the pools of other nodes as they come and go.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,24 +19,27 @@ use crate::orchestrator::OrchestratorHandle;
 use crate::wire::{GateRole, Order};
 use parkhang_core::domain::{Epoch, NodeOrder, OrderOutcome, PlacedOrder, PoolInfo, WorkerId};
 
-/// What joins an orchestrator to the pools of other nodes.
+/// Settings of an orchestrator's connections to the pools of other nodes.
 #[derive(Debug, Clone)]
 pub struct RemotePoolsConfig {
+    /// Name of this node.
     pub node: NodeName,
     /// Name of the cluster: gates of another one are not seen.
     pub scope: String,
+    /// The orchestrator.
     pub orchestrator: OrchestratorHandle,
-    /// The leadership under which the orchestrator works. Pools that have seen a later one refuse it.
+    /// Epoch of its leadership. Pools that have seen a later one refuse it.
     pub epoch: Epoch,
-    /// Receives what other nodes tell of themselves.
+    /// Receiver of the descriptions of other nodes.
     pub roster: Roster,
-    /// For the answer to a call that waits for nothing.
+    /// Time limit for the answer to a call that waits for nothing.
     pub call_timeout: Duration,
-    /// How long a node may be out of touch before its leases end. A node that was only cut off dials again at once.
+    /// Time for which a node may be disconnected before its leases end. A node that was only cut off dials again at once.
     pub grace: Duration,
 }
 
 impl RemotePoolsConfig {
+    /// The defaults, for this orchestrator.
     pub fn new(node: NodeName, orchestrator: OrchestratorHandle, epoch: Epoch) -> Self {
         Self {
             node,
@@ -56,13 +59,17 @@ pub struct RemotePools(ActorRef<PoolsMsg>);
 
 impl RemotePools {
     /// Takes reports and assigns to the pools of other nodes from now on. To be called by a leader.
+    ///
+    /// # Errors
+    ///
+    /// When the actor cannot be started.
     pub async fn start(config: RemotePoolsConfig) -> Result<Self, SpawnErr> {
         let (actor, _) = Actor::spawn(None, PoolsActor, config).await?;
         Ok(Self(actor))
     }
 
-    /// Has an order carried out by its node. None where the node is not in touch or does not answer: it may be sent again, and is
-    /// carried out once.
+    /// Has an order carried out by its node. `None` if the node is not connected or does not answer: the order may be sent again,
+    /// and is carried out once.
     pub async fn order(&self, placed: &PlacedOrder) -> Option<OrderOutcome> {
         let (sender, receiver) = ractor::concurrency::oneshot();
         let (node, order) = (placed.node.clone(), placed.order.clone());
@@ -72,35 +79,38 @@ impl RemotePools {
         receiver.await.ok()?
     }
 
-    /// Waits for its end, which before [`RemotePools::stop`] is a failure.
+    /// Waits for the actor to end. Without [`RemotePools::stop`] that is a failure.
     pub async fn ended(&self) {
-        // Ended already is as good.
+        // An error says that it has ended already.
         let _ = self.0.get_cell().wait(None).await;
     }
 
-    /// Leaves the other nodes to themselves; their leases stay in force.
+    /// Stops; the leases of the other nodes stay in force.
     pub async fn stop(self) {
-        // Already stopped is as good.
+        // An error says that it has stopped already.
         let _ = self.0.stop_and_wait(None, None).await;
     }
 }
 
+/// Messages of the actor.
 #[derive(RactorMessage)]
 enum PoolsMsg {
+    /// A pool has come or gone.
     Gate(GateEvent),
-    /// The grace of a pool that had gone is over.
+    /// The grace of a disconnected pool is over.
     Expire(WorkerId, Absence),
+    /// An order is to be carried out by this node.
     Order(i64, String, NodeOrder, RpcReplyPort<Option<OrderOutcome>>),
 }
 
-/// An order may wait for a pool to answer.
+/// Multiple of the call timeout for an order, whose node may wait for a pool to answer.
 const CALLS_PER_ORDER: u32 = 2;
 
 struct PoolsState {
     config: RemotePoolsConfig,
     watch: GateWatch,
     reach: Reach,
-    /// Of the pools that are in touch.
+    /// Gates of the connected pools.
     gates: HashMap<ActorId, (WorkerId, Gate)>,
 }
 
@@ -149,16 +159,18 @@ impl Actor for PoolsActor {
         match message {
             PoolsMsg::Gate(GateEvent::Found(id, gate, info)) => match info.role {
                 GateRole::Stage(info) => state.found(id, gate, info),
-                GateRole::Orchestrator { .. } => warn!(gate = %id, "an orchestrator among the stages"),
+                GateRole::Orchestrator { .. } => {
+                    warn!(gate = %id, "ignoring the gate of an orchestrator in the group of stages");
+                }
             },
             PoolsMsg::Gate(GateEvent::Gone(id)) => {
                 state.gates.remove(&id);
                 match state.reach.lost(id) {
                     Loss::Nothing => {}
-                    // The orchestrator may know it by the gate that ended. It is found again, by this one.
+                    // The orchestrator may know the pool by the gate that ended. It is found again, by this one.
                     Loss::OneOfSeveral(left) => state.watch.doubt(left),
                     Loss::OutOfTouch(worker, absence) => {
-                        info!(%worker, "pool out of touch");
+                        info!(%worker, "pool disconnected");
                         state.config.orchestrator.suspend(worker.clone());
                         myself.send_after(state.config.grace, move || PoolsMsg::Expire(worker, absence));
                     }
@@ -167,7 +179,7 @@ impl Actor for PoolsActor {
             PoolsMsg::Expire(worker, absence) => {
                 if state.reach.give_up(&worker, absence) {
                     let mut in_touch = state.gates.values().map(|(other, _)| other.node());
-                    // A node whose other pools are in touch has replaced this one.
+                    // A node whose other pools are connected has replaced this one, and is not lost.
                     if !in_touch.any(|node| node == worker.node()) {
                         state.config.roster.lost(&worker);
                     }
@@ -193,10 +205,13 @@ impl Actor for PoolsActor {
 }
 
 impl PoolsState {
-    /// Sends the outcome, if the node is in touch and answers.
+    /// Sends the order to any gate of the node, and the outcome to `reply`, if the node is connected and answers.
     fn order(&self, id: i64, node: &str, order: &NodeOrder, reply: RpcReplyPort<Option<OrderOutcome>>) {
-        let mut gates = self.gates.values().filter(|(worker, _)| worker.node() == node);
-        let gate = gates.next().map(|(_, gate)| gate.clone());
+        let gate = self
+            .gates
+            .values()
+            .find(|(worker, _)| worker.node() == node)
+            .map(|(_, gate)| gate.clone());
         let order = Order::new(self.config.epoch, id, order);
         let limit = CALLS_PER_ORDER * self.config.call_timeout;
         tokio::spawn(async move {
@@ -209,7 +224,7 @@ impl PoolsState {
                 },
                 _ => None,
             };
-            // Whoever asked may have lost patience.
+            // The caller may have timed out.
             let _ = reply.send(outcome);
         });
     }

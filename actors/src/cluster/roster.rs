@@ -1,5 +1,5 @@
-//! The nodes that work, as they tell the leader of themselves. It decides nothing; it is written down for those who watch, and
-//! forms anew under each leader within a heartbeat.
+//! Registry of the nodes that work, by the descriptions that they send the leader. Nothing is decided by it; it is written to the
+//! store for those who watch, and forms anew under each leader within a heartbeat.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 use crate::wire::{NodePhase, Notice};
 use parkhang_core::domain::{LeaseRenewal, NodeActors, NodeRecord, NodeState, WorkerId, WorkerRecord};
 
+/// The nodes and their actors. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Roster {
     nodes: Arc<Mutex<BTreeMap<String, NodeRecord>>>,
@@ -18,7 +19,7 @@ pub struct Roster {
 }
 
 impl Roster {
-    /// A node tells of itself.
+    /// Takes in the description of a node.
     pub(super) fn told(&self, notice: Notice, now: DateTime<Utc>) {
         let Notice {
             peer,
@@ -45,7 +46,7 @@ impl Roster {
                 slots: pool.slots,
                 in_use: pool.in_use,
                 last_heartbeat: known.and_then(|known| known.last_heartbeat),
-                // Of work that is over there is no progress.
+                // The progress is that of the last heartbeat, whose work may be over.
                 pages: known.and_then(|known| known.pages).filter(|_| pool.in_use > 0),
                 pages_finished: known
                     .and_then(|known| known.pages_finished)
@@ -76,7 +77,7 @@ impl Roster {
         nodes.insert(peer.node, node);
     }
 
-    /// A pool has renewed its leases.
+    /// Takes in the progress of a pool that has renewed its leases.
     pub(super) fn heartbeat(&self, worker: &WorkerId, renewals: &[LeaseRenewal], now: DateTime<Utc>) {
         let mut nodes = self.nodes();
         let Some(node) = nodes.get_mut(worker.node()) else {
@@ -91,7 +92,7 @@ impl Roster {
         }
     }
 
-    /// A pool is out of touch for good, and its node with it.
+    /// Takes note that a pool is gone for good, and its node with it.
     pub(super) fn lost(&self, worker: &WorkerId) {
         if let Some(node) = self.nodes().get_mut(worker.node())
             && node.state.is_there()
@@ -101,26 +102,26 @@ impl Roster {
         }
     }
 
-    /// Waits until a node came, went, or runs other stages than before. For one that waits.
+    /// Waits until a node came, went, or runs other stages than before. Only one caller may wait.
     pub async fn news(&self) {
         self.news.notified().await;
     }
 
-    /// The nodes as they are now, those among them that are gone.
+    /// The nodes as they are now, including those that are gone and not yet [written](Self::written).
     pub fn census(&self) -> Vec<NodeRecord> {
         self.nodes().values().cloned().collect()
     }
 
-    /// The actors of these nodes, as they told of them last.
+    /// The actors of these nodes, as last described.
     pub fn actors(&self) -> Vec<NodeActors> {
         self.actors_by_node().values().cloned().collect()
     }
 
-    /// The census has been written down: what it says of nodes that are gone need not be said again.
+    /// Forgets the nodes that are gone by this census, once it has been written to the store.
     pub fn written(&self, census: &[NodeRecord]) {
         let mut nodes = self.nodes();
         for node in census.iter().filter(|node| !node.state.is_there()) {
-            // It may have been heard of since.
+            // The node may have come back since.
             if nodes.get(&node.name) == Some(node) {
                 nodes.remove(&node.name);
                 self.actors_by_node().remove(&node.name);
@@ -132,7 +133,7 @@ impl Roster {
         self.actors.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Every change is whole before anything can fail.
+    /// The nodes. Every change of them is a single step, so a panic of another thread leaves them whole.
     fn nodes(&self) -> MutexGuard<'_, BTreeMap<String, NodeRecord>> {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -3,21 +3,27 @@ use std::net::SocketAddr;
 
 use super::tls::TlsIdentity;
 
-/// Shorter secrets can be guessed.
+/// Least number of characters of a secret; shorter ones can be guessed.
 const MIN_COOKIE: usize = 16;
 
-/// The secret that the nodes of a cluster share. It never shows in logs.
+/// Secret that the nodes of a cluster share. It never shows in logs.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Cookie(String);
 
+/// Secret that is too short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the cluster secret has {length} characters; it needs {MIN_COOKIE} or more")]
 pub struct WeakCookie {
+    /// Its number of characters.
     pub length: usize,
 }
 
 impl Cookie {
-    /// Blanks around the secret, such as the line end of its file, do not count.
+    /// Takes a secret, without the blanks around it, such as the line end of its file.
+    ///
+    /// # Errors
+    ///
+    /// When it is too short.
     pub fn new(secret: &str) -> Result<Self, WeakCookie> {
         let secret = secret.trim();
         let length = secret.chars().count();
@@ -38,7 +44,7 @@ impl fmt::Debug for Cookie {
     }
 }
 
-/// How nodes know each other. There is no way to leave this machine without TLS on both sides and a secret.
+/// Security of connections. There is no way to leave this machine without TLS on both sides and a secret.
 #[derive(Debug, Clone)]
 pub enum Security {
     /// Plain TCP, to and from loopback addresses alone.
@@ -47,18 +53,20 @@ pub enum Security {
     MutualTls { cookie: Cookie, identity: TlsIdentity },
 }
 
+/// Address on another machine, for which there is no TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0} is not a loopback address: TLS certificates are needed")]
 pub struct InsecureAddress(pub SocketAddr);
 
 impl Security {
+    /// The secret.
     pub fn cookie(&self) -> &Cookie {
         match self {
             Self::Loopback(cookie) | Self::MutualTls { cookie, .. } => cookie,
         }
     }
 
-    /// Whether an endpoint at `address` is allowed; asked before every bind and every dial.
+    /// Checks that an endpoint at `address` is allowed. To be called before every bind and every dial.
     pub(super) fn permit(&self, address: SocketAddr) -> Result<(), InsecureAddress> {
         match self {
             Self::Loopback(_) if !address.ip().to_canonical().is_loopback() => Err(InsecureAddress(address)),

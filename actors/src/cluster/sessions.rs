@@ -1,4 +1,4 @@
-//! What the node server says of its sessions, by connection.
+//! States of the sessions, by connection, as the node server reports them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,11 +8,12 @@ use ractor_cluster::node::NodeServerSessionInformation;
 use ractor_cluster::{NodeEventSubscription, NodeSessionMessage};
 use tokio::sync::watch;
 
+/// State of a session.
 #[derive(Debug, Clone)]
 enum State {
     /// The node server has not made an actor of it yet.
     Pending,
-    /// Not authenticated yet.
+    /// The peer is not authenticated yet.
     Open(ActorRef<NodeSessionMessage>),
     /// Authenticated, and each side knows the other's remotable actors.
     Ready(ActorRef<NodeSessionMessage>),
@@ -53,12 +54,12 @@ impl Sessions {
         }
     }
 
-    /// How many sessions are ready.
+    /// Number of sessions that are ready, as a channel of changes.
     pub(super) fn ready(&self) -> watch::Receiver<usize> {
         self.ready.subscribe()
     }
 
-    /// The node server has ended, and all its sessions with it.
+    /// Closes all sessions, as the node server has ended and they with it.
     pub(super) fn close_all(&self) {
         self.entries().clear();
         self.count();
@@ -67,12 +68,13 @@ impl Sessions {
     fn update(&self, session: &NodeServerSessionInformation, state: State) {
         let mut entries = self.entries();
         if matches!(state, State::Closed) {
-            let entry = entries.remove(&session.peer_addr);
-            entry.inspect(|entry| drop(entry.send_replace(state)));
+            if let Some(entry) = entries.remove(&session.peer_addr) {
+                entry.send_replace(state);
+            }
         } else if let Some(entry) = entries.get(&session.peer_addr) {
             entry.send_replace(state);
         } else {
-            // Whoever expected it gave up.
+            // The connection took too long, and nobody waits for the session any more.
             session.actor.stop(Some("unwatched".to_owned()));
         }
         drop(entries);
@@ -92,7 +94,7 @@ impl Sessions {
         });
     }
 
-    /// Every holder leaves the table whole.
+    /// The table. Every change of it is a single step, so a panic of another thread leaves it whole.
     fn entries(&self) -> MutexGuard<'_, HashMap<String, watch::Sender<State>>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -115,7 +117,7 @@ impl NodeEventSubscription for Sessions {
 }
 
 impl Session {
-    /// Whether the session became ready, rather than ending first.
+    /// Waits until the session is ready; false if it ended before.
     pub(super) async fn ready(&mut self) -> bool {
         let settled = |state: &State| matches!(state, State::Ready(_) | State::Closed);
         match self.state.wait_for(settled).await {
@@ -126,13 +128,13 @@ impl Session {
 
     /// Waits for the end of the session.
     pub(super) async fn closed(&mut self) {
-        // The table forgets a session that ends with its node server.
+        // Fails for a session that ended with its node server, which the table forgets.
         let _ = self.state.wait_for(|state| matches!(state, State::Closed)).await;
     }
 }
 
 impl Drop for Session {
-    /// A session that nobody watches any more has no deadline and no successor: it ends.
+    /// Ends the session: one that nobody watches any more has no deadline and no successor.
     fn drop(&mut self) {
         let state = self.state.borrow().clone();
         match state {

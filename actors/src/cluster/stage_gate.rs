@@ -13,7 +13,7 @@ use crate::wire::{
 };
 use parkhang_core::domain::{AssignReply, Epoch, OrderOutcome, PoolInfo};
 
-/// The latest leader that this node has heard of. Whoever assigns under an earlier one has been succeeded.
+/// Latest epoch that this node has heard of. An orchestrator of an earlier one has been replaced.
 #[derive(Debug)]
 pub(super) struct LatestEpoch(AtomicI64);
 
@@ -24,20 +24,20 @@ impl Default for LatestEpoch {
 }
 
 impl LatestEpoch {
-    /// Takes note of a leader; an error names the later one, if there is one.
+    /// Takes note of an epoch; the error holds a later one, if one is known.
     pub(super) fn admit(&self, epoch: Epoch) -> Result<(), Epoch> {
         let seen = self.0.fetch_max(epoch.0, Ordering::Relaxed);
         if epoch.0 < seen { Err(Epoch(seen)) } else { Ok(()) }
     }
 }
 
-/// Lets orchestrators of other nodes reach a pool of this node.
+/// Gate by which orchestrators of other nodes reach a pool of this node.
 #[derive(Clone)]
 pub(super) struct StageGate {
     pub node: NodeName,
     pub pool: PoolHandle,
     pub latest: Arc<LatestEpoch>,
-    /// Of the node: orders to it come through any of its gates.
+    /// Orders to the node, which come through any of its gates.
     pub book: OrderBook,
 }
 
@@ -83,7 +83,7 @@ impl StageGate {
         }
     }
 
-    /// A leader that has been succeeded cancels nothing any more.
+    /// Cancels leases, unless the sender has been replaced.
     fn cancel(&self, cancel: Cancel) {
         if self.latest.admit(cancel.epoch).is_ok() {
             self.pool.cancel(cancel.fences);
@@ -92,7 +92,7 @@ impl StageGate {
 
     async fn carry_out(&self, order: Order) -> OrderOutcome {
         if let Err(seen) = self.latest.admit(order.epoch) {
-            return OrderOutcome::refused(format!("the leader of epoch {seen} has succeeded who sent it"));
+            return OrderOutcome::refused(format!("the sender was replaced by the leader of epoch {seen}"));
         }
         match order.order() {
             Ok(wanted) => self.book.carry_out(order.id, wanted).await,
@@ -100,6 +100,8 @@ impl StageGate {
         }
     }
 
+    /// Offers an assignment to the pool. The epoch is checked first: an orchestrator that was frozen does not know that it was
+    /// replaced, and finds out here.
     async fn assign(&self, assign: Assign) -> AssignReply {
         if let Err(seen) = self.latest.admit(assign.epoch) {
             return AssignReply::StaleEpoch { seen };

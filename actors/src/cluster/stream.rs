@@ -7,12 +7,12 @@ use ractor_cluster::{BoxRead, BoxWrite, ClusterBidiStream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-/// A connected stream on its way to become a session.
+/// A connected stream that is to become a session.
 pub(super) struct Link<S> {
     pub stream: S,
-    /// A peer that sends nothing for so long is dead. ractor_cluster sends pings every 1 to 5 s but never minds their absence.
+    /// Silence after which a peer is dead. ractor_cluster sends pings every 1 to 5 s, but does not check that they arrive.
     pub idle: Duration,
-    /// Names this connection, and no other, in the events of the node server.
+    /// Name of this connection, and of no other, in the events of the node server.
     pub label: String,
 }
 

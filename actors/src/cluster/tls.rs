@@ -1,5 +1,5 @@
-//! The certificate of a node, and what it demands of its peers: TLS 1.3, and a certificate of the same authority, in both
-//! directions. A dialled peer must also be named by its certificate as it was dialled.
+//! Certificate of a node, and its demands on peers: TLS 1.3, and a certificate of the same authority, in both directions. The
+//! certificate of a dialled peer must also bear the name by which the peer was dialled.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -14,17 +14,22 @@ use tokio_rustls::rustls::version::TLS13;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tokio_rustls::{TlsAcceptor, TlsConnector, rustls};
 
-/// Why a node has no usable certificate.
+/// Reason why a node has no usable certificate.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
+    /// A file cannot be read.
     #[error("cannot read {}", .path.display())]
     Read { path: PathBuf, source: std::io::Error },
+    /// A file is not in PEM form.
     #[error("{what}: not PEM: {reason}")]
     Pem { what: &'static str, reason: String },
+    /// A file holds no certificate.
     #[error("{what}: no certificate in it")]
     Empty { what: &'static str },
+    /// The authority cannot be used to check peers.
     #[error("certificate authority")]
     Authority(#[from] VerifierBuilderError),
+    /// The certificate and the key do not fit, or cannot be used.
     #[error(transparent)]
     Rustls(#[from] rustls::Error),
 }
@@ -38,6 +43,10 @@ pub struct TlsIdentity {
 
 impl TlsIdentity {
     /// Reads the PEM files of the authority, of the node's certificate chain, and of its key.
+    ///
+    /// # Errors
+    ///
+    /// When a file cannot be read or used.
     pub fn load(authority: &Path, chain: &Path, key: &Path) -> Result<Self, TlsError> {
         let read = |path: &Path| {
             std::fs::read(path).map_err(|source| TlsError::Read {
@@ -48,7 +57,11 @@ impl TlsIdentity {
         Self::from_pem(&read(authority)?, &read(chain)?, &read(key)?)
     }
 
-    /// As [`TlsIdentity::load`], of what the files hold.
+    /// Makes an identity of the contents of these files.
+    ///
+    /// # Errors
+    ///
+    /// When one of them cannot be used.
     pub fn from_pem(authority: &[u8], chain: &[u8], key: &[u8]) -> Result<Self, TlsError> {
         let mut roots = RootCertStore::empty();
         for certificate in certificates("certificate authority", authority)? {

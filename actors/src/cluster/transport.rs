@@ -1,4 +1,3 @@
-use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::str::FromStr;
@@ -17,7 +16,7 @@ use tracing::{debug, warn};
 
 use super::connection::Connector;
 use super::cut::Cut;
-use super::error::{ClusterError, LinkError};
+use super::error::ClusterError;
 use super::listener;
 use super::name::NodeName;
 use super::redial::{Redial, RedialPolicy};
@@ -25,14 +24,14 @@ use super::security::Security;
 use super::sessions::Sessions;
 use crate::telemetry::{Connected, Disconnected};
 
-/// Bytes of one frame, unless the configuration says otherwise: messages are far smaller, and the list of a node's gates is
-/// all that is larger.
+/// Default limit on the bytes of one frame. Messages are far smaller; only the list of a node's gates can be larger than they.
 const MAX_FRAME: u64 = 1 << 20;
 
-/// A peer to dial, `host:port`. The host is also the name that its certificate must bear.
+/// Address of a peer to dial, `host:port`. The host is also the name that its certificate must bear.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerAddress(String);
 
+/// Text that is no address of a peer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not host:port")]
 pub struct InvalidPeer(pub String);
@@ -51,11 +50,12 @@ impl FromStr for PeerAddress {
 }
 
 impl PeerAddress {
+    /// The address as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Without its port, and without the brackets of an IPv6 address.
+    /// The host, without the brackets of an IPv6 address.
     pub fn host(&self) -> &str {
         let host = self.0.rsplit_once(':').map_or(self.as_str(), |(host, _)| host);
         host.trim_start_matches('[').trim_end_matches(']')
@@ -71,14 +71,15 @@ impl fmt::Display for PeerAddress {
 /// Deadlines of the transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timings {
-    /// For a connection to stand.
+    /// Time limit for each of looking up an address and connecting to it.
     pub dial: Duration,
-    /// For each further step until a session is ready.
+    /// Time limit for each further step until a session is ready.
     pub handshake: Duration,
-    /// A peer that sends nothing for so long is dead. Below 12 s, two late pings would end a healthy session.
+    /// Silence after which a peer is dead. Below 12 s, two late pings would end a healthy session.
     pub idle: Duration,
-    /// Data that the peer's kernel does not acknowledge for so long ends the connection.
+    /// Time after which data that the peer's kernel does not acknowledge ends the connection.
     pub unacknowledged: Duration,
+    /// Delays between attempts to reach a peer.
     pub redial: RedialPolicy,
 }
 
@@ -94,23 +95,27 @@ impl Default for Timings {
     }
 }
 
-/// How a node takes part in a cluster.
+/// Settings of a node's transport.
 #[derive(Debug, Clone)]
 pub struct ClusterConfig {
+    /// Name of this node.
     pub node: NodeName,
-    /// Where peers may dial this node; a node that only works listens nowhere.
+    /// Address at which peers may dial this node; a node that only works listens nowhere.
     pub listen: Option<SocketAddr>,
     /// Peers that this node dials, again and again.
     pub peers: Vec<PeerAddress>,
+    /// Secret and certificates.
     pub security: Security,
+    /// Time limits.
     pub timings: Timings,
-    /// Connections at once that are not authenticated yet.
+    /// Limit on connections that are not authenticated yet.
     pub max_strangers: usize,
     /// Largest frame that is taken from a peer, in bytes.
     pub max_frame: u64,
 }
 
 impl ClusterConfig {
+    /// The defaults, for a node that neither listens nor dials.
     pub fn new(node: NodeName, security: Security) -> Self {
         Self {
             node,
@@ -124,16 +129,12 @@ impl ClusterConfig {
     }
 }
 
-/// Why peers that this node dials cannot be reached, by their addresses.
-pub type Troubles = BTreeMap<String, Arc<LinkError>>;
-
 /// This node's place in the cluster. One per process: what is remotable in the process is so on every connection.
 #[derive(Debug)]
 pub struct Cluster {
     node: NodeName,
     pub(super) connector: Connector,
     local_addr: Option<SocketAddr>,
-    troubles: watch::Sender<Troubles>,
     cut: Cut,
     tasks: TaskTracker,
     leaving: CancellationToken,
@@ -142,6 +143,10 @@ pub struct Cluster {
 
 impl Cluster {
     /// Listens, and starts to dial. Returns before any peer has been reached.
+    ///
+    /// # Errors
+    ///
+    /// When the node cannot listen, or the actor that owns the sessions cannot be started.
     pub async fn start(config: ClusterConfig) -> Result<Self, ClusterError> {
         let listener = match config.listen {
             Some(address) => Some(bind(address, &config.security).await?),
@@ -149,12 +154,13 @@ impl Cluster {
         };
         let local_addr = listener.as_ref().and_then(|listener| listener.local_addr().ok());
 
-        // Its own listener cannot be switched off, has no deadlines, and speaks no TLS that we configure.
+        // Its own listener cannot be switched off, has no deadlines, and no TLS that could be configured here. So it listens on
+        // loopback, at a port that nobody is told, and sessions are opened on streams that this room has made ready.
         let node_server = NodeServer::new(
             0,
             config.security.cookie().expose().to_owned(),
             config.node.as_str().to_owned(),
-            // Two nodes of one host name and one port would take each other for themselves.
+            // In place of the host name: two nodes of one host name and one port would take each other for themselves.
             config.node.as_str().to_owned(),
             None,
             Some(NodeConnectionMode::Isolated),
@@ -193,15 +199,15 @@ impl Cluster {
                 leaving.clone(),
             ));
         }
-        let (troubles, cut) = (watch::Sender::default(), Cut::default());
+        let cut = Cut::default();
         for peer in config.peers {
             let links = (connector.clone(), cut.clone());
-            let dialled = keep_connected(peer, links, troubles.clone(), leaving.clone());
+            let dialled = keep_connected(peer, links, leaving.clone());
             tasks.spawn(dialled);
         }
         let end_of_server = ended.clone();
         tokio::spawn(async move {
-            // However it ended, its sessions are gone.
+            // Whether it stopped or failed, its sessions are gone.
             let _ = end.await;
             sessions.close_all();
             end_of_server.cancel();
@@ -210,7 +216,6 @@ impl Cluster {
             node: config.node,
             connector,
             local_addr,
-            troubles,
             cut,
             tasks,
             leaving,
@@ -218,23 +223,19 @@ impl Cluster {
         })
     }
 
+    /// Name of this node.
     pub fn node(&self) -> &NodeName {
         &self.node
     }
 
-    /// Where this node listens, with the port that the system chose for port 0.
+    /// Address at which this node listens, with the port that the system chose for port 0.
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.local_addr
     }
 
-    /// How many peers are connected and authenticated.
+    /// Number of peers that are connected and authenticated, as a channel of changes.
     pub fn connected(&self) -> watch::Receiver<usize> {
         self.connector.sessions.ready()
-    }
-
-    /// What keeps peers that this node dials out of reach.
-    pub fn troubles(&self) -> watch::Receiver<Troubles> {
-        self.troubles.subscribe()
     }
 
     /// Where the sessions that this node dials can be cut.
@@ -253,7 +254,7 @@ impl Cluster {
         self.leaving.cancel();
         self.tasks.close();
         self.tasks.wait().await;
-        // Already stopped is as good.
+        // An error says that it has stopped already.
         let _ = self.connector.server.stop_and_wait(None, None).await;
         self.ended.cancelled().await;
     }
@@ -266,16 +267,11 @@ async fn bind(address: SocketAddr, security: &Security) -> Result<TcpListener, C
         .map_err(|source| ClusterError::Listen { address, source })
 }
 
-/// Of the failures to connect that follow each other, one in so many is told.
+/// Number of successive failures to connect of which one is logged as a warning.
 const TOLD_EVERY: u32 = 20;
 
 /// Keeps one session with the peer, for ever.
-async fn keep_connected(
-    peer: PeerAddress,
-    (connector, cut): (Connector, Cut),
-    troubles: watch::Sender<Troubles>,
-    leaving: CancellationToken,
-) {
+async fn keep_connected(peer: PeerAddress, (connector, cut): (Connector, Cut), leaving: CancellationToken) {
     let mut redial = Redial::new(connector.timings.redial);
     let mut failures = 0_u32;
     let rounds = async {
@@ -283,12 +279,11 @@ async fn keep_connected(
             cut.over().await;
             let lived = match connector.dial(&peer).await {
                 Ok(mut session) => {
-                    troubles.send_modify(|troubles| drop(troubles.remove(peer.as_str())));
                     Connected { peer: &peer }.emit();
                     let since = Instant::now();
                     tokio::select! {
                         () = session.closed() => {}
-                        // Dropped, the session ends.
+                        // The session ends as it is dropped.
                         () = cut.begun() => {}
                     }
                     let after = since.elapsed();
@@ -297,9 +292,7 @@ async fn keep_connected(
                     Some(after)
                 }
                 Err(error) => {
-                    let trouble = Arc::new(error);
-                    troubles.send_modify(|troubles| drop(troubles.insert(peer.to_string(), trouble.clone())));
-                    let error = trouble.as_ref() as &dyn std::error::Error;
+                    let error = &error as &dyn std::error::Error;
                     // Nodes that start together find each other at the second try, and who waits for hours says so now and then.
                     match failures % TOLD_EVERY {
                         1 => warn!(%peer, error, failures, "cannot connect; trying again and again"),

@@ -1,5 +1,5 @@
-//! A forward pass over what several callers asked: how requests are joined, what is done where the device has no memory for
-//! them, and whether a pass that failed says something of a request or of the device.
+//! A forward pass over the requests of several callers: which requests may share it, what happens where the device has too
+//! little memory for it, and whether a failed pass is the fault of a request or of the device.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,7 +10,9 @@ use parkhang_core::policy::batch_size::{BatchSizes, NetworkOnDevice};
 
 /// A network seen as a batch job: which requests may share a forward pass, and the pass itself.
 pub trait BatchModel: Send + Sync + 'static {
+    /// One request.
     type Input: Send + 'static;
+    /// Answer to one request.
     type Output: Send + 'static;
 
     /// Cost of a request, in the unit of [`BatchModel::capacity`].
@@ -19,23 +21,24 @@ pub trait BatchModel: Send + Sync + 'static {
     /// Largest total weight of one forward pass. A heavier single request still goes, alone.
     fn capacity(&self) -> usize;
 
+    /// Returns whether the two may share a forward pass, as images of one size may.
     fn compatible(&self, first: &Self::Input, other: &Self::Input) -> bool;
 
-    /// The least weight that can go through the network at once, as part of these inputs.
+    /// Least weight that can go through the network at once, as part of these inputs: one tile, one line.
     fn smallest(&self, inputs: &[Self::Input]) -> usize;
 
-    /// One answer per input, in order. No more than `limit` goes through the network at once, or the smallest part if that
-    /// is more: an input heavier than that goes in parts.
+    /// Answers the inputs, in order. No more than `limit` goes through the network at once, or the smallest part if that is
+    /// more: an input heavier than that goes in parts.
     fn run(&self, inputs: &[Self::Input], limit: usize) -> Result<Vec<Self::Output>, InferenceError>;
 
-    /// A small input that the network answers wherever its device works.
+    /// A small input that the network answers wherever its device works, to tell a bad input from a broken device.
     fn probe(&self) -> Self::Input;
 
-    /// Whether an answer is one that a device in order can give: finite numbers.
+    /// True if a working device can give this answer: it consists of finite numbers.
     fn is_sound(&self, output: &Self::Output) -> bool;
 }
 
-/// The device that a network is on, and what is known of its memory. Clones share what they learn.
+/// Batch sizes that the device of a network has memory for. Clones share what they learn.
 #[derive(Debug, Clone)]
 pub struct DeviceMemory {
     pub network: NetworkOnDevice,
@@ -56,8 +59,8 @@ impl DeviceMemory {
     }
 }
 
-/// Runs the batch. A failure is the device's where it fails on the probe as well, and then says nothing of the inputs; else that of
-/// those inputs which fail alone.
+/// Runs the batch and returns an answer for each input. A failed pass is the fault of the device if the device fails on the probe
+/// too, and then no input is blamed; otherwise it is the fault of those inputs that fail alone.
 pub(super) fn run_batch<M: BatchModel>(
     network: &str,
     model: &M,
@@ -66,6 +69,7 @@ pub(super) fn run_batch<M: BatchModel>(
 ) -> Vec<Result<M::Output, InferenceError>> {
     let failure = match run_halving(network, model, memory, inputs) {
         Ok(outputs) => return outputs.into_iter().map(Ok).collect(),
+        // The network lacks what was asked for: that is the same for every input, and the device has not been at work.
         Err(failure @ InferenceError::NoLayout) => {
             return inputs.iter().map(|_| Err(failure.clone())).collect();
         }
@@ -76,19 +80,23 @@ pub(super) fn run_batch<M: BatchModel>(
         let blame = fault.unwrap_or(failure);
         return inputs.iter().map(|_| Err(blame.clone())).collect();
     }
-    let mut alone = |input: &M::Input| {
-        if let Some(fault) = &fault {
-            return Err(fault.clone());
-        }
-        let output = run_halving(network, model, memory, std::slice::from_ref(input));
-        let output = output.and_then(|mut outputs| outputs.pop().ok_or_else(|| failure.clone()));
-        output.inspect_err(|_| fault = probe(model).err())
-    };
-    inputs.iter().map(&mut alone).collect()
+    inputs
+        .iter()
+        .map(|input| {
+            // Once the device has failed, no further input is tried: each could take its time to fail, or hang.
+            if let Some(fault) = &fault {
+                return Err(fault.clone());
+            }
+            run_halving(network, model, memory, std::slice::from_ref(input))
+                .and_then(|mut outputs| outputs.pop().ok_or_else(|| failure.clone()))
+                // An input may take the device down with it; then the next ones must not be blamed.
+                .inspect_err(|_| fault = probe(model).err())
+        })
+        .collect()
 }
 
-/// Runs the batch; where the device runs out of memory, with half as much of it at once, and so with all batches from then
-/// on.
+/// Runs the batch, with half as much at once each time the device runs out of memory. The size that fits is remembered, so
+/// later batches do not run out again.
 fn run_halving<M: BatchModel>(
     network: &str,
     model: &M,
@@ -116,7 +124,7 @@ fn run_halving<M: BatchModel>(
     }
 }
 
-/// Whether the device computes at all.
+/// Asks the network its probe, to find out whether the device computes at all.
 fn probe<M: BatchModel>(model: &M) -> Result<(), InferenceError> {
     let input = model.probe();
     let outputs = model.run(std::slice::from_ref(&input), model.weight(&input));
@@ -126,14 +134,16 @@ fn probe<M: BatchModel>(model: &M) -> Result<(), InferenceError> {
     }
 }
 
+/// Refuses an answer that no working device gives: a broken one may well answer, with NaN.
 pub(super) fn sound<M: BatchModel>(model: &M, output: &M::Output) -> Result<(), InferenceError> {
-    match model.is_sound(output) {
-        true => Ok(()),
-        false => Err(InferenceError::Device("its answers are no numbers".to_owned())),
+    if model.is_sound(output) {
+        Ok(())
+    } else {
+        Err(InferenceError::Device("its answers are no numbers".to_owned()))
     }
 }
 
-/// What an input that is known to be good failed with.
+/// The error with which an input that is known to be good failed, as a fault of the device.
 pub(super) fn as_fault_of_the_device(error: InferenceError) -> InferenceError {
     match error {
         fault @ InferenceError::Device(_) => fault,

@@ -1,6 +1,16 @@
 //! The thread that owns a network. Callers on the async side send small requests through a bounded inbox and await the
 //! answer; the thread joins whatever waits into one batch, so that pages and volumes share a device. Forward passes
 //! happen nowhere else.
+//!
+//! A network has a thread of its own, because a forward pass blocks, and neither dropping a future nor killing an actor can
+//! stop one that hangs in a driver. Such a thread is left behind ([`Inference::renew`]) and another one takes its requests; as a
+//! thread that hangs keeps its memory for good, only a bounded number is left behind before the process has to end. The inbox is
+//! bounded, so that a slow device slows down the stages in front of it instead of filling the memory.
+//!
+//! A pass that fails is judged here, since nobody else has both the inputs and the device: where there is too little memory the
+//! batch is halved and the size remembered; where even a known input fails, the device is at fault and no page is blamed. The
+//! consequences are drawn elsewhere: the room knows neither pages, stages nor leases, and of networks only the traits of
+//! `parkhang_models::inference`, so that it batches any of them, and one of three lines in tests.
 
 mod batch;
 mod recognition;
@@ -26,7 +36,7 @@ pub use batch::{BatchModel, DeviceMemory};
 pub use recognition::LineRecognition;
 pub use segmentation::{PageSegmentation, PageTiles};
 
-/// Threads of one network that may be there at once: the one in use, and those that were left behind in a pass that hangs. Each
+/// Limit on threads of one network that are alive at once: the one in use, and those left behind in a pass that hangs. Each
 /// holds its batch and its stack, and whatever the driver holds for it.
 const MAX_THREADS: usize = 8;
 
@@ -35,16 +45,16 @@ struct Request<M: BatchModel> {
     reply: oneshot::Sender<Result<M::Output, InferenceError>>,
 }
 
-/// A cheap handle on a device thread; the thread ends when the last handle is dropped.
+/// Cheap handle on a device thread; the thread ends when the last handle is dropped.
 pub struct Inference<M: BatchModel>(Arc<Device<M>>);
 
 struct Device<M: BatchModel> {
     name: String,
     model: Arc<M>,
     memory: DeviceMemory,
-    /// Requests that wait at most.
+    /// Limit on requests that wait.
     capacity: usize,
-    /// The one in use.
+    /// The thread in use.
     thread: Mutex<Thread<M>>,
     passes: Arc<AtomicU64>,
     renewals: AtomicU64,
@@ -64,12 +74,15 @@ struct Thread<M: BatchModel> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceStanding {
     pub name: String,
-    /// Requests in its inbox, and how many there may be.
+    /// Requests in its inbox.
     pub waiting: usize,
+    /// Limit on requests in its inbox.
     pub capacity: usize,
+    /// A forward pass is under way.
     pub busy: bool,
+    /// Start of the thread in use.
     pub since: DateTime<Utc>,
-    /// How often another thread has taken the place of one.
+    /// Number of times that the thread was replaced.
     pub renewals: u64,
 }
 
@@ -89,6 +102,10 @@ impl<M: BatchModel> fmt::Debug for Inference<M> {
 
 impl<M: BatchModel> Inference<M> {
     /// Starts the thread. `inbox` bounds the requests that wait; further callers wait to send.
+    ///
+    /// # Errors
+    ///
+    /// When the system gives no thread.
     pub fn start(name: &str, model: M, memory: DeviceMemory, inbox: usize) -> std::io::Result<Self> {
         let (model, capacity, passes) = (Arc::new(model), inbox.max(1), Arc::default());
         let alive = Arc::default();
@@ -104,8 +121,8 @@ impl<M: BatchModel> Inference<M> {
         })))
     }
 
-    /// Leaves the thread to itself and starts another one, for a pass that hangs cannot be stopped. What waits for the old
-    /// thread is answered when it comes back, or never; if it does come back, it ends.
+    /// Leaves the thread behind and starts another one, for a pass that hangs cannot be stopped. Requests that wait for the old
+    /// thread are answered when its pass returns, or never; after that it ends.
     ///
     /// # Errors
     ///
@@ -132,33 +149,38 @@ impl<M: BatchModel> Inference<M> {
         Ok(())
     }
 
-    /// Asks the network what it is known to answer. Does not return while the thread hangs.
+    /// Asks the network its probe. Does not return while the thread hangs.
     ///
     /// # Errors
     ///
-    /// [`InferenceError::Device`] when the device does not compute, or something else than numbers.
+    /// [`InferenceError::Device`] when the device does not compute, or computes something else than numbers.
     pub async fn check(&self) -> Result<(), InferenceError> {
         let model = &self.0.model;
         let answer = self.infer(model.probe()).await;
-        answer
-            .map_err(as_fault_of_the_device)
-            .and_then(|output| sound(&**model, &output))
+        sound(&**model, &answer.map_err(as_fault_of_the_device)?)
     }
 
+    /// Has the network answer `input`, in a batch with whatever else waits.
+    ///
+    /// # Errors
+    ///
+    /// The error of the pass: the input's own, or [`InferenceError::Device`] where no input could be answered.
     pub async fn infer(&self, input: M::Input) -> Result<M::Output, InferenceError> {
         at_step(PageStep::Inferring);
         let gone = || InferenceError::Device("its thread has ended".to_owned());
         let (reply, answer) = oneshot::channel();
+        // Cloned, so that the lock is not held while this waits for room: renewing the thread has to get at it.
         let inbox = self.thread().inbox.clone();
         inbox.send(Request { input, reply }).await.map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?
     }
 
-    /// Forward passes so far: a device that makes progress counts up.
+    /// Forward passes so far; a device that makes progress counts up.
     pub fn passes(&self) -> u64 {
         self.0.passes.load(Ordering::Relaxed)
     }
 
+    /// Describes the device thread as it is now.
     pub fn standing(&self) -> DeviceStanding {
         let thread = self.thread();
         DeviceStanding {
@@ -201,7 +223,7 @@ fn spawn<M: BatchModel>(
     })
 }
 
-/// Counts for as long as it is there.
+/// Guard that counts as one for as long as it lives.
 struct Counted(Arc<AtomicUsize>);
 
 impl Counted {
@@ -217,6 +239,8 @@ impl Drop for Counted {
     }
 }
 
+/// Answers requests until the last handle is dropped. Whatever waits when a pass begins shares it: a lone request is answered
+/// at once, and batches grow by themselves while the device is the bottleneck.
 fn serve<M: BatchModel>(
     network: &str,
     model: &M,
@@ -225,6 +249,7 @@ fn serve<M: BatchModel>(
     passes: &AtomicU64,
     busy: &AtomicBool,
 ) {
+    // A channel cannot take a request back, so the one that did not fit into a batch begins the next one.
     let mut held: Option<Request<M>> = None;
     loop {
         let Some(first) = held.take().or_else(|| inbox.blocking_recv()) else {

@@ -4,11 +4,11 @@ use parkhang_models::inference::{InferenceError, LineBatch, Logits, Recognizer};
 
 use super::BatchModel;
 
-/// The recogniser as a batch model: one request is a bucket of lines of one width.
+/// A recogniser as a batch model: one request is a bucket of lines of one width.
 #[derive(Debug)]
 pub struct LineRecognition {
     pub network: Arc<dyn Recognizer>,
-    /// Pixels (lines x height x width) in one forward pass.
+    /// Limit on pixels (lines x height x width) in one forward pass.
     pub max_pixels: usize,
     /// A line of ordinary length, prepared as the network wants it.
     pub probe: LineBatch,
@@ -41,7 +41,9 @@ impl BatchModel for LineRecognition {
         };
         let (height, width) = (first.height, first.width);
         let of_a_line = (height * width).max(1);
+        // At least one line, whatever the limit: less cannot be asked of the network.
         let at_once = (limit / of_a_line).max(1);
+        // By far the most frequent case, and the only one in which no pixel is copied.
         if buckets.len() == 1 && first.line_widths.len() <= at_once {
             return Ok(vec![self.network.logits(first)?]);
         }
@@ -66,6 +68,7 @@ impl BatchModel for LineRecognition {
                 })?,
             );
         }
+        // Parts do not end where buckets do, so the answers are dealt out by the number of lines of each bucket.
         let mut logits = logits.into_iter();
         Ok(buckets
             .iter()

@@ -5,18 +5,18 @@ use parkhang_models::inference::{Classes, InferenceError, Segmenter, TileBatch};
 
 use super::BatchModel;
 
-/// The tiles of one page, and what the network is asked about them.
+/// The tiles of one page, and the classes of pixels that the network is asked for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PageTiles {
     pub tiles: TileBatch,
     pub classes: Classes,
 }
 
-/// The line segmenter as a batch model: one request is the tiles of one page.
+/// A line segmenter as a batch model: one request is the tiles of one page.
 #[derive(Debug)]
 pub struct PageSegmentation {
     pub network: Arc<dyn Segmenter>,
-    /// Tiles in one forward pass.
+    /// Limit on tiles in one forward pass.
     pub max_tiles: usize,
 }
 
@@ -56,6 +56,7 @@ impl BatchModel for PageSegmentation {
                     actual: answer.len(),
                 });
             }
+            // Most batches are one part, whose answer is taken as it is.
             if probabilities.is_empty() {
                 probabilities = answer;
             } else {
@@ -91,7 +92,8 @@ impl BatchModel for PageSegmentation {
     }
 }
 
-/// The tiles of all pages, at most `limit` in a part.
+/// The tiles of all pages, at most `limit` in a part. A page that fits whole is borrowed, as copying its pixels would cost
+/// memory for nothing.
 fn parts(pages: &[PageTiles], limit: usize) -> impl Iterator<Item = Cow<'_, TileBatch>> {
     let size = pages.first().map_or(0, |page| page.tiles.size);
     let limit = limit.max(1);

@@ -1,4 +1,4 @@
-//! Instances of EC2 auto scaling groups, one group for each kind of hardware.
+//! Launcher of instances of EC2 auto scaling groups, one group for each kind of hardware.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::aws::{AwsOptions, count, failed, shared_config, signed};
 use super::{Launcher, LauncherError, Workers, within};
 use parkhang_core::domain::Hardware;
 
-/// Sets the desired capacity of groups. The group chooses which instances go, and its own bounds hold.
+/// Launcher that sets the desired capacity of groups. A group chooses itself which instances go, and keeps its own bounds.
 #[derive(Debug, Clone)]
 pub struct AsgLauncher {
     client: Client,
@@ -19,7 +19,11 @@ pub struct AsgLauncher {
 }
 
 impl AsgLauncher {
-    /// Finds region and credentials, which fails without them; asks AWS nothing yet.
+    /// Finds region and credentials. Nothing is asked of the groups yet.
+    ///
+    /// # Errors
+    ///
+    /// [`LauncherError::Credentials`] when there are no credentials or no region.
     pub async fn open(options: AwsOptions) -> Result<Self, LauncherError> {
         Self::connect(options, None).await
     }
@@ -51,11 +55,15 @@ impl AsgLauncher {
             .send()
             .await
             .map_err(|error| failed("look at the auto scaling group", name, error))?;
-        let group = answer.auto_scaling_groups.unwrap_or_default().into_iter().next();
-        group.ok_or_else(|| LauncherError::Missing {
-            kind: "auto scaling group",
-            name: name.to_owned(),
-        })
+        answer
+            .auto_scaling_groups
+            .unwrap_or_default()
+            .into_iter()
+            .next()
+            .ok_or_else(|| LauncherError::Missing {
+                kind: "auto scaling group",
+                name: name.to_owned(),
+            })
     }
 }
 
@@ -68,12 +76,15 @@ impl Launcher for AsgLauncher {
     async fn workers(&self, hardware: Hardware) -> Result<Workers, LauncherError> {
         let group = self.group(self.options.name(hardware)?).await?;
         let instances = |state: &str| {
-            let stands = |instance: &&Instance| {
-                let named = instance.lifecycle_state().map(LifecycleState::as_str);
-                // Of states that are waited in, such as "Pending:Wait", the first word.
-                named.and_then(|named| named.split(':').next()) == Some(state)
+            let is_in_state = |instance: &&Instance| {
+                // Of compound states such as "Pending:Wait" the first word counts.
+                instance
+                    .lifecycle_state()
+                    .map(LifecycleState::as_str)
+                    .and_then(|named| named.split(':').next())
+                    == Some(state)
             };
-            u32::try_from(group.instances().iter().filter(stands).count()).unwrap_or(u32::MAX)
+            u32::try_from(group.instances().iter().filter(is_in_state).count()).unwrap_or(u32::MAX)
         };
         Ok(Workers {
             desired: count(group.desired_capacity().unwrap_or(0)),
@@ -98,6 +109,7 @@ impl Launcher for AsgLauncher {
             .set_desired_capacity()
             .auto_scaling_group_name(name)
             .desired_capacity(signed(count))
+            // The autoscaler has delays of its own, which the group's would come on top of.
             .honor_cooldown(false)
             .send()
             .await

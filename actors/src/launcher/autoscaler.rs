@@ -1,4 +1,4 @@
-//! The loop's one step: looks at the backlog and the workers, decides for each kind of hardware, and has the launcher do it.
+//! One step of the autoscaler: reads the backlog and the workers, decides for each kind of hardware, and tells the launcher.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,17 +12,19 @@ use parkhang_core::domain::{Hardware, JobId, NodeRecord, ScalingRecord, StageNam
 use parkhang_core::policy::autoscale::{Fleet, Limits, Load, decide, is_overdue, loads};
 use parkhang_state::{StateError, StateStore};
 
+/// Settings of the autoscaler.
 #[derive(Debug, Clone)]
 pub struct AutoscalerConfig {
-    /// Of the hardware that is scaled; there may be workers of another, which are left alone.
+    /// Limits for each hardware that is scaled; workers with another are left alone.
     pub limits: BTreeMap<Hardware, Limits>,
-    /// Of a worker, for each stage that needs the hardware.
+    /// Slots of a worker for each stage that needs the hardware.
     pub slots: BTreeMap<Hardware, u32>,
     /// Hardware of the stages whose backlog is counted.
     pub stages: StageTable,
 }
 
-/// Keeps as many workers as the work that waits needs. It remembers nothing itself: the last decision is in the store.
+/// Keeps as many workers as the waiting work needs. The last decision is in the store and not in memory, so that the next
+/// leader goes on from it.
 #[derive(Debug)]
 pub struct Autoscaler {
     store: Arc<dyn StateStore>,
@@ -30,7 +32,7 @@ pub struct Autoscaler {
     config: AutoscalerConfig,
 }
 
-/// What a pass looks at.
+/// Everything that a pass decides by.
 struct Sight {
     now: DateTime<Utc>,
     loads: BTreeMap<StageName, Load>,
@@ -39,7 +41,7 @@ struct Sight {
 }
 
 impl Autoscaler {
-    /// `store` is that of a leader: once another leads, it decides nothing any more.
+    /// An autoscaler on the store of a leader; once another leads, it can record no decision any more.
     pub fn new(store: Arc<dyn StateStore>, launcher: Arc<dyn Launcher>, config: AutoscalerConfig) -> Self {
         Self {
             store,
@@ -48,7 +50,11 @@ impl Autoscaler {
         }
     }
 
-    /// Decides once. What the launcher refuses is told and tried again with the next pass.
+    /// Decides once for each hardware. A failure of the launcher is logged, and tried again with the next pass.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read or written, or belongs to a leader that was replaced.
     pub async fn pass(&self) -> Result<(), StateError> {
         let sight = self.look().await?;
         for (hardware, limits) in &self.config.limits {
@@ -82,12 +88,10 @@ impl Autoscaler {
         limits: &Limits,
         sight: &Sight,
     ) -> Result<ScalingRecord, LauncherError> {
-        let stages = &self.config.stages;
-        let needs_it = |(stage, _): &(&StageName, &Load)| stages.hardware_of(stage) == Some(hardware);
         let loads: Vec<Load> = sight
             .loads
             .iter()
-            .filter(needs_it)
+            .filter(|(stage, _)| self.config.stages.hardware_of(stage) == Some(hardware))
             .map(|(_, load)| *load)
             .collect();
         let workers = self.launcher.workers(hardware).await?;
@@ -102,6 +106,7 @@ impl Autoscaler {
             changed_at,
         };
         let decision = decide(limits, &loads, &fleet, sight.now);
+        // The launcher's own number counts and not the last decision, as it may have been set from elsewhere.
         let changes = decision.desired != workers.desired;
         if changes {
             self.launcher

@@ -1,4 +1,4 @@
-//! What the launchers of AWS share.
+//! Parts that the launchers of AWS share: options, credentials, errors.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -13,14 +13,15 @@ use super::LauncherError;
 use parkhang_core::domain::Hardware;
 use parkhang_store::storage::s3::{AccountError, account, chain};
 
-/// The client's own retries of a request included.
+/// Time limit of a request, the client's own retries included.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Where the services or groups are. Credentials are no option: they come from the chain that every AWS tool follows.
+/// Place of the services or groups. Credentials are no option: they come from the chain that every AWS tool follows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AwsOptions {
-    /// URL of another service than AWS.
+    /// URL of a service that stands in for AWS.
     pub endpoint: Option<String>,
+    /// Region; `None` takes that of the SDK's chain.
     pub region: Option<String>,
     /// The ECS service or the auto scaling group of each hardware.
     pub names: BTreeMap<Hardware, String>,
@@ -32,12 +33,14 @@ impl AwsOptions {
     }
 
     pub(super) fn name(&self, hardware: Hardware) -> Result<&str, LauncherError> {
-        let name = self.names.get(&hardware);
-        name.map(String::as_str).ok_or(LauncherError::Unserved(hardware))
+        self.names
+            .get(&hardware)
+            .map(String::as_str)
+            .ok_or(LauncherError::Unserved(hardware))
     }
 }
 
-/// Region and credentials; `credentials` stand in for the SDK's chain.
+/// Finds region and credentials; `credentials` stand in for the SDK's chain.
 pub(super) async fn shared_config(
     options: &AwsOptions,
     credentials: Option<SharedCredentialsProvider>,
@@ -53,7 +56,7 @@ pub(super) async fn shared_config(
     })
 }
 
-/// A request about `name` that failed.
+/// The error of a failed request about `name`.
 pub(super) fn failed<E>(action: &'static str, name: &str, error: E) -> LauncherError
 where
     E: ProvideErrorMetadata + Error,
@@ -69,7 +72,7 @@ where
     }
 }
 
-/// Counts of AWS are signed, and what is asked for is far from the end of either.
+/// Converts a count of AWS, which is signed; the counts in use are far from the end of either type.
 pub(super) fn count(number: i32) -> u32 {
     u32::try_from(number).unwrap_or(0)
 }

@@ -1,9 +1,13 @@
-//! What every [`Launcher`] must do, as one suite.
+//! Conformance suite that every [`Launcher`] passes.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
-use super::{Launcher, LauncherError, Workers, settled};
+use super::{Launcher, LauncherError, Workers};
 use parkhang_core::domain::Hardware;
+
+/// Between two looks at the workers.
+const ASKED_AGAIN: Duration = Duration::from_millis(200);
 
 const NOBODY: BTreeSet<String> = BTreeSet::new();
 
@@ -16,6 +20,18 @@ pub(super) async fn suite(launcher: &dyn Launcher, other: &dyn Launcher) {
     }
     there_come_to_be_as_many_as_desired(launcher, other).await;
     more_than_allowed_are_refused(launcher).await;
+}
+
+/// Waits, for ever if need be, until there are as many workers as there are to be.
+pub(super) async fn settled(launcher: &dyn Launcher, hardware: Hardware) -> Result<Workers, LauncherError> {
+    loop {
+        launcher.tend(hardware).await?;
+        let workers = launcher.workers(hardware).await?;
+        if workers.are_settled() {
+            return Ok(workers);
+        }
+        tokio::time::sleep(ASKED_AGAIN).await;
+    }
 }
 
 fn counts(workers: &Workers) -> (u32, u32) {

@@ -1,4 +1,4 @@
-//! Tasks of ECS services, one service for each kind of hardware.
+//! Launcher of tasks of ECS services, one service for each kind of hardware.
 
 use std::collections::BTreeSet;
 
@@ -10,20 +10,24 @@ use super::aws::{AwsOptions, count, failed, shared_config, signed};
 use super::{Launcher, LauncherError, Workers};
 use parkhang_core::domain::Hardware;
 
-/// The status of a service that was deleted.
+/// Status of a service that was deleted.
 const DELETED: &str = "INACTIVE";
 
-/// Sets the desired count of services. ECS chooses which tasks go.
+/// Launcher that sets the desired count of services. ECS chooses which tasks go.
 #[derive(Debug, Clone)]
 pub struct EcsLauncher {
     client: Client,
     options: AwsOptions,
-    /// `None` is the account's default one.
+    /// ECS cluster of the services; `None` for the account's default one.
     cluster: Option<String>,
 }
 
 impl EcsLauncher {
-    /// Finds region and credentials, which fails without them; asks ECS nothing yet.
+    /// Finds region and credentials. Nothing is asked of ECS yet.
+    ///
+    /// # Errors
+    ///
+    /// [`LauncherError::Credentials`] when there are no credentials or no region.
     pub async fn open(options: AwsOptions, cluster: Option<String>) -> Result<Self, LauncherError> {
         Self::connect(options, cluster, None).await
     }
@@ -66,14 +70,17 @@ impl Launcher for EcsLauncher {
             .send()
             .await
             .map_err(|error| failed("look at the ECS service", name, error))?;
-        let mut services = answer.services().iter();
-        let service = services
+        // ECS goes on describing a deleted service for a while.
+        let service = answer
+            .services()
+            .iter()
             .find(|service| service.status() != Some(DELETED))
             .ok_or_else(|| LauncherError::Missing {
                 kind: "ECS service",
                 name: name.to_owned(),
             })?;
         let (desired, there) = (count(service.desired_count()), count(service.running_count()));
+        // ECS has no count of tasks that are stopping, so those that run beyond the desired number are taken for them.
         Ok(Workers {
             desired,
             running: there.min(desired),

@@ -3,33 +3,36 @@ use std::collections::BTreeSet;
 use super::Workers;
 use parkhang_core::domain::{Hardware, NodeRecord, NodeState};
 
-/// Launched workers that have joined and do nothing: how many, and, where the launcher knows its workers by name, which.
+/// Launched workers that have joined and do nothing: their number, and their names where the launcher knows its workers by name.
 ///
-/// Where it does not, nodes that somebody started by hand cannot be told from them. All of those are taken for idle ones, so
-/// that none at work is taken for idle.
+/// Where it does not, nodes that somebody started by hand cannot be told from launched ones. As many idle nodes as there are of
+/// those are left out of the number, so that no launched worker at work is taken for idle.
 pub fn idle_workers(nodes: &[NodeRecord], hardware: Hardware, workers: &Workers) -> (u32, BTreeSet<String>) {
-    let has_hardware = |node: &&NodeRecord| node.roles.iter().any(|role| role == hardware.as_str());
-    let joined = nodes.iter().filter(|node| node.state == NodeState::Joined);
-    let joined: Vec<&NodeRecord> = joined.filter(has_hardware).collect();
+    let joined: Vec<&NodeRecord> = nodes
+        .iter()
+        .filter(|node| node.state == NodeState::Joined)
+        .filter(|node| node.roles.iter().any(|role| role == hardware.as_str()))
+        .collect();
     let idle = joined.iter().filter(|node| is_idle(node));
     let Some(launched) = &workers.names else {
         let by_hand = joined.len().saturating_sub(workers.running as usize);
         let idle = idle.count().saturating_sub(by_hand);
         return (u32::try_from(idle).unwrap_or(u32::MAX), BTreeSet::new());
     };
-    let names = idle.map(|node| operators_name(&node.name));
-    let names: BTreeSet<String> = names
+    let names: BTreeSet<String> = idle
+        .map(|node| operators_name(&node.name))
         .filter(|name| launched.contains(*name))
         .map(str::to_owned)
         .collect();
     (u32::try_from(names.len()).unwrap_or(u32::MAX), names)
 }
 
+/// Returns whether no slot of the node is in use. A node without pools, as it is starting or out of order, is not idle.
 fn is_idle(node: &NodeRecord) -> bool {
     !node.workers.is_empty() && node.workers.iter().all(|pool| pool.in_use == 0)
 }
 
-/// A node's name without what makes it unique, see [`NodeName`](crate::cluster::NodeName).
+/// A node's name without the suffix that makes it unique, see [`NodeName`](crate::cluster::NodeName).
 fn operators_name(node: &str) -> &str {
     node.rsplit_once('.').map_or(node, |(name, _)| name)
 }

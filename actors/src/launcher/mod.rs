@@ -1,6 +1,10 @@
-//! Worker nodes: how many there are, and how many there are to be. A launcher counts processes or machines, by hardware; which of
-//! them have joined, and what they do, is known to the orchestrator alone. The room does not know what the workers work on, but
-//! for the autoscaler, which takes the numbers from what waits.
+//! Launchers of worker nodes, and the autoscaler that decides how many there are to be.
+//!
+//! A launcher counts processes or machines, by hardware, and is told a number and not which to start: that is the one thing which
+//! processes, ECS services and auto scaling groups have in common, and a number may be set again without harm. Which of the
+//! workers have joined, and what they do, the orchestrator alone knows. So a launcher knows neither jobs nor stages; only the
+//! autoscaler does, which turns the waiting work into a number by the pure function `policy::autoscale::decide`. A worker that is
+//! too many is asked to end and gives back its leases itself, so scaling down loses no work.
 
 mod asg;
 mod autoscaler;
@@ -16,7 +20,6 @@ mod tests;
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -28,29 +31,27 @@ pub use aws::AwsOptions;
 pub use ecs::EcsLauncher;
 pub use error::LauncherError;
 pub use idle::idle_workers;
-pub use local::{LocalLauncher, LocalOptions, WorkerCommand};
+pub use local::{LocalLauncher, LocalOptions, Process, WorkerCommand, start_process};
 
-/// While waiting for workers, the launcher is asked this often.
-const ASKED_AGAIN: Duration = Duration::from_millis(200);
-
-/// The workers of one kind of hardware, as whoever launches them sees them.
+/// Numbers of workers of one kind of hardware, as their launcher sees them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Workers {
-    /// How many there are to be.
+    /// Workers that there are to be.
     pub desired: u32,
+    /// Workers that run and were not told to end.
     pub running: u32,
-    /// On their way to running.
+    /// Workers that are being started.
     pub starting: u32,
-    /// Told to end, and not gone yet.
+    /// Workers that were told to end and have not yet.
     pub stopping: u32,
-    /// The most that can be asked for.
+    /// Largest number that can be asked for; `None` if the launcher knows no bound.
     pub limit: Option<u32>,
-    /// What the running ones are called as nodes, where the launcher knows.
+    /// Names of the running workers as nodes, where the launcher knows them.
     pub names: Option<BTreeSet<String>>,
 }
 
 impl Workers {
-    /// Whether there are as many as there are to be, and none is coming or going.
+    /// Returns whether as many run as are desired, and none is starting or stopping.
     pub const fn are_settled(&self) -> bool {
         self.running == self.desired && self.starting == 0 && self.stopping == 0
     }
@@ -59,13 +60,23 @@ impl Workers {
 /// Starts and stops worker nodes. Every method may be repeated.
 #[async_trait]
 pub trait Launcher: Send + Sync + fmt::Debug {
-    /// What the workers that it launches have.
+    /// Kinds of hardware that the launcher has workers of.
     fn hardware(&self) -> BTreeSet<Hardware>;
 
+    /// Counts the workers of one hardware.
+    ///
+    /// # Errors
+    ///
+    /// [`LauncherError::Unserved`] for a hardware that the launcher does not have, and when they cannot be counted.
     async fn workers(&self, hardware: Hardware) -> Result<Workers, LauncherError>;
 
-    /// Says how many workers there are to be, and returns before they are there or gone. A worker that is to go is told to end
-    /// in order: it hands back its work. Those of the names in `idle` go first, where the launcher can choose.
+    /// Sets the number of workers, and returns before they have started or ended. A worker that is to go is asked to end, so that
+    /// it gives back its leases. Those named in `idle` go first, where the launcher can choose.
+    ///
+    /// # Errors
+    ///
+    /// [`LauncherError::OverLimit`] and [`LauncherError::Unserved`], with nothing changed, and when the workers cannot be
+    /// reached, started or stopped.
     async fn set_desired(
         &self,
         hardware: Hardware,
@@ -73,23 +84,15 @@ pub trait Launcher: Send + Sync + fmt::Debug {
         idle: &BTreeSet<String>,
     ) -> Result<(), LauncherError>;
 
-    /// Replaces workers that ended by themselves, and ends those for good that were told to and do not. To be called now and
-    /// then, for a launcher whose workers nobody else looks after.
+    /// Replaces workers that ended by themselves, and kills those that were told to end and do not. To be called regularly, for
+    /// launchers whose workers nobody else looks after.
+    ///
+    /// # Errors
+    ///
+    /// When a worker cannot be started or stopped.
     async fn tend(&self, hardware: Hardware) -> Result<(), LauncherError> {
         let _ = hardware;
         Ok(())
-    }
-}
-
-/// Waits, for ever if need be, until there are as many workers as there are to be.
-pub async fn settled(launcher: &dyn Launcher, hardware: Hardware) -> Result<Workers, LauncherError> {
-    loop {
-        launcher.tend(hardware).await?;
-        let workers = launcher.workers(hardware).await?;
-        if workers.are_settled() {
-            return Ok(workers);
-        }
-        tokio::time::sleep(ASKED_AGAIN).await;
     }
 }
 

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{Instrument, Span, error, warn};
 
-use super::delivery::{Delivered, answer_name, deliver};
+use super::delivery::{Delivered, Handover};
 use super::deserted::{DesertedStages, deserted_stages};
 use super::executor::{Executor, Unreachable};
 use super::handle::{ORCHESTRATOR, OrchestratorConfig};
@@ -20,23 +20,27 @@ use super::mirror::Mirror;
 use super::plan::{PassLimits, node_lost};
 use super::reconcile::{Pass, PassError, reconcile};
 use crate::telemetry::{
-    AdvanceClock, AssignmentAnswered, LeaseLost, PassEnded, PoolJoined, PoolLeft, ReportAnswered,
-    TaskReported, assign_span, report_span,
+    AdvanceClock, LeaseLost, PassEnded, PoolJoined, PoolLeft, ReportAnswered, TaskReported, report_span,
 };
 use parkhang_core::domain::{
-    ActorKind, ActorRecord, ActorState, AssignReply, Assignment, Fence, LeaseReport, LeaseStatus, Position,
-    ReportReply, StageName, StageVerdict, Task, TaskStatus, WorkerId,
+    ActorKind, ActorRecord, ActorState, AssignReply, Fence, LeaseReport, LeaseStatus, Position, ReportReply,
+    StageName, StageVerdict, Task, TaskStatus, WorkerId,
 };
 use parkhang_core::failpoint::Failpoint;
 use parkhang_state::{Outcome, change_for};
 
+/// Messages of the orchestrator. A pass takes nothing from them: whatever they announce, it reads from the store.
 #[derive(RactorMessage)]
 pub(super) enum OrchestratorMsg {
     Wake,
+    /// The timer of passes that nobody asks for.
     FullPass,
     Register(Arc<dyn Executor>),
+    /// A pool is to be given nothing more.
     Suspend(WorkerId),
+    /// A pool is gone for good.
     Deregister(WorkerId),
+    /// A pool has answered an assignment.
     Delivered(WorkerId, Delivered),
     Report(Box<LeaseReport>, RpcReplyPort<ReportReply>),
     Heartbeat(Vec<Fence>, RpcReplyPort<Vec<LeaseStatus>>),
@@ -50,7 +54,7 @@ pub(super) enum OrchestratorMsg {
     Describe(RpcReplyPort<Vec<ActorRecord>>),
 }
 
-/// For the mirror to tell of itself.
+/// Time limit for the mirror to describe itself.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 pub(super) struct OrchestratorState {
@@ -117,12 +121,12 @@ impl Actor for Orchestrator {
                 myself.send_after(state.full_pass(), || OrchestratorMsg::FullPass);
             }
             OrchestratorMsg::Register(pool) => {
-                let joined = PoolJoined {
+                PoolJoined {
                     worker: &pool.info().worker,
                     stage: &pool.info().stage,
                     slots: pool.info().slots,
-                };
-                joined.emit();
+                }
+                .emit();
                 if state.draining {
                     pool.drain();
                 }
@@ -176,7 +180,7 @@ impl Actor for Orchestrator {
 }
 
 impl OrchestratorState {
-    /// Sends the orchestrator and its mirror as they are now.
+    /// Sends descriptions of the orchestrator and its mirror.
     fn describe(&self, reply: RpcReplyPort<Vec<ActorRecord>>) {
         let orchestrator = ActorRecord {
             since: Some(self.since),
@@ -192,12 +196,15 @@ impl OrchestratorState {
                 parent: Some(ORCHESTRATOR.to_owned()),
                 ..mirror
             });
-            // Whoever asked may have lost patience.
+            // The caller may have timed out.
             let _ = reply.send([orchestrator].into_iter().chain(mirror).collect());
         });
     }
 
+    /// Starts a pass beside the actor, which must not wait for the store, or notes that another one is to follow.
     fn wake(&mut self, myself: &ActorRef<OrchestratorMsg>) {
+        // One pass at a time: two would decide about the same free slots. However many messages come in meanwhile, one more
+        // pass answers them all, since it reads everything anew.
         if self.passing {
             self.woken = true;
             return;
@@ -228,36 +235,36 @@ impl OrchestratorState {
             };
             let began = Instant::now();
             let result = reconcile(&store, &mirror, &pools, &assign, limits, Utc::now()).await;
-            let ended = PassEnded {
+            PassEnded {
                 took: began.elapsed(),
                 error: result.as_ref().err().map(|error| error as &dyn std::fmt::Display),
-            };
-            ended.emit();
+            }
+            .emit();
             // Fails only when the orchestrator has stopped.
             let _ = myself.cast(OrchestratorMsg::PassEnded(result));
         });
     }
 
-    /// Whether the nodes had the time to find this orchestrator. While nobody led, no lease could be renewed, so none is ended
-    /// before.
+    /// Returns whether the nodes had the time to find this orchestrator. While nobody led, no lease could be renewed, so none is
+    /// ended before.
     fn has_been_here(&self) -> bool {
         self.started.elapsed() >= self.config.lease / 2
     }
 
-    /// Between two passes that nobody asks for. No message tells that a lease runs out, so it is looked for four times a
-    /// lease at least.
+    /// Time between two passes that nobody asks for. No message announces that a lease runs out, so passes look for expired
+    /// leases at least four times in the time of a lease.
     fn full_pass(&self) -> Duration {
         self.config.full_pass.min(self.config.lease / 4)
     }
 
-    /// After a takeover every stage is deserted until its nodes have found this orchestrator.
+    /// Looks for stages that no pool runs, except right after a takeover, when nodes have not found this orchestrator yet.
     fn look_for_deserted_stages(&self, myself: &ActorRef<OrchestratorMsg>) {
         if !self.has_been_here() {
             return;
         }
-        let (store, served, myself) = (self.config.store.clone(), self.members.stages(), myself.clone());
+        let (store, pools, myself) = (self.config.store.clone(), self.members.pools(), myself.clone());
         tokio::spawn(async move {
-            match deserted_stages(&*store, &served, Utc::now()).await {
+            match deserted_stages(&*store, pools, Utc::now()).await {
                 // Fails only when the orchestrator has stopped.
                 Ok(stages) => drop(myself.cast(OrchestratorMsg::Deserted(stages))),
                 Err(error) => warn!(%error, "cannot see which stages are deserted"),
@@ -275,6 +282,7 @@ impl OrchestratorState {
                 if pass.progressed || !pass.settled.is_empty() {
                     self.announce();
                 }
+                // The tasks of these leases wait again, and this pass had read the ready ones already.
                 self.woken |= pass.ended > 0;
                 if let Some(delay) = pass.next_due.and_then(|due| until(due, Utc::now())) {
                     myself.send_after(delay, || OrchestratorMsg::Wake);
@@ -291,6 +299,7 @@ impl OrchestratorState {
 
     fn delivered(&mut self, worker: &WorkerId, answer: Delivered, myself: &ActorRef<OrchestratorMsg>) {
         match answer {
+            // Nobody who waits for a change is told: a stage has begun, none has ended.
             Ok(AssignReply::Accepted) => return self.members.had_room(worker),
             Ok(AssignReply::Busy) => {
                 let rest = self.members.had_no_room(worker, Instant::now());
@@ -300,13 +309,14 @@ impl OrchestratorState {
                 self.members.suspend(worker);
                 self.wake(myself);
             }
+            // A pool that does not answer would hold up one lease after the other. It registers again once it answers.
             Err(Unreachable) => {
                 if let Some(pool) = self.members.suspend(worker) {
                     pool.probe();
                 }
                 self.wake(myself);
             }
-            // The pass finds when the task is due again.
+            // The pass reads when the task is due again.
             Ok(AssignReply::Refused { .. }) => self.wake(myself),
             Ok(AssignReply::StaleEpoch { .. }) => {
                 error!(%worker, "another orchestrator leads; this one stops");
@@ -316,6 +326,8 @@ impl OrchestratorState {
         self.announce();
     }
 
+    /// Writes the end of a lease and answers its pool. The answer goes out after the commit, as the pool repeats its report until
+    /// it has one: no verdict is lost with a leader that dies in between.
     fn record(
         &self,
         report: LeaseReport,
@@ -363,15 +375,15 @@ impl OrchestratorState {
             if !matches!(&outcome, Some(Outcome::Applied(task)) if goes_on(task)) {
                 advances.forget(fence.task);
             }
-            let answered = ReportAnswered {
+            ReportAnswered {
                 stage: &fence.stage,
                 verdict,
                 recording,
-            };
-            answered.emit();
+            }
+            .emit();
             if answer != ReportReply::Unrecorded {
                 Failpoint::ReportCommitted.pass();
-                // Fails only when the orchestrator has stopped; what is written stands.
+                // Fails only when the orchestrator has stopped; the change is written all the same.
                 let _ = myself.cast(OrchestratorMsg::Recorded(has_ended));
             }
             // A pool that stopped meanwhile needs no answer.
@@ -386,6 +398,7 @@ impl OrchestratorState {
             let until = Utc::now() + lease;
             let statuses = store.renew_leases(&fences, until).await.unwrap_or_else(|error| {
                 warn!(%error, "cannot renew leases now");
+                // Nobody is told of a loss that is not certain: the stages would throw away work whose leases still stand.
                 vec![LeaseStatus::Held; fences.len()]
             });
             // A pool that stopped meanwhile needs no answer.
@@ -393,13 +406,14 @@ impl OrchestratorState {
         });
     }
 
+    /// Ends the leases of a pool that is gone, so that its tasks need not wait for them to expire.
     fn end_leases(&self, worker: WorkerId, myself: &ActorRef<OrchestratorMsg>) {
         let (store, mirror, myself) = (self.config.store.clone(), self.mirror.clone(), myself.clone());
         let max_interruptions = self.config.max_interruptions;
         tokio::spawn(async move {
             let held = match store.leased_to(&worker).await {
                 Ok(held) => held,
-                // The leases run out by themselves.
+                // The leases expire by themselves.
                 Err(error) => return warn!(%error, "cannot end the leases of a dead pool"),
             };
             let changes = held
@@ -420,49 +434,14 @@ impl OrchestratorState {
     fn write_markers(&mut self, myself: &ActorRef<OrchestratorMsg>) {
         if let Some(round) = self.markers.begin() {
             let myself = myself.clone();
-            // A cast fails only when the orchestrator has stopped; the next one writes what is due then.
+            // A cast fails only when the orchestrator has stopped; the next leader writes the markers that are due.
             tokio::spawn(async move { myself.cast(OrchestratorMsg::MarkersWritten(round.await)) });
         }
     }
 
+    /// Wakes those who wait for a job.
     fn announce(&self) {
         self.changes.send_modify(|version| *version += 1);
-    }
-}
-
-/// On the way from a decision to a pool.
-struct Handover {
-    mirror: Mirror,
-    orchestrator: ActorRef<OrchestratorMsg>,
-    pool: Arc<dyn Executor>,
-    decided: Instant,
-    advances: AdvanceClock,
-}
-
-impl Handover {
-    /// Hands a lease to its pool; the orchestrator hears how that went.
-    async fn assign(self, assignment: Assignment) {
-        let span = assign_span(&assignment, &self.pool.info().worker);
-        let (task, stage) = (assignment.fence.task, assignment.fence.stage.clone());
-        let assigned = async move {
-            // Without a mirror the orchestrator is stopping, and the lease runs out.
-            let Ok(answer) = deliver(&self.mirror, self.pool.as_ref(), assignment, Utc::now()).await else {
-                return;
-            };
-            let answered = AssignmentAnswered {
-                stage: &stage,
-                answer: answer_name(&answer),
-                accepted: answer == Ok(AssignReply::Accepted),
-                took: self.decided.elapsed(),
-            };
-            answered.emit();
-            if answer == Ok(AssignReply::Accepted) {
-                self.advances.advanced(task, &stage);
-            }
-            let worker = self.pool.info().worker.clone();
-            let _ = self.orchestrator.cast(OrchestratorMsg::Delivered(worker, answer));
-        };
-        assigned.instrument(span).await;
     }
 }
 

@@ -1,11 +1,17 @@
-//! What becomes of a lease that has been written: its pool takes it, or it is given back.
+//! Delivery of a lease that has been written: its pool accepts it, or the lease is released.
+
+use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use tracing::debug;
+use ractor::ActorRef;
+use tokio::time::Instant;
+use tracing::{Instrument, debug};
 
+use super::actor::OrchestratorMsg;
 use super::executor::Executor;
 use super::mirror::{Mirror, MirrorGone};
 use crate::orchestrator::Unreachable;
+use crate::telemetry::{AdvanceClock, AssignmentAnswered, assign_span};
 use parkhang_core::domain::{AssignReply, Assignment, ErrorCategory, StageError};
 use parkhang_core::failpoint::Failpoint;
 use parkhang_core::policy::retry;
@@ -20,7 +26,7 @@ const REFUSED_BACKOFF_S: f64 = 1.0;
 pub(super) type Delivered = Result<AssignReply, Unreachable>;
 
 /// Name of an answer in metrics and logs.
-pub(super) const fn answer_name(answer: &Delivered) -> &'static str {
+const fn answer_name(answer: &Delivered) -> &'static str {
     match answer {
         Ok(AssignReply::Accepted) => "accepted",
         Ok(AssignReply::Busy) => "busy",
@@ -36,7 +42,7 @@ pub(super) const fn answer_name(answer: &Delivered) -> &'static str {
 /// # Errors
 ///
 /// When the mirror has stopped; the lease then runs out.
-pub(super) async fn deliver(
+async fn deliver(
     mirror: &Mirror,
     executor: &dyn Executor,
     assignment: Assignment,
@@ -49,13 +55,14 @@ pub(super) async fn deliver(
             Failpoint::AssignmentTaken.pass();
             return Ok(answer);
         }
-        // Whoever leads now has the task in hand.
+        // A later leader answers for the task; whatever this one wrote about it would be fenced.
         Ok(AssignReply::StaleEpoch { .. }) => return Ok(answer),
         Ok(AssignReply::Busy | AssignReply::Draining) | Err(Unreachable) => Event::Released,
         Ok(AssignReply::Refused { reason }) => {
             let mut error = StageError::new(fence.stage.as_str(), ErrorCategory::Config, reason);
             // Another node, or this one after an upgrade, may be able to run it.
             error.retryable = true;
+            // Counted as a failed try: a task that every node refuses must come to an end.
             let attempt = u32::try_from(fence.attempt.0).unwrap_or(1);
             let delay = retry::backoff(REFUSED_BACKOFF_S, attempt, 0.0);
             let not_before = Some(now + delay);
@@ -65,4 +72,41 @@ pub(super) async fn deliver(
     debug!(task = %fence.task, stage = %fence.stage, worker = %executor.info().worker, ?answer, "assignment not taken");
     mirror.commit(Change::new(Expected::Lease(fence), event)).await?;
     Ok(answer)
+}
+
+/// A lease on its way to its pool.
+pub(super) struct Handover {
+    pub mirror: Mirror,
+    pub orchestrator: ActorRef<OrchestratorMsg>,
+    pub pool: Arc<dyn Executor>,
+    /// Time of the decision.
+    pub decided: Instant,
+    pub advances: AdvanceClock,
+}
+
+impl Handover {
+    /// Offers the lease to its pool, and sends the answer to the orchestrator.
+    pub(super) async fn assign(self, assignment: Assignment) {
+        let span = assign_span(&assignment, &self.pool.info().worker);
+        let (task, stage) = (assignment.fence.task, assignment.fence.stage.clone());
+        let assigned = async move {
+            // Without a mirror the orchestrator is stopping, and the lease expires.
+            let Ok(answer) = deliver(&self.mirror, self.pool.as_ref(), assignment, Utc::now()).await else {
+                return;
+            };
+            AssignmentAnswered {
+                stage: &stage,
+                answer: answer_name(&answer),
+                accepted: answer == Ok(AssignReply::Accepted),
+                took: self.decided.elapsed(),
+            }
+            .emit();
+            if answer == Ok(AssignReply::Accepted) {
+                self.advances.advanced(task, &stage);
+            }
+            let worker = self.pool.info().worker.clone();
+            let _ = self.orchestrator.cast(OrchestratorMsg::Delivered(worker, answer));
+        };
+        assigned.instrument(span).await;
+    }
 }

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use tokio::sync::watch;
 
 use crate::telemetry::{StageDeserted, StageServed};
-use parkhang_core::domain::{NodeState, StageName};
-use parkhang_core::policy::transition::runnable_stage;
+use parkhang_core::domain::{PoolInfo, StageName};
+use parkhang_core::policy::diagnosis::{ClusterFacts, Reason, of_task};
 use parkhang_state::{StateError, StateStore};
 
 /// The stages for which tasks wait and no pool is there, as they were last found.
@@ -40,47 +40,33 @@ impl Drop for DesertedStages {
     }
 }
 
-/// The stages that a task could begin at `now`, which are neither among those `served` nor run by nodes that take their work
-/// themselves: the leader knows these by the leases they hold, and by what they tell of themselves.
+/// Reads the stages that tasks wait for at `now` and nobody runs: neither the leader's `pools`, nor nodes that take their work
+/// themselves. The leader knows these by the leases they hold, and by what they record of themselves.
 pub(super) async fn deserted_stages(
     store: &dyn StateStore,
-    served: &BTreeSet<StageName>,
+    pools: Vec<PoolInfo>,
     now: DateTime<Utc>,
 ) -> Result<BTreeSet<StageName>, StateError> {
     let jobs = store.running_jobs().await?;
-    let needed = jobs.iter().flat_map(|job| job.pipeline.stages());
-    let unserved = needed.filter(|stage| !served.contains(*stage));
-    let mut one_each: BTreeMap<StageName, usize> = unserved.map(|stage| (stage.clone(), 1)).collect();
-    if one_each.is_empty() {
+    let needed: BTreeSet<&StageName> = jobs.iter().flat_map(|job| job.pipeline.stages()).collect();
+    let is_served = |stage: &StageName| pools.iter().any(|pool| pool.stage == *stage);
+    if needed.iter().all(|stage| is_served(stage)) {
         return Ok(BTreeSet::new());
     }
-    for stage in served_by_others(store, now).await? {
-        one_each.remove(&stage);
-    }
-    let ready = store.ready_tasks(&one_each, now).await?;
-    let waiting = ready.tasks.iter();
-    let stages =
-        waiting.filter_map(|(task, job)| runnable_stage(task, &job.pipeline, job.config.retry_scope));
-    Ok(stages
-        .filter(|stage| one_each.contains_key(stage))
-        .cloned()
-        .collect())
-}
-
-async fn served_by_others(
-    store: &dyn StateStore,
-    now: DateTime<Utc>,
-) -> Result<BTreeSet<StageName>, StateError> {
-    let leases = store.leases(now).await?;
+    let held = store.leases(now).await?.held;
     let nodes = store.nodes().await?;
-    let there = nodes.into_iter().filter(|node| node.state == NodeState::Joined);
-    let pools = there.flat_map(|node| node.workers).map(|worker| worker.stage);
-    Ok(leases
-        .held
-        .into_iter()
-        .map(|held| held.stage)
-        .chain(pools)
-        .collect())
+    // Nodes that are silent for too long are recorded as lost.
+    let mut cluster = ClusterFacts::of_records(true, &nodes, held, TimeDelta::MAX, now);
+    cluster.pools.extend(pools);
+    let unserved = needed.into_iter().filter(|stage| !cluster.is_run(stage));
+    let one_each: BTreeMap<StageName, usize> = unserved.map(|stage| (stage.clone(), 1)).collect();
+    let mut deserted = BTreeSet::new();
+    for (task, job) in store.ready_tasks(&one_each, now).await?.tasks {
+        if let Reason::NoPool { stage, .. } = of_task(&task, &job, &cluster) {
+            deserted.insert(stage);
+        }
+    }
+    Ok(deserted)
 }
 
 #[cfg(test)]

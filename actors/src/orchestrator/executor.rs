@@ -8,9 +8,14 @@ use parkhang_core::domain::{AssignReply, Assignment, Fence, PoolInfo};
 /// as it has slots, and queues nothing.
 #[async_trait]
 pub trait Executor: Send + Sync + fmt::Debug {
+    /// Identity, stage and slots of the pool.
     fn info(&self) -> &PoolInfo;
 
-    /// Offers a leased assignment. Offering it twice is harmless. Answers in bounded time.
+    /// Offers a leased assignment, and answers in bounded time. Offering it twice is harmless.
+    ///
+    /// # Errors
+    ///
+    /// [`Unreachable`] when there is no answer; the pool may have accepted all the same.
     async fn assign(&self, assignment: Assignment) -> Result<AssignReply, Unreachable>;
 
     /// Asks the stages that run under these leases to stop at their next checkpoint: their work is no longer wanted.
@@ -19,11 +24,12 @@ pub trait Executor: Send + Sync + fmt::Debug {
     /// Asks every running stage to stop at its next checkpoint; nothing new is accepted.
     fn drain(&self);
 
-    /// The pool did not answer and is assigned nothing more. One that can come back registers again when it is there.
+    /// Notice that the pool did not answer and is assigned nothing more. A pool that can come back is watched from now on, and
+    /// registers again when it answers.
     fn probe(&self) {}
 }
 
-/// No answer of a pool in time. One that took the assignment all the same learns at its next heartbeat that it lost the lease.
+/// No answer of a pool in time. A pool that accepted all the same learns from its next heartbeat that it has lost the lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the pool does not answer")]
 pub struct Unreachable;

@@ -1,4 +1,4 @@
-//! What other rooms hold of the orchestrator: how to start it, ask it and wait for it.
+//! The orchestrator as other rooms see it: a handle to start it, ask it and wait for it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,26 +18,28 @@ use parkhang_store::storage::ArtifactStore;
 /// Leases lost in a row after which a volume is set aside, unless the configuration says otherwise.
 pub const MAX_INTERRUPTIONS: i32 = 5;
 
-/// As the actor is called on its node.
+/// Name of the actor on its node.
 pub(super) const ORCHESTRATOR: &str = "orchestrator";
 
-/// How the orchestrator behaves.
+/// Settings of the orchestrator.
 #[derive(Debug, Clone)]
 pub struct OrchestratorConfig {
+    /// State that it leads; that of a leader carries its epoch.
     pub store: Arc<dyn StateStore>,
-    /// A lease that is not renewed for this long is lost.
+    /// Time after which a lease that is not renewed is lost.
     pub lease: Duration,
-    /// The full pass that catches whatever no message announced.
+    /// Time between two passes that nobody asks for, which find whatever no message announced.
     pub full_pass: Duration,
     /// Leases lost in a row after which a volume is set aside.
     pub max_interruptions: i32,
-    /// Place of the markers of finished volumes; `None` writes none.
+    /// Store for the markers of finished volumes; `None` writes none.
     pub markers: Option<Arc<dyn ArtifactStore>>,
-    /// Told of the stages that tasks wait for while no pool is there.
+    /// Channel for the stages that tasks wait for and no pool runs.
     pub deserted: watch::Sender<BTreeSet<StageName>>,
 }
 
 impl OrchestratorConfig {
+    /// The defaults, on this store.
     pub fn new(store: Arc<dyn StateStore>) -> Self {
         Self {
             store,
@@ -50,11 +52,12 @@ impl OrchestratorConfig {
     }
 }
 
-/// How waiting for a job ended.
+/// End of the wait for a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobEnd {
+    /// The job has come to its end, with this status.
     Settled(JobStatus),
-    /// The orchestrator is gone.
+    /// The orchestrator has ended before the job.
     Abandoned,
 }
 
@@ -67,6 +70,12 @@ pub struct OrchestratorHandle {
 }
 
 impl OrchestratorHandle {
+    /// Starts the actor. Nothing else has to be started: its first pass finds what there is to do, and each pool that registers
+    /// wakes another one.
+    ///
+    /// # Errors
+    ///
+    /// When the actor or its mirror cannot be started.
     pub async fn start(config: OrchestratorConfig) -> Result<Self, ractor::SpawnErr> {
         let (sender, settled) = watch::channel(0);
         let store = config.store.clone();
@@ -78,27 +87,27 @@ impl OrchestratorHandle {
         })
     }
 
-    /// Something may have become runnable.
+    /// Wakes the orchestrator, as something may have become runnable.
     pub fn wake(&self) {
         self.send(OrchestratorMsg::Wake);
     }
 
-    /// A pool offers its slots; it takes the place of one with the same worker id.
+    /// Registers a pool, which takes the place of one with the same worker id.
     pub(crate) fn register(&self, pool: Arc<dyn Executor>) {
         self.send(OrchestratorMsg::Register(pool));
     }
 
-    /// Nothing more is assigned to the pool; what it runs keeps its leases.
+    /// Assigns nothing more to the pool; the stages that it runs keep their leases.
     pub fn suspend(&self, worker: WorkerId) {
         self.send(OrchestratorMsg::Suspend(worker));
     }
 
-    /// The pool is gone for good; its leases end.
+    /// Takes out a pool that is gone for good, and ends its leases.
     pub(crate) fn deregister(&self, worker: WorkerId) {
         self.send(OrchestratorMsg::Deregister(worker));
     }
 
-    /// Returns when the verdict is in the store, or known to be stale.
+    /// Reports the end of a lease. Returns when the verdict is in the store, or known to be stale.
     pub(crate) async fn report(&self, report: LeaseReport) -> ReportReply {
         let (sender, receiver) = ractor::concurrency::oneshot();
         match self
@@ -110,7 +119,8 @@ impl OrchestratorHandle {
         }
     }
 
-    /// Renews leases and says of each what it is; of none when nobody can say. A store that is away loses none.
+    /// Renews leases and returns the status of each, or none at all when there is no orchestrator. A lease is never lost because
+    /// the store is away.
     pub(crate) async fn heartbeat(&self, fences: Vec<Fence>) -> Vec<LeaseStatus> {
         let (sender, receiver) = ractor::concurrency::oneshot();
         match self.actor.cast(OrchestratorMsg::Heartbeat(fences, sender.into())) {
@@ -119,15 +129,20 @@ impl OrchestratorHandle {
         }
     }
 
-    /// Hands out nothing more and asks the pools to stop at their next checkpoint.
+    /// Assigns nothing more and asks the pools to stop at their next checkpoint.
     pub fn drain(&self) {
         self.send(OrchestratorMsg::Drain);
     }
 
-    /// Waits until no lease is in force.
+    /// Waits until no task of the job is leased, or the orchestrator has ended.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read.
     pub async fn idle(&self, job: JobId) -> Result<(), StateError> {
         let mut changes = self.settled.clone();
         loop {
+            // Marked as seen before the store is read, so that a change in between is not missed.
             changes.borrow_and_update();
             if self
                 .store
@@ -145,6 +160,10 @@ impl OrchestratorHandle {
     }
 
     /// Waits until the job is completed, failed or cancelled.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read, or has no such job.
     pub async fn job_end(&self, job: JobId) -> Result<JobEnd, StateError> {
         let mut changes = self.settled.clone();
         loop {
@@ -163,30 +182,31 @@ impl OrchestratorHandle {
         }
     }
 
-    /// The orchestrator and its mirror as they are now; none once it has ended.
+    /// Describes the orchestrator and its mirror; none once it has ended.
     pub async fn actors(&self) -> Vec<ActorRecord> {
         let (sender, receiver) = ractor::concurrency::oneshot();
         self.send(OrchestratorMsg::Describe(sender.into()));
         receiver.await.unwrap_or_default()
     }
 
-    /// Ends it without a word, as a fault would.
+    /// Kills the orchestrator, as a fault would.
     pub fn kill(&self) {
         self.actor.kill();
     }
 
-    /// Waits for its end, which before [`OrchestratorHandle::stop`] is a failure or the beginning of another's epoch.
+    /// Waits for the orchestrator to end. Without [`OrchestratorHandle::stop`] that is a failure, or the epoch of another leader.
     pub async fn ended(&self) {
-        // Ended already is as good.
+        // An error says that it has ended already.
         let _ = self.actor.get_cell().wait(None).await;
     }
 
+    /// Stops the orchestrator and waits for its end.
     pub async fn stop(self) {
-        // Already stopped is as good.
+        // An error says that it has stopped already.
         let _ = self.actor.stop_and_wait(None, None).await;
     }
 
-    /// A cast fails only when the orchestrator has stopped; its leases then run out.
+    /// Sends a message. That fails only when the orchestrator has stopped; its leases then expire.
     fn send(&self, message: OrchestratorMsg) {
         let _ = self.actor.cast(message);
     }

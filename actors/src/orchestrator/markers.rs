@@ -1,6 +1,7 @@
-//! The markers of finished volumes, for jobs of a layout that has them, wherever the work of the job comes from. The state
-//! store keeps of each finished volume whether its end is marked, so a marker that could not be written, or whose writer died,
-//! is written by a later round. Nothing waits for markers.
+//! Markers of finished volumes, for jobs of a layout that has them, whichever source their work came from. A marker cannot be
+//! written in the transaction that finishes the volume, and whoever writes it after the commit may die between the two. So the
+//! state store keeps for each finished volume whether its end is marked, and a marker that is missing, for whatever reason, is
+//! written by a later round. Nothing waits for markers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,10 +26,13 @@ const LAST_RETRY: Duration = Duration::from_secs(300);
 /// Reason why markers are left to a later round.
 #[derive(Debug, thiserror::Error)]
 pub enum MarkerError {
+    /// The state store cannot be read or written.
     #[error(transparent)]
     State(#[from] StateError),
+    /// The artifact store refused a marker.
     #[error(transparent)]
     Storage(#[from] StorageError),
+    /// A marker has no JSON form.
     #[error("a marker cannot be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
 }
@@ -62,13 +66,15 @@ pub async fn write_markers(store: &dyn StateStore, artifacts: &dyn ArtifactStore
             }
         }
         store.volumes_marked(&marked).await?;
-        // The same volumes would be found again at once.
+        // The query would return the same volumes again at once.
         if let Some(error) = failure {
             return Err(error);
         }
     }
 }
 
+/// Writes the marker of a volume, and removes the one that contradicts it: a rerun may have failed what was done, or done what
+/// had failed.
 async fn mark(
     store: &dyn StateStore,
     artifacts: &dyn ArtifactStore,
@@ -126,23 +132,25 @@ fn took_ms(runs: &[StageRun]) -> BTreeMap<StageName, f32> {
     took
 }
 
-/// The rounds of one orchestrator: one at a time, and another one after it if a volume was finished meanwhile.
+/// Rounds of one orchestrator: one at a time, and another one after it if a volume was finished meanwhile.
 #[derive(Debug)]
 pub(super) struct MarkerRounds {
     store: Arc<dyn StateStore>,
-    /// `None` writes no markers.
+    /// Store for the markers; `None` writes none.
     artifacts: Option<Arc<dyn ArtifactStore>>,
     under_way: bool,
     again: bool,
     retry_delay: Duration,
 }
 
-/// What is to follow a round.
+/// Next step after a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AfterRound {
+    /// Nothing, until a volume is finished.
     Rest,
-    /// Something was finished meanwhile.
+    /// Another round at once, as a volume was finished meanwhile.
     Again,
+    /// Another round after a delay, as this one failed.
     Retry(Duration),
 }
 
@@ -157,7 +165,7 @@ impl MarkerRounds {
         }
     }
 
-    /// The round to be run now, if there is to be one; [`ended`](Self::ended) is to be told of its result.
+    /// The round to run now, if there is to be one; its result goes to [`ended`](Self::ended).
     pub(super) fn begin(&mut self) -> Option<impl Future<Output = Result<(), MarkerError>> + Send + 'static> {
         let artifacts = self.artifacts.clone()?;
         if self.under_way {
@@ -182,7 +190,7 @@ impl MarkerRounds {
             }
             Err(error) => {
                 let delay = self.retry_delay;
-                warn!(%error, retry_in = ?delay, "markers of finished volumes cannot be written now");
+                warn!(%error, retry_in = ?delay, "cannot write the markers of finished volumes now");
                 self.retry_delay = (delay * 2).min(LAST_RETRY);
                 AfterRound::Retry(delay)
             }

@@ -1,4 +1,4 @@
-//! The pools that have joined.
+//! Pools that have joined. This is all that the orchestrator knows besides the store, and pools tell it again after a takeover.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,10 +8,11 @@ use tokio::time::Instant;
 
 use super::executor::Executor;
 use crate::telemetry::pools_registered;
-use parkhang_core::domain::{Fence, StageName, WorkerId};
+use parkhang_core::domain::{Fence, PoolInfo, StageName, WorkerId};
 
-/// Before work is offered again to a pool that should have had room; doubles as long as it has none. Keeps two that
-/// disagree from running hot, as when a stage that was cancelled has not come to its next checkpoint.
+/// Time before work is offered again to a pool that should have had room; doubles as long as it has none. The orchestrator and a
+/// pool may disagree for a while, as when a cancelled stage has not reached its next checkpoint, and must not offer and refuse in
+/// a busy loop meanwhile.
 const FIRST_REST: Duration = Duration::from_millis(50);
 const LAST_REST: Duration = Duration::from_secs(2);
 
@@ -21,15 +22,15 @@ pub(super) struct Members(Vec<Member>);
 #[derive(Debug)]
 struct Member {
     pool: Arc<dyn Executor>,
-    /// Whether it may be given work.
+    /// The pool may be given work.
     accepting: bool,
-    /// Had no room after all, and is given nothing before this time.
+    /// Time before which the pool is given nothing, as it had no room after all.
     rests_until: Option<Instant>,
     next_rest: Duration,
 }
 
 impl Members {
-    /// The pool takes the place of one with the same worker id.
+    /// Adds a pool, which takes the place of one with the same worker id.
     pub(super) fn join(&mut self, pool: Arc<dyn Executor>) {
         self.0
             .retain(|member| member.pool.info().worker != pool.info().worker);
@@ -42,7 +43,7 @@ impl Members {
         self.tell(None);
     }
 
-    /// Whether the pool was known.
+    /// Takes out a pool; returns whether it was known.
     pub(super) fn remove(&mut self, worker: &WorkerId) -> bool {
         let Some(index) = self
             .0
@@ -56,7 +57,7 @@ impl Members {
         true
     }
 
-    /// Nothing more is given to the pool. Returns it, if it is known.
+    /// Gives nothing more to the pool. Returns it, if it is known.
     pub(super) fn suspend(&mut self, worker: &WorkerId) -> Option<Arc<dyn Executor>> {
         let member = self.member(worker)?;
         member.accepting = false;
@@ -65,15 +66,23 @@ impl Members {
 
     /// The pools that may be given work at `now`.
     pub(super) fn accepting(&self, now: Instant) -> Vec<Arc<dyn Executor>> {
-        let rested = |member: &&Member| member.rests_until.is_none_or(|until| until <= now);
-        let accepting = self.0.iter().filter(|member| member.accepting).filter(rested);
-        accepting.map(|member| member.pool.clone()).collect()
+        self.0
+            .iter()
+            .filter(|member| member.accepting)
+            .filter(|member| member.rests_until.is_none_or(|until| until <= now))
+            .map(|member| member.pool.clone())
+            .collect()
     }
 
-    /// The stages that may be given work.
-    pub(super) fn stages(&self) -> BTreeSet<StageName> {
+    /// Pools that may be given work.
+    pub(super) fn pools(&self) -> Vec<PoolInfo> {
         let accepting = self.0.iter().filter(|member| member.accepting);
-        accepting.map(|member| member.pool.info().stage.clone()).collect()
+        accepting.map(|member| member.pool.info().clone()).collect()
+    }
+
+    /// Stages of the pools that may be given work.
+    pub(super) fn stages(&self) -> BTreeSet<StageName> {
+        self.pools().into_iter().map(|pool| pool.stage).collect()
     }
 
     fn tell(&self, gone: Option<&StageName>) {
@@ -84,7 +93,7 @@ impl Members {
         pools_registered(pools, gone);
     }
 
-    /// The pool had no room; it is given nothing for the time returned.
+    /// Notes that the pool had no room; it is given nothing for the time returned.
     pub(super) fn had_no_room(&mut self, worker: &WorkerId, now: Instant) -> Duration {
         let Some(member) = self.member(worker) else {
             return FIRST_REST;
@@ -95,20 +104,21 @@ impl Members {
         rest
     }
 
+    /// Notes that the pool had room.
     pub(super) fn had_room(&mut self, worker: &WorkerId) {
         if let Some(member) = self.member(worker) {
             member.next_rest = FIRST_REST;
         }
     }
 
-    /// A stage has ended somewhere, so a pool may have room again.
+    /// Offers work to all pools again: a stage has ended somewhere, so any of them may have room.
     pub(super) fn end_rests(&mut self) {
         for member in &mut self.0 {
             member.rests_until = None;
         }
     }
 
-    /// Tells the pool to stop what it runs under these leases. One that does not hear it learns it by its next heartbeat.
+    /// Asks the pool to stop the stages that run under these leases. If the request is lost, its next heartbeat tells it.
     pub(super) fn cancel(&mut self, worker: &WorkerId, fences: Vec<Fence>) {
         if let Some(member) = self.member(worker) {
             member.pool.cancel(fences);
@@ -129,7 +139,7 @@ impl Members {
 }
 
 impl Drop for Members {
-    /// Whoever leads now tells of the pools.
+    /// Takes the pools out of the metrics, which the next leader counts on its own node.
     fn drop(&mut self) {
         let gone: Vec<Member> = self.0.drain(..).collect();
         for member in &gone {

@@ -1,6 +1,7 @@
-//! The mirror: every state change goes through here and is in Postgres before anyone acts on it. Changes that arrive
-//! while a transaction is under way form the next one, so the batch grows with the load and a lone change waits for
-//! nobody. When the database is away, changes are kept and tried again; nothing advances and nothing is lost.
+//! The mirror: every state change goes through here and is in Postgres before anyone acts on it. Changes that arrive while a
+//! transaction is under way form the next one: the batch grows with the load, one flush serves many changes, and a lone change
+//! waits for nobody. When the database is away, changes are kept and tried again; nothing advances and nothing is lost. Trying
+//! again does no harm where the answer to a commit was lost, because each change is fenced and a change may be repeated.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,12 +17,12 @@ use crate::telemetry::{BatchCommitted, BatchRefused};
 use parkhang_core::domain::{ActorKind, ActorRecord, ActorState, Level};
 use parkhang_state::{Change, Outcome, StateError, StateStore};
 
-/// Changes in one transaction at most.
+/// Limit on changes in one transaction.
 pub const MAX_BATCH: usize = 1_000;
 const FIRST_RETRY: Duration = Duration::from_millis(100);
 const LAST_RETRY: Duration = Duration::from_secs(10);
 
-/// The mirror actor is gone: the process is shutting down or lost its orchestrator.
+/// End of the mirror actor: the process is shutting down or has lost its orchestrator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the mirror is gone")]
 pub struct MirrorGone;
@@ -31,13 +32,21 @@ pub struct MirrorGone;
 pub struct Mirror(ActorRef<MirrorMsg>);
 
 impl Mirror {
-    /// Its end is the end of `owner`, which could write nothing without it.
+    /// Starts the mirror. Its end is the end of `owner` too, which could write nothing without it.
+    ///
+    /// # Errors
+    ///
+    /// When the actor cannot be started.
     pub async fn spawn(store: Arc<dyn StateStore>, owner: ActorCell) -> Result<Self, ractor::SpawnErr> {
         let (mirror, _) = Actor::spawn_linked(None, MirrorActor, store, owner).await?;
         Ok(Self(mirror))
     }
 
-    /// Writes the change and says what became of it. Waits as long as the database is away.
+    /// Writes the change and returns its outcome. Waits as long as the database is away.
+    ///
+    /// # Errors
+    ///
+    /// When the mirror has ended; the change may have been written or not.
     pub async fn commit(&self, change: Change) -> Result<Outcome, MirrorGone> {
         let (sender, receiver) = ractor::concurrency::oneshot();
         self.0
@@ -46,12 +55,16 @@ impl Mirror {
         receiver.await.map_err(|_| MirrorGone)
     }
 
-    /// As [`Mirror::commit`] for several changes, which share a transaction where they can.
+    /// Writes several changes, which share a transaction where they can, and returns their outcomes in order.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Mirror::commit`].
     pub async fn commit_all(&self, changes: Vec<Change>) -> Result<Vec<Outcome>, MirrorGone> {
         futures::future::try_join_all(changes.into_iter().map(|change| self.commit(change))).await
     }
 
-    /// As it is now, unless it does not answer within `limit`.
+    /// Describes the mirror; `None` if it does not answer within `limit`.
     pub(super) async fn describe(&self, limit: Duration) -> Option<ActorRecord> {
         match self.0.call(MirrorMsg::Describe, Some(limit)).await {
             Ok(CallResult::Success(record)) => Some(record),
@@ -59,11 +72,13 @@ impl Mirror {
         }
     }
 
+    /// Stops the mirror. Changes that are not written yet stay unanswered.
     pub fn stop(&self) {
         self.0.stop(None);
     }
 }
 
+/// A change that is not written yet.
 struct Waiting {
     change: Change,
     reply: RpcReplyPort<Outcome>,
@@ -79,7 +94,9 @@ enum MirrorMsg {
 
 struct MirrorState {
     store: Arc<dyn StateStore>,
+    /// Changes for the next transaction.
     waiting: Vec<Waiting>,
+    /// A transaction is under way, or is tried again after a delay.
     writing: bool,
     retry_delay: Duration,
     since: DateTime<Utc>,
@@ -122,7 +139,7 @@ impl Actor for MirrorActor {
             }
             MirrorMsg::Committed(written, Ok(outcomes)) => {
                 for (waiting, outcome) in written.into_iter().zip(outcomes) {
-                    // Whoever asked may have been stopped meanwhile; the change stands all the same.
+                    // The caller may have been stopped meanwhile; the change is written all the same.
                     let _ = waiting.reply.send(outcome);
                 }
                 state.retry_delay = FIRST_RETRY;
@@ -130,16 +147,18 @@ impl Actor for MirrorActor {
                 state.write_next(&myself);
             }
             MirrorMsg::Committed(unwritten, Err(error @ StateError::Deposed(_))) => {
-                warn!(changes = unwritten.len(), %error, "these changes are the next leader's to make");
+                warn!(changes = unwritten.len(), %error, "another orchestrator leads; leaving these changes to it");
                 myself.stop(None);
             }
             MirrorMsg::Committed(unwritten, Err(error)) => {
-                let refused = BatchRefused {
+                BatchRefused {
                     changes: unwritten.len(),
                     error: &error,
                     retry_in: state.retry_delay,
-                };
-                refused.emit();
+                }
+                .emit();
+                // The older changes go first again. `writing` stays set until the delay is over, so that none overtakes them and
+                // a store that is away is not asked anew for each change that comes in.
                 let newer = std::mem::replace(&mut state.waiting, unwritten);
                 state.waiting.extend(newer);
                 myself.send_after(state.retry_delay, || MirrorMsg::Retry);
@@ -150,7 +169,7 @@ impl Actor for MirrorActor {
                 state.write_next(&myself);
             }
             MirrorMsg::Describe(reply) => {
-                // Whoever asked may have lost patience.
+                // The caller may have timed out.
                 let _ = reply.send(state.describe());
             }
         }
@@ -170,6 +189,7 @@ impl MirrorState {
         }
     }
 
+    /// Begins the next transaction, unless one is under way. It runs beside the actor, whose inbox takes changes meanwhile.
     fn write_next(&mut self, myself: &ActorRef<MirrorMsg>) {
         if self.writing || self.waiting.is_empty() {
             return;

@@ -1,4 +1,5 @@
-//! What a pass would write, and what follows from how that went: the part of a pass that only reads and decides.
+//! Plan of a pass: the changes that it would write, and what follows from their outcomes. The part of a pass that only reads and
+//! decides, which the simulation shares.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,52 +17,60 @@ use parkhang_state::{Change, Expected, Outcome, StateError, StateStore};
 /// Limits of a pass.
 #[derive(Debug, Clone, Copy)]
 pub struct PassLimits {
+    /// Length of a new lease.
     pub lease: Duration,
+    /// Leases lost in a row after which a volume is set aside.
     pub max_interruptions: i32,
-    /// Whether leases that ran out are ended.
+    /// True if expired leases are ended.
     pub ends_leases: bool,
 }
 
 /// The changes of a pass, to be committed together.
 #[derive(Debug, Default)]
 pub struct Plan {
+    /// The changes.
     pub changes: Vec<Change>,
-    /// Beside each change: what follows from it.
+    /// Effect of each change, in the order of the changes.
     sequels: Vec<Sequel>,
-    /// When a task that is backing off becomes due.
+    /// Time at which the next task that is backing off becomes due.
     pub next_due: Option<DateTime<Utc>>,
 }
 
-/// What follows a change once it is written.
+/// Effect of a change once it is written.
 #[derive(Debug)]
 enum Sequel {
-    /// The pool is told of its lease.
+    /// The lease is offered to its pool.
     Assign(WorkerId, Arc<Job>),
     /// The pool is told that its work is no longer wanted.
     Cancel(WorkerId, Fence),
-    /// The task waits again.
+    /// The task of an expired lease waits again.
     Lost,
 }
 
-/// What the commit of a plan brought about.
+/// Effects of a plan that was committed.
 #[derive(Debug, Default)]
 pub struct Granted {
-    /// Leases that are written; their pools are to be told.
+    /// Leases that are written, to be offered to their pools.
     pub assignments: Vec<(WorkerId, Assignment)>,
-    /// Leases that have been taken back, as their jobs are cancelled; their pools are to be told.
+    /// Leases that have been ended because their jobs are cancelled; their pools are to be told.
     pub cancelled: HashMap<WorkerId, Vec<Fence>>,
-    /// Leases that had run out and have been ended.
+    /// Expired leases that have been ended.
     pub ended: usize,
 }
 
 impl Plan {
-    /// Reads the store and decides, for these pools.
+    /// Reads the store and decides on leases for these pools. Nothing is written.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read.
     pub async fn make(
         store: &dyn StateStore,
         pools: &[PoolInfo],
         limits: PassLimits,
         now: DateTime<Utc>,
     ) -> Result<Self, StateError> {
+        // At the epoch no lease has expired yet: all of them count as held, and keep their slots.
         let in_force_at = if limits.ends_leases {
             now
         } else {
@@ -79,11 +88,15 @@ impl Plan {
                 plan.push(Change::new(Expected::Lease(fence), Event::Cancelled), sequel);
             }
         }
+        // Slots of leases that end above count as free, though their pools may still be at work: one that is answers busy, and the
+        // lease is released.
         let free = FreeSlots::of(pools, &leases.held);
         let room = free.room();
+        // The end of any lease wakes the next pass, so nothing is to be waited for.
         if room.is_empty() {
             return Ok(plan);
         }
+        // As many tasks as there is room for: a pass costs what can begin, and not what waits.
         let ready = store.ready_tasks(&room, now).await?;
         plan.next_due = ready.next_due;
         let by_id: HashMap<TaskId, &(Task, Arc<Job>)> =
@@ -111,7 +124,7 @@ impl Plan {
         self.sequels.push(sequel);
     }
 
-    /// What `outcomes`, one of each change in order, mean.
+    /// Effects of the plan, given the outcome of each change in order.
     pub fn granted(self, outcomes: Vec<Outcome>) -> Granted {
         let mut granted = Granted::default();
         for (outcome, sequel) in outcomes.into_iter().zip(self.sequels) {
@@ -128,6 +141,7 @@ impl Plan {
                     granted.ended += 1;
                     LeaseLost(&task).emit();
                 }
+                // A report or an operator was faster. The next pass sees the task as it is now.
                 (Outcome::Fenced(_), _) => debug!("a task moved on while the pass decided"),
                 (Outcome::Illegal(reason), _) => {
                     warn!(reason, "the reconciler asked for an illegal transition");
@@ -138,7 +152,7 @@ impl Plan {
     }
 }
 
-/// The end of a lease whose node is gone.
+/// Change that ends the lease of a node that is gone.
 pub(super) fn node_lost(task: &Task, max_interruptions: i32) -> Change {
     Change::new(
         Expected::of(task),

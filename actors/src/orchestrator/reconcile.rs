@@ -14,7 +14,7 @@ use parkhang_core::domain::{Assignment, Fence, Job, JobId, PoolInfo, TaskStatus,
 use parkhang_core::failpoint::Failpoint;
 use parkhang_state::{Change, Outcome, StateError, StateStore};
 
-/// Why a pass ended early. The next one starts over.
+/// Reason why a pass ended early. The next one starts over.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PassError {
     #[error(transparent)]
@@ -23,24 +23,25 @@ pub(super) enum PassError {
     Mirror(#[from] MirrorGone),
 }
 
-/// What a pass did, as far as the next one needs to know.
+/// Result of a pass, as far as the orchestrator needs it.
 #[derive(Debug, Default)]
 pub(super) struct Pass {
-    /// When a task that is backing off becomes due.
+    /// Time at which the next task that is backing off becomes due.
     pub next_due: Option<DateTime<Utc>>,
     /// Jobs that this pass completed or failed, and cancelled ones that hold no lease any more.
     pub settled: Vec<Job>,
     /// Something was written.
     pub progressed: bool,
-    /// Leases that were taken back because their jobs are cancelled.
+    /// Leases that were ended because their jobs are cancelled.
     pub cancelled: HashMap<WorkerId, Vec<Fence>>,
-    /// Leases that were found to have run out: their tasks wait again, for the next pass.
+    /// Expired leases that were ended: their tasks wait again, for the next pass.
     pub ended: usize,
 }
 
-/// Hands a written lease to its pool, and is told when it was decided. Must not wait for the answer.
+/// Offers a written lease to its pool; takes the time at which it was decided. Must not wait for the answer.
 pub(super) type Assign<'a> = dyn Fn(&Arc<dyn Executor>, Assignment, Instant) + Send + Sync + 'a;
 
+/// Runs one pass.
 pub(super) async fn reconcile(
     store: &Arc<dyn StateStore>,
     mirror: &Mirror,
@@ -57,6 +58,8 @@ pub(super) async fn reconcile(
     if !changes.is_empty() {
         Failpoint::PassDecided.pass();
     }
+    // Written before anything is offered: should this process die in between, the leases expire, and no pool is at work on
+    // something that the store does not know of.
     let outcomes = mirror.commit_all(changes).await?;
     let granted = plan.granted(outcomes);
     let progressed = granted.ended > 0 || !granted.cancelled.is_empty() || !granted.assignments.is_empty();
@@ -70,6 +73,8 @@ pub(super) async fn reconcile(
             }
         }
     }
+    // A step of its own and not part of a report, so that a job whose last report was recorded by a leader that died then is
+    // finished all the same.
     Failpoint::JobsUnsettled.pass();
     let settled = store.finish_jobs(now).await?;
     for job in &settled {
@@ -84,8 +89,12 @@ pub(super) async fn reconcile(
     })
 }
 
-/// Ends the leases of processes that are known to be dead: for a process that is the only one to work on the job.
-/// Returns how many there were.
+/// Ends the leases of processes that are known to be dead, and returns their number. For a process that is the only one to work
+/// on the job.
+///
+/// # Errors
+///
+/// When the store cannot be read or written.
 pub async fn release_abandoned_leases(
     store: &Arc<dyn StateStore>,
     job: JobId,

@@ -11,23 +11,26 @@ use super::item_clock::off_the_clock;
 use super::panic_message;
 use parkhang_core::domain::ErrorCategory;
 
-/// Given-up closures that may still run, for each thread of the pool: each holds its memory and competes for the cores.
+/// Limit on given-up closures that still run, for each thread of the pool: each holds its memory and competes for the cores.
 const HUNG_PER_THREAD: usize = 4;
 
-/// Threads for work that the async threads must not do.
+/// Pool of threads for blocking work, which the async threads must not do.
 ///
 /// At most as many closures run as the pool has threads; the others wait in their callers. Dropping the future of
-/// [`run`](Self::run) really frees the place of a closure: its thread is written off, another one takes its place at
-/// once, and what the closure returns, if ever, is thrown away.
+/// [`run`](Self::run) frees the place of its closure at once: a blocking call cannot be stopped from outside, so its thread is
+/// written off, another one is started instead, and the result of the closure, if it ever returns, is thrown away.
 #[derive(Clone)]
 pub struct CpuPool {
     jobs: Sender<Job>,
     shared: Arc<Shared>,
 }
 
+/// Counts of a pool's threads at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolStats {
+    /// Threads that the pool was made with.
     pub threads: usize,
+    /// Threads that run a closure somebody waits for.
     pub busy: usize,
     /// Written-off threads whose closure still runs.
     pub hung: usize,
@@ -35,20 +38,24 @@ pub struct PoolStats {
     pub written_off: usize,
 }
 
+/// Reason why a pool returns no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PoolError {
+    /// The closure panicked, with this message.
     #[error("the computation panicked: {0}")]
     Panicked(String),
+    /// So many given-up closures still run that the pool starts no other.
     #[error(
         "{hung} threads of pool {pool} hang in computations that were given up; no more than {limit} may"
     )]
     TooManyHung { pool: String, hung: usize, limit: usize },
+    /// All threads of the pool have ended.
     #[error("no thread of pool {pool} is left")]
     Closed { pool: String },
 }
 
 impl PoolError {
-    /// A panic is the computation's own; without threads no other fares better.
+    /// The category of the error: a panic lies in the computation, and missing threads in the node, where no other item does better.
     pub const fn category(&self) -> ErrorCategory {
         match self {
             Self::Panicked(_) => ErrorCategory::Runtime,
@@ -57,17 +64,18 @@ impl PoolError {
     }
 }
 
-/// Tells a closure that nobody waits for its result any more.
+/// Flag by which a closure finds out that nobody waits for its result any more.
 #[derive(Debug, Clone, Default)]
 pub struct CancelFlag(Arc<AtomicBool>);
 
 impl CancelFlag {
+    /// Returns whether the closure was given up. One that takes long asks from time to time, and returns early.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// Computes, and returns what hands the result over.
+/// A computation, which returns the closure that hands its result over.
 type Work = Box<dyn FnOnce() -> Box<dyn FnOnce() + Send> + Send>;
 
 struct Job {
@@ -87,7 +95,7 @@ struct Shared {
 }
 
 impl CpuPool {
-    /// A pool of `threads` threads (at least one) that carry `name`.
+    /// Starts a pool of `threads` threads (at least one), which carry `name`.
     ///
     /// # Errors
     ///
@@ -110,6 +118,7 @@ impl CpuPool {
         Ok(Self { jobs, shared })
     }
 
+    /// Counts the threads as they are now.
     pub fn stats(&self) -> PoolStats {
         PoolStats {
             threads: self.shared.threads,
@@ -135,6 +144,8 @@ impl CpuPool {
             pool: self.shared.name.clone(),
         };
         self.refuse_if_hung()?;
+        // The wait is here and not in the channel, which never holds more than there are idle threads: a caller that gives up
+        // while it waits leaves no thread to be written off, and the clock of its item stands meanwhile.
         let idle = self.shared.idle.clone().acquire_owned();
         let permit = off_the_clock(idle).await.map_err(|_| closed())?;
         // Those ahead in the queue may have been given up in the meantime.
@@ -152,19 +163,21 @@ impl CpuPool {
         let work: Work = Box::new(move || {
             let result = catch_unwind(AssertUnwindSafe(|| work(&flag)));
             let result = result.map_err(|panic| PoolError::Panicked(panic_message(&*panic)));
+            // Handing over is a step of its own, as the thread counts as idle again before the caller sees the result.
             Box::new(move || drop(sender.send(result)))
         });
         self.jobs.send(Job { work, ticket }).map_err(|_| closed())?;
+        // Where this future is dropped at the await, the guard gives the job up.
         let result = receiver.await;
         drop(guard);
         result.unwrap_or_else(|_| Err(closed()))
     }
 
-    /// Whether it takes work.
+    /// Returns whether the pool takes work.
     ///
     /// # Errors
     ///
-    /// As [`CpuPool::run`], when too many closures hang.
+    /// [`PoolError::TooManyHung`], as for [`CpuPool::run`].
     pub fn check(&self) -> Result<(), PoolError> {
         self.refuse_if_hung()
     }
@@ -192,12 +205,12 @@ impl fmt::Debug for CpuPool {
     }
 }
 
-/// Where a job stands. The permit of its thread travels with it.
+/// State of a job. The permit of its thread lies in it, so it is returned exactly when the job leaves its thread.
 #[derive(Default)]
 enum State {
     Waiting(OwnedSemaphorePermit),
     Running(OwnedSemaphorePermit),
-    /// Nobody waits any more. `replaced` says that another thread has taken the place of the job's.
+    /// Nobody waits any more. `replaced` says that another thread was started in place of the job's.
     GivenUp {
         replaced: bool,
     },
@@ -215,7 +228,7 @@ impl Ticket {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the job is still wanted; from now on it counts as running.
+    /// Marks the job as running; false if nobody wants it any more.
     fn begin(&self) -> bool {
         let mut state = self.state();
         match std::mem::take(&mut *state) {
@@ -231,7 +244,7 @@ impl Ticket {
     }
 }
 
-/// Gives the job up unless it has finished.
+/// Guard of a caller that waits; dropped, it gives the job up unless it has finished.
 struct Guard {
     shared: Arc<Shared>,
     ticket: Arc<Ticket>,
@@ -249,9 +262,10 @@ impl Drop for Guard {
                 *state = State::GivenUp {
                     replaced: replacement.is_ok(),
                 };
+                // With a replacement the permit is returned as it is dropped here: there is an idle thread for it.
                 if let Err(error) = replacement {
                     // The pool is a thread short until the written-off one comes back.
-                    tracing::error!(pool = self.shared.name, %error, "no thread to replace one that hangs");
+                    tracing::error!(pool = self.shared.name, %error, "cannot start a thread to replace one that hangs");
                     permit.forget();
                 }
             }
@@ -283,6 +297,7 @@ fn work_until_replaced(shared: &Shared) {
                 if replaced {
                     return;
                 }
+                // The guard forgot the permit, as it found no thread to take this one's place.
                 shared.idle.add_permits(1);
             }
             // The place is free before the caller can see the result.

@@ -6,19 +6,20 @@ use super::hooks::call_hook;
 use super::{ItemOutcome, ManifestRecord, ManifestSink, OutputSink, RunContext, StageHooks, WorkItem};
 use parkhang_core::domain::StageError;
 
-/// An outcome that is due to be delivered.
+/// An outcome whose turn it is to be delivered.
 pub(super) struct Settled<T> {
     pub(super) item: Arc<WorkItem>,
     pub(super) outcome: ItemOutcome<T>,
 }
 
-/// The way of outcomes to the sink, the manifest and the hooks, one at a time and in the order they come in, while the
-/// kernel goes on.
+/// Passes outcomes to the sink, the manifest and the hooks, one at a time and in the order they come in, while the kernel
+/// goes on.
 pub(super) struct Delivery<T> {
     pub(super) context: RunContext,
     pub(super) hooks: Arc<dyn StageHooks>,
     pub(super) manifest: Option<ManifestSink>,
-    /// Bounded by the kernel, which counts what is not acknowledged.
+    /// Outcomes from the kernel, which bounds them by counting those that are not acknowledged. A bounded channel would make the
+    /// kernel wait for the sink, and it must not wait for anything.
     pub(super) inbox: mpsc::UnboundedReceiver<Settled<T>>,
     pub(super) delivered: mpsc::UnboundedSender<()>,
 }
@@ -41,7 +42,7 @@ impl<T: Send + 'static> Delivery<T> {
             call_hook("after_item", &self.context, |context| {
                 self.hooks.after_item(&item, &report, context);
             });
-            // The kernel may have finished; then nobody counts any more.
+            // The kernel may have finished, and nobody counts any more.
             let _ = self.delivered.send(());
         }
         Ok(())

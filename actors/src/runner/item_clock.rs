@@ -1,5 +1,5 @@
-//! The time that the work on an item takes itself. What it shares with others, such as threads, devices and the storage, has
-//! deadlines of its own: an item that waits for them is not slow.
+//! Clock of the time that the work on an item takes itself. Waits for what items share (threads, devices, the storage) do not
+//! count: these have deadlines of their own, and an item that waits for them is not slow.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ tokio::task_local! {
     static CLOCK: Arc<ItemClock>;
 }
 
-/// Waits without counting the time against the timeout of the item that this task works on, if it works on one.
+/// Awaits `wait` without counting the time against the timeout of the item that this task works on, if it works on one.
 pub async fn off_the_clock<T>(wait: impl Future<Output = T>) -> T {
     let Ok(clock) = CLOCK.try_with(Arc::clone) else {
         return wait.await;
@@ -20,12 +20,14 @@ pub async fn off_the_clock<T>(wait: impl Future<Output = T>) -> T {
     wait.await
 }
 
+/// Stopwatch of one try, which stands while the try waits. A watch channel, since the timeout has to be computed anew with each
+/// wait that begins or ends.
 #[derive(Debug)]
 pub(super) struct ItemClock(watch::Sender<Reading>);
 
 #[derive(Debug, Clone, Copy)]
 struct Reading {
-    /// Time that counts, up to `since`.
+    /// Time counted up to `since`.
     counted: Duration,
     since: Instant,
     /// Waits under way; the clock runs while there is none.
@@ -41,7 +43,7 @@ impl ItemClock {
         })))
     }
 
-    /// Does the work whose time this clock measures.
+    /// Runs `work` with this clock as its own.
     pub(super) async fn measure<T>(self: Arc<Self>, work: impl Future<Output = T>) -> T {
         CLOCK.scope(self, work).await
     }
@@ -81,7 +83,7 @@ impl ItemClock {
     }
 }
 
-/// Holds a clock for as long as it is there.
+/// Guard that stops a clock for as long as it lives.
 struct Pause(Arc<ItemClock>);
 
 impl Pause {

@@ -12,7 +12,7 @@ use parkhang_core::policy::retry::RetryPolicy;
 /// Source of numbers from -1 to 1.
 pub(super) type Jitter = dyn Fn() -> f64 + Send + Sync;
 
-/// Everything that the tries of an item have in common.
+/// Everything that the tries of all items of a run have in common.
 pub(super) struct ItemRun<W> {
     pub(super) stage: StageName,
     pub(super) worker: Arc<W>,
@@ -47,6 +47,7 @@ impl<W: ItemWorker> ItemRun<W> {
             tracing::debug!(stage = %self.stage, item = item.item_id, attempt = attempts, %error, "item will be retried");
             tokio::select! {
                 biased;
+                // The item has no result rather than its last error: it has tries left, and the next run gives it them.
                 () = self.drain.cancelled() => break None,
                 () = sleep(delay) => attempts += 1,
             }
@@ -65,6 +66,7 @@ impl<W: ItemWorker> ItemRun<W> {
         };
         let clock = ItemClock::start();
         tokio::select! {
+            // A result that came in the same instant as the timeout is kept.
             biased;
             result = clock.clone().measure(work) => result.map_err(|error| named(error, item)),
             () = clock.has_counted(limit) => {
@@ -76,7 +78,7 @@ impl<W: ItemWorker> ItemRun<W> {
     }
 }
 
-/// The error with its item, if the worker did not say.
+/// The error, with its item added if the worker named none.
 fn named(error: StageError, item: &WorkItem) -> StageError {
     match error.item_id {
         Some(_) => error,

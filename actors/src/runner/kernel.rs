@@ -23,14 +23,16 @@ use parkhang_core::domain::{ErrorCategory, StageError};
 use parkhang_core::policy::budget;
 use parkhang_core::policy::order::starting_order;
 
-/// Surroundings of a stage run.
+/// Connections of a stage run to its surroundings.
 #[derive(Clone)]
 pub struct StageControls {
+    /// Observer of the run.
     pub hooks: Arc<dyn StageHooks>,
     /// Cancelling it drains the run: no item is started any more, those in work are finished.
     pub cancel: CancellationToken,
     /// Source of numbers from -1 to 1, for the retry delays.
     pub jitter: Arc<Jitter>,
+    /// Record of the run, if it is to leave one.
     pub manifest: Option<ManifestSink>,
 }
 
@@ -54,7 +56,7 @@ impl fmt::Debug for StageControls {
     }
 }
 
-/// Runs the items of `plan` through `worker` and delivers what comes of them to `sink` in starting order.
+/// Runs the items of `plan` through `worker` and delivers their outcomes to `sink` in starting order.
 ///
 /// An item that fails does not fail the run: it is counted, delivered and listed in the outcome. Dropping the future
 /// kills the run: tries in flight are dropped.
@@ -120,12 +122,12 @@ struct InWork {
     started: Instant,
 }
 
-/// A run under way. Each item goes through four places: submitted (or skipped), started, ended, handed to the delivery.
+/// A run under way. Each item is submitted (or skipped), started, ended and handed to the delivery, in this order.
 struct Kernel<W: ItemWorker> {
     context: RunContext,
     options: StageOptions,
     hooks: Arc<dyn StageHooks>,
-    /// In starting order; positions below are positions here.
+    /// The items in starting order; positions below are positions here.
     items: Vec<Arc<WorkItem>>,
     item_run: Arc<ItemRun<W>>,
     cancel: CancellationToken,
@@ -136,7 +138,7 @@ struct Kernel<W: ItemWorker> {
     queue: VecDeque<Queued>,
     running: JoinSet<Ended<W::Output>>,
     in_work: HashMap<Id, InWork>,
-    /// Ended out of order; `None` for an item that was given up without a result.
+    /// Items that ended before one that was started earlier; `None` for an item that was given up without a result.
     ended: BTreeMap<usize, Option<ItemOutcome<W::Output>>>,
     /// The first position that is not handed to the delivery.
     next_delivery: usize,
@@ -170,6 +172,7 @@ impl<W: ItemWorker> Kernel<W> {
                 timeout: options.timeout(),
                 retry: options.retry_policy(),
                 jitter: controls.jitter,
+                // A child: a run that goes over its budget drains itself, and not whatever else shares the caller's token.
                 drain: controls.cancel.child_token(),
             }),
             options: options.clone(),
@@ -195,24 +198,27 @@ impl<W: ItemWorker> Kernel<W> {
     async fn run(mut self) -> Tally {
         let mut ticks = self.ticks();
         loop {
+            // First of all, so that every decision below counts what happened during the last await: whether the budget is used
+            // up, whether the window has room, whether a worker is free.
             self.catch_up();
             if self.tally.is_stopping() {
                 self.drop_queue();
             } else if self.may_submit() {
-                // One at a time: looking whether a result stands may take a while, and what ends meanwhile frees a worker.
+                // One at a time: asking whether a result stands may take a while, and items that end meanwhile free a worker.
                 self.submit().await;
                 self.start();
                 continue;
             }
             self.start();
+            // The delivery may still be busy; it ends when its channel is closed, which dropping the kernel does.
             if self.running.is_empty()
                 && (self.tally.is_stopping() || self.next_submission == self.items.len())
             {
                 return self.tally;
             }
             let stopping = self.tally.is_stopping();
-            // In this order, so that a run on paused time goes the same way each time: what has ended comes before what has
-            // been delivered, and both before the clock.
+            // Biased, so that a run on paused time takes the same course each time: ended items come before acknowledged ones,
+            // and both before the clock.
             tokio::select! {
                 biased;
                 () = self.cancel.cancelled(), if !stopping => {}
@@ -226,11 +232,12 @@ impl<W: ItemWorker> Kernel<W> {
     fn ticks(&self) -> Option<Interval> {
         let period = self.options.diagnostics_interval()?;
         let mut ticks = interval_at(self.started + period, period);
+        // A report that is late says the same as those it missed.
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Some(ticks)
     }
 
-    /// Takes note of all that has happened, without waiting.
+    /// Takes in everything that has happened so far, without waiting.
     fn catch_up(&mut self) {
         while let Some(ended) = self.running.try_join_next_with_id() {
             self.settle(ended);
@@ -241,6 +248,8 @@ impl<W: ItemWorker> Kernel<W> {
         self.tally.drained |= self.cancel.is_cancelled();
     }
 
+    /// Returns whether another item fits the window. Skipped items count too: their outputs are in memory until they are
+    /// delivered, and a volume may be skipped whole.
     fn may_submit(&self) -> bool {
         let in_memory = self.next_submission - self.next_delivery + self.undelivered;
         self.next_submission < self.items.len() && in_memory < self.options.window()
@@ -256,7 +265,8 @@ impl<W: ItemWorker> Kernel<W> {
                 self.tally.skipped();
                 let manifest = worker.manifest(item, &output);
                 self.end(position, Some(ItemOutcome::skipped(output, manifest)));
-                // Skipped items need no waiting: let the delivery, which shares this task, take them before there are many.
+                // Nothing else makes this loop wait while items are skipped, and the delivery shares its task: let it take them
+                // before there are many.
                 tokio::task::yield_now().await;
             }
             Err(reason) => {
@@ -293,6 +303,7 @@ impl<W: ItemWorker> Kernel<W> {
         }
     }
 
+    /// Takes in the end of a try's task: its outcome, its panic, or that it was drained.
     fn settle(&mut self, ended: Result<(Id, Ended<W::Output>), JoinError>) {
         let id = match &ended {
             Ok((id, _)) => *id,
@@ -304,6 +315,7 @@ impl<W: ItemWorker> Kernel<W> {
         let item = self.items[work.position].clone();
         let ended = match ended {
             Ok((_, ended)) => ended,
+            // The count of tries went down with the task.
             Err(error) => Ended {
                 result: Some(Err(self.crash(&item, error))),
                 attempts: 1,
@@ -318,6 +330,7 @@ impl<W: ItemWorker> Kernel<W> {
         self.tally.settled(&result, ended.duration);
         if budget::is_exhausted(self.options.error_budget, self.tally.failed()) {
             self.tally.over_budget = true;
+            // The stage fails whatever another try would bring; those that wait for one end now.
             self.item_run.drain.cancel();
         }
         let manifest = match &result {
@@ -328,6 +341,7 @@ impl<W: ItemWorker> Kernel<W> {
         self.end(work.position, Some(outcome));
     }
 
+    /// The error of an item whose task panicked.
     fn crash(&self, item: &WorkItem, error: JoinError) -> StageError {
         let message = match error.try_into_panic() {
             Ok(panic) => format!("the worker panicked: {}", super::panic_message(&*panic)),
@@ -336,7 +350,7 @@ impl<W: ItemWorker> Kernel<W> {
         StageError::new(self.context.stage.as_str(), ErrorCategory::Runtime, message).at_item(&item.item_id)
     }
 
-    /// Files an ended item and hands over all that are next in order.
+    /// Files an ended item and hands over all items that are next in order.
     fn end(&mut self, position: usize, outcome: Option<ItemOutcome<W::Output>>) {
         self.ended.insert(position, outcome);
         while let Some(outcome) = self.ended.remove(&self.next_delivery) {

@@ -1,4 +1,4 @@
-//! The record of a stage run on disk: one JSON line per item, in order of delivery.
+//! Record of a stage run on disk: one JSON line per item, in order of delivery.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -22,16 +22,22 @@ pub struct ManifestRecord {
     /// The item's id.
     pub doc_id: String,
     pub status: ItemStatus,
+    /// Seconds from the first try to the end of the last one, delays included; 0 for a skipped item.
     pub duration_s: f64,
+    /// Path or key of the item's input.
     pub input_path: Option<String>,
+    /// Path or key that the item's result went to.
     pub output_path: Option<String>,
+    /// Version of the form of these lines.
     pub schema_version: String,
+    /// Hash of the bytes of the input.
     pub input_hash: Option<Digest>,
+    /// Tries that the item had in this run; 0 for a skipped one.
     pub attempts: u32,
-    /// Set exactly for a skipped item.
+    /// Reason for skipping the item; present only for a skipped one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Set exactly for a failed item.
+    /// The last error; present only for a failed item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<StageError>,
     /// Fields that the stage adds.
@@ -40,6 +46,7 @@ pub struct ManifestRecord {
 }
 
 impl ManifestRecord {
+    /// The line about `item`.
     pub fn new(stage: &StageName, item: &WorkItem, report: &ItemReport) -> Self {
         let skipped = report.status == ItemStatus::Skip;
         Self {
@@ -68,7 +75,7 @@ impl ManifestRecord {
     }
 }
 
-/// A JSONL file of records, to which other processes may append as well.
+/// JSONL file of records, to which other processes may append as well.
 ///
 /// Each record is one write under an exclusive lock of the file. A line that a crash cut short is cut off before the
 /// next record, so a reader that takes the lock never sees part of one.
@@ -78,6 +85,7 @@ pub struct ManifestSink {
 }
 
 impl ManifestSink {
+    /// The manifest at `path`; the file and its folders are made with the first record.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
@@ -86,19 +94,20 @@ impl ManifestSink {
         &self.path
     }
 
+    /// Appends a record.
+    ///
     /// # Errors
     ///
-    /// Of the category `node`, when the file cannot be written, such as on a disk that is full: no item's fault.
+    /// An error of the category `node` when the file cannot be written, such as on a disk that is full: no item is to blame.
     pub async fn append(&self, record: ManifestRecord) -> Result<(), StageError> {
         let stage = record.stage.clone();
         let path = self.path.clone();
         let appended = tokio::task::spawn_blocking(move || {
             let line = record.to_line()?;
             append_line(&path, &line)
-        });
-        let appended = appended
-            .await
-            .unwrap_or_else(|stopped| Err(io::Error::other(stopped)));
+        })
+        .await
+        .unwrap_or_else(|stopped| Err(io::Error::other(stopped)));
         appended.map_err(|error| {
             let message = format!("cannot append to the manifest {}: {error}", self.path.display());
             StageError::new(stage.as_str(), ErrorCategory::Node, message)
@@ -120,7 +129,8 @@ fn append_line(path: &Path, line: &str) -> io::Result<()> {
     file.write_all(line.as_bytes())
 }
 
-/// Cuts what stands after the last line end.
+/// Cuts off everything after the last line end. Reads from the end of the file, block by block: a manifest may be long, and
+/// the line end is nearly always in its last block.
 fn cut_torn_line(file: &mut File) -> io::Result<()> {
     const BLOCK: u64 = 4096;
     let length = file.metadata()?.len();

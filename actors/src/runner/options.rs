@@ -6,7 +6,7 @@ use parkhang_core::policy::retry::RetryPolicy;
 /// Settings of a stage run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StageOptions {
-    /// Items in work at once; at least one.
+    /// Items in work at once; 0 counts as one.
     pub workers: usize,
     /// Seconds that the work of one try of an item may take, without what it [waits for](super::off_the_clock); 0 is for ever.
     pub per_item_timeout_s: f64,
@@ -14,7 +14,7 @@ pub struct StageOptions {
     pub retries: u32,
     /// Seconds before the first retry.
     pub retry_backoff_s: f64,
-    /// Failed items that do not stop the stage; 0 is any number.
+    /// Failed items that do not stop the stage; 0 means any number.
     pub error_budget: usize,
     /// Items submitted beside those in work: with the workers, the bound on items whose output is in memory. 0 is none.
     pub max_queue: usize,
@@ -22,7 +22,7 @@ pub struct StageOptions {
     pub resume: bool,
     /// Demand to do every item again, whatever `resume` says.
     pub force: bool,
-    /// Seconds between progress reports; 0 is never.
+    /// Seconds between progress reports; 0 means never.
     pub diagnostics_interval_s: f64,
     pub order: ItemOrder,
     /// Cost that a place in the plan outweighs; see [`starting_order`](parkhang_core::policy::order::starting_order).
@@ -48,8 +48,8 @@ impl Default for StageOptions {
 }
 
 impl StageOptions {
-    /// The options that a job asks for, resuming what an earlier attempt has done; `offered_workers` is what the node has
-    /// where the job does not say.
+    /// The options that a job asks for, with resuming on; `offered_workers` is the node's own number, which applies where the
+    /// job names none.
     pub fn of_job(config: &JobConfig, offered_workers: usize) -> Self {
         let workers = if config.workers == 0 {
             offered_workers
@@ -95,7 +95,7 @@ impl StageOptions {
     }
 }
 
-/// `None` for 0, and for what is no duration.
+/// The duration; `None` for 0, and for numbers that are no duration, such as negative ones.
 fn positive_seconds(seconds: f64) -> Option<Duration> {
     let duration = Duration::try_from_secs_f64(seconds).ok()?;
     (!duration.is_zero()).then_some(duration)

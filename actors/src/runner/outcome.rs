@@ -9,9 +9,11 @@ use parkhang_core::domain::StageError;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ItemStatus {
+    /// Done in this run.
     Success,
     /// Done by an earlier run.
     Skip,
+    /// Failed for good.
     Failure,
 }
 
@@ -21,9 +23,9 @@ pub struct ItemReport {
     pub status: ItemStatus,
     /// Tries that the item had in this run; 0 for a skipped one.
     pub attempts: u32,
-    /// From the first try to the end of the last one, delays included.
+    /// Time from the first try to the end of the last one, delays included.
     pub duration: Duration,
-    /// Set exactly for a failure.
+    /// The last error; present only for a failure.
     pub error: Option<StageError>,
     /// Fields that the worker adds to the manifest.
     pub manifest: Map<String, Value>,
@@ -79,6 +81,7 @@ impl<T> ItemOutcome<T> {
 /// Result of a stage run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct StageOutcome {
+    /// Items of the plan.
     pub total: usize,
     /// Items given to the worker.
     pub scheduled: usize,
@@ -89,9 +92,13 @@ pub struct StageOutcome {
     pub failed: usize,
     /// The run was drained before all items were dealt with, or went over its error budget.
     pub cancelled: bool,
+    /// Milliseconds that the run took.
     pub wall_ms: f64,
+    /// Median of the milliseconds that items waited for a free worker.
     pub queue_p50_ms: f64,
+    /// Median of the milliseconds from an item's first try to the end of its last.
     pub exec_p50_ms: f64,
+    /// 95th percentile of the same.
     pub exec_p95_ms: f64,
     /// The last error of every failed item, in order of delivery.
     pub errors: Vec<StageError>,
@@ -111,9 +118,12 @@ pub struct Progress {
     pub skipped: usize,
     pub succeeded: usize,
     pub failed: usize,
+    /// Items in work.
     pub in_flight: usize,
-    /// Time to the end at the rate so far, skipped items aside; `None` before the first item is settled.
+    /// Time to the end at the rate so far, not counting skipped items; `None` before the first item has ended.
     pub remaining: Option<Duration>,
+    /// Median of the milliseconds from an item's first try to the end of its last.
     pub exec_p50_ms: f64,
+    /// 95th percentile of the same.
     pub exec_p95_ms: f64,
 }

@@ -5,8 +5,7 @@ use serde::{Deserialize, Serialize};
 use parkhang_core::domain::StageName;
 use parkhang_store::artifact::{Digest, Fingerprint};
 
-/// One unit of work of a stage: plain data, never changed once planned. What else the work needs, the worker looks up by
-/// the id.
+/// One unit of work of a stage: plain data, never changed once planned. The worker looks up anything else by the id.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WorkItem {
     /// Stable name within the stage, such as the image name.
@@ -53,6 +52,8 @@ pub struct InvalidPlan {
 }
 
 impl StagePlan {
+    /// Makes a plan of the items.
+    ///
     /// # Errors
     ///
     /// When two items have one id.

@@ -1,4 +1,4 @@
-//! The dry run: what a run of a plan would do, by the same check that the run itself makes.
+//! Dry run: which items of a plan a run would skip, by the same check that the run itself makes.
 
 use serde::Serialize;
 
@@ -8,7 +8,7 @@ use super::{ItemWorker, StageOptions, StagePlan, WorkItem};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Redo {
-    /// There is no result.
+    /// No result is there.
     Absent,
     /// The result was made from another input, with another configuration or other models.
     Changed,
@@ -38,7 +38,7 @@ pub struct ItemPreview {
     pub redo: Option<Redo>,
 }
 
-/// What a run of `plan` would skip and what it would work on, in plan order. Nothing is run and nothing is written.
+/// Previews a run of `plan`: which items it would skip and which it would work on, in plan order. Nothing is run or written.
 pub async fn preview_stage<W: ItemWorker>(
     plan: &StagePlan,
     worker: &W,

@@ -4,7 +4,7 @@ use super::{Progress, StageOutcome};
 use parkhang_core::domain::StageError;
 use parkhang_core::policy::percentile::percentile;
 
-/// The counts of a run so far.
+/// Counts of a run so far.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     total: usize,
@@ -15,9 +15,9 @@ pub(super) struct Tally {
     pub(super) drained: bool,
     pub(super) over_budget: bool,
     errors: Vec<StageError>,
-    /// From submission to the first try, of each item that was given to the worker.
+    /// Milliseconds from submission to the first try, of each item that was given to the worker.
     queue_ms: Vec<f64>,
-    /// From the first try to the end of the last one, of each settled item.
+    /// Milliseconds from the first try to the end of the last one, of each item that succeeded or failed.
     exec_ms: Vec<f64>,
 }
 
@@ -54,7 +54,7 @@ impl Tally {
         self.failed
     }
 
-    /// Whether no further item is to be started.
+    /// True once no further item is to be started.
     pub(super) const fn is_stopping(&self) -> bool {
         self.drained || self.over_budget
     }
@@ -72,7 +72,7 @@ impl Tally {
             succeeded: self.succeeded,
             failed: self.failed,
             in_flight,
-            // Before the first item is settled this is a division by zero, and no duration.
+            // Before the first item has ended this is a division by zero, which gives no duration.
             remaining: Duration::try_from_secs_f64(remaining).ok(),
             exec_p50_ms: percentile(&self.exec_ms, 50.0),
             exec_p95_ms: percentile(&self.exec_ms, 95.0),

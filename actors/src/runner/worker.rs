@@ -7,6 +7,7 @@ use parkhang_core::domain::StageError;
 /// The work of a stage on one item.
 #[async_trait]
 pub trait ItemWorker: Send + Sync + 'static {
+    /// Result of an item.
     type Output: Send + 'static;
 
     /// Works on `item`; `attempt` is 1 for the first try. The kernel drops the future when the item's time is up, and
@@ -28,25 +29,28 @@ pub trait ItemWorker: Send + Sync + 'static {
         Err(Redo::Absent)
     }
 
-    /// Told that `item` is queued: unless the stage is drained, it runs once those before it have. For what can be done
-    /// ahead of its turn, such as reading its input. No more items are queued than the options allow to be in memory.
+    /// Notice that `item` is queued: unless the stage is drained, it runs once those before it have. A worker may begin here
+    /// with what can be done ahead of the item's turn, such as reading its input; no more items are queued than the options
+    /// allow to be in memory.
     fn queued(&self, item: &WorkItem) {
         let _ = item;
     }
 
-    /// Fields of the manifest about `output` beyond the base fields.
+    /// Fields of the manifest about `output`, on top of the base fields.
     fn manifest(&self, item: &WorkItem, output: &Self::Output) -> Map<String, Value> {
         let _ = (item, output);
         Map::new()
     }
 }
 
-/// Receiver of what comes of each item, in the order of the plan (of starting, where that is not first come first served).
-/// No more items are started than the options allow to be in memory while it is busy.
+/// Receiver of the outcomes of items, in starting order. While it is busy, no more items are started than the options allow to
+/// be in memory.
 #[async_trait]
 pub trait OutputSink<T: Send + 'static>: Send {
+    /// Takes the outcome of an item.
+    ///
     /// # Errors
     ///
-    /// An error ends the run at once: what was made cannot be kept.
+    /// An error ends the run at once, as its results cannot be kept.
     async fn deliver(&mut self, item: &WorkItem, outcome: ItemOutcome<T>) -> Result<(), StageError>;
 }

@@ -7,13 +7,18 @@ use chrono::{DateTime, Utc};
 use super::SourceError;
 use parkhang_state::StateStore;
 
-/// Tells the time by which leases of a source are written, and by which they run out.
+/// Clock by which the leases of a source are written, and by which they expire.
 #[async_trait]
 pub trait Clock: Send + Sync + fmt::Debug {
+    /// Returns the time.
+    ///
+    /// # Errors
+    ///
+    /// When the clock is on a server that does not answer.
     async fn now(&self) -> Result<DateTime<Utc>, SourceError>;
 }
 
-/// That of this machine.
+/// The clock of this machine.
 #[derive(Debug, Clone, Copy)]
 pub struct SystemClock;
 
@@ -24,7 +29,8 @@ impl Clock for SystemClock {
     }
 }
 
-/// That of a state store, which all its users share, whatever the clocks of their machines say.
+/// The clock of a state store, which all its users share. The clocks of their machines may be minutes apart, and a lease that
+/// one has just written must not look expired to another.
 #[derive(Debug, Clone)]
 pub struct StoreClock(pub Arc<dyn StateStore>);
 

@@ -1,11 +1,12 @@
-//! Keeps the pools of a node in work from a source. What the pools may still take follows from the leases in hand; nothing is
-//! counted up and down.
+//! Dispatcher: keeps the pools of a node busy with work from a source. The room of the pools is derived from the leases in hand
+//! each time; nothing is counted up and down.
+
+mod control_plane;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use ractor_cluster::RactorMessage;
@@ -17,24 +18,21 @@ use super::member::{Member, PoolHeartbeat};
 use super::wake::WakePause;
 use super::{Claim, SourceError, WorkSource};
 use crate::orchestrator::{Executor, Unreachable};
-use crate::supervisor::{ControlPlane, PoolHandle};
-use parkhang_core::domain::{
-    AssignReply, Fence, LeaseRenewal, LeaseReport, PoolInfo, RenewalReply, ReportReply, StageName, WorkerId,
-    WorkerRecord,
-};
+use crate::supervisor::PoolHandle;
+use parkhang_core::domain::{AssignReply, Fence, LeaseReport, PoolInfo, StageName, WorkerId, WorkerRecord};
 use parkhang_core::policy::claim::Offer;
 
 /// Share of the pause between two polls that chance adds or takes, so that nodes started together do not poll together.
 const POLL_JITTER: f64 = 0.25;
 
-/// What a node knows of its source.
+/// State of a node's source, as its dispatcher sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SourceHealth {
-    /// It has not been asked for work yet, or has not answered.
+    /// The source has not been asked for work yet, or has not answered.
     Unknown,
-    /// It answered the last time.
+    /// The source answered the last time.
     Answers,
-    /// It could not be asked the last time. The log says why.
+    /// The source failed the last time. The log has the reason.
     Fails,
 }
 
@@ -47,7 +45,11 @@ pub struct Dispatcher {
 }
 
 impl Dispatcher {
-    /// Asks the source at least every `poll` while a pool has room.
+    /// Starts a dispatcher, which asks the source at least every `poll` while a pool has room.
+    ///
+    /// # Errors
+    ///
+    /// When the actor cannot be started.
     pub async fn start(source: Arc<dyn WorkSource>, poll: Duration) -> Result<Self, ractor::SpawnErr> {
         let (sender, health) = watch::channel(SourceHealth::Unknown);
         let (actor, _) = Actor::spawn(None, DispatcherActor, (source.clone(), poll, sender)).await?;
@@ -58,17 +60,18 @@ impl Dispatcher {
         })
     }
 
-    /// There may be work for a stage, or for any. Other nodes are told the same at this moment, so the source is asked a little
-    /// later, and once for all that is heard until then.
+    /// Takes note that there may be work for a stage, or for any. Other nodes hear the same at this moment, so the source is asked
+    /// a little later, and once for all that comes in until then.
     pub fn wake(&self, stage: Option<StageName>) {
         self.send(DispatcherMsg::Wake(stage));
     }
 
+    /// State of the source.
     pub fn health(&self) -> SourceHealth {
         *self.health.borrow()
     }
 
-    /// The pools that get their work here, as they are at `now`, in the order of their names.
+    /// Describes the pools that get their work here, in the order of their names; `now` is the time that they are described for.
     pub async fn workers(&self, now: DateTime<Utc>) -> Vec<WorkerRecord> {
         let (sender, receiver) = ractor::concurrency::oneshot();
         self.send(DispatcherMsg::Describe(now, sender.into()));
@@ -76,7 +79,7 @@ impl Dispatcher {
         receiver.await.unwrap_or_default()
     }
 
-    /// Claims nothing more; returns when no claim is under way.
+    /// Claims nothing more, and waits until no claim is under way.
     pub async fn drain(&self) {
         let (sender, receiver) = ractor::concurrency::oneshot();
         if self.actor.cast(DispatcherMsg::Drain(sender.into())).is_ok() {
@@ -85,78 +88,33 @@ impl Dispatcher {
         }
     }
 
-    /// Waits for its end, which before [`Dispatcher::stop`] is a failure.
+    /// Waits for the dispatcher to end. Without [`Dispatcher::stop`] that is a failure.
     pub async fn ended(&self) {
-        // Ended already is as good.
+        // An error says that it has ended already.
         let _ = self.actor.get_cell().wait(None).await;
     }
 
-    /// Lets go of the source. To be called when the pools have stopped.
+    /// Stops the dispatcher and leaves the source. To be called when the pools have stopped.
     pub async fn stop(self) {
-        // Already stopped is as good.
+        // An error says that it has stopped already.
         let _ = self.actor.stop_and_wait(None, None).await;
         if let Err(error) = self.source.leave().await {
-            warn!(%error, "what this node held is free only when its time runs out");
+            warn!(%error, "cannot release what this node holds; it is free only at its deadline");
         }
     }
 
-    /// A cast fails only when the dispatcher has stopped; the leases then run out.
+    /// Sends a message. That fails only when the dispatcher has stopped; the leases then expire.
     fn send(&self, message: DispatcherMsg) {
         let _ = self.actor.cast(message);
     }
 }
 
-#[async_trait]
-impl ControlPlane for Dispatcher {
-    fn register(&self, pool: PoolHandle) {
-        self.send(DispatcherMsg::Register(pool));
-    }
-
-    fn suspend(&self, worker: WorkerId) {
-        self.send(DispatcherMsg::Suspend(worker));
-    }
-
-    fn deregister(&self, worker: WorkerId) {
-        self.send(DispatcherMsg::Deregister(worker));
-    }
-
-    async fn report(&self, report: LeaseReport) -> ReportReply {
-        let fence = report.fence.clone();
-        match self.source.settle(report).await {
-            Ok(answer) => {
-                self.send(DispatcherMsg::Ended(vec![fence]));
-                answer
-            }
-            Err(error) => {
-                warn!(task = %fence.task, stage = %fence.stage, %error, "cannot record a report now");
-                ReportReply::Unrecorded
-            }
-        }
-    }
-
-    async fn heartbeat(&self, worker: &WorkerId, renewals: Vec<LeaseRenewal>) -> RenewalReply {
-        let heartbeat = PoolHeartbeat::of(&renewals);
-        let fences: Vec<Fence> = renewals.into_iter().map(|renewal| renewal.fence).collect();
-        let statuses = match self.source.renew(&fences).await {
-            Ok(statuses) => statuses,
-            Err(error) => {
-                warn!(%worker, %error, "cannot renew leases now");
-                return RenewalReply::default();
-            }
-        };
-        self.send(DispatcherMsg::Heartbeat(worker.clone(), heartbeat));
-        let renewal = RenewalReply::new(fences, statuses);
-        if !renewal.lost.is_empty() {
-            self.send(DispatcherMsg::Ended(renewal.lost.clone()));
-        }
-        renewal
-    }
-}
-
+/// Messages of the dispatcher.
 #[derive(RactorMessage)]
 enum DispatcherMsg {
+    /// There may be work for a stage, or for any.
     Wake(Option<StageName>),
-    /// What was heard is to be acted on now.
+    /// The pause after a wake is over.
     Woken,
     /// There is work, or room, of which no other node knows.
     Claim,
@@ -165,14 +123,18 @@ enum DispatcherMsg {
     Suspend(WorkerId),
     Deregister(WorkerId),
     Heartbeat(WorkerId, PoolHeartbeat),
+    /// The source has answered a claim.
     Claimed(Result<Vec<Claim>, SourceError>),
+    /// A pool has answered an assignment.
     Answered(Fence, Result<AssignReply, Unreachable>),
     /// These leases are over.
     Ended(Vec<Fence>),
     Describe(DateTime<Utc>, RpcReplyPort<Vec<WorkerRecord>>),
+    /// Nothing more is to be claimed; answered when no claim is under way.
     Drain(RpcReplyPort<()>),
 }
 
+/// A lease of one of the pools.
 struct InHand {
     worker: WorkerId,
     /// Nothing may run beside it.
@@ -184,17 +146,19 @@ struct DispatcherState {
     poll: Duration,
     health: watch::Sender<SourceHealth>,
     pause: WakePause,
-    /// What was heard is to be acted on soon.
+    /// The pause after a wake is under way.
     waking: bool,
     pools: HashMap<WorkerId, Member>,
-    /// From the claim until the end is recorded.
+    /// Leases from their claim until their end is recorded.
     leases: HashMap<Fence, InHand>,
     claiming: bool,
     /// Something happened since the claim under way began.
     again: bool,
-    /// The claim under way follows something heard.
+    /// The claim under way follows a wake.
     heard: bool,
+    /// Callers that wait for a drain; `None` while there is none.
     draining: Option<Vec<RpcReplyPort<()>>>,
+    /// Leases that are being released.
     give_backs: JoinSet<()>,
 }
 
@@ -272,7 +236,7 @@ impl Actor for DispatcherActor {
                 }
             }
             DispatcherMsg::Describe(now, reply) => {
-                // Whoever asked may have lost patience.
+                // The caller may have timed out.
                 let _ = reply.send(state.describe(now));
             }
             DispatcherMsg::Drain(reply) => {
@@ -288,7 +252,7 @@ impl Actor for DispatcherActor {
         _: ActorRef<DispatcherMsg>,
         state: &mut DispatcherState,
     ) -> Result<(), ActorProcessingErr> {
-        // A lease that is being given back would otherwise last until its deadline.
+        // A lease that is being released would otherwise last until its deadline.
         while state.give_backs.join_next().await.is_some() {}
         Ok(())
     }
@@ -296,23 +260,29 @@ impl Actor for DispatcherActor {
 
 impl DispatcherState {
     fn in_hand(&self, worker: &WorkerId) -> usize {
-        let leases = self.leases.values();
-        leases.filter(|lease| lease.worker == *worker).count()
+        self.leases
+            .values()
+            .filter(|lease| lease.worker == *worker)
+            .count()
     }
 
     fn describe(&self, now: DateTime<Utc>) -> Vec<WorkerRecord> {
-        let members = self.pools.iter();
-        let mut workers: Vec<WorkerRecord> = members
+        let mut workers: Vec<WorkerRecord> = self
+            .pools
+            .iter()
             .map(|(worker, member)| member.describe(self.in_hand(worker), now))
             .collect();
         workers.sort_by(|a, b| a.worker.cmp(&b.worker));
         workers
     }
 
+    /// Offers of all pools, the full ones too: a source also decides by the leases in hand.
     fn offers(&self) -> Vec<Offer> {
-        let accepting = self.pools.values().filter(|member| member.accepting);
         let runs_alone = self.leases.values().any(|lease| lease.alone);
-        let mut offers: Vec<Offer> = accepting
+        let mut offers: Vec<Offer> = self
+            .pools
+            .values()
+            .filter(|member| member.accepting)
             .map(|Member { pool, .. }| {
                 let in_hand = self.in_hand(&pool.info.worker);
                 let free = pool.info.slots.saturating_sub(in_hand);
@@ -327,7 +297,7 @@ impl DispatcherState {
         offers
     }
 
-    /// There is work for the stage, or may be for any.
+    /// Takes note of work for the stage, or for any, and begins the pause before the claim, if a pool has room for it.
     fn heard_of(&mut self, stage: Option<&StageName>, myself: &ActorRef<DispatcherMsg>) {
         let suits = |offer: &Offer| offer.free > 0 && stage.is_none_or(|stage| *stage == offer.pool.stage);
         if self.waking || self.draining.is_some() || !self.offers().iter().any(suits) {
@@ -338,6 +308,7 @@ impl DispatcherState {
         myself.send_after(pause, || DispatcherMsg::Woken);
     }
 
+    /// Asks the source for work, beside the actor. One claim at a time: two would offer the same room.
     fn claim(&mut self, myself: &ActorRef<DispatcherMsg>) {
         if self.claiming {
             self.again = true;
@@ -355,7 +326,8 @@ impl DispatcherState {
             let asked = Utc::now();
             let mut claims = source.claim(&offers).await;
             for claim in claims.iter_mut().flatten() {
-                // From here on this machine's clock counts.
+                // Pools compare with this machine's clock and not the source's. Counted from before the call, so that a lease
+                // never seems to last longer than it does.
                 claim.assignment.lease_until = asked + claim.lasts;
             }
             // A dispatcher that stopped meanwhile leaves what was claimed to its deadline.
@@ -368,21 +340,23 @@ impl DispatcherState {
         let heard = std::mem::take(&mut self.heard);
         match claims {
             Ok(claims) if self.draining.is_some() => {
-                let claims = claims.into_iter();
-                claims.for_each(|claim| self.give_back(claim.assignment.fence));
+                for claim in claims {
+                    self.give_back(claim.assignment.fence);
+                }
             }
             Ok(claims) => {
                 self.health.send_replace(SourceHealth::Answers);
                 let found = !claims.is_empty();
-                match found {
-                    true => self.pause.found(),
-                    false if heard => self.pause.in_vain(),
-                    false => {}
+                // Only a claim that follows a wake was in competition with other nodes.
+                if found {
+                    self.pause.found();
+                } else if heard {
+                    self.pause.in_vain();
                 }
                 for claim in claims {
                     self.assign(claim, myself);
                 }
-                // There may be more where this came from.
+                // A source may hand out less than there is, so as to hand it out soon.
                 if found || self.again {
                     self.claim(myself);
                 }
@@ -395,6 +369,7 @@ impl DispatcherState {
         self.answer_drains();
     }
 
+    /// Offers a claimed lease to its pool. It counts as in hand from now on, so that the next claim does not offer its slot.
     fn assign(&mut self, claim: Claim, myself: &ActorRef<DispatcherMsg>) {
         let fence = claim.assignment.fence.clone();
         let Some(member) = self.pools.get(&claim.worker) else {
@@ -426,22 +401,23 @@ impl DispatcherState {
         {
             member.accepting = false;
         }
-        // The next poll asks again: at once could run hot with a pool that disagrees about its room.
+        // The next poll asks again. Asking at once would be a busy loop with a pool that disagrees about its room.
         self.give_back(fence);
     }
 
+    /// Releases a lease that no pool took.
     fn give_back(&mut self, fence: Fence) {
         while self.give_backs.try_join_next().is_some() {}
         let source = self.source.clone();
         self.give_backs.spawn(async move {
             let (task, stage) = (fence.task, fence.stage.clone());
             if let Err(error) = source.give_back(fence).await {
-                warn!(%task, %stage, %error, "a lease is left to its deadline");
+                warn!(%task, %stage, %error, "cannot release a lease; it expires at its deadline");
             }
         });
     }
 
-    /// The pool is dead: its leases are lost.
+    /// Takes out a pool that is gone for good, and reports its leases as lost.
     fn abandon(&mut self, worker: &WorkerId, myself: &ActorRef<DispatcherMsg>) {
         self.pools.remove(worker);
         let lost: Vec<Fence> = self
@@ -459,7 +435,7 @@ impl DispatcherState {
                 let (task, stage) = (fence.task, fence.stage.clone());
                 let report = LeaseReport { fence, verdict: None };
                 if let Err(error) = source.settle(report).await {
-                    warn!(%task, %stage, %error, "a lost lease is left to its deadline");
+                    warn!(%task, %stage, %error, "cannot end a lost lease; it expires at its deadline");
                 }
             }
             // A dispatcher that stopped meanwhile claims nothing more.
@@ -472,7 +448,7 @@ impl DispatcherState {
             return;
         }
         for waiting in self.draining.iter_mut().flat_map(|waiting| waiting.drain(..)) {
-            // Whoever asked may have lost patience.
+            // The caller may have timed out.
             let _ = waiting.send(());
         }
     }

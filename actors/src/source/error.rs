@@ -1,11 +1,13 @@
 use super::ShardError;
 use parkhang_state::StateError;
 
-/// Why a source of work could not do as it was asked.
+/// Failure of a source of work.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
+    /// The state store failed.
     #[error(transparent)]
     State(#[from] StateError),
+    /// Objects of a job with manifests cannot be read or written.
     #[error(transparent)]
     Shards(#[from] ShardError),
 }

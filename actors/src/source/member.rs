@@ -6,10 +6,10 @@ use tokio::time::Instant;
 use crate::supervisor::PoolHandle;
 use parkhang_core::domain::{LeaseRenewal, WorkerRecord};
 
-/// A pool has renewed its leases.
+/// Latest renewal of a pool's leases.
 pub(super) struct PoolHeartbeat {
     at: Instant,
-    /// Pages of the tasks in work, and how many of them are dealt with.
+    /// Pages of the tasks in work, and the number of them that are finished.
     pages: u64,
     finished: u64,
 }
@@ -17,7 +17,9 @@ pub(super) struct PoolHeartbeat {
 /// A pool that gets its work from a dispatcher.
 pub(super) struct Member {
     pub pool: PoolHandle,
+    /// The pool may be given work.
     pub accepting: bool,
+    /// Its latest renewal, if there was one.
     pub heartbeat: Option<PoolHeartbeat>,
 }
 
@@ -41,10 +43,10 @@ impl Member {
         }
     }
 
-    /// The pool at `now`, with so many leases.
+    /// Describes the pool at `now`, with `in_hand` leases.
     pub(super) fn describe(&self, in_hand: usize, now: DateTime<Utc>) -> WorkerRecord {
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-        // Of work that is over there is no progress.
+        // The progress is that of the last heartbeat, whose work may be over.
         let of_work = self.heartbeat.as_ref().filter(|_| in_hand > 0);
         WorkerRecord {
             worker: self.pool.info.worker.clone(),

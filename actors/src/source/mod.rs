@@ -1,9 +1,15 @@
-//! How work arrives at a node that takes it itself. A [`WorkSource`] leases (task, stage) and records what became of it; a
-//! [`Dispatcher`] asks it for as much as the node's pools have room for, and is the pools'
-//! [`ControlPlane`](crate::supervisor::ControlPlane), as the orchestrator is where work is pushed. Every state change goes
+//! Sources of work for nodes that take it themselves, instead of being assigned it by an orchestrator. A [`WorkSource`] leases
+//! stages of tasks and records their ends; a [`Dispatcher`] asks it for as much as the node's pools have room for, and is the
+//! pools' [`ControlPlane`](crate::supervisor::ControlPlane), as the orchestrator is where work is pushed. Every state change goes
 //! through the one transition table, fenced by the lease, whichever source it is.
 //!
-//! A source knows neither pools nor stages beyond their names.
+//! There are two sources. [`StateClaims`] takes tasks from the database, so that a node needs a connection to Postgres and no
+//! leader. [`Shards`] takes them from manifests in the artifact store, where there is no database at all. Both are held by one
+//! conformance suite to one promise: no two processes hold one stage of a volume at a time. Deadlines go by one [`Clock`] for all
+//! users of a source, as the clocks of machines may be minutes apart; and leases are durable before they are handed out, since
+//! one that a crash of the database undoes could be handed out again with the same fence.
+//!
+//! A source knows neither pools nor stages beyond their names, and a dispatcher does not know where its source keeps things.
 
 mod clock;
 #[cfg(test)]
@@ -37,17 +43,18 @@ pub use state_claims::StateClaims;
 /// A stage of a task, leased to the worker that offered to run it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claim {
+    /// Worker whose offer the claim answers.
     pub worker: WorkerId,
-    /// Its deadline is one of the source's clock, which this machine's need not agree with.
+    /// The lease. Its deadline is one of the source's clock, which this machine's need not agree with.
     pub assignment: Assignment,
-    /// Time from the beginning of the call until the lease runs out unless it is renewed.
+    /// Time from the beginning of the call until the lease expires, unless it is renewed.
     pub lasts: TimeDelta,
-    /// The volume may kill the process, which is to run nothing beside it.
+    /// True if the volume may kill the process, which is to run nothing beside it.
     pub alone: bool,
 }
 
-/// Where leases come from. The source remembers beside a lease's fence whatever it needs to renew or end it, such as the
-/// receipt of a message; a process that forgets it loses its leases by their deadlines.
+/// Source of leases. It remembers beside a lease's fence whatever it needs to renew or end it; a process that forgets that loses
+/// its leases at their deadlines.
 ///
 /// A lease that is claimed or renewed lasts for at least three quarters of the source's lease time from then on, by the
 /// [`Clock`] of the source.
@@ -57,24 +64,44 @@ pub struct Claim {
 #[async_trait]
 pub trait WorkSource: Send + Sync + fmt::Debug {
     /// Leases work for which the offers have room, and takes over what others have lost. The offers are those of all workers of
-    /// this process, the busy ones too: a source may keep hold of more than it hands out, and must know whether that still is
-    /// of use. An empty answer means that nothing was found; a source may look for some seconds before it gives it, and go on
-    /// from there the next time. Work that is found is handed out soon, though there may be more.
+    /// this process, the busy ones too: a source may keep hold of more than it hands out, and must know whether that is still
+    /// of use. An empty answer means that nothing was found; a source may search for some seconds before it answers so, and go
+    /// on from there the next time. Work that is found is handed out soon, though there may be more.
+    ///
+    /// # Errors
+    ///
+    /// When nothing could be leased because the source does not answer.
     async fn claim(&self, offers: &[Offer]) -> Result<Vec<Claim>, SourceError>;
 
-    /// Renews leases, answering in the order of the fences.
+    /// Renews leases and returns the status of each, in the order of the fences.
+    ///
+    /// # Errors
+    ///
+    /// When the source does not answer; the leases may have been renewed or not.
     async fn renew(&self, fences: &[Fence]) -> Result<Vec<LeaseStatus>, SourceError>;
 
-    /// Writes down how a lease ended. Returns once that is durable, or known to come too late.
+    /// Records the end of a lease. Returns once that is durable, or known to come too late.
+    ///
+    /// # Errors
+    ///
+    /// When the source does not answer; the report may be repeated.
     async fn settle(&self, report: LeaseReport) -> Result<ReportReply, SourceError>;
 
-    /// Ends a lease that was not made use of; nothing is charged to the task.
+    /// Releases a lease that was not made use of; no try is counted.
+    ///
+    /// # Errors
+    ///
+    /// As for [`WorkSource::settle`].
     async fn give_back(&self, fence: Fence) -> Result<ReportReply, SourceError> {
         let verdict = Some(StageVerdict::Interrupted);
         self.settle(LeaseReport { fence, verdict }).await
     }
 
-    /// Lets go of what this process holds beside its leases. Nothing is claimed afterwards.
+    /// Releases whatever this process holds beside its leases. Nothing is claimed afterwards.
+    ///
+    /// # Errors
+    ///
+    /// When some of it is not released; others wait for its deadline then.
     async fn leave(&self) -> Result<(), SourceError> {
         Ok(())
     }

@@ -13,8 +13,8 @@ use parkhang_core::policy::poison::is_suspect;
 use parkhang_core::policy::transition::is_finished;
 use parkhang_state::{ClaimRequest, Outcome, StateStore, change_for};
 
-/// Work straight from the state store: workers lease tasks for themselves, no orchestrator need be there. One that is there
-/// does the same to the same rows, and each is fenced off where the other was first.
+/// Source of work straight from the state store: workers lease tasks for themselves, and no orchestrator is needed. One that is
+/// there does the same to the same rows, and each is fenced off where the other was first.
 #[derive(Debug)]
 pub struct StateClaims {
     store: Arc<dyn StateStore>,
@@ -24,8 +24,8 @@ pub struct StateClaims {
 }
 
 impl StateClaims {
-    /// Leases run for `lease` by `clock` unless they are renewed; a volume that loses `max_interruptions` in a row is set aside.
-    /// The clock is to be the same for all that lease from the store: [`StoreClock`](super::StoreClock).
+    /// A source whose leases last for `lease` by `clock` unless they are renewed; a volume that loses `max_interruptions` in a
+    /// row is set aside. The clock has to be the same for all that lease from the store: [`StoreClock`](super::StoreClock).
     pub fn new(
         store: Arc<dyn StateStore>,
         clock: Arc<dyn Clock>,
@@ -52,7 +52,7 @@ impl WorkSource for StateClaims {
         };
         let claimed = self.store.claim(&request, now).await?;
         if claimed.is_empty() {
-            // Whoever recorded a job's last task may have died before it settled the job.
+            // The node that recorded a job's last task may have died before it finished the job.
             self.store.finish_jobs(now).await?;
         }
         let claims = claimed.into_iter().filter_map(|(task, job)| {
@@ -97,13 +97,13 @@ impl WorkSource for StateClaims {
         };
         if is_finished(&task, job.config.retry_scope) {
             for job in self.store.finish_jobs(now).await? {
-                info!(job = %job.key, status = job.status.as_str(), "job settled");
+                info!(job = %job.key, status = job.status.as_str(), "job finished");
             }
         } else if job.status == JobStatus::Running
             && let Some(stage) = due_stage(&task, &job, now)
             && let Err(error) = self.store.announce_work(stage).await
         {
-            debug!(%error, "nobody hears that a task became runnable; they will find it");
+            debug!(%error, "cannot announce a runnable task; nodes find it with their next poll");
         }
         Ok(ReportReply::Recorded)
     }

@@ -1,9 +1,9 @@
 use std::time::Duration;
 
-/// Within so long the nodes that hear of work ask for it, each at a moment of its own.
+/// Time within which the nodes that hear of work ask for it, each at a moment of its own.
 const FIRST: Duration = Duration::from_millis(100);
 
-/// How long a node waits until it acts on what it has heard. Many nodes hear of one task, and one of them gets it: those that
+/// Pause of a node before it acts on an announcement of work. Many nodes hear of one task, and one of them gets it: those that
 /// keep asking in vain wait longer, those that find something do not.
 #[derive(Debug, Clone)]
 pub(super) struct WakePause {
@@ -12,7 +12,7 @@ pub(super) struct WakePause {
 }
 
 impl WakePause {
-    /// Never waits longer than `longest`.
+    /// Pauses that are never longer than `longest`.
     pub(super) fn up_to(longest: Duration) -> Self {
         Self {
             window: FIRST.min(longest),
@@ -25,16 +25,17 @@ impl WakePause {
         self.window.mul_f64(chance)
     }
 
-    /// What this node heard of was for others.
+    /// Takes note of a claim in vain: other nodes were faster.
     pub(super) fn in_vain(&mut self) {
         self.window = (self.window * 2).min(self.longest);
     }
 
+    /// Takes note of a claim that found work.
     pub(super) fn found(&mut self) {
         *self = Self::up_to(self.longest);
     }
 
-    /// Some time has gone by.
+    /// Shortens the pause again, as time goes by.
     pub(super) fn relax(&mut self) {
         self.window = (self.window / 2).max(FIRST.min(self.longest));
     }

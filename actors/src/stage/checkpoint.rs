@@ -1,4 +1,4 @@
-//! The pages of a stage as they are finished: saved in parts on the way, handed over as a whole at the end.
+//! Checkpoints of a stage run: pages are saved in parts as they are finished, and handed over as a whole at the end.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -13,8 +13,9 @@ use parkhang_store::artifact::{ArtifactRow, ErrorRow, Provenance, write_table};
 
 /// Everything that a stage run made or took over.
 pub(super) struct Finished<R> {
-    /// In page order.
+    /// Rows in page order.
     pub rows: Vec<R>,
+    /// Errors of the pages that failed, in page order.
     pub errors: Vec<ErrorRow>,
     /// Pages that are done, with or without rows.
     pub pages: BTreeSet<String>,
@@ -24,11 +25,11 @@ pub(super) struct Finished<R> {
 pub(super) struct Checkpoints<R> {
     run: Arc<VolumeRun>,
     provenance: Provenance,
-    /// Position of each page, and the rows that stand in for it if it fails.
+    /// Position of each page in the volume, and the rows that stand in for it if it fails.
     positions: HashMap<String, (u32, Vec<R>)>,
     done: BTreeMap<u32, (String, Vec<R>)>,
     errors: BTreeMap<u32, ErrorRow>,
-    /// Positions of pages that no part holds yet.
+    /// Positions of finished pages that no part holds yet.
     unsaved: Vec<u32>,
     next_part: u32,
 }
@@ -62,11 +63,12 @@ impl<R: ArtifactRow> Checkpoints<R> {
     ///
     /// # Errors
     ///
-    /// When something cannot be written; the pages are then still unsaved.
+    /// When something cannot be written; the pages then stay unsaved.
     pub(super) async fn save_part(&mut self) -> Result<(), StageError> {
         if self.unsaved.is_empty() {
             return Ok(());
         }
+        // A part vouches for its own pages only: the ledger takes what its provenance names for done.
         let mut provenance = self.provenance.clone();
         let saved: Vec<&(String, Vec<R>)> = self
             .unsaved
@@ -93,7 +95,7 @@ impl<R: ArtifactRow> Checkpoints<R> {
         Ok(())
     }
 
-    /// Everything in page order.
+    /// Hands over everything, in page order.
     pub(super) fn finish(mut self) -> Finished<R> {
         let mut pages = BTreeSet::new();
         let mut by_page: BTreeMap<u32, Vec<R>> = BTreeMap::new();

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
 
-/// Reads that are begun before anyone waits for them, each under the name of its page. They end with this value.
+/// Reads that are begun before anyone waits for them, by the name of their page. Dropping this value aborts them.
 #[derive(Debug)]
 pub(super) struct FetchAhead<T> {
     reads: Mutex<HashMap<String, AbortOnDropHandle<T>>>,
@@ -31,6 +31,7 @@ impl<T: Send + 'static> FetchAhead<T> {
         match read.await {
             Ok(read) => Some(read),
             Err(error) => match error.try_into_panic() {
+                // The kernel catches it, as if the read had been made by the page itself.
                 Ok(payload) => panic::resume_unwind(payload),
                 // The runtime is going down.
                 Err(_) => None,

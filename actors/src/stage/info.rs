@@ -6,11 +6,13 @@ use crate::inference::DeviceStanding;
 use parkhang_core::domain::{Hardware, StageName, Unfit};
 use parkhang_store::artifact::ModelRef;
 
-/// What a stage is and what it runs on, apart from any volume.
+/// Properties of a stage on this node, independent of any volume: its name, its hardware, its models, whether it works.
 #[async_trait]
 pub trait StageInfo: Send + Sync + fmt::Debug {
+    /// The name under which pipelines know the stage.
     fn name(&self) -> StageName;
 
+    /// The hardware that the stage is made for.
     fn hardware(&self) -> Hardware;
 
     /// The networks that the stage keeps loaded.
@@ -18,12 +20,12 @@ pub trait StageInfo: Send + Sync + fmt::Debug {
         Vec::new()
     }
 
-    /// The thread that owns its network, if it has one.
+    /// State of the thread that owns the network of the stage, if it has one.
     fn device(&self) -> Option<DeviceStanding> {
         None
     }
 
-    /// Leaves a thread that hangs to itself and goes on with a fresh one. What was asked of the old one stays unanswered.
+    /// Leaves a thread that hangs behind and goes on with a new one. Requests to the old one stay unanswered.
     ///
     /// # Errors
     ///
@@ -33,7 +35,7 @@ pub trait StageInfo: Send + Sync + fmt::Debug {
     }
 
     /// Checks that the stage can work here at this moment: its device answers what it is known to answer, and its threads
-    /// take work. Asked after a fault, of a stage that has been renewed; does not return while the device hangs.
+    /// take work. Called after a fault, on a stage that has been renewed; does not return while the device hangs.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Results of earlier runs of a stage: the pages in the final table and in the parts, and which of them still stand.
+//! Ledger of the results of earlier runs of a stage: the pages in the final table and in the parts, and which still stand.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -21,12 +21,13 @@ struct Entry<R> {
 /// The pages that earlier runs have left.
 pub(super) struct Ledger<R> {
     entries: HashMap<String, Entry<R>>,
+    /// Pages of the final table, if it is there.
     final_pages: Option<BTreeMap<String, Fingerprint>>,
     next_part: u32,
 }
 
 impl<R: ArtifactRow> Ledger<R> {
-    /// Reads the final table and the parts. What is damaged counts as not there.
+    /// Reads the final table and the parts. Damaged ones count as absent: their pages are simply made again.
     ///
     /// # Errors
     ///
@@ -43,6 +44,7 @@ impl<R: ArtifactRow> Ledger<R> {
         let storage_error = |error: StorageError| run.storage_error(&error);
         let folder = run.layout.stage_folder(&run.stage);
         let objects = run.store.list(&folder).await.map_err(storage_error)?;
+        // One listing instead of a question for each image: a volume has thousands, and the store may be far away.
         let images: HashSet<&str> = objects
             .iter()
             .filter(|(_, meta)| meta.size > 0)
@@ -56,7 +58,7 @@ impl<R: ArtifactRow> Ledger<R> {
             .map(|(key, _)| key)
             .filter(|key| **key == table || key.is_under(&parts_folder))
             .collect();
-        // The table first, then the parts by number: what is newer replaces what is older.
+        // The table comes first, then the parts by number, so that newer rows of a page replace older ones.
         sources.sort();
         for key in sources {
             if *key != table {
@@ -69,12 +71,13 @@ impl<R: ArtifactRow> Ledger<R> {
                     }
                     ledger.enter::<S>(content, &images);
                 }
-                Err(error) => warn!(%key, %error, "leaving a damaged artifact out of account"),
+                Err(error) => warn!(%key, %error, "ignoring a damaged artifact; its pages are made again"),
             }
         }
         Ok(ledger)
     }
 
+    /// Enters the pages of a table. They are those of its provenance, as a page without lines has no rows.
     fn enter<S: PageStage<Row = R>>(&mut self, content: Table<R>, images: &HashSet<&str>) {
         let mut rows: HashMap<String, Vec<R>> = HashMap::new();
         for row in content.rows {
@@ -113,7 +116,7 @@ impl<R: ArtifactRow> Ledger<R> {
         Ok(entry.rows.clone())
     }
 
-    /// Whether the final table covers exactly these pages, all made of the same.
+    /// Returns whether the final table covers exactly these pages, with the same fingerprints.
     pub(super) fn final_is(&self, provenance: &Provenance) -> bool {
         self.final_pages.as_ref() == Some(&provenance.pages)
     }

@@ -1,4 +1,4 @@
-//! `line_detection`: from the scans of a volume to straightened pages with the contours of their lines.
+//! The stage `line_detection`: turns the scans of a volume into straightened pages with the contours of their lines.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -41,27 +41,28 @@ pub(super) const STAGE: StageDefinition = StageDefinition {
     build: |services| Ok(services.paged(STAGE, LineDetection::new(services)?)),
 };
 
-/// Pages on their way from the source while a volume is planned: enough to hide the latency of a remote one.
+/// Pages read at once from the source while a volume is planned: enough to hide the latency of a remote one.
 const READ_AHEAD: usize = 16;
 
 /// Tiles in one forward pass: a row of a large page or some small pages.
 const MAX_TILES: usize = 16;
 
-/// Finds lines on scans.
+/// The stage that finds lines on scans.
 #[derive(Debug)]
 pub(crate) struct LineDetection {
     pub pages: Arc<dyn PageSource>,
     pub cpu: CpuPool,
     pub segmentation: Inference<PageSegmentation>,
+    /// Side of a tile, in pixels.
     pub tile_size: usize,
     /// Probability above which a pixel belongs to a line; the model's own.
     pub threshold: f32,
-    /// Whether the model knows the classes of a layout.
+    /// True if the model knows the classes of a layout.
     pub layout: bool,
     pub model: ModelRef,
 }
 
-/// A page that has been found and straightened, ready to be written.
+/// A page whose lines have been found and which has been straightened, ready to be written.
 struct Straightened {
     lines: PageLines,
     jpeg: Vec<u8>,
@@ -120,6 +121,7 @@ impl LineDetection {
             .await?
         };
         loop {
+            // The tiles are most of a frame's memory, and nothing needs them once the network has them.
             let tiles = std::mem::replace(
                 &mut frame.tiles,
                 TileBatch {
@@ -134,11 +136,12 @@ impl LineDetection {
             };
             let probabilities = run.infer(&self.segmentation, tiles).await?;
             let config = config.clone();
-            let finished = super::compute(&self.cpu, run, move |_| {
+            let pass = super::compute(&self.cpu, run, move |_| {
                 finish(frame, &probabilities, &config)
                     .map_err(|error| (ErrorCategory::Runtime, error.to_string()))
-            });
-            let pass = finished.await?;
+            })
+            .await?;
+            // A page that is skewed or bent too much is straightened first, and the network asked about it again.
             match pass {
                 Pass1::Done(lines) => return Ok(lines),
                 Pass1::NeedsSecondPass(second) => frame = second,
@@ -203,6 +206,7 @@ impl PageStage for LineDetection {
             );
             return Err(run.error(ErrorCategory::Config, message));
         }
+        // Settings come first: the job fails here, before any scan is read.
         let source_error = |error: parkhang_store::pages::SourceError| run.error(error.category(), error);
         let mut pages = self.pages.pages(run.volume()).await.map_err(source_error)?;
         if run.config().limit > 0 {
@@ -210,6 +214,8 @@ impl PageStage for LineDetection {
         }
         let files: Vec<String> = pages.iter().map(|page| page.name.clone()).collect();
         let mut planned = Vec::with_capacity(pages.len());
+        // Nothing but its bytes tells whether a page without a version has changed, so it is read twice: here for its hash, and
+        // again where it is worked on. Keeping the bytes would hold a whole volume in memory.
         let unversioned: Vec<PageRef> = pages
             .iter()
             .filter(|page| page.version.is_none())
@@ -223,7 +229,7 @@ impl PageStage for LineDetection {
                     Some((_, Ok(bytes))) => {
                         super::compute(&self.cpu, run, move |_| Ok(Digest::of(&bytes))).await?
                     }
-                    // A page that cannot be read now fails as an item, with its retries.
+                    // The page is planned all the same: it fails as an item, with its retries, and does not fail the volume.
                     Some((_, Err(error))) => Digest::of(error.to_string().as_bytes()),
                     None => break,
                 },
@@ -242,9 +248,11 @@ impl PageStage for LineDetection {
     }
 
     fn volume_version(&self, pages: &[PlannedPage<PageRef>]) -> Option<String> {
-        let version = &pages.first()?.input.version;
-        let is_of_all = pages.iter().all(|page| page.input.version == *version);
-        version.clone().filter(|_| is_of_all)
+        let version = pages.first()?.input.version.as_ref()?;
+        let is_of_all = pages
+            .iter()
+            .all(|page| page.input.version.as_ref() == Some(version));
+        is_of_all.then(|| version.clone())
     }
 
     fn blank(&self, page: &PlannedPage<PageRef>) -> Vec<LineDetectionRow> {
@@ -283,28 +291,29 @@ impl PageStage for LineDetection {
         page: &PlannedPage<PageRef>,
         bytes: Bytes,
     ) -> Result<Vec<LineDetectionRow>, StageError> {
-        let decoding = super::compute(&self.cpu, run, move |cancelled| {
+        // The hash in the plan may stand for a version of the page; the table names the hash of its bytes.
+        let (decoded, scan_hash) = super::compute(&self.cpu, run, move |cancelled| {
             decode_page_unless(&bytes, &DecodeLimits::default(), &|| cancelled.is_cancelled())
                 .map(|decoded| (Arc::new(decoded), Digest::of(&bytes)))
                 .map_err(|error| (ErrorCategory::Input, error.to_string()))
-        });
-        let (decoded, scan_hash) = decoding.await?;
+        })
+        .await?;
         for warning in &decoded.warnings {
-            warn!(volume = %run.volume(), page = page.input.name, %warning, "odd page");
+            warn!(volume = %run.volume(), page = page.input.name, %warning, "the scan was decoded with a warning");
         }
         let lines = self.find_lines(run, decoded.clone()).await?;
         let scan = decoded.clone();
         let background = self.detection_config(run.config()).background();
-        let straightening =
-            super::compute(&self.cpu, run, move |_| straighten_page(&scan, lines, background));
-        let straightened = straightening.await?;
+        let straightened =
+            super::compute(&self.cpu, run, move |_| straighten_page(&scan, lines, background)).await?;
 
         at_step(PageStep::Storing);
         let key = run.layout.rotated_image(&page.name);
-        let store_error = |error: parkhang_store::storage::StorageError| run.storage_error(&error);
+        // Not flushed here: a flush for each image would cost more than the recognition, so all are flushed together before the
+        // table that names them.
         off_the_clock(run.store.put_unsynced(&key, straightened.jpeg.into()))
             .await
-            .map_err(store_error)?;
+            .map_err(|error| run.storage_error(&error))?;
         let lines = straightened.lines;
         let (width, height) = (as_i32(decoded.gray.width()), as_i32(decoded.gray.height()));
         Ok(vec![LineDetectionRow {
@@ -326,8 +335,9 @@ impl PageStage for LineDetection {
             rotated_width: width,
             rotated_height: height,
             tps_points: lines.dewarp.as_ref().map(|dewarp| {
-                let pairs = dewarp.control_points.iter();
-                pairs
+                dewarp
+                    .control_points
+                    .iter()
                     .map(|pair| {
                         [pair.source[0], pair.source[1], pair.target[0], pair.target[1]]
                             .map(|value| value as f32)
@@ -338,8 +348,9 @@ impl PageStage for LineDetection {
             input_sha256: scan_hash.to_string(),
             is_binary: decoded.bilevel,
             regions: (run.config().line_mode == LineMode::Layout).then(|| {
-                let regions = lines.regions.into_iter();
-                regions
+                lines
+                    .regions
+                    .into_iter()
                     .map(|region| PageRegion {
                         kind: region.kind.as_str().to_owned(),
                         contour: region.contour.iter().map(|point| [point.x, point.y]).collect(),
@@ -359,6 +370,7 @@ fn straighten_page(
     let runtime = |error: &dyn std::fmt::Display| (ErrorCategory::Runtime, error.to_string());
     let geometry: PageGeometry = lines.geometry().map_err(|error| runtime(&error))?;
     let quality = image_quality(scan.bilevel);
+    // Resampling a page that lies straight already would only blur it.
     let jpeg = if geometry.is_identity() {
         encode_jpeg(&scan.gray, quality)
     } else {
@@ -385,6 +397,7 @@ fn as_i32(value: u32) -> i32 {
     i32::try_from(value).unwrap_or(i32::MAX)
 }
 
+/// The keys of a job's configuration that decide its lines.
 fn settings(config: &JobConfig) -> Map<String, Value> {
     let keys = [
         ("use_tps", json!(config.use_tps)),

@@ -1,4 +1,4 @@
-//! `line_extraction`: from straightened pages and contours to ordered line images.
+//! The stage `line_extraction`: turns straightened pages and contours into ordered line images.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -38,13 +38,13 @@ pub(super) const STAGE: StageDefinition = StageDefinition {
     },
 };
 
-/// Namespace of line guids: the same line gets the same guid in every run.
+/// Namespace of line guids, which are derived from the line, so that it gets the same one in every run.
 const LINE_NAMESPACE: Uuid = Uuid::from_u128(0x6e5d_32c8_8a9c_4d6a_9d5c_50a1_7e1b_6f0e);
 
 /// Images of a page that are written at once.
 const WRITES: usize = 16;
 
-/// Cuts lines out of pages.
+/// The stage that cuts lines out of pages.
 #[derive(Debug)]
 pub(crate) struct LineExtraction {
     pub cpu: CpuPool,
@@ -115,6 +115,8 @@ impl PageStage for LineExtraction {
             .map(|row| {
                 let name = ImageName::new(row.image_name.as_str())
                     .map_err(|error| run.error(ErrorCategory::Input, error))?;
+                // The fingerprint of the stage before, which says what the page was made from: the image itself need not be read
+                // to find out whether it has changed.
                 let input_hash = table
                     .provenance
                     .pages
@@ -137,6 +139,7 @@ impl PageStage for LineExtraction {
         run: &VolumeRun,
         page: &PlannedPage<LineDetectionRow>,
     ) -> Result<Option<Bytes>, StageError> {
+        // A page without lines costs no read.
         if page.input.filtered_contours.is_empty() {
             return Ok(None);
         }
@@ -163,6 +166,7 @@ impl PageStage for LineExtraction {
             .collect();
         let config = Self::extraction_config(run.config());
         let bilevel = row.is_binary;
+        // The first generation finds the rows of text on the mask; the second by the heights of the contours, and reads none.
         let mask = match run.config().generation {
             Algorithms::Gen1 => Some(row.rot_mask.clone()),
             Algorithms::Gen2 => None,
@@ -179,6 +183,7 @@ impl PageStage for LineExtraction {
             let key = run
                 .layout
                 .line_image(&page.name, u32::try_from(index).unwrap_or(u32::MAX));
+            // With the hash of the scan: a line of a new scan is another line.
             let identity = format!("{}/{}/{}/{index}", run.volume(), page.name, row.input_sha256);
             let bounds = cut.line.bounding_box;
             rows.push(LineImageRow {
@@ -205,18 +210,19 @@ impl PageStage for LineExtraction {
             images.push((key, Bytes::from(cut.jpeg)));
         }
         at_step(PageStep::Storing);
-        let written = stream::iter(images).map(Ok);
-        let written = written.try_for_each_concurrent(WRITES, |(key, jpeg)| async move {
-            run.store.put_unsynced(&key, jpeg).await
-        });
-        off_the_clock(written)
+        let writes = stream::iter(images)
+            .map(Ok)
+            .try_for_each_concurrent(WRITES, |(key, jpeg)| async move {
+                run.store.put_unsynced(&key, jpeg).await
+            });
+        off_the_clock(writes)
             .await
             .map_err(|error| run.storage_error(&error))?;
         Ok(rows)
     }
 }
 
-/// Builds and cuts the lines of a page, whose rows are found by its mask if one is given; what has no pixel on the page is
+/// Builds and cuts the lines of a page, whose rows are found by its mask if one is given; lines without a pixel on the page are
 /// left out.
 fn cut_page(
     jpeg: &Bytes,
@@ -236,6 +242,7 @@ fn cut_page(
     let mask = mask.map(decode).transpose()?;
     let mask = mask.map(|mask| resize_nearest(&mask.gray, page.gray.width(), page.gray.height()));
     let rows = mask.as_ref().map_or(Rows::ByHeight, Rows::ByMask);
+    // Shared by the lines of the page: a margin that was too wide for one is too wide for those below it.
     let mut k = config.k_factor;
     let mut cuts = Vec::new();
     for line in build_lines(contours, rows, config) {
@@ -255,6 +262,7 @@ fn cut_page(
     Ok(cuts)
 }
 
+/// The keys of a job's configuration that decide its line images.
 fn settings(config: &JobConfig) -> Map<String, Value> {
     let keys = [
         ("k_factor", json!(config.k_factor)),

@@ -1,5 +1,5 @@
-//! The folder in which a node records what happened to each page. It lies apart from the artifacts, as it tells times; what is in
-//! it goes with its job, or after a while.
+//! The folder of the manifests, in which a node records what happened to each page. It lies apart from the artifacts, since it holds
+//! times, and these have the same bytes whenever they are made. Records are removed with their job, or after a while.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -11,15 +11,15 @@ use tracing::info;
 use crate::runner::ManifestSink;
 use parkhang_core::domain::{JobKey, StageName, Unfit, VolumeId};
 
-/// What a disk must have room for to be of use.
+/// Bytes that a disk must have room for to be of use.
 const CHECKED_BYTES: usize = 64 << 10;
 
-/// `{job}/{volume}/parkhang.{stage}.manifest.jsonl`, of names that are safe as path segments.
+/// Folder of files `{job}/{volume}/parkhang.{stage}.manifest.jsonl`. The names in it are safe as path segments.
 #[derive(Debug, Clone)]
 pub struct ManifestFolder(PathBuf);
 
 impl ManifestFolder {
-    /// The folder need not be there yet.
+    /// The manifests below `path`, which need not be there yet.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self(path.into())
     }
@@ -29,17 +29,17 @@ impl ManifestFolder {
         ManifestSink::new(self.of(job).join(volume.to_string()).join(file))
     }
 
-    /// Whether there is room for records.
+    /// Checks that there is room for records, by writing some bytes and flushing them: a full disk often shows only then.
     pub(crate) async fn check(&self) -> Result<(), Unfit> {
         let folder = self.0.clone();
-        let written = blocking(move || {
+        blocking(move || {
             std::fs::create_dir_all(&folder)?;
             let mut file = tempfile::tempfile_in(&folder)?;
             file.write_all(&[0; CHECKED_BYTES])?;
             file.sync_all()
-        });
-        let failed = |error| Unfit::Disk(format!("cannot write to {}: {error}", self.0.display()));
-        written.await.map_err(failed)
+        })
+        .await
+        .map_err(|error| Unfit::Disk(format!("cannot write to {}: {error}", self.0.display())))
     }
 
     /// Removes the records of a job; returns whether there were any.
@@ -52,7 +52,7 @@ impl ManifestFolder {
         blocking(move || remove(&folder)).await
     }
 
-    /// Removes the records of jobs to which nothing was added since then; returns how many jobs those were.
+    /// Removes the records of jobs to which nothing was added since `then`; returns the number of those jobs.
     ///
     /// # Errors
     ///
@@ -63,7 +63,7 @@ impl ManifestFolder {
             let mut forgotten = 0;
             for job in entries(&root)? {
                 if last_change(&job)? < then {
-                    info!(folder = %job.display(), "manifests that have had their time are removed");
+                    info!(folder = %job.display(), "removing expired manifests");
                     forgotten += usize::from(remove(&job)?);
                 }
             }
@@ -78,8 +78,9 @@ impl ManifestFolder {
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
-    let done = spawn_blocking(work).await;
-    done.unwrap_or_else(|stopped| Err(io::Error::other(stopped)))
+    spawn_blocking(work)
+        .await
+        .unwrap_or_else(|stopped| Err(io::Error::other(stopped)))
 }
 
 fn remove(folder: &Path) -> io::Result<bool> {
@@ -89,7 +90,7 @@ fn remove(folder: &Path) -> io::Result<bool> {
     }
 }
 
-/// Folders in a folder; none where it is not there.
+/// Folders in a folder; none if it is not there.
 fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = match std::fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -105,7 +106,8 @@ fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(folders)
 }
 
-/// When the last record of a job was added, or its folder made.
+/// Time at which the last record of a job was added, or its folder made. Only the files tell: adding to one leaves the
+/// folders above it unchanged.
 fn last_change(job: &Path) -> io::Result<SystemTime> {
     let mut last = job.metadata()?.modified()?;
     for volume in entries(job)? {

@@ -1,14 +1,18 @@
-//! The stages: what each does with a volume. A stage knows neither the actor that runs it nor whether it runs alone or in a
-//! cluster: it gets a [`StageContext`], writes artifacts under its own prefix, and returns a verdict.
+//! The stages: the steps of a pipeline. A stage knows neither the actor that runs it nor whether it runs alone or in a cluster:
+//! it gets a [`StageContext`], writes artifacts under its own prefix, and returns a verdict.
 //!
-//! A stage may be killed at any moment and begun again elsewhere, so what it has done must be found in the store and nowhere
-//! else. `paged` sees to that for all stages that go page by page. A page is done once a row that names its images is in a
-//! part or in the final table; its fingerprint there says what it was made from, so that a changed input, setting or model
-//! makes just the pages anew that depend on it, and `ledger` needs no other record of what is done. Images come before the
-//! part that names them, all parts before the table, and the table before the parts are deleted: whatever the moment of
-//! death, a reader finds either the old table or the new one, and no page twice. What a page's failure means for its volume is
-//! decided after the run (`paged`), where it is known whether the node, the store or the page was to blame. The stages
-//! themselves (`line_detection`, `line_extraction`, `ocr`) are left with a plan and the work on one page.
+//! A stage may be killed at any moment and begun again elsewhere, so its progress must be found in the store and nowhere else.
+//! `paged` takes care of that for all stages that go page by page. A page is done once a row that names its images is in a part
+//! or in the final table. Its fingerprint there says what the page was made from, so that a changed input, setting or model makes
+//! only the pages anew that depend on it, and `ledger` needs no other record. Fingerprints are chained: the input hash of a page
+//! is its fingerprint in the stage before, so no image is read to find out whether it has changed. Images come before the part
+//! that names them, all parts before the table, and the table before the parts are deleted: whenever the process dies, a
+//! reader finds either the old table or the new one, and no page twice. Artifacts hold no time of day, so that the same input
+//! gives the same bytes; times are in the manifests, which lie in a folder of their own.
+//!
+//! The consequence of a page's failure for its volume is decided after the run (`paged`), where it is known whether the node, the
+//! store or the page was to blame. The stages themselves (`line_detection`, `line_extraction`, `ocr`) are left with a plan and
+//! the work on one page.
 
 mod checkpoint;
 mod fetch_ahead;
@@ -69,18 +73,21 @@ const fn image_quality(bilevel: bool) -> u8 {
 /// Everything a stage may use while it runs.
 #[derive(Debug, Clone)]
 pub struct StageContext {
+    /// The lease, with the volume, the job's configuration and the stage.
     pub assignment: Assignment,
-    /// Set when the node drains: start no new page, checkpoint, return [`StageVerdict::Interrupted`].
+    /// Cancelled when the stage is to stop: start no new page, checkpoint, return [`StageVerdict::Interrupted`].
     pub drain: CancellationToken,
+    /// Board on which the run shows its pages.
     pub progress: RunProgress,
 }
 
 /// Logic of a stage that a pipeline can name.
 #[async_trait]
 pub trait StageLogic: Send + Sync + fmt::Debug {
+    /// Properties of the stage.
     fn info(&self) -> &dyn StageInfo;
 
-    /// As [`StageInfo::check`], and whatever the stage writes down for itself finds a place.
+    /// Checks that the stage can work here: what [`StageInfo::check`] checks, and that there is room for its own records.
     ///
     /// # Errors
     ///
@@ -94,7 +101,7 @@ pub trait StageLogic: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     ///
-    /// When what the stage goes on from is not there or cannot be read.
+    /// When the input of the stage is not there or cannot be read.
     async fn preview(&self, assignment: Assignment) -> Result<Option<Vec<ItemPreview>>, StageError> {
         let _ = assignment;
         Ok(None)
@@ -104,8 +111,8 @@ pub trait StageLogic: Send + Sync + fmt::Debug {
     async fn run(&self, context: StageContext) -> StageVerdict;
 }
 
-/// The keys that a stage's result depends on, and the generation of algorithms where it is not the usual one. What was made
-/// before there was a choice so keeps its fingerprint.
+/// The keys that a stage's result depends on, with the generation of algorithms where it is not the default one: results made
+/// before there was a choice keep their fingerprints so.
 fn of_generation<const N: usize>(config: &JobConfig, keys: [(&str, Value); N]) -> Map<String, Value> {
     let generation = (config.generation != Algorithms::default())
         .then(|| (JobConfig::GENERATION, json!(config.generation)));
@@ -128,13 +135,15 @@ async fn compute<T: Send + 'static>(
     }
 }
 
-/// Whether the threads of a stage take work.
+/// Checks that the threads of a stage take work.
 fn check_threads(cpu: &CpuPool) -> Result<(), Unfit> {
     cpu.check().map_err(|error| Unfit::Device(error.to_string()))
 }
 
-/// Whether a network answers what it is known to answer.
+/// Checks that a network answers its probe.
 async fn check_device<M: BatchModel>(inference: &Inference<M>) -> Result<(), Unfit> {
-    let checked = inference.check().await;
-    checked.map_err(|error| Unfit::Device(error.to_string()))
+    inference
+        .check()
+        .await
+        .map_err(|error| Unfit::Device(error.to_string()))
 }

@@ -1,4 +1,4 @@
-//! `ocr`: from line images to text.
+//! The stage `ocr`: reads the text of line images.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -40,24 +40,24 @@ pub(super) const STAGE: StageDefinition = StageDefinition {
     build: |services| Ok(services.paged(STAGE, Ocr::new(services)?)),
 };
 
-/// Line images of a page that are on their way at once.
+/// Line images of a page that are read at once.
 const READS: usize = 16;
 
-/// The default of `pyctcdecode`, with which the programs of the first generation decode.
+/// Default of `pyctcdecode`, with which the programs of the first generation decode.
 const GEN1_TOKEN_MIN_LOG_PROB: f32 = -5.0;
 
 /// Pixels of lines in one forward pass.
 const MAX_LINE_PIXELS: usize = 64 * 16_384;
 
-/// Reads lines.
+/// The stage that reads lines.
 #[derive(Debug)]
 pub(crate) struct Ocr {
     pub cpu: CpuPool,
-    /// At least one.
+    /// The recognisers of the node, at least one.
     pub readers: Vec<Reader>,
 }
 
-/// A recogniser at work.
+/// A recogniser and the thread that runs its network.
 #[derive(Debug)]
 pub(crate) struct Reader {
     pub recognition: Inference<LineRecognition>,
@@ -101,7 +101,7 @@ fn ordinary_line(preprocessing: Preprocessing) -> LineBatch {
     batches.into_iter().next().map_or(empty, |(batch, _)| batch)
 }
 
-/// The lines of a page, and which of the readers reads them.
+/// The lines of a page, and the index of the reader that reads them.
 #[derive(Debug)]
 pub(crate) struct PageLines {
     pub(super) reader: usize,
@@ -111,7 +111,7 @@ pub(crate) struct PageLines {
 /// The lines of a page, prepared: the batches for the network and what is needed to read its answer.
 struct PreparedPage {
     lines: Vec<Option<PreparedLine>>,
-    /// With the places of its lines among `lines`.
+    /// The batches, each with the indices of its lines in `lines`.
     batches: Vec<(LineBatch, Vec<usize>)>,
 }
 
@@ -125,7 +125,7 @@ impl Reader {
                 domain::Decoder::Beam => Decoder::BeamSearch(BeamSearch {
                     width: config.beam_width,
                     token_min_log_prob: match (&language, config.generation) {
-                        // It knows better than a frame that is nearly sure.
+                        // More letters stay in the search, as the language model decides better than a frame that is nearly sure.
                         (Some(_), _) => -6.0,
                         (None, Algorithms::Gen1) => GEN1_TOKEN_MIN_LOG_PROB,
                         (None, Algorithms::Gen2) => BeamSearch::default().token_min_log_prob,
@@ -154,20 +154,25 @@ impl Ocr {
     }
 
     fn reader(&self, place: usize, run: &VolumeRun) -> Result<&Reader, StageError> {
-        let reader = self.readers.get(place);
-        reader.ok_or_else(|| run.error(ErrorCategory::Config, "there is no recogniser"))
+        self.readers
+            .get(place)
+            .ok_or_else(|| run.error(ErrorCategory::Config, "there is no recogniser"))
     }
 
-    /// Places of the readers that the job leaves a choice of: those that it names, or all.
+    /// Indices of the readers that the job leaves a choice of: those that it names, or all.
     pub(super) fn candidates(&self, config: &JobConfig) -> Vec<usize> {
         let stage = self.name();
         let named: Vec<&str> = config.models.of(&stage).collect();
-        let readers = self.readers.iter().enumerate();
-        let suited = readers
-            .filter(|(_, reader)| named.is_empty() || named.contains(&reader.recogniser.model.name.as_str()));
-        suited.map(|(place, _)| place).collect()
+        self.readers
+            .iter()
+            .enumerate()
+            .filter(|(_, reader)| named.is_empty() || named.contains(&reader.recogniser.model.name.as_str()))
+            .map(|(place, _)| place)
+            .collect()
     }
 
+    /// Reads line images, each with whether its page came as one bit per pixel, with one of the readers. An image in which no
+    /// line can be found gives an empty text.
     pub(super) async fn read_page(
         &self,
         run: &VolumeRun,
@@ -177,6 +182,7 @@ impl Ocr {
         let options = reader.options(run.config());
         let preparation = options.clone();
         let mut page = super::compute(&self.cpu, run, move |_| prepare_page(&images, &preparation)).await?;
+        // One batch after the other: the pages in work at once are what fills the device.
         let mut answers = Vec::with_capacity(page.batches.len());
         for (batch, places) in std::mem::take(&mut page.batches) {
             answers.push((run.infer(&reader.recognition, batch).await?, places));
@@ -210,8 +216,10 @@ impl StageInfo for Ocr {
     }
 
     fn models(&self) -> Vec<ModelRef> {
-        let models = self.readers.iter();
-        models.map(|reader| reader.recogniser.model.clone()).collect()
+        self.readers
+            .iter()
+            .map(|reader| reader.recogniser.model.clone())
+            .collect()
     }
 
     fn device(&self) -> Option<DeviceStanding> {
@@ -242,9 +250,12 @@ impl PageStage for Ocr {
     const VERSION: u32 = 3;
 
     fn model_settings(&self, config: &JobConfig) -> Map<String, Value> {
-        let places = self.candidates(config).into_iter();
-        let readers = places.filter_map(|place| self.readers.get(place));
-        let heads: Vec<&str> = readers.map(|reader| reader.recogniser.head.as_str()).collect();
+        let heads: Vec<&str> = self
+            .candidates(config)
+            .into_iter()
+            .filter_map(|place| self.readers.get(place))
+            .map(|reader| reader.recogniser.head.as_str())
+            .collect();
         Map::from_iter([("head".to_owned(), json!(heads.join(",")))])
     }
 
@@ -278,7 +289,7 @@ impl PageStage for Ocr {
         }
         let mut planned = Vec::new();
         for page in pages.rows {
-            // A page that line_extraction could not do has no fingerprint there and nothing to read here.
+            // A page on which line_extraction failed has no fingerprint there, and nothing to read here.
             let Some(made_of) = lines.provenance.pages.get(&page.image_name) else {
                 continue;
             };
@@ -297,6 +308,7 @@ impl PageStage for Ocr {
                 input: PageLines { reader: 0, rows },
             });
         }
+        // Chosen once for the volume, whose table names the model that made it.
         let chosen = self.choose(run, &planned).await?;
         for page in &mut planned {
             page.input.reader = chosen;
@@ -317,6 +329,7 @@ impl PageStage for Ocr {
         let PageLines { reader, rows } = &page.input;
         let reader = self.reader(*reader, run)?;
         let texts = self.read_page(run, reader, with_depth(rows, images)).await?;
+        // What is read far less surely than the rest of its page is a smudge, or a caption in another script.
         let kept = legible(&texts, run.config().min_confidence);
         Ok(rows
             .iter()
@@ -347,6 +360,7 @@ impl PageStage for Ocr {
     }
 }
 
+/// Reads the line images that the rows name, in their order.
 pub(super) async fn fetch_images(run: &VolumeRun, rows: &[LineImageRow]) -> Result<Vec<Bytes>, StageError> {
     let keys: Result<Vec<ArtifactKey>, _> = rows
         .iter()
@@ -359,7 +373,7 @@ pub(super) async fn fetch_images(run: &VolumeRun, rows: &[LineImageRow]) -> Resu
         .await
 }
 
-/// Each image with whether its page came as one bit per pixel.
+/// Pairs each image with whether its page came as one bit per pixel.
 pub(super) fn with_depth(rows: &[LineImageRow], images: Vec<Bytes>) -> Vec<(Bytes, bool)> {
     images
         .into_iter()
@@ -395,6 +409,7 @@ fn prepare_page(
     Ok(PreparedPage { lines, batches })
 }
 
+/// The keys of a job's configuration that decide its text.
 fn settings(config: &JobConfig) -> Map<String, Value> {
     let keys = [
         ("encoding", json!(config.encoding)),

@@ -1,4 +1,4 @@
-//! Which recogniser reads a volume, where there are several.
+//! Choice of the recogniser that reads a volume, on nodes that have several.
 
 use tracing::info;
 
@@ -10,9 +10,9 @@ use parkhang_core::policy::model_choice::{TRIAL_LINES, TRIAL_PAGES, surest};
 use parkhang_store::artifact::{LineImageRow, OcrResultRow, read_table};
 
 impl Ocr {
-    /// The place of the recogniser that reads the pages of a plan: the one that a part of an interrupted attempt was read by,
-    /// else the one of those that the job leaves a choice of which is surest of the first pages. It depends on nothing else, so that the same volume is read by
-    /// the same one again.
+    /// Chooses the recogniser that reads the pages of a plan, and returns its index: the one that has read a part left by an
+    /// interrupted attempt, else, of those that the job allows, the one that is surest of the first pages. The choice depends on
+    /// nothing else, so that the same recogniser reads the same volume again.
     pub(super) async fn choose(
         &self,
         run: &VolumeRun,
@@ -40,7 +40,7 @@ impl Ocr {
             let rows = &rows[..rows.len().min(TRIAL_LINES - lines)];
             match self.try_readers(run, rows, &candidates, &mut trials).await {
                 Ok(()) => lines += rows.len(),
-                // Its own item will say what is wrong with it.
+                // Its own item will report what is wrong with the page.
                 Err(error) if error.category == ErrorCategory::Input => {}
                 Err(error) => return Err(error),
             }
@@ -54,7 +54,7 @@ impl Ocr {
         Ok(chosen)
     }
 
-    /// Reads lines with each of the candidates, and notes how sure they are.
+    /// Reads lines with each of the candidates, and notes their confidence.
     async fn try_readers(
         &self,
         run: &VolumeRun,
@@ -63,6 +63,7 @@ impl Ocr {
         trials: &mut [Vec<Option<f32>>],
     ) -> Result<(), StageError> {
         let images = fetch_images(run, rows).await?;
+        // Noted once all have read the page: where one of them fails on it, none is judged by it.
         let mut read = Vec::with_capacity(candidates.len());
         for reader in candidates.iter().filter_map(|place| self.readers.get(*place)) {
             let texts = self
@@ -80,7 +81,7 @@ impl Ocr {
         Ok(())
     }
 
-    /// The reader that made what an interrupted attempt has left.
+    /// Index of the reader that made the parts of an interrupted attempt, if there are any.
     async fn remembered(&self, run: &VolumeRun) -> Result<Option<usize>, StageError> {
         if run.config().force {
             return Ok(None);
@@ -98,13 +99,19 @@ impl Ocr {
         let Ok(table) = read_table::<OcrResultRow>(run.store.as_ref(), &part).await else {
             return Ok(None);
         };
-        let made_by = table.provenance.models.first();
-        Ok(made_by.and_then(|model| self.models().iter().position(|known| known == model)))
+        Ok(table
+            .provenance
+            .models
+            .first()
+            .and_then(|model| self.models().iter().position(|known| known == model)))
     }
 }
 
-/// The lines of the first pages that have any.
+/// Lines of the first pages that have any.
 fn tried_pages(planned: &[PlannedPage<PageLines>]) -> impl Iterator<Item = &[LineImageRow]> {
-    let pages = planned.iter().map(|page| page.input.rows.as_slice());
-    pages.filter(|rows| !rows.is_empty()).take(TRIAL_PAGES)
+    planned
+        .iter()
+        .map(|page| page.input.rows.as_slice())
+        .filter(|rows| !rows.is_empty())
+        .take(TRIAL_PAGES)
 }

@@ -4,8 +4,8 @@ use crate::runner::{ItemReport, ItemStatus, Progress, Redo, RunContext, StageHoo
 use crate::telemetry::PageEnded;
 use parkhang_core::domain::PageOutcome;
 
-/// Hooks that emit the metrics and log lines about the pages of a stage run. They lie within the span of the run, which names
-/// the volume.
+/// Hooks that emit the metrics and log lines about the pages of a stage run. They are called within the span of the run, which
+/// names the volume.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct PageEvents;
 
@@ -54,7 +54,7 @@ impl StageHooks for PageEvents {
             left = progress.remaining.map(tracing::field::debug),
             p50_ms = progress.exec_p50_ms,
             p95_ms = progress.exec_p95_ms,
-            "stage goes on"
+            "stage in progress"
         );
     }
 }

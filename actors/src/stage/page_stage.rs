@@ -1,5 +1,5 @@
-//! The common form of stages that go page by page, seen from the stage: a plan, the work on one page, and the rows
-//! that come of it. Checkpoints, resume, retries and budgets are [`super::paged`]'s.
+//! The common form of stages that go page by page, as such a stage sees it: a plan, the work on one page, and the rows that
+//! result. Checkpoints, resume, retries and budgets are left to [`super::paged`].
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -19,6 +19,7 @@ use parkhang_store::storage::{ArtifactKey, ArtifactStore, StorageError};
 /// One page that a stage is to work on.
 #[derive(Debug, Clone)]
 pub(crate) struct PlannedPage<I> {
+    /// Name of its image, by which tables and files of all stages know the page.
     pub name: ImageName,
     /// Position in the volume, from 0.
     pub index: u32,
@@ -28,6 +29,7 @@ pub(crate) struct PlannedPage<I> {
     pub input_hash: Digest,
     /// Relative cost, for the order in which pages are started.
     pub cost: f64,
+    /// The stage's own knowledge of the page.
     pub input: I,
 }
 
@@ -38,9 +40,9 @@ pub(crate) struct VolumeRun {
     pub layout: VolumeLayout,
     pub store: Arc<dyn ArtifactStore>,
     pub stage: StageName,
-    /// Set when the artifact store failed for a reason that is none of a page's.
+    /// First failure of the artifact store for a reason that does not lie in a page.
     pub store_failure: OnceLock<StageError>,
-    /// Set when the node turned out to be out of order.
+    /// First failure that showed the node to be out of order.
     pub node_failure: OnceLock<StageError>,
     /// Ends the run as a drain does, without being one: nothing more is begun on a node that is out of order.
     pub halt: CancellationToken,
@@ -71,26 +73,26 @@ impl VolumeRun {
     pub(crate) fn storage_error(&self, error: &StorageError) -> StageError {
         let failure = self.error(error.category(), error);
         if error.category() != ErrorCategory::Input {
-            // The first one tells enough.
+            // The first failure is kept: later ones are often its consequences.
             let _ = self.store_failure.set(failure.clone());
         }
         failure
     }
 
-    /// The node is out of order: the run ends, and no page of it has failed.
+    /// Ends the run because the node is out of order; no page of it has failed. Returns the error for the page at hand.
     pub(crate) fn out_of_order(&self, reason: impl fmt::Display) -> StageError {
         let failure = self.error(ErrorCategory::Node, reason);
-        // The first one tells enough.
+        // The first failure is kept: later ones are often its consequences.
         let _ = self.node_failure.set(failure.clone());
         self.halt.cancel();
         failure
     }
 
-    /// Asks a network. What the device is to blame for is no page's failure.
+    /// Asks a network. A failure of the device ends the run, and is not charged to a page.
     ///
     /// # Errors
     ///
-    /// When there is no answer.
+    /// When the network gives no answer.
     pub(crate) async fn infer<M: BatchModel>(
         &self,
         network: &Inference<M>,
@@ -111,12 +113,14 @@ impl VolumeRun {
 /// A stage whose items are the pages of a volume.
 #[async_trait]
 pub(crate) trait PageStage: StageInfo + 'static {
+    /// A page's row of the stage before, or its scan.
     type Input: Send + Sync + 'static;
-    /// What is read for a page before it is worked on.
+    /// Input that is read for a page before it is worked on.
     type Fetched: Send + 'static;
+    /// A row of the stage's table.
     type Row: ArtifactRow + Sync;
 
-    /// Raised whenever the stage makes something else of the same input.
+    /// Version of the stage's code, raised whenever the same input gives another result.
     const VERSION: u32;
 
     /// Settings of the loaded models that the result depends on, beside the settings of the job that the stage table names.
@@ -125,7 +129,7 @@ pub(crate) trait PageStage: StageInfo + 'static {
         Map::new()
     }
 
-    /// Those of the models that make the results of a plan.
+    /// The models that make the results of a plan, of those that the stage has.
     fn models_of(&self, planned: &[PlannedPage<Self::Input>]) -> Vec<ModelRef> {
         let _ = planned;
         self.models()
@@ -141,10 +145,10 @@ pub(crate) trait PageStage: StageInfo + 'static {
     ///
     /// # Errors
     ///
-    /// When what the stage goes on from is not there or cannot be read.
+    /// When the input of the stage is not there or cannot be read.
     async fn plan(&self, run: &VolumeRun) -> Result<Vec<PlannedPage<Self::Input>>, StageError>;
 
-    /// Version of the volume that the pages are of, where their source says so.
+    /// Version of the volume, where the source of its pages has versions.
     fn volume_version(&self, pages: &[PlannedPage<Self::Input>]) -> Option<String> {
         let _ = pages;
         None
@@ -156,8 +160,8 @@ pub(crate) trait PageStage: StageInfo + 'static {
         Vec::new()
     }
 
-    /// Reads what the work on a page needs. It begins when the page is queued, so that the time that a remote store takes
-    /// to answer passes while other pages are worked on.
+    /// Reads the input of a page. Reading begins when the page is queued, so that other pages are worked on while a remote store
+    /// takes its time to answer.
     ///
     /// # Errors
     ///

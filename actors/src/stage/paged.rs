@@ -40,7 +40,7 @@ pub(crate) struct PagedStage<S> {
     pub store: Arc<dyn ArtifactStore>,
     /// Pages in work at once where the job does not say.
     pub workers: usize,
-    /// Place for the records of what happened to each page.
+    /// Folder for the records of each page's end, if they are wanted.
     pub manifests: Option<ManifestFolder>,
 }
 
@@ -91,11 +91,12 @@ impl<S: PageStage> StageLogic for PagedStage<S> {
 struct VolumePlan<I> {
     plan: StagePlan,
     pages: Vec<PlannedPage<I>>,
-    /// Of a table that holds all the pages.
+    /// Provenance of a table that holds all the pages.
     provenance: Provenance,
 }
 
 impl<S: PageStage> PagedStage<S> {
+    /// Runs the stage over the volume: plans it, takes over what earlier runs left, works on the rest, and publishes.
     async fn run_volume(&self, context: StageContext) -> Result<StageVerdict, StageError> {
         let run = self.begin(context);
         let VolumePlan {
@@ -107,6 +108,7 @@ impl<S: PageStage> PagedStage<S> {
 
         let ledger = Ledger::load::<S>(&run).await?;
         let is_published = ledger.final_is(&provenance);
+        // Asked now, as the kernel takes the pages.
         let version = self.stage.volume_version(&pages);
         let mut checkpoints = Checkpoints::new(
             &*self.stage,
@@ -119,17 +121,21 @@ impl<S: PageStage> PagedStage<S> {
             .run_pages(&run, plan, pages, ledger, &mut checkpoints)
             .await?;
         if let Some(ending) = bad_ending(&run, &outcome) {
+            // The next run of the stage, maybe on another node, goes on from the parts.
             if ending.keeps_pages {
                 checkpoints.save_part().await?;
             }
             return Ok(ending.verdict);
         }
 
-        // A table that says the same already is left alone: its bytes may name an earlier attempt.
+        // A table that says the same already is left as it is. Written anew it would differ in the attempt that it names, though
+        // nothing has changed.
         let finished = checkpoints.finish();
         if outcome.succeeded > 0 || outcome.failed > 0 || !is_published {
             publish(&run, finished, &provenance).await?;
         }
+        // Also where nothing was published: the run that wrote the table may have died before these two steps. The parts go last,
+        // since until the table is there they are all that remains of the work.
         note_fingerprint::<S::Row>(&run, &provenance).await?;
         drop_parts(&run).await?;
         let made_with = self.made_with(&run, &provenance);
@@ -158,6 +164,8 @@ impl<S: PageStage> PagedStage<S> {
         let pages = self.stage.plan(run).await?;
         let config_hash = cfg_hash(&Value::Object(self.settings(run.config())))
             .map_err(|error| run.error(ErrorCategory::Config, error))?;
+        // Not all that are loaded: a volume is read by one of several recognisers, and another one beside it, added to the node
+        // later, must not make its pages stale.
         let models = self.stage.models_of(&pages);
         let digests: Vec<Digest> = models.iter().map(|model| model.digest).collect();
         let fingerprint =
@@ -260,27 +268,30 @@ impl<S: PageStage> PagedStage<S> {
         if let Err(error) = &ran
             && error.category == ErrorCategory::Node
         {
-            // The manifest could not be written. That says nothing of the pages, which another node can go on from.
+            // The manifest could not be written. The pages are good, and another node can go on from them.
             checkpoints.save_part().await?;
         }
         ran
     }
 
-    /// What the result depends on, for forecasts of a rerun.
+    /// The settings and models that the result depends on, for forecasts of a rerun.
     fn made_with(&self, run: &VolumeRun, provenance: &Provenance) -> MadeWith {
-        let models = provenance.models.iter();
         MadeWith {
             settings: self.settings(run.config()),
-            models: models.map(|model| model.digest.to_string()).collect(),
+            models: provenance
+                .models
+                .iter()
+                .map(|model| model.digest.to_string())
+                .collect(),
             names: Vec::new(),
         }
     }
 }
 
-/// End of a run that does not publish.
+/// End of a run whose result is not published.
 struct BadEnding {
     verdict: StageVerdict,
-    /// Pages that are finished are of use to the next run.
+    /// True if the finished pages are saved for the next run.
     keeps_pages: bool,
 }
 
@@ -293,21 +304,21 @@ impl BadEnding {
     }
 }
 
-/// The verdict on a run whose result must not be published; `None` where it may be. The first reason that holds counts: one
-/// that lies outside the pages explains their failures, and must not be charged to them.
+/// The verdict on a run whose result must not be published; `None` where it may be. The first reason that holds counts: a
+/// reason outside the pages explains their failures, which must not be charged to them.
 fn bad_ending(run: &VolumeRun, outcome: &StageOutcome) -> Option<BadEnding> {
     if let Some(failure) = run.node_failure.get() {
         return Some(BadEnding::keeping(StageVerdict::Failed(failure.clone())));
     }
     if outcome.unfinished() > 0 {
-        // Drained, or over the error budget.
+        // Drained, or over the error budget. A drain wins where both happened: without it the last error names the reason.
         let verdict = match outcome.errors.last() {
             Some(error) if !run.context.drain.is_cancelled() => StageVerdict::Failed(error.clone()),
             _ => StageVerdict::Interrupted,
         };
         return Some(BadEnding::keeping(verdict));
     }
-    // A page whose images could not be written is not a broken page: it must not be missing from the results for ever.
+    // A page whose images could not be read or written is not a broken page: published now, it would be missing for good.
     if outcome.failed > 0
         && let Some(failure) = run.store_failure.get()
     {
@@ -315,6 +326,7 @@ fn bad_ending(run: &VolumeRun, outcome: &StageOutcome) -> Option<BadEnding> {
     }
     let failures = outcome.errors.iter().map(|error| error.category);
     if budget::came_to_nothing(outcome.succeeded + outcome.skipped, failures) {
+        // Every page failed: there is none to keep.
         return Some(BadEnding {
             verdict: StageVerdict::Failed(nothing_read(run, outcome)),
             keeps_pages: false,
@@ -328,13 +340,14 @@ fn bad_ending(run: &VolumeRun, outcome: &StageOutcome) -> Option<BadEnding> {
         outcome.total,
     )
     .then(|| {
-        let error = outcome.errors.first().cloned();
-        let error = error.unwrap_or_else(|| run.error(ErrorCategory::Unknown, "pages failed"));
-        BadEnding::keeping(StageVerdict::Failed(error))
+        let first = outcome.errors.first().cloned();
+        BadEnding::keeping(StageVerdict::Failed(
+            first.unwrap_or_else(|| run.error(ErrorCategory::Unknown, "pages failed")),
+        ))
     })
 }
 
-/// A volume without a result, for no reason that lies in its pages. Another node may read it.
+/// The error of a volume without a result, for a reason that does not lie in its pages. Another node may read it.
 fn nothing_read(run: &VolumeRun, outcome: &StageOutcome) -> StageError {
     let first = outcome.errors.first().map(|error| error.message.as_str());
     let message = format!(
@@ -388,12 +401,15 @@ impl<S: PageStage> ItemWorker for PageWorker<S> {
     type Output = Vec<S::Row>;
 
     async fn run(&self, item: &WorkItem, _attempt: u32) -> Result<Vec<S::Row>, StageError> {
-        let page = self.pages.get(&item.item_id);
-        let page = page.ok_or_else(|| self.run.error(ErrorCategory::Unknown, "the plan lost this page"))?;
+        let page = self.pages.get(&item.item_id).ok_or_else(|| {
+            self.run
+                .error(ErrorCategory::Unknown, "the page is not in the plan")
+        })?;
         let work = async {
             let fetched = off_the_clock(async {
                 match self.ahead.take(&item.item_id).await {
                     Some(fetched) => fetched,
+                    // A second try: the first one has taken what was read ahead, which may have been the error.
                     None => self.stage.fetch(&self.run, page).await,
                 }
             });

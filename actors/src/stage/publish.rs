@@ -1,4 +1,4 @@
-//! The end of a stage run over a volume whose pages are all dealt with: what is final is written, checkpoints are deleted.
+//! End of a stage run over a volume: the final tables are written, then the checkpoints are deleted.
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -13,7 +13,8 @@ use parkhang_store::artifact::{ArtifactRow, Provenance, write_table};
 /// Parts that are deleted at once.
 const DELETIONS: usize = 16;
 
-/// Writes what is final: images and errors first, the table last. A table that is there promises all the rest.
+/// Writes the final artifacts: images and errors first, the table last, as readers take a table that is there for a finished
+/// stage.
 ///
 /// # Errors
 ///
@@ -44,8 +45,8 @@ pub(super) async fn publish<R: ArtifactRow + Sync>(
     Ok(())
 }
 
-/// Writes beside the final table what it was made from, where the job wants that. To be called once the table is there, also
-/// where an earlier run wrote it: that one may have come no further, or may not have been asked to.
+/// Writes a file beside the final table that says what the table was made from, where the job wants that. To be called once the
+/// table is there, also if an earlier run wrote it: that run may have died before this step, or may not have been asked for it.
 ///
 /// # Errors
 ///
@@ -68,8 +69,8 @@ pub(super) async fn note_fingerprint<R: ArtifactRow>(
         .map_err(|error| run.storage_error(&error))
 }
 
-/// Deletes the checkpoints. To be called once the final table is there, also where an earlier run wrote it and came no
-/// further.
+/// Deletes the checkpoints. To be called once the final table is there, also if an earlier run wrote it and died before this
+/// step.
 ///
 /// # Errors
 ///

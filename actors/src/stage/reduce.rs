@@ -1,4 +1,4 @@
-//! `reduce`: from the Parquet files of a volume to its results in the database. It writes no artifact.
+//! The stage `reduce`: sums up the Parquet files of a volume as its results in the database. It writes no artifact.
 
 use std::sync::Arc;
 
@@ -59,6 +59,7 @@ impl StageLogic for Reduce {
 
     async fn run(&self, context: StageContext) -> StageVerdict {
         let stage = self.name();
+        // A stage without pages counts as one, so that the board shows it and a hang is noticed.
         context.progress.started(1);
         let layout = VolumeLayout::of(&context.assignment);
         let verdict = match self.reduce(&layout).await {
@@ -97,7 +98,7 @@ impl Reduce {
     }
 }
 
-/// The duration is filled in by the orchestrator, which knows when each stage ran.
+/// Sums up the volume. The duration stays 0: the orchestrator fills it in, which knows when each stage ran.
 fn results(pages: &[LineDetectionRow], lines: &[OcrResultRow], errors: usize) -> VolumeResults {
     let count = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
     let confidences: Vec<f64> = lines.iter().map(|line| f64::from(line.confidence)).collect();

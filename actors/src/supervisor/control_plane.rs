@@ -7,22 +7,24 @@ use super::pool::PoolHandle;
 use crate::orchestrator::OrchestratorHandle;
 use parkhang_core::domain::{Fence, LeaseRenewal, LeaseReport, RenewalReply, ReportReply, WorkerId};
 
-/// Whoever gives a node its work and hears what became of it: the orchestrator of this process, or of another node.
+/// Source of a node's work and receiver of its reports: the orchestrator of this process or of another node, or the dispatcher
+/// of a node that takes its work itself.
 #[async_trait]
 pub trait ControlPlane: Send + Sync + fmt::Debug {
-    /// The pool is ready for work.
+    /// Registers a pool that is ready for work.
     fn register(&self, pool: PoolHandle);
 
-    /// The pool takes no more work; what it holds keeps its leases.
+    /// Takes a pool out of assignment; the stages that it runs keep their leases.
     fn suspend(&self, worker: WorkerId);
 
-    /// The pool is gone for good; its leases end.
+    /// Takes out a pool that is gone for good, and ends its leases.
     fn deregister(&self, worker: WorkerId);
 
-    /// Returns when the verdict is in the database, or known to be stale. The pool repeats what was not recorded.
+    /// Reports the end of a lease. Returns when the verdict is in the store, or known to be stale; the pool repeats a report that
+    /// was not recorded.
     async fn report(&self, report: LeaseReport) -> ReportReply;
 
-    /// Renews leases. When nobody can be asked, none is lost.
+    /// Renews leases. None is lost for the reason that nobody can be asked.
     async fn heartbeat(&self, worker: &WorkerId, renewals: Vec<LeaseRenewal>) -> RenewalReply;
 }
 

@@ -7,20 +7,21 @@ use tokio::sync::Mutex;
 
 use parkhang_core::domain::{ActorRecord, NodeOrder, OrderOutcome};
 
-/// Outcomes that are remembered, for orders that are sent again.
+/// Limit on outcomes that are remembered, for orders that are sent again.
 const REMEMBERED: usize = 64;
 
-/// What a node shows of itself, and where it takes orders.
+/// A node as operators see it: its actors, and the orders that it takes.
 #[async_trait]
 pub trait NodeDesk: Send + Sync + fmt::Debug {
-    /// The node's actors as they are now, parents before their children.
+    /// Describes the node's actors, parents before their children.
     async fn actors(&self) -> Vec<ActorRecord>;
 
-    /// Returns when the order is carried out or has begun to be.
+    /// Carries the order out; returns when that is done, or has begun where it takes long.
     async fn carry_out(&self, order: NodeOrder) -> OrderOutcome;
 }
 
-/// Carries each order out once, however often it comes. Clones share what they remember.
+/// Carries each order out once, however often it is sent: the leader repeats an order until it has the answer, which may have
+/// been lost. Clones share the outcomes that they remember.
 #[derive(Debug, Clone, Default)]
 pub struct OrderBook(Arc<Book>);
 
@@ -31,12 +32,13 @@ struct Book {
 }
 
 impl OrderBook {
-    /// From now on `desk` answers. To be called once; before, there are neither actors nor anybody who obeys.
+    /// Lets `desk` answer from now on. To be called once; until then there are no actors, and every order is refused.
     pub fn open(&self, desk: Arc<dyn NodeDesk>) {
-        // The first one stays.
+        // Fails where it was called before: the first desk stays.
         let _ = self.0.desk.set(desk);
     }
 
+    /// Describes the node's actors; none before the node has started.
     pub async fn actors(&self) -> Vec<ActorRecord> {
         match self.0.desk.get() {
             Some(desk) => desk.actors().await,
@@ -44,11 +46,12 @@ impl OrderBook {
         }
     }
 
-    /// One order after the other. One that is sent again gets the answer that it had.
+    /// Carries out an order, one after the other; one that is sent again gets the answer that it had.
     pub async fn carry_out(&self, id: i64, order: NodeOrder) -> OrderOutcome {
         let Some(desk) = self.0.desk.get() else {
-            return OrderOutcome::refused("the node has not come up yet");
+            return OrderOutcome::refused("the node has not started yet");
         };
+        // Held until the order is carried out: the same order, sent again meanwhile, waits for the outcome of the first.
         let mut answered = self.0.answered.lock().await;
         if let Some((_, outcome)) = answered.iter().find(|(known, _)| *known == id) {
             return outcome.clone();

@@ -2,25 +2,27 @@ use std::time::Duration;
 
 use parkhang_core::policy::pool_health::FaultLimits;
 
-/// When a node takes its pools for stuck or dead, and how often it replaces them.
+/// Limits by which a node takes its pools for stuck or dead, and bounds on replacing them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HealthPolicy {
-    /// A pool is replaced when work in its hands finished no item for so long. Looked at with each heartbeat.
+    /// Time after which a pool is replaced because a stage run in it finished no page. Checked with each heartbeat.
     pub progress_window: Duration,
     /// Faults that a stage may have in a row, without a page read in between.
     pub faults: FaultLimits,
-    /// For a pool that was renewed to answer what it is known to answer.
+    /// Time limit for a renewed pool to answer its test.
     pub check_limit: Duration,
-    /// Pools replaced within `restart_window` before the node gives up.
+    /// Limit on pools that are restarted within `restart_window`; with one more the node ends.
     pub max_restarts: usize,
+    /// Time for which a restart counts.
     pub restart_window: Duration,
-    /// Before the first restart; doubled for each further one within `restart_window`, up to [`HealthPolicy::MAX_BACKOFF`].
+    /// Delay before the first restart; doubled for each further one within `restart_window`, up to [`HealthPolicy::MAX_BACKOFF`].
     pub restart_backoff: Duration,
 }
 
 impl HealthPolicy {
+    /// Longest delay before a restart.
     pub const MAX_BACKOFF: Duration = Duration::from_secs(30);
-    /// Long enough for a network on a processor that has other things to do.
+    /// Default of `check_limit`: long enough for a network on a processor that has other things to do.
     pub const CHECK_LIMIT: Duration = Duration::from_secs(30);
 }
 

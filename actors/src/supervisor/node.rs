@@ -1,6 +1,5 @@
-//! The root of a node's actors: it starts a pool for every stage that fits the hardware, registers it with the
-//! orchestrator, and replaces a pool that dies. A pool that keeps dying ends the node, so that whatever watches the
-//! process can see it.
+//! The root of a node's actors: it starts a pool for every stage that fits the hardware, registers it with the control plane,
+//! and replaces a pool that dies. A pool that keeps dying ends the node, so that the service manager can see it.
 
 mod orders;
 mod repair;
@@ -31,26 +30,31 @@ use parkhang_core::domain::{ActorRecord, Hardware, OrderOutcome, StageName, Unfi
 /// Name of the root of a node's stages.
 const SUPERVISOR: &str = "supervisor";
 
-/// What a node offers.
+/// Settings of a node and the parts that it works with.
 #[derive(Debug, Clone)]
 pub struct NodeConfig {
-    /// Unique per process start.
+    /// Name of the node, unique per process start.
     pub name: String,
-    /// Tasks at once, per stage that needs this hardware. Hardware that is missing runs nothing.
+    /// Slots of each stage that needs this hardware; stages of hardware that is missing do not run here.
     pub slots: HashMap<Hardware, usize>,
+    /// The stages.
     pub registry: Arc<StageRegistry>,
+    /// Board on which stage runs show their progress.
     pub progress: Arc<ProgressBoard>,
+    /// Source of the work.
     pub control_plane: Arc<dyn ControlPlane>,
-    /// Time between the reports that renew the leases of what runs; well below the lease.
+    /// Time between two renewals of the leases; well below the lease.
     pub heartbeat: Duration,
+    /// Limits by which pools are replaced.
     pub health: HealthPolicy,
 }
 
 /// A stage that a node cannot run for the time being.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutOfOrder {
+    /// The fault.
     pub reason: String,
-    /// It is not tried again until an operator restarts it.
+    /// True if the stage is not tried again until an operator restarts it.
     pub out_of_service: bool,
 }
 
@@ -66,6 +70,11 @@ pub struct NodeSupervisor {
 }
 
 impl NodeSupervisor {
+    /// Starts the supervisor, which starts the pools.
+    ///
+    /// # Errors
+    ///
+    /// When the actor cannot be started.
     pub async fn start(config: NodeConfig) -> Result<Self, ractor::SpawnErr> {
         let occupancy = Occupancy::default();
         let (sender, out_of_order) = watch::channel(StagesOutOfOrder::new());
@@ -77,22 +86,23 @@ impl NodeSupervisor {
         })
     }
 
-    /// The stages that the node cannot run for the time being, as that changes.
+    /// Stages that the node cannot run for the time being, as a channel of changes.
     pub fn out_of_order(&self) -> watch::Receiver<StagesOutOfOrder> {
         self.out_of_order.clone()
     }
 
-    /// Returns when a stage was taken out of service.
+    /// Waits until a stage is taken out of service.
     pub async fn out_of_service(&self) -> (StageName, OutOfOrder) {
         let gone = |stages: &StagesOutOfOrder| {
-            let mut stages = stages.iter();
-            let found = stages.find(|(_, stage)| stage.out_of_service);
-            found.map(|(name, stage)| (name.clone(), stage.clone()))
+            stages
+                .iter()
+                .find(|(_, stage)| stage.out_of_service)
+                .map(|(name, stage)| (name.clone(), stage.clone()))
         };
         let mut changes = self.out_of_order.clone();
         let found = match changes.wait_for(|stages| gone(stages).is_some()).await {
             Ok(stages) => gone(&stages),
-            // The node has ended, which has a name of its own.
+            // The node has ended, for which `ended` is there.
             Err(_) => None,
         };
         match found {
@@ -101,13 +111,13 @@ impl NodeSupervisor {
         }
     }
 
-    /// Takes no more work, lets what runs stop at its next checkpoint, and returns when every lease has been given back.
+    /// Takes no more work, lets the stages stop at their next checkpoint, and returns when every lease has been released.
     pub async fn drain(&self) {
         self.drain_until(Drained::HandedBack).await;
     }
 
-    /// As [`NodeSupervisor::drain`], and returns as soon as no stage runs: their work is checkpointed, and leases whose end
-    /// nobody has recorded yet are still held.
+    /// Drains like [`NodeSupervisor::drain`], but returns as soon as no stage runs: their work is checkpointed, and leases whose
+    /// end is not recorded yet are still held.
     pub async fn checkpoint(&self) {
         self.drain_until(Drained::Checkpointed).await;
     }
@@ -120,12 +130,12 @@ impl NodeSupervisor {
         }
     }
 
-    /// Returns once the node's pools have held no lease for so long.
+    /// Waits until the node's pools have held no lease for `time`.
     pub async fn vacant_for(&self, time: Duration) {
         self.occupancy.vacant_for(time).await;
     }
 
-    /// The supervisor, its pools and their workers and devices as they are now; none once it has ended.
+    /// Describes the supervisor, its pools and their workers and devices; none once it has ended.
     pub async fn actors(&self) -> Vec<ActorRecord> {
         let (sender, receiver) = ractor::concurrency::oneshot();
         match self.actor.cast(NodeMsg::Describe(sender.into())) {
@@ -134,13 +144,13 @@ impl NodeSupervisor {
         }
     }
 
-    /// Puts another in the place of an actor, by the name that [`NodeSupervisor::actors`] gives it; what it held is given back
-    /// uncharged. A worker's place is its slot: the stage runs again where there is room.
+    /// Replaces an actor, by the name that [`NodeSupervisor::actors`] gives it; its leases are released uncharged. A worker is
+    /// not started anew: its slot is free, and the stage runs again where there is room.
     pub async fn restart(&self, actor: &str) -> OrderOutcome {
         self.end(actor, Fate::Restarted).await
     }
 
-    /// Ends an actor without a word, as a fault would.
+    /// Kills an actor, as a fault would.
     pub async fn kill(&self, actor: &str) -> OrderOutcome {
         self.end(actor, Fate::Killed).await
     }
@@ -155,40 +165,45 @@ impl NodeSupervisor {
         answer.unwrap_or_else(|| OrderOutcome::refused("the node's supervisor has ended"))
     }
 
-    /// Waits for the node's end, which before [`NodeSupervisor::stop`] is a failure.
+    /// Waits for the node to end. Without [`NodeSupervisor::stop`] that is a failure.
     pub async fn ended(&self) {
-        // Ended already is as good.
+        // An error says that it has ended already.
         let _ = self.actor.get_cell().wait(None).await;
     }
 
-    /// Stops the node's actors. What still runs is cut off at its next await; its leases run out.
+    /// Stops the node's actors. Stages that still run are cut off at their next await; their leases expire.
     pub async fn stop(self) {
-        // Already stopped is as good.
+        // An error says that it has stopped already.
         let _ = self.actor.stop_and_wait(None, None).await;
     }
 }
 
+/// Messages of the supervisor.
 #[derive(RactorMessage)]
 pub(super) enum NodeMsg {
+    /// A pool of the stage is to be started, with so many slots.
     Start(Arc<dyn StageLogic>, usize),
-    /// The pool makes no progress. It ends by itself once it is judged and its leases are given back.
+    /// The pool makes no progress. It ends by itself once it is judged and its leases are released.
     Stalled(ActorId),
-    /// A stage returned because the node is out of order, and why.
+    /// A stage returned because the node is out of order, for this reason.
     Faulted(ActorId, String),
     /// The pool has read its first page.
     Progressed(ActorId),
-    /// The stage is to get a new thread, and to be asked whether it works.
+    /// The stage is to get a new thread, and then to be tested.
     Renew(StageName),
-    /// The stage is to be asked whether it works.
+    /// The stage is to be tested.
     Ask(StageName),
-    /// What it said; `None` if nothing in time.
+    /// Result of the test; `None` without an answer in time.
     Checked(StageName, Option<Result<(), Unfit>>),
-    /// Nothing has spoken against the volumes that stood still, since the pool was started of this number.
+    /// The time is over in which the pool of this number was to show whether it works without the volumes that stood still.
     Judge(StageName, u64),
-    /// All is handed back that somebody takes; the node ends, and why.
+    /// The leases have been released as far as possible, and the node ends for this reason.
     GiveUp(String),
+    /// No more work is to be taken; answered when the drain has come so far.
     Drain(Drained, RpcReplyPort<()>),
+    /// The actors are to be described.
     Describe(RpcReplyPort<Vec<ActorRecord>>),
+    /// The actor of this name is to be ended.
     End(String, Fate, RpcReplyPort<OrderOutcome>),
 }
 
@@ -202,7 +217,7 @@ struct NodeState {
     config: NodeConfig,
     occupancy: Occupancy,
     out_of_order: watch::Sender<StagesOutOfOrder>,
-    /// Of the stages that had faults.
+    /// State of repair of the stages that had faults.
     repairs: BTreeMap<StageName, Repair>,
     pools: HashMap<ActorId, Pool>,
     /// Pools that others have replaced and that still hold leases.
@@ -210,9 +225,10 @@ struct NodeState {
     restarts: Restarts,
     /// Pools that were replaced, by stage.
     replacements: BTreeMap<StageName, u64>,
-    /// Stages whose pool has ended and is not replaced yet, and since when.
+    /// Stages whose pool has ended and is not replaced yet, with the time of its end.
     awaited: BTreeMap<StageName, DateTime<Utc>>,
     since: DateTime<Utc>,
+    /// Number of the pool that was started last, which makes its worker id unique: leases of its predecessor are not its own.
     incarnation: u64,
     draining: bool,
 }
@@ -290,6 +306,7 @@ impl Actor for NodeActor {
             return Ok(());
         };
         let id = ended.get_id();
+        // A pool that was replaced has a successor already, and its end is no failure.
         if let Some(pool) = state.replaced.remove(&id) {
             state
                 .config
@@ -344,6 +361,7 @@ impl NodeState {
         Ok(())
     }
 
+    /// Starts a pool again after a delay, unless there were too many restarts; the error ends the node.
     fn restart(
         &mut self,
         logic: Arc<dyn StageLogic>,
@@ -360,7 +378,7 @@ impl NodeState {
                 Ok(())
             }
             Err(reason) => {
-                error!(%stage, %reason, "pools keep failing; the node gives up");
+                error!(%stage, %reason, "pools keep failing; ending the node");
                 Err(reason.into())
             }
         }
@@ -386,23 +404,27 @@ impl NodeState {
         let has_come = self.drained(drained);
         tokio::spawn(async move {
             has_come.await;
-            // Whoever asked may have lost patience.
+            // The caller may have timed out.
             let _ = reply.send(());
         });
     }
 
-    /// Takes no more work from now on; returns when the drain of all pools has come so far.
+    /// Takes no more work from now on; the future returns when the drain of all pools has come so far.
     fn drained(&mut self, drained: Drained) -> impl Future<Output = ()> + use<> {
         self.draining = true;
-        let pools = self.pools.values().chain(self.replaced.values());
-        let pools: Vec<_> = pools.map(|pool| pool.handle.actor.clone()).collect();
+        let pools: Vec<_> = self
+            .pools
+            .values()
+            .chain(self.replaced.values())
+            .map(|pool| pool.handle.actor.clone())
+            .collect();
         async move {
             futures::future::join_all(pools.iter().map(|pool| drain(pool, drained))).await;
         }
     }
 }
 
-/// Returns when the pool's drain has come so far, or it is gone.
+/// Waits until the pool's drain has come so far, or the pool is gone.
 async fn drain(pool: &ActorRef<PoolMsg>, drained: Drained) {
     let (sender, receiver) = ractor::concurrency::oneshot();
     if pool.cast(PoolMsg::DrainUntil(drained, sender.into())).is_ok() {

@@ -3,11 +3,11 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// How many leases the pools of a node hold together; clones share it.
+/// Number of leases that the pools of a node hold together; clones share it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Occupancy(Arc<watch::Sender<usize>>);
 
-/// The part of one pool, which ends with it.
+/// The part of one pool in the number, which is taken back when it is dropped.
 #[derive(Debug)]
 pub(super) struct Share {
     of: Occupancy,
@@ -22,11 +22,11 @@ impl Occupancy {
         }
     }
 
-    /// Returns once no pool has held a lease for so long.
+    /// Waits until no pool has held a lease for `time`.
     pub(super) async fn vacant_for(&self, time: Duration) {
         let mut leases = self.0.subscribe();
         loop {
-            // A stage that began and ended between two looks is a change all the same.
+            // A stage that began and ended meanwhile shows as a change all the same, and the time starts anew.
             let is_vacant = *leases.borrow_and_update() == 0;
             tokio::select! {
                 () = tokio::time::sleep(time), if is_vacant => return,

@@ -1,6 +1,5 @@
-//! A stage pool: owns a fixed number of slots, gives each assignment an actor of its own, renews the leases of what runs,
-//! and reports every verdict until the control plane has recorded it. A pool never queues: with no free slot it answers
-//! [`AssignReply::Busy`].
+//! A stage pool: owns a fixed number of slots, gives each assignment an actor of its own, renews its leases, and reports every
+//! verdict until the control plane has recorded it. A pool never queues: with no free slot it answers [`AssignReply::Busy`].
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, Supervi
 use ractor_cluster::RactorMessage;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tracing::{Span, info, warn};
+use tracing::{Span, warn};
 
 use super::control_plane::ControlPlane;
 use super::health::HealthPolicy;
@@ -25,23 +24,27 @@ use crate::orchestrator::{Executor, Unreachable};
 use crate::stage::{StageContext, StageLogic};
 use crate::telemetry::{Followed, ProgressBoard, StageEnded, StageStarted, slots_in_use, stage_span};
 use parkhang_core::domain::{
-    AssignReply, Assignment, Fence, JobKey, LeaseRenewal, LeaseReport, PoolInfo, RenewalReply, ReportReply,
-    StageVerdict, VolumeId, WorkerId,
+    AssignReply, Assignment, Fence, JobKey, LeaseReport, PoolInfo, RenewalReply, StageVerdict, VolumeId,
+    WorkerId,
 };
 use parkhang_core::failpoint::Failpoint;
 
 mod describe;
+mod leases;
 mod returned;
 mod stall;
+
+use self::leases::send_report;
 
 pub(super) use self::describe::{PoolStanding, WorkerFate};
 pub(super) use self::stall::Judgement;
 
+/// Delay before a report that was not recorded is sent again.
 const REPORT_RETRY: Duration = Duration::from_millis(500);
-/// How an actor ended that was killed, in the words of ractor.
+/// Reason that ractor gives for the end of an actor that was killed.
 const KILLED: &str = "killed";
 
-/// How to make a pool.
+/// Parts and settings of a pool.
 #[derive(Debug, Clone)]
 pub(super) struct PoolArguments {
     pub worker: WorkerId,
@@ -49,7 +52,7 @@ pub(super) struct PoolArguments {
     pub slots: usize,
     pub progress: Arc<ProgressBoard>,
     pub control_plane: Arc<dyn ControlPlane>,
-    /// Time between the reports that renew the leases of what runs.
+    /// Time between two renewals of the leases.
     pub heartbeat: Duration,
     pub health: HealthPolicy,
     pub occupancy: Occupancy,
@@ -59,13 +62,14 @@ pub(super) struct PoolArguments {
 /// Cheap handle on a pool of one stage.
 #[derive(Debug, Clone)]
 pub struct PoolHandle {
+    /// Identity, stage, slots and models of the pool.
     pub info: Arc<PoolInfo>,
     pub(super) in_use: Arc<AtomicUsize>,
     pub(super) actor: ActorRef<PoolMsg>,
 }
 
 impl PoolHandle {
-    /// Slots that hold a lease just now.
+    /// Number of slots that hold a lease.
     pub fn in_use(&self) -> usize {
         self.in_use.load(Ordering::Relaxed)
     }
@@ -103,30 +107,35 @@ impl Executor for PoolHandle {
     }
 }
 
+/// Messages of a pool.
 #[derive(RactorMessage)]
 pub(super) enum PoolMsg {
     Assign(Box<Assignment>, RpcReplyPort<AssignReply>),
     Finished(Fence, StageVerdict),
+    /// The end of a lease is recorded, or the lease was lost before.
     Recorded(Fence),
+    /// The end of a lease could not be recorded now.
     Unrecorded(Box<LeaseReport>),
     Send(Box<LeaseReport>),
     Beat,
+    /// Leases have been renewed, and some found to be lost or cancelled.
     Renewed(RenewalReply),
+    /// No more work is to be taken, and the stages are to stop at their next checkpoint.
     Drain,
-    /// Drains, and answers when it has come so far.
+    /// The same; answered when the drain has come so far.
     DrainUntil(Drained, RpcReplyPort<()>),
     Describe(RpcReplyPort<PoolStanding>),
-    /// Another takes its place, at an operator's order.
+    /// Another pool takes its place, at an operator's order; its stages are cut off.
     HandBack,
-    /// Another takes its place; what runs stops at its next checkpoint.
+    /// Another pool takes its place; its stages stop at their next checkpoint.
     Retire,
-    /// What its stall was evidence of.
+    /// The cause of its stall was found.
     Judged(Judgement),
-    /// Ends the worker of this name; answers whether there was one at work.
+    /// The worker of this name is to be ended; answered with whether there was one at work.
     EndWorker(String, WorkerFate, RpcReplyPort<bool>),
 }
 
-/// How far a drain has come.
+/// Progress of a drain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Drained {
     /// No stage runs any more; reports of their ends may still be under way.
@@ -148,13 +157,14 @@ struct Slot {
     phase: Phase,
 }
 
-/// How far a lease has come on its way to its end.
+/// Progress of a lease on its way to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Phase {
+    /// The stage runs.
     Running,
-    /// The stage stood still and was ended; whether that was its own doing is not known yet. Holds what was seen of it.
+    /// The stage stood still and was ended; whether it is to blame is not known yet. Holds the evidence.
     Accused(String),
-    /// The stage has ended; only its report is under way.
+    /// The stage has ended, and its report is under way.
     Reporting,
 }
 
@@ -165,11 +175,11 @@ pub(super) struct PoolState {
     share: Share,
     watch: ProgressWatch,
     draining: bool,
-    /// Another pool has taken its place: it ends when its leases are given back.
+    /// Another pool has taken its place: it ends when its leases are released.
     replaced: bool,
-    /// It has read a page, and its supervisor knows.
+    /// It has read a page, and its supervisor was told so.
     proven: bool,
-    /// Who waits for a drain to have come how far.
+    /// Callers that wait for a drain to have come so far.
     waiting: Vec<(Drained, RpcReplyPort<()>)>,
 }
 
@@ -231,7 +241,7 @@ impl Actor for StagePool {
         match message {
             PoolMsg::Assign(assignment, reply) => {
                 let answer = state.accept(*assignment, &myself).await?;
-                // The orchestrator may have stopped listening; then the lease runs out and the task comes back.
+                // The orchestrator may have stopped listening. The stage runs all the same, and its heartbeat tells whether it should.
                 let _ = reply.send(answer);
             }
             PoolMsg::Finished(fence, verdict) => {
@@ -248,6 +258,7 @@ impl Actor for StagePool {
             }
             PoolMsg::Send(report) => send_report(&myself, &state.arguments.control_plane, *report),
             PoolMsg::Beat => {
+                // A page that was read since the last beat is reported before a stall is: it tells that the pool works.
                 state.beat(&myself);
                 state.prove(&myself);
                 state.replace_if_stalled(&myself)?;
@@ -260,7 +271,7 @@ impl Actor for StagePool {
                 state.waiting.push((drained, reply));
             }
             PoolMsg::Describe(reply) => {
-                // Whoever asked may have lost patience.
+                // The caller may have timed out.
                 let _ = reply.send(state.standing());
             }
             PoolMsg::HandBack => state.hand_back(&myself),
@@ -271,10 +282,11 @@ impl Actor for StagePool {
             PoolMsg::Judged(judgement) => state.judged(&judgement, &myself),
             PoolMsg::EndWorker(name, fate, reply) => {
                 let ended = state.end_worker(&name, fate, &myself);
-                // Whoever asked may have lost patience.
+                // The caller may have timed out.
                 let _ = reply.send(ended);
             }
         }
+        // After every message, as most of them can end a lease.
         state.tell_slots();
         state.tell_drained();
         if state.slots.is_empty() && state.replaced {
@@ -291,7 +303,7 @@ impl Actor for StagePool {
     ) -> Result<(), ActorProcessingErr> {
         let (worker, reason) = match event {
             SupervisionEvent::ActorFailed(worker, error) => (worker, error.to_string()),
-            // One that ends by itself has said how its stage ended, in a message that may still be waiting.
+            // A worker that ends by itself has sent the verdict of its stage, in a message that may still be waiting.
             SupervisionEvent::ActorTerminated(worker, _, Some(reason)) if reason == KILLED => {
                 (worker, reason)
             }
@@ -309,7 +321,7 @@ impl Actor for StagePool {
 }
 
 impl Slot {
-    /// As the actor of this lease is called on its node.
+    /// Name of the actor of this lease on its node.
     fn name(&self, fence: &Fence) -> String {
         format!("{}/{}/{}", fence.stage, self.job, self.volume)
     }
@@ -334,6 +346,7 @@ impl PoolState {
         }
     }
 
+    /// Answers those who wait for a drain that has come far enough.
     fn tell_drained(&mut self) {
         let handed_back = self.slots.is_empty();
         let checkpointed = self.slots.values().all(|slot| slot.phase != Phase::Running);
@@ -342,7 +355,7 @@ impl PoolState {
             Drained::HandedBack => handed_back,
         };
         for (_, reply) in self.waiting.extract_if(.., |(drained, _)| has_come(*drained)) {
-            // Whoever asked may have lost patience.
+            // The caller may have timed out.
             let _ = reply.send(());
         }
     }
@@ -352,11 +365,11 @@ impl PoolState {
         for slot in self.slots.values() {
             slot.drain.cancel();
         }
-        // There will be nobody to judge it.
+        // Where a node drains, no page is read any more that could show who was to blame.
         self.release_accused(myself);
     }
 
-    /// Reports how a lease ended, unless that is under way; `None` where its worker died without a word.
+    /// Reports the end of a lease, unless that is under way; `None` if its worker died without a verdict.
     fn end(&mut self, fence: &Fence, verdict: Option<StageVerdict>, myself: &ActorRef<PoolMsg>) {
         let slot = self.slots.get_mut(fence);
         let Some(slot) = slot.filter(|slot| slot.phase != Phase::Reporting) else {
@@ -370,6 +383,7 @@ impl PoolState {
         send_report(myself, &self.arguments.control_plane, report);
     }
 
+    /// Starts a worker for the assignment, if there is a free slot.
     async fn accept(
         &mut self,
         assignment: Assignment,
@@ -377,18 +391,17 @@ impl PoolState {
     ) -> Result<AssignReply, ActorProcessingErr> {
         let (fence, volume) = (assignment.fence.clone(), assignment.volume.clone());
         let job = assignment.job.clone();
+        // An offer may be repeated whose answer was lost.
         if self.slots.contains_key(&fence) {
             return Ok(AssignReply::Accepted);
         }
         if self.draining {
             return Ok(AssignReply::Draining);
         }
-        let running = self
-            .slots
-            .values()
-            .filter(|slot| slot.phase != Phase::Reporting)
-            .count();
-        // A message may have waited for long on a link that was down, or in a process that was stopped.
+        // A stage that has ended uses nothing any more, so its slot is free while its report waits to be recorded.
+        let is_taken = |slot: &&Slot| slot.phase != Phase::Reporting;
+        let running = self.slots.values().filter(is_taken).count();
+        // The message may have waited on a link that was down, or in a process that was stopped, while the task went elsewhere.
         let ran_out = assignment.lease_until <= Utc::now();
         if ran_out || running >= self.arguments.slots {
             return Ok(AssignReply::Busy);
@@ -432,55 +445,4 @@ impl PoolState {
             .find(|(_, slot)| slot.worker.get_id() == worker)
             .map(|(fence, slot)| (fence.clone(), slot))
     }
-
-    fn beat(&self, myself: &ActorRef<PoolMsg>) {
-        if self.slots.is_empty() {
-            return;
-        }
-        let renewals: Vec<LeaseRenewal> = self
-            .slots
-            .iter()
-            .map(|(fence, slot)| LeaseRenewal {
-                fence: fence.clone(),
-                volume: slot.volume.clone(),
-                progress: slot.followed.progress().now(),
-            })
-            .collect();
-        let worker = self.arguments.worker.clone();
-        let (control_plane, myself) = (self.arguments.control_plane.clone(), myself.clone());
-        tokio::spawn(async move {
-            let renewal = control_plane.heartbeat(&worker, renewals).await;
-            // A pool that stopped meanwhile has no worker left to stop.
-            let _ = myself.cast(PoolMsg::Renewed(renewal));
-        });
-    }
-
-    fn obey(&mut self, renewal: RenewalReply, myself: &ActorRef<PoolMsg>) {
-        for fence in renewal.lost {
-            if let Some(slot) = self.slots.remove(&fence) {
-                slot.span.in_scope(|| warn!("lease lost; stopping its worker"));
-                slot.worker.kill();
-            }
-        }
-        for fence in renewal.cancelled {
-            if let Some(slot) = self.slots.get(&fence) {
-                slot.span
-                    .in_scope(|| info!("no longer wanted; stopping at the next checkpoint"));
-                slot.drain.cancel();
-            }
-            self.release_if_accused(&fence, myself);
-        }
-    }
-}
-
-fn send_report(pool: &ActorRef<PoolMsg>, control_plane: &Arc<dyn ControlPlane>, report: LeaseReport) {
-    let (pool, control_plane) = (pool.clone(), control_plane.clone());
-    tokio::spawn(async move {
-        let answer = match control_plane.report(report.clone()).await {
-            ReportReply::Recorded | ReportReply::Fenced => PoolMsg::Recorded(report.fence),
-            ReportReply::Unrecorded => PoolMsg::Unrecorded(Box::new(report)),
-        };
-        // A pool that stopped meanwhile needs no answer: its lease runs out.
-        let _ = pool.cast(answer);
-    });
 }

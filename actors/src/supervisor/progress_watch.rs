@@ -5,7 +5,7 @@ use tokio::time::Instant;
 
 use parkhang_core::domain::{Fence, StageProgress};
 
-/// How long each stage run of a pool has been without progress.
+/// Time that each stage run of a pool has been without progress.
 #[derive(Debug, Default)]
 pub(super) struct ProgressWatch {
     last_look: Option<Instant>,
@@ -19,10 +19,10 @@ struct Standstill {
 }
 
 impl ProgressWatch {
-    /// Takes note of how far all that runs has come; returns those that finished nothing for longer than `window`, while they
-    /// had pages to finish: planning a volume and publishing its table have none, and take as long as the storage takes,
-    /// which has deadlines of its own. The time between two looks counts for half a window at most: in a process that was
-    /// stopped nothing could come further.
+    /// Takes note of the progress of all stage runs; returns those that finished nothing for longer than `window`, while they had
+    /// pages to finish: planning a volume and publishing its table have none, and take as long as the storage takes, which has
+    /// deadlines of its own. The time between two looks counts for half a window at most: in a process that was stopped nothing
+    /// could make progress.
     pub(super) fn stalled(
         &mut self,
         running: impl IntoIterator<Item = (Fence, Option<StageProgress>)>,

@@ -5,7 +5,7 @@ use tokio::time::Instant;
 
 use super::health::HealthPolicy;
 
-/// The restarts of a node's pools that count at the moment.
+/// Recent restarts of a node's pools, those within the window of the policy.
 #[derive(Debug, Default)]
 pub(super) struct Restarts(VecDeque<Instant>);
 
@@ -18,7 +18,7 @@ pub(super) struct TooManyRestarts {
 }
 
 impl Restarts {
-    /// Counts one more, and says how long to wait before it.
+    /// Counts one more restart, and returns the delay before it.
     pub(super) fn next(&mut self, now: Instant, policy: &HealthPolicy) -> Result<Duration, TooManyRestarts> {
         let window = policy.restart_window;
         self.0.push_back(now);

@@ -9,12 +9,14 @@ use crate::stage::{StageContext, StageLogic};
 use parkhang_core::domain::Fence;
 use parkhang_core::failpoint::Failpoint;
 
+/// Message of a worker.
 #[derive(RactorMessage)]
 pub(super) enum WorkerMsg {
+    /// The stage is to begin.
     Run,
 }
 
-/// Runs one stage once. It is an actor so that a panic is an event and a kill takes effect at the next await.
+/// Worker that runs one stage once. It is an actor so that a panic is an event and a kill takes effect at the next await.
 pub(super) struct StageWorker;
 
 pub(super) struct WorkerArguments {
@@ -35,6 +37,7 @@ impl Actor for StageWorker {
         myself: ActorRef<WorkerMsg>,
         arguments: WorkerArguments,
     ) -> Result<Self::State, ActorProcessingErr> {
+        // Not run here: the pool would wait for `pre_start`, and could not kill the worker meanwhile.
         myself.cast(WorkerMsg::Run)?;
         Ok(Some(arguments))
     }

@@ -3,14 +3,15 @@
 
 use super::metric::{Counter, Definition, Gauge, Histogram};
 
-/// From a message on one machine to a statement that waits.
+/// Buckets from a message on one machine to a statement that waits.
 const FAST_SECONDS: &[f64] = &[
     0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0,
 ];
-/// From a page of an instant to a volume of a night.
+/// Buckets from a page of an instant to a volume of a night.
 const SLOW_SECONDS: &[f64] = &[
     0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0, 600.0, 3600.0, 14400.0,
 ];
+/// Buckets of counts.
 const COUNTS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];
 
 // The orchestrator that leads.
@@ -40,7 +41,7 @@ pub(super) const JOBS_WITHOUT_MODEL: Gauge<1> = Gauge::new(
 pub(super) const WORKERS_DESIRED: Gauge<1> = Gauge::new(
     "parkhang_workers_desired",
     &["hardware"],
-    "Worker nodes that there are to be, as the autoscaler decided",
+    "Worker nodes that the autoscaler wants to run",
 );
 pub(super) const WORKERS_RUNNING: Gauge<1> = Gauge::new(
     "parkhang_workers_running",
@@ -50,7 +51,7 @@ pub(super) const WORKERS_RUNNING: Gauge<1> = Gauge::new(
 pub(super) const AUTOSCALER_DECISIONS: Counter<2> = Counter::new(
     "parkhang_autoscaler_decisions_total",
     &["hardware", "reason"],
-    "Decisions of the autoscaler, those included that change nothing",
+    "Decisions of the autoscaler, including those that change nothing",
 );
 pub(super) const AUTOSCALER_FAILURES: Counter<1> = Counter::new(
     "parkhang_autoscaler_failures_total",
@@ -76,7 +77,7 @@ pub(super) const PASS_SECONDS: Histogram<1> = Histogram::new(
 pub(super) const ASSIGNMENTS: Counter<2> = Counter::new(
     "parkhang_assignments_total",
     &["stage", "answer"],
-    "Assignments by what the pool answered",
+    "Assignments, by the answer of the pool",
 );
 pub(super) const ASSIGN_SECONDS: Histogram<1> = Histogram::new(
     "parkhang_assign_seconds",
@@ -87,7 +88,7 @@ pub(super) const ASSIGN_SECONDS: Histogram<1> = Histogram::new(
 pub(super) const REPORTS: Counter<3> = Counter::new(
     "parkhang_reports_total",
     &["stage", "verdict", "recording"],
-    "Reports of pools by what was reported and what became of it",
+    "Reports of pools, by the verdict and by whether it was recorded",
 );
 pub(super) const ADVANCE_SECONDS: Histogram<1> = Histogram::new(
     "parkhang_stage_advance_seconds",
@@ -98,22 +99,22 @@ pub(super) const ADVANCE_SECONDS: Histogram<1> = Histogram::new(
 pub(super) const LEASES_LOST: Counter<1> = Counter::new(
     "parkhang_leases_lost_total",
     &["stage"],
-    "Leases that ran out, or whose pool was gone",
+    "Leases that expired, or whose pool was gone",
 );
 pub(super) const STORAGE_OUTAGES: Counter<1> = Counter::new(
     "parkhang_storage_outages_total",
     &["stage"],
-    "Stages that wait, uncharged, as the storage was out of reach: an alarm",
+    "Stages that wait, with no try counted, as the storage was unavailable: an alarm",
 );
 pub(super) const NODE_OUTAGES: Counter<1> = Counter::new(
     "parkhang_node_outages_total",
     &["stage"],
-    "Stages that wait, uncharged, as the node that ran them was out of order: an alarm",
+    "Stages that wait, with no try counted, as the node that ran them was out of order: an alarm",
 );
 pub(super) const JOBS_SETTLED: Counter<1> = Counter::new(
     "parkhang_jobs_settled_total",
     &["status"],
-    "Jobs that came to their end",
+    "Jobs that have completed, failed or been cancelled",
 );
 pub(super) const MIRROR_BATCH: Histogram<0> = Histogram::new(
     "parkhang_mirror_batch_changes",
@@ -154,7 +155,7 @@ pub(super) const STAGE_RUN_SECONDS: Histogram<2> = Histogram::new(
 pub(super) const PAGES: Counter<2> = Counter::new(
     "parkhang_pages_total",
     &["stage", "outcome"],
-    "Pages dealt with: succeeded, failed, or skipped as their result stands",
+    "Pages finished: succeeded, failed, or skipped as their result stands",
 );
 pub(super) const PAGE_SECONDS: Histogram<1> = Histogram::new(
     "parkhang_page_seconds",
@@ -182,7 +183,7 @@ pub(super) const INFERENCE_REQUESTS: Histogram<1> = Histogram::new(
 pub(super) const INFERENCE_HALVED: Counter<1> = Counter::new(
     "parkhang_inference_batches_halved_total",
     &["network"],
-    "Batches that a device had no memory for",
+    "Batches that were too large for the memory of a device",
 );
 pub(super) const OUT_OF_ORDER: Gauge<1> = Gauge::new(
     "parkhang_stage_out_of_order",
@@ -203,7 +204,7 @@ pub(super) const HEARTBEATS: Counter<0> = Counter::new(
 pub(super) const HEARTBEATS_MISSED: Counter<0> = Counter::new(
     "parkhang_heartbeats_missed_total",
     &[],
-    "Heartbeats that nobody could be sent or nobody answered",
+    "Heartbeats that were not answered, or for which no orchestrator was connected",
 );
 pub(super) const SOURCE_OBJECTS_UNREADABLE: Counter<0> = Counter::new(
     "parkhang_source_objects_unreadable_total",
@@ -216,12 +217,12 @@ pub(super) const SOURCE_OBJECTS_UNREADABLE: Counter<0> = Counter::new(
 pub(super) const CONNECTIONS: Counter<0> = Counter::new(
     "parkhang_connections_total",
     &[],
-    "Connections to orchestrators that came to stand",
+    "Connections to orchestrators that were established",
 );
 pub(super) const CONNECTIONS_LOST: Counter<0> = Counter::new(
     "parkhang_connections_lost_total",
     &[],
-    "Connections to orchestrators that broke",
+    "Connections to orchestrators that were lost",
 );
 pub(super) const STORAGE_REQUESTS: Counter<2> = Counter::new(
     "parkhang_storage_requests_total",

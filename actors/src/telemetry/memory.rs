@@ -1,9 +1,9 @@
-/// Bytes of memory that this process has in use; `None` where the system does not say.
+/// Bytes of memory that this process has in use; `None` if the system does not tell.
 pub fn resident_bytes() -> Option<u64> {
     resident(&std::fs::read_to_string("/proc/self/status").ok()?)
 }
 
-/// From `/proc/PID/status`, as `proc(5)` describes it.
+/// Resident bytes in the text of `/proc/PID/status`, as `proc(5)` describes it.
 fn resident(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kibibytes: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;

@@ -21,7 +21,7 @@ impl MeteredStore {
     }
 }
 
-/// Waits for the answer to one request and counts it. `read` is the number of bytes that a good answer brought.
+/// Waits for the answer to one request and counts it. `read` gives the number of bytes of a good answer.
 async fn metered<T>(
     operation: &'static str,
     written: usize,
@@ -32,17 +32,18 @@ async fn metered<T>(
     let answer = request.await;
     let (result, read, written) = match &answer {
         Ok(answer) => ("ok", read(answer), written),
+        // An answer, and no failure of the store: readers often ask whether something is there.
         Err(StorageError::NotFound { .. }) => ("not_found", 0, 0),
         Err(error) => (error.category().as_str(), 0, 0),
     };
-    let answered = StorageAnswered {
+    StorageAnswered {
         operation,
         result,
         read: read as u64,
         written: written as u64,
         took: began.elapsed(),
-    };
-    answered.emit();
+    }
+    .emit();
     answer
 }
 

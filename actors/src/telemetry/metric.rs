@@ -1,19 +1,23 @@
-//! Metrics as typed constants: a name, its labels and what it means stand in one place, and a call with the wrong number
+//! Metrics as typed constants: the name, the labels and the meaning of each are in one place, and a call with the wrong number
 //! of labels does not compile.
 
 use metrics::{Label, Unit};
 
 use super::catalogue;
 
+/// Kind of a metric.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
+    /// A count that only grows.
     Counter,
+    /// A level that goes up and down.
     Gauge,
-    /// Upper bounds of the buckets, ascending.
+    /// Counts of values by buckets, with the upper bounds of these, ascending.
     Histogram(&'static [f64]),
 }
 
 impl Kind {
+    /// Name of the kind, as Prometheus has it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -23,12 +27,16 @@ impl Kind {
     }
 }
 
-/// What a metric is, for those who serve and document it.
+/// Definition of a metric, for serving and documenting it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Definition {
+    /// Name, with the suffix that Prometheus has for its kind and unit.
     pub name: &'static str,
+    /// Kind.
     pub kind: Kind,
+    /// Names of the labels.
     pub labels: &'static [&'static str],
+    /// Meaning, without a full stop.
     pub help: &'static str,
 }
 
@@ -57,23 +65,26 @@ macro_rules! metric_kind {
             }
 
             fn labelled(&self, values: [&str; LABELS]) -> Vec<Label> {
-                let labels = self.labels.iter().zip(values);
-                labels.map(|(name, value)| Label::new(*name, value.to_owned())).collect()
+                self.labels
+                    .iter()
+                    .zip(values)
+                    .map(|(name, value)| Label::new(*name, value.to_owned()))
+                    .collect()
             }
         }
     };
 }
 
 metric_kind!(
-    /// Counts up.
+    /// Count that only grows.
     Counter
 );
 metric_kind!(
-    /// A level that somebody keeps setting.
+    /// Level that is set again whenever it may have changed.
     Gauge
 );
 metric_kind!(
-    /// How often a value fell into each bucket.
+    /// Counts of values by buckets.
     Histogram
 );
 

@@ -1,6 +1,14 @@
-//! What the process says about itself: the progress board that a person or a console looks at, and the events that emit
-//! the log line and the metric together, so that the two cannot tell different stories. The room decides nothing, and
-//! nothing depends on whether anybody listens: without a recorder, metrics cost a branch.
+//! Telemetry: the progress board that a person or a console looks at, and the events that emit a log line and a metric together,
+//! so that the two cannot contradict each other.
+//!
+//! An event is a value with an `emit`, which needs no handle: metrics go through a facade to a recorder that only nodes install,
+//! so an event can be emitted from anywhere, and costs a branch where nobody listens. The metrics themselves are one list of
+//! constants (`catalogue`), from which the documentation is made; their labels have few values, never volumes or pages. Log lines
+//! about a volume get its name from the span that the work runs in (`span`). Traces need nothing more: their identifiers are
+//! digests of job, volume, task and lease, so every node derives the same ones and no message carries them.
+//!
+//! The room decides nothing and nothing depends on it, but for one thing: the progress board is also what tells a stage run that
+//! makes progress from one that hangs.
 
 mod catalogue;
 mod memory;

@@ -1,4 +1,4 @@
-//! What happens in the orchestrator that leads.
+//! Events of the leading orchestrator.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,29 +14,29 @@ use super::catalogue::{
 };
 use parkhang_core::domain::{ErrorCategory, Job, StageName, Task, TaskCount, TaskId, TaskStatus, WorkerId};
 
-/// Times from the report of a stage to the start of the next one. Bounded by the tasks that wait for a next stage.
+/// Clock of the time from the report of a stage to the start of the next one. Holds as many tasks as wait for a next stage.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AdvanceClock(Arc<Mutex<HashMap<TaskId, Instant>>>);
 
 impl AdvanceClock {
-    /// The task's stage has been reported a success.
+    /// Starts the time of a task, whose stage has been reported a success.
     pub(crate) fn reported(&self, task: TaskId) {
         self.with(|reports| reports.insert(task, Instant::now()));
     }
 
-    /// The task has no next stage, or the report changed nothing.
+    /// Drops the time of a task that has no next stage, or whose report changed nothing.
     pub(crate) fn forget(&self, task: TaskId) {
         self.with(|reports| reports.remove(&task));
     }
 
-    /// A pool has accepted the task's next stage.
+    /// Records the time of a task, whose next stage a pool has accepted.
     pub(crate) fn advanced(&self, task: TaskId, stage: &StageName) {
         if let Some(reported) = self.with(|reports| reports.remove(&task)) {
             ADVANCE_SECONDS.record(reported.elapsed().as_secs_f64(), [stage.as_str()]);
         }
     }
 
-    /// Every change of the map is a single step.
+    /// Works on the map. Every change of it is a single step, so a panic of another thread leaves it whole.
     fn with<T>(&self, change: impl FnOnce(&mut HashMap<TaskId, Instant>) -> T) -> T {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -59,12 +59,12 @@ impl PassEnded<'_> {
     }
 }
 
-/// A pool has said what it does with an assignment, or nothing. To be emitted inside the span of the assignment.
+/// A pool has answered an assignment, or not in time. To be emitted inside the span of the assignment.
 pub(crate) struct AssignmentAnswered<'a> {
     pub stage: &'a StageName,
     pub answer: &'static str,
     pub accepted: bool,
-    /// Since the decision.
+    /// Time since the decision.
     pub took: Duration,
 }
 
@@ -78,7 +78,7 @@ impl AssignmentAnswered<'_> {
     }
 }
 
-/// A report has been dealt with. To be emitted inside the span of its lease.
+/// A report has been answered. To be emitted inside the span of its lease.
 pub(crate) struct ReportAnswered<'a> {
     pub stage: &'a StageName,
     pub verdict: &'static str,
@@ -99,7 +99,7 @@ impl ReportAnswered<'_> {
 
 /// A lease ended without a report.
 pub(crate) struct LeaseLost<'a>(
-    /// As it is now, at the stage that it was at.
+    /// The task after that, still at the stage that it was at.
     pub &'a Task,
 );
 
@@ -111,9 +111,9 @@ impl LeaseLost<'_> {
     }
 }
 
-/// A report has been recorded. Tells of the storage or the node, where that ended the stage.
+/// A report has been recorded. Only a stage that ended because of the storage or its node is worth a line here.
 pub(crate) struct TaskReported<'a>(
-    /// As it is now.
+    /// The task after that.
     pub &'a Task,
 );
 
@@ -126,7 +126,7 @@ impl TaskReported<'_> {
                     NODE_OUTAGES,
                     "a node is out of order; the volume waits for another",
                 ),
-                _ => (STORAGE_OUTAGES, "the storage is out of reach; the volume waits"),
+                _ => (STORAGE_OUTAGES, "the storage is unavailable; the volume waits"),
             };
             counter.add(1, [task.position.as_str()]);
             error!(task = %task.id, volume = %task.volume, stage = %task.position, not_before = ?task.not_before, %error, "{what}");
@@ -141,7 +141,7 @@ impl JobSettled<'_> {
     pub(crate) fn emit(self) {
         let Job { key, status, .. } = self.0;
         JOBS_SETTLED.add(1, [status.as_str()]);
-        info!(job = %key, status = status.as_str(), "job settled");
+        info!(job = %key, status = status.as_str(), "job finished");
     }
 }
 
@@ -217,16 +217,17 @@ pub(crate) struct StageServed<'a> {
 impl StageServed<'_> {
     pub(crate) fn emit(self) {
         STAGES_DESERTED.set(0, [self.stage.as_str()]);
-        info!(stage = %self.stage, "no work waits for a stage that no node runs any more");
+        info!(stage = %self.stage, "a node runs the stage again, or no work waits for it any more");
     }
 }
 
-/// The pools as they are now. A stage that has none any more is told with zero.
+/// Sets the levels of pools and slots. A stage that has lost its last pool is set to zero.
 pub(crate) fn pools_registered<'a>(
     pools: impl Iterator<Item = (&'a StageName, usize)>,
     gone: Option<&StageName>,
 ) {
     let mut by_stage: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    // A gauge keeps its last value, so the stage of a pool that is gone is set even where it was the last one.
     if let Some(gone) = gone {
         by_stage.insert(gone.as_str(), (0, 0));
     }
@@ -241,18 +242,19 @@ pub(crate) fn pools_registered<'a>(
     }
 }
 
-/// Jobs that wait for a model that no node has loaded, by the stage that it is for. What was told before and is no more is told with
-/// zero.
+/// Jobs that wait for a model that no node has loaded, by the stage of the model. Remembers the stages, so that one with no such
+/// job any more is set to zero.
 #[derive(Debug, Default)]
 pub struct ModelsMissed {
     told: BTreeMap<StageName, usize>,
 }
 
 impl ModelsMissed {
+    /// Sets the levels, with an alarm for each new stage.
     pub fn tell(&mut self, jobs: BTreeMap<StageName, usize>) {
         for stage in self.told.keys().filter(|stage| !jobs.contains_key(*stage)) {
             JOBS_WITHOUT_MODEL.set(0, [stage.as_str()]);
-            info!(%stage, "no job waits for a model that no node has loaded any more");
+            info!(%stage, "every model that jobs wait for has been loaded by a node again");
         }
         for (stage, count) in &jobs {
             JOBS_WITHOUT_MODEL.set(*count, [stage.as_str()]);
@@ -265,19 +267,20 @@ impl ModelsMissed {
 }
 
 impl Drop for ModelsMissed {
-    /// Whoever leads now tells the levels.
+    /// Sets the levels to zero: the next leader sets them on its own node.
     fn drop(&mut self) {
         self.tell(BTreeMap::new());
     }
 }
 
-/// Levels of tasks and leases, as the database counts them. What was told before and is no more is told with zero.
+/// Levels of tasks and leases, as the database counts them. Remembers them, so that one with no tasks any more is set to zero.
 #[derive(Debug, Default)]
 pub struct TaskLevels {
     told: BTreeSet<(String, &'static str)>,
 }
 
 impl TaskLevels {
+    /// Sets the levels.
     pub fn tell(&mut self, counts: &[TaskCount]) {
         let now: BTreeSet<(String, &'static str)> = counts
             .iter()
@@ -295,7 +298,7 @@ impl TaskLevels {
 }
 
 impl Drop for TaskLevels {
-    /// Whoever leads now tells the levels.
+    /// Sets the levels to zero: the next leader sets them on its own node.
     fn drop(&mut self) {
         self.tell(&[]);
     }
@@ -303,6 +306,7 @@ impl Drop for TaskLevels {
 
 fn set(stage: &str, status: &'static str, tasks: usize) {
     TASKS.set(tasks, [stage, status]);
+    // A task is running exactly while it is leased.
     if status == TaskStatus::Running.as_str() {
         LEASES.set(tasks, [stage]);
     }

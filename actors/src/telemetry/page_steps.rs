@@ -1,4 +1,4 @@
-//! What is being done to each page of a stage run at this moment, for the one that hangs to say where.
+//! Step of each page of a stage run at this moment, so that the log says where a page hangs.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,31 +8,31 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use parkhang_core::domain::{PageAtWork, PageStep};
 
-/// Pages that are told of; those that have been at their step for longest.
+/// Limit on the pages that are reported: those that have been at their step for longest.
 const TOLD: usize = 8;
 
 tokio::task_local! {
     static PAGE: Page;
 }
 
-/// Takes note that the page which this task works on has come to a step. Does nothing in a task that works on none.
+/// Takes note that the page which this task works on has reached a step. Does nothing in a task that works on none.
 pub(crate) fn at_step(step: PageStep) {
-    // A task without a page is none of a stage's.
+    // Fails in a task without a page, such as one that tests a device.
     let _ = PAGE.try_with(|page| page.steps.set(&page.name, step));
 }
 
-/// The pages of a run that are worked on; clones share them.
+/// Pages of a run that are worked on; clones share them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PageSteps(Arc<Mutex<HashMap<String, (PageStep, Instant)>>>);
 
-/// A page for as long as a task works on it.
+/// Guard of a page that a task works on.
 struct Page {
     steps: PageSteps,
     name: String,
 }
 
 impl PageSteps {
-    /// Does the work of a page, which begins by waiting for what is read of it.
+    /// Runs the work of a page, which begins by waiting for its input.
     pub(super) async fn follow<T>(&self, page: &str, work: impl Future<Output = T>) -> T {
         let page = Page {
             steps: self.clone(),
@@ -42,7 +42,7 @@ impl PageSteps {
         PAGE.scope(page, work).await
     }
 
-    /// As of `now`, the one that has been at its step for longest first.
+    /// Pages at work as of `now`, first the one that has been at its step for longest.
     pub(super) fn at_work(&self, now: DateTime<Utc>) -> Vec<PageAtWork> {
         let mut pages: Vec<(String, PageStep, Instant)> = self
             .lock()
@@ -51,19 +51,21 @@ impl PageSteps {
             .collect();
         pages.sort_by(|one, other| (one.2, &one.0).cmp(&(other.2, &other.0)));
         pages.truncate(TOLD);
-        let pages = pages.into_iter().map(|(page, step, since)| PageAtWork {
-            page,
-            step,
-            since: TimeDelta::from_std(since.elapsed()).map_or(now, |ago| now - ago),
-        });
-        pages.collect()
+        pages
+            .into_iter()
+            .map(|(page, step, since)| PageAtWork {
+                page,
+                step,
+                since: TimeDelta::from_std(since.elapsed()).map_or(now, |ago| now - ago),
+            })
+            .collect()
     }
 
     fn set(&self, page: &str, step: PageStep) {
         self.lock().insert(page.to_owned(), (step, Instant::now()));
     }
 
-    /// Each change is whole before anything can fail.
+    /// The pages. Every change of them is a single step, so a panic of another thread leaves them whole.
     fn lock(&self) -> MutexGuard<'_, HashMap<String, (PageStep, Instant)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -5,7 +5,7 @@ use tracing::{debug, info};
 use super::catalogue::{PAGE_ERRORS, PAGE_SECONDS, PAGES};
 use parkhang_core::domain::PageOutcome;
 
-/// A stage run has dealt with a page. To be emitted inside the span of the assignment.
+/// A stage run has finished a page. To be emitted inside the span of the assignment.
 pub(crate) struct PageEnded<'a> {
     pub stage: &'a str,
     pub page: &'a str,

@@ -9,25 +9,31 @@ use parkhang_core::domain::{
     Assignment, JobKey, PageAtWork, PageOutcome, StageName, StageProgress, VolumeId,
 };
 
+/// State of a stage run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StageState {
+    /// The stage has begun with its pages.
     #[default]
     Running,
+    /// The stage succeeded.
     Done,
+    /// The stage failed.
     Failed,
+    /// The stage was stopped before its end.
     Interrupted,
 }
 
 /// Progress of a stage run and whether it has ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RunSnapshot {
+    /// Counts of its pages.
     pub progress: StageProgress,
+    /// State of the run.
     pub state: StageState,
 }
 
-/// The counters of one stage run; clones share them. Whoever writes never waits for who reads for longer than it takes to copy
-/// them.
+/// Counters of one stage run; clones share them. A reader copies them, so that writers never wait for longer than that takes.
 #[derive(Debug, Clone, Default)]
 pub struct RunProgress {
     pages: Arc<Mutex<Option<RunSnapshot>>>,
@@ -35,7 +41,7 @@ pub struct RunProgress {
 }
 
 impl RunProgress {
-    /// The stage knows its pages, and begins with the first of them.
+    /// Shows that the stage has planned its pages, and begins with the first of them.
     pub fn started(&self, pages: usize) {
         let progress = StageProgress {
             pages: pages as u64,
@@ -45,11 +51,12 @@ impl RunProgress {
         *self.lock() = Some(RunSnapshot { progress, state });
     }
 
+    /// Counts a page.
     pub fn page_finished(&self, outcome: PageOutcome) {
         self.update(|run| run.progress.count(outcome));
     }
 
-    /// Does the work of a page, of which [`RunProgress::at_work`] tells meanwhile.
+    /// Runs the work of a page, which [`RunProgress::at_work`] shows meanwhile.
     pub(crate) async fn follow_page<T>(&self, page: &str, work: impl Future<Output = T>) -> T {
         self.steps.follow(page, work).await
     }
@@ -59,11 +66,12 @@ impl RunProgress {
         self.steps.at_work(now)
     }
 
+    /// Shows that the run has ended.
     pub fn ended(&self, state: StageState) {
         self.update(|run| run.state = state);
     }
 
-    /// Where the run stands; `None` until it has begun with its pages.
+    /// Counts of the run's pages; `None` until it has begun with them.
     pub fn now(&self) -> Option<StageProgress> {
         self.lock().map(|run| run.progress)
     }
@@ -74,7 +82,7 @@ impl RunProgress {
         }
     }
 
-    /// Counters stay meaningful when a writer panicked between two of them.
+    /// The counters, which stay meaningful if a writer panicked between two of them.
     fn lock(&self) -> MutexGuard<'_, Option<RunSnapshot>> {
         self.pages.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -82,8 +90,8 @@ impl RunProgress {
 
 type Place = (JobKey, VolumeId, StageName);
 
-/// The stage runs of a process. A run is on the board for as long as it is [followed](Followed), so the board is as large as what
-/// runs; one that keeps what has ended is as large as its jobs.
+/// Stage runs of a process. A run is on the board for as long as it is [followed](Followed), so the board holds no more than what
+/// runs; one that keeps ended runs holds the whole of its jobs.
 #[derive(Debug, Default)]
 pub struct ProgressBoard {
     runs: Mutex<BTreeMap<Place, RunProgress>>,
@@ -91,7 +99,7 @@ pub struct ProgressBoard {
 }
 
 impl ProgressBoard {
-    /// A board that still shows what has ended, for a process that does one job.
+    /// A board that keeps ended runs, for a process that does one job.
     pub fn keeping() -> Self {
         Self {
             keeps: true,
@@ -99,7 +107,7 @@ impl ProgressBoard {
         }
     }
 
-    /// Shows a run that begins, in place of an earlier one of its stage.
+    /// Puts a run on the board, in place of an earlier one of the same stage and volume.
     pub fn follow(self: &Arc<Self>, assignment: &Assignment) -> Followed {
         let Assignment {
             job, volume, fence, ..
@@ -116,9 +124,9 @@ impl ProgressBoard {
 
     /// The runs of a job that have begun with their pages.
     pub fn snapshot(&self, job: &JobKey) -> BTreeMap<(VolumeId, StageName), RunSnapshot> {
-        let runs = self.lock();
-        let of_job = runs.iter().filter(|((of, ..), _)| of == job);
-        of_job
+        self.lock()
+            .iter()
+            .filter(|((of, ..), _)| of == job)
             .filter_map(|((_, volume, stage), run)| Some(((volume.clone(), stage.clone()), (*run.lock())?)))
             .collect()
     }
@@ -128,7 +136,7 @@ impl ProgressBoard {
     }
 }
 
-/// Keeps a run on its board until it is dropped.
+/// Guard that keeps a run on its board.
 #[derive(Debug)]
 pub struct Followed {
     board: Arc<ProgressBoard>,
@@ -137,6 +145,7 @@ pub struct Followed {
 }
 
 impl Followed {
+    /// The run.
     pub fn progress(&self) -> &RunProgress {
         &self.progress
     }

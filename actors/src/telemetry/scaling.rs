@@ -1,4 +1,4 @@
-//! What becomes of worker nodes.
+//! Events of the autoscaler and of launched workers.
 
 use std::fmt::Display;
 
@@ -13,9 +13,9 @@ use parkhang_core::domain::{Hardware, ScalingRecord};
 /// The autoscaler has decided, and what it decided holds.
 pub(crate) struct Scaled<'a> {
     pub record: &'a ScalingRecord,
-    /// How many workers there were to be before.
+    /// Number of workers that was desired before.
     pub before: u32,
-    /// Whether a task has waited for longer than it may.
+    /// True if a task has waited for longer than it may.
     pub overdue: bool,
 }
 
@@ -37,20 +37,17 @@ impl Scaled<'_> {
         AUTOSCALER_OVERDUE.set(usize::from(self.overdue), [label]);
         WORKERS_DESIRED.set(level((*desired).into()), [label]);
         WORKERS_RUNNING.set(level((*running).into()), [label]);
-        match *desired == self.before {
-            true => {
-                debug!(
-                    hardware = label,
-                    desired, running, waiting, in_work, reason, "workers stay as they are"
-                );
-            }
-            false => {
-                let before = self.before;
-                info!(
-                    hardware = label,
-                    before, desired, running, waiting, in_work, reason, "workers scaled"
-                );
-            }
+        let before = self.before;
+        if *desired == before {
+            debug!(
+                hardware = label,
+                desired, running, waiting, in_work, reason, "number of workers unchanged"
+            );
+        } else {
+            info!(
+                hardware = label,
+                before, desired, running, waiting, in_work, reason, "workers scaled"
+            );
         }
     }
 }
@@ -68,7 +65,7 @@ impl ScalingFailed<'_> {
     }
 }
 
-/// A process of this machine has been started.
+/// A worker process has been started on this machine.
 pub(crate) struct WorkerStarted<'a> {
     pub name: &'a str,
     pub hardware: Hardware,
@@ -87,18 +84,18 @@ impl WorkerStarted<'_> {
     }
 }
 
-/// It was told to end.
+/// A worker process was asked to end.
 pub(crate) struct WorkerStopping<'a> {
     pub name: &'a str,
 }
 
 impl WorkerStopping<'_> {
     pub(crate) fn emit(self) {
-        info!(worker = self.name, "worker told to end");
+        info!(worker = self.name, "stopping a worker");
     }
 }
 
-/// It is gone.
+/// A worker process has ended.
 pub(crate) struct WorkerEnded<'a> {
     pub name: &'a str,
     pub was_told: bool,
@@ -106,9 +103,10 @@ pub(crate) struct WorkerEnded<'a> {
 
 impl WorkerEnded<'_> {
     pub(crate) fn emit(self) {
-        match self.was_told {
-            true => info!(worker = self.name, "worker ended"),
-            false => warn!(worker = self.name, "a worker ended by itself"),
+        if self.was_told {
+            info!(worker = self.name, "worker ended");
+        } else {
+            warn!(worker = self.name, "a worker ended by itself");
         }
     }
 }

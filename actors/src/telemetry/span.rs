@@ -1,4 +1,4 @@
-//! What every line about work tells, as fields of the span that the work runs in. Spans have the level of errors, so that no
+//! Spans that work runs in, with the fields that every log line about it carries. They have the level of errors, so that no
 //! filter takes the fields away from the lines that it lets through.
 
 use tracing::Span;
@@ -19,18 +19,18 @@ macro_rules! work_span {
     }};
 }
 
-/// The orchestrator hands a lease to a pool.
+/// Span in which the orchestrator offers a lease to a pool.
 pub(crate) fn assign_span(assignment: &Assignment, worker: &WorkerId) -> Span {
     work_span!("assign", assignment, %worker)
 }
 
-/// A pool runs a stage, and reports on it.
+/// Span in which a pool runs a stage, and reports on it.
 pub(crate) fn stage_span(assignment: &Assignment, worker: &WorkerId) -> Span {
     let node = worker.node();
     work_span!("stage", assignment, node)
 }
 
-/// The orchestrator handles what a pool says of a lease. Job and volume are recorded once they are known.
+/// Span in which the orchestrator handles a report. Job and volume are recorded once they are known.
 pub(crate) fn report_span(fence: &Fence) -> Span {
     let Fence {
         task,

@@ -1,4 +1,4 @@
-//! What was measured on this thread while a test ran.
+//! Metrics that were recorded on this thread while a test ran.
 
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 

@@ -1,4 +1,4 @@
-//! What happens on a node that works.
+//! Events of a node that works.
 
 use std::time::Duration;
 
@@ -52,13 +52,13 @@ impl StageEnded<'_> {
     }
 }
 
-/// Where a pool stands; said again whenever it may have changed.
+/// Sets the levels of a pool's slots; to be called whenever they may have changed.
 pub(crate) fn slots_in_use(stage: &StageName, in_use: usize, slots: usize) {
     SLOTS.set(slots, [stage.as_str()]);
     SLOTS_IN_USE.set(in_use, [stage.as_str()]);
 }
 
-/// Whether this node can run the stage has changed.
+/// Sets whether this node can run the stage.
 pub(crate) fn stage_out_of_order(stage: &StageName, out_of_order: bool) {
     OUT_OF_ORDER.set(usize::from(out_of_order), [stage.as_str()]);
 }
@@ -66,21 +66,22 @@ pub(crate) fn stage_out_of_order(stage: &StageName, out_of_order: bool) {
 /// A part of a job in the storage was passed over.
 pub(crate) struct ObjectUnreadable<'a> {
     pub error: &'a dyn std::fmt::Display,
-    /// Whether it has been told of before.
+    /// True if it has been reported before.
     pub known: bool,
 }
 
 impl ObjectUnreadable<'_> {
     pub(crate) fn emit(self) {
         SOURCE_OBJECTS_UNREADABLE.add(1, []);
-        match self.known {
-            false => warn!(error = %self.error, "a part of a job is passed over until its object is mended"),
-            true => debug!(error = %self.error, "a part of a job is passed over again"),
+        if self.known {
+            debug!(error = %self.error, "a part of a job is passed over again");
+        } else {
+            warn!(error = %self.error, "a part of a job is passed over until its object is mended");
         }
     }
 }
 
-/// The orchestrator has renewed what could be renewed.
+/// The orchestrator has answered a heartbeat.
 pub(crate) struct HeartbeatAnswered;
 
 impl HeartbeatAnswered {
@@ -89,7 +90,7 @@ impl HeartbeatAnswered {
     }
 }
 
-/// Nobody has renewed the leases of a pool.
+/// No orchestrator has renewed the leases of a pool.
 pub(crate) struct HeartbeatUnanswered<'a> {
     pub worker: &'a WorkerId,
     pub reason: &'a dyn std::fmt::Display,
@@ -102,7 +103,7 @@ impl HeartbeatUnanswered<'_> {
     }
 }
 
-/// A session with a peer stands.
+/// A session with a peer is ready.
 pub(crate) struct Connected<'a> {
     pub peer: &'a dyn std::fmt::Display,
 }
@@ -114,6 +115,7 @@ impl Connected<'_> {
     }
 }
 
+/// A session with a peer has ended, after so long.
 pub(crate) struct Disconnected<'a> {
     pub peer: &'a dyn std::fmt::Display,
     pub after: Duration,
@@ -142,7 +144,7 @@ impl BatchInferred<'_> {
     }
 }
 
-/// A device had no memory for a batch; from now on no batch of this network is larger than `limit`.
+/// A device had too little memory for a batch; from now on no batch of this network is larger than `limit`.
 pub(crate) struct BatchHalved<'a> {
     pub network: &'a str,
     /// Tiles, or pixels of lines.
@@ -155,7 +157,7 @@ impl BatchHalved<'_> {
         warn!(
             network = self.network,
             limit = self.limit,
-            "the device has no memory for so large a batch"
+            "the device has too little memory for a batch of this size"
         );
     }
 }

@@ -1,5 +1,6 @@
-//! The only module that knows how a body is encoded: bincode with variable-length integers. Its types must say by
-//! themselves what they are, so no untagged enum, no flattened or skipped field, no `serde_json::Value`.
+//! Encoding of message bodies, which no other module knows: bincode with variable-length integers. Bincode writes no names and no
+//! types, so an encoded type must be determined by its declaration alone: no untagged enum, no flattened or skipped field, no
+//! `serde_json::Value`.
 
 use bincode::config::{self, Config};
 use serde::Serialize;
@@ -7,8 +8,8 @@ use serde::de::DeserializeOwned;
 
 use super::MAX_MESSAGE;
 
-/// Bytes that decoding may claim: keeps a length that a peer made up from being allocated. Numbers count as decoded, so an
-/// honest message claims more than it measures.
+/// Limit on the bytes that decoding allocates, so that a length which a peer made up is refused. Numbers count with their decoded
+/// size, so an honest message needs more than its own length.
 const MAX_CLAIM: usize = 16 * MAX_MESSAGE;
 
 fn config() -> impl Config {

@@ -3,66 +3,77 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::message::{
-    Assign, Cancel, CancelReply, Command, CommandPart, CommandPartReply, CommandReply, Drain, DrainReply,
-    GateInfo, Heartbeat, HeartbeatReply, Hello, NodeNotice, NoticeReply, Order, OrderReply, Report,
+    Assign, Cancel, CancelReply, Drain, DrainReply, GateInfo, Heartbeat, HeartbeatReply, Hello, NodeNotice,
+    NoticeReply, Order, OrderReply, Report,
 };
 use super::{MAX_MESSAGE, codec};
 use parkhang_core::domain::{AssignReply, ReportReply};
 
 /// Version of the envelope itself: the two bytes of its header and the encoding of its body.
 pub const VERSION: u8 = 1;
+/// Bytes of the header: version and kind.
 const HEADER: usize = 2;
-/// Characters of a reason that are sent back.
+/// Limit on the characters of a reason that is sent back.
 const MAX_REASON: usize = 256;
 
-/// Why an envelope cannot be read, or not be sent. As a message it is the answer to an envelope that could not be read.
+/// Reason why an envelope cannot be read, or not be sent. As a message it is the answer to an envelope that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum Fault {
+    /// The envelope is of another version.
     #[error("envelope version {version} is not known here")]
     UnknownVersion { version: u8 },
+    /// The kind is one that this build does not have.
     #[error("message kind {kind} is not known here")]
     UnknownKind { kind: u8 },
-    #[error("message kind {kind} has no place here")]
+    /// The kind is known, and not one that this endpoint takes.
+    #[error("message kind {kind} is not accepted here")]
     UnexpectedKind { kind: u8 },
+    /// The body does not hold a message of the kind.
     #[error("message of kind {kind} cannot be read: {reason}")]
     Malformed { kind: u8, reason: String },
+    /// The message is over [`MAX_MESSAGE`].
     #[error("message of {bytes} bytes is over the limit of {MAX_MESSAGE}")]
     TooLarge { bytes: u64 },
+    /// The envelope is shorter than a header.
     #[error("message has no header")]
     NoHeader,
 }
 
-/// Why no message came out of an envelope.
+/// Reason why an envelope holds no message for its receiver.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
-    /// What the peer sent cannot be read here.
+    /// The peer's message cannot be read here.
     #[error(transparent)]
     Unreadable(#[from] Fault),
-    /// What was sent to the peer could not be read there.
+    /// The message to the peer could not be read there.
     #[error("refused by the peer: {0}")]
     Refused(Fault),
 }
 
 /// Plain data with a place in the table of kinds.
 pub trait Message: Serialize + DeserializeOwned {
+    /// Its kind.
     const KIND: Kind;
 }
 
 /// A message that is answered.
 pub trait Request: Message {
+    /// The answer.
     type Reply: Message;
 }
 
 macro_rules! kinds {
     ($($kind:ident = $number:literal),+ $(,)?) => {
-        /// What a message is. The numbers are for ever.
+        /// Kind of a message. The numbers never change, nor is one used again.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum Kind { $($kind = $number),+ }
 
         impl Kind {
+            /// All kinds.
             pub const ALL: &[Self] = &[$(Self::$kind),+];
 
+            /// Number of the kind in the header.
             pub const fn number(self) -> u8 {
                 self as u8
             }
@@ -101,12 +112,8 @@ kinds! {
     CancelReply = 12,
     NodeNotice = 13,
     NoticeReply = 14,
-    Command = 15,
-    CommandReply = 16,
-    CommandPart = 17,
-    CommandPartReply = 18,
-    Order = 19,
-    OrderReply = 20,
+    Order = 15,
+    OrderReply = 16,
 }
 
 impl Request for Hello {
@@ -137,24 +144,21 @@ impl Request for Cancel {
     type Reply = CancelReply;
 }
 
-impl Request for Command {
-    type Reply = CommandReply;
-}
-
-impl Request for CommandPart {
-    type Reply = CommandPartReply;
-}
-
 impl Request for Order {
     type Reply = OrderReply;
 }
 
-/// One message as bytes. Making one from what the network brought cannot fail; opening it can.
+/// One message as bytes. Making one from received bytes cannot fail, as the transport has nobody to report an error to; opening
+/// it can.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Envelope(Vec<u8>);
 
 impl Envelope {
-    /// Encodes a message, unless it is over [`MAX_MESSAGE`].
+    /// Encodes a message.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault::TooLarge`] over [`MAX_MESSAGE`], and [`Fault::Malformed`] for a message that cannot be encoded.
     pub fn seal<M: Message>(message: &M) -> Result<Self, Fault> {
         let kind = M::KIND.number();
         let mut bytes = vec![VERSION, kind];
@@ -172,8 +176,13 @@ impl Envelope {
         Self::seal(fault).unwrap_or_else(|_| Self(vec![VERSION, Kind::Fault.number()]))
     }
 
-    /// What the envelope says it holds.
+    /// Kind of the message, by the header.
+    ///
+    /// # Errors
+    ///
+    /// A [`Fault`] when the header cannot be read, or the envelope is too large.
     pub fn kind(&self) -> Result<Kind, Fault> {
+        // Before anything of it is decoded.
         check_size(&self.0)?;
         match self.0[..] {
             [VERSION, kind, ..] => Kind::try_from(kind),
@@ -182,7 +191,12 @@ impl Envelope {
         }
     }
 
-    /// Decodes the message, which must be of the kind `M`. A fault in its place is the peer's refusal.
+    /// Decodes the message, which must be of the kind `M`.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::Refused`] if the envelope holds a fault, with which the peer refused a message, and
+    /// [`OpenError::Unreadable`] if it holds no message of the kind.
     pub fn open<M: Message>(&self) -> Result<M, OpenError> {
         let kind = self.kind()?;
         if kind == M::KIND {

@@ -1,11 +1,11 @@
-//! The messages, as plain data. What may grow from release to release (configuration, metrics, results) travels as a JSON
-//! document, so that its reader decides what it makes of a key that it does not know.
+//! The messages, as plain data. Content that grows from release to release (configuration, metrics, results) travels as a JSON
+//! document, so that its reader decides about keys that it does not know.
 
 use serde::{Deserialize, Serialize};
 
 use parkhang_core::domain::{Epoch, Fence, JobKey, LeaseRenewal, PoolInfo, RenewalReply, VolumeId, WorkerId};
 
-/// Who speaks.
+/// Sender of a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Peer {
     /// [`super::PROTOCOL`] of the sender.
@@ -16,31 +16,36 @@ pub struct Peer {
     pub node: String,
 }
 
-/// First message to a gate: who asks. Answered with [`GateInfo`].
+/// First message to a gate, which introduces the sender. Answered with [`GateInfo`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     pub peer: Peer,
 }
 
-/// What a gate is.
+/// Introduction of a gate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GateInfo {
     pub peer: Peer,
     pub role: GateRole,
 }
 
+/// Part of a node that a gate belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GateRole {
+    /// A pool of a stage.
     Stage(PoolInfo),
+    /// An orchestrator that leads.
     Orchestrator { epoch: Epoch },
 }
 
-/// A lease, and what to do under it. Answered with [`AssignReply`](parkhang_core::domain::AssignReply); sending it twice is harmless.
+/// A lease, and the work under it. Answered with [`AssignReply`](parkhang_core::domain::AssignReply); sending it twice is harmless.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assign {
+    /// Epoch of the sender, by which a leader that was replaced is refused.
     pub epoch: Epoch,
+    /// The lease.
     pub fence: Fence,
-    /// Microseconds since 1970, UTC.
+    /// Deadline of the lease, in microseconds since 1970, UTC.
     pub lease_until: i64,
     pub volume: VolumeId,
     pub job: JobKey,
@@ -55,13 +60,15 @@ pub struct Heartbeat {
     pub leases: Vec<LeaseRenewal>,
 }
 
+/// Leases that are lost or cancelled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeartbeatReply {
+    /// Epoch of the orchestrator that answers.
     pub epoch: Epoch,
     pub leases: RenewalReply,
 }
 
-/// How a lease ended. Answered with [`ReportReply`](parkhang_core::domain::ReportReply), repeated until that says `Recorded` or `Fenced`.
+/// End of a lease. Answered with [`ReportReply`](parkhang_core::domain::ReportReply), repeated until that says `Recorded` or `Fenced`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     pub fence: Fence,
@@ -71,13 +78,16 @@ pub struct Report {
 /// End of a lease, as data that any build can decode.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReportedOutcome {
+    /// The stage is done.
     Succeeded {
-        /// What the stage measured about itself, as JSON.
+        /// Measurements of the stage, as JSON.
         metrics: String,
+        /// Fingerprint of the artifact.
         fingerprint: Option<String>,
-        /// What `reduce` found, as JSON.
+        /// Results of the volume from `reduce`, as JSON.
         results: Option<String>,
     },
+    /// The stage failed.
     Failed {
         stage: String,
         item: Option<String>,
@@ -88,31 +98,32 @@ pub enum ReportedOutcome {
     },
     /// Drained before the end.
     Interrupted,
-    /// The actor that ran the stage died without a word.
+    /// The actor that ran the stage died without a verdict.
     Died,
 }
 
-/// Start nothing more, stop what runs at its next checkpoint. Answered with [`DrainReply`].
+/// Request to start nothing more, and to stop the stages at their next checkpoints. Answered with [`DrainReply`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drain;
 
-/// The work of these leases is no longer wanted, and the leases are over: stop at the next checkpoint. Answered with
-/// [`CancelReply`].
+/// Request to stop the stages under these leases at their next checkpoints: the leases are over, and the work is no longer wanted.
+/// Answered with [`CancelReply`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cancel {
     pub epoch: Epoch,
     pub fences: Vec<Fence>,
 }
 
-/// The stages have been told.
+/// Confirmation that the stages have been told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CancelReply;
 
-/// The drain has begun.
+/// Confirmation that the drain has begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DrainReply;
 
-/// What a node tells of itself, to whoever leads, at every heartbeat and when its phase changes. Answered with [`NoticeReply`].
+/// Description of a node, sent to the leading orchestrator at every heartbeat and when the phase changes. Answered with
+/// [`NoticeReply`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeNotice {
     pub peer: Peer,
@@ -121,64 +132,33 @@ pub struct NodeNotice {
     pub about: String,
 }
 
+/// Phase in the life of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NodePhase {
+    /// Takes work.
     Working,
-    /// Takes no more work and hands back what it has.
+    /// Takes no more work, and releases its leases.
     Draining,
-    /// All is handed back; the process ends.
+    /// All leases are released; the process ends.
     Leaving,
 }
 
-/// The notice has been taken.
+/// Confirmation that the notice has been taken in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NoticeReply;
-
-/// What an operator asks or orders. Answered with [`CommandReply`]. One that changes something is not repeated after a lost
-/// answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Command {
-    pub peer: Peer,
-    /// What names it, such as `job` and `pause`.
-    pub words: Vec<String>,
-    /// By name, as a JSON object.
-    pub arguments: String,
-}
-
-/// The first part of a [`CommandOutcome`](super::CommandOutcome). The others are asked for one by one, and soon forgotten.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CommandReply {
-    /// Names the answer, for [`CommandPart`].
-    pub answer: u64,
-    /// How many there are, this one included.
-    pub parts: u32,
-    pub text: String,
-}
-
-/// Asks for a part of an answer; the first one is number 0. Answered with [`CommandPartReply`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CommandPart {
-    pub answer: u64,
-    pub part: u32,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CommandPartReply {
-    /// Absent if the answer is forgotten.
-    pub text: Option<String>,
-}
 
 /// What the operator of a node wants it to do, sent to any of its gates. Answered with [`OrderReply`]; repeated until it is, and
 /// carried out once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Order {
     pub epoch: Epoch,
-    /// Names the order, for ever.
+    /// Number of the order, by which it is carried out once.
     pub id: i64,
     /// [`NodeOrder`](parkhang_core::domain::NodeOrder) as JSON.
     pub order: String,
 }
 
+/// Outcome of an order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OrderReply {
     /// [`OrderOutcome`](parkhang_core::domain::OrderOutcome) as JSON.

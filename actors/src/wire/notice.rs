@@ -1,4 +1,4 @@
-//! What a node tells of itself.
+//! Description of a node.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -6,7 +6,7 @@ use super::message::{NodeNotice, NodePhase, Peer};
 use super::translate::Unusable;
 use parkhang_core::domain::{ActorRecord, StageName, WorkerId};
 
-/// A [`NodeNotice`] as it was meant.
+/// A [`NodeNotice`] with its document decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
     pub peer: Peer,
@@ -14,30 +14,34 @@ pub struct Notice {
     pub about: NodeAbout,
 }
 
-/// Every field may be absent, as peers of other builds say less or more.
+/// Description of a node. Every field may be absent, as peers of other builds say less or more.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeAbout {
+    /// Roles that the node was started with.
     pub roles: Vec<String>,
+    /// Tags from its configuration.
     pub tags: Vec<String>,
+    /// Name of its machine.
     pub host: Option<String>,
-    /// Microseconds since 1970, UTC.
+    /// Start of its process, in microseconds since 1970, UTC.
     pub started_at: Option<i64>,
-    /// Bytes of memory that its process has in use.
+    /// Memory that its process has in use, in bytes.
     pub resident: Option<u64>,
-    /// Where the node answers over HTTP.
+    /// Address at which the node answers over HTTP.
     pub health: Option<String>,
+    /// Its pools.
     pub pools: Vec<PoolAbout>,
-    /// Those that a peer of another build knows and this one does not are left out.
+    /// Its actors, without those of kinds that this build does not know.
     #[serde(deserialize_with = "known")]
     pub actors: Vec<ActorRecord>,
 }
 
-/// Bytes of the actors in one notice, which has room for the rest of it besides.
+/// Limit on the bytes of the actors in one notice, which leaves room for its other fields.
 const ACTORS: usize = 48 * 1024;
 
 impl NodeAbout {
-    /// The same without its actors where they are too many for one message.
+    /// The same description, without its actors if they are too many for one message.
     pub(crate) fn fit(self) -> Self {
         let size = serde_json::to_string(&self.actors).map_or(usize::MAX, |text| text.len());
         let actors = if size <= ACTORS { self.actors } else { Vec::new() };
@@ -46,20 +50,20 @@ impl NodeAbout {
 }
 
 fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ActorRecord>, D::Error> {
-    let told = Vec::<serde_json::Value>::deserialize(deserializer)?;
-    let known = told
+    Ok(Vec::<serde_json::Value>::deserialize(deserializer)?
         .into_iter()
-        .filter_map(|actor| serde_json::from_value(actor).ok());
-    Ok(known.collect())
+        .filter_map(|actor| serde_json::from_value(actor).ok())
+        .collect())
 }
 
+/// Description of a pool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PoolAbout {
     pub worker: WorkerId,
     pub stage: StageName,
     pub slots: u32,
     pub in_use: u32,
-    /// Names of the models that it has loaded.
+    /// Names of the models that the pool has loaded.
     #[serde(default)]
     pub models: Vec<String>,
 }

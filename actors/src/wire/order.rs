@@ -17,8 +17,8 @@ impl Order {
 
 impl OrderReply {
     pub(crate) fn new(outcome: &OrderOutcome) -> Result<Self, Unusable> {
-        let outcome = serde_json::to_string(outcome);
-        let outcome = outcome.map_err(|error| Unusable::new("outcome of an order", error))?;
+        let outcome =
+            serde_json::to_string(outcome).map_err(|error| Unusable::new("outcome of an order", error))?;
         Ok(Self { outcome })
     }
 

@@ -1,4 +1,4 @@
-//! Between the messages and what the actors on both sides work with.
+//! Translation between the messages and the types of `domain` that both sides work with.
 
 use std::sync::Arc;
 
@@ -9,14 +9,16 @@ use parkhang_core::domain::{
     Assignment, Epoch, ErrorCategory, JobConfig, LeaseReport, StageError, StageReport, StageVerdict,
 };
 
-/// Bytes of an error's text that are sent.
+/// Limit on the bytes of an error's text that are sent.
 const MAX_TEXT: usize = 4 * 1024;
 
 /// A message that was read but says nothing that this build can act on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}: {reason}")]
 pub struct Unusable {
+    /// Name of the part that cannot be used.
     pub what: &'static str,
+    /// The error.
     pub reason: String,
 }
 
@@ -30,6 +32,11 @@ impl Unusable {
 }
 
 impl Assign {
+    /// The message about an assignment.
+    ///
+    /// # Errors
+    ///
+    /// When the configuration has no JSON form.
     pub fn new(assignment: &Assignment, epoch: Epoch) -> Result<Self, Unusable> {
         Ok(Self {
             epoch,
@@ -42,10 +49,15 @@ impl Assign {
         })
     }
 
-    /// Fails on a configuration that this build does not understand: it must not run a job half as it was asked to.
+    /// The assignment in the message.
+    ///
+    /// # Errors
+    ///
+    /// When this build does not understand the configuration: it must not run a job with half of its settings.
     pub fn into_assignment(self) -> Result<Assignment, Unusable> {
         let config: JobConfig =
             serde_json::from_str(&self.config).map_err(|error| Unusable::new("job configuration", error))?;
+        // Read is not accepted: another build may allow values that this one does not.
         let config = config
             .validated()
             .map_err(|error| Unusable::new("job configuration", error))?;
@@ -62,6 +74,11 @@ impl Assign {
 }
 
 impl Report {
+    /// The message about a report.
+    ///
+    /// # Errors
+    ///
+    /// When the results have no JSON form.
     pub fn new(report: &LeaseReport) -> Result<Self, Unusable> {
         Ok(Self {
             fence: report.fence.clone(),
@@ -69,6 +86,11 @@ impl Report {
         })
     }
 
+    /// The report in the message.
+    ///
+    /// # Errors
+    ///
+    /// When a document in it cannot be read.
     pub fn into_report(self) -> Result<LeaseReport, Unusable> {
         Ok(LeaseReport {
             fence: self.fence,
@@ -86,6 +108,7 @@ impl ReportedOutcome {
                 stage: error.stage.clone(),
                 item: error.item_id.clone(),
                 category: error.category.as_str().to_owned(),
+                // A report must fit a message, however much a library has to say about its error.
                 message: clipped(&error.message).to_owned(),
                 retryable: error.retryable,
             },
@@ -135,7 +158,7 @@ impl ReportedOutcome {
     }
 }
 
-/// A category that a newer build has coined is unknown here.
+/// The category of that name; one that a newer build has added is unknown here.
 fn category_named(name: &str) -> ErrorCategory {
     ErrorCategory::ALL
         .into_iter()

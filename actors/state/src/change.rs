@@ -100,12 +100,7 @@ impl Outcome {
 }
 
 /// Outcome of `change` on the row `task` of `job`, and the history row that an applied change begins or ends.
-pub fn apply(
-    task: &Task,
-    job: &Job,
-    change: &Change,
-    now: DateTime<Utc>,
-) -> (Outcome, Option<StageRun>) {
+pub fn apply(task: &Task, job: &Job, change: &Change, now: DateTime<Utc>) -> (Outcome, Option<StageRun>) {
     if !is_expected(task, &change.expected) {
         return (Outcome::Fenced(Some(task.clone())), None);
     }

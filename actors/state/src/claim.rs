@@ -5,21 +5,10 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use super::{Change, Expected, StateError, StateStore};
+use super::{Change, ClaimRequest, Expected, StateError, StateStore};
 use parkhang_core::domain::{Job, StageName, Task, TaskId, WorkerId};
-use parkhang_core::policy::claim::{Offer, choose, run_out};
+use parkhang_core::policy::claim::{choose, run_out};
 use parkhang_core::policy::transition::Event;
-
-/// Request of workers that take work themselves.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClaimRequest {
-    /// Free slots, by stage and worker.
-    pub offers: Vec<Offer>,
-    /// Time at which the new leases run out unless they are renewed.
-    pub until: DateTime<Utc>,
-    /// Number of leases lost in a row after which a volume is set aside.
-    pub max_interruptions: i32,
-}
 
 impl ClaimRequest {
     /// Change that ends a lease that has run out; `None` for one that has not.

@@ -1,4 +1,4 @@
-//! `node token`: a new token, and the line by which an orchestrator recognises it.
+//! `node token`: prints a new token and the line for the file of tokens that makes an orchestrator accept it.
 
 use anyhow::{Result, ensure};
 use clap::Args;
@@ -8,10 +8,10 @@ use super::tokens::{line, token};
 
 #[derive(Debug, Args)]
 pub struct TokenArgs {
-    /// Whose token it is; the audit log shows this name.
+    /// Name of the token's owner, without spaces; the audit log shows it.
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// What it allows: read, operate or admin.
+    /// Role that the token grants: read, operate or admin.
     #[arg(value_enum, value_name = "ROLE")]
     pub role: Access,
 }
@@ -20,10 +20,12 @@ pub fn run(arguments: &TokenArgs) -> Result<()> {
     let name = &arguments.name;
     ensure!(
         !name.is_empty() && !name.contains(char::is_whitespace),
-        "a name has no spaces"
+        "the name of a token has at least one letter and no spaces"
     );
     let token = token();
     print!("{}", line(name, arguments.role, &token));
-    eprintln!("The line goes into the file that api.tokens_file names. The token, shown this once: {token}");
+    eprintln!(
+        "Add the line above to the file that api.tokens_file names. The token, which is not shown again: {token}"
+    );
     Ok(())
 }

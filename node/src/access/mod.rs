@@ -1,4 +1,8 @@
-//! Roles, and the tokens by which whoever has one is recognised. Knows neither commands nor HTTP.
+//! Roles, and the tokens that authenticate a caller.
+//!
+//! Both the command table and the HTTP interface ask for a role and the second one for a token as well, so neither of them can own
+//! these types without the other importing it. The room therefore stands below both and must know neither commands nor HTTP:
+//! it answers who a token belongs to and what its owner may do, and nothing else.
 
 pub mod command;
 mod own_token;
@@ -6,7 +10,7 @@ mod tokens;
 
 use clap::ValueEnum;
 
-pub use self::own_token::{OWN_TOKEN, own_token};
+pub use self::own_token::{OWN_TOKEN, own_token, read_own_token};
 pub use self::tokens::{Caller, Tokens};
 
 /// Role that a command asks for. Each includes those before it.

@@ -1,4 +1,4 @@
-//! The token of whoever runs an orchestrator: a file in its state folder that only they can read.
+//! The token of the user who runs an orchestrator: a file in its state folder that only this user can read.
 
 use std::fs::{create_dir_all, read_to_string};
 use std::io::ErrorKind;
@@ -9,30 +9,44 @@ use anyhow::{Context, Result};
 use super::tokens::{is_long_enough, token};
 use crate::whole_file;
 
-/// Name of the file, and of whoever presents the token.
+/// Name of the file, and the caller's name in the audit log for requests that present the token.
 pub const OWN_TOKEN: &str = "api-token";
 
-/// Reads the token in a state folder, which is made where there is none.
+/// Reads the token in a state folder, and makes one if there is none.
 ///
 /// # Errors
 ///
-/// When the file can be neither written nor read, or holds no token: what an earlier version left there that was stopped
-/// while it wrote would let everybody in.
+/// If the file can be neither written nor read, or holds no token: an empty file, which an earlier version left behind when it was
+/// stopped while writing, would let everybody in.
 pub fn own_token(folder: &Path) -> Result<String> {
     let path = folder.join(OWN_TOKEN);
     create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     match whole_file::create(&path, &format!("{}\n", token()), 0o600) {
+        // Kept over restarts, so that scripts and sessions stay valid.
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
         written => written.with_context(|| format!("cannot write {}", path.display()))?,
     }
-    let token = read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    let token = token.trim();
+    read_own_token(folder)?.with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// Reads the token in a state folder where an orchestrator has made one.
+///
+/// # Errors
+///
+/// When the file cannot be read, or holds no token.
+pub fn read_own_token(folder: &Path) -> Result<Option<String>> {
+    let path = folder.join(OWN_TOKEN);
+    let text = match read_to_string(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        text => text.with_context(|| format!("cannot read {}", path.display()))?,
+    };
+    let token = text.trim();
     anyhow::ensure!(
         is_long_enough(token),
         "{} holds no token; remove it, and the next start makes a new one",
         path.display()
     );
-    Ok(token.to_owned())
+    Ok(Some(token.to_owned()))
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Who may do what. A token is 32 random bytes in base64; the file of tokens holds their hashes, so that who reads it cannot act.
+//! Tokens and the callers that they authenticate. A token is 32 random bytes in base64; the file of tokens holds hashes only, so
+//! reading it gives nobody access.
 
 use std::fmt;
 use std::path::Path;
@@ -12,30 +13,35 @@ use subtle::ConstantTimeEq;
 
 use super::Access;
 
-/// Characters that a token has at least. Shorter ones could be guessed, and nobody has made them.
+/// Smallest length of a token, in characters. A shorter one could be guessed, and `node token` never makes one.
 const MIN_LENGTH: usize = 32;
 
-/// Somebody who was recognised.
+/// Authenticated caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
     pub name: String,
     pub access: Access,
 }
 
-/// The tokens that are recognised.
+/// Tokens that are accepted, as hashes, each with its owner.
 #[derive(Default)]
 pub struct Tokens(Vec<(Caller, [u8; 32])>);
 
 impl Tokens {
-    /// Reads lines of `NAME ROLE SHA256`, where the role is read, operate or admin. Empty lines and those with `#` are left out.
+    /// Reads lines of `NAME ROLE SHA256`, where the role is read, operate or admin. Empty lines and those that begin with `#` are
+    /// left out.
+    ///
+    /// # Errors
+    ///
+    /// If another line is not of this form; the error has its number.
     pub fn parse(text: &str) -> Result<Self> {
-        let lines = text
-            .lines()
-            .enumerate()
-            .map(|(number, line)| (number + 1, line.trim()));
-        let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
-        let tokens = lines.map(|(number, line)| token_of(line).with_context(|| format!("line {number}")));
-        Ok(Self(tokens.collect::<Result<_>>()?))
+        text.lines()
+            .zip(1..)
+            .map(|(line, number)| (line.trim(), number))
+            .filter(|(line, _)| !line.is_empty() && !line.starts_with('#'))
+            .map(|(line, number)| token_of(line).with_context(|| format!("line {number}")))
+            .collect::<Result<_>>()
+            .map(Self)
     }
 
     pub fn read(path: &Path) -> Result<Self> {
@@ -48,7 +54,7 @@ impl Tokens {
     ///
     /// # Errors
     ///
-    /// When the token is shorter than 32 characters.
+    /// If the token is shorter than 32 characters.
     pub fn with(mut self, caller: Caller, token: &str) -> Result<Self> {
         ensure!(
             is_long_enough(token),
@@ -59,13 +65,14 @@ impl Tokens {
         Ok(self)
     }
 
-    /// Whose token this is. Takes the same time whether and wherever it is found; one that is too short is nobody's, even if
-    /// a file holds its hash.
+    /// Returns the owner of a token. The time that this takes tells neither whether nor at which place the token was found. One
+    /// that is too short belongs to nobody, even if a file holds its hash.
     pub fn caller(&self, token: &str) -> Option<&Caller> {
         if !is_long_enough(token) {
             return None;
         }
         let hash = hash(token);
+        // Every entry is compared, also behind the match: leaving the loop early would tell its place by the time taken.
         let mut found = None;
         for (caller, known) in &self.0 {
             if bool::from(known.ct_eq(&hash)) {
@@ -76,7 +83,7 @@ impl Tokens {
     }
 }
 
-/// Says nothing of the hashes.
+/// Leaves the hashes out.
 impl fmt::Debug for Tokens {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
@@ -91,7 +98,7 @@ pub fn token() -> String {
     URL_SAFE_NO_PAD.encode(rand::rng().random::<[u8; 32]>())
 }
 
-/// Whether a text can be a token.
+/// Returns whether a text is long enough for a token.
 pub fn is_long_enough(token: &str) -> bool {
     token.len() >= MIN_LENGTH
 }
@@ -110,8 +117,10 @@ fn token_of(line: &str) -> Result<(Caller, [u8; 32])> {
     let [name, role, digest] = words[..] else {
         bail!("expected NAME ROLE SHA256");
     };
-    let access = Access::ALL.into_iter().find(|access| access.as_str() == role);
-    let access = access.with_context(|| format!("{role} is no role; there are read, operate and admin"))?;
+    let access = Access::ALL
+        .into_iter()
+        .find(|access| access.as_str() == role)
+        .with_context(|| format!("{role} is no role; there are read, operate and admin"))?;
     let mut hash = [0; 32];
     ensure!(
         hex::decode_to_slice(digest, &mut hash).is_ok(),

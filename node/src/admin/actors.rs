@@ -1,4 +1,4 @@
-//! The actors of the cluster.
+//! Commands about the actors of the cluster.
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -13,10 +13,10 @@ use super::orders::{Obeyed, find_node, give};
 use super::text::away;
 use super::{Admin, Refusal};
 
-/// Show the actors of all nodes, or of one, as they told of themselves with their last heartbeat.
+/// Show the actors of all nodes, or of one, as of each node's last heartbeat.
 #[derive(Debug, Args)]
 pub struct Tree {
-    /// Only of this node: its name, or as much of it as tells it apart.
+    /// Show only this node: its name, or a unique prefix of it.
     #[arg(long, value_name = "NODE")]
     node: Option<String>,
 }
@@ -33,7 +33,7 @@ pub struct NodeTree {
     /// joined or draining
     state: &'static str,
     roles: Vec<String>,
-    /// When it told of them; absent where it has not.
+    /// Time of the report; absent if there has been none.
     told_at: Option<DateTime<Utc>>,
     /// Parents before their children.
     actors: Vec<Actor>,
@@ -42,7 +42,7 @@ pub struct NodeTree {
 /// An actor, or a thread that works as one.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Actor {
-    /// What orders name it by, unique within its node.
+    /// Name by which orders address it, unique within its node.
     name: String,
     /// Name of the actor that watches over it.
     parent: Option<String>,
@@ -51,13 +51,13 @@ pub struct Actor {
     /// idle, working, reporting, draining, restarting or silent
     state: &'static str,
     since: Option<DateTime<Utc>>,
-    /// How often another has taken its place since the node began.
+    /// Times that it was replaced since the node started.
     restarts: u64,
-    /// Of a pool: counts the pools that the node has started. Of a worker: the fencing number of its lease.
+    /// Pool: its number among the pools that the node has started. Worker: the fencing number of its lease.
     generation: Option<i64>,
-    /// Of a pool: slots that hold a lease, and all of them.
+    /// Slots of a pool: those that hold a lease, and all of them.
     slots: Option<Level>,
-    /// What waits for it, where it has a queue of its own.
+    /// Messages that wait for it, if it has a queue of its own.
     inbox: Option<Level>,
     job: Option<String>,
     volume: Option<String>,
@@ -69,7 +69,7 @@ pub struct Actor {
     at_work: Vec<PageInHand>,
     /// Names of the networks that it keeps loaded.
     models: Vec<String>,
-    /// Actors below it that the node has and did not tell of.
+    /// Actors below it that the node's report left out.
     left_out: u64,
 }
 
@@ -80,11 +80,11 @@ pub struct PageInHand {
     page: String,
     /// fetching, computing, inferring or storing
     step: &'static str,
-    /// When the step began.
+    /// Time at which the step began.
     since: DateTime<Utc>,
 }
 
-/// How much of something is taken.
+/// Part of a capacity that is in use.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Level {
     used: u64,
@@ -103,15 +103,20 @@ impl Command for Tree {
     async fn run(self, admin: &Admin) -> Result<Actors, Refusal> {
         let nodes: Vec<NodeRecord> = match &self.node {
             Some(name) => vec![find_node(admin, name).await?],
-            None => {
-                let nodes = admin.store.nodes().await?.into_iter();
-                nodes.filter(|node| node.state.is_there()).collect()
-            }
+            None => admin
+                .store
+                .nodes()
+                .await?
+                .into_iter()
+                .filter(|node| node.state.is_there())
+                .collect(),
         };
         let mut known = admin.store.actors().await?;
         let nodes = nodes.into_iter().map(|node| {
-            let told = known.iter().position(|told| told.node == node.name);
-            let told = told.map(|index| known.swap_remove(index));
+            let told = known
+                .iter()
+                .position(|told| told.node == node.name)
+                .map(|index| known.swap_remove(index));
             NodeTree {
                 state: node.state.as_str(),
                 roles: node.roles,
@@ -126,15 +131,16 @@ impl Command for Tree {
     }
 }
 
-/// Put another in the place of an actor: a pool, one of its workers, or the thread that owns its network.
+/// Replace an actor: a pool, one of its workers, or the thread that owns its network.
 ///
-/// What it holds is given back uncharged, so that the volumes go on from their last checkpoints. A worker's place is its slot.
+/// Its leases are released without charging a try, and the volumes continue from their last checkpoints. A worker is replaced in
+/// its slot.
 #[derive(Debug, Args)]
 pub struct Restart {
-    /// Name of its node, or as much of it as tells it apart.
+    /// Node of the actor: its name, or a unique prefix of it.
     #[arg(value_name = "NODE")]
     node: String,
-    /// Its name in the tree, such as ocr or ocr/press/W1-I1.
+    /// Name of the actor in the tree, such as ocr or ocr/press/W1-I1.
     #[arg(value_name = "ACTOR")]
     actor: String,
 }
@@ -199,15 +205,17 @@ impl Actor {
 
 impl PageInHand {
     pub fn all(pages: Vec<PageAtWork>) -> Vec<Self> {
-        let pages = pages.into_iter().map(|page| Self {
-            page: page.page,
-            step: page.step.as_str(),
-            since: page.since,
-        });
-        pages.collect()
+        pages
+            .into_iter()
+            .map(|page| Self {
+                page: page.page,
+                step: page.step.as_str(),
+                since: page.since,
+            })
+            .collect()
     }
 
-    /// With how long it has been there.
+    /// Describes the page with its step and the time that it has been at it.
     pub fn in_a_line(&self, now: DateTime<Utc>) -> String {
         let lasts = away(self.since, now);
         format!(
@@ -260,7 +268,7 @@ impl From<ActorRecord> for Actor {
     }
 }
 
-/// A line for each actor, below its parent. One whose parent is not told of stands on the left.
+/// Lists the actors, one a line, each indented below its parent. One whose parent is not in the report is a root.
 pub fn tree(actors: &[Actor], now: DateTime<Utc>) -> String {
     fn add(lines: &mut Vec<String>, actors: &[Actor], actor: &Actor, depth: usize, now: DateTime<Utc>) {
         lines.push(format!("{}{}", "  ".repeat(depth), actor.in_a_line(now)));
@@ -270,7 +278,7 @@ pub fn tree(actors: &[Actor], now: DateTime<Utc>) -> String {
         for page in &actor.at_work {
             lines.push(format!("{}{}", "  ".repeat(depth + 1), page.in_a_line(now)));
         }
-        // What is told of a node has no circles, and one that had would still come to an end.
+        // A report has no cycles. The depth is bounded all the same, so that a node that sent one could not make this recur for ever.
         for child in below.filter(|_| depth < actors.len()) {
             add(lines, actors, child, depth + 1, now);
         }
@@ -291,13 +299,14 @@ impl Answer for Actors {
         let now = Utc::now();
         let nodes = self.nodes.iter().map(|node| {
             let told = match node.told_at {
-                Some(told) => format!("told {}", away(told, now)),
-                None => "has told of no actors yet".to_owned(),
+                Some(told) => format!("reported {}", away(told, now)),
+                None => "has not reported its actors yet".to_owned(),
             };
             let head = format!("{}  {}, {}, {told}", node.node, node.roles.join(","), node.state);
-            match node.actors.is_empty() {
-                true => head,
-                false => format!("{head}\n{}", tree(&node.actors, now)),
+            if node.actors.is_empty() {
+                head
+            } else {
+                format!("{head}\n{}", tree(&node.actors, now))
             }
         });
         nodes.collect::<Vec<_>>().join("\n")

@@ -1,65 +1,149 @@
-//! Other spellings of commands, for the hands that know them.
+//! Other spellings of commands, which scripts written for the upstream pipeline may use.
 
-/// A command by one word.
+/// Another spelling of a command.
 #[derive(Debug)]
 pub struct Alias {
+    /// The words with which it begins, between spaces.
     pub name: &'static str,
     /// The command that it stands for.
     pub words: [&'static str; 2],
-    /// Options that take a list with commas, each with the one that takes these values one by one.
-    lists: &'static [(&'static str, &'static str)],
+    /// Options that go without saying.
+    adds: &'static [&'static str],
+    /// Options of which one must be given; any will do where there are none.
+    needs: &'static [&'static str],
+    options: &'static [(&'static str, Translation)],
 }
 
+/// Meaning of an option of another spelling.
+#[derive(Debug)]
+enum Translation {
+    /// Option that takes the values of a comma-separated list one by one.
+    Each(&'static str),
+    /// Another option says the same.
+    Same(&'static str),
+    /// A flag that goes without saying.
+    Nothing,
+}
+
+const PLAIN: Alias = Alias {
+    name: "",
+    words: ["", ""],
+    adds: &[],
+    needs: &[],
+    options: &[],
+};
+
 /// All of them.
-pub const ALIASES: [Alias; 5] = [
+pub const ALIASES: [Alias; 8] = [
     Alias {
         name: "create_job",
         words: ["job", "create"],
-        lists: &[("--volumes", "--volume"), ("--model", "--model")],
+        options: &[
+            ("--volumes", Translation::Each("--volume")),
+            ("--model", Translation::Each("--model")),
+        ],
+        ..PLAIN
     },
     Alias {
         name: "job_status",
         words: ["job", "status"],
-        lists: &[],
+        ..PLAIN
     },
     Alias {
         name: "job_list",
         words: ["job", "list"],
-        lists: &[],
+        ..PLAIN
     },
     Alias {
         name: "launch_workers",
         words: ["workers", "launch"],
-        lists: &[],
+        ..PLAIN
     },
     Alias {
         name: "scale_workers",
         words: ["workers", "scale"],
-        lists: &[],
+        ..PLAIN
+    },
+    Alias {
+        name: "dead list",
+        words: ["tasks", "list"],
+        adds: &["--state=failed"],
+        ..PLAIN
+    },
+    Alias {
+        name: "dead show",
+        words: ["tasks", "show"],
+        ..PLAIN
+    },
+    Alias {
+        name: "dead redrive",
+        words: ["job", "rerun"],
+        adds: &["--status=failed"],
+        needs: &["--volume", "--cause", "--error", "--stage", "--all"],
+        options: &[
+            ("--stage", Translation::Same("--at")),
+            ("--all", Translation::Nothing),
+        ],
     },
 ];
 
-/// The same command in the words of the table. Fails, and says why, if it asks for what there is not.
+impl Alias {
+    /// True for a line that begins with it.
+    pub fn begins(&self, line: &[impl AsRef<str>]) -> bool {
+        let mut line = line.iter().map(AsRef::as_ref);
+        self.name.split(' ').all(|word| line.next() == Some(word))
+    }
+
+    /// Words of its name.
+    pub fn length(&self) -> usize {
+        self.name.split(' ').count()
+    }
+}
+
+/// The alias with which a line begins.
+pub fn alias_of(line: &[impl AsRef<str>]) -> Option<&'static Alias> {
+    ALIASES.iter().find(|alias| alias.begins(line))
+}
+
+/// The same command in the words of the table.
+///
+/// # Errors
+///
+/// With the reason, when it asks for what there is not.
 pub fn expanded(given: Vec<String>) -> Result<Vec<String>, String> {
-    let first = given.first().map(String::as_str);
-    let Some(alias) = ALIASES.iter().find(|alias| Some(alias.name) == first) else {
+    let Some(alias) = alias_of(&given) else {
         return Ok(given);
     };
-    let mut expanded: Vec<String> = alias.words.iter().map(ToString::to_string).collect();
-    let mut given = given.into_iter().skip(1);
+    let words = alias.words.iter().chain(alias.adds);
+    let mut expanded: Vec<String> = words.map(ToString::to_string).collect();
+    let mut is_needed = !alias.needs.is_empty();
+    let mut given = given.into_iter().skip(alias.length());
     while let Some(word) = given.next() {
         let (option, value) = match word.split_once('=') {
             Some((option, value)) => (option, Some(value.to_owned())),
             None => (word.as_str(), None),
         };
-        let Some((_, other)) = alias.lists.iter().find(|(name, _)| *name == option) else {
+        is_needed &= !alias.needs.contains(&option) && !["--help", "-h"].contains(&option);
+        let Some((_, translation)) = alias.options.iter().find(|(name, _)| *name == option) else {
             expanded.push(word);
             continue;
         };
-        let value = value.or_else(|| given.next());
-        let value = value.ok_or_else(|| format!("{option} needs a value"))?;
-        let values = value.split(',').filter(|value| !value.is_empty());
-        expanded.extend(values.map(|value| format!("{other}={value}")));
+        let mut value = || {
+            let value = value.clone().or_else(|| given.next());
+            value.ok_or_else(|| format!("{option} needs a value"))
+        };
+        match translation {
+            Translation::Nothing => {}
+            Translation::Same(other) => expanded.push(format!("{other}={}", value()?)),
+            Translation::Each(other) => {
+                let values = value()?;
+                let values = values.split(',').filter(|value| !value.is_empty());
+                expanded.extend(values.map(|value| format!("{other}={value}")));
+            }
+        }
+    }
+    if is_needed {
+        return Err(format!("{} needs one of {}", alias.name, alias.needs.join(", ")));
     }
     Ok(expanded)
 }
@@ -96,6 +180,16 @@ mod tests {
                 "workers scale --job J123 --count 0",
             ),
             ("job list", "job list"),
+            (
+                "dead list press --stage ocr",
+                "tasks list --state=failed press --stage ocr",
+            ),
+            ("dead show press W1-I1", "tasks show press W1-I1"),
+            (
+                "dead redrive press --stage ocr --cause=x --dry-run",
+                "job rerun --status=failed press --at=ocr --cause=x --dry-run",
+            ),
+            ("dead redrive press --all", "job rerun --status=failed press"),
         ] {
             assert_eq!(expansion(alias).as_deref(), Ok(command), "{alias}");
         }
@@ -103,16 +197,25 @@ mod tests {
 
     #[test]
     fn what_there_is_not_is_refused_and_says_why() {
-        let refusal = expansion("create_job --volumes").unwrap_err();
-        assert!(refusal.starts_with("--volumes needs a value"), "{refusal}");
+        for (line, reason) in [
+            ("create_job --volumes", "--volumes needs a value"),
+            (
+                "dead redrive press --dry-run",
+                "dead redrive needs one of --volume, --cause",
+            ),
+        ] {
+            let refusal = expansion(line).unwrap_err();
+            assert!(refusal.starts_with(reason), "{line}: {refusal}");
+        }
     }
 
     #[test]
     fn every_alias_stands_for_a_command_and_hides_none() {
         for alias in &ALIASES {
             assert!(table().named(&alias.words).is_some(), "{alias:?}");
+            let first = alias.name.split(' ').next().unwrap();
             let mut subjects = table().entries().iter().map(|entry| entry.name[0]);
-            assert!(subjects.all(|subject| subject != alias.name), "{alias:?}");
+            assert!(subjects.all(|subject| subject != first), "{alias:?}");
         }
     }
 }

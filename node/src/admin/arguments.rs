@@ -1,5 +1,5 @@
-//! Arguments by name, as programs give them, from and to what stands on a command line. Both ways lead through the same
-//! parser, so that a command has one set of rules and one wording of its refusals.
+//! Conversion between arguments by name, as programs give them, and a command line. A command given by name is checked by the same
+//! clap parser as one that was typed, so there is one set of rules and one wording of its errors.
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::Refusal;
 
-/// What an argument may be, for those who fill in forms.
+/// Kind of value that an argument takes, for forms and for the description of the HTTP interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
     Flag,
@@ -23,15 +23,18 @@ pub struct Argument {
     pub name: String,
     pub help: String,
     pub kind: Kind,
-    /// Takes a list.
+    /// True if it takes a list.
     pub many: bool,
     pub required: bool,
 }
 
 /// The arguments of a command, in order.
 pub(super) fn arguments(command: &Command) -> Vec<Argument> {
-    let own = command.get_arguments().filter(|argument| !is_general(argument));
-    own.map(Argument::of).collect()
+    command
+        .get_arguments()
+        .filter(|argument| !is_general(argument))
+        .map(Argument::of)
+        .collect()
 }
 
 fn is_general(argument: &Arg) -> bool {
@@ -80,7 +83,11 @@ fn is_integer(argument: &Arg) -> bool {
         || kind == std::any::TypeId::of::<i64>()
 }
 
-/// The command line that says what `given` says, without the command itself.
+/// Returns the command line for arguments given by name, without the command itself.
+///
+/// # Errors
+///
+/// [`Refusal::Invalid`] if a value is not of the argument's kind.
 pub(super) fn command_line(command: &Command, given: &Map<String, Value>) -> Result<Vec<String>, Refusal> {
     let known: Vec<&Arg> = command
         .get_arguments()
@@ -105,6 +112,7 @@ pub(super) fn command_line(command: &Command, given: &Map<String, Value>) -> Res
             }
         }
     }
+    // Values may begin with a dash. Options carry theirs behind `=`; positional ones need the separator.
     if !positionals.is_empty() {
         options.push("--".to_owned());
         options.append(&mut positionals);
@@ -112,7 +120,7 @@ pub(super) fn command_line(command: &Command, given: &Map<String, Value>) -> Res
     Ok(options)
 }
 
-/// What was given on a command line, by name.
+/// Arguments that were given on a command line, by name; defaults are left out.
 pub(super) fn by_name(command: &Command, matches: &ArgMatches) -> Map<String, Value> {
     let mut given = Map::new();
     for argument in command.get_arguments().filter(|argument| !is_general(argument)) {
@@ -124,13 +132,16 @@ pub(super) fn by_name(command: &Command, matches: &ArgMatches) -> Map<String, Va
             given.insert(name.to_owned(), Value::Bool(true));
             continue;
         }
-        let texts = matches.get_raw(name).into_iter().flatten();
-        let mut texts: Vec<Value> = texts
+        let mut texts: Vec<Value> = matches
+            .get_raw(name)
+            .into_iter()
+            .flatten()
             .map(|text| text.to_string_lossy().into_owned().into())
             .collect();
-        let value = match takes_many(argument) {
-            true => Value::Array(texts),
-            false => texts.pop().unwrap_or_default(),
+        let value = if takes_many(argument) {
+            Value::Array(texts)
+        } else {
+            texts.pop().unwrap_or_default()
         };
         given.insert(name.to_owned(), value);
     }

@@ -1,4 +1,4 @@
-//! What operators did.
+//! Commands about the audit log, which records every command that changes something.
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -11,19 +11,23 @@ use super::command::{Access, Answer, Command, Verb};
 use super::text::{away, table};
 use super::{Admin, Refusal};
 
-/// Of a list, and letters of a text, that are shown unless all is asked for: somebody may have named ten thousand volumes.
+/// Elements of a list argument that are shown without `--full`: a command may have named ten thousand volumes.
 const SHOWN: usize = 5;
+/// Letters of a text argument that are shown without `--full`.
 const SHOWN_LETTERS: usize = 200;
 
-/// List what operators did and who did it, the newest first.
+/// List the commands that changed something and who gave them, the newest first.
+///
+/// Commands that were refused or interrupted are listed too; those that only read are not recorded.
 #[derive(Debug, Args)]
 pub struct List {
+    /// Largest number of entries to list.
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: u32,
-    /// Only what was done before this time, such as 2026-11-22T10:00:00Z.
+    /// List only commands before this time, such as 2026-11-22T10:00:00Z.
     #[arg(long, value_name = "TIME")]
     before: Option<DateTime<Utc>>,
-    /// Show long arguments as a whole.
+    /// Show long arguments in full.
     #[arg(long)]
     full: bool,
 }
@@ -33,19 +37,19 @@ pub struct Audit {
     entries: Vec<Entry>,
 }
 
-/// A command that changed something, or tried to.
+/// Command that changed something, or tried to.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Entry {
     at: DateTime<Utc>,
-    /// When it ended; null while it is under way, and where it was cut off.
+    /// Time at which it ended; null while it is under way, and if its process died.
     done_at: Option<DateTime<Utc>>,
     who: String,
-    /// The door it came through.
+    /// Interface that it was given through, such as cli or http.
     via: String,
     command: String,
     #[schema(value_type = Object)]
     arguments: Value,
-    /// Why it was refused, if it was.
+    /// Reason for which it was refused, if it was.
     refusal: Option<String>,
 }
 
@@ -63,9 +67,10 @@ impl Command for List {
             entries: entries
                 .into_iter()
                 .map(|entry| Entry {
-                    arguments: match self.full {
-                        true => entry.arguments,
-                        false => shortened(entry.arguments),
+                    arguments: if self.full {
+                        entry.arguments
+                    } else {
+                        shortened(entry.arguments)
                     },
                     at: entry.at,
                     done_at: entry.done_at,
@@ -91,10 +96,10 @@ impl Entry {
 
 fn shortened(value: Value) -> Value {
     match value {
-        Value::Object(members) => {
-            let members = members.into_iter();
-            members.map(|(name, value)| (name, shortened(value))).collect()
-        }
+        Value::Object(members) => members
+            .into_iter()
+            .map(|(name, value)| (name, shortened(value)))
+            .collect(),
         Value::Array(values) => {
             let left_out = values.len().saturating_sub(SHOWN);
             let rest = (left_out > 0).then(|| format!("and {left_out} more").into());

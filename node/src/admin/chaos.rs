@@ -1,4 +1,4 @@
-//! Faults that operators make on purpose, where the configuration allows it.
+//! Commands that inject faults, where the configuration allows it.
 
 use async_trait::async_trait;
 use chrono::Utc;
@@ -13,7 +13,7 @@ use super::command::{Access, Answer, Command, Verb};
 use super::orders::{Obeyed, give};
 use super::{Admin, Refusal, find_task};
 
-/// Longest time of a fault that lasts, in seconds.
+/// Longest duration of a fault, in seconds.
 const LONGEST: u64 = 600;
 
 fn allowed(admin: &Admin) -> Result<(), Refusal> {
@@ -21,17 +21,19 @@ fn allowed(admin: &Admin) -> Result<(), Refusal> {
         return Ok(());
     }
     Err(Refusal::Conflict(
-        "faults are not made here: chaos.allowed is false in the configuration".to_owned(),
+        "faults are not injected here: chaos.allowed is false in the configuration".to_owned(),
     ))
 }
 
-/// End an actor of a node without a word, as a fault would.
+/// Kill an actor of a node, without any notice to the others.
+///
+/// Its supervision must notice and replace it, as after a real fault. Leases of killed workers end without charging a try.
 #[derive(Debug, Args)]
 pub struct Kill {
-    /// Name of its node, or as much of it as tells it apart.
+    /// Node of the actor: its name, or a unique prefix of it.
     #[arg(value_name = "NODE")]
     node: String,
-    /// Its name in the tree, such as ocr or ocr/press/W1-I1; the supervisor takes its process along.
+    /// Name of the actor in the tree, such as ocr or ocr/press/W1-I1; killing the supervisor ends the node's process.
     #[arg(value_name = "ACTOR")]
     actor: String,
 }
@@ -51,11 +53,14 @@ impl Command for Kill {
 }
 
 /// Cut a node off from the orchestrators for a time.
+///
+/// Its stages continue. If it is not back within the grace of the orchestrator, its leases are ended and other nodes take over.
 #[derive(Debug, Args)]
 pub struct DropLink {
-    /// Its name, or as much of it as tells it apart.
+    /// Name of the node, or a unique prefix of it.
     #[arg(value_name = "NODE")]
     node: String,
+    /// Duration, in seconds.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=LONGEST))]
     seconds: u64,
 }
@@ -77,15 +82,18 @@ impl Command for DropLink {
     }
 }
 
-/// Let every request of a node to its artifact store take longer for a time.
+/// Delay every request of a node to its artifact store for a time.
+///
+/// Requests wait before they are sent and are otherwise unchanged.
 #[derive(Debug, Args)]
 pub struct SlowStore {
-    /// Its name, or as much of it as tells it apart.
+    /// Name of the node, or a unique prefix of it.
     #[arg(value_name = "NODE")]
     node: String,
-    /// Milliseconds that each request waits.
+    /// Delay of each request, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=60_000))]
     delay_ms: u64,
+    /// Duration, in seconds.
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=LONGEST))]
     seconds: u64,
 }
@@ -108,22 +116,24 @@ impl Command for SlowStore {
     }
 }
 
-/// End the lease of a volume as though it had run out; who works on it hears of that with its next heartbeat.
+/// End the lease of a volume as if it had expired. The worker that held it learns of this with its next heartbeat.
 #[derive(Debug, Args)]
 pub struct LoseLease {
+    /// Name of the job.
     #[arg(value_name = "NAME")]
     job: JobKey,
+    /// Volume, as W-I.
     #[arg(value_name = "VOLUME")]
     volume: VolumeId,
 }
 
-/// A lease that was ended.
+/// Lease that was ended.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct LostLease {
     job: String,
     volume: String,
     stage: String,
-    /// Who held it.
+    /// Worker that held it.
     worker: String,
 }
 
@@ -138,15 +148,17 @@ impl Command for LoseLease {
     async fn run(self, admin: &Admin) -> Result<LostLease, Refusal> {
         allowed(admin)?;
         let (job, task) = find_task(admin, &self.job, &self.volume).await?;
-        let no_lease = || Refusal::Conflict(format!("nobody holds a lease of {}", self.volume));
+        let no_lease = || Refusal::Conflict(format!("no worker holds a lease on {}", self.volume));
         let fence = task.fence().ok_or_else(no_lease)?;
         let lease = task.lease.ok_or_else(no_lease)?;
         let stage = fence.stage.to_string();
         let change = Change::new(Expected::Lease(fence), Event::Interrupted);
         let outcomes = admin.store.commit(&[change], Utc::now()).await?;
-        // It may have ended by itself meanwhile.
-        let lost = outcomes.into_iter().find_map(|outcome| outcome.applied());
-        lost.ok_or_else(no_lease)?;
+        // The lease may have ended by itself since the task was read; nothing was applied then.
+        outcomes
+            .into_iter()
+            .find_map(|outcome| outcome.applied())
+            .ok_or_else(no_lease)?;
         Ok(LostLease {
             job: job.key.to_string(),
             volume: self.volume.to_string(),

@@ -1,45 +1,49 @@
-//! The cluster at a glance.
+//! Summary of the cluster.
 
 use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use chrono::{TimeDelta, Utc};
 use clap::Args;
-use parkhang_core::domain::JobStatus;
+use parkhang_core::domain::{JobStatus, NamedModels, StageName};
+use parkhang_core::policy::diagnosis::{ClusterFacts, Reason, of_stages};
 use parkhang_state::StateStore;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::command::{Access, Answer, Command, Verb};
-use super::jobs::{Hands, counts_by_job, models, tallies};
+use super::diagnosis::{NO_LEADER, START_ORCHESTRATOR, cluster_facts, in_lines, missing_models};
+use super::jobs::{counts_by_job, tallies, waiting_stages};
 use super::text::table;
 use super::workers::{self, Scaling};
 use super::{Admin, Refusal};
 use crate::words::counted;
 
-/// Say what the cluster does now: its pace, what waits for each stage, and what is wrong.
+/// Show a summary of the cluster: its throughput, the work that waits for each stage, and alarms.
+///
+/// Throughputs are those of the last ten minutes. Volumes of jobs that have ended are not counted.
 #[derive(Debug, Args)]
 pub struct Status {}
 
-/// The cluster at a glance.
+/// Summary of the cluster.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Cluster {
-    /// The orchestrator that leads.
+    /// Name of the orchestrator that leads.
     leader: Option<String>,
-    /// Nodes that are there.
+    /// Number of nodes that are joined or draining.
     nodes: usize,
-    /// Pages that the slowest stage got done, of the last ten minutes.
+    /// Pages a minute of the slowest stage, over the last ten minutes.
     pages_a_minute: f64,
-    /// Volumes of open jobs with a stage in work.
+    /// Volumes of open jobs with a stage that runs.
     running: u64,
-    /// Volumes of open jobs that could go on.
+    /// Volumes of open jobs that wait for a slot.
     waiting: u64,
     /// Volumes of open jobs that failed for good.
     failed: u64,
     stages: Vec<Stage>,
-    /// What the autoscaler decided last, where it is on.
+    /// Last decisions of the autoscaler, if it is on.
     scaling: Vec<Scaling>,
-    /// What somebody should look at.
+    /// Conditions that need an operator.
     alarms: Vec<String>,
 }
 
@@ -50,7 +54,7 @@ pub struct Stage {
     waiting: u64,
     running: u64,
     failed: u64,
-    /// Of the nodes that are there.
+    /// Slots for it on the nodes that are there.
     slots: u64,
     pages_a_minute: f64,
 }
@@ -67,11 +71,16 @@ impl Command for Status {
         let now = Utc::now();
         let counts = counts_by_job(admin).await?;
         let mut stages: Vec<Stage> = Vec::new();
+        let mut waiting: BTreeSet<StageName> = BTreeSet::new();
         let mut jobs = admin.store.jobs().await?;
         jobs.retain(|job| job.finished_at.is_none());
         for job in &jobs {
             let counts = counts.get(&job.id).map_or(&[][..], Vec::as_slice);
+            // Volumes of a paused job wait for an operator and not for a slot.
             let waits = job.status == JobStatus::Running;
+            if waits {
+                waiting.extend(waiting_stages(&job.pipeline, counts));
+            }
             for tally in tallies(&job.pipeline, counts) {
                 let stage = entry(&mut stages, &tally.stage);
                 stage.running += tally.running;
@@ -92,11 +101,12 @@ impl Command for Status {
                 stage.pages_a_minute = pace.pages_a_second * 60.0;
             }
         }
-        // Not every stage has pages of its own.
+        // `reduce` works on no pages, so its pace of nought would always be the lowest.
         let paged = paces
             .iter()
             .map(|pace| pace.pages_a_second)
             .filter(|pace| *pace > 0.0);
+        // Every page goes through all of these stages, so the slowest one is the throughput of the cluster.
         let pages_a_minute = paged.reduce(f64::min).unwrap_or(0.0) * 60.0;
         let names: BTreeSet<&str> = there.iter().map(|node| node.name.as_str()).collect();
         let leader = admin
@@ -104,18 +114,15 @@ impl Command for Status {
             .leader()
             .await?
             .filter(|name| names.contains(name.as_str()));
-        let hands = Hands::new(admin, leader.is_some(), &nodes);
-        let served = hands.are_there(now);
+        let facts = cluster_facts(&admin.store, admin.loaded.config.cluster.heartbeat).await?;
         let sum = |number: fn(&Stage) -> u64| stages.iter().map(number).sum();
         let scaling = workers::decisions(admin).await?;
         let max_age = TimeDelta::from_std(admin.loaded.config.autoscaler.max_age).unwrap_or(TimeDelta::MAX);
-        let mut alarms = alarms(served, &stages);
-        let missed = models::missed(&jobs, &counts, hands, now);
-        alarms.extend(
-            missed
-                .iter()
-                .map(|(job, obstacle)| format!("job {}: {}", job.key, obstacle.advice(&job.key))),
-        );
+        let mut alarms = alarms(&stages, &waiting, &facts);
+        for (job, reason) in missing_models(&jobs, &counts, &facts) {
+            let lines = in_lines(&[reason], &job.key, &admin.stages, facts.now);
+            alarms.extend(lines.iter().map(|line| format!("job {}: {line}", job.key)));
+        }
         alarms.extend(workers::alarms(&scaling, max_age));
         Ok(Cluster {
             alarms,
@@ -149,21 +156,20 @@ fn entry<'a>(stages: &'a mut Vec<Stage>, name: &str) -> &'a mut Stage {
     &mut stages[place]
 }
 
-fn alarms(served: bool, stages: &[Stage]) -> Vec<String> {
+/// Alarms for the stages that volumes of running jobs wait for, whatever the jobs.
+fn alarms(stages: &[Stage], waiting: &BTreeSet<StageName>, facts: &ClusterFacts) -> Vec<String> {
     let mut alarms = Vec::new();
-    if !served && stages.iter().any(|stage| stage.waiting > 0) {
-        alarms
-            .push("no orchestrator leads, and volumes wait: node --role orchestrator starts one".to_owned());
+    for reason in of_stages(waiting, &NamedModels::default(), facts) {
+        match reason {
+            Reason::NoPool { stage, .. } => {
+                let of_stage = stages.iter().find(|known| known.stage == stage.as_str());
+                let waiting = of_stage.map_or(0, |stage| stage.waiting);
+                alarms.push(format!("{waiting} volumes wait for {stage}, and no node runs it"));
+            }
+            Reason::NoLeader => alarms.push(format!("{NO_LEADER}, and volumes wait; {START_ORCHESTRATOR}")),
+            _ => {}
+        }
     }
-    let deserted = stages
-        .iter()
-        .filter(|stage| stage.waiting > 0 && stage.slots == 0 && stage.running == 0);
-    alarms.extend(deserted.map(|stage| {
-        format!(
-            "{} volumes wait for {}, and no node runs it",
-            stage.waiting, stage.stage
-        )
-    }));
     alarms
 }
 

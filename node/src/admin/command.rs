@@ -1,7 +1,9 @@
+//! The interface of a command, and a row of the table made from one: the command line, the REPL and HTTP see rows only.
+
 use std::fmt;
 
 use async_trait::async_trait;
-use clap::{ArgMatches, Args};
+use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches};
 use futures::future::BoxFuture;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -9,10 +11,12 @@ use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::arguments::{Argument, arguments, by_name, command_line};
+use super::wait::Wait;
 use super::{Admin, Refusal};
 pub use crate::access::Access;
+use crate::storage::VolumeArgs;
 
-/// How a command is given over HTTP.
+/// HTTP method of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb {
     Get,
@@ -20,27 +24,31 @@ pub enum Verb {
     Patch,
 }
 
-/// What a command answers: data for programs, and a text for people.
+/// Answer of a command: data for programs, and a text for people.
 pub trait Answer: Serialize + ToSchema + Send + 'static {
     fn text(&self) -> String;
 
-    /// Whether what was asked about has failed; the exit status of the command line says so.
+    /// Returns whether the subject of the question has failed, which the exit status of the command line reports.
     fn failed(&self) -> bool {
         false
     }
 }
 
-/// One command of the operator. Its fields are its arguments, and their comments its help.
+/// Command of an operator. Its fields are its arguments, and their comments its help.
 #[async_trait]
 pub trait Command: Args + Send + 'static {
-    /// The words that name it, such as `job pause`.
+    /// Two words that name it, such as `job pause`.
     const NAME: [&'static str; 2];
     const ACCESS: Access;
     const VERB: Verb;
-    /// Below the interface's root, with the names of arguments in braces: `/jobs/{job}/pause`.
+    /// Path below the root of the HTTP interface, with the names of arguments in braces: `/jobs/{job}/pause`.
     const PATH: &'static str;
-    /// Arguments that only a command line may give: they read its files, or wait.
+    /// Arguments that only a command line may give, as they name files.
     const LOCAL: &'static [&'static str] = &[];
+    /// The flag that a command line has besides, to wait for the end of what the command is about.
+    const WAIT: Option<Wait> = None;
+    /// True for a command that a command line carries out itself where it can use the database, as it reads files or takes very long.
+    const NEAR_DATABASE: bool = false;
     /// Whether a cluster may begin with it, so that on a command line it may begin a database.
     const MAY_BE_FIRST: bool = false;
     type Answer: Answer;
@@ -48,7 +56,11 @@ pub trait Command: Args + Send + 'static {
     async fn run(self, admin: &Admin) -> Result<Self::Answer, Refusal>;
 }
 
+/// The argument that names a file with volumes.
+pub const VOLUME_LIST: &str = "volumes_from";
+
 /// An answer whose type is forgotten.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Reply {
     pub data: Value,
     pub text: String,
@@ -57,20 +69,22 @@ pub struct Reply {
 
 type Run = fn(&ArgMatches, Admin) -> BoxFuture<'static, Result<Reply, Refusal>>;
 
-/// A command whose type is forgotten: a row of the table.
+/// Command with its type erased: a row of the table.
 pub struct Entry {
     pub name: [&'static str; 2],
     pub access: Access,
     pub verb: Verb,
     pub path: &'static str,
     pub may_be_first: bool,
+    pub near_database: bool,
+    pub wait: Option<Wait>,
     local: &'static [&'static str],
     arguments: fn(clap::Command) -> clap::Command,
     run: Run,
     pub answer: AnswerSchema,
 }
 
-/// The schema of an answer, and those that it refers to by name.
+/// Schema of an answer, and those that it refers to by name.
 #[derive(Debug, Clone, Copy)]
 pub struct AnswerSchema {
     pub schema: fn() -> RefOr<Schema>,
@@ -85,6 +99,8 @@ impl Entry {
             verb: C::VERB,
             path: C::PATH,
             may_be_first: C::MAY_BE_FIRST,
+            near_database: C::NEAR_DATABASE,
+            wait: C::WAIT,
             local: C::LOCAL,
             arguments: C::augment_args,
             run: |matches, admin| {
@@ -113,16 +129,63 @@ impl Entry {
         }
     }
 
-    /// As a command of clap, named by the last of its words.
+    /// Returns the command for clap, named by the last of its words.
     pub fn clap(&self) -> clap::Command {
-        (self.arguments)(clap::Command::new(self.name[1]))
+        let command = (self.arguments)(clap::Command::new(self.name[1]));
+        match &self.wait {
+            Some(wait) => command.arg(
+                Arg::new(wait.flag)
+                    .long(wait.flag)
+                    .action(ArgAction::SetTrue)
+                    .help(wait.help),
+            ),
+            None => command,
+        }
     }
 
-    /// The arguments that may be given by name.
+    /// Returns the arguments that may be given by name.
     pub fn arguments(&self) -> Vec<Argument> {
         let mut arguments = arguments(&self.clap());
-        arguments.retain(|argument| !self.local.contains(&argument.name.as_str()));
+        let is_wait = |name: &str| self.wait.as_ref().is_some_and(|wait| wait.flag == name);
+        arguments.retain(|argument| {
+            let name = argument.name.as_str();
+            !self.local.contains(&name) && !is_wait(name)
+        });
         arguments
+    }
+
+    /// True for a command line, made of [`Self::clap`], that asks to wait.
+    pub fn waits(&self, matches: &ArgMatches) -> bool {
+        self.wait.is_some_and(|wait| matches.get_flag(wait.flag))
+    }
+
+    /// By name, what another process can be asked for that was given on a command line made of [`Self::clap`]. The volumes of a list
+    /// here are named one by one, as a file of this machine means nothing there.
+    ///
+    /// # Errors
+    ///
+    /// When the list cannot be read, or an argument names a file that is of use here alone.
+    pub fn given_elsewhere(&self, matches: &ArgMatches) -> Result<Map<String, Value>, Refusal> {
+        let mut given = self.given(matches);
+        if let Some(wait) = &self.wait {
+            given.remove(wait.flag);
+        }
+        if given.remove(VOLUME_LIST).is_some() {
+            let named = VolumeArgs::from_arg_matches(matches).map_err(|error| Refusal::invalid(&error))?;
+            let named = named
+                .named()
+                .map_err(|error| Refusal::Invalid(format!("{error:#}")))?;
+            let volumes = named.into_iter().flatten();
+            let volumes = volumes.map(|volume| volume.to_string().into()).collect();
+            given.insert("volume".to_owned(), Value::Array(volumes));
+        }
+        match self.local.iter().find(|name| given.contains_key(**name)) {
+            Some(name) => Err(Refusal::Invalid(format!(
+                "{name}: an orchestrator does not read the files of this machine; give the command where its database can be used, \
+                 without --server"
+            ))),
+            None => Ok(given),
+        }
     }
 
     /// By name, what was given on a command line made of [`Self::clap`].
@@ -130,8 +193,13 @@ impl Entry {
         by_name(&self.clap(), matches)
     }
 
-    /// Carries out the command with arguments by name.
+    /// Runs the command with arguments by name.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::Invalid`] if an argument is unknown or has no valid value, and whatever the command itself refuses.
     pub async fn run_given(&self, given: &Map<String, Value>, admin: Admin) -> Result<Reply, Refusal> {
+        // The command line is built from known arguments, so an unknown one must be refused here: clap never sees it.
         let known = self.arguments();
         if let Some(unknown) = given
             .keys()
@@ -141,8 +209,10 @@ impl Entry {
         }
         let command = self.clap();
         let line = command_line(&command, given)?;
-        let matches = command.no_binary_name(true).try_get_matches_from(line);
-        let matches = matches.map_err(|error| Refusal::invalid_by_name(self.clap(), &error))?;
+        let matches = command
+            .no_binary_name(true)
+            .try_get_matches_from(line)
+            .map_err(|error| Refusal::invalid_by_name(self.clap(), &error))?;
         self.run(&matches, admin).await
     }
 

@@ -1,15 +1,22 @@
-//! What operators ask and order. One table of commands, each with its name, arguments, help and a handler that returns data,
-//! from which the command line, the console inside a cluster and the HTTP interface are made.
+//! Commands of operators: one table, each row with its name, arguments, help and a handler that returns data.
+//!
+//! The command line, the console inside a cluster, the HTTP interface with its description, and the documents are all made from the
+//! table, so a command exists in all of them or in none, its arguments are checked by one parser, and its refusals have one
+//! wording. A handler gets [`Admin`], which is the state store, the configuration and the artifacts, and nothing of the interface that
+//! it was called through: it returns data, and the interface decides how to show it. A handler must not hold state between calls or
+//! act on a node or orchestrator of its process, since the same command may be given from a process that has neither.
+//!
+//! A command that changes something is written to the audit log before it begins and again when it has ended, so that one that was
+//! cut off is seen to have been tried.
 
 mod actors;
 pub mod aliases;
 mod arguments;
 mod audit;
 mod chaos;
-pub mod cli;
 mod cluster;
 mod command;
-mod dead;
+mod diagnosis;
 mod jobs;
 mod nodes;
 mod operator;
@@ -22,6 +29,7 @@ mod table;
 mod tasks;
 mod text;
 mod volumes;
+mod wait;
 mod workers;
 
 use std::sync::Arc;
@@ -32,28 +40,29 @@ use parkhang_state::PostgresStore;
 use crate::config::Loaded;
 
 pub use self::arguments::{Argument, Kind};
-pub use self::command::{Access, Entry, Reply, Verb};
-pub use self::jobs::models::missed;
-pub use self::jobs::{Hands, Obstacle, by_job, models_pair};
-pub use self::operator::{CommandDesk, Operator};
+pub use self::command::{Access, Entry, Reply, VOLUME_LIST, Verb};
+pub use self::diagnosis::{cluster_facts, missing_models};
+pub use self::jobs::{by_job, models_pair};
+pub use self::operator::Operator;
 pub use self::reading::{Library, page};
 pub use self::refusal::Refusal;
 pub use self::table::table;
 pub use self::tasks::find as find_task;
 pub use self::text::table as text_table;
 
-/// What commands work on.
+/// Environment that commands run in.
 #[derive(Debug, Clone)]
 pub struct Admin {
     pub store: PostgresStore,
     pub loaded: Arc<Loaded>,
     pub library: Arc<Library>,
+    /// Stages that this build knows.
     pub stages: StageTable,
-    /// The store in words, for whoever chose it with a configuration of their own.
+    /// Description of the database for error messages; set on a command line, whose user chose it with a configuration.
     pub database: Option<Arc<str>>,
-    /// Whether whoever gave the command sees the standard error of this process.
+    /// True if the user who gave the command sees the standard error of this process.
     pub shows_progress: bool,
-    /// Who gives the command.
+    /// Name of the user who gives the command.
     pub asked_by: Arc<str>,
 }
 
@@ -70,7 +79,7 @@ impl Admin {
         }
     }
 
-    /// Pipelines that jobs can name.
+    /// Returns the pipelines that jobs can name.
     ///
     /// # Errors
     ///
@@ -79,7 +88,7 @@ impl Admin {
         self.loaded.config.pipelines(&self.stages)
     }
 
-    /// The same for a command that somebody gives.
+    /// Returns a copy for a command that `who` gives.
     pub fn asked_by(&self, who: &str) -> Self {
         Self {
             asked_by: Arc::from(who),

@@ -1,4 +1,4 @@
-//! Who takes part in the cluster.
+//! Commands about the nodes of the cluster.
 
 mod drain;
 mod show;
@@ -22,13 +22,13 @@ pub use self::drain::Drain;
 pub use self::show::Show;
 pub use self::stats::Stats;
 
-/// Nodes that are gone are shown for so long.
+/// Time for which a node that is gone is still shown.
 const SHOWN_WHEN_GONE: TimeDelta = TimeDelta::hours(1);
 
-/// List the nodes that are there, those that left or were lost in the last hour, and what each runs.
+/// List the nodes of the cluster and what each runs, also those that left or were lost in the last hour.
 #[derive(Debug, Args)]
 pub struct List {
-    /// Also nodes that have been gone for longer; they are remembered for seven days.
+    /// List also nodes that have been gone for longer; they are remembered for seven days.
     #[arg(long)]
     all: bool,
 }
@@ -36,36 +36,36 @@ pub struct List {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Nodes {
     nodes: Vec<Node>,
-    /// Nodes that are left out, as they went more than an hour ago.
+    /// Number of nodes that are left out because they went more than an hour ago.
     gone: usize,
 }
 
-/// A process of the cluster.
+/// Process of the cluster.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Node {
-    /// Unique per process start.
+    /// Name, unique to each start of a process.
     name: String,
     roles: Vec<String>,
-    /// What its operator said of it (node.tags).
+    /// Tags of its configuration (node.tags).
     tags: Vec<String>,
     /// joined, draining, left or lost
     state: &'static str,
-    /// Whether it is the orchestrator that leads.
+    /// True if it is the orchestrator that leads.
     leads: bool,
     host: Option<String>,
     build: String,
-    /// The number of the wire protocol that it speaks.
+    /// Version of the wire protocol that it speaks.
     protocol: u16,
-    /// Where it answers over HTTP.
+    /// Address of its health server.
     health: Option<String>,
     started_at: Option<DateTime<Utc>>,
-    /// Bytes of memory that its process has in use.
+    /// Resident memory of its process, in bytes.
     resident_bytes: Option<u64>,
     last_seen: DateTime<Utc>,
     workers: Vec<Worker>,
 }
 
-/// A pool of a node.
+/// Pool of a node.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Worker {
     worker: String,
@@ -74,12 +74,12 @@ pub struct Worker {
     models: Vec<String>,
     slots: u32,
     in_use: u32,
-    /// Counts the pools that the node has started, of whatever stage, this one included.
+    /// Number of this pool among all that the node has started, of any stage.
     generation: u64,
-    /// How often another has taken the place of the stage's pool since the node began; absent where the node has not told.
+    /// Times that the stage's pool was replaced since the node started; absent if the node has not reported it.
     restarts: Option<u64>,
     last_heartbeat: Option<DateTime<Utc>>,
-    /// Pages of the volumes in work.
+    /// Pages of the volumes that it works on.
     pages: Option<u64>,
     pages_finished: Option<u64>,
 }
@@ -102,30 +102,35 @@ impl Command for List {
             .await?
             .into_iter()
             .partition(|node| self.all || is_current(node, now));
-        let nodes = shown.into_iter().map(|node| {
-            let leads = node.state.is_there() && leader.as_deref() == Some(node.name.as_str());
-            let told = told.iter().find(|told| told.node == node.name);
-            Node::new(node, leads, told)
-        });
         Ok(Nodes {
-            nodes: nodes.collect(),
+            nodes: shown
+                .into_iter()
+                .map(|node| {
+                    // The lock's owner may have died a moment ago, before the database noticed.
+                    let leads = node.state.is_there() && leader.as_deref() == Some(node.name.as_str());
+                    let told = told.iter().find(|told| told.node == node.name);
+                    Node::new(node, leads, told)
+                })
+                .collect(),
             gone: gone.len(),
         })
     }
 }
 
-/// Whether the node is there, or went so recently that it is still of interest.
+/// Returns whether the node is there, or went so recently that it is still shown.
 fn is_current(node: &NodeRecord, now: DateTime<Utc>) -> bool {
     node.state.is_there() || now - node.last_seen <= SHOWN_WHEN_GONE
 }
 
 impl Node {
-    /// With what it told of its actors, if it has.
+    /// Combines the record of a node with its report of its actors, if there is one.
     fn new(record: NodeRecord, leads: bool, told: Option<&NodeActors>) -> Self {
         let restarts = |stage: &StageName| {
-            let mut actors = told?.actors.iter();
-            let pool = actors.find(|actor| actor.kind == ActorKind::Pool && actor.name == stage.as_str())?;
-            Some(pool.restarts)
+            told?
+                .actors
+                .iter()
+                .find(|actor| actor.kind == ActorKind::Pool && actor.name == stage.as_str())
+                .map(|pool| pool.restarts)
         };
         let workers = record.workers.into_iter().map(|worker| Worker {
             restarts: restarts(&worker.stage),
@@ -246,10 +251,12 @@ impl Answer for Nodes {
 
 impl Worker {
     fn in_a_line(&self) -> String {
-        let pages = self.pages_finished.zip(self.pages);
-        let pages = pages.map_or(String::new(), |(finished, pages)| {
-            format!(", page {finished} of {pages}")
-        });
+        let pages = self
+            .pages_finished
+            .zip(self.pages)
+            .map_or(String::new(), |(finished, pages)| {
+                format!(", page {finished} of {pages}")
+            });
         let restarts = match self.restarts {
             None | Some(0) => String::new(),
             Some(restarts) => format!(", replaced {}", counted(restarts, "time")),

@@ -1,16 +1,13 @@
-//! Commands that come from elsewhere: over HTTP, or from an operator at another node.
+//! Commands that an operator gives an orchestrator, and the audit log of those that may change something.
 
 use std::time::Duration;
 
-use async_trait::async_trait;
 use chrono::Utc;
-use parkhang_actors::cluster::OperatorDesk;
-use parkhang_actors::wire::CommandOutcome;
 use parkhang_state::AuditEntry;
 use serde_json::{Map, Value};
 use tracing::warn;
 
-use super::{Access, Admin, Entry, Refusal, Reply, table};
+use super::{Access, Admin, Entry, Refusal, Reply};
 
 /// Longest time for a command.
 const COMMAND_LIMIT: Duration = Duration::from_secs(60);
@@ -122,37 +119,6 @@ impl Begun {
             .await;
         if let Err(error) = written {
             warn!(%error, entry, "cannot write down how a command ended");
-        }
-    }
-}
-
-/// Where operators of the cluster give their commands. Whoever has a node's certificate and secret is one.
-#[derive(Debug, Clone)]
-pub struct CommandDesk(pub Admin);
-
-#[async_trait]
-impl OperatorDesk for CommandDesk {
-    async fn carry_out(
-        &self,
-        operator: &str,
-        words: &[String],
-        arguments: Map<String, Value>,
-    ) -> CommandOutcome {
-        let Some(entry) = table().named(words) else {
-            let message = format!("this orchestrator knows no command {}", words.join(" "));
-            return CommandOutcome::refused("not_found", message);
-        };
-        let operator = Operator {
-            who: operator,
-            via: "repl",
-        };
-        match entry.carry_out(arguments, operator, &self.0).await {
-            Ok(reply) => CommandOutcome::Done {
-                data: reply.data,
-                text: reply.text,
-                failed: reply.failed,
-            },
-            Err(refusal) => CommandOutcome::refused(refusal.word(), refusal.to_string()),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How commands reach nodes: by an order in the database, which the leader or the node itself carries out.
+//! Orders to nodes: rows in the database, which the leader sends to a node, or which a node that takes its work itself picks up.
 
 use std::time::Duration;
 
@@ -11,17 +11,17 @@ use utoipa::ToSchema;
 use super::command::Answer;
 use super::{Admin, Refusal};
 
-/// For a node to take an order.
+/// Time within which a node must have begun an order.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// An order that was carried out, or has begun to be.
+/// Order that was carried out, or has begun to be.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Obeyed {
-    /// The order's number.
+    /// Number of the order.
     order: i64,
     node: String,
     what: &'static str,
-    /// What the node said.
+    /// Answer of the node.
     message: String,
 }
 
@@ -37,13 +37,22 @@ impl Answer for Obeyed {
     }
 }
 
-/// The node that is there under this name, or under the only one that begins like this.
+/// Returns the node of this name, or the only one whose name begins with it, among those that are there.
+///
+/// # Errors
+///
+/// [`Refusal::NotFound`] if none or several match; the error names the latter.
 pub async fn find_node(admin: &Admin, name: &str) -> Result<NodeRecord, Refusal> {
     let nodes = admin.store.nodes().await?;
     pick(nodes, name).map_err(Refusal::NotFound)
 }
 
-/// The name of the node that is meant, which may be gone; one that nobody remembers is what it is called.
+/// Returns the full name of a node, which may be gone. A name that matches no known node is returned as it is: there may be
+/// statistics of it all the same.
+///
+/// # Errors
+///
+/// [`Refusal::NotFound`] if several match and none of them, or more than one, is there.
 pub async fn node_meant(admin: &Admin, name: &str) -> Result<String, Refusal> {
     let nodes = admin.store.nodes().await?;
     let known: Vec<&NodeRecord> = nodes.iter().filter(|node| node.name.starts_with(name)).collect();
@@ -75,7 +84,11 @@ fn pick(nodes: Vec<NodeRecord>, name: &str) -> Result<NodeRecord, String> {
     }
 }
 
-/// Has a node carry out an order.
+/// Gives a node an order and waits for its answer.
+///
+/// # Errors
+///
+/// [`Refusal::NotFound`] if no such node is there, and [`Refusal::Conflict`] if it refuses the order or does not answer in time.
 pub async fn give(admin: &Admin, node: &str, order: NodeOrder) -> Result<Obeyed, Refusal> {
     let node = find_node(admin, node).await?.name;
     let store = &admin.store;
@@ -94,7 +107,8 @@ pub async fn give(admin: &Admin, node: &str, order: NodeOrder) -> Result<Obeyed,
     let outcome = match tokio::time::timeout(PATIENCE, outcome).await {
         Ok(outcome) => outcome?,
         Err(_) => {
-            let nobody = format!("nobody carried it out within {PATIENCE:?}: the node may be out of touch");
+            // The row decides: if the node took the order in this very moment, its outcome stands and is returned instead.
+            let nobody = format!("the node did not answer within {PATIENCE:?}; it may be disconnected");
             store.settle_order(id, &OrderOutcome::refused(nobody)).await?
         }
     };
@@ -109,7 +123,7 @@ pub async fn give(admin: &Admin, node: &str, order: NodeOrder) -> Result<Obeyed,
     }
 }
 
-/// An order to a node, and what became of it.
+/// Order to a node, with its outcome.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Order {
     order: i64,
@@ -117,7 +131,7 @@ pub struct Order {
     asked_by: String,
     asked_at: DateTime<Utc>,
     done_at: Option<DateTime<Utc>>,
-    /// What the node said, or why the order was refused; none while it waits.
+    /// Answer of the node, or the reason for which the order was refused; absent while it waits.
     message: Option<String>,
     refused: bool,
 }

@@ -1,21 +1,23 @@
+//! Errors of commands, and their conversion from those of the layers below.
+
 use std::cmp::Reverse;
 
 use parkhang_actors::stage::PipelineError;
 use parkhang_core::domain::ConfigError;
 use parkhang_state::StateError;
 
-/// Why a command was not carried out.
+/// Reason for which a command was not carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
-    /// An argument cannot be what was given.
+    /// An argument is not valid.
     #[error("{0}")]
     Invalid(String),
     #[error("{0}")]
     NotFound(String),
-    /// What it is about stands in its way.
+    /// The state of its subject does not allow it.
     #[error("{0}")]
     Conflict(String),
-    /// Asking again later may work.
+    /// A dependency is not available; the command may work later.
     #[error("{0}")]
     Unavailable(String),
     #[error("the command took too long; whether it was carried out is not known")]
@@ -25,7 +27,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// For programs.
+    /// Name of the reason, for programs.
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Invalid(_) => "invalid",
@@ -37,12 +39,12 @@ impl Refusal {
         }
     }
 
-    /// As [`Self::invalid`], for whoever gave the arguments of `command` by name.
+    /// Does as [`Self::invalid`] for arguments of `command` that were given by name: the message uses these names.
     pub fn invalid_by_name(mut command: clap::Command, error: &clap::Error) -> Self {
-        // An argument says how it is written once its command is built.
+        // An argument knows its spelling only after its command was built.
         command.build();
         let mut arguments: Vec<_> = command.get_arguments().collect();
-        // One may be the beginning of another.
+        // The longest first, as one spelling may be a prefix of another.
         arguments.sort_by_key(|argument| Reverse(argument.to_string().len()));
         let text = arguments.into_iter().fold(in_words(error), |text, argument| {
             text.replace(&argument.to_string(), argument.get_id().as_str())
@@ -50,13 +52,13 @@ impl Refusal {
         Self::Invalid(text)
     }
 
-    /// From a mistake in the arguments of a command line.
+    /// Returns the refusal of a command line that clap could not parse.
     pub fn invalid(error: &clap::Error) -> Self {
         Self::Invalid(in_words(error))
     }
 }
 
-/// What clap says, without the usage that it adds.
+/// Message of clap, without the usage that it adds.
 fn in_words(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
@@ -68,7 +70,7 @@ fn in_words(error: &clap::Error) -> String {
 }
 
 impl Refusal {
-    /// From what the state store said of something.
+    /// Returns the refusal for an error of the state store about `what`.
     pub fn about(what: &str, error: StateError) -> Self {
         match Self::from(error) {
             Self::Conflict(message) => Self::Conflict(format!("{what}: {message}")),

@@ -1,8 +1,10 @@
+//! Points in time as arguments: absolute, or an age.
+
 use std::str::FromStr;
 
 use chrono::{DateTime, NaiveDate, NaiveTime, TimeDelta, Utc};
 
-/// A time, or how long ago it was.
+/// Point in time, absolute or relative to now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Since {
     At(DateTime<Utc>),
@@ -28,12 +30,14 @@ impl FromStr for Since {
         if let Ok(day) = NaiveDate::from_str(text) {
             return Ok(Self::At(day.and_time(NaiveTime::MIN).and_utc()));
         }
-        let ago = humantime::parse_duration(text).ok();
-        let ago = ago.and_then(|ago| TimeDelta::from_std(ago).ok());
-        ago.map(Self::Ago).ok_or_else(|| {
-            "must be a time such as 2026-11-22T10:00:00Z, a day such as 2026-11-22, or how long ago, such as 7d"
-                .to_owned()
-        })
+        humantime::parse_duration(text)
+            .ok()
+            .and_then(|ago| TimeDelta::from_std(ago).ok())
+            .map(Self::Ago)
+            .ok_or_else(|| {
+                "must be a time such as 2026-11-22T10:00:00Z, a day such as 2026-11-22, or an age such as 7d"
+                    .to_owned()
+            })
     }
 }
 

@@ -1,14 +1,14 @@
-//! What a command left out and why, in counts with samples.
+//! Items that a command left out, by reason, as counts with samples.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// Samples of each reason.
+/// Number of samples kept for each reason.
 const SAMPLES: usize = 5;
 
-/// Things left out for one reason.
+/// Items left out for one reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Skipped {
     pub reason: String,
@@ -17,7 +17,7 @@ pub struct Skipped {
     pub samples: Vec<String>,
 }
 
-/// Counts what is left out.
+/// Counter of the items that are left out.
 #[derive(Debug, Default)]
 pub struct SkippedTally(BTreeMap<String, (u64, Vec<String>)>);
 
@@ -30,10 +30,10 @@ impl SkippedTally {
         }
     }
 
-    /// By reason.
+    /// Returns the counts, in the order of the reasons.
     pub fn into_skipped(self) -> Vec<Skipped> {
-        let reasons = self.0.into_iter();
-        reasons
+        self.0
+            .into_iter()
             .map(|(reason, (count, samples))| Skipped {
                 reason,
                 count,
@@ -44,11 +44,12 @@ impl SkippedTally {
 }
 
 impl Skipped {
-    /// `3 repeated: a, b, c`; with `, ...` where there are more than the samples.
+    /// Formats as `3 repeated: a, b, c`, and with `, ...` if there are more than the samples.
     pub fn line(&self) -> String {
-        let more = match self.count > self.samples.len() as u64 {
-            true => ", ...",
-            false => "",
+        let more = if self.count > self.samples.len() as u64 {
+            ", ..."
+        } else {
+            ""
         };
         format!(
             "{} {}: {}{more}",

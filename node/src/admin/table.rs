@@ -1,14 +1,14 @@
-//! The table of all commands: the command line, the console inside a cluster and the HTTP interface are made from it.
+//! Table of all commands, from which the command line, the console inside a cluster and the HTTP interface are made.
 
 use std::sync::LazyLock;
 
 use clap::ArgMatches;
 
 use super::command::{Command, Entry};
-use super::{actors, audit, chaos, cluster, dead, jobs, nodes, reading, tasks, volumes, workers};
+use super::{actors, audit, chaos, cluster, jobs, nodes, reading, tasks, volumes, workers};
 
 /// What the first words of commands are about, in the order that help shows them.
-const SUBJECTS: [(&str, &str); 11] = [
+const SUBJECTS: [(&str, &str); 10] = [
     (
         "job",
         "Make jobs for a cluster, look at them, and steer them while they run.",
@@ -20,10 +20,6 @@ const SUBJECTS: [(&str, &str); 11] = [
     (
         "volumes",
         "Make the volumes of a library known, and look at what became of them.",
-    ),
-    (
-        "dead",
-        "Look at volumes that failed for good, and try them again.",
     ),
     ("pages", "Look at what was read."),
     ("nodes", "Look at the nodes of a cluster, and empty one."),
@@ -48,7 +44,7 @@ pub struct Table {
     entries: Vec<Entry>,
 }
 
-/// All commands.
+/// Returns the table of all commands.
 pub fn table() -> &'static Table {
     static TABLE: LazyLock<Table> = LazyLock::new(|| {
         Table::default()
@@ -72,9 +68,6 @@ pub fn table() -> &'static Table {
             .with::<tasks::Why>()
             .with::<tasks::Retry>()
             .with::<tasks::Requeue>()
-            .with::<dead::List>()
-            .with::<dead::Show>()
-            .with::<dead::Redrive>()
             .with::<volumes::Import>()
             .with::<volumes::List>()
             .with::<volumes::Show>()
@@ -111,20 +104,23 @@ impl Table {
         self
     }
 
-    /// One command for each subject, with the commands about it below; `each` adds what a surface gives to all of them.
+    /// Returns a clap command for each subject, with the commands about it as subcommands; `each` adds the options that an interface gives
+    /// to all of them.
     pub fn clap(&self, each: impl Fn(clap::Command) -> clap::Command) -> Vec<clap::Command> {
-        let subjects = SUBJECTS.iter().map(|(subject, about)| {
-            let entries = self.entries.iter().filter(|entry| entry.name[0] == *subject);
-            clap::Command::new(*subject)
-                .about(*about)
-                .subcommand_required(true)
-                .arg_required_else_help(true)
-                .subcommands(entries.map(|entry| with_own_help(entry.clap(), &each)))
-        });
-        subjects.collect()
+        SUBJECTS
+            .iter()
+            .map(|(subject, about)| {
+                let entries = self.entries.iter().filter(|entry| entry.name[0] == *subject);
+                clap::Command::new(*subject)
+                    .about(*about)
+                    .subcommand_required(true)
+                    .arg_required_else_help(true)
+                    .subcommands(entries.map(|entry| with_own_help(entry.clap(), &each)))
+            })
+            .collect()
     }
 
-    /// The command that was given on a command line made of [`Self::clap`], and its arguments.
+    /// Returns the command that was given on a command line parsed by [`Self::clap`], and its arguments.
     pub fn given<'m>(&self, matches: &'m ArgMatches) -> Option<(&Entry, &'m ArgMatches)> {
         let (subject, below) = matches.subcommand()?;
         let (verb, arguments) = below.subcommand()?;
@@ -132,12 +128,14 @@ impl Table {
     }
 
     pub fn named(&self, words: &[impl AsRef<str>]) -> Option<&Entry> {
-        let mut entries = self.entries.iter();
-        entries.find(|entry| words.iter().map(AsRef::as_ref).eq(entry.name))
+        self.entries
+            .iter()
+            .find(|entry| words.iter().map(AsRef::as_ref).eq(entry.name))
     }
 }
 
-/// What a surface adds is a group of arguments, and clap takes the comment of a group for help of the whole command.
+/// Adds the options of an interface to a command and keeps the command's own help: they are a group of arguments, and clap takes the
+/// comment of a group for the help of the command.
 fn with_own_help(command: clap::Command, each: impl Fn(clap::Command) -> clap::Command) -> clap::Command {
     let about = command.get_about().cloned();
     let long_about = command.get_long_about().cloned();
@@ -154,13 +152,13 @@ mod tests {
 
     use super::*;
     use crate::admin::{Kind, Verb};
-    use crate::api::ROOT;
+    use crate::client::ROOT;
     use crate::documented::assert_documented;
 
     const INTRODUCTION: &str = "# Commands of a cluster\n\n\
         The same commands on the command line (`node WORD WORD`), in `node repl`, see [repl.md](repl.md), and over HTTP, see\n\
-        [api.md](api.md). On the command line each takes `--json`, which prints what the HTTP interface answers, and the flags of a\n\
-        [configuration](config.md). This page is made from the code.\n";
+        [api.md](api.md). On the command line each takes `--json`, which prints the answer of the HTTP interface, and the flags of a\n\
+        [configuration](config.md). This page is generated from the code.\n";
 
     fn page() -> String {
         let mut page = INTRODUCTION.to_owned();
@@ -214,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_surface_leaves_each_command_its_help() {
-        /// Of the surface.
+        /// Argument of an interface.
         #[derive(Debug, clap::Args)]
         struct Surface {
             #[arg(long)]

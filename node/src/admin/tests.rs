@@ -27,7 +27,7 @@ fn numbered(thousandth: u32) -> String {
     format!("W{number}-I{number}")
 }
 
-/// What each command is asked for; it must be able to do it. Those that only read and are not here are asked for what they must be
+/// Arguments of each command with which it must succeed. Those that only read and are not here are given what they must be
 /// given.
 fn orders() -> Vec<(&'static str, Value)> {
     let (done, dead, retrying) = (numbered(0), numbered(700), numbered(725));
@@ -73,20 +73,20 @@ fn orders() -> Vec<(&'static str, Value)> {
             "tasks list",
             listed(json!({ "stage": "ocr", "state": "waiting" })),
         ),
-        ("dead list", listed(json!({}))),
+        ("tasks list", listed(json!({ "state": "failed" }))),
         ("tasks show", of(&done)),
         ("tasks why", of(&retrying)),
         ("tasks why", of(&waiting)),
-        ("dead show", of(&dead)),
+        ("tasks show", of(&dead)),
         ("tasks requeue", of(&running)),
         ("tasks retry", of(&dead)),
         (
-            "dead redrive",
-            json!({ "job": "crowd", "volume": [numbered(701)] }),
+            "job rerun",
+            json!({ "job": "crowd", "status": "failed", "volume": [numbered(701)] }),
         ),
         (
-            "dead redrive",
-            json!({ "job": "crowd", "cause": "input: page * of *", "dry_run": true }),
+            "job rerun",
+            json!({ "job": "crowd", "status": "failed", "cause": "input: page * of *", "dry_run": true }),
         ),
         (
             "job rerun",
@@ -106,7 +106,7 @@ fn orders() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// What the arguments that a command must be given are, for a command that only reads.
+/// Required arguments of a command that only reads.
 fn required(entry: &Entry) -> Value {
     let required = entry.arguments().into_iter().filter(|argument| argument.required);
     let given: Map<String, Value> = required
@@ -155,7 +155,7 @@ impl Crowd {
         reads(&self.server.options("crowd")).await.unwrap()
     }
 
-    /// Also how long it took.
+    /// Answer of a command, and the time that it took.
     async fn ask(&self, entry: &Entry, given: &Value) -> (Result<Reply, Refusal>, Duration) {
         let store = PostgresStore::connect_with(self.server.options("crowd"))
             .await

@@ -1,4 +1,4 @@
-//! How answers look to people.
+//! Formatting of answers as text.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use comfy_table::{CellAlignment, Table, presets};
 
-/// A table whose columns from `first_number` on hold numbers.
+/// Formats a table. Columns from index `first_number` on hold numbers and are aligned to the right.
 pub fn table<const N: usize>(
     header: [&str; N],
     rows: impl IntoIterator<Item = [String; N]>,
@@ -21,7 +21,7 @@ pub fn table<const N: usize>(
     table.to_string()
 }
 
-/// A page of a list, with how to ask for the next one if there is one.
+/// Adds to a page of a list the option that shows the next one, if there is one.
 pub fn page(mut shown: String, next: Option<impl Display>) -> String {
     if let Some(next) = next {
         shown.push_str(&format!("\nmore: --after {next}"));
@@ -29,7 +29,7 @@ pub fn page(mut shown: String, next: Option<impl Display>) -> String {
     shown
 }
 
-/// How long ago a time was, or how far away it is.
+/// Formats the distance of a time from now, such as `5m ago` or `in 3s`.
 pub fn away(time: DateTime<Utc>, now: DateTime<Utc>) -> String {
     let distance = (time - now).abs().to_std().unwrap_or_default();
     let whole = humantime::format_duration(Duration::from_secs(distance.as_secs()));

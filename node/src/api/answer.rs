@@ -1,3 +1,5 @@
+//! Responses: JSON, and refusals with their HTTP status.
+
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -8,7 +10,7 @@ use utoipa::ToSchema;
 
 use crate::admin::Refusal;
 
-/// Why a request was refused.
+/// Body of the answer to a refused request.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Problem {
     /// unauthorized, forbidden, invalid, not_found, conflict, too_large, too_many, timeout, unavailable or internal
@@ -16,7 +18,7 @@ pub struct Problem {
     pub message: String,
 }
 
-/// A request that is not answered with what it asked for.
+/// Refusal of a request.
 #[derive(Debug)]
 pub struct Denied {
     pub status: StatusCode,
@@ -34,7 +36,7 @@ impl Denied {
         }
     }
 
-    /// Of a page from elsewhere, that a browser lets ask with our cookie.
+    /// Returns the refusal of a request from a page of another host, which a browser sends with the cookie of this one.
     pub fn foreign() -> Self {
         let message = "requests from pages of other hosts are not answered";
         Self::new(StatusCode::FORBIDDEN, "forbidden", message)
@@ -46,7 +48,7 @@ impl Denied {
 }
 
 impl From<Refusal> for Denied {
-    /// What an internal error is about goes to the log, not to whoever asks.
+    /// Converts a refusal. The cause of an internal error goes to the log and not to the client.
     fn from(refusal: Refusal) -> Self {
         let word = refusal.word();
         match refusal {
@@ -55,11 +57,12 @@ impl From<Refusal> for Denied {
             Refusal::Conflict(message) => Self::new(StatusCode::CONFLICT, word, message),
             Refusal::TooSlow => Self::new(StatusCode::GATEWAY_TIMEOUT, word, refusal.to_string()),
             Refusal::Unavailable(cause) => {
-                warn!(error = cause, "a command could not be carried out");
+                warn!(error = cause, "a command could not be run");
                 let message = "the state store does not answer; try again";
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, word, message)
             }
             Refusal::Internal(cause) => {
+                // It may name hosts, paths and users of the cluster, which a client need not learn.
                 error!(error = format!("{cause:#}"), "a command failed");
                 let message = "the orchestrator's log says what went wrong";
                 Self::new(StatusCode::INTERNAL_SERVER_ERROR, word, message)

@@ -1,4 +1,4 @@
-//! The body of a request, within bounds of size and time.
+//! Reading the body of a request, with limits on its size and time.
 
 use std::time::Duration;
 
@@ -8,19 +8,21 @@ use tokio::time::timeout;
 
 use super::answer::Denied;
 
-/// From the end of a request's head to the end of its body.
+/// Time limit from the end of a request's head to the end of its body.
 const LIMIT: Duration = Duration::from_secs(30);
 
+/// Reads a body of at most `max` bytes.
+///
 /// # Errors
 ///
-/// 413 where the body has more than `max` bytes, 408 where it does not come to its end in time.
+/// 413 if the body is longer, 408 if it does not end in time.
 pub async fn read_body(body: Body, max: usize) -> Result<Bytes, Denied> {
     let read = timeout(LIMIT, to_bytes(body, max)).await.map_err(|_| {
-        let message = format!("the body did not come within {} s", LIMIT.as_secs());
+        let message = format!("the body did not arrive within {} s", LIMIT.as_secs());
         Denied::new(StatusCode::REQUEST_TIMEOUT, "timeout", message)
     })?;
     read.map_err(|_| {
-        let message = format!("the body may have {max} bytes");
+        let message = format!("the body has more than {max} bytes");
         Denied::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
     })
 }

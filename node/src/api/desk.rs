@@ -1,4 +1,4 @@
-//! Who is at the door.
+//! Authentication of requests.
 
 use std::sync::Arc;
 
@@ -9,28 +9,32 @@ use super::answer::Denied;
 use crate::access::{Access, Caller, Tokens};
 use crate::admin::Admin;
 
-/// Said of a token that nobody has.
+/// Message for a token that belongs to nobody.
 pub const UNKNOWN_TOKEN: &str = "the token is not known";
 
-/// Cookie of a browser that has shown a token.
+/// Name of the cookie of a browser that has signed in.
 pub const COOKIE_NAME: &str = "parkhang_token";
 
-/// What requests are answered with, and who may make them.
+/// State of the interface: what requests are answered with, and the tokens that they may present.
 #[derive(Debug, Clone)]
 pub struct Desk {
     pub admin: Admin,
     pub tokens: Arc<Tokens>,
-    /// Whether requests come through TLS.
+    /// True if requests come over TLS.
     pub secure: bool,
 }
 
 impl Desk {
-    /// Who asks, if that is known.
+    /// Returns the caller that a request's token belongs to, if any.
     pub fn caller(&self, headers: &HeaderMap) -> Option<&Caller> {
         caller(&self.tokens, headers)
     }
 
-    /// Lets in who has the role that `what` asks for.
+    /// Authenticates a request, and checks that the caller has the role that `what` requires.
+    ///
+    /// # Errors
+    ///
+    /// 403 if the request comes from a page of another host or the role is too low, 401 if it has no known token.
     pub fn admit(&self, headers: &HeaderMap, access: Access, what: &str) -> Result<Caller, Denied> {
         if is_foreign(headers) {
             return Err(Denied::foreign());
@@ -44,19 +48,19 @@ impl Desk {
         };
         if caller.access < access {
             let (asked, has) = (access.as_str(), caller.access.as_str());
-            let message = format!("{what} asks for the role {asked}; {} has {has}", caller.name);
+            let message = format!("{what} requires the role {asked}; {} has {has}", caller.name);
             return Err(Denied::new(StatusCode::FORBIDDEN, "forbidden", message));
         }
         Ok(caller.clone())
     }
 }
 
-/// Whose token a request shows.
+/// Returns the caller that a request's token belongs to, if any.
 pub fn caller<'t>(tokens: &'t Tokens, headers: &HeaderMap) -> Option<&'t Caller> {
     presented(headers).and_then(|token| tokens.caller(token))
 }
 
-/// A page of another site must not act with the cookie of this one.
+/// Returns whether a request comes from a page of another host, which must not act with the cookie of this one.
 pub fn is_foreign(headers: &HeaderMap) -> bool {
     let text = |name| {
         headers
@@ -71,16 +75,17 @@ pub fn is_foreign(headers: &HeaderMap) -> bool {
 }
 
 fn presented(headers: &HeaderMap) -> Option<&str> {
-    let bearer = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let bearer = bearer.and_then(|value| value.strip_prefix("Bearer "));
+    let bearer = headers
+        .get(AUTHORIZATION)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.strip_prefix("Bearer "));
     bearer.or_else(|| {
-        let cookies = headers
+        headers
             .get_all(COOKIE)
             .iter()
-            .filter_map(|value| value.to_str().ok());
-        let mut pairs = cookies
+            .filter_map(|value| value.to_str().ok())
             .flat_map(|cookies| cookies.split(';'))
-            .filter_map(|pair| pair.trim().split_once('='));
-        pairs.find_map(|(name, value)| (name == COOKIE_NAME).then_some(value))
+            .filter_map(|pair| pair.trim().split_once('='))
+            .find_map(|(name, value)| (name == COOKIE_NAME).then_some(value))
     })
 }

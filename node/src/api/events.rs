@@ -1,4 +1,4 @@
-//! Tells those who watch that something has changed, as server-sent events.
+//! Notification of clients that something has changed, by server-sent events.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -19,24 +19,24 @@ use super::desk::Desk;
 use crate::admin::Access;
 use crate::http::Endless;
 
-/// Between two looks at the database, while anybody watches.
+/// Time between two polls of the database, while any client is connected.
 const LOOK: Duration = Duration::from_secs(1);
-/// Something is sent this often, for proxies that close what is silent.
+/// Time without an event after which a comment is sent, since proxies close idle connections.
 const ALIVE: Duration = Duration::from_secs(15);
 
-/// Streams of one caller at once: a window of the console each.
+/// Largest number of streams of one caller; each window of the console has one.
 const STREAMS: usize = 24;
 
-/// Looks at the database on behalf of all who watch.
+/// Poller of the database on behalf of all streams, so that their number does not matter to the database.
 #[derive(Debug, Clone)]
 pub struct Pulse {
     beat: Arc<watch::Sender<u64>>,
-    /// Streams that each caller may still open, by name.
+    /// Permits for the streams of each caller, by name.
     streams: Arc<Mutex<HashMap<String, Arc<Semaphore>>>>,
 }
 
 impl Pulse {
-    /// Looks for as long as this or a clone of it lives.
+    /// Starts polling, which ends when this and all clones of it are dropped.
     pub fn start(store: PostgresStore) -> Self {
         let beat = Arc::new(watch::Sender::new(0));
         let weak = Arc::downgrade(&beat);
@@ -45,6 +45,7 @@ impl Pulse {
             loop {
                 tokio::time::sleep(LOOK).await;
                 let Some(beat) = weak.upgrade() else { return };
+                // Nobody watches most of the time, and the database need not be asked then.
                 if beat.receiver_count() == 0 {
                     continue;
                 }
@@ -64,9 +65,12 @@ impl Pulse {
 
     fn stream_of(&self, caller: &str) -> Option<OwnedSemaphorePermit> {
         let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
-        let left = streams.entry(caller.to_owned());
-        let left = left.or_insert_with(|| Arc::new(Semaphore::new(STREAMS)));
-        left.clone().try_acquire_owned().ok()
+        streams
+            .entry(caller.to_owned())
+            .or_insert_with(|| Arc::new(Semaphore::new(STREAMS)))
+            .clone()
+            .try_acquire_owned()
+            .ok()
     }
 }
 
@@ -83,7 +87,7 @@ pub async fn events(desk: Desk, pulse: Pulse, headers: HeaderMap) -> Result<Resp
     Ok(response)
 }
 
-/// `held` is given up with the stream.
+/// Returns the stream of messages. It owns the permit `held`, which is released when the client disconnects.
 fn messages(
     beats: watch::Receiver<u64>,
     held: OwnedSemaphorePermit,

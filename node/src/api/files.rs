@@ -1,4 +1,4 @@
-//! What is not a command's answer: pictures of scans, and results to take away.
+//! Files over HTTP, beside the answers of commands: pictures of scans, and results in export formats.
 
 use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE, HOST};
@@ -10,30 +10,30 @@ use serde_json::Value;
 
 use super::answer::Denied;
 use super::desk::Desk;
-use super::router::ROOT;
 use super::view::view;
 use crate::admin::{Access, Refusal, find_task, page};
+use crate::client::ROOT;
 use crate::export::document::{PageDocument, VolumeDocument};
 use crate::export::{
     BaseUrl, PictureError, StoredVolume, View, alto, annotations_below, hocr, json_lines, manifest_below,
     page_picture, page_xml,
 };
 
-/// A browser may keep a picture for so long: scans do not change under their names.
+/// Cache policy of pictures: scans do not change under their names.
 const KEEP_PICTURE: &str = "private, max-age=3600";
 const KEEP_NOTHING: &str = "no-store";
 
-/// Of a proxy that has TLS where the orchestrator has not.
+/// Header of a proxy that terminates TLS in front of an orchestrator without it.
 const FORWARDED_PROTOCOL: &str = "x-forwarded-proto";
 
 const JPEG: &str = "image/jpeg";
 const XML: &str = "application/xml";
 const LINKED_DATA: &str = "application/ld+json";
 
-/// A file of a volume that has been read, or of one of its pages.
+/// Route to a file about a volume or one of its pages.
 #[derive(Debug)]
 pub struct Offer {
-    /// Below `/jobs/{job}`.
+    /// Path below `/jobs/{job}`.
     pub path: &'static str,
     pub about: &'static str,
     /// Media type.
@@ -126,19 +126,19 @@ pub const OFFERS: [Offer; 10] = [
     ),
 ];
 
-/// Whose file it is, as the path says.
+/// Subject of a file, from the path of a request.
 #[derive(Debug, Default)]
 pub struct Place {
     pub job: String,
     pub volume: String,
-    /// Number of a page.
+    /// Number of a page, from 1.
     pub page: Option<String>,
-    /// Name of a page's file, with an extension.
+    /// Name of a page's image, with an extension.
     pub file: Option<String>,
 }
 
 impl Offer {
-    /// Whether it may be asked for in part, and in a width.
+    /// Returns whether a region and a width may be requested.
     pub const fn is_picture(&self) -> bool {
         matches!(self.wanted, Wanted::Picture)
     }
@@ -177,6 +177,7 @@ pub async fn file(
             let lines = json_lines(&document).map_err(internal)?;
             Download::named(format!("{volume}.jsonl"), lines)
         }
+        // The table as the stage wrote it, with its provenance.
         Wanted::Parquet => {
             let key = desk
                 .admin
@@ -213,13 +214,18 @@ async fn found(desk: &Desk, place: &Place) -> Result<(Job, VolumeId), Denied> {
     Ok((job, volume))
 }
 
-/// Where the files of a job's manifests are, as whoever asks would say.
+/// Returns the address of a job's IIIF files as the client sees it.
+///
+/// # Errors
+///
+/// 422 if the Host header is missing or not valid.
 fn base(desk: &Desk, headers: &HeaderMap, job: &Job) -> Result<BaseUrl, Denied> {
     let behind_tls = desk.secure || text(headers, FORWARDED_PROTOCOL) == Some("https");
     let scheme = if behind_tls { "https" } else { "http" };
     let host = text(headers, HOST.as_str()).unwrap_or_default();
-    let base = format!("{scheme}://{host}{ROOT}/jobs/{}/iiif", job.key).parse();
-    base.map_err(|_| Denied::invalid(format!("{host:?} is no host")))
+    format!("{scheme}://{host}{ROOT}/jobs/{}/iiif", job.key)
+        .parse()
+        .map_err(|_| Denied::invalid(format!("the Host header {host:?} is not valid")))
 }
 
 fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
@@ -227,7 +233,11 @@ fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
 }
 
 impl Place {
-    /// The page that is meant, and its number.
+    /// Returns the requested page and its number.
+    ///
+    /// # Errors
+    ///
+    /// 404 if the volume has no such page.
     fn page<'d>(
         &self,
         document: &'d VolumeDocument,
@@ -235,9 +245,10 @@ impl Place {
     ) -> Result<(usize, &'d PageDocument), Denied> {
         if let Some(file) = &self.file {
             let name = file.rsplit_once('.').map_or(file.as_str(), |(name, _)| name);
-            let mut pages = (1..).zip(&document.pages);
-            let found = pages.find(|(_, page)| page.image_name == name);
-            return found.ok_or_else(|| Refusal::NotFound(format!("{volume} has no page {name}")).into());
+            return (1..)
+                .zip(&document.pages)
+                .find(|(_, page)| page.image_name == name)
+                .ok_or_else(|| Refusal::NotFound(format!("{volume} has no page {name}")).into());
         }
         let number = self
             .page
@@ -255,17 +266,18 @@ async fn picture(
     view: View,
 ) -> Result<Response, Denied> {
     let store = desk.admin.library.store().await?;
-    let picture = page_picture(&**store, stored, page, view).await;
-    let picture = picture.map_err(|error| match error {
-        PictureError::View(error) => Denied::invalid(error.to_string()),
-        PictureError::Scan(error) => internal(error),
-    })?;
-    let missing = || Refusal::NotFound(format!("the scan of page {number} is out of reach"));
+    let picture = page_picture(&**store, stored, page, view)
+        .await
+        .map_err(|error| match error {
+            PictureError::View(error) => Denied::invalid(error.to_string()),
+            PictureError::Scan(error) => internal(error),
+        })?;
+    let missing = || Refusal::NotFound(format!("the scan of page {number} cannot be reached"));
     let headers = [(CONTENT_TYPE, JPEG), (CACHE_CONTROL, KEEP_PICTURE)];
     Ok((headers, picture.ok_or_else(missing)?.jpeg).into_response())
 }
 
-/// What is taken away, under a name where it is not only looked at.
+/// File to be sent, with a name if a browser should save it instead of showing it.
 struct Download {
     name: Option<String>,
     content: Body,
@@ -286,7 +298,11 @@ impl Download {
         }
     }
 
-    /// Made of a page that was read and of its number.
+    /// Makes a file from a page and its number.
+    ///
+    /// # Errors
+    ///
+    /// 404 if the page could not be read.
     fn of_page(
         volume: &VolumeId,
         (number, page): (usize, &PageDocument),
@@ -302,8 +318,9 @@ impl Download {
         Ok(Self::named(name, content))
     }
 
-    /// Ids and names of images hold nothing that ends a quoted string.
+    /// Returns the response.
     fn answer(self, kind: &'static str) -> Response {
+        // Ids and names of images contain no character that would end a quoted string.
         let mut response = (
             [(CONTENT_TYPE, kind), (CACHE_CONTROL, KEEP_NOTHING)],
             self.content,

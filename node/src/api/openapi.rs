@@ -1,15 +1,15 @@
-//! The interface's description of itself, made from the table of commands.
+//! OpenAPI description of the interface, made from the table of commands.
 
 use serde_json::{Map, Value, json};
 use utoipa::PartialSchema;
 
 use super::answer::Problem;
 use super::files::{OFFERS, Offer};
-use super::router::ROOT;
 use super::view;
 use crate::admin::{Argument, Entry, Kind, Verb, table};
+use crate::client::ROOT;
 
-/// OpenAPI 3.1.
+/// Returns the description, in OpenAPI 3.1.
 pub fn document() -> Value {
     let mut schemas = Map::from_iter([("Problem".to_owned(), json!(Problem::schema()))]);
     let mut paths: Map<String, Value> = Map::new();
@@ -63,7 +63,7 @@ fn operation(entry: &Entry) -> Value {
         "operationId": entry.name.join("_"),
         "summary": about,
         "tags": [entry.name[0]],
-        "description": format!("Asks for the role {}.", entry.access.as_str()),
+        "description": format!("Requires the role {}.", entry.access.as_str()),
         "responses": responses(json!({ "application/json": { "schema": json!((entry.answer.schema)()) } })),
     });
     if entry.verb == Verb::Get {
@@ -75,7 +75,7 @@ fn operation(entry: &Entry) -> Value {
     operation
 }
 
-/// Taking a file away.
+/// Describes the request of a file.
 fn reading(offer: &Offer) -> Value {
     let names = ["job"]
         .into_iter()
@@ -97,11 +97,13 @@ fn reading(offer: &Offer) -> Value {
         .split(['/', '.'])
         .filter(|word| !word.is_empty() && !word.starts_with('{'));
     let kind = offer.kind.split(';').next().unwrap_or_default();
-    let schema = match kind.ends_with("json") {
-        true => json!({ "type": "object" }),
-        false => json!({ "type": "string", "format": "binary" }),
+    let schema = if kind.ends_with("json") {
+        json!({ "type": "object" })
+    } else {
+        json!({ "type": "string", "format": "binary" })
     };
     let mut responses = responses(json!({ kind: { "schema": schema } }));
+    // The request of a file has no body that could be too large.
     if let Some(responses) = responses.as_object_mut() {
         responses.remove("413");
     }
@@ -109,7 +111,7 @@ fn reading(offer: &Offer) -> Value {
         "operationId": words.collect::<Vec<_>>().join("_"),
         "summary": offer.about,
         "tags": ["files"],
-        "description": "Asks for the role read.",
+        "description": "Requires the role read.",
         "parameters": parameters,
         "responses": responses,
     })
@@ -151,7 +153,7 @@ fn body(arguments: &[Argument]) -> Value {
     json!({ "required": !required.is_empty(), "content": { "application/json": { "schema": schema } } })
 }
 
-/// Null says the same as leaving the argument out.
+/// Allows null, which means the same as leaving the argument out.
 fn allow_null(schema: &mut Value) {
     schema["type"] = json!([schema["type"], "null"]);
     if let Some(Value::Array(words)) = schema.get_mut("enum") {
@@ -166,13 +168,14 @@ fn schema(argument: &Argument) -> Value {
         Kind::Text => json!({ "type": "string" }),
         Kind::Choice(words) => json!({ "type": "string", "enum": words }),
     };
-    match argument.many {
-        true => json!({ "type": "array", "items": one }),
-        false => one,
+    if argument.many {
+        json!({ "type": "array", "items": one })
+    } else {
+        one
     }
 }
 
-/// With `content` where all is well.
+/// Describes the responses, with `content` for success.
 fn responses(content: Value) -> Value {
     let problem = |text: &str| {
         let schema = json!({ "$ref": "#/components/schemas/Problem" });
@@ -180,12 +183,12 @@ fn responses(content: Value) -> Value {
     };
     json!({
         "200": { "description": "Done.", "content": content },
-        "401": problem("No token, or one that is not known."),
+        "401": problem("No token, or an unknown one."),
         "403": problem("The token's role does not allow it."),
-        "404": problem("There is no such thing."),
-        "409": problem("What it is about stands in its way."),
+        "404": problem("The subject of the request does not exist."),
+        "409": problem("The state of its subject does not allow the request."),
         "413": problem("The body is too large."),
-        "422": problem("An argument cannot be what was given."),
+        "422": problem("An argument is not valid."),
         "503": problem("The state store does not answer."),
     })
 }

@@ -1,13 +1,17 @@
+//! Routes, and the way of a request to its command.
+
 use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{RawPathParams, RawQuery};
+use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Request, StatusCode, Uri};
+use axum::http::{HeaderMap, HeaderValue, Request, StatusCode, Uri};
+use axum::response::Response;
 use axum::routing::{MethodFilter, get, on, post};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::answer::{Denied, json};
 use super::body::read_body;
@@ -16,30 +20,30 @@ use super::events::{Pulse, events};
 use super::files::{OFFERS, Place, file};
 use super::openapi::document;
 use super::session;
-use crate::access::Tokens;
-use crate::admin::{Admin, Argument, Entry, Operator, Reply, Verb, table};
+use crate::access::{Access, Tokens};
+use crate::admin::{Admin, Argument, Entry, Operator, Refusal, Reply, Verb, table};
+use crate::client::{ORCHESTRATOR, REPLY, ROOT};
 use crate::console;
 
-/// Where the interface begins.
-pub const ROOT: &str = "/api/v1";
 /// Largest body of a request: a list of a hundred thousand volumes.
 const MAX_BODY: usize = 4 << 20;
-/// Largest body of which the audit log keeps what was asked by somebody who may not give the command.
+/// Largest body whose arguments the audit log keeps when the caller's role does not allow the command.
 const MAX_DENIED_BODY: usize = 16 << 10;
 
-/// What the path gave to the names in a route.
+/// Values of the parameters in a route's path.
 type Named = Result<RawPathParams, RawPathParamsRejection>;
 
 /// The console at `/`, and below `/api/v1` the commands of the table, which describe themselves in `openapi.json`. `secure` is
 /// whether requests come through TLS.
-pub fn router(admin: Admin, tokens: Arc<Tokens>, secure: bool) -> Router {
+/// `node` is the name of the orchestrator that answers.
+pub fn router(admin: Admin, tokens: Arc<Tokens>, secure: bool, node: &str) -> Router {
     let pulse = Pulse::start(admin.store.clone());
     let desk = Desk {
         admin,
         tokens,
         secure,
     };
-    let watching = desk.clone();
+    let (watching, introduced, node) = (desk.clone(), desk.clone(), node.to_owned());
     let (opening, asked) = (desk.clone(), desk.clone());
     let session = post(move |request| session::open(opening.clone(), request))
         .get(move |headers| session::show(asked.clone(), headers))
@@ -50,6 +54,10 @@ pub fn router(admin: Admin, tokens: Arc<Tokens>, secure: bool) -> Router {
             get(|| async { json(StatusCode::OK, &document()) }),
         )
         .route(&format!("{ROOT}/session"), session)
+        .route(
+            &format!("{ROOT}{ORCHESTRATOR}"),
+            get(move |headers: HeaderMap| introduction(introduced.clone(), headers, node.clone())),
+        )
         .route(
             &format!("{ROOT}/events"),
             get(move |headers: HeaderMap| events(watching.clone(), pulse.clone(), headers)),
@@ -67,25 +75,58 @@ pub fn router(admin: Admin, tokens: Arc<Tokens>, secure: bool) -> Router {
         let handler = move |parameters: Named, request: Request<Body>| async move {
             let path = named(parameters)?.into_iter();
             let path = path.map(|(name, value)| (name, Value::String(value)));
+            let with_text = asks_for_text(request.headers());
             let reply = desk.carry_out(entry, path.collect(), request).await?;
-            Ok::<_, Denied>(json(StatusCode::OK, &reply.data))
+            Ok::<_, Denied>(if with_text {
+                whole(&reply)
+            } else {
+                json(StatusCode::OK, &reply.data)
+            })
         };
         router.route(&format!("{ROOT}{}", entry.path), on(method(entry.verb), handler))
     });
     router
-        .fallback(|| async { Denied::new(StatusCode::NOT_FOUND, "not_found", "there is nothing here") })
+        .fallback(|| async { Denied::new(StatusCode::NOT_FOUND, "not_found", "no such path") })
         .method_not_allowed_fallback(|| async {
-            let message = "this does not take that method";
+            let message = "method not allowed for this path";
             Denied::new(StatusCode::METHOD_NOT_ALLOWED, "invalid", message)
         })
 }
 
+/// The name of the orchestrator that answers, and of the one that leads, if any does.
+async fn introduction(desk: Desk, headers: HeaderMap, node: String) -> Result<Response, Denied> {
+    desk.admit(&headers, Access::Read, "the name of the leader")?;
+    let leader = desk.admin.store.leader().await.map_err(Refusal::from)?;
+    Ok(json(
+        StatusCode::OK,
+        &json!({ "node": node, "leader": leader, "build": env!("CARGO_PKG_VERSION") }),
+    ))
+}
+
+/// True for a request that wants the text for people with its answer.
+fn asks_for_text(headers: &HeaderMap) -> bool {
+    headers
+        .get(ACCEPT)
+        .is_some_and(|accept| accept.as_bytes() == REPLY.as_bytes())
+}
+
+fn whole(reply: &Reply) -> Response {
+    let Reply { data, text, failed } = reply;
+    let mut response = json(
+        StatusCode::OK,
+        &json!({ "data": data, "text": text, "failed": failed }),
+    );
+    let kind = HeaderValue::from_static(REPLY);
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}
+
 fn named(parameters: Named) -> Result<Vec<(String, String)>, Denied> {
     let parameters = parameters.map_err(|_| Denied::invalid("the path is not UTF-8"))?;
-    let named = parameters
+    Ok(parameters
         .iter()
-        .map(|(name, value)| (name.to_owned(), value.to_owned()));
-    Ok(named.collect())
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect())
 }
 
 fn place(parameters: Vec<(String, String)>) -> Place {
@@ -117,6 +158,7 @@ impl Desk {
         request: Request<Body>,
     ) -> Result<Reply, Denied> {
         let (parts, body) = request.into_parts();
+        // The body is read only for a caller who may give the command.
         let caller = match self.admit(&parts.headers, entry.access, &entry.name.join(" ")) {
             Ok(caller) => caller,
             Err(denied) => {
@@ -144,7 +186,8 @@ impl Desk {
         }
     }
 
-    /// Writes down who was not let give a command. Nothing of a stranger is read or kept, who could fill the database with it.
+    /// Records in the audit log a command that the caller's role does not allow. Nothing of a client without a token is read or kept:
+    /// it could fill the database.
     async fn write_down_denied(
         &self,
         entry: &Entry,
@@ -172,7 +215,11 @@ impl Desk {
     }
 }
 
-/// What the path, the query and the body give together. None may name what another has named.
+/// Combines the arguments of the path, the query and the body.
+///
+/// # Errors
+///
+/// 422 if the body is no JSON object, or an argument is given twice.
 fn given(
     entry: &Entry,
     mut given: Map<String, Value>,
@@ -188,7 +235,7 @@ fn given(
         _ if body.is_empty() => Map::new(),
         Ok(Value::Object(posted)) => posted,
         Ok(_) => return Err(Denied::invalid("the body must be a JSON object".to_owned())),
-        Err(error) => return Err(Denied::invalid(format!("the body is no JSON: {error}"))),
+        Err(error) => return Err(Denied::invalid(format!("the body is not valid JSON: {error}"))),
     };
     for (name, value) in queried.into_iter().chain(posted) {
         if given.contains_key(&name) {
@@ -199,7 +246,7 @@ fn given(
     Ok(given)
 }
 
-/// A query may name a list's argument several times.
+/// Adds an argument of the query; only one that takes a list may be repeated.
 fn add(
     queried: &mut Map<String, Value>,
     known: &[Argument],

@@ -1,4 +1,4 @@
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,10 +8,12 @@ use super::desk::caller;
 use super::router::router;
 use crate::access::{Access, Caller, OWN_TOKEN, Tokens, own_token};
 use crate::admin::Admin;
+use crate::client::Registration;
 use crate::config::{ClusterConfig, Loaded};
 use crate::http::{HttpListener, Shares, Site, acceptor};
+use crate::tls::identity::read_details;
 
-/// A proxy on this machine brings many people through one address; a browser opens six connections.
+/// Limits on connections. A proxy on this machine brings many users through one address, and a browser opens six connections.
 const SHARES: Shares = Shares {
     all: 512,
     per_address: 256,
@@ -19,8 +21,23 @@ const SHARES: Shares = Shares {
     per_caller: 64,
 };
 
-/// Takes commands where the configuration says; `None` if it says nowhere.
-pub async fn serve(loaded: &Loaded, admin: Admin) -> Result<Option<HttpListener>> {
+/// The interface of an orchestrator, until it is dropped.
+#[derive(Debug)]
+pub struct Served {
+    /// Gone before nobody answers any more.
+    _registration: Registration,
+    listener: HttpListener,
+}
+
+impl Served {
+    /// URL for browsers.
+    pub fn url(&self) -> String {
+        self.listener.url()
+    }
+}
+
+/// Takes commands where the configuration says, in the name of `node`; `None` if it says nowhere.
+pub async fn serve(loaded: &Loaded, admin: Admin, node: &str) -> Result<Option<Served>> {
     let Some(address) = loaded.config.api.listen else {
         return Ok(None);
     };
@@ -28,7 +45,8 @@ pub async fn serve(loaded: &Loaded, admin: Admin) -> Result<Option<HttpListener>
         Some(path) => Tokens::read(path)?,
         None => Tokens::default(),
     };
-    let own = own_token(&loaded.state_dir()?)?;
+    let state = loaded.state_dir()?;
+    let own = own_token(&state)?;
     let owner = Caller {
         name: OWN_TOKEN.to_owned(),
         access: Access::Admin,
@@ -39,17 +57,48 @@ pub async fn serve(loaded: &Loaded, admin: Admin) -> Result<Option<HttpListener>
         .transpose()?;
     let tokens = Arc::new(tokens.with(owner, &own)?);
     let site = Site {
-        router: router(admin, tokens.clone(), tls.is_some()),
+        router: router(admin, tokens.clone(), tls.is_some(), node),
         shares: SHARES,
         recognise: Arc::new(move |headers| caller(&tokens, headers).map(|caller| caller.name.clone())),
         tls,
     };
-    HttpListener::serve_nearby(address, "api.listen", site)
-        .await
-        .map(Some)
+    let listener = HttpListener::serve_nearby(address, "api.listen", site).await?;
+    let near = from_here(listener.address());
+    let url = match identity {
+        // Its name is in the certificate, which seldom holds addresses of loopback.
+        Some((certificate, _)) => match read_details(certificate)?.hosts.first() {
+            Some(host) if !host.contains('*') => format!("https://{}:{}", bracketed(host), near.port()),
+            _ => format!("https://{near}"),
+        },
+        None => format!("http://{near}"),
+    };
+    Ok(Some(Served {
+        _registration: Registration::write(&state, node, &url, near)?,
+        listener,
+    }))
 }
 
-/// Certificate and key of the interface: its own, else beyond this machine the node's, but for a proxy that has TLS.
+/// The address by which this machine reaches one that it listens on.
+fn from_here(listens: SocketAddr) -> SocketAddr {
+    let ip = match listens.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, listens.port())
+}
+
+/// A host as a URL writes it.
+fn bracketed(host: &str) -> String {
+    if host.contains(':') {
+        format!("[{host}]")
+    } else {
+        host.to_owned()
+    }
+}
+
+/// Returns the certificate and key of the interface: its own if it has them, else the node's for an address beyond this machine,
+/// unless `api.public` says that a proxy terminates TLS.
 fn identity(config: &ClusterConfig, address: SocketAddr) -> Option<(&Path, &Path)> {
     let own = (&config.api.tls.certificate_file, &config.api.tls.key_file);
     let nodes = (&config.cluster.tls.certificate_file, &config.cluster.tls.key_file);

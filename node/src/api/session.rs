@@ -1,4 +1,4 @@
-//! A browser shows its token once, and is known by a cookie from then on, which scripts cannot read and other sites cannot use.
+//! Sessions of browsers: a browser presents its token once and gets a cookie, which scripts cannot read and other sites cannot use.
 
 use axum::body::Body;
 use axum::http::header::SET_COOKIE;
@@ -11,8 +11,9 @@ use super::answer::{Denied, json};
 use super::body::read_body;
 use super::desk::{COOKIE_NAME, Desk, UNKNOWN_TOKEN, is_foreign};
 
+/// Largest body of a sign-in, in bytes.
 const MAX_BODY: usize = 4096;
-/// Of the cookie, in seconds: a working day.
+/// Lifetime of the session cookie, in seconds: a working day.
 const LASTS: u32 = 12 * 3600;
 
 #[derive(Deserialize)]
@@ -21,11 +22,12 @@ struct Shown {
     token: String,
 }
 
-/// Who has signed in: the name and the role of the token, or null.
+/// Answers with the name and the role of the signed-in caller, or null.
 pub async fn show(desk: Desk, headers: HeaderMap) -> Result<Response, Denied> {
     refuse_foreign(&headers)?;
-    let caller = desk.caller(&headers);
-    let shown = caller.map(|caller| json!({ "name": caller.name, "access": caller.access.as_str() }));
+    let shown = desk
+        .caller(&headers)
+        .map(|caller| json!({ "name": caller.name, "access": caller.access.as_str() }));
     Ok(json(StatusCode::OK, &json!(shown)))
 }
 
@@ -47,14 +49,15 @@ pub async fn open(desk: Desk, request: Request<Body>) -> Result<Response, Denied
 
 pub async fn close(request: Request<Body>) -> Result<Response, Denied> {
     refuse_foreign(request.headers())?;
+    // A cookie of the same name without lifetime makes the browser delete the one it has.
     Ok(with_cookie("", 0, false))
 }
 
 fn refuse_foreign(headers: &HeaderMap) -> Result<(), Denied> {
-    match is_foreign(headers) {
-        true => Err(Denied::foreign()),
-        false => Ok(()),
+    if is_foreign(headers) {
+        return Err(Denied::foreign());
     }
+    Ok(())
 }
 
 fn with_cookie(token: &str, seconds: u32, secure: bool) -> Response {

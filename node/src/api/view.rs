@@ -1,4 +1,4 @@
-//! What a request for a picture asks to see of the scan.
+//! Query of a request for a picture: the region and the width.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,11 @@ use crate::export::{LARGEST_SIDE, View, ViewError};
 const REGION: &str = "region";
 const WIDTH: &str = "width";
 
-/// From the query of a request.
+/// Parses the query of a request.
+///
+/// # Errors
+///
+/// 422 if a parameter is unknown, repeated or not valid.
 pub fn view(query: &str) -> Result<View, Denied> {
     let mut view = View::default();
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
@@ -16,7 +20,11 @@ pub fn view(query: &str) -> Result<View, Denied> {
         let is_repeated = match &*name {
             REGION => view.region.replace(value.parse().map_err(invalid)?).is_some(),
             WIDTH => view.width.replace(value.parse().map_err(invalid)?).is_some(),
-            _ => return Err(Denied::invalid(format!("a picture takes no {name}"))),
+            _ => {
+                return Err(Denied::invalid(format!(
+                    "there is no parameter {name}; a picture takes {REGION} and {WIDTH}"
+                )));
+            }
         };
         if is_repeated {
             return Err(Denied::invalid(format!("{name} is given twice")));
@@ -25,18 +33,18 @@ pub fn view(query: &str) -> Result<View, Denied> {
     Ok(view)
 }
 
-/// As OpenAPI describes them.
+/// Returns the parameters as OpenAPI describes them.
 pub fn parameters() -> [Value; 2] {
     let parameter = |name, description: &str, schema| json!({ "name": name, "in": "query", "required": false, "description": description, "schema": schema });
     [
         parameter(
             REGION,
-            "The part that is wanted, as x,y,width,height in pixels of the scan. Without it, all of the scan.",
+            "Region of the scan, as x,y,width,height in pixels. By default the whole scan.",
             json!({ "type": "string", "pattern": r"^[0-9]+,[0-9]+,[0-9]+,[0-9]+$" }),
         ),
         parameter(
             WIDTH,
-            "Of the picture, in pixels. Nothing is enlarged, and no side is longer than 6000 pixels; without a width none is longer than 1600.",
+            "Width of the picture, in pixels. Nothing is enlarged, and no side is longer than 6000 pixels; without a width none is longer than 1600.",
             json!({ "type": "integer", "minimum": 1, "maximum": LARGEST_SIDE }),
         ),
     ]
@@ -54,7 +62,10 @@ mod tests {
         assert_eq!(part.width, "600".parse().ok());
         for (query, refusal) in [
             ("width=600&width=600", "width is given twice"),
-            ("widht=600", "a picture takes no widht"),
+            (
+                "widht=600",
+                "there is no parameter widht; a picture takes region and width",
+            ),
             (
                 "width=6001",
                 "a picture may be 1 to 6000 pixels wide, not \"6001\"",

@@ -1,4 +1,5 @@
-//! What must hold between the keys, for a node to start. Pure; what depends on files is in [`on_disk`](super::on_disk).
+//! Checks of the values of keys against each other, which must pass before a node starts. They are pure; checks that depend on
+//! files are in [`on_disk`](super::on_disk).
 
 mod node;
 mod scaling;
@@ -14,16 +15,16 @@ use super::secrets::Secrets;
 use super::sections::{ClusterConfig, PagesKind, S3, SourceKind, StorageKind, Tls};
 use super::values::Role;
 
-/// Shorter cookies could be guessed.
+/// Smallest length of a cookie, in characters. A shorter one could be guessed.
 const MIN_COOKIE: usize = 16;
-/// Peers show that they are alive at intervals of at most this (pings of `ractor_cluster`).
+/// Longest silence of a live peer: the interval of the pings of `ractor_cluster`.
 const PING_INTERVAL: Duration = Duration::from_secs(5);
 
-/// A key, and what is wrong with its value.
+/// Key with the fault of its value.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Finding {
     pub key: &'static str,
-    /// Keys that the value does not go with. Where the value is the built-in one, somebody said one of these.
+    /// Keys that the value contradicts. If the value is the built-in one, the user has set one of these.
     pub because: &'static [&'static str],
     pub message: String,
 }
@@ -36,7 +37,7 @@ impl Findings {
         self.require_beside(holds, key, &[], message);
     }
 
-    /// As [`Findings::require`], where it depends on other keys.
+    /// Does as [`Findings::require`], for a condition that depends on other keys.
     fn require_beside(
         &mut self,
         holds: bool,
@@ -55,7 +56,7 @@ impl Findings {
     }
 }
 
-/// Everything that is wrong.
+/// Returns all faults. They are collected, not stopped at the first, so that a user can fix them at once.
 pub fn findings(config: &ClusterConfig, secrets: &Secrets) -> Vec<Finding> {
     let mut findings = Findings::default();
     node::node(config, &mut findings);
@@ -79,7 +80,7 @@ fn addresses(config: &ClusterConfig, findings: &mut Findings) {
             "cluster.advertise",
             &["cluster.listen"],
             format!(
-                "needed, as nobody can dial {}; give the HOST:PORT that nodes reach",
+                "required, since {} cannot be dialled; set the HOST:PORT at which nodes reach this one",
                 cluster.listen
             ),
         );
@@ -88,7 +89,7 @@ fn addresses(config: &ClusterConfig, findings: &mut Findings) {
             !cluster.orchestrators.is_empty(),
             "cluster.orchestrators",
             &["node.roles"],
-            "needed by a node that is no orchestrator itself and does not take its work from elsewhere (source.kind)",
+            "required by a node that is not an orchestrator and takes its work from one (source.kind)",
         );
     }
     let undialable = |ip: std::net::IpAddr| ip.is_unspecified();
@@ -99,13 +100,13 @@ fn addresses(config: &ClusterConfig, findings: &mut Findings) {
             .and_then(|address| address.ip())
             .is_some_and(undialable),
         "cluster.advertise",
-        "nobody can dial this address",
+        "this address cannot be dialled",
     );
     for orchestrator in &cluster.orchestrators {
         findings.require(
             !orchestrator.ip().is_some_and(undialable),
             "cluster.orchestrators",
-            format!("nobody can dial {orchestrator}"),
+            format!("{orchestrator} cannot be dialled"),
         );
     }
     if let (true, Some(listen)) = (is_household(config), config.health.listen) {
@@ -113,32 +114,34 @@ fn addresses(config: &ClusterConfig, findings: &mut Findings) {
             beside(listen).is_some(),
             "health.listen",
             &["node.roles"],
-            format!("{listen} has no port after it, where the other process of these roles would answer"),
+            format!("{listen} has no next port, which the second process of these roles needs"),
         );
     }
     let listeners = listeners(config);
     for (index, (key, address)) in listeners.iter().enumerate() {
         let same = listeners[..index]
             .iter()
+            // Port 0 takes any free port, so two of them do not collide.
             .find(|(_, other)| other.port() != 0 && other == address);
         if let Some((other, _)) = same {
             findings.require_beside(
                 false,
                 key,
                 &["cluster.listen"],
-                format!("{address} is taken by {other}"),
+                format!("{address} is used by {other} already"),
             );
         }
     }
 }
 
-/// Keys and addresses of all that this node listens on.
+/// Returns the keys and addresses of all listeners of this node.
 fn listeners(config: &ClusterConfig) -> Vec<(&'static str, SocketAddr)> {
     let listen = is_orchestrator(config).then_some(config.cluster.listen);
     let next = config.health.listen.and_then(beside);
     [
         ("cluster.listen", listen),
         ("health.listen", config.health.listen),
+        // The second process answers at the next port.
         ("health.listen", next.filter(|_| is_household(config))),
         (
             "api.listen",
@@ -150,7 +153,7 @@ fn listeners(config: &ClusterConfig) -> Vec<(&'static str, SocketAddr)> {
     .collect()
 }
 
-/// Nothing goes beyond this machine without TLS and a cookie.
+/// Checks that nothing goes beyond this machine without TLS and a cookie.
 fn exposure(config: &ClusterConfig, secrets: &Secrets, findings: &mut Findings) {
     let Tls {
         certificate_file,
@@ -176,6 +179,7 @@ fn exposure(config: &ClusterConfig, secrets: &Secrets, findings: &mut Findings) 
         );
     }
     let beyond = |listen: Option<SocketAddr>| listen.filter(|listen| !listen.ip().is_loopback());
+    // Health shows no secrets and takes no orders, so allowing it explicitly is enough.
     if let Some(listen) = beyond(config.health.listen) {
         findings.require(
             config.health.public,
@@ -195,6 +199,7 @@ fn exposure(config: &ClusterConfig, secrets: &Secrets, findings: &mut Findings) 
             "TLS needs both files",
         );
     }
+    // Tokens cross the network, so the interface needs TLS, its own, the node's, or that of a proxy.
     if let Some(listen) = beyond(config.api.listen) {
         findings.require(
             some || own.certificate_file.is_some() || config.api.public,
@@ -212,6 +217,7 @@ fn exposure(config: &ClusterConfig, secrets: &Secrets, findings: &mut Findings) 
             format!("is shorter than {MIN_COOKIE} characters"),
         );
     }
+    // The transport between nodes carries work and orders: beyond this machine it needs both TLS and a cookie.
     let mut missing = Vec::new();
     if !some {
         missing.push("TLS (cluster.tls)");
@@ -229,8 +235,12 @@ fn exposure(config: &ClusterConfig, secrets: &Secrets, findings: &mut Findings) 
         "cluster.listen",
         format!("{listen} can be reached from other machines: that needs {missing}"),
     );
-    let mut orchestrators = config.cluster.orchestrators.iter();
-    if let Some(distant) = orchestrators.find(|address| !address.is_loopback()) {
+    if let Some(distant) = config
+        .cluster
+        .orchestrators
+        .iter()
+        .find(|address| !address.is_loopback())
+    {
         findings.require(
             false,
             "cluster.orchestrators",
@@ -272,6 +282,7 @@ fn durations(config: &ClusterConfig, findings: &mut Findings) {
         let message = format!("must be less than {what}, {}", humantime::format_duration(limit));
         findings.require_beside(value < limit, key, because, message);
     };
+    // A single lost heartbeat must not end a lease.
     shorter(
         "cluster.heartbeat",
         cluster.heartbeat,
@@ -279,6 +290,7 @@ fn durations(config: &ClusterConfig, findings: &mut Findings) {
         &["cluster.lease"],
         "half of cluster.lease",
     );
+    // The end of a silent session ends the leases of its node early; after they have run out that would change nothing.
     shorter(
         "cluster.idle_timeout",
         cluster.idle_timeout,
@@ -286,6 +298,7 @@ fn durations(config: &ClusterConfig, findings: &mut Findings) {
         &["cluster.lease"],
         "cluster.lease",
     );
+    // A single slow query must not end the leadership.
     shorter(
         "orchestrator.leadership.renew",
         leadership.renew,
@@ -297,7 +310,7 @@ fn durations(config: &ClusterConfig, findings: &mut Findings) {
         cluster.idle_timeout > PING_INTERVAL,
         "cluster.idle_timeout",
         format!(
-            "must be more than {}: live nodes may be silent so long",
+            "must be more than {}: live nodes may be silent for that long",
             humantime::format_duration(PING_INTERVAL)
         ),
     );
@@ -325,7 +338,7 @@ fn state(config: &ClusterConfig, secrets: &Secrets, findings: &mut Findings) {
                 "state.database_url",
                 "must begin with postgres:// or postgresql://",
             );
-            // What its parser says may quote the password.
+            // The parser's own message is not shown: it may quote the password.
             findings.require(
                 !is_postgres || PostgresStore::options_of(url).is_ok(),
                 "state.database_url",
@@ -336,8 +349,8 @@ fn state(config: &ClusterConfig, secrets: &Secrets, findings: &mut Findings) {
             config.state.embedded || !uses_database(config),
             "state.embedded",
             &["node.roles"],
-            "an orchestrator, or a node that takes work from the database, needs DATABASE_URL or state.database_url_file where it \
-             has no private Postgres",
+            "an orchestrator, or a node that takes work from the database, needs DATABASE_URL or state.database_url_file if it \
+            runs no private Postgres",
         ),
     }
 }
@@ -349,7 +362,7 @@ fn storage(config: &ClusterConfig, findings: &mut Findings) {
             s3.bucket.is_some(),
             "storage.s3.bucket",
             &["storage.kind"],
-            "needed for storage in S3",
+            "required for storage in S3",
         );
     } else {
         findings.require(
@@ -388,7 +401,7 @@ fn bucket(s3: &S3, [bucket, prefix, endpoint]: [&'static str; 3], findings: &mut
     findings.require(
         holds(&s3.bucket, |name| !name.contains('/')),
         bucket,
-        format!("is a name without slashes; what follows belongs into {prefix}"),
+        format!("must be a name without slashes; a folder of the bucket belongs into {prefix}"),
     );
     findings.require(
         holds(&s3.prefix, |folder| ArtifactKey::new(folder).is_ok()),
@@ -412,7 +425,7 @@ fn source(config: &ClusterConfig, findings: &mut Findings) {
     findings.require(
         named || !shards,
         "source.jobs",
-        "a node that takes shards must be told of which jobs: --job NAME, or source.jobs; `node shards create NAME` makes one",
+        "a node that takes shards needs the names of jobs: --job NAME, or source.jobs; `node shards create NAME` creates one",
     );
     findings.require(
         shards || !named,
@@ -421,7 +434,8 @@ fn source(config: &ClusterConfig, findings: &mut Findings) {
     );
 }
 
-/// Where the second process of a node that is an orchestrator and works answers: at the next port. `None` after the last one.
+/// Returns the health address of the second process of a node that is both orchestrator and worker: the next port. `None` if
+/// there is no higher port.
 pub fn beside(address: SocketAddr) -> Option<SocketAddr> {
     let port = match address.port() {
         0 => 0,

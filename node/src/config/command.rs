@@ -10,9 +10,11 @@ use super::{ConfigArgs, Loaded, show};
 
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// Say everything that is wrong with the configuration. Exit status 1 if anything is.
+    /// Check the configuration and report every fault. The exit status is 1 if there is one.
+    ///
+    /// Files and folders that it names are checked too: certificates, models, scans, tokens. Nothing is started or changed.
     Check(CheckArgs),
-    /// Print the configuration in force as TOML. Secrets are not shown.
+    /// Print the effective configuration as TOML. Secrets are not shown.
     Show(ShowArgs),
 }
 
@@ -26,7 +28,7 @@ pub struct CheckArgs {
 pub struct ShowArgs {
     #[command(flatten)]
     pub config: ConfigArgs,
-    /// Say where each value came from.
+    /// Show where each value comes from.
     #[arg(long)]
     pub origin: bool,
     /// Print JSON.
@@ -38,16 +40,17 @@ pub fn run(command: ConfigCommand) -> Result<ExitCode> {
     match command {
         ConfigCommand::Check(arguments) => {
             Loaded::read(&arguments.config)?.fit_to_work()?;
-            println!("the configuration is sound");
+            println!("the configuration is valid");
         }
         ConfigCommand::Show(arguments) => {
             let loaded = Loaded::read(&arguments.config)?;
             if !loaded.problems.is_empty() {
                 return Err(Problems(loaded.problems).into());
             }
-            match arguments.json {
-                true => println!("{:#}", show::json(&loaded, arguments.origin)),
-                false => print!("{}", show::toml(&loaded, arguments.origin)),
+            if arguments.json {
+                println!("{:#}", show::json(&loaded, arguments.origin));
+            } else {
+                print!("{}", show::toml(&loaded, arguments.origin));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! A configuration file: its values, and on which line each stands.
+//! Parser of a configuration file that keeps the line of each value.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::schema;
 
-/// A value of the file and the line, from 1, of its key.
+/// Value of the file, with the line of its key, from 1.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
     pub key: String,
@@ -15,14 +15,14 @@ pub struct Entry {
     pub line: usize,
 }
 
-/// The text is not TOML.
+/// Error of a text that is not TOML.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SyntaxError {
     pub line: usize,
     pub message: String,
 }
 
-/// All values of a file, whatever their keys, in the order of lines.
+/// Returns all values of a file, with known and unknown keys, in the order of lines.
 pub fn parse(text: &str) -> Result<Vec<Entry>, SyntaxError> {
     let at = |error: toml::de::Error| {
         let span = error.span().unwrap_or_default();
@@ -33,21 +33,24 @@ pub fn parse(text: &str) -> Result<Vec<Entry>, SyntaxError> {
         SyntaxError {
             line: line_of(text, span.start),
             message: match (error.message(), named) {
-                ("duplicate key", Some(name)) => format!("{name} is there a second time"),
+                ("duplicate key", Some(name)) => format!("{name} is defined twice"),
                 (message, _) => message.to_owned(),
             },
         }
     };
+    // The text is parsed twice, since only one of the two types has spans and only the other has plain values.
     let spans = DeTable::parse(text).map_err(at)?;
     let table: Table = toml::from_str(text).map_err(at)?;
     let mut lines = BTreeMap::new();
     note_lines("", spans.get_ref(), text, &mut lines);
-    let entries = schema::flatten(&table).into_iter().map(|(key, value)| Entry {
-        line: lines.get(&key).copied().unwrap_or(1),
-        key,
-        value,
-    });
-    let mut entries: Vec<Entry> = entries.collect();
+    let mut entries: Vec<Entry> = schema::flatten(&table)
+        .into_iter()
+        .map(|(key, value)| Entry {
+            line: lines.get(&key).copied().unwrap_or(1),
+            key,
+            value,
+        })
+        .collect();
     entries.sort_by_key(|entry| entry.line);
     Ok(entries)
 }
@@ -96,7 +99,7 @@ mod tests {
         assert_eq!(parse("a = 1\nb = = 2\n").unwrap_err().line, 2);
         let twice = SyntaxError {
             line: 4,
-            message: "listen is there a second time".to_owned(),
+            message: "listen is defined twice".to_owned(),
         };
         let text = "[cluster]\nlisten = '1'\nlease = '2'\nlisten = '3'\n";
         assert_eq!(parse(text), Err(twice));

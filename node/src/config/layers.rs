@@ -1,4 +1,4 @@
-//! The layers put on each other: built-in values, a file, the environment, flags. Nothing here touches the machine.
+//! Merging of the layers: built-in values, a file, the environment, flags. Pure: text and variables are arguments.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -14,22 +14,22 @@ use super::secrets;
 use super::sections::ClusterConfig;
 use super::shortcuts::Shortcut;
 
-/// Before `SECTION__KEY` in the names of variables.
+/// Prefix of `SECTION__KEY` in the names of environment variables.
 const PREFIX: &str = "PARKHANG_";
 
-/// A value in force, and who said it.
+/// Effective value with its origin.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setting {
     pub value: Value,
     pub origin: Origin,
 }
 
-/// What the layers say together. What a layer says in vain is a problem, and leaves the layers below in force, so that
-/// the rest can still be judged.
+/// Result of the layers. A value that cannot be used is recorded as a problem, and the value of the layer below stays in effect, so
+/// that the remaining values can still be checked.
 #[derive(Debug)]
 pub struct Layers {
     schema: Schema,
-    /// The value of each key and its origin.
+    /// Value and origin of each key.
     pub settings: BTreeMap<String, Setting>,
     pub problems: Vec<Problem>,
 }
@@ -37,15 +37,18 @@ pub struct Layers {
 impl Layers {
     pub fn built_in() -> Result<Self, toml::de::Error> {
         let schema = Schema::built_in()?;
-        let settings = schema.values().iter().map(|(key, value)| {
-            let setting = Setting {
-                value: value.clone(),
-                origin: Origin::BuiltIn,
-            };
-            (key.clone(), setting)
-        });
         Ok(Self {
-            settings: settings.collect(),
+            settings: schema
+                .values()
+                .iter()
+                .map(|(key, value)| {
+                    let setting = Setting {
+                        value: value.clone(),
+                        origin: Origin::BuiltIn,
+                    };
+                    (key.clone(), setting)
+                })
+                .collect(),
             schema,
             problems: Vec::new(),
         })
@@ -69,7 +72,7 @@ impl Layers {
         }
     }
 
-    /// Takes the variables that name keys, out of all there are.
+    /// Adds the values of the variables that name keys; others are ignored.
     pub fn add_variables(&mut self, variables: impl IntoIterator<Item = (OsString, OsString)>) {
         for (name, value) in variables {
             let Some((name, path)) = name
@@ -98,7 +101,7 @@ impl Layers {
         }
     }
 
-    /// Adds what `--set` was given: `section.key=value`.
+    /// Adds the arguments of `--set`: `section.key=value`.
     pub fn add_flags<'a>(&mut self, pairs: impl IntoIterator<Item = &'a str>) {
         let origin = Origin::Flag("--set");
         for pair in pairs {
@@ -113,12 +116,12 @@ impl Layers {
         }
     }
 
-    /// Adds the value that a flag of its own gives to a key.
+    /// Adds the value that a shortcut flag gives to a key.
     pub fn add_shortcut(&mut self, shortcut: &Shortcut) {
         self.set_text(shortcut.key, &shortcut.value, Origin::Flag(shortcut.flag));
     }
 
-    /// Sets what nobody says of a job to what is usual for the generation of algorithms that somebody names.
+    /// Replaces built-in values of the job's configuration by the defaults of the generation of algorithms that the layers name.
     pub fn follow_generation(&mut self) {
         let key = |name: &str| format!("job.{name}");
         let Some(Setting { value, origin }) = self.settings.get(&key(JobConfig::GENERATION)).cloned() else {
@@ -141,7 +144,7 @@ impl Layers {
         }
     }
 
-    /// The configuration in force.
+    /// Returns the effective configuration.
     pub fn resolve(&self) -> Result<ClusterConfig, toml::de::Error> {
         let mut table = Table::new();
         for (key, setting) in &self.settings {
@@ -174,7 +177,7 @@ impl Layers {
     fn acceptable(&self, key: &str, value: &Value) -> Result<(), String> {
         if let Some(secret) = secrets::named(key) {
             return Err(format!(
-                "a secret is not written here: set {} or {}",
+                "secrets are not allowed here: set {} or {}",
                 secret.variables.join(" or "),
                 secret.file_key
             ));
@@ -183,14 +186,16 @@ impl Layers {
             return Err("is a section, not a key".to_owned());
         }
         if !self.schema.contains(key) {
-            let nearest = self.schema.nearest(key);
-            let meant = nearest.map(|nearest| format!("; did you mean {nearest}?"));
-            return Err(format!("there is no such key{}", meant.unwrap_or_default()));
+            let hint = self
+                .schema
+                .nearest(key)
+                .map_or(String::new(), |nearest| format!("; did you mean {nearest}?"));
+            return Err(format!("there is no such key{hint}"));
         }
         self.schema.check(key, value)
     }
 
-    /// `PARKHANG_CLUSTER_LISTEN` would be passed over in silence.
+    /// Reports a variable such as `PARKHANG_CLUSTER_LISTEN`, which lacks the second underscore and would be ignored silently.
     fn look_for_single_underscores(&mut self, path: &str, origin: Origin) {
         let flat = path.to_lowercase();
         let key = self
@@ -207,12 +212,12 @@ impl Layers {
     }
 }
 
-/// The variable that sets a key.
+/// Returns the name of the variable that sets a key.
 pub fn variable(key: &str) -> String {
     format!("{PREFIX}{}", key.replace('.', "__").to_uppercase())
 }
 
-/// A path in a file is relative to the file, so that it means the same wherever the process starts.
+/// Makes a path in a file relative to the file, so that it does not depend on the working directory of the process.
 fn relative_to(origin: &Origin, key: &str, value: Value) -> Value {
     let (_, name) = schema::split(key);
     let is_path = name.ends_with("_file") || name.ends_with("_dir") || name == "folder";
@@ -229,7 +234,7 @@ fn relative_to(origin: &Origin, key: &str, value: Value) -> Value {
 }
 
 fn beside(file: &Path, text: &str) -> Value {
-    // `auto` is no folder, and `auto:FOLDER` has one behind it.
+    // `auto` is not a folder, and in `auto:FOLDER` only what follows the colon is one.
     if text == "auto" {
         return Value::String(text.to_owned());
     }

@@ -1,8 +1,13 @@
-//! The configuration of a node: built-in values, a file, the environment and flags laid on each other, each value with
-//! its origin, and checked as a whole before anything starts.
+//! Configuration of a node, merged from layers: built-in values, a file, the environment, flags.
 //!
-//! A new key is a field in [`sections`], a line in `cluster.toml` and a row in `docs/config.md`; tests compare the three.
-//! The room knows nothing of what the values are used for.
+//! Every value keeps its origin, and the result is checked as a whole before anything starts, so a user sees all faults at once,
+//! each with the file and line or the variable to change, and not the first one in the middle of a start. A value that cannot be used
+//! leaves the layer below in effect instead of ending the check. Secrets are never values: they come from variables or files of
+//! their own, so that the configuration can be shown, logged and committed.
+//!
+//! A new key is a field in [`sections`], a line in `cluster.toml`, which is compiled in as the lowest layer, and a row in `docs/config.md`;
+//! tests compare the three. The room must not know what the values are used for: it may depend on types that parse a value, and on
+//! nothing that acts on one.
 
 mod check;
 pub mod command;
@@ -39,19 +44,20 @@ use self::secrets::Secrets;
 
 pub use self::check::beside;
 pub use self::scaling::{Bounds, Launched, LauncherKind};
+pub use self::secrets::check_private;
 pub use self::sections::{
     Cluster, ClusterConfig, LogFormat, Pages, PagesKind, S3, Slots, SourceKind, StorageKind, Telemetry,
 };
 pub use self::shortcuts::{BucketArgs, Shortcut};
 pub use self::values::{HostPort, Role};
 
-/// Where a configuration file is looked for when none is named.
+/// Places of the configuration file if none is named, in the order in which they are tried.
 const USUAL_FILES: [&str; 2] = ["cluster.toml", "/etc/parkhang/cluster.toml"];
 
-/// The flags of every command that a configuration belongs to.
+/// Flags of every command that uses a configuration.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ConfigArgs {
-    /// Configuration file; otherwise ./cluster.toml or /etc/parkhang/cluster.toml, if there is one.
+    /// Configuration file; by default ./cluster.toml or /etc/parkhang/cluster.toml, whichever exists.
     #[arg(long, env = "PARKHANG_CONFIG", value_name = "FILE")]
     pub config_file: Option<PathBuf>,
     /// Set a key of the configuration, such as cluster.lease=90s; may be repeated. See `docs/config.md`.
@@ -59,13 +65,13 @@ pub struct ConfigArgs {
     pub set: Vec<String>,
     #[command(flatten)]
     pub buckets: BucketArgs,
-    /// What flags of a single command are short for.
+    /// Keys set by flags of a single command.
     #[arg(skip)]
     pub others: Vec<Shortcut>,
 }
 
 impl ConfigArgs {
-    /// All flags that are short for keys.
+    /// Returns the keys set by all shortcut flags.
     pub fn shortcuts(&self) -> Vec<Shortcut> {
         let mut shortcuts = self.buckets.shortcuts();
         shortcuts.extend_from_slice(&self.others);
@@ -73,27 +79,30 @@ impl ConfigArgs {
     }
 }
 
-/// A configuration as all layers together say it, not judged yet.
+/// Merged configuration, not checked yet.
 #[derive(Debug)]
 pub struct Loaded {
     pub config: ClusterConfig,
     pub secrets: Secrets,
     file: Option<PathBuf>,
-    /// The value of each key and its origin.
+    /// Value and origin of each key.
     settings: BTreeMap<String, Setting>,
-    /// What a layer says and cannot be taken; a layer below stays in force there.
+    /// Values of layers that cannot be used; the layer below stays in effect for their keys.
     problems: Vec<Problem>,
 }
 
 impl Loaded {
-    /// Reads files and variables as the flags say. Fails for faults of this program only: mistakes in the configuration
-    /// are found by [`Self::validated`].
+    /// Reads the file and the variables that the flags name.
+    ///
+    /// # Errors
+    ///
+    /// For a fault of this program only: mistakes in the configuration are reported by [`Self::validated`].
     pub fn read(arguments: &ConfigArgs) -> Result<Self> {
         let variables = std::env::vars_os().collect();
-        let file = arguments.config_file.clone().or_else(|| {
-            let mut usual = USUAL_FILES.iter().map(PathBuf::from);
-            usual.find(|path| path.is_file())
-        });
+        let file = arguments
+            .config_file
+            .clone()
+            .or_else(|| USUAL_FILES.iter().map(PathBuf::from).find(|path| path.is_file()));
         Self::from_layers(
             file.as_deref(),
             &variables,
@@ -102,7 +111,7 @@ impl Loaded {
         )
     }
 
-    /// The built-in values and what flags change of them: the configuration of a command that is no node of a cluster.
+    /// Returns the built-in values with the changes of flags only: the configuration of a command that is not part of a cluster.
     pub fn apart(buckets: &BucketArgs) -> Result<Self> {
         Self::from_layers(None, &BTreeMap::new(), &[], &buckets.shortcuts())
     }
@@ -115,6 +124,7 @@ impl Loaded {
     ) -> Result<Self> {
         let mut layers = Layers::built_in().context("the built-in cluster.toml")?;
         if let Some(path) = file {
+            // A file that cannot be read is reported with all other problems, so that the rest is still checked.
             match std::fs::read_to_string(path) {
                 Ok(text) => layers.add_file(path, &text),
                 Err(error) => layers.problems.push(Problem::Source {
@@ -128,6 +138,7 @@ impl Loaded {
         for shortcut in shortcuts {
             layers.add_shortcut(shortcut);
         }
+        // Only after all layers: any of them may name the generation, and a value that a layer sets must not be replaced.
         layers.follow_generation();
         let config = layers
             .resolve()
@@ -147,35 +158,41 @@ impl Loaded {
         })
     }
 
-    /// Who said what is wrong: whoever set the key, else whoever set one that it does not go with.
+    /// Returns the origin to report for a finding: that of its key, or if the key has its built-in value, that of the first key it
+    /// contradicts that was set.
     fn origin_of(&self, finding: &Finding) -> Option<Origin> {
-        let said = |key: &str| {
-            let setting = self.settings.get(key).map(|setting| &setting.origin);
+        let origin = |key: &str| {
             let secret = || self.secrets.given().find(|(given, _)| *given == key);
-            setting.or_else(|| secret().map(|(_, secret)| &secret.origin))
+            self.settings
+                .get(key)
+                .map(|setting| &setting.origin)
+                .or_else(|| secret().map(|(_, secret)| &secret.origin))
         };
-        let mut keys = std::iter::once(&finding.key).chain(finding.because);
-        let by_somebody = keys.find_map(|key| said(key).filter(|origin| **origin != Origin::BuiltIn));
-        by_somebody.or_else(|| said(finding.key)).cloned()
+        std::iter::once(&finding.key)
+            .chain(finding.because)
+            .find_map(|key| origin(key).filter(|origin| **origin != Origin::BuiltIn))
+            .or_else(|| origin(finding.key))
+            .cloned()
     }
 
-    /// The file that is one of the layers.
+    /// Returns the configuration file, if there is one.
     pub fn file(&self) -> Option<&Path> {
         self.file.as_deref()
     }
 
-    /// What flags set, as `--set` would be given it.
+    /// Returns the values set by flags, as arguments of `--set`.
     pub fn flags(&self) -> Vec<String> {
-        let settings = self.settings.iter();
-        let flags = settings.filter(|(_, setting)| matches!(setting.origin, Origin::Flag(_)));
-        let pairs = flags.map(|(key, setting)| match &setting.value {
-            Value::String(text) => format!("{key}={text}"),
-            value => format!("{key}={value}"),
-        });
-        pairs.collect()
+        self.settings
+            .iter()
+            .filter(|(_, setting)| matches!(setting.origin, Origin::Flag(_)))
+            .map(|(key, setting)| match &setting.value {
+                Value::String(text) => format!("{key}={text}"),
+                value => format!("{key}={value}"),
+            })
+            .collect()
     }
 
-    /// Which configuration this is, in words.
+    /// Describes which configuration this is, for error messages.
     pub fn source(&self) -> String {
         match &self.file {
             Some(file) => {
@@ -193,7 +210,11 @@ impl Loaded {
         }
     }
 
-    /// The folder of what this node keeps for itself.
+    /// Returns the folder in which this node keeps its own files.
+    ///
+    /// # Errors
+    ///
+    /// If none is configured and the user has no home directory.
     pub fn state_dir(&self) -> Result<PathBuf> {
         match &self.config.node.state_dir {
             Some(folder) => Ok(folder.clone()),
@@ -201,21 +222,32 @@ impl Loaded {
         }
     }
 
-    /// Passes a configuration that a command can work with, or says everything that is wrong with it.
+    /// Checks that a command can work with the configuration.
+    ///
+    /// # Errors
+    ///
+    /// With all problems, at least one.
     pub fn validated(self) -> Result<Self, Problems> {
         let found = self.findings();
         self.without(found)
     }
 
-    /// Passes a configuration that a node can start with here.
+    /// Checks that a node can start with the configuration on this machine.
+    ///
+    /// # Errors
+    ///
+    /// With all problems, at least one.
     pub fn fit_to_start(self) -> Result<Self, Problems> {
         let mut found = self.findings();
         found.extend(on_disk::needed(&self.config, &self.secrets));
         self.without(found)
     }
 
-    /// Passes a configuration with which there is something to do, too: a node may wait for its scans, whoever checks it wants to
-    /// hear of that.
+    /// Checks also that there are scans to read: a node may start before they are there, but `config check` reports it.
+    ///
+    /// # Errors
+    ///
+    /// With all problems, at least one.
     pub fn fit_to_work(self) -> Result<Self, Problems> {
         let mut found = self.findings();
         found.extend(on_disk::needed(&self.config, &self.secrets));
@@ -238,14 +270,19 @@ impl Loaded {
             })
         });
         let problems: Vec<Problem> = self.problems.iter().cloned().chain(found).collect();
-        match problems.is_empty() {
-            true => Ok(self),
-            false => Err(Problems(problems)),
+        if problems.is_empty() {
+            Ok(self)
+        } else {
+            Err(Problems(problems))
         }
     }
 }
 
-/// The job configuration that `--config` overrides.
+/// Returns the job configuration that `--config` overrides.
+///
+/// # Errors
+///
+/// For a fault of the built-in file only.
 pub fn job_defaults() -> Result<JobConfig> {
     let config: ClusterConfig = toml::from_str(schema::BUILT_IN).context("the built-in cluster.toml")?;
     config.job.validated().context("the built-in cluster.toml")

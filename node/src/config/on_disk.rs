@@ -1,4 +1,4 @@
-//! Whether the files and folders that a configuration names can be used.
+//! Checks of the files and folders that a configuration names.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use crate::networks;
 use crate::tls::TlsError;
 use crate::tls::identity::Identity;
 
-/// What all keys of BDRC's archive begin with.
+/// First part of all keys in BDRC's archive.
 const ARCHIVE: &str = "Works";
 
 pub fn findings(config: &ClusterConfig, now: UnixTime) -> Vec<Finding> {
@@ -28,21 +28,24 @@ pub fn findings(config: &ClusterConfig, now: UnixTime) -> Vec<Finding> {
     findings
 }
 
-/// What a node of these roles must find where it starts, and other commands can do without.
+/// Returns the faults of files that a node of these roles needs when it starts, and other commands do not.
 pub fn needed(config: &ClusterConfig, secrets: &Secrets) -> Vec<Finding> {
-    let found = [cookie(config, secrets), scans(config), tokens(config)];
-    found.into_iter().flatten().collect()
+    [cookie(config, secrets), scans(config), tokens(config)]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 fn cookie(config: &ClusterConfig, secrets: &Secrets) -> Option<Finding> {
     let meets_others =
         config.node.roles.contains(&Role::Orchestrator) || config.source.kind == SourceKind::Direct;
-    // A file that cannot be read is told of already.
+    // A file that cannot be read is reported where the secrets are read.
     let is_given = secrets.cookie.is_some() || config.cluster.cookie_file.is_some();
     (meets_others && !is_given).then(|| Finding {
         key: "cluster.cookie_file",
         because: &["node.roles"],
-        message: "needed: a secret that all nodes of the cluster share; `node tls init` makes one".to_owned(),
+        message: "required: a secret that all nodes of the cluster share; `node tls init` creates one"
+            .to_owned(),
     })
 }
 
@@ -57,7 +60,7 @@ fn scans(config: &ClusterConfig) -> Option<Finding> {
     })
 }
 
-/// Others need not be able to read the file.
+/// Checks the file of tokens on an orchestrator; other processes may have no permission to read it.
 fn tokens(config: &ClusterConfig) -> Option<Finding> {
     let path = config.api.tokens_file.as_deref()?;
     let reads_tokens = config.node.roles.contains(&Role::Orchestrator) && config.api.listen.is_some();
@@ -69,7 +72,7 @@ fn tokens(config: &ClusterConfig) -> Option<Finding> {
     })
 }
 
-/// A folder of scans in which there is no volume yet.
+/// Returns a finding if the folder of scans has no volume yet.
 pub fn without_scans(config: &ClusterConfig) -> Option<Finding> {
     let folder = config.pages.folder.as_deref().filter(|folder| folder.is_dir())?;
     let message = match config.pages.kind {
@@ -78,7 +81,7 @@ pub fn without_scans(config: &ClusterConfig) -> Option<Finding> {
             .to_string(),
         PagesKind::Bdrc if folder.join(ARCHIVE).is_dir() => return None,
         PagesKind::Bdrc => format!(
-            "{} holds no folder {ARCHIVE}, in which the volumes of an archive are",
+            "{} has no folder {ARCHIVE}, which contains the volumes of an archive",
             folder.display()
         ),
     };
@@ -109,7 +112,8 @@ fn folders(config: &ClusterConfig) -> Vec<Finding> {
         .collect()
 }
 
-/// A folder that does not exist yet is made when the node starts, but for that of the scans: see [`needed`].
+/// Checks a folder. One that does not exist is no problem, as the node creates it when it starts; only that of the scans must
+/// exist, see [`needed`].
 fn folder_problem(path: &Path) -> Option<String> {
     match std::fs::metadata(path) {
         Ok(found) if !found.is_dir() => Some(format!("{} is not a folder", path.display())),
@@ -134,7 +138,7 @@ fn intro_pages(config: &ClusterConfig) -> Option<Finding> {
     })
 }
 
-/// Who visits the interface knows by which name, and whom to trust: that is not checked.
+/// Checks the TLS files of the HTTP interface. Host names and the issuer are not checked: clients decide which they accept.
 fn api_tls(config: &ClusterConfig) -> Option<Finding> {
     let ApiTls {
         certificate_file: Some(certificate),
@@ -155,7 +159,7 @@ fn api_tls(config: &ClusterConfig) -> Option<Finding> {
     })
 }
 
-/// Whether the models can be read, and know what jobs usually ask for.
+/// Checks that the models can be read and support the default settings of jobs.
 fn models(config: &ClusterConfig) -> Option<Finding> {
     let finding = |key, because, message| Finding {
         key,
@@ -163,7 +167,7 @@ fn models(config: &ClusterConfig) -> Option<Finding> {
         message,
     };
     let asks_for_layout = config.job.line_mode == LineMode::Layout;
-    // The shipped models need no look, and every command of a cluster comes by here.
+    // Shipped models are known to be good, and reading them would slow every command of a cluster down.
     if config.node.models.is_empty() && !asks_for_layout {
         return None;
     }
@@ -178,7 +182,7 @@ fn models(config: &ClusterConfig) -> Option<Finding> {
     }
 }
 
-/// Whether the node's TLS files fit each other, the names it is dialled by, and the day.
+/// Checks that the node's TLS files belong together, name the host that it is dialled by, and have not expired.
 fn tls(config: &ClusterConfig, now: UnixTime) -> Option<Finding> {
     let Tls {
         certificate_file: Some(certificate),
@@ -203,8 +207,11 @@ fn tls(config: &ClusterConfig, now: UnixTime) -> Option<Finding> {
         );
     }
     let cluster = &config.cluster;
-    let dialled = cluster.advertise.as_ref().map(|address| address.host.clone());
-    let dialled = dialled.unwrap_or_else(|| cluster.listen.ip().to_string());
+    let dialled = cluster
+        .advertise
+        .as_ref()
+        .map_or_else(|| cluster.listen.ip().to_string(), |address| address.host.clone());
+    // Only an orchestrator is dialled, so only its certificate must name the host.
     let listens_as = config
         .node
         .roles
@@ -212,6 +219,7 @@ fn tls(config: &ClusterConfig, now: UnixTime) -> Option<Finding> {
         .then_some(dialled.as_str());
     let identity = Identity { certificate, key, ca };
     let error = identity.verify(listens_as, now).err()?;
+    // The error names a file, and the finding must name the key of that file.
     let wrong = match &error {
         TlsError::Io { path, .. } | TlsError::Pem { path, .. } | TlsError::Empty(path) if path == ca => {
             "cluster.tls.ca_file"

@@ -1,9 +1,9 @@
-//! What is wrong with a configuration, and where it was said.
+//! Problems of a configuration, with their origins.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// Where a value came from.
+/// Origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     BuiltIn,
@@ -15,7 +15,7 @@ pub enum Origin {
     Variable(String),
     /// A flag of the command line.
     Flag(&'static str),
-    /// A file that holds nothing but the value.
+    /// A file that contains only the value.
     SecretFile(PathBuf),
 }
 
@@ -33,10 +33,10 @@ impl fmt::Display for Origin {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// What an origin says cannot be taken as a value of a key.
+    /// An origin does not give a value to a key.
     #[error("{origin}: {message}")]
     Unusable { origin: Origin, message: String },
-    /// The value of a key is wrong.
+    /// The value of a key is not valid.
     #[error("{origin}: {key}: {message}")]
     Value {
         origin: Origin,
@@ -48,7 +48,7 @@ pub enum Problem {
     Source { path: PathBuf, message: String },
 }
 
-/// All that is wrong, at least one thing.
+/// All problems of a configuration, at least one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the configuration cannot be used:{}", .0.iter().map(|problem| format!("\n  {problem}")).collect::<String>())]
 pub struct Problems(pub Vec<Problem>);

@@ -1,4 +1,4 @@
-//! What a cluster can be told of worker nodes that come and go: sections of `cluster.toml`, passive data.
+//! Sections of `cluster.toml` about worker nodes that the cluster starts and stops: passive data.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::values::{duration, optional};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LauncherKind {
-    /// Nobody: nodes are started by hand, or by something else.
+    /// No launcher: nodes are started by hand or by another program.
     None,
     /// Processes on the orchestrator's machine.
     Local,
@@ -34,23 +34,23 @@ impl LauncherKind {
     }
 }
 
-/// How worker nodes are started and stopped.
+/// Section about starting and stopping worker nodes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Launcher {
     pub kind: LauncherKind,
-    /// The leading orchestrator looks after the workers this often.
+    /// Interval at which the leading orchestrator checks the workers.
     #[serde(with = "duration")]
     pub interval: Duration,
-    /// Of `local`: the most workers of each hardware.
+    /// `local`: largest number of workers of each hardware.
     pub local_limit: u32,
-    /// `None` is AWS.
+    /// URL of the API; `None` is AWS.
     #[serde(with = "optional")]
     pub endpoint: Option<String>,
-    /// `None` is what the AWS tools take.
+    /// Region; `None` is that of the AWS tools' configuration.
     #[serde(with = "optional")]
     pub region: Option<String>,
-    /// Of `ecs`; `None` is the account's default cluster.
+    /// `ecs`: name of the cluster; `None` is the account's default cluster.
     #[serde(with = "optional")]
     pub ecs_cluster: Option<String>,
     pub gpu: Launched,
@@ -61,35 +61,35 @@ pub struct Launcher {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Launched {
-    /// The ECS service or the auto scaling group; `None` where none are launched.
+    /// ECS service or auto scaling group; `None` if none are launched.
     #[serde(with = "optional")]
     pub group: Option<String>,
-    /// What the group's machines are, for operators.
+    /// Type of the group's machines, for operators.
     #[serde(with = "optional")]
     pub instance_type: Option<String>,
 }
 
-/// How many workers the launcher is to keep, as the work that waits asks for.
+/// Section about the number of workers, derived from the work that waits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Autoscaler {
     pub enabled: bool,
-    /// Tasks that are to come to each slot, one after the other.
+    /// Waiting tasks for each slot that are acceptable without more workers.
     pub tasks_per_slot: u32,
-    /// Once a task has waited for so long, there are to be more workers.
+    /// Age of a waiting task from which more workers are started.
     #[serde(with = "duration")]
     pub max_age: Duration,
-    /// From a change of the number until it may rise.
+    /// Time from a change of the number until it may rise.
     #[serde(with = "duration")]
     pub scale_out_cooldown: Duration,
-    /// From a change of the number until it may fall.
+    /// Time from a change of the number until it may fall.
     #[serde(with = "duration")]
     pub scale_in_cooldown: Duration,
     pub gpu: Bounds,
     pub cpu: Bounds,
 }
 
-/// Of the number of workers with one kind of hardware.
+/// Bounds of the number of workers with one kind of hardware.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bounds {

@@ -1,4 +1,5 @@
-//! Which keys there are: those of the compiled-in file. A key is its path with dots, such as `cluster.tls.key_file`.
+//! Schema of the configuration: the keys and types of the compiled-in file. A key is a path with dots, such as
+//! `cluster.tls.key_file`.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use super::sections::ClusterConfig;
 
 pub const BUILT_IN: &str = include_str!("../../../cluster.toml");
 
-/// Every key with its built-in value, whose type is the type of the key.
+/// All keys with their built-in values, whose types are the types of the keys.
 #[derive(Debug)]
 pub struct Schema {
     defaults: Table,
@@ -32,7 +33,7 @@ impl Schema {
         self.values.contains_key(key) || is_pipeline(key)
     }
 
-    /// True if keys lie below this one.
+    /// Returns whether there are keys below this one.
     pub fn is_section(&self, key: &str) -> bool {
         let is_of_pipelines = match key.split_once('.') {
             Some((section, name)) => section == PIPELINE && !name.contains('.'),
@@ -45,7 +46,11 @@ impl Schema {
                 .any(|known| known.strip_prefix(key).is_some_and(|rest| rest.starts_with('.')))
     }
 
-    /// The value that `text` means for a key. Lists are `a,b` or as in TOML.
+    /// Parses a text as the value of a key. Lists are `a,b` or as in TOML.
+    ///
+    /// # Errors
+    ///
+    /// With the expected kind, without the key.
     pub fn parse(&self, key: &str, text: &str) -> Result<Value, String> {
         let number = |kind: &str| format!("{text:?} is not {kind}");
         let trimmed = text.trim();
@@ -65,8 +70,13 @@ impl Schema {
         }
     }
 
-    /// Whether the key takes the value, apart from what other keys say. The error says what is wrong, without the key.
+    /// Checks that a key accepts a value, apart from its relation to other keys.
+    ///
+    /// # Errors
+    ///
+    /// With the fault, without the key.
     pub fn check(&self, key: &str, value: &Value) -> Result<(), String> {
+        // The value is tried within the built-in configuration, whose types do the checking; no key needs a check of its own here.
         let mut table = self.defaults.clone();
         insert(&mut table, key, value.clone());
         let config = resolve(table).map_err(|error| match self.kind(key, value) {
@@ -86,7 +96,7 @@ impl Schema {
         }
     }
 
-    /// What is to stand in the place of a value of another kind, or of a number out of range.
+    /// Returns the expected kind if a value is of another one, or a number out of range.
     fn kind(&self, key: &str, value: &Value) -> Option<&'static str> {
         if is_pipeline(key) {
             return Some("a list of names of stages");
@@ -102,7 +112,8 @@ impl Schema {
         }
     }
 
-    /// The known key that was most likely meant.
+    /// Returns the known key that was most likely meant: the nearest by edit distance, else the only one with the same name in another
+    /// section.
     pub fn nearest(&self, unknown: &str) -> Option<String> {
         if let [PIPELINE, name, _] = unknown.split('.').collect::<Vec<_>>()[..] {
             return Some(format!("{PIPELINE}.{name}.{STAGES}"));
@@ -117,6 +128,7 @@ impl Schema {
             .keys()
             .map(|key| (strsim::damerau_levenshtein(unknown, key), key))
             .min()
+            // Longer keys may contain more typing mistakes; beyond that a suggestion would be a guess.
             .filter(|(distance, _)| *distance <= 2 + unknown.len() / 8)
             .map(|(_, key)| key);
         by_distance.or_else(same_name).cloned()
@@ -135,12 +147,12 @@ pub fn resolve(table: Table) -> Result<ClusterConfig, toml::de::Error> {
     table.try_into()
 }
 
-/// Section and name of a key.
+/// Splits a key into its section and name.
 pub fn split(key: &str) -> (&str, &str) {
     key.rsplit_once('.').unwrap_or(("", key))
 }
 
-/// The values below all sections, each under its path.
+/// Returns the values of all sections by their paths.
 pub fn flatten(table: &Table) -> BTreeMap<String, Value> {
     fn walk(prefix: &str, table: &Table, values: &mut BTreeMap<String, Value>) {
         for (name, value) in table {
@@ -156,7 +168,7 @@ pub fn flatten(table: &Table) -> BTreeMap<String, Value> {
     values
 }
 
-/// Puts a value at its path, making sections on the way.
+/// Inserts a value at its path, and the sections that it needs.
 pub fn insert(table: &mut Table, key: &str, value: Value) {
     match key.split_once('.') {
         None => drop(table.insert(key.to_owned(), value)),
@@ -175,12 +187,13 @@ fn parse_list(text: &str) -> Result<Value, String> {
             .parse()
             .map_err(|error: toml::de::Error| error.message().to_owned());
     }
-    let items = text
-        .split(',')
-        .map(str::trim)
-        .filter(|item| !item.is_empty())
-        .map(|item| Value::String(item.to_owned()));
-    Ok(Value::Array(items.collect()))
+    Ok(Value::Array(
+        text.split(',')
+            .map(str::trim)
+            .filter(|item| !item.is_empty())
+            .map(|item| Value::String(item.to_owned()))
+            .collect(),
+    ))
 }
 
 #[cfg(test)]

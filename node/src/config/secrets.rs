@@ -1,5 +1,4 @@
-//! Secrets: taken from variables or from files that hold nothing else, never from `cluster.toml` or a flag, and never
-//! shown.
+//! Secrets: read from variables or from files that contain nothing else, never from `cluster.toml` or a flag, and never shown.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -11,14 +10,14 @@ use secrecy::{ExposeSecret, SecretString};
 use super::problem::{Origin, Problem};
 use super::sections::ClusterConfig;
 
-/// How a secret can be given.
+/// Ways to set a secret.
 #[derive(Debug)]
 pub struct SecretKey {
-    /// Where the secret would stand if it were an ordinary value.
+    /// Key that the secret would have if it were an ordinary value.
     pub key: &'static str,
-    /// The key for a file that holds it.
+    /// Key of the file that contains it.
     pub file_key: &'static str,
-    /// Variables for it; the first one that is set holds.
+    /// Variables for it; the first one that is set counts.
     pub variables: &'static [&'static str],
 }
 
@@ -50,16 +49,16 @@ pub struct Secret {
     pub origin: Origin,
 }
 
-/// Of a node; `None` was not given.
+/// Secrets of a node; `None` if not set.
 #[derive(Debug)]
 pub struct Secrets {
-    /// What all nodes of the cluster share.
+    /// Secret that all nodes of the cluster share.
     pub cookie: Option<Secret>,
     pub database_url: Option<Secret>,
 }
 
 impl Secrets {
-    /// Reads variables and files. A secret that cannot be read is a problem and counts as not given.
+    /// Reads variables and files. A secret that cannot be read is added to the problems and counts as not set.
     pub fn read(
         config: &ClusterConfig,
         variables: &BTreeMap<OsString, OsString>,
@@ -77,7 +76,7 @@ impl Secrets {
         }
     }
 
-    /// Those that were given, with their keys.
+    /// Returns the secrets that are set, with their keys.
     pub fn given(&self) -> impl Iterator<Item = (&'static str, &Secret)> {
         [(COOKIE.key, &self.cookie), (DATABASE_URL.key, &self.database_url)]
             .into_iter()
@@ -118,7 +117,7 @@ fn find(
     value(Origin::SecretFile(path.to_owned()), Some(text.expose_secret()))
 }
 
-/// Reads a small file that not everybody may read.
+/// Reads a file that only its owner and group may access.
 fn read_private(path: &Path) -> Result<SecretString, String> {
     check_private(path)?;
     std::fs::read_to_string(path)
@@ -126,13 +125,17 @@ fn read_private(path: &Path) -> Result<SecretString, String> {
         .map_err(|error| error.to_string())
 }
 
-/// Whether others than owner and group are kept out of a file.
+/// Checks that only its owner and group may access a file.
+///
+/// # Errors
+///
+/// With the mode of the file and how to change it, or if its metadata cannot be read.
 pub fn check_private(path: &Path) -> Result<(), String> {
     let mode = std::fs::metadata(path).map_err(|error| error.to_string())?.mode() & 0o777;
-    match mode & 0o007 {
-        0 => Ok(()),
-        _ => Err(format!(
-            "anybody may read or change this file (mode {mode:o}); chmod 600 it"
-        )),
+    if mode & 0o007 == 0 {
+        return Ok(());
     }
+    Err(format!(
+        "all users may read or change this file (mode {mode:o}); restrict it with chmod 600"
+    ))
 }

@@ -1,7 +1,7 @@
-//! What a node can be told: one struct per section of `cluster.toml`, passive data.
+//! Sections of `cluster.toml`, one struct each: passive data.
 //!
-//! Each field's type refuses what is never right; what depends on other fields or on the machine is checked in
-//! [`check`](super::check). The struct and the compiled-in file name the same keys, which a test holds.
+//! The type of a field refuses values that are never valid; conditions on other fields or on the machine are checked in
+//! [`check`](super::check). A test holds that the structs and the compiled-in file have the same keys.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -61,36 +61,36 @@ pub struct ConfiguredPipeline {
     pub stages: Vec<String>,
 }
 
-/// This process.
+/// Section about this process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Node {
-    /// `None` takes the host's name.
+    /// Name of the node; `None` is the host's name.
     #[serde(with = "optional")]
     pub name: Option<String>,
     pub roles: BTreeSet<Role>,
-    /// What its operator says of it, for those who look at nodes.
+    /// Labels for operators, shown in lists of nodes.
     pub tags: Vec<String>,
-    /// Where networks run, as `--device` names it.
+    /// Device of the networks, as `--device` names it.
     pub device: String,
-    /// Folders of model bundles that stand in the place of shipped ones.
+    /// Folders of model bundles that replace shipped ones.
     pub models: Vec<PathBuf>,
-    /// `None` takes the folder that the private Postgres lies in by default, less its last part.
+    /// Folder of the node's own files; `None` is the parent of the default folder of the private Postgres.
     #[serde(with = "optional")]
     pub state_dir: Option<PathBuf>,
-    /// After the order to stop: time for work to be checkpointed and handed back.
+    /// Time after the signal to stop within which work must be checkpointed and released.
     #[serde(with = "duration")]
     pub drain_deadline: Duration,
-    /// A node without the role orchestrator leaves once it has held no lease for so long; zero is never.
+    /// Time without a lease after which a node without the role orchestrator leaves; zero is never.
     #[serde(with = "duration")]
     pub idle_exit: Duration,
-    /// What the node recorded of a job goes when nothing was added to it for so long; zero keeps it.
+    /// Time without an addition after which the node's manifests of a job are deleted; zero keeps them.
     #[serde(with = "duration")]
     pub keep_manifests: Duration,
     pub slots: Slots,
 }
 
-/// Tasks that each stage of this hardware runs at once.
+/// Number of tasks that each stage runs at the same time, by hardware.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Slots {
@@ -98,16 +98,16 @@ pub struct Slots {
     pub gpu: usize,
 }
 
-/// How nodes reach each other and how long they are believed alive.
+/// Section about the connections between nodes and the timeouts after which a node counts as dead.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cluster {
-    /// Where an orchestrator listens; other roles only dial.
+    /// Address at which an orchestrator listens; other roles only dial.
     pub listen: SocketAddr,
-    /// What others dial to reach `listen`; `None` is `listen` itself.
+    /// Address that others dial to reach `listen`; `None` is `listen` itself.
     #[serde(with = "optional")]
     pub advertise: Option<HostPort>,
-    /// All of them, the standby ones too.
+    /// Addresses of all orchestrators, including standby ones.
     pub orchestrators: Vec<HostPort>,
     #[serde(with = "optional")]
     pub cookie_file: Option<PathBuf>,
@@ -133,7 +133,7 @@ pub struct Cluster {
     pub tls: Tls,
 }
 
-/// PEM files; all three or none.
+/// TLS files of a node, in PEM; all three are set or none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tls {
@@ -148,10 +148,10 @@ pub struct Tls {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Orchestrator {
-    /// Time between passes that nobody asked for.
+    /// Interval of passes that nothing has triggered.
     #[serde(with = "duration")]
     pub full_pass: Duration,
-    /// Lost leases in a row after which a volume is set aside.
+    /// Number of leases lost in a row after which a volume is set aside as poison.
     pub max_interruptions: u32,
     pub leadership: Leadership,
 }
@@ -160,16 +160,16 @@ pub struct Orchestrator {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Leadership {
-    /// The leader queries in its lock's session this often.
+    /// Interval of the leader's queries in the session of its lock.
     #[serde(with = "duration")]
     pub renew: Duration,
-    /// Postgres ends the lock's session, and the leadership, after so long without a query.
+    /// Time without a query after which Postgres ends the lock's session, and with it the leadership.
     #[serde(with = "duration")]
     pub idle_session: Duration,
-    /// Postgres ends any session of an orchestrator that lies idle inside a transaction so long.
+    /// Time for which a session of an orchestrator may be idle inside a transaction before Postgres ends it.
     #[serde(with = "duration")]
     pub idle_in_transaction: Duration,
-    /// A standby tries to take the lock this often.
+    /// Interval at which a standby tries to take the lock.
     #[serde(with = "duration")]
     pub standby_retry: Duration,
 }
@@ -177,23 +177,23 @@ pub struct Leadership {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SourceKind {
-    /// An orchestrator gives it.
+    /// An orchestrator assigns it.
     Direct,
-    /// The node leases it in the database for itself.
+    /// The node leases it in the database itself.
     Postgres,
-    /// The node takes it from manifests in the storage.
+    /// The node leases it in the artifact store, from the shards of jobs.
     Shards,
 }
 
-/// How a node with the role cpu or gpu comes by its work.
+/// Section about where a node with the role cpu or gpu takes its work from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
     pub kind: SourceKind,
-    /// A node that takes work itself and has room asks at least this often.
+    /// Longest interval at which a node that takes work itself and has free slots looks for some.
     #[serde(with = "duration")]
     pub poll: Duration,
-    /// Names of the jobs that shards are taken of.
+    /// Names of the jobs whose shards are taken.
     pub jobs: Vec<JobKey>,
 }
 
@@ -202,31 +202,32 @@ pub struct Source {
 pub struct State {
     #[serde(with = "optional")]
     pub database_url_file: Option<PathBuf>,
-    /// Without a database URL, run a private Postgres on this machine.
+    /// True to run a private Postgres on this machine if there is no database URL.
     pub embedded: bool,
 }
 
-/// How the scans of a library lie.
+/// Layout of the scans of a library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PagesKind {
     /// A folder of images for each volume, named `W-I`.
     Folder,
-    /// As in BDRC's archive.
+    /// The layout of BDRC's archive.
     Bdrc,
 }
 
-/// Where the scans are: in a folder or in a bucket, the same for every node that reads scans and where jobs are made.
+/// Section about the place of the scans, a folder or a bucket. It must be the same for every node that reads scans and for the
+/// process in which jobs are created.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pages {
     pub kind: PagesKind,
     #[serde(with = "optional")]
     pub folder: Option<PathBuf>,
-    /// Of `bdrc`: how many pages stand before the book in each volume.
+    /// `bdrc`: file with the number of pages in front of the book, for each volume.
     #[serde(with = "optional")]
     pub intro_pages_file: Option<PathBuf>,
-    /// Of `bdrc`: the bucket of the benchmark; `None` is where the archive is.
+    /// `bdrc`: bucket of the benchmark; `None` is that of the archive.
     #[serde(default, with = "optional")]
     pub benchmark_bucket: Option<String>,
     pub s3: S3,
@@ -243,39 +244,39 @@ pub enum StorageKind {
 #[serde(deny_unknown_fields)]
 pub struct Storage {
     pub kind: StorageKind,
-    /// Of `local`; `None` is `artifacts` below the state folder.
+    /// `local`: folder of the artifacts; `None` is `artifacts` in the state folder.
     #[serde(with = "optional")]
     pub folder: Option<PathBuf>,
     pub s3: S3,
     pub cache: Cache,
 }
 
-/// A bucket, or a folder of one.
+/// Section about a bucket, or a folder of one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct S3 {
-    /// `None` is AWS.
+    /// URL of the server; `None` is AWS.
     #[serde(with = "optional")]
     pub endpoint: Option<String>,
     #[serde(with = "optional")]
     pub bucket: Option<String>,
     #[serde(with = "optional")]
     pub prefix: Option<String>,
-    /// `None` is what the AWS tools take.
+    /// Region; `None` is that of the AWS tools' configuration.
     #[serde(with = "optional")]
     pub region: Option<String>,
-    /// Bucket in the path rather than in the host's name.
+    /// True if the bucket is in the path of a URL rather than in the host's name.
     pub path_style: bool,
 }
 
-/// Copies of objects on local disk.
+/// Section about copies of objects on the local disk.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cache {
-    /// `None` is `cache` below the state folder.
+    /// Folder of the copies; `None` is `cache` in the state folder.
     #[serde(with = "optional")]
     pub folder: Option<PathBuf>,
-    /// 0 keeps no copies.
+    /// Largest total size of the copies; 0 keeps none.
     pub size: ByteSize,
 }
 
@@ -292,61 +293,61 @@ pub struct Telemetry {
     /// Directives of `tracing_subscriber::EnvFilter`.
     pub log: String,
     pub format: LogFormat,
-    /// Where traces go, by OTLP over HTTP; `None` is nowhere.
+    /// Collector of traces, by OTLP over HTTP; `None` sends none.
     #[serde(with = "optional")]
     pub otlp_endpoint: Option<String>,
 }
 
-/// Where an orchestrator takes commands over HTTP.
+/// Section about the HTTP interface of an orchestrator.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Api {
-    /// `None` is nowhere.
+    /// Address of the interface; `None` turns it off.
     #[serde(with = "optional")]
     pub listen: Option<SocketAddr>,
-    /// `listen` may be beyond loopback without TLS, for a proxy that has it.
+    /// True if `listen` may be reached from other machines without TLS, for a proxy that terminates it.
     pub public: bool,
-    /// Hashes of the tokens that are recognised, beside the one in the state folder.
+    /// File with the hashes of accepted tokens, in addition to the token in the state folder.
     #[serde(with = "optional")]
     pub tokens_file: Option<PathBuf>,
     pub tls: ApiTls,
 }
 
-/// What browsers and scripts are shown; both files in PEM.
+/// TLS files of the HTTP interface, in PEM.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApiTls {
-    /// The certificate first, then those between it and the authority.
+    /// Certificate, followed by the intermediate ones.
     #[serde(with = "optional")]
     pub certificate_file: Option<PathBuf>,
     #[serde(with = "optional")]
     pub key_file: Option<PathBuf>,
 }
 
-/// Faults that operators make on purpose, to see what becomes of them.
+/// Section about faults that operators inject.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Chaos {
-    /// Both of the node and of where the command is given.
+    /// True if they are allowed; needed on the node and in the process that the command is given to.
     pub allowed: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Health {
-    /// Where health and metrics are served; `None` is nowhere.
+    /// Address of the health server; `None` turns it off.
     #[serde(with = "optional")]
     pub listen: Option<SocketAddr>,
-    /// `listen` may be beyond loopback.
+    /// True if `listen` may be reached from other machines.
     pub public: bool,
-    /// A stage pool with work in hand and no progress for so long is replaced.
+    /// Time without progress after which a pool with work is replaced.
     #[serde(with = "duration")]
     pub progress_window: Duration,
-    /// Times in a row, without a page in between, that a stage may stand still before the node gives up.
+    /// Number of stalls of a stage in a row, without a finished page in between, after which the node ends.
     pub max_stalls: u32,
-    /// Times in a row that a stage whose device fails is renewed before it is taken out of service.
+    /// Number of renewals in a row of a stage whose device fails, after which it is taken out of service.
     pub max_renewals: u32,
-    /// Pools replaced within `restart_window` before the node gives up.
+    /// Number of pools replaced within `restart_window` after which the node ends.
     pub max_restarts: usize,
     #[serde(with = "duration")]
     pub restart_window: Duration,

@@ -1,8 +1,8 @@
-//! Flags that are short for several keys.
+//! Flags that set one or several keys.
 
 use clap::Args;
 
-/// A value that a flag gives to a key.
+/// Value that a flag gives to a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shortcut {
     pub flag: &'static str,
@@ -10,7 +10,7 @@ pub struct Shortcut {
     pub value: String,
 }
 
-/// Where scans come from and where artifacts go, when not to folders.
+/// Flags for the places of scans and artifacts.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Buckets")]
 pub struct BucketArgs {
@@ -20,19 +20,19 @@ pub struct BucketArgs {
     /// Folder with the scans, such as a copy of BDRC's archive: pages.folder.
     #[arg(long, value_name = "DIR", conflicts_with = "input_bucket")]
     pub input_folder: Option<String>,
-    /// How the scans lie, "folder" (a folder of images for each volume, named W-I) or "bdrc" (BDRC's archive): pages.kind.
+    /// Layout of the scans, "folder" (a folder of images for each volume, named W-I) or "bdrc" (BDRC's archive): pages.kind.
     #[arg(long, value_name = "KIND")]
     pub input_kind: Option<String>,
     /// Bucket for the artifacts, NAME or NAME/PREFIX: storage.s3.bucket and storage.s3.prefix.
     #[arg(long, value_name = "BUCKET")]
     pub output_bucket: Option<String>,
-    /// URL of the server of both buckets, where it is not AWS: pages.s3.endpoint and storage.s3.endpoint.
+    /// URL of the server of both buckets, if it is not AWS: pages.s3.endpoint and storage.s3.endpoint.
     #[arg(long, value_name = "URL")]
     pub endpoint: Option<String>,
     /// Region of both buckets: pages.s3.region and storage.s3.region.
     #[arg(long)]
     pub region: Option<String>,
-    /// Where artifacts lie in their store, "bdrc_v2", "bdrc_v1" or "ocr_bboxes": job.layout.
+    /// Layout of the artifacts in their store, "bdrc_v2", "bdrc_v1" or "ocr_bboxes": job.layout.
     #[arg(long, value_name = "NAME")]
     pub layout: Option<String>,
 }
@@ -48,6 +48,7 @@ impl BucketArgs {
             let (bucket, prefix) = split_place(place);
             set("--input-bucket", "pages.s3.bucket", bucket);
             set("--input-bucket", "pages.s3.prefix", prefix);
+            // The scans are in one place: a folder from the file would contradict the bucket.
             set("--input-bucket", "pages.folder", "");
         }
         if let Some(folder) = &self.input_folder {
@@ -80,7 +81,7 @@ impl BucketArgs {
     }
 }
 
-/// Bucket and prefix of `BUCKET/PREFIX`, also as the AWS tools write it, with `s3://` before.
+/// Splits `BUCKET/PREFIX` or `s3://BUCKET/PREFIX`, as the AWS tools write it.
 fn split_place(place: &str) -> (&str, &str) {
     let place = place.strip_prefix("s3://").unwrap_or(place);
     let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));

@@ -1,4 +1,4 @@
-//! The configuration in force, written out.
+//! Formatting of the effective configuration.
 
 use std::fmt::Write;
 
@@ -8,16 +8,17 @@ use toml::Table;
 use super::Loaded;
 use super::schema::{self, split};
 
-/// As TOML that could be a configuration file; with `origins`, a comment says where each value came from. Secrets are
-/// named, not shown.
+/// Formats the configuration as TOML that could be a configuration file; with `origins`, a comment has the origin of each value.
+/// Secrets are named but not shown.
 pub fn toml(loaded: &Loaded, origins: bool) -> String {
     let mut lines: Vec<(&str, String)> = Vec::new();
     for (key, setting) in &loaded.settings {
         let (section, name) = split(key);
         let line = format!("{name} = {}", setting.value);
-        match origins {
-            true => lines.push((section, format!("{line}  # {}", setting.origin))),
-            false => lines.push((section, line)),
+        if origins {
+            lines.push((section, format!("{line}  # {}", setting.origin)));
+        } else {
+            lines.push((section, line));
         }
     }
     for (key, secret) in loaded.secrets.given() {
@@ -36,7 +37,7 @@ pub fn toml(loaded: &Loaded, origins: bool) -> String {
     text
 }
 
-/// As sections of values; with `origins`, as one object from keys to values and origins.
+/// Formats the configuration as sections of values; with `origins`, as one object from keys to values and origins.
 pub fn json(loaded: &Loaded, origins: bool) -> serde_json::Value {
     if !origins {
         let mut table = Table::new();

@@ -45,7 +45,7 @@ fn problems(file: Option<&Path>, variables: &[(&str, &str)], flags: &[&str]) -> 
     }
 }
 
-/// What no node of a cluster starts without.
+/// Settings that no node of a cluster starts without.
 const COOKIE: (&str, &str) = ("PARKHANG_CLUSTER__COOKIE", "0123456789abcdef");
 
 /// The only problem of flags upon the built-in values.
@@ -101,7 +101,7 @@ fn the_second_process_of_a_node_has_a_port_of_its_own() {
     );
     let taken = the_problem(&["health.listen=127.0.0.1:7399"]);
     assert!(
-        taken.contains("health.listen: 127.0.0.1:7400 is taken by cluster.listen"),
+        taken.contains("health.listen: 127.0.0.1:7400 is used by cluster.listen already"),
         "{taken}"
     );
     for port in [65535, 7399] {
@@ -328,7 +328,7 @@ fn what_cannot_work_together_is_refused() {
         ),
         (
             &["health.listen=127.0.0.1:7400"],
-            "health.listen: 127.0.0.1:7400 is taken by cluster.listen",
+            "health.listen: 127.0.0.1:7400 is used by cluster.listen already",
         ),
     ];
     for (flags, expected) in cases {

@@ -1,4 +1,4 @@
-//! Types of single values and how they are written.
+//! Types of single values, with their text forms.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What a node does for the cluster.
+/// Role of a node in the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -25,11 +25,11 @@ impl Role {
     }
 }
 
-/// A host, by name or address, and a port: `gpu-1.example:7400`, `10.0.0.7:7400`, `[::1]:7400`.
+/// Host, by name or address, and port: `gpu-1.example:7400`, `10.0.0.7:7400`, `[::1]:7400`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct HostPort {
-    /// Without the brackets of an IPv6 address.
+    /// Name or address, without the brackets of an IPv6 address.
     pub host: String,
     pub port: u16,
 }
@@ -43,7 +43,7 @@ impl HostPort {
         self.host.parse().ok()
     }
 
-    /// Whether it surely means this machine.
+    /// Returns whether it is certain to be this machine.
     pub fn is_loopback(&self) -> bool {
         self.ip()
             .map_or(self.host == "localhost", |address| address.is_loopback())
@@ -71,7 +71,7 @@ impl FromStr for HostPort {
     }
 }
 
-/// Labels of letters, digits, hyphens and underscores; an IPv4 address is one too.
+/// Returns whether a text is a host name: labels of letters, digits, hyphens and underscores. IPv4 addresses pass too.
 fn is_host_name(text: &str) -> bool {
     let is_label = |label: &str| {
         !label.is_empty()
@@ -85,9 +85,10 @@ fn is_host_name(text: &str) -> bool {
 
 impl fmt::Display for HostPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.host.contains(':') {
-            true => write!(f, "[{}]:{}", self.host, self.port),
-            false => write!(f, "{}:{}", self.host, self.port),
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
         }
     }
 }
@@ -106,7 +107,7 @@ impl From<HostPort> for String {
     }
 }
 
-/// Durations as people write them: `500ms`, `12s`, `1m 30s`.
+/// Durations in text form: `500ms`, `12s`, `1m 30s`.
 pub mod duration {
     use std::time::Duration;
 
@@ -124,7 +125,7 @@ pub mod duration {
     }
 }
 
-/// A value that may be left open, as TOML has no null: the empty string.
+/// Optional values: the empty string is `None`, as TOML has no null.
 pub mod optional {
     use serde::de::{DeserializeOwned, IntoDeserializer};
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -143,10 +144,10 @@ pub mod optional {
         deserializer: D,
     ) -> Result<Option<T>, D::Error> {
         let text = String::deserialize(deserializer)?;
-        match text.is_empty() {
-            true => Ok(None),
-            false => T::deserialize(text.into_deserializer()).map(Some),
+        if text.is_empty() {
+            return Ok(None);
         }
+        T::deserialize(text.into_deserializer()).map(Some)
     }
 }
 

@@ -1,4 +1,9 @@
-//! The web console: files that are compiled in, and know the cluster by its HTTP interface alone.
+//! Web console: static files that are compiled in.
+//!
+//! They are served from the binary so that an orchestrator needs nothing beside it, and they use the public HTTP interface like any
+//! client, with the token of the user who has signed in. The room therefore has no state and no route of its own with data: what
+//! the console needs and the interface lacks is added to the table of commands, where scripts get it too. There is no build step;
+//! the files are what an editor shows.
 
 use axum::Router;
 use axum::http::HeaderName;
@@ -8,7 +13,7 @@ use axum::http::header::{
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
-/// A file with its type.
+/// File with its media type.
 struct Asset {
     path: &'static str,
     kind: &'static str,
@@ -27,7 +32,7 @@ macro_rules! asset {
     };
 }
 
-const ASSETS: [Asset; 19] = [
+const ASSETS: [Asset; 20] = [
     asset!("/", "index.html", "text/html; charset=utf-8"),
     asset!("/assets/console.css", "console.css", "text/css; charset=utf-8"),
     asset!("/assets/main.js", "main.js", SCRIPT),
@@ -41,6 +46,7 @@ const ASSETS: [Asset; 19] = [
     asset!("/assets/actors.js", "actors.js", SCRIPT),
     asset!("/assets/audit.js", "audit.js", SCRIPT),
     asset!("/assets/reader.js", "reader.js", SCRIPT),
+    asset!("/assets/sheet.js", "sheet.js", SCRIPT),
     asset!("/assets/strip.js", "strip.js", SCRIPT),
     asset!("/assets/zoom.js", "zoom.js", SCRIPT),
     asset!("/assets/search.js", "search.js", SCRIPT),
@@ -49,13 +55,12 @@ const ASSETS: [Asset; 19] = [
     asset!("/assets/OFL.txt", "OFL.txt", "text/plain; charset=utf-8"),
 ];
 
-/// Nothing is loaded from elsewhere, and no page of others may frame this one.
+/// Content security policy: nothing is loaded from other hosts, and no other page may frame this one.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; font-src 'self'; img-src 'self' data:; \
      connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 pub fn router() -> Router {
-    let routes = ASSETS.iter();
-    routes.fold(Router::new(), |router, asset| {
+    ASSETS.iter().fold(Router::new(), |router, asset| {
         router.route(asset.path, get(|| async { answer(asset) }))
     })
 }

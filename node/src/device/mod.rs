@@ -1,5 +1,8 @@
-//! `node device`: which devices this machine has, whether the networks answer there what they answer on the processor, and
-//! how fast.
+//! `node device`: the devices of this machine, the self-test of the networks on each, and their speed.
+//!
+//! A device that computes wrong results silently would make wrong text of a whole library, so each is compared with the processor
+//! before it is trusted, with the same fixed input that a node uses for its self-test. The command runs without a cluster
+//! and must leave nothing behind; how the networks work belongs to `models`.
 
 mod report;
 
@@ -16,19 +19,20 @@ use parkhang_models::self_test::{Answers, SelfTest};
 use self::report::{Report, SelfTested, State, Throughput};
 use crate::networks::{cores, default_precision, parse_device};
 
-/// Lines and tiles in one pass while the throughput is measured.
+/// Lines in one pass of the measurement.
 const LINES_AT_ONCE: usize = 16;
+/// Tiles in one pass of the measurement.
 const TILES_AT_ONCE: usize = 8;
 
 #[derive(Debug, Args)]
 pub struct DeviceArgs {
-    /// Only this device: cpu, cpu-f32, wgpu:0, cuda:1; may be repeated. The default is every device that there is.
+    /// Test only this device: cpu, cpu-f32, wgpu:0, cuda:1; may be repeated. By default all devices of the machine.
     #[arg(long, value_name = "DEVICE")]
     pub device: Vec<String>,
-    /// Say what there is, without using it.
+    /// List the devices without testing them.
     #[arg(long)]
     pub list: bool,
-    /// Time for each of the two measurements of a device.
+    /// Duration of each of the two measurements of a device.
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = humantime::parse_duration)]
     pub time: Duration,
     /// Print JSON.
@@ -36,7 +40,7 @@ pub struct DeviceArgs {
     pub json: bool,
 }
 
-/// Exit status 1 when a device was named that is not there, or when one computes something else than the processor.
+/// Runs the command. The exit status is 1 if a named device does not exist, or one does not compute what the processor does.
 pub fn run(arguments: &DeviceArgs) -> Result<ExitCode> {
     let mut reports = match arguments.device.as_slice() {
         [] => DeviceKind::ALL.into_iter().flat_map(of_kind).collect(),
@@ -59,13 +63,14 @@ pub fn run(arguments: &DeviceArgs) -> Result<ExitCode> {
         println!("{}", report::table(&reports));
     }
     let named = !arguments.device.is_empty();
-    Ok(match reports.iter().any(|report| report.has_failed(named)) {
-        true => ExitCode::FAILURE,
-        false => ExitCode::SUCCESS,
+    Ok(if reports.iter().any(|report| report.has_failed(named)) {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
     })
 }
 
-/// The devices of a kind, or why there is none.
+/// Returns reports of all devices of a kind, or one with the reason for which there is none.
 fn of_kind(kind: DeviceKind) -> Vec<Report> {
     let spec = |index| DeviceSpec {
         kind,
@@ -109,7 +114,7 @@ fn described(kind: DeviceKind, name: String) -> String {
     }
 }
 
-/// What the networks answer on one thread of the processor.
+/// Computes the answers of the networks on one thread of the processor, which others are compared with.
 fn reference() -> Result<Answers> {
     let device = ComputeDevice::open(&DeviceSpec::cpu(NonZeroUsize::MIN))?;
     Ok(SelfTest::load(&device)?.answers()?)
@@ -118,7 +123,7 @@ fn reference() -> Result<Answers> {
 fn examine(report: &Report, reference: &Answers, time: Duration) -> State {
     let device = match ComputeDevice::open(&report.spec) {
         Ok(device) => device,
-        // Mesa brings one to most machines; unless it was asked for there is no card, and nothing is wrong.
+        // Mesa installs a software renderer on most machines; it means that there is no card, which is no failure.
         Err(error @ DeviceError::SoftwareRenderer { .. }) => return State::Absent(error.to_string()),
         Err(error) => return State::Unusable(error.to_string()),
     };
@@ -136,8 +141,8 @@ fn examine(report: &Report, reference: &Answers, time: Duration) -> State {
     tested().map_or_else(|error| State::Unusable(format!("{error:#}")), State::Tested)
 }
 
-/// How many things a second go through `pass`, which takes `at_once` of them. The first pass, in which a GPU compiles its
-/// kernels, is not counted.
+/// Measures the items a second that `pass`, which takes `at_once` of them, processes. The first pass, in which a GPU compiles
+/// its kernels, is not counted.
 fn rate(
     at_once: usize,
     time: Duration,

@@ -1,4 +1,4 @@
-//! What is told of a device, as a table and as JSON.
+//! Report about devices, as a table and as JSON.
 
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
@@ -11,18 +11,18 @@ use crate::networks::device_name;
 #[derive(Debug)]
 pub struct Report {
     pub spec: DeviceSpec,
-    /// As the driver tells it; empty where there is none.
+    /// Name from the driver; empty if there is no device.
     pub name: String,
     pub state: State,
 }
 
 #[derive(Debug)]
 pub enum State {
-    /// Not there, and why.
+    /// Does not exist, with the reason.
     Absent(String),
-    /// There, and not tried.
+    /// Exists, and was not tested.
     Present,
-    /// There, and of no use, and why.
+    /// Exists and cannot be used, with the reason.
     Unusable(String),
     Tested(SelfTested),
 }
@@ -56,7 +56,7 @@ impl Report {
         }
     }
 
-    /// Whether it is worth an exit status; that a device is not there is so only where it was named.
+    /// Returns whether it makes the exit status 1. An absent device does so only if it was named.
     pub fn has_failed(&self, named: bool) -> bool {
         match &self.state {
             State::Absent(_) => named,
@@ -66,7 +66,7 @@ impl Report {
         }
     }
 
-    /// As `--device` takes it.
+    /// Name of the device for `--device`.
     fn device(&self) -> String {
         device_name(&self.spec)
     }

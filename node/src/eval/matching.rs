@@ -1,10 +1,10 @@
-//! Which lines were found: pairs of found and true outlines whose intersection over union is at least one half.
+//! Matching of lines: pairs of detected and true outlines whose intersection over union is at least one half.
 
 use parkhang_models::page::geometry::{Point, bounding_rect};
 use serde::Serialize;
 
 const MIN_IOU: f64 = 0.5;
-/// Areas are measured on a grid of at most this many cells per side of the smaller line.
+/// Resolution of area measurements: the narrower of two lines is sampled at about eight times this many columns.
 const CELLS: i32 = 24;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -51,6 +51,7 @@ pub fn match_lines(truth: &[Vec<Point>], found: &[Vec<Point>]) -> LineCount {
             }
         }
     }
+    // With a threshold of a half two outlines can seldom compete for one, so the greedy order loses next to nothing to an optimal one.
     overlaps.sort_by(|a, b| b.0.total_cmp(&a.0));
     let (mut used_truth, mut used_found) = (vec![false; truth.len()], vec![false; found.len()]);
     let mut matched = 0;
@@ -67,7 +68,7 @@ pub fn match_lines(truth: &[Vec<Point>], found: &[Vec<Point>]) -> LineCount {
     }
 }
 
-/// Intersection over union of two polygons, by sampling columns; 0 when either is empty or they do not touch.
+/// Computes the intersection over union of two polygons by sampling columns; 0 if either is empty or they do not touch.
 pub fn intersection_over_union(a: &[Point], b: &[Point]) -> f64 {
     if a.len() < 3 || b.len() < 3 {
         return 0.0;
@@ -96,12 +97,14 @@ pub fn intersection_over_union(a: &[Point], b: &[Point]) -> f64 {
     if total > 0.0 { shared / total } else { 0.0 }
 }
 
-/// The inside of a polygon along a vertical line, as sorted pairs of entry and exit (even-odd rule).
+/// Returns the inside of a polygon along the vertical line at `x`, as sorted pairs of entry and exit (even-odd rule).
 fn crossings(polygon: &[Point], x: f64) -> Vec<f64> {
     let mut ys = Vec::new();
     for (index, from) in polygon.iter().enumerate() {
         let to = polygon[(index + 1) % polygon.len()];
         let (x0, x1) = (f64::from(from.x), f64::from(to.x));
+        // An edge includes one of its ends and not the other, so that a corner on the line is counted once and entries and exits stay
+        // in pairs.
         if (x0 <= x) != (x1 <= x) {
             ys.push(f64::from(from.y) + (x - x0) / (x1 - x0) * f64::from(to.y - from.y));
         }
@@ -115,10 +118,8 @@ fn length(spans: &[f64]) -> f64 {
 }
 
 fn overlap(a: &[f64], b: &[f64]) -> f64 {
-    let pairs = a
-        .chunks_exact(2)
-        .flat_map(|one| b.chunks_exact(2).map(move |other| (one, other)));
-    pairs
+    a.chunks_exact(2)
+        .flat_map(|one| b.chunks_exact(2).map(move |other| (one, other)))
         .map(|(one, other)| (one[1].min(other[1]) - one[0].max(other[0])).max(0.0))
         .sum()
 }

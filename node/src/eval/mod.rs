@@ -1,4 +1,8 @@
-//! `node eval`: how well a folder of scans is read, against what it should have been read as.
+//! `node eval`: scores of the results for a folder of scans against its ground truth.
+//!
+//! It reads pages through the same session as `node ocr`, and scores what an export would read from its output folder, so a score holds for
+//! the product and not for a network by itself. A page that failed or was not read counts as one without text: leaving it out
+//! would reward a run for giving up on hard pages. No other room may know ground truth, and this one must not change results.
 
 mod arguments;
 mod matching;
@@ -33,6 +37,7 @@ pub async fn run(arguments: EvalArgs) -> Result<ExitCode> {
     let report = match &arguments.results {
         Some(out) => score_folder(out, &truth).await?,
         None => {
+            // The artifacts of an evaluation are of no further use, and go with this folder.
             let staging = tempfile::tempdir().context("cannot make a temporary folder")?;
             let volume = stage_pages(&arguments.folder, &truth, &staging.path().join("eval-pages"))?;
             let out = staging.path().join("out");
@@ -44,8 +49,11 @@ pub async fn run(arguments: EvalArgs) -> Result<ExitCode> {
             let mut report = score_folder(&out, &truth).await?;
             report.cpu_s = Some(summary.cpu_s);
             report.wall_s = Some(summary.wall_s);
-            let volumes = summary.volumes.into_iter();
-            report.failed_pages = volumes.flat_map(|volume| volume.failed_pages).collect();
+            report.failed_pages = summary
+                .volumes
+                .into_iter()
+                .flat_map(|volume| volume.failed_pages)
+                .collect();
             report
         }
     };
@@ -71,7 +79,7 @@ fn options(arguments: &EvalArgs, out: &Path) -> Result<SessionOptions> {
     })
 }
 
-/// A folder with links to just the pages that have truth: the folder itself may hold others.
+/// Makes a folder with links to the pages that have ground truth, as the folder itself may contain others.
 fn stage_pages(folder: &Path, truth: &[TruePage], staged: &Path) -> Result<Vec<VolumeFolder>> {
     std::fs::create_dir_all(staged).with_context(|| format!("cannot make {}", staged.display()))?;
     let folder = folder
@@ -112,7 +120,7 @@ async fn score_folder(out: &Path, truth: &[TruePage]) -> Result<Report> {
     ))
 }
 
-/// A page that was not read scores as empty.
+/// Scores a page; one that was not read counts as empty.
 fn score_page(truth: &TruePage, read: Option<&PageDocument>) -> PageScore {
     let text = read.map(PageDocument::text).unwrap_or_default();
     let outlines: Vec<_> = read

@@ -1,4 +1,4 @@
-//! Lines of a PAGE XML document, as Transkribus, eScriptorium and `node export` write it.
+//! Reader of the lines of a PAGE XML document, as Transkribus, eScriptorium and `node export` write it.
 
 use std::path::Path;
 
@@ -6,16 +6,19 @@ use anyhow::{Context, Result, bail};
 use parkhang_models::page::geometry::Point;
 use roxmltree::{Document, Node};
 
-/// The lines of a page in the order of the document.
+/// Lines of a page in the order of the document.
 #[derive(Debug, PartialEq, Eq)]
 pub struct TrueLines {
-    /// A line of text each; none where the document has outlines alone.
+    /// Text with a line for each line of writing; `None` if the document has outlines only.
     pub text: Option<String>,
     pub outlines: Vec<Vec<Point>>,
 }
 
-/// What `NAME.page.xml` or else `NAME.xml` beside an image says. XML of another kind, such as ALTO, and pages without lines
-/// are no truth.
+/// Reads `NAME.page.xml` or else `NAME.xml` beside an image. `None` for XML of another kind, such as ALTO, and pages without lines.
+///
+/// # Errors
+///
+/// If the file cannot be read, is not valid XML, or a line has no valid outline.
 pub fn beside(image: &Path) -> Result<Option<TrueLines>> {
     let names = ["page.xml", "xml"].map(|extension| image.with_extension(extension));
     let Some(path) = names.iter().find(|path| path.is_file()) else {
@@ -50,7 +53,7 @@ fn parse(text: &str) -> Result<Option<TrueLines>> {
 }
 
 fn is(node: Node, name: &str) -> bool {
-    // Every version of the schema has a namespace of its own.
+    // The namespace is ignored: every version of the schema has its own.
     node.is_element() && node.tag_name().name() == name
 }
 
@@ -58,7 +61,7 @@ fn child<'a, 'input>(node: Node<'a, 'input>, name: &str) -> Option<Node<'a, 'inp
     node.children().find(|child| is(*child, name))
 }
 
-/// The text of the line itself: its words have texts of their own. Where only outlines were drawn it is there and empty.
+/// Returns the text of the line itself, not of its words. Empty text, which tools write if only outlines were drawn, is `None`.
 fn text_of<'a>(line: Node<'a, '_>) -> Option<&'a str> {
     let unicode = child(child(line, "TextEquiv")?, "Unicode")?;
     unicode.text().filter(|text| !text.trim().is_empty())

@@ -17,13 +17,13 @@ pub struct PageScore {
     pub collection: String,
     pub characters: Option<ErrorCount>,
     pub words: Option<ErrorCount>,
-    /// Where the truth has geometry.
+    /// Counts of lines, if the ground truth has outlines.
     pub lines: Option<LineCount>,
     pub lines_expected: Option<usize>,
     pub lines_read: usize,
 }
 
-/// Sums over pages.
+/// Scores of several pages together.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct GroupScore {
     pub pages: usize,
@@ -31,7 +31,7 @@ pub struct GroupScore {
     pub wer: f64,
     pub line_recall: Option<f64>,
     pub line_precision: Option<f64>,
-    /// Pages on which as many lines were read as the truth has.
+    /// Pages with the same number of lines as the ground truth.
     pub line_count_right: usize,
 }
 
@@ -40,14 +40,15 @@ pub struct Report {
     pub overall: GroupScore,
     pub collections: BTreeMap<String, GroupScore>,
     pub pages: Vec<PageScore>,
-    /// Processor and wall time of reading, where the pages were read now.
+    /// CPU time of reading, in seconds, if the pages were read now.
     pub cpu_s: Option<f64>,
+    /// Wall time of reading, in seconds, if the pages were read now.
     pub wall_s: Option<f64>,
-    /// Pages that a stage gave up on now; they count as pages without text.
+    /// Pages that failed, if they were read now; they count as pages without text.
     pub failed_pages: Vec<FailedPage>,
 }
 
-/// Failed pages that the table lists; JSON has them all.
+/// Largest number of failed pages that the table lists; JSON has all.
 const NAMED_FAILURES: usize = 20;
 
 impl Report {
@@ -94,7 +95,7 @@ impl Report {
         let mut text = format!("{table}\n");
         if !self.failed_pages.is_empty() {
             let failed = counted(self.failed_pages.len(), "page");
-            text += &format!("not read, and counted as without text: {failed}\n");
+            text += &format!("failed, and counted as pages without text: {failed}\n");
         }
         for FailedPage { page, stage, error } in self.failed_pages.iter().take(NAMED_FAILURES) {
             text += &format!("{page}, {stage}: {error}\n");

@@ -1,5 +1,4 @@
-//! Error rates: Levenshtein distance over the length of the truth, after the foldings that make two spellings of the
-//! same writing equal.
+//! Error rates: Levenshtein distance divided by the length of the ground truth, after normalising spellings that look the same.
 
 use std::collections::HashMap;
 
@@ -7,7 +6,7 @@ use parkhang_models::recognition::normalize::canonical;
 use rapidfuzz::distance::levenshtein;
 use serde::Serialize;
 
-/// Edits and length of truth; rates of several pages add up by adding these.
+/// Numbers of edits and of units of ground truth. Rates of several pages are computed from the sums of these.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct ErrorCount {
     pub edits: usize,
@@ -15,7 +14,7 @@ pub struct ErrorCount {
 }
 
 impl ErrorCount {
-    /// Edits per unit of truth; 0 when both are empty, 1 when only the truth is.
+    /// Edits per unit of ground truth; 0 if both texts are empty, 1 if only the ground truth is.
     pub fn rate(&self) -> f64 {
         match (self.edits, self.length) {
             (0, _) => 0.0,
@@ -32,7 +31,7 @@ impl std::ops::AddAssign for ErrorCount {
     }
 }
 
-/// Character errors: over code points, white space left out.
+/// Counts character errors: in code points, without white space.
 pub fn character_errors(truth: &str, reading: &str) -> ErrorCount {
     let (truth, reading) = (without_space(truth), without_space(reading));
     ErrorCount {
@@ -41,10 +40,11 @@ pub fn character_errors(truth: &str, reading: &str) -> ErrorCount {
     }
 }
 
-/// Word errors, where a word of Tibetan is a syllable: what stands between tshegs, shads and spaces.
+/// Counts word errors. A word of Tibetan is a syllable: the text between tshegs, shads and spaces.
 pub fn word_errors(truth: &str, reading: &str) -> ErrorCount {
     let (truth, reading) = (canonical(truth), canonical(reading));
     let mut numbers = HashMap::new();
+    // Syllables are numbered, so that the distance compares integers instead of strings.
     let mut number = |syllable| {
         let next = numbers.len() as u64;
         *numbers.entry(syllable).or_insert(next)

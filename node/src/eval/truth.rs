@@ -1,4 +1,4 @@
-//! What a folder of pages or lines should have been read as.
+//! Ground truth of a folder of pages or lines.
 
 use std::path::{Path, PathBuf};
 
@@ -8,19 +8,19 @@ use serde::Deserialize;
 
 use super::page_xml;
 
-/// A scan and its truth.
+/// Scan with its ground truth.
 #[derive(Debug, Clone)]
 pub struct TruePage {
     /// File name of the scan.
     pub image: String,
     pub collection: String,
-    /// Lines of writing, one per line.
+    /// Text with a line for each line of writing.
     pub text: Option<String>,
     /// Outlines of the lines on the scan.
     pub outlines: Option<Vec<Vec<Point>>>,
 }
 
-/// `NAME.json` of rendered pages.
+/// Content of `NAME.json`, the ground truth of rendered pages.
 #[derive(Debug, Deserialize)]
 struct RenderedPage {
     image: String,
@@ -34,9 +34,13 @@ struct RenderedLine {
     polygon: Vec<[f64; 2]>,
 }
 
-/// Reads the truth of a folder: `manifest.tsv` with columns `file`, `collection` and `truth` where there is one, else
-/// `NAME.txt`, PAGE XML or `NAME.json` beside the images. `NAME.boxes.json`, a box (x0, y0, x1, y1) per line, or else the PAGE
-/// XML adds outlines. Scans without truth are left out.
+/// Reads the ground truth of a folder: `manifest.tsv` with columns `file`, `collection` and `truth` if there is one, else
+/// `NAME.txt`, PAGE XML or `NAME.json` beside the images. `NAME.boxes.json`, with a box (x0, y0, x1, y1) in pixels for each line, or else
+/// the PAGE XML adds outlines. Scans without ground truth are left out.
+///
+/// # Errors
+///
+/// If a file cannot be read or parsed, or no scan has ground truth.
 pub fn read_truth(folder: &Path) -> Result<Vec<TruePage>> {
     let manifest = folder.join("manifest.tsv");
     let mut pages = if manifest.is_file() {
@@ -47,7 +51,7 @@ pub fn read_truth(folder: &Path) -> Result<Vec<TruePage>> {
     pages.retain(|page| page.text.is_some() || page.outlines.is_some());
     if pages.is_empty() {
         bail!(
-            "{} holds no truth: expected manifest.tsv, or NAME.txt, NAME.xml or NAME.page.xml (PAGE XML) or NAME.json beside the images",
+            "{} has no ground truth: expected manifest.tsv, or NAME.txt, NAME.xml or NAME.page.xml (PAGE XML) or NAME.json beside the images",
             folder.display()
         );
     }
@@ -100,6 +104,7 @@ fn from_files(folder: &Path) -> Result<Vec<TruePage>> {
             .map(|e| e.to_string_lossy().to_lowercase())
             .unwrap_or_default();
         match extension.as_str() {
+            // Boxes belong to an image of their own, and `parkhang.json` is the note of an output folder.
             "json" if !name.ends_with(".boxes.json") && name != "parkhang.json" => {
                 pages.push(rendered_page(&path)?)
             }
@@ -114,7 +119,7 @@ fn from_files(folder: &Path) -> Result<Vec<TruePage>> {
     Ok(pages)
 }
 
-/// A scan with its text, or that of the PAGE XML beside it, and with its boxes, or the outlines of that.
+/// Combines a scan with `text`, or else that of the PAGE XML beside it, and with its boxes, or else the outlines of the PAGE XML.
 fn true_page(image: &Path, collection: &str, text: Option<String>) -> Result<TruePage> {
     let boxes = read_boxes(&image.with_extension("boxes.json"))?;
     let (text_of_lines, outlines) = match page_xml::beside(image)? {
@@ -174,11 +179,11 @@ fn read_boxes(path: &Path) -> Result<Option<Vec<Vec<Point>>>> {
             Point::new(x0, y1),
         ]
     };
-    // A list without boxes is of a page whose lines nobody drew.
+    // An empty list means that the lines of the page were not annotated, and not that it has none.
     Ok((!boxes.is_empty()).then(|| boxes.into_iter().map(corners).collect()))
 }
 
-/// A file name out of a manifest must be one path segment: truth files name their neighbours only.
+/// Checks that a file name from a manifest is a single path segment, so that ground truth cannot name files in other folders.
 fn plain_name(name: &str) -> Result<&str> {
     let path = PathBuf::from(name);
     if path.file_name().is_some_and(|file| file == name) {

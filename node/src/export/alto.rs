@@ -1,5 +1,5 @@
-//! ALTO 4.4, one document per page. Lengths are pixels of the original scan. Neither baselines nor dates are stated: what
-//! a line of Tibetan hangs from is not among the results, and two exports of the same results are alike.
+//! ALTO 4.4, one document per page. Lengths are pixels of the original scan. There are no baselines, as the results do not have the
+//! head line from which Tibetan letters hang, and no dates, so that two exports of the same results are identical.
 
 use parkhang_models::page::geometry::Point;
 use quick_xml::Writer;
@@ -13,7 +13,7 @@ const NAMESPACE: &str = "http://www.loc.gov/standards/alto/ns-v4#";
 const LOCATION: &str = "http://www.loc.gov/standards/alto/ns-v4# \
     http://www.loc.gov/standards/alto/v4/alto-4-4.xsd";
 
-/// The document of one page, the `number`th of its volume.
+/// Returns the document of a page, the `number`th of its volume.
 pub fn alto(page: &PageDocument, number: usize) -> std::io::Result<Vec<u8>> {
     let mut writer = Writer::new_with_indent(Vec::new(), b' ', 2);
     writer.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
@@ -132,7 +132,7 @@ fn write_line(
     Ok(())
 }
 
-/// A space at the end is an element of its own.
+/// Writes a word; a space at its end becomes an element of its own.
 fn write_word(
     writer: &mut Writer<Vec<u8>>,
     place: &str,

@@ -1,3 +1,5 @@
+//! Arguments of `node export`.
+
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -29,16 +31,16 @@ pub struct ExportArgs {
     /// Output folder of `node ocr`.
     #[arg(value_name = "OUT", required_unless_present = "job")]
     pub out: Option<PathBuf>,
-    /// A job of the cluster of this configuration, instead of OUT: what it has written to the storage so far.
+    /// Export what a job of the cluster has written to the artifact store so far, instead of OUT.
     #[arg(long, value_name = "NAME", conflicts_with = "out", requires = "to")]
     pub job: Option<JobKey>,
-    /// The job was made by `node shards create`: the storage alone knows it.
+    /// The job was created by `node shards create`, so look it up in the artifact store and not in the database.
     #[arg(long, requires = "job")]
     pub shards: bool,
     /// Formats, separated by commas.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Format::Text, Format::Html])]
     pub format: Vec<Format>,
-    /// Folder to write to; the default is OUT/export.
+    /// Folder to write to; by default OUT/export.
     #[arg(long, value_name = "DIR")]
     pub to: Option<PathBuf>,
     /// Only this volume (W-I); may be repeated.

@@ -1,5 +1,4 @@
-//! A volume as a reader sees it: pages with lines of text, in the coordinates of the original scans. Every exporter
-//! takes this and nothing else.
+//! Document of a volume: pages with lines of text, in pixels of the original scans. It is the only input of every exporter.
 
 use parkhang_models::page::geometry::{Point, Rect, bounding_rect};
 use serde::Serialize;
@@ -20,10 +19,10 @@ pub struct PageDocument {
     pub width: u32,
     pub height: u32,
     pub lines: Vec<LineDocument>,
-    /// What stands beside the text, where a layout network looked for it.
+    /// Regions without body text, if a layout network was used.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub regions: Vec<RegionDocument>,
-    /// Why the page could not be read, if it could not.
+    /// Reason for which the page could not be read, if it could not.
     pub error: Option<String>,
 }
 
@@ -43,12 +42,12 @@ pub struct LineDocument {
     pub text: String,
     /// `unicode` or `wylie`.
     pub encoding: String,
-    /// 0 to 1.
+    /// Confidence from 0 to 1.
     pub confidence: f32,
     pub segments: Vec<SegmentDocument>,
 }
 
-/// A syllable and where it stands on the scan.
+/// Syllable with its place on the scan.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SegmentDocument {
     pub text: String,
@@ -56,7 +55,7 @@ pub struct SegmentDocument {
     pub confidence: f32,
 }
 
-/// A piece of a line, for formats that tell where words are.
+/// Part of a line, for formats with the places of words.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Word<'a> {
     pub text: &'a str,
@@ -65,7 +64,7 @@ pub struct Word<'a> {
 }
 
 impl LineDocument {
-    /// The text in pieces, which joined are the text: the segments, or the line as a whole where they spell something else.
+    /// Splits the text into parts whose concatenation is the text: the segments, or the whole line if they spell another text.
     pub fn words(&self) -> Vec<Word<'_>> {
         let spelt: String = self
             .segments
@@ -74,7 +73,7 @@ impl LineDocument {
             .collect();
         let mut words = Vec::new();
         if spelt.trim() == self.text {
-            // A line is trimmed, its segments are not.
+            // The text of a line is trimmed and its segments are not: `trimmed` is the white space still to be taken off the front.
             let mut trimmed = spelt.len() - spelt.trim_start().len();
             let mut rest = self.text.as_str();
             for segment in &self.segments {
@@ -103,7 +102,7 @@ impl LineDocument {
 }
 
 impl PageDocument {
-    /// The text of the page, one line of writing per line.
+    /// Returns the text of the page, with a line for each line of writing.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for line in &self.lines {
@@ -113,7 +112,7 @@ impl PageDocument {
         text
     }
 
-    /// What stands for the text of a page that could not be read.
+    /// Returns the note that replaces the text of a page that could not be read.
     pub fn unread(&self) -> Option<String> {
         let reason = self.error.as_ref()?;
         Some(format!(
@@ -122,7 +121,7 @@ impl PageDocument {
         ))
     }
 
-    /// The text, or a line in brackets that says why there is none.
+    /// Returns the text, or a line in brackets with the reason for which there is none.
     pub fn text_or_mark(&self) -> String {
         match self.unread() {
             Some(unread) => format!("[{}: {unread}]\n", self.source_name),
@@ -130,7 +129,7 @@ impl PageDocument {
         }
     }
 
-    /// BCP 47 tag of the text: Tibetan, in its own script or in extended Wylie.
+    /// Returns the BCP 47 tag of the text: Tibetan, in its own script or in extended Wylie.
     pub fn language(&self) -> &'static str {
         match self.lines.first() {
             Some(line) if line.encoding == "wylie" => "bo-x-ewts",
@@ -138,7 +137,7 @@ impl PageDocument {
         }
     }
 
-    /// A polygon, with what lies outside the page moved to its edge; the whole page where there is none.
+    /// Returns a polygon with corners outside the page moved to its edge; the whole page if the polygon is empty.
     pub fn on_page(&self, polygon: &[Point]) -> Vec<Point> {
         let last = |side: u32| i32::try_from(side.saturating_sub(1)).unwrap_or(i32::MAX);
         let (right, bottom) = (last(self.width), last(self.height));
@@ -149,12 +148,12 @@ impl PageDocument {
         polygon.iter().map(clamp).collect()
     }
 
-    /// The smallest box that covers a polygon on the page.
+    /// Returns the bounding box of a polygon on the page.
     pub fn bounds(&self, polygon: &[Point]) -> Rect {
         bounding_rect(&self.on_page(polygon))
     }
 
-    /// The smallest box that holds every line; the whole page when there is none.
+    /// Returns the bounding box of all lines; the whole page if there is none.
     pub fn text_region(&self) -> [Point; 4] {
         let points: Vec<Point> = self.lines.iter().flat_map(|line| line.polygon.clone()).collect();
         let region = self.bounds(&points);

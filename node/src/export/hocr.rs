@@ -11,9 +11,9 @@ const DOCTYPE: &str = "html PUBLIC \"-//W3C//DTD XHTML 1.0 Transitional//EN\" \
     \"http://www.w3.org/TR/xhtml1/DTD/xhtml1-transitional.dtd\"";
 const CAPABILITIES: &str = "ocr_page ocr_carea ocr_line ocrx_word ocrp_wconf ocrp_poly ocrp_lang";
 
-/// The document of one page, the `number`th of its volume.
+/// Returns the document of a page, the `number`th of its volume.
 pub fn hocr(page: &PageDocument, number: usize) -> std::io::Result<Vec<u8>> {
-    // Without indentation, as white space within a line is text.
+    // Without indentation, since white space within a line is text.
     let mut writer = Writer::new(Vec::new());
     writer.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
     break_line(&mut writer)?;
@@ -78,6 +78,7 @@ fn write_page(writer: &mut Writer<Vec<u8>>, page: &PageDocument, number: usize) 
         quoted(&page.source_name),
         page.width,
         page.height,
+        // `ppageno` counts from 0.
         number.saturating_sub(1)
     );
     break_line(writer)?;
@@ -165,19 +166,19 @@ fn break_line(writer: &mut Writer<Vec<u8>>) -> std::io::Result<()> {
     writer.write_event(Event::Text(BytesText::from_escaped("\n")))
 }
 
-/// Corners between pixels: the right and the lower edge are one past the last pixel.
+/// Formats a box with corners between pixels: the right and the lower edge are one past the last pixel.
 fn bbox(page: &PageDocument, polygon: &[Point]) -> String {
     let bounds = page.bounds(polygon);
     let (right, bottom) = (bounds.x + bounds.width, bounds.y + bounds.height);
     format!("bbox {} {} {right} {bottom}", bounds.x, bounds.y)
 }
 
-/// In a hundred.
+/// Formats a confidence from 0 to 1 in per cent.
 fn confidence(of_one: f32) -> String {
     format!("x_wconf {:.2}", 100.0 * of_one.clamp(0.0, 1.0))
 }
 
-/// A string as the grammar of properties has it.
+/// Quotes a string for the grammar of properties.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }

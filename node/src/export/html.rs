@@ -1,5 +1,4 @@
-//! The viewer: one self-contained HTML file per volume, with scans, outlines and text, that opens from a disk without a
-//! network.
+//! Viewer: one self-contained HTML file per volume with scans, outlines and text, which can be opened from a disk without a network.
 
 use std::fmt::Write;
 
@@ -9,7 +8,13 @@ use super::document::{PageDocument, VolumeDocument};
 
 const PAGE: &str = include_str!("viewer/viewer.html");
 const STYLE: &str = include_str!("viewer/viewer.css");
-const SCRIPT: &str = include_str!("viewer/viewer.js");
+/// Modules of the viewer, each behind those that it imports. It draws a page as the console does, with the console's modules.
+const MODULES: [&str; 4] = [
+    include_str!("../console/assets/dom.js"),
+    include_str!("../console/assets/zoom.js"),
+    include_str!("../console/assets/sheet.js"),
+    include_str!("viewer/viewer.js"),
+];
 
 #[derive(Debug, Serialize)]
 struct ViewerVolume<'a> {
@@ -33,8 +38,8 @@ struct ViewerLine<'a> {
     segments: Vec<(&'a str, f32)>,
 }
 
-/// The viewer of a volume. `scans` are JPEG files in base64, one per page in order; an empty one leaves the page without
-/// a picture.
+/// Returns the viewer of a volume. `scans` are JPEG files in base64, one per page in order; an empty one leaves the page without a
+/// picture.
 pub fn viewer(volume: &VolumeDocument, scans: &[String]) -> serde_json::Result<String> {
     let title = format!("{}-{}", volume.w_id, volume.i_id);
     let data = ViewerVolume {
@@ -53,9 +58,22 @@ pub fn viewer(volume: &VolumeDocument, scans: &[String]) -> serde_json::Result<S
         ("{{style}}", STYLE.to_owned()),
         ("{{volume}}", script_safe(&serde_json::to_string(&data)?)),
         ("{{scans}}", pictures),
-        ("{{script}}", SCRIPT.to_owned()),
+        ("{{script}}", in_one(&MODULES)),
     ];
     Ok(fill(PAGE, &parts))
+}
+
+/// Modules as one that imports nothing: a page that is opened from a disk may load no other. They share one scope, so no two may declare
+/// the same name.
+fn in_one(modules: &[&str]) -> String {
+    let mut script = String::new();
+    for line in modules.iter().flat_map(|module| module.lines()) {
+        if !line.starts_with("import ") {
+            script.push_str(line.strip_prefix("export ").unwrap_or(line));
+            script.push('\n');
+        }
+    }
+    script
 }
 
 fn viewer_page(page: &PageDocument) -> ViewerPage<'_> {
@@ -81,7 +99,7 @@ fn viewer_page(page: &PageDocument) -> ViewerPage<'_> {
     }
 }
 
-/// Replaces each placeholder in one walk over the template, so that nothing inserted is looked at again.
+/// Replaces the placeholders in one pass over the template, so that inserted text which looks like one is left alone.
 fn fill(template: &str, parts: &[(&str, String)]) -> String {
     let mut filled =
         String::with_capacity(template.len() + parts.iter().map(|(_, text)| text.len()).sum::<usize>());
@@ -111,7 +129,7 @@ fn escape(text: &str) -> String {
         .replace('"', "&quot;")
 }
 
-/// JSON that may stand inside a script element: no markup can begin in it.
+/// Escapes JSON for a script element, so that no markup can begin in it.
 fn script_safe(json: &str) -> String {
     json.replace('<', "\\u003c")
         .replace('\u{2028}', "\\u2028")
@@ -122,6 +140,22 @@ fn script_safe(json: &str) -> String {
 mod tests {
     use super::*;
     use crate::export::document::LineDocument;
+
+    #[test]
+    fn the_modules_make_one_script() {
+        let script = in_one(&MODULES);
+        let is_of_modules = |line: &&str| line.starts_with("import") || line.starts_with("export");
+        assert_eq!(script.lines().find(is_of_modules), None);
+        let mut names = std::collections::BTreeSet::new();
+        for line in script.lines() {
+            let mut words = line.split([' ', '(', ',', ';']);
+            if let Some("const" | "let" | "function" | "class" | "async") = words.next() {
+                let name = words.find(|word| *word != "function");
+                assert!(names.insert(name), "{line} is declared twice");
+            }
+        }
+        assert!(names.contains(&Some("scanSheet")), "{names:?}");
+    }
 
     #[test]
     fn text_cannot_break_out_of_the_page() {

@@ -1,4 +1,4 @@
-//! JSON lines: one object per line of writing, and one per page that could not be read, for scripts.
+//! JSON lines: one object for each line of writing, and one for each page that could not be read.
 
 use parkhang_models::page::geometry::Point;
 use serde::Serialize;
@@ -20,7 +20,7 @@ struct LineRecord<'a> {
     segments: Vec<SegmentRecord<'a>>,
 }
 
-/// A page that could not be read.
+/// Record of a page that could not be read.
 #[derive(Debug, Serialize)]
 struct UnreadRecord<'a> {
     w_id: &'a str,
@@ -37,7 +37,7 @@ struct SegmentRecord<'a> {
     polygon: Vec<[i32; 2]>,
 }
 
-/// All lines of a volume, each on a line of its own. A page that could not be read has a line without text, with the reason.
+/// Returns the records of a volume, one a line. A page that could not be read has one without text and with the reason.
 pub fn json_lines(volume: &VolumeDocument) -> serde_json::Result<String> {
     let mut text = String::new();
     for page in &volume.pages {

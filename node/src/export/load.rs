@@ -1,4 +1,4 @@
-//! From the Parquet files of a volume to its document.
+//! Loading of a volume's document from its Parquet files.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,7 +16,11 @@ use parkhang_store::storage::ArtifactStore;
 use super::document::{LineDocument, PageDocument, RegionDocument, SegmentDocument, VolumeDocument};
 use super::results::StoredVolume;
 
-/// A volume's document; `None` when it has no results yet.
+/// Loads a volume's document; `None` if it has no results yet.
+///
+/// # Errors
+///
+/// If a table is missing or damaged, or the store cannot be reached.
 pub async fn load_volume(store: &dyn ArtifactStore, stored: &StoredVolume) -> Result<Option<VolumeDocument>> {
     let layout = &stored.layout;
     if store.head(&layout.ocr_results()).await?.is_none() {
@@ -48,6 +52,7 @@ pub async fn load_volume(store: &dyn ArtifactStore, stored: &StoredVolume) -> Re
         let mut rows = by_page.remove(page.image_name.as_str()).unwrap_or_default();
         rows.sort_by_key(|row| row.line_index);
         let to_scan = page_geometry(page)?;
+        // A text without a line image has no place on the page. That is so while a rerun has replaced the lines but not the texts.
         let cut = rows
             .iter()
             .filter_map(|row| Some((*row, *geometry.get(row.line_guid.as_str())?)));
@@ -71,6 +76,7 @@ pub async fn load_volume(store: &dyn ArtifactStore, stored: &StoredVolume) -> Re
             },
         );
     }
+    // A page that failed before its lines were detected is in the tables of errors only.
     for (name, failure) in failures {
         documents
             .entry(failure.page_index)
@@ -124,7 +130,7 @@ fn line_document(text: &OcrResultRow, line: &LineImageRow, to_scan: &PageGeometr
     let core: Vec<Point> = line.contour.iter().map(|[x, y]| Point::new(*x, *y)).collect();
     let outline = line_outline(&core);
     let clamp = |value: i32| value.max(line.crop_y).min(line.crop_y + line.crop_h - 1);
-    // Above and below, no line reaches further than its image.
+    // The outline is wider than the detected core of the line by an estimate, which may exceed the image that the line was read from.
     let outline = outline
         .into_iter()
         .map(|point| Point::new(point.x, clamp(point.y)));

@@ -1,4 +1,10 @@
-//! `node export`: what `node ocr` or a cluster wrote, in the formats that people and programs read.
+//! `node export`: results of `node ocr` or of a cluster in formats for readers and other programs.
+//!
+//! All formats are made from one [`document`], which is loaded from the artifacts of a volume and has the coordinates of the original
+//! scans; a format knows nothing of tables, rotation or dewarping, and loading knows nothing of formats. Exports are made when they are
+//! asked for instead of by a stage: formats may change without a rerun, and the artifacts stay the only truth. A page that could not be
+//! read is marked with the reason in every format, since a missing page would look like an empty one. The room must not write
+//! artifacts or the state.
 
 mod alto;
 mod arguments;
@@ -45,15 +51,18 @@ pub async fn run(arguments: ExportArgs) -> Result<ExitCode> {
         (None, Some(out)) => Results::of_folder(out).await?,
         (None, None) => bail!("name an output folder of `node ocr`, or a job with --job"),
     };
-    let beside = || arguments.out.as_ref().map(|out| out.join("export"));
-    let target = arguments.to.clone().or_else(beside).context("--to is missing")?;
+    let target = arguments
+        .to
+        .clone()
+        .or_else(|| arguments.out.as_ref().map(|out| out.join("export")))
+        .context("--to is missing")?;
     let shown = |path: PathBuf| println!("{}", path.display());
     let (formats, iiif) = (&arguments.format, &arguments.iiif);
     let exported = export_all(&results, formats, iiif, &target, &arguments.volume, shown).await?;
     results.require_text(exported.volumes)?;
     if exported.unread_pages > 0 {
         let pages = counted(exported.unread_pages, "page");
-        eprintln!("{pages} could not be read, and say so in the files");
+        eprintln!("{pages} could not be read and are marked in the files");
     }
     if exported.without_text > 0 {
         let left_out = counted(exported.without_text, "volume");
@@ -62,17 +71,21 @@ pub async fn run(arguments: ExportArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What became of the volumes that were to be exported.
+/// Counts of an export.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Exported {
     pub volumes: usize,
-    /// Left out, as they have not come so far.
+    /// Volumes left out because they have no text yet.
     pub without_text: usize,
-    /// Of the exported volumes: marked as such, with the reason.
+    /// Pages of exported volumes that could not be read; they are marked with the reason.
     pub unread_pages: usize,
 }
 
-/// Writes volumes in the given formats below `target`, and tells of the folder or file made for each of them.
+/// Writes volumes in the given formats below `target`, and passes the folder or file made for each to `written`.
+///
+/// # Errors
+///
+/// If a volume of `only` does not exist, a table is damaged, or a file cannot be written.
 pub async fn export_all(
     results: &Results,
     formats: &[Format],
@@ -83,8 +96,10 @@ pub async fn export_all(
 ) -> Result<Exported> {
     let mut exported = Exported::default();
     for volume in &results.volumes(only)? {
-        let document = load_volume(results.store(), volume).await;
-        let Some(document) = document.with_context(|| volume.volume.to_string())? else {
+        let Some(document) = load_volume(results.store(), volume)
+            .await
+            .with_context(|| volume.volume.to_string())?
+        else {
             exported.without_text += 1;
             continue;
         };
@@ -123,6 +138,7 @@ async fn write_volume(
             Ok(path)
         }
         Format::Pagexml => {
+            // One time for all pages of an export, which belong together.
             let created = Utc::now();
             let folder = target.join("pagexml").join(&name);
             write_pages(document, folder, "xml", |page, _| page_xml(page, created))
@@ -147,7 +163,7 @@ async fn write_volume(
     }
 }
 
-/// A file for each page, made of it and of its number in the volume, from 1.
+/// Writes a file for each page, which `format` makes from the page and its number in the volume, from 1.
 fn write_pages(
     document: &VolumeDocument,
     folder: PathBuf,

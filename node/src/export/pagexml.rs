@@ -1,5 +1,5 @@
-//! PAGE XML, schema 2013-07-15, one document per page. Coordinates are those of the original scan, clamped to it, as the
-//! schema allows no negative ones.
+//! PAGE XML, schema 2013-07-15, one document per page. Coordinates are pixels of the original scan, clamped to it, since the schema
+//! allows no negative ones.
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use parkhang_models::page::geometry::Point;
@@ -14,7 +14,7 @@ const LOCATION: &str = "http://schema.primaresearch.org/PAGE/gts/pagecontent/201
     http://schema.primaresearch.org/PAGE/gts/pagecontent/2013-07-15/pagecontent.xsd";
 const REGION: &str = "region_main";
 
-/// The document of one page. `created` is stated in its metadata.
+/// Returns the document of a page, with `created` in its metadata.
 pub fn page_xml(page: &PageDocument, created: DateTime<Utc>) -> std::io::Result<Vec<u8>> {
     let mut writer = Writer::new_with_indent(Vec::new(), b' ', 2);
     writer.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
@@ -53,8 +53,10 @@ pub fn page_xml(page: &PageDocument, created: DateTime<Utc>) -> std::io::Result<
                 ])
                 .write_inner_content(|element| {
                     write_text_region(element, page)?;
-                    let mut regions = page.regions.iter().enumerate();
-                    regions.try_for_each(|(index, region)| write_region(element, index, region, page))
+                    page.regions
+                        .iter()
+                        .enumerate()
+                        .try_for_each(|(index, region)| write_region(element, index, region, page))
                 })?;
             Ok(())
         })?;
@@ -107,7 +109,7 @@ fn write_text_region(writer: &mut Writer<Vec<u8>>, page: &PageDocument) -> std::
     Ok(())
 }
 
-/// A region beside the text; it has no text of its own and no place in the reading order.
+/// Writes a region without body text; it is not part of the reading order.
 fn write_region(
     writer: &mut Writer<Vec<u8>>,
     index: usize,
@@ -157,7 +159,7 @@ fn write_line(
 
 fn write_coords(writer: &mut Writer<Vec<u8>>, polygon: &[Point], page: &PageDocument) -> std::io::Result<()> {
     let mut polygon = page.on_page(polygon);
-    // The schema asks for at least two points.
+    // The schema requires at least two points.
     if let [point] = polygon[..] {
         polygon.push(point);
     }

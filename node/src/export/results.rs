@@ -1,4 +1,4 @@
-//! Where results are: in an output folder of `node ocr`, or in the storage of a cluster.
+//! Access to results, in an output folder of `node ocr` or in the artifact store of a cluster.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,32 +18,36 @@ use crate::database::database_for_command;
 use crate::output::read_note;
 use crate::storage::{artifacts, bucket, page_source};
 
-/// The volumes of a job, where their artifacts are, and where their scans are.
+/// Volumes of a job with the places of their artifacts and scans.
 #[derive(Debug)]
 pub struct Results {
-    /// What messages call them.
+    /// Name for messages.
     name: String,
     layout: ArtifactLayout,
     store: Arc<dyn ArtifactStore>,
-    /// Each with the folder of its scans, where it has one of its own.
+    /// Volumes, each with the folder of its scans if it has one of its own.
     volumes: BTreeMap<VolumeId, Option<PathBuf>>,
     scans: Option<Arc<dyn PageSource>>,
 }
 
-/// A volume of a job.
+/// Volume of a job, with the places of its artifacts and scans.
 #[derive(Debug, Clone)]
 pub struct StoredVolume {
     pub volume: VolumeId,
     pub layout: VolumeLayout,
-    /// Where its scans are, if they are still to be had.
+    /// Source of its scans, if they can still be reached.
     pub scans: Option<Arc<dyn PageSource>>,
 }
 
 impl Results {
-    /// What `node ocr` wrote to `out`.
+    /// Opens the results that `node ocr` wrote to `out`.
+    ///
+    /// # Errors
+    ///
+    /// If `out` is not such a folder, or its artifacts cannot be reached. Scans that cannot be reached are no error.
     pub async fn of_folder(out: &Path) -> Result<Self> {
         let note = read_note(out)?
-            .with_context(|| format!("{} is no output folder of `node ocr`", out.display()))?;
+            .with_context(|| format!("{} is not an output folder of `node ocr`", out.display()))?;
         let store: Arc<dyn ArtifactStore> = match &note.bucket {
             Some(section) => Arc::new(bucket(section).await?),
             None => {
@@ -55,37 +59,44 @@ impl Results {
             Some(pages) => scans(pages).await,
             None => None,
         };
-        let volumes = note.sources.into_iter();
         Ok(Self {
             name: out.display().to_string(),
             layout: ArtifactLayout::new(note.layout, &JobKey::new(note.job)?),
             store,
-            volumes: volumes.map(|(volume, place)| (volume, Some(place))).collect(),
+            volumes: note
+                .sources
+                .into_iter()
+                .map(|(volume, place)| (volume, Some(place)))
+                .collect(),
             scans,
         })
     }
 
-    /// What a cluster's job has written so far. The job is known to the database, or, if made by `node shards create`, to the
-    /// storage alone.
+    /// Opens what a job of the cluster has written so far. The job is looked up in the database, or with `in_shards`, for one created by
+    /// `node shards create`, in the artifact store.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such job, or the database or the store cannot be reached.
     pub async fn of_job(loaded: &Loaded, job: &JobKey, in_shards: bool) -> Result<Self> {
         let store = artifacts(loaded).await?;
-        let (layout, volumes) = match in_shards {
-            true => {
-                let manifest = JobManifest::read(&*store, job).await?;
-                let mut volumes = Vec::new();
-                for shard in 0..manifest.shards {
-                    volumes.extend(manifest.volumes(&*store, shard).await?);
-                }
-                (manifest.params.layout, volumes)
+        let (layout, volumes) = if in_shards {
+            let manifest = JobManifest::read(&*store, job).await?;
+            let mut volumes = Vec::new();
+            for shard in 0..manifest.shards {
+                volumes.extend(manifest.volumes(&*store, shard).await?);
             }
-            false => {
-                let database = database_for_command(loaded, false).await?;
-                let known = database.store.job(job).await?;
-                let known = known.with_context(|| format!("there is no job {job} in {}", database.place))?;
-                let tasks = database.store.tasks(known.id).await?;
-                let volumes = tasks.into_iter().map(|task| task.volume).collect();
-                (known.config.layout, volumes)
-            }
+            (manifest.params.layout, volumes)
+        } else {
+            let database = database_for_command(loaded, false).await?;
+            let known = database
+                .store
+                .job(job)
+                .await?
+                .with_context(|| format!("there is no job {job} in {}", database.place))?;
+            let tasks = database.store.tasks(known.id).await?;
+            let volumes = tasks.into_iter().map(|task| task.volume).collect();
+            (known.config.layout, volumes)
         };
         Ok(Self {
             name: format!("job {job}"),
@@ -100,30 +111,38 @@ impl Results {
         &*self.store
     }
 
-    /// All volumes, or those that are named, whether they have text yet or not.
+    /// Returns all volumes, or those of `only`, with or without text.
+    ///
+    /// # Errors
+    ///
+    /// If one of `only` is not a volume of the job.
     pub fn volumes(&self, only: &[VolumeId]) -> Result<Vec<StoredVolume>> {
         for volume in only {
             if !self.volumes.contains_key(volume) {
                 bail!("{} has no volume {volume}", self.name);
             }
         }
-        let wanted = self
+        Ok(self
             .volumes
             .iter()
-            .filter(|(volume, _)| only.is_empty() || only.contains(volume));
-        let wanted = wanted.map(|(volume, place)| StoredVolume {
-            volume: volume.clone(),
-            layout: self.layout.volume(volume),
-            scans: self.scans_of(volume, place.as_deref()),
-        });
-        Ok(wanted.collect())
+            .filter(|(volume, _)| only.is_empty() || only.contains(volume))
+            .map(|(volume, place)| StoredVolume {
+                volume: volume.clone(),
+                layout: self.layout.volume(volume),
+                scans: self.scans_of(volume, place.as_deref()),
+            })
+            .collect())
     }
 
-    /// Refuses results without text, for commands that are about nothing else.
+    /// Checks that there is text at all, for commands that can do nothing without it.
+    ///
+    /// # Errors
+    ///
+    /// If no volume has text.
     pub fn require_text(&self, volumes_with_text: usize) -> Result<()> {
         ensure!(
             volumes_with_text > 0,
-            "{} holds no text yet: no volume has come through the ocr stage",
+            "{} has no text yet: no volume has completed the ocr stage",
             self.name
         );
         Ok(())
@@ -141,10 +160,10 @@ impl Results {
     }
 }
 
-/// Without them the viewer shows straightened pages.
+/// Opens the source of scans. Without it viewers show straightened pages instead, so a failure is only logged.
 async fn scans(pages: &Pages) -> Option<Arc<dyn PageSource>> {
-    let source = page_source(pages).await;
-    source
-        .inspect_err(|error| warn!(error = format!("{error:#}"), "the scans are out of reach"))
+    page_source(pages)
+        .await
+        .inspect_err(|error| warn!(error = format!("{error:#}"), "the scans cannot be reached"))
         .ok()
 }

@@ -1,4 +1,4 @@
-//! Pictures for viewers: the scans themselves, reduced to what a screen shows.
+//! Pictures for viewers: the scans, reduced to the size of a screen.
 
 use anyhow::Result;
 use base64::Engine;
@@ -19,10 +19,10 @@ use super::results::StoredVolume;
 use super::view::{View, ViewError};
 
 const QUALITY: u8 = 60;
-/// Pictures that are made at once.
+/// Pictures made concurrently.
 pub const READS: usize = 4;
 
-/// A page, or a part of it, as a JPEG file.
+/// Page, or a region of it, as a JPEG file.
 #[derive(Debug)]
 pub struct Picture {
     pub jpeg: Vec<u8>,
@@ -40,14 +40,13 @@ pub enum PictureError {
     Scan(#[from] anyhow::Error),
 }
 
-/// One JPEG in base64 per page; empty where there is no picture to be had.
+/// Returns one JPEG in base64 per page; empty if there is no picture.
 pub async fn viewer_scans(
     store: &dyn ArtifactStore,
     volume: &StoredVolume,
     document: &VolumeDocument,
 ) -> Result<Vec<String>> {
-    let pages = stream::iter(&document.pages);
-    pages
+    stream::iter(&document.pages)
         .map(|page| async move {
             let picture = page_picture(store, volume, page, View::default()).await?;
             Ok(picture.map_or_else(String::new, |picture| STANDARD.encode(picture.jpeg)))
@@ -57,7 +56,11 @@ pub async fn viewer_scans(
         .await
 }
 
-/// A JPEG of the scan; `None` where there is no picture to be had.
+/// Returns a JPEG of the scan; `None` if there is no picture.
+///
+/// # Errors
+///
+/// If the region reaches beyond the scan, or the artifact store cannot be reached.
 pub async fn page_picture(
     store: &dyn ArtifactStore,
     volume: &StoredVolume,
@@ -71,7 +74,8 @@ pub async fn page_picture(
     Ok(drawn.map_err(anyhow::Error::from)??)
 }
 
-/// The scan where it is still to be had; a straightened page is not the scan that the outlines lie on.
+/// Reads the scan, or if it cannot be reached the straightened page that a stage saved. Outlines are in pixels of the scan and fit
+/// the latter only roughly.
 async fn scan_bytes(
     store: &dyn ArtifactStore,
     volume: &StoredVolume,
@@ -103,19 +107,21 @@ fn drawn(bytes: &[u8], view: View) -> Result<Option<Picture>, ViewError> {
     };
     let scan = page.gray.dimensions();
     let part = view.part_of(scan)?;
-    let part = match (part.width, part.height) == scan {
-        true => page.gray,
-        false => crop_imm(&page.gray, part.x, part.y, part.width, part.height).to_image(),
+    let part = if (part.width, part.height) == scan {
+        page.gray
+    } else {
+        crop_imm(&page.gray, part.x, part.y, part.width, part.height).to_image()
     };
     let (width, height) = view.picture_size(part.dimensions());
-    let picture = match (width, height) == part.dimensions() {
-        true => part,
-        false => resize_area(&part, width, height),
+    let picture = if (width, height) == part.dimensions() {
+        part
+    } else {
+        resize_area(&part, width, height)
     };
     Ok(jpeg(&picture, scan))
 }
 
-/// `None` for one that is larger than a JPEG can be.
+/// Encodes a picture; `None` if it is larger than a JPEG can be.
 fn jpeg(picture: &GrayImage, scan: (u32, u32)) -> Option<Picture> {
     let width = u16::try_from(picture.width()).ok()?;
     let height = u16::try_from(picture.height()).ok()?;

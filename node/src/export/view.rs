@@ -1,25 +1,25 @@
-//! What a picture shows of a scan, and how large.
+//! Region and size of a picture of a scan.
 
 use std::fmt;
 use std::str::FromStr;
 
 use thiserror::Error;
 
-/// Longest side of a picture, in pixels, where nothing is said of its width.
+/// Longest side of a picture without a requested width, in pixels.
 const USUAL_SIDE: u32 = 1600;
 /// Longest side of any picture, in pixels.
 pub const LARGEST_SIDE: u32 = 6000;
 
-/// Nothing of a scan is ever enlarged.
+/// Requested region and size. Nothing is ever enlarged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct View {
-    /// All of the scan where there is none.
+    /// Region of the scan; `None` is the whole scan.
     pub region: Option<Region>,
-    /// Of the picture, in pixels.
+    /// Width of the picture, in pixels.
     pub width: Option<Width>,
 }
 
-/// A part of a scan, in the scan's pixels. It is not empty.
+/// Region of a scan, in pixels. It is not empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Region {
     pub x: u32,
@@ -28,7 +28,7 @@ pub struct Region {
     pub height: u32,
 }
 
-/// 1 to [`LARGEST_SIDE`].
+/// Width of a picture in pixels, 1 to [`LARGEST_SIDE`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Width(u32);
 
@@ -43,7 +43,11 @@ pub enum ViewError {
 }
 
 impl View {
-    /// The part of a scan of this size that is shown.
+    /// Returns the region to show of a scan of this size, in pixels.
+    ///
+    /// # Errors
+    ///
+    /// [`ViewError::Beyond`] if it reaches beyond the scan.
     pub fn part_of(&self, scan: (u32, u32)) -> Result<Region, ViewError> {
         let whole = Region {
             x: 0,
@@ -53,13 +57,13 @@ impl View {
         };
         let region = self.region.unwrap_or(whole);
         let reaches = |from: u32, length: u32, end: u32| u64::from(from) + u64::from(length) > u64::from(end);
-        match reaches(region.x, region.width, scan.0) || reaches(region.y, region.height, scan.1) {
-            true => Err(ViewError::Beyond { region, scan }),
-            false => Ok(region),
+        if reaches(region.x, region.width, scan.0) || reaches(region.y, region.height, scan.1) {
+            return Err(ViewError::Beyond { region, scan });
         }
+        Ok(region)
     }
 
-    /// Width and height of the picture of a part of this size.
+    /// Returns the width and height of the picture of a region of this size.
     pub fn picture_size(&self, (width, height): (u32, u32)) -> (u32, u32) {
         let Some(Width(wanted)) = self.width else {
             return within(USUAL_SIDE, (width, height));
@@ -69,16 +73,16 @@ impl View {
     }
 }
 
-/// Reduced so that no side is longer than `longest`.
+/// Reduces a size so that no side is longer than `longest`.
 fn within(longest: u32, (width, height): (u32, u32)) -> (u32, u32) {
     let side = width.max(height);
-    match side <= longest {
-        true => (width, height),
-        false => (scaled(width, longest, side), scaled(height, longest, side)),
+    if side <= longest {
+        return (width, height);
     }
+    (scaled(width, longest, side), scaled(height, longest, side))
 }
 
-/// `length * numerator / denominator`, of a fraction that is at most 1.
+/// Computes `length * numerator / denominator`, at least 1, for a fraction of at most 1.
 fn scaled(length: u32, numerator: u32, denominator: u32) -> u32 {
     let scaled = u64::from(length) * u64::from(numerator) / u64::from(denominator.max(1));
     u32::try_from(scaled).unwrap_or(length).max(1)
@@ -100,12 +104,14 @@ impl FromStr for Width {
     type Err = ViewError;
 
     fn from_str(text: &str) -> Result<Self, ViewError> {
-        let width = number(text).filter(|width| (1..=LARGEST_SIDE).contains(width));
-        width.map(Self).ok_or_else(|| ViewError::Width(text.to_owned()))
+        number(text)
+            .filter(|width| (1..=LARGEST_SIDE).contains(width))
+            .map(Self)
+            .ok_or_else(|| ViewError::Width(text.to_owned()))
     }
 }
 
-/// Of digits alone: no sign.
+/// Parses a number of digits without a sign.
 fn number(text: &str) -> Option<u32> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| digits)

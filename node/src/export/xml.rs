@@ -1,4 +1,4 @@
-//! What the XML formats have in common: text and attributes that a parser gives back as they were.
+//! Escaping for the XML formats: a parser returns texts and attributes as they were.
 
 use std::borrow::Cow;
 
@@ -7,12 +7,12 @@ use quick_xml::events::BytesText;
 use quick_xml::events::attributes::Attribute;
 use quick_xml::name::QName;
 
-/// Text of an element. Characters that XML 1.0 cannot hold become U+FFFD.
+/// Text of an element. Characters that XML 1.0 does not allow become U+FFFD.
 pub(super) fn text(raw: &str) -> BytesText<'static> {
     BytesText::from_escaped(escaped(raw, false))
 }
 
-/// An attribute whose tabs and line breaks survive too. Characters that XML 1.0 cannot hold become U+FFFD.
+/// Attribute that keeps tabs and line breaks. Characters that XML 1.0 does not allow become U+FFFD.
 pub(super) fn attribute<'a>(name: &'a str, value: &str) -> Attribute<'a> {
     Attribute {
         key: QName(name.as_bytes()),
@@ -20,7 +20,7 @@ pub(super) fn attribute<'a>(name: &'a str, value: &str) -> Attribute<'a> {
     }
 }
 
-/// `x,y` pairs, separated by spaces.
+/// Formats a polygon as `x,y` pairs, separated by spaces.
 pub(super) fn points(polygon: &[Point]) -> String {
     let pairs: Vec<String> = polygon.iter().map(|p| format!("{},{}", p.x, p.y)).collect();
     pairs.join(" ")
@@ -34,9 +34,9 @@ fn escaped(raw: &str, in_attribute: bool) -> String {
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
-            // Parsers make a line feed of it.
+            // Parsers would turn it into a line feed.
             '\r' => escaped.push_str("&#13;"),
-            // Parsers make spaces of them in attributes.
+            // Parsers would turn these into spaces in attributes.
             '\t' if in_attribute => escaped.push_str("&#9;"),
             '\n' if in_attribute => escaped.push_str("&#10;"),
             '\t' | '\n' | '\u{20}'..='\u{fffd}' | '\u{10000}'.. => escaped.push(c),

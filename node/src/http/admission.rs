@@ -1,47 +1,48 @@
-//! Which connections a listener keeps when more arrive than it has room for. A connection whose requests show a token is
-//! known; one that has shown none, or whose caller holds too many already, is a stranger. A newcomer never has to wait for a
-//! stranger to leave: the oldest one, of the address that has most of them, gives way. So a crowd of silent sockets costs
-//! those who have a token nothing but the sockets' share.
+//! Admission of connections to a listener, when more arrive than it has room for.
+//!
+//! A connection whose requests present a token is authenticated; one that has presented none, or whose caller holds too many already,
+//! is a stranger. A new connection never waits for a stranger to leave: it replaces the oldest stranger of the address that has most
+//! of them. So a flood of silent sockets can take the share of strangers, and nothing from clients with a token.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Connections that a listener keeps at once.
+/// Limits on concurrent connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shares {
     pub all: usize,
     pub per_address: usize,
     pub strangers: usize,
-    /// Connections of one caller that are known; further ones are strangers.
+    /// Authenticated connections of one caller; further ones count as strangers.
     pub per_caller: usize,
 }
 
-/// Number of a connection; later ones have higher numbers.
+/// Number of a connection; a later one has a higher number.
 pub type Number = u64;
 
 #[derive(Debug)]
 struct Guest {
     address: IpAddr,
-    /// Name of the caller where the connection is known.
+    /// Name of the caller, if the connection is authenticated.
     caller: Option<String>,
 }
 
-/// What becomes of a newcomer.
+/// Decision about a new connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admitted {
     Yes {
         number: Number,
     },
-    /// In the place of a stranger, which is to be closed.
+    /// Admitted in place of a stranger, which has to be closed.
     InPlaceOf {
         number: Number,
         closed: Number,
     },
-    /// All places that it could have are those of known callers.
+    /// Refused: all connections that it could replace are authenticated.
     No,
 }
 
-/// The connections of a listener.
+/// Connections of a listener.
 #[derive(Debug)]
 pub struct Admission {
     shares: Shares,
@@ -58,11 +59,12 @@ impl Admission {
         }
     }
 
-    /// Takes note of a connection from `address`, and of the end of the one that makes room for it.
+    /// Decides about a new connection from `address`; one that it replaces is removed.
     pub fn arrive(&mut self, address: IpAddr) -> Admitted {
         let address = network(address);
         let from_there = self.guests.values().filter(|guest| guest.address == address);
         let strangers = self.guests.values().filter(|guest| guest.caller.is_none());
+        // An address at its limit may only replace a stranger of its own, so that one address cannot displace the others.
         let closed = if from_there.count() >= self.shares.per_address {
             self.oldest_stranger_of(address).map(Some)
         } else if self.guests.len() >= self.shares.all || strangers.count() >= self.shares.strangers {
@@ -86,10 +88,11 @@ impl Admission {
         }
     }
 
-    /// A request of the connection has shown whose it is.
+    /// Records that a request of the connection has presented a caller's token.
     pub fn recognise(&mut self, number: Number, caller: &str) {
-        let known = self.guests.values();
-        let known = known
+        let known = self
+            .guests
+            .values()
             .filter(|guest| guest.caller.as_deref() == Some(caller))
             .count();
         if let Some(guest) = self.guests.get_mut(&number)
@@ -104,30 +107,33 @@ impl Admission {
     }
 
     fn oldest_stranger_of(&self, address: IpAddr) -> Option<Number> {
-        let mut strangers = self.strangers();
-        strangers.find_map(|(number, from)| (from == address).then_some(number))
+        self.strangers()
+            .find_map(|(number, from)| (from == address).then_some(number))
     }
 
     fn stranger_to_close(&self) -> Option<Number> {
         let mut crowds: HashMap<IpAddr, (usize, Number)> = HashMap::new();
         for (number, address) in self.strangers() {
+            // Strangers come the oldest first, so the number of the first one stays.
             let (crowd, _) = crowds.entry(address).or_insert((0, number));
             *crowd += 1;
         }
-        let largest = crowds
+        crowds
             .into_values()
-            .max_by_key(|(crowd, oldest)| (*crowd, u64::MAX - oldest));
-        largest.map(|(_, oldest)| oldest)
+            .max_by_key(|(crowd, oldest)| (*crowd, u64::MAX - oldest))
+            .map(|(_, oldest)| oldest)
     }
 
-    /// Oldest first.
+    /// Strangers, the oldest first.
     fn strangers(&self) -> impl Iterator<Item = (Number, IpAddr)> {
-        let strangers = self.guests.iter().filter(|(_, guest)| guest.caller.is_none());
-        strangers.map(|(number, guest)| (*number, guest.address))
+        self.guests
+            .iter()
+            .filter(|(_, guest)| guest.caller.is_none())
+            .map(|(number, guest)| (*number, guest.address))
     }
 }
 
-/// What counts as one address: of IPv6 the network of 64 bits, which is what one customer gets.
+/// Returns what counts as one address: for IPv6 the network of 64 bits, since one customer gets at least that.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

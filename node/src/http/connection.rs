@@ -1,4 +1,4 @@
-//! One connection of a listener, with a deadline for everything that the other side can be slow at.
+//! One connection of a listener, with a deadline for everything at which the client can be slow.
 
 use std::time::Duration;
 
@@ -17,23 +17,27 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_io_timeout::TimeoutStream;
 use tower_service::Service;
 
-/// For the head of a request, and for a TLS handshake; also how long a connection may lie idle between two requests.
+/// Time limit for the head of a request, for a TLS handshake, and for an idle connection between two requests.
 pub const HEAD: Duration = Duration::from_secs(10);
-/// For the other side to take any bytes of an answer.
+/// Time within which the client must take some bytes of an answer.
 const WRITE: Duration = Duration::from_secs(30);
-/// For a request, from the end of its head to the beginning of its answer.
+/// Time limit from the end of a request's head to the beginning of its answer.
 const REQUEST: Duration = Duration::from_secs(120);
-/// For an answer to be written from its beginning to its end.
+/// Time limit for writing an answer.
 const ANSWER: Duration = Duration::from_secs(300);
-/// Bytes of an answer that wait to be written.
+/// Largest number of bytes of an answer that wait to be written.
 const WRITE_BUFFER: usize = 64 << 10;
 
-/// Marks a response, by its extensions, that goes on until the other side has had enough, such as a stream of events. It
-/// has no deadline as a whole; the other side must take what is written all the same.
+/// Extension that marks a response without an end, such as a stream of events. It has no deadline as a whole; the client must still
+/// take what is written in time.
 #[derive(Debug, Clone, Copy)]
 pub struct Endless;
 
-/// Serves requests until the connection ends, or a deadline is over. Before each of them `seen` is shown its head.
+/// Serves requests until the connection ends. `seen` gets the head of each before it is answered.
+///
+/// # Errors
+///
+/// If a deadline has passed, or the connection broke.
 pub async fn converse<S>(stream: S, router: Router, seen: impl Fn(&HeaderMap)) -> Result<()>
 where
     S: AsyncRead + AsyncWrite,
@@ -49,12 +53,13 @@ where
         );
         let deadline = &deadline;
         async move {
-            // A router answers every request.
+            // The router itself cannot fail; only the time limit is an error here.
             let response = answered.await.unwrap_or_else(|_| Ok(too_slow()));
             let is_endless = response
                 .as_ref()
                 .is_ok_and(|response| response.extensions().get::<Endless>().is_some());
-            // Never lifted once the answer is written: a connection that is idle then ends long before.
+            // The deadline is not cleared when the answer has been written: an idle connection is closed long before it, and the next
+            // request replaces it.
             deadline.send_replace((!is_endless).then(|| Instant::now() + ANSWER));
             response
         }
@@ -64,6 +69,7 @@ where
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD)
         .max_buf_size(WRITE_BUFFER);
+    // HTTP/1.1 only: the deadlines here are those of one request at a time on a connection.
     let connection = builder.serve_connection(TokioIo::new(Box::pin(stream)), service);
     tokio::select! {
         served = connection => Ok(served?),
@@ -71,7 +77,7 @@ where
     }
 }
 
-/// Returns when the deadline that was set last is over.
+/// Waits until the deadline that was set last has passed.
 async fn reached(mut deadline: watch::Receiver<Option<Instant>>) {
     loop {
         let until = *deadline.borrow_and_update();
@@ -139,7 +145,7 @@ mod tests {
         (theirs, tokio::spawn(converse(ours, router(), |_| {})))
     }
 
-    /// Whether the other side took nothing for too long.
+    /// Returns whether the other side took nothing for too long.
     fn was_too_slow(error: &anyhow::Error) -> bool {
         let causes = error
             .chain()

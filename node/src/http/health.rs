@@ -1,3 +1,5 @@
+//! Routes for health, readiness and metrics.
+
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -15,15 +17,15 @@ const TEXT: &str = "text/plain; charset=utf-8";
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 const JSON: &str = "application/json";
 
-/// Whether a node can do its part, and what there is to say about it.
+/// Readiness of a node, with details.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Readiness {
     pub ready: bool,
-    /// Members of the answer's object.
+    /// Members of the answer's JSON object.
     pub details: Value,
 }
 
-/// Knows whether a node can do its part. Answers in bounded time.
+/// Probe of a node's readiness. It must answer in bounded time.
 #[async_trait]
 pub trait Probe: Send + Sync + fmt::Debug {
     async fn readiness(&self) -> Readiness;
@@ -52,9 +54,10 @@ async fn ready(probe: Named) -> impl IntoResponse {
             details: json!({ "reason": "starting" }),
         },
     };
-    let status = match readiness.ready {
-        true => StatusCode::OK,
-        false => StatusCode::SERVICE_UNAVAILABLE,
+    let status = if readiness.ready {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
     };
     let mut answer = readiness.details;
     answer["ready"] = readiness.ready.into();

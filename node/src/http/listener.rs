@@ -1,3 +1,5 @@
+//! Listener that accepts connections within limits, and serves each in a task of its own.
+
 use std::collections::HashMap;
 use std::fmt;
 use std::io::ErrorKind;
@@ -17,19 +19,19 @@ use tracing::{debug, warn};
 use super::admission::{Admission, Admitted, Number, Shares};
 use super::connection::{HEAD, converse};
 
-/// After a failure to accept, such as too many open files.
+/// Pause after a failure to accept, such as too many open files, which would fail again at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Name of whoever a request's head shows to be asking; `None` for a stranger.
+/// Function that returns the name of the caller that a request's head authenticates; `None` for a stranger.
 pub type Recognise = Arc<dyn Fn(&HeaderMap) -> Option<String> + Send + Sync>;
 
-/// What a listener answers, and how many it answers at once.
+/// Routes of a listener, with its limits on connections.
 #[derive(Clone)]
 pub struct Site {
     pub router: Router,
     pub shares: Shares,
     pub recognise: Recognise,
-    /// With it nothing else is understood.
+    /// TLS; if set, plain HTTP is not accepted.
     pub tls: Option<TlsAcceptor>,
 }
 
@@ -43,7 +45,7 @@ impl fmt::Debug for Site {
     }
 }
 
-/// Answers HTTP/1.1 on an address until it is dropped.
+/// HTTP/1.1 listener on an address, which stops when it is dropped.
 #[derive(Debug)]
 pub struct HttpListener {
     address: SocketAddr,
@@ -52,7 +54,11 @@ pub struct HttpListener {
 }
 
 impl HttpListener {
-    /// `key` is where the configuration names the address.
+    /// Starts listening. `key` is the key of the address in the configuration, for messages.
+    ///
+    /// # Errors
+    ///
+    /// If the address cannot be bound.
     pub async fn serve(address: SocketAddr, key: &str, site: Site) -> Result<Self> {
         let listener = TcpListener::bind(address).await;
         Self::on(
@@ -61,8 +67,13 @@ impl HttpListener {
         )
     }
 
-    /// As [`Self::serve`]; where another process has the port, on a free one.
+    /// Does as [`Self::serve`], but takes a free port if another process has the configured one.
+    ///
+    /// # Errors
+    ///
+    /// If no port of the address can be bound.
     pub async fn serve_nearby(address: SocketAddr, key: &str, site: Site) -> Result<Self> {
+        // A second cluster on this machine has the same default port and must start all the same; its READY line names the other one.
         let listener = match TcpListener::bind(address).await {
             Err(error) if error.kind() == ErrorKind::AddrInUse => {
                 TcpListener::bind(SocketAddr::new(address.ip(), 0)).await
@@ -91,12 +102,12 @@ impl HttpListener {
         })
     }
 
-    /// With the port that the system chose for port 0.
+    /// Returns the address, with the port that the system chose for port 0.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// As a browser is told.
+    /// Returns the URL for a browser.
     pub fn url(&self) -> String {
         let scheme = if self.secure { "https" } else { "http" };
         format!("{scheme}://{}", self.address)
@@ -144,7 +155,7 @@ async fn serve(stream: TcpStream, site: Site, guest: &Guest) -> Result<()> {
     }
 }
 
-/// The connections of a listener, and how to close them.
+/// Connections of a listener, with the tokens that close them.
 #[derive(Debug, Clone)]
 struct Guests {
     room: Arc<Mutex<Room>>,
@@ -195,7 +206,7 @@ impl Guests {
     }
 }
 
-/// A connection that has a place until this is dropped.
+/// Admission of a connection, which ends when this is dropped.
 #[derive(Debug)]
 struct Guest {
     number: Number,

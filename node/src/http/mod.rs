@@ -1,5 +1,9 @@
-//! What a node answers over HTTP: whether it lives, whether it can do its part, and its metrics. It shows no secrets and
-//! takes no orders, and by default only this machine can ask.
+//! HTTP server of a node: listeners with limits, and the routes for health, readiness and metrics.
+//!
+//! Health is separate from the HTTP interface for commands, on its own port: it must answer while an orchestrator or its database
+//! is in trouble, a service manager and Prometheus have no token, and it may therefore show nothing secret and accept no command. By
+//! default only this machine can reach it. The listener here serves both ports, because admission and deadlines are the same problem
+//! for both; it must not know what its routes answer.
 
 mod admission;
 mod connection;
@@ -22,7 +26,7 @@ use anyhow::Result;
 use self::health::router;
 use self::recorder::Recorder;
 
-/// Of a port that answers in milliseconds, and everybody alike.
+/// Limits for a port that answers in milliseconds and treats all clients alike.
 const SHARES: Shares = Shares {
     all: 64,
     per_address: 32,
@@ -30,7 +34,7 @@ const SHARES: Shares = Shares {
     per_caller: 0,
 };
 
-/// The window through which a supervisor and Prometheus look at a node.
+/// Server of health, readiness and metrics, for a service manager and Prometheus.
 #[derive(Debug)]
 pub struct Window {
     listener: Option<HttpListener>,
@@ -38,8 +42,12 @@ pub struct Window {
 }
 
 impl Window {
-    /// Answers from now on; until [`Window::probe`] is called the node is alive and not ready. Without an address nothing is
-    /// answered and nothing collected.
+    /// Starts the server; until [`Window::probe`] is called the node is alive and not ready. Without an address nothing is served and no
+    /// metrics are collected.
+    ///
+    /// # Errors
+    ///
+    /// If the address cannot be bound.
     pub async fn open(address: Option<SocketAddr>) -> Result<Self> {
         let mut window = Self::closed();
         if let Some(address) = address {
@@ -61,12 +69,12 @@ impl Window {
         }
     }
 
-    /// Who knows whether the node can do its part. The first one that is named stays.
+    /// Sets the probe of the node's readiness. Only the first call has an effect.
     pub fn probe(&self, probe: Arc<dyn Probe>) {
         let _ = self.probe.set(probe);
     }
 
-    /// With the port that the system chose for port 0.
+    /// Returns the address, with the port that the system chose for port 0.
     pub fn address(&self) -> Option<SocketAddr> {
         self.listener.as_ref().map(HttpListener::address)
     }

@@ -1,3 +1,5 @@
+//! Recorder of metrics, which only nodes install: an event costs a branch in other processes.
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -6,10 +8,10 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use metrics_process::Collector;
 use parkhang_actors::telemetry::{self, Kind};
 
-/// Values of histograms are kept one by one until they are scraped or this time is over.
+/// Interval at which values of histograms are put into their buckets, so that memory stays bounded if nothing scrapes them.
 const UPKEEP: Duration = Duration::from_secs(5);
 
-/// Collects the metrics of this process.
+/// Recorder of the metrics of this process.
 #[derive(Debug, Clone)]
 pub struct Recorder {
     metrics: PrometheusHandle,
@@ -17,7 +19,11 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Once per process.
+    /// Installs the recorder.
+    ///
+    /// # Errors
+    ///
+    /// If the process has one already.
     pub fn install() -> Result<Self> {
         let mut builder = PrometheusBuilder::new();
         for metric in telemetry::definitions() {
@@ -33,6 +39,7 @@ impl Recorder {
         telemetry::describe();
         let process = Collector::default();
         process.describe();
+        // Nothing may ever scrape this process, and unread values would pile up.
         let upkept = metrics.clone();
         tokio::spawn(async move {
             loop {
@@ -46,7 +53,7 @@ impl Recorder {
         })
     }
 
-    /// In the text format of Prometheus.
+    /// Returns the metrics in the text format of Prometheus.
     pub fn page(&self) -> String {
         self.process.collect();
         self.metrics.render()

@@ -1,3 +1,5 @@
+//! TLS of a listener.
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,7 +12,11 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::tls::identity::read_chain;
 
-/// Shows those who connect a certificate, both files in PEM. They need none of their own: it is tokens that tell who they are.
+/// Returns the TLS acceptor for a certificate and its key, both in PEM. Clients need no certificate: tokens authenticate them.
+///
+/// # Errors
+///
+/// If a file cannot be read, or they do not belong together.
 pub fn acceptor(certificate: &Path, key: &Path) -> Result<TlsAcceptor> {
     let chain = read_chain(certificate)?;
     let private =

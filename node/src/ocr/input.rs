@@ -1,4 +1,4 @@
-//! What a run reads: its volumes, and where their scans are.
+//! Input of a run: its volumes and the places of their scans.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use super::arguments::OcrArgs;
 use crate::config::{Pages, PagesKind};
 use crate::storage;
 
-/// Volumes whose pages are looked up at once.
+/// Volumes whose pages are looked up concurrently.
 const LOOKUPS: usize = 16;
 
-/// A volume, and its folder, or its address in a bucket.
+/// Volume with its folder, or its address in a bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InputVolume {
     pub volume: VolumeId,
@@ -28,23 +28,28 @@ pub struct InputVolume {
 pub struct Input {
     pub volumes: Vec<InputVolume>,
     pub source: Arc<dyn PageSource>,
-    /// Where all of it was asked for by the names of volumes, and not by their folders.
+    /// Library that the volumes were named from; `None` if their folders were named.
     pub library: Option<Pages>,
 }
 
 impl Input {
-    /// The folders that the command line names, or volumes of the bucket or folder that it names as a whole.
+    /// Finds the volumes: folders that the command line names, or volumes of the bucket or folder that --input-bucket or --input-folder
+    /// names.
+    ///
+    /// # Errors
+    ///
+    /// If flags contradict each other, or a volume or folder does not exist.
     pub async fn of(arguments: &OcrArgs, pages: &Pages) -> Result<Self> {
         if pages.s3.bucket.is_some() || pages.folder.is_some() {
             ensure!(
                 arguments.w_id.is_none() && arguments.i_id.is_none(),
-                "--w-id and --i-id are for folders that PAGES names; with --input-bucket or --input-folder it names volumes"
+                "--w-id and --i-id are for PAGES that are folders; with --input-bucket or --input-folder PAGES are volumes"
             );
             return Self::in_library(pages, &arguments.pages).await;
         }
         ensure!(
             pages.kind == PagesKind::Folder,
-            "--input-kind is about --input-bucket or --input-folder: name one of them"
+            "--input-kind requires --input-bucket or --input-folder"
         );
         let (w_id, i_id) = (arguments.w_id.as_deref(), arguments.i_id.as_deref());
         let volumes = discover_volumes(&arguments.pages, w_id, i_id)?;
@@ -59,12 +64,14 @@ impl Input {
 
     pub fn in_folders(volumes: Vec<VolumeFolder>) -> Self {
         let source = Arc::new(FolderSource::new(volumes.iter().cloned()));
-        let volumes = volumes.into_iter().map(|found| InputVolume {
-            volume: found.volume,
-            place: found.folder,
-        });
         Self {
-            volumes: volumes.collect(),
+            volumes: volumes
+                .into_iter()
+                .map(|found| InputVolume {
+                    volume: found.volume,
+                    place: found.folder,
+                })
+                .collect(),
             source,
             library: None,
         }
@@ -84,13 +91,18 @@ impl Input {
         })
     }
 
-    /// How many pages of each volume are read.
+    /// Returns the number of pages of each volume that are read, at most `limit`; 0 is no limit.
+    ///
+    /// # Errors
+    ///
+    /// If the pages of a volume cannot be listed.
     pub async fn pages(&self, limit: usize) -> Result<Vec<(&InputVolume, usize)>> {
         let limit = if limit == 0 { usize::MAX } else { limit };
         let volumes = self.volumes.iter().map(|input| input.volume.clone());
         let looked_up: Vec<_> = survey(&*self.source, volumes, LOOKUPS).collect().await;
-        let counts = self.volumes.iter().zip(looked_up);
-        counts
+        self.volumes
+            .iter()
+            .zip(looked_up)
             .map(|(input, (_, pages))| Ok((input, pages?.len().min(limit))))
             .collect()
     }
@@ -98,8 +110,7 @@ impl Input {
 
 fn volume_named(name: &Path) -> Result<VolumeId> {
     let text = name.to_string_lossy();
-    let volume = text.parse::<VolumeId>();
-    volume.with_context(|| {
+    text.parse::<VolumeId>().with_context(|| {
         format!("with --input-bucket or --input-folder, PAGES are volumes named W-I, not {text:?}")
     })
 }

@@ -1,4 +1,9 @@
 //! `node ocr`: state store, artifact store, orchestrator and stage pools in one process.
+//!
+//! A laptop runs the same actors, stages, leases and store as a cluster, only in one process and with a private database, so there is one
+//! engine to test and one kind of artifact. Two things differ on purpose: the output folder is locked for the run, since nobody else may
+//! write it, and leases of an earlier run are ended at once instead of when they expire, since the lock proves that their holder is
+//! gone. The room assembles these parts and reports on them; it must not decide what is run next or touch artifacts itself.
 
 mod arguments;
 mod input;
@@ -52,7 +57,7 @@ pub async fn run(arguments: OcrArgs) -> Result<ExitCode> {
         let models = session::load_models(&arguments.model, &arguments.device, &config).await?;
         let artifacts: Arc<dyn ArtifactStore> = match bucket {
             Some((_, store)) => store,
-            // Opening a folder for writing would make it.
+            // Opening a folder for writing would create it.
             None => Arc::new(LocalStore::for_reading(&arguments.out)),
         };
         let options = PreviewOptions {
@@ -93,7 +98,7 @@ pub async fn run(arguments: OcrArgs) -> Result<ExitCode> {
     Ok(ExitCode::from(summary.exit_code()))
 }
 
-/// The folders and files made of all volumes that have text.
+/// Exports all volumes that have text; returns the folders and files made.
 async fn exported(out: &Path, formats: &[Format], iiif: &IiifArgs) -> Result<Vec<PathBuf>> {
     let results = Results::of_folder(out).await?;
     let mut written = Vec::new();
@@ -104,7 +109,7 @@ async fn exported(out: &Path, formats: &[Format], iiif: &IiifArgs) -> Result<Vec
     Ok(written)
 }
 
-/// The stages `FIRST..LAST` of the pipeline; either end may be left out.
+/// Returns the stages `FIRST..LAST` of the pipeline; either end may be left out.
 fn select_stages(range: Option<&str>) -> Result<Pipeline> {
     let pipelines = Pipelines::built_in();
     let all = pipelines.get(OCR)?;
@@ -123,8 +128,10 @@ fn select_stages(range: Option<&str>) -> Result<Pipeline> {
         if name.is_empty() {
             return Ok(default);
         }
-        let found = all.stages().iter().position(|stage| stage.as_str() == name);
-        found.with_context(|| format!("--stages: there is no stage {name:?}; the stages are {}", names()))
+        all.stages()
+            .iter()
+            .position(|stage| stage.as_str() == name)
+            .with_context(|| format!("--stages: there is no stage {name:?}; the stages are {}", names()))
     };
     let (first, last) = (place(first, 0)?, place(last, all.stages().len() - 1)?);
     if first > last {

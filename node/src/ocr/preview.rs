@@ -1,5 +1,4 @@
-//! `node ocr --dry-run`: what a run would do with each page, by the same checks that the run itself makes. Nothing is
-//! written.
+//! `node ocr --dry-run`: the work that a run would do on each page, found by the checks of the run itself. Nothing is written.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,7 +20,7 @@ use super::input::Input;
 use crate::networks::cores;
 use crate::words::counted;
 
-/// A run as it would be.
+/// Work that a run would do.
 #[derive(Debug, Serialize)]
 pub struct Preview {
     stages: Vec<StageName>,
@@ -44,22 +43,22 @@ struct StagePreview {
     work: Work,
 }
 
-/// What a stage would do with a volume.
+/// Work of a stage on a volume.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Work {
     Pages {
-        /// Pages whose results stand.
+        /// Number of pages whose results are still valid.
         skipped: usize,
         to_do: Vec<PageToDo>,
     },
-    /// Every page of the volume, of which nothing has been read yet.
+    /// All pages of a volume without any results yet.
     AllPages,
     /// The volume as a whole.
     Volume,
-    /// Whatever comes of the stage named, which has pages to do.
+    /// Not known yet: depends on the named stage, which has work to do.
     After(StageName),
-    /// The stage could not begin.
+    /// The stage could not start.
     Unfit(String),
 }
 
@@ -69,7 +68,7 @@ struct PageToDo {
     reason: Redo,
 }
 
-/// The run that is asked about.
+/// Parameters of the run.
 #[derive(Debug)]
 pub struct PreviewOptions {
     pub job: JobKey,
@@ -80,7 +79,11 @@ pub struct PreviewOptions {
 }
 
 impl Preview {
-    /// Looks at the pages of `input` and at the results of earlier runs.
+    /// Compares the pages of `input` with the results of earlier runs.
+    ///
+    /// # Errors
+    ///
+    /// If pages or results cannot be read.
     pub async fn of(options: PreviewOptions, input: &Input) -> Result<Self> {
         let PreviewOptions {
             job,
@@ -89,9 +92,10 @@ impl Preview {
             models,
             artifacts,
         } = options;
-        let recognisers = models.recognisers.iter().map(|recogniser| &recogniser.model);
-        let names = std::iter::once(&models.segmenter_ref).chain(recognisers);
-        let names = names.map(|model| model.name.clone()).collect();
+        let names = std::iter::once(&models.segmenter_ref)
+            .chain(models.recognisers.iter().map(|recogniser| &recogniser.model))
+            .map(|model| model.name.clone())
+            .collect();
         let device = models.device.clone();
         let stages = StageTable::built_in();
         let registry = StageRegistry::new(&StageServices {
@@ -139,7 +143,7 @@ struct Looker {
 }
 
 impl Looker {
-    /// What each stage would do, as far as it can be known before the stages ahead of it have run.
+    /// Returns the work of each stage, as far as it can be known before the stages ahead of it have run.
     async fn work(&self, volume: &VolumeId) -> Result<Vec<StagePreview>> {
         let mut ahead: Option<StageName> = None;
         let mut previews = Vec::new();
@@ -166,7 +170,8 @@ impl Looker {
 
     async fn work_of(&self, stage: &StageName, volume: &VolumeId) -> Result<Work> {
         let layout = ArtifactLayout::new(self.config.layout, &self.job).volume(volume);
-        // To plan is to read every page that has no version. That would tell nothing of a volume that nobody has begun.
+        // Planning reads every page without a version to hash it, which would be wasted on a volume without results: all its pages
+        // are to be done.
         let begun = !self.artifacts.list(layout.root()).await?.is_empty();
         if !begun && self.stages.get(stage).is_some_and(StageDefinition::has_scans) {
             return Ok(Work::AllPages);
@@ -229,8 +234,8 @@ impl fmt::Display for Work {
             }
             Self::AllPages => f.write_str("all pages to do"),
             Self::Volume => f.write_str("the volume as a whole"),
-            Self::After(stage) => write!(f, "what comes of {stage}"),
-            Self::Unfit(reason) => write!(f, "cannot begin: {reason}"),
+            Self::After(stage) => write!(f, "depends on the results of {stage}"),
+            Self::Unfit(reason) => write!(f, "cannot start: {reason}"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a person sees while a job runs: one bar per stage on a terminal, plain lines elsewhere.
+//! Display of progress while a job runs: a bar for each stage on a terminal, plain lines elsewhere.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -21,16 +21,16 @@ pub struct StageTotals {
     pub failed: u64,
 }
 
-/// Shows the board until `done` is cancelled.
+/// Display of a progress board.
 #[derive(Debug)]
 pub struct ProgressDisplay {
     board: Arc<ProgressBoard>,
     job: JobKey,
-    /// In pipeline order.
+    /// Stages in the order of the pipeline.
     stages: Vec<StageName>,
-    /// Pages of each volume.
+    /// Number of pages of each volume.
     pages: BTreeMap<VolumeId, u64>,
-    /// Between two plain lines.
+    /// Interval of plain lines.
     interval: Duration,
 }
 
@@ -51,6 +51,7 @@ impl ProgressDisplay {
         }
     }
 
+    /// Shows the board until `done` is cancelled.
     pub async fn run(self, done: CancellationToken) {
         if std::io::stderr().is_terminal() {
             self.bars(done).await
@@ -118,6 +119,7 @@ impl ProgressDisplay {
                 let Some(&counts) = totals.get(stage) else {
                     continue;
                 };
+                // Asked at every tick, so that the stage's clock starts when it does and not with the first line about it.
                 let elapsed = clock.elapsed(stage, now);
                 if report && counts.finished > 0 && shown.insert(stage, counts) != Some(counts) {
                     let total = expected.get(stage).copied().unwrap_or(0);
@@ -135,7 +137,7 @@ impl ProgressDisplay {
     }
 }
 
-/// When each stage was first seen at work: one that waits for another must not look slow.
+/// Times at which each stage was first seen at work: a stage that waits for another must not look slow.
 #[derive(Debug, Default)]
 struct StageClock {
     began: BTreeMap<StageName, Instant>,
@@ -147,10 +149,10 @@ impl StageClock {
     }
 }
 
-/// What a board holds at one moment.
+/// Content of a board at one time.
 type Snapshot = BTreeMap<(VolumeId, StageName), RunSnapshot>;
 
-/// Adds the volumes up, per stage.
+/// Sums the counters of all volumes, by stage.
 fn totals(board: &Snapshot) -> BTreeMap<StageName, StageTotals> {
     let mut totals: BTreeMap<StageName, StageTotals> = BTreeMap::new();
     for ((_, stage), run) in board {
@@ -162,8 +164,8 @@ fn totals(board: &Snapshot) -> BTreeMap<StageName, StageTotals> {
     totals
 }
 
-/// Items that each stage sees over all volumes, as far as can be known: what the stage said when it began with a volume,
-/// before that the volume's pages without those that an earlier stage failed on. A stage without pages takes a volume at once.
+/// Estimates the number of items of each stage over all volumes: what the stage reported when it began a volume, and before that
+/// the volume's pages without those that failed in an earlier stage. For a stage without pages a volume is one item.
 fn expected(
     stages: &[StageName],
     pages: &BTreeMap<VolumeId, u64>,
@@ -198,7 +200,8 @@ fn bar_style() -> ProgressStyle {
         .unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-/// Rate, time left and what did not go as usual. Skipped items tell nothing of the rate.
+/// Formats the rate, the time left, and the numbers of skipped and failed items. Skipped items cost next to no time, so they do not
+/// count for the rate.
 fn pace(counts: StageTotals, total: u64, elapsed: Duration) -> String {
     let done = counts.finished - counts.skipped;
     let left = total.saturating_sub(counts.finished);

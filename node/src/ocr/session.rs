@@ -1,4 +1,4 @@
-//! One run of `node ocr` from open to summary.
+//! One run of `node ocr`, from opening the folder to the summary.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -36,11 +36,11 @@ use crate::config::S3;
 use crate::networks::{self, cores};
 use crate::output::{Note, OutputFolder};
 
-/// Volumes in work at once, per stage: one keeps a device busy while the next one is cut.
+/// Volumes that each stage runs in parallel. One is enough: while a stage works on it, the stage before works on the next.
 const SLOTS: usize = 1;
 
-/// Said where the machine fails and not the pages.
-const GOES_ON: &str = "stopped; what is read is kept, and the same command goes on from there";
+/// Beginning of the message for a failure of the machine rather than of pages.
+const GOES_ON: &str = "stopped; finished pages are kept, and the same command continues from there";
 
 #[derive(Debug)]
 pub struct SessionOptions {
@@ -51,11 +51,11 @@ pub struct SessionOptions {
     pub device: String,
     pub config: JobConfig,
     pub pipeline: Pipeline,
-    /// Where artifacts go instead of the output folder: a bucket and its store.
+    /// Bucket for artifacts, with its store; `None` is the output folder.
     pub bucket: Option<(S3, Arc<dyn ArtifactStore>)>,
 }
 
-/// An output folder, its state and its models, ready to run.
+/// Run that is ready to start: output folder, state and models are open.
 #[derive(Debug)]
 pub struct Session {
     options: SessionOptions,
@@ -66,7 +66,11 @@ pub struct Session {
     artifacts: Arc<dyn ArtifactStore>,
 }
 
-/// Loads the models and sees that the job can be done with them.
+/// Loads the models and checks that the job can be run with them.
+///
+/// # Errors
+///
+/// If a model cannot be read, or one that the job needs is missing.
 pub(super) async fn load_models(
     directories: &[PathBuf],
     device: &str,
@@ -85,6 +89,7 @@ pub(super) async fn load_models(
 
 impl Session {
     pub async fn open(options: SessionOptions, input: Input) -> Result<Self> {
+        // The lock comes first: a second run must be refused before it loads models for a minute or touches the state.
         let output = OutputFolder::open(&options.out)?;
         let models = load_models(&options.models, &options.device, &options.config).await?;
         let state = state::open(options.database_url.as_deref(), output.path(), &options.job).await?;
@@ -95,13 +100,14 @@ impl Session {
                 (None, Arc::new(folder) as Arc<dyn ArtifactStore>)
             }
         };
-        let volumes = input.volumes.iter();
         output.remember(Note {
             version: 1,
             job: options.job.clone(),
             layout: options.config.layout,
             bucket,
-            sources: volumes
+            sources: input
+                .volumes
+                .iter()
                 .map(|input| (input.volume.clone(), input.place.clone()))
                 .collect(),
             pages: input.library.clone(),
@@ -116,7 +122,11 @@ impl Session {
         })
     }
 
-    /// Runs the job to its end, or until the operator stops it.
+    /// Runs the job to its end, or until the operator stops it; returns the summary.
+    ///
+    /// # Errors
+    ///
+    /// If the machine or the database fails. Pages and volumes that fail are part of the summary.
     pub async fn run(self) -> Result<Summary> {
         let started = Instant::now();
         let job = self.prepare_job().await?;
@@ -154,9 +164,10 @@ impl Session {
         shown.cancel();
         display.await.context("showing progress")?;
         let interrupted = end?;
+        // The node first: its pools report the last verdicts to the orchestrator, which records them before it stops.
         node.stop().await;
         orchestrator.stop().await;
-        // The end of the job, and of this process, does not wait for the markers of its last volumes.
+        // The orchestrator writes markers in the background and was stopped without waiting for those of the last volumes.
         if let Err(error) = write_markers(&*self.state.store, &*self.artifacts).await {
             warn!(%error, "some finished volumes have no marker yet; the next run writes them");
         }
@@ -164,8 +175,8 @@ impl Session {
         self.summary(job, &progress, interrupted, wall_s).await
     }
 
-    /// Makes the job, or takes up the one of an earlier run: every volume starts over at the first stage, and the stages
-    /// themselves skip what still stands.
+    /// Creates the job, or reopens the one of an earlier run: every volume goes back to the first stage, and the stages skip pages whose
+    /// results are still valid.
     async fn prepare_job(&self) -> Result<Job> {
         let store = &self.state.store;
         let now = Utc::now();
@@ -184,6 +195,7 @@ impl Session {
         let Some(earlier) = store.job(&self.state.job).await? else {
             return Ok(store.create_job(&new, now).await?);
         };
+        // The lock of the output folder is ours, so whoever held these leases is gone; waiting for them to expire would cost a minute.
         release_abandoned_leases(store, earlier.id, MAX_INTERRUPTIONS, now).await?;
         let job = store.reopen_job(&new).await?;
         let wanted = |task: &Task| self.reads(&task.volume);
@@ -198,7 +210,7 @@ impl Session {
             .collect();
         for outcome in store.commit(&reruns, now).await? {
             if let Outcome::Illegal(reason) = outcome {
-                bail!("cannot take job {} up again with these stages: {reason}", job.key);
+                bail!("cannot run job {} again with these stages: {reason}", job.key);
             }
         }
         Ok(job)
@@ -246,21 +258,22 @@ impl Session {
                 continue;
             }
             let stages = || {
-                let own = board
+                board
                     .iter()
-                    .filter(|((volume, stage), _)| *volume == task.volume && has_pages(stage));
-                own.map(|(_, run)| run.progress)
+                    .filter(|((volume, stage), _)| *volume == task.volume && has_pages(stage))
+                    .map(|(_, run)| run.progress)
             };
             let failed = task.status == TaskStatus::Failed;
             volumes.push(VolumeSummary {
                 volume: task.volume.to_string(),
                 state: TaskState::of(&task, &job).to_string(),
+                // A page that fails in a stage is missing from the next, so stages differ: the largest number is what was done.
                 pages_done: stages()
                     .map(|progress| progress.succeeded + progress.skipped)
                     .max()
                     .unwrap_or(0),
                 pages_read: stages().map(|progress| progress.succeeded).max().unwrap_or(0),
-                // Pages for which no stage had anything to do.
+                // A page counts as skipped if no stage had anything to do for it.
                 pages_skipped: stages().map(|progress| progress.skipped).min().unwrap_or(0),
                 failed_pages: self.failed_pages(&job, &task.volume).await?,
                 results: store.volume_results(task.id).await?,
@@ -282,17 +295,19 @@ impl Session {
     async fn failed_pages(&self, job: &Job, volume: &VolumeId) -> Result<Vec<FailedPage>> {
         let layout = ArtifactLayout::new(self.options.config.layout, &job.key).volume(volume);
         let failed = failed_pages(&*self.artifacts, &layout, job.pipeline.stages()).await?;
-        let described = failed.into_iter().map(|(stage, row)| FailedPage {
-            page: row.image_name,
-            stage: stage.to_string(),
-            error: row.message,
-        });
-        Ok(described.collect())
+        Ok(failed
+            .into_iter()
+            .map(|(stage, row)| FailedPage {
+                page: row.image_name,
+                stage: stage.to_string(),
+                error: row.message,
+            })
+            .collect())
     }
 }
 
-/// Waits for the job to end. The first Ctrl-C (or SIGTERM) drains: pages in work are finished and checkpointed; the
-/// second kills. Returns whether the operator stopped it.
+/// Waits for the job to end; returns whether the operator stopped it. The first Ctrl-C or SIGTERM drains: running pages are finished
+/// and checkpointed. The second ends the process at once.
 async fn wait_for_end(orchestrator: &OrchestratorHandle, job: &Job) -> Result<bool> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut interrupts = signal(SignalKind::interrupt())?;
@@ -307,7 +322,7 @@ async fn wait_for_end(orchestrator: &OrchestratorHandle, job: &Job) -> Result<bo
         _ = interrupts.recv() => {}
         _ = terminations.recv() => {}
     }
-    eprintln!("stopping after the pages in work; press Ctrl-C again to stop at once");
+    eprintln!("stopping after the running pages; press Ctrl-C again to stop at once");
     orchestrator.drain();
     tokio::select! {
         idle = orchestrator.idle(job.id) => idle?,
@@ -317,7 +332,7 @@ async fn wait_for_end(orchestrator: &OrchestratorHandle, job: &Job) -> Result<bo
     Ok(true)
 }
 
-/// Processor time of this process so far.
+/// CPU time of this process so far, in seconds.
 fn cpu_seconds() -> f64 {
     use nix::sys::resource::{UsageWho, getrusage};
     let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else {

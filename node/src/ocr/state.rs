@@ -1,4 +1,4 @@
-//! Which state store a run uses.
+//! Opening of the state store of a run.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,17 +8,21 @@ use parkhang_core::domain::JobKey;
 use parkhang_state::{EmbeddedPostgres, PostgresStore, StateStore};
 use parkhang_store::artifact::Digest;
 
-/// An open store, and the private server that it may live in.
+/// State store of a run, and the private server that it may be on.
 #[derive(Debug)]
 pub struct State {
     pub store: Arc<dyn StateStore>,
-    /// Kept until the run ends: the last user to leave takes the server along.
+    /// Kept until the run ends: the server stops with its last user.
     pub _server: Option<EmbeddedPostgres>,
     /// Name of the job in this store.
     pub job: JobKey,
 }
 
-/// Opens the database at `url`, or else a database of its own for the output folder in the private server.
+/// Opens the database at `url`, or else the output folder's own database on the private server.
+///
+/// # Errors
+///
+/// If the database cannot be reached, or the private server cannot be started.
 pub async fn open(url: Option<&str>, out: &Path, job: &str) -> Result<State> {
     let job = JobKey::new(job).context("--job")?;
     if let Some(url) = url {
@@ -44,7 +48,7 @@ pub async fn open(url: Option<&str>, out: &Path, job: &str) -> Result<State> {
     })
 }
 
-/// One database per output folder: the folder's state goes with it, and two folders cannot mix.
+/// Returns the name of the output folder's database. Each folder has its own, so that the state of two folders cannot mix.
 fn database_name(out: &Path) -> String {
     let digest = Digest::of(out.as_os_str().as_encoded_bytes()).to_hex();
     format!("parkhang_{}", &digest[..16])

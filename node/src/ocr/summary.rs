@@ -1,4 +1,4 @@
-//! What `node ocr` says when it ends, as a table and as JSON, and the exit code that follows from it.
+//! Summary of a run of `node ocr`, as a table and as JSON, and its exit code.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::words::counted;
 
-/// A page that a stage gave up on.
+/// Page that failed in a stage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FailedPage {
     pub page: String,
@@ -17,13 +17,13 @@ pub struct FailedPage {
     pub error: String,
 }
 
-/// One volume of the summary.
+/// Volume of the summary.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct VolumeSummary {
     pub volume: String,
-    /// Where it stands, in words.
+    /// State in words.
     pub state: String,
-    /// Pages that have been through a stage, now or in an earlier run.
+    /// Pages that completed a stage, in this run or an earlier one.
     pub pages_done: u64,
     pub pages_read: u64,
     pub pages_skipped: u64,
@@ -45,26 +45,26 @@ impl VolumeSummary {
     }
 }
 
-/// Failed pages of a volume that the table lists; JSON has them all.
+/// Largest number of failed pages of a volume that the table lists; JSON has all.
 const NAMED_FAILURES: usize = 20;
 
-/// The end of a run.
+/// Summary of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
     pub job: String,
     pub status: JobStatus,
-    /// Ended by the operator before the job did.
+    /// True if the operator stopped the run before the job ended.
     pub interrupted: bool,
     pub wall_s: f64,
     pub cpu_s: f64,
     pub volumes: Vec<VolumeSummary>,
-    /// The output folder.
+    /// Output folder.
     pub out: PathBuf,
     pub exported: Vec<PathBuf>,
 }
 
 impl Summary {
-    /// Pages that failed, plus volumes that did.
+    /// Number of failed pages plus failed volumes.
     pub fn failed(&self) -> u64 {
         let pages: u64 = self.volumes.iter().map(VolumeSummary::errors).sum();
         let volumes = self
@@ -75,7 +75,7 @@ impl Summary {
         pages + volumes as u64
     }
 
-    /// 0 when nothing failed, 130 when the operator ended it, else 1.
+    /// Exit code: 0 if nothing failed, 130 if the operator stopped the run, else 1.
     pub fn exit_code(&self) -> u8 {
         match (self.interrupted, self.failed(), self.status) {
             (true, ..) => 130,
@@ -142,7 +142,7 @@ impl Summary {
             "job {} {}: {} read, {skipped} skipped, {} failed; {:.1} s ({rate:.0} pages a minute), {:.1} CPU s\n",
             self.job,
             if self.interrupted {
-                "interrupted; run the same command again to go on"
+                "interrupted; run the same command again to continue"
             } else {
                 self.status.as_str()
             },

@@ -1,11 +1,11 @@
-//! What may stand at the cursor.
+//! Completion of the word at the cursor.
 
 use clap::{Arg, Command};
 
 use super::order::{OWN, grammar};
-use crate::admin::aliases::ALIASES;
+use crate::admin::aliases::{ALIASES, alias_of};
 
-/// Names that only the cluster knows.
+/// Source of names that only the cluster knows.
 pub trait Names {
     fn jobs(&self) -> Vec<String>;
     fn volumes(&self, job: &str) -> Vec<String>;
@@ -14,7 +14,7 @@ pub trait Names {
     fn actors(&self, node: &str) -> Vec<String>;
 }
 
-/// What may stand from `start` to the cursor.
+/// Candidates for the text from `start` to the cursor.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Completion {
     pub start: usize,
@@ -36,14 +36,14 @@ impl Candidate {
     }
 }
 
-/// The command at which a line has come, and what was given to it so far.
+/// Command that the words of a line lead to, with the words after it.
 #[derive(Debug)]
 pub struct Place<'a> {
     pub command: &'static Command,
     pub words: Vec<&'a str>,
 }
 
-/// Follows the whole words of a line into the grammar. `None` where they name nothing.
+/// Follows the complete words of a line into the grammar; `None` if they name no command.
 pub fn place<'a>(words: &[&'a str]) -> Option<Place<'a>> {
     let mut rest = words;
     if let [first @ ("watch" | "help"), behind @ ..] = rest {
@@ -55,13 +55,11 @@ pub fn place<'a>(words: &[&'a str]) -> Option<Place<'a>> {
         }
     }
     let mut command = grammar();
-    if let Some((first, behind)) = rest.split_first()
-        && let Some(alias) = ALIASES.iter().find(|alias| alias.name == *first)
-    {
+    if let Some(alias) = alias_of(rest) {
         for word in alias.words {
             command = command.find_subcommand(word)?;
         }
-        rest = behind;
+        rest = &rest[alias.length()..];
     }
     while command.has_subcommands() {
         let Some((word, behind)) = rest.split_first() else {
@@ -144,7 +142,7 @@ fn of_arguments<'l>(
     (start, begun, candidates)
 }
 
-/// The words that are neither options nor their values.
+/// Returns the words that are neither options nor their values.
 pub fn positionals<'a>(place: &Place<'a>) -> Vec<&'a str> {
     let mut positionals = Vec::new();
     let mut words = place.words.iter();
@@ -163,7 +161,7 @@ fn option_named<'c>(command: &'c Command, word: &str) -> Option<&'c Arg> {
     command.get_opts().find(|option| option.get_long() == Some(name))
 }
 
-/// Those that may still be given.
+/// Returns the options that may still be given.
 fn options(place: &Place<'_>) -> Vec<Candidate> {
     let all = place.command.get_arguments().filter_map(|argument| {
         let option = format!("--{}", argument.get_long()?);
@@ -183,7 +181,7 @@ fn options(place: &Place<'_>) -> Vec<Candidate> {
     all.collect()
 }
 
-/// `first` is what stands before it: a job, or a node.
+/// Returns the candidates for the value of an argument. `first` is the first positional word before it: a job, or a node.
 fn values(argument: &Arg, first: &str, names: &dyn Names) -> Vec<Candidate> {
     let choices = argument.get_possible_values();
     if !choices.is_empty() {
@@ -195,7 +193,7 @@ fn values(argument: &Arg, first: &str, names: &dyn Names) -> Vec<Candidate> {
     }
     let kind = argument.get_value_names().and_then(|names| names.first());
     let known = match (argument.get_id().as_str(), kind.map(|kind| kind.as_str())) {
-        // Not of what is about to be made.
+        // A job that is about to be created has no known name.
         ("job", _) if argument.is_required_set() => names.jobs(),
         (_, Some("STAGE")) => names.stages(),
         (_, Some("NODE")) => names.nodes(),

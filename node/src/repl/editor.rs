@@ -1,4 +1,4 @@
-//! The line that is being written.
+//! Editor of the command line.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,16 +15,15 @@ use tokio::runtime::Handle;
 use super::complete::complete;
 use super::highlight::KnownWords;
 use super::hint::Hints;
-use super::line::Line;
 use super::names::Directory;
 use super::prompt::LeaderPrompt;
-use super::session::Notices;
+use crate::session::{Line, Notices};
 
-/// Lines that are remembered.
+/// Number of lines kept in the history.
 const REMEMBERED: usize = 10_000;
 const COMPLETIONS: &str = "completions";
 
-/// Reads lines from the terminal. When it is dropped while it reads, the terminal is given back.
+/// Editor that reads lines from the terminal. Dropping it while it reads restores the terminal.
 pub struct LineEditor {
     reedline: Option<Reedline>,
     line: Line,
@@ -33,7 +32,11 @@ pub struct LineEditor {
 }
 
 impl LineEditor {
-    /// Remembers lines in `history`. What is told to the notices stands above the line.
+    /// Opens the editor with the file `history`. Notices are printed above the line.
+    ///
+    /// # Errors
+    ///
+    /// If the history cannot be opened.
     pub fn open(line: Line, history: PathBuf) -> Result<(Self, Notices)> {
         let history = FileBackedHistory::with_file(REMEMBERED, history).context("cannot keep a history")?;
         let printer = ExternalPrinter::default();
@@ -84,7 +87,7 @@ impl LineEditor {
         Ok(signal?)
     }
 
-    /// Writes the lines to the file of the history.
+    /// Writes the history to its file.
     pub fn remember(&mut self) -> Result<()> {
         let reedline = self.reedline.as_mut();
         Ok(reedline.map_or(Ok(()), Reedline::sync_history)?)

@@ -1,17 +1,19 @@
+//! Colours of the line.
+
 use nu_ansi_term::{Color, Style};
 use reedline::{Highlighter, StyledText};
 
 use super::complete::{complete, place};
 use super::order::OWN;
 
-/// Colours words of commands and options by whether there are such.
+/// Highlighter that colours the words of commands and options by whether they exist.
 pub struct KnownWords;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Word {
     Known,
     Unknown,
-    /// A beginning of something known.
+    /// Prefix of something known.
     Begun,
     Option,
     Value,
@@ -38,7 +40,7 @@ impl Highlighter for KnownWords {
     }
 }
 
-/// The line in pieces, blanks among them.
+/// Splits a line into words and blanks, with the class of each word.
 fn judged(line: &str) -> Vec<(&str, Option<Word>)> {
     let mut pieces = Vec::new();
     let mut rest = line;
@@ -93,7 +95,7 @@ fn judge(before: &[&str], word: &str, at_end: bool) -> Word {
     }
 }
 
-/// Names are not asked for to choose a colour.
+/// Source of no names: choosing a colour must not ask the cluster.
 struct Nobody;
 
 impl super::complete::Names for Nobody {

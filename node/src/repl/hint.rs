@@ -1,9 +1,11 @@
+//! Hints behind the cursor.
+
 use nu_ansi_term::{Color, Style};
 use reedline::{DefaultHinter, Hinter, History};
 
 use super::complete::{place, positionals};
 
-/// What was written last time, or else what a command still needs.
+/// Hinter that shows the last line with the same beginning, or else the arguments that a command still needs.
 pub struct Hints {
     past: DefaultHinter,
 }
@@ -40,7 +42,7 @@ impl Hinter for Hints {
         }
     }
 
-    /// What a command needs is not what it is given: only the past can be accepted.
+    /// Returns the hint that can be accepted: names of missing arguments are no text of a line, only the history is.
     fn complete_hint(&self) -> String {
         self.past.complete_hint()
     }

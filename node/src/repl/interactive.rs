@@ -1,4 +1,4 @@
-//! Commands on a terminal.
+//! Commands from a terminal.
 
 use std::io::Write;
 use std::time::Duration;
@@ -7,14 +7,14 @@ use anyhow::{Context, Result};
 use reedline::Signal;
 
 use super::editor::LineEditor;
-use super::order::{Given, Order, order};
-use super::session::Session;
+use super::order::{Order, order};
 use super::{keys, news, pager, tail};
 use crate::config::Loaded;
+use crate::session::{Given, Session};
 
-/// In the state folder.
+/// Name of the history in the state folder.
 const HISTORY: &str = "repl-history";
-/// Clears the terminal and begins at its top.
+/// Sequence that clears the terminal and moves to its top.
 const CLEAR: &str = "\x1b[2J\x1b[H";
 
 pub async fn run(mut session: Session, loaded: &Loaded) -> Result<()> {
@@ -67,7 +67,7 @@ async fn obey(session: &Session, order: Order) -> Result<()> {
         Order::Tail { every } => {
             println!("any key ends this");
             let follow = tail::follow(session, every, async |lines| {
-                // The terminal waits for a key and begins no line by itself.
+                // The terminal is in raw mode and needs a carriage return as well.
                 lines.iter().for_each(|line| print!("{line}\r\n"));
                 // A terminal that is gone shows nothing.
                 let _ = std::io::stdout().flush();
@@ -80,7 +80,7 @@ async fn obey(session: &Session, order: Order) -> Result<()> {
     }
 }
 
-/// `None` after a Ctrl-C: the terminal is the operator's, and what was ordered goes on where it was ordered.
+/// Waits for work; `None` after a Ctrl-C, which ends the waiting only: the command goes on in the orchestrator.
 async fn unless_interrupted<T>(work: impl Future<Output = T>) -> Result<Option<T>> {
     tokio::select! {
         done = work => Ok(Some(done)),
@@ -93,7 +93,7 @@ async fn unless_interrupted<T>(work: impl Future<Output = T>) -> Result<Option<T
 }
 
 async fn a_key() -> Result<()> {
-    // Short waits, as nothing can call back a thread that waits for a key.
+    // Short waits, since a thread that waits for a key cannot be interrupted.
     while !keys::pressed_within(Duration::from_millis(500)).await? {}
     Ok(())
 }

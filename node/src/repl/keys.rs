@@ -1,10 +1,12 @@
+//! Single keys, outside the editor.
+
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use crossterm::event::{Event, KeyCode, KeyEventKind, poll, read};
 use crossterm::terminal::{disable_raw_mode, enable_raw_mode};
 
-/// A terminal that passes on each key by itself, for as long as this lives.
+/// Raw mode of the terminal, which ends when this is dropped.
 struct Raw;
 
 impl Raw {
@@ -16,12 +18,16 @@ impl Raw {
 
 impl Drop for Raw {
     fn drop(&mut self) {
-        // A terminal that is gone needs no care.
+        // A terminal that is gone needs no reset.
         let _ = disable_raw_mode();
     }
 }
 
-/// Waits for a key, at most so long. Ctrl-C is one. Blocks its thread.
+/// Waits for a key until `limit` has passed. Ctrl-C counts as one. Blocks its thread.
+///
+/// # Errors
+///
+/// If the terminal cannot be read.
 pub fn key_within(limit: Duration) -> Result<Option<KeyCode>> {
     let deadline = Instant::now() + limit;
     let _raw = Raw::enter()?;
@@ -38,7 +44,7 @@ pub fn key_within(limit: Duration) -> Result<Option<KeyCode>> {
     }
 }
 
-/// Waits on a thread of its own, as [`key_within`]; says whether a key was pressed.
+/// Does as [`key_within`] on another thread; returns whether a key was pressed.
 pub async fn pressed_within(limit: Duration) -> Result<bool> {
     let key = tokio::task::spawn_blocking(move || key_within(limit)).await??;
     Ok(key.is_some())

@@ -1,5 +1,5 @@
-//! Commands by hand: `node repl` attaches to a cluster as a process with no role, over the same authenticated transport as its
-//! nodes; `node --role orchestrator --repl` takes commands inside the orchestrator. Both read the commands of the one table.
+//! Commands by hand: `node repl` gives them to the orchestrators of a cluster over HTTP; `node --role orchestrator --repl` takes commands
+//! inside the orchestrator. Both read the commands of the one table. What becomes of a command that was read is the matter of `session`.
 
 mod attach;
 mod complete;
@@ -8,14 +8,12 @@ mod highlight;
 mod hint;
 mod interactive;
 mod keys;
-mod line;
 mod names;
 mod news;
 mod order;
 mod pager;
 mod prompt;
 mod script;
-mod session;
 mod tail;
 
 use std::fs::{File, OpenOptions};
@@ -24,76 +22,53 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
-use parkhang_actors::cluster::{NodeName, RemoteDesk, RemoteDeskConfig};
 
 use self::attach::attach;
-use self::session::Session;
+use crate::client::{Orchestrators, ServerArgs};
 use crate::config::{ConfigArgs, Loaded};
-use crate::join::{SCOPE, join};
-use crate::whoami::operator;
+use crate::session::{Line, PATIENCE, Remote, Session};
 
-pub use self::line::Line;
-
-/// Of an orchestrator that takes commands on its own terminal.
+/// Name of the log of an orchestrator whose terminal is used for commands.
 const LOG: &str = "orchestrator.log";
-/// As `--patience` of [`ReplArgs`].
-const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Args)]
 pub struct ReplArgs {
-    /// Give this command, and no others; may be repeated. The exit status is 1 if one is refused, or says that something failed.
+    /// Run this command and exit; may be repeated. The exit status is 1 if a command is refused or reports a failure.
     #[arg(short, long, value_name = "COMMAND")]
     command: Vec<String>,
-    /// How long a command waits for an orchestrator to be in touch.
+    /// Time that a command waits for a connection to an orchestrator.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
     patience: Duration,
+    #[command(flatten)]
+    server: ServerArgs,
     #[command(flatten)]
     config: ConfigArgs,
 }
 
-/// Attaches to the cluster of the configuration.
+/// Attaches to the orchestrators that are named, or to those of this machine.
 pub async fn run(arguments: ReplArgs) -> Result<ExitCode> {
     let loaded = Loaded::read(&arguments.config)?.validated()?;
-    if loaded.config.cluster.orchestrators.is_empty() {
-        bail!("cluster.orchestrators names no orchestrator to attach to");
-    }
-    let node = NodeName::unique(&operator()).context("the name of this process")?;
-    let cluster = join(&loaded, &node, false).await?;
-    let desk = RemoteDesk::start(RemoteDeskConfig {
-        call_timeout: loaded.config.cluster.call_timeout,
-        ..RemoteDeskConfig::new(node, SCOPE)
-    })
-    .await?;
-    let orchestrators = loaded.config.cluster.orchestrators.len();
-    attach(&cluster, &desk, orchestrators, arguments.patience).await?;
-    let session = Session::new(Line::Remote(desk.clone()), arguments.patience);
+    let remote = Remote::new(Orchestrators::find_or_await(&arguments.server, &loaded)?);
+    attach(&remote, arguments.patience).await?;
+    let session = Session::new(Line::Remote(remote), arguments.patience);
     if !is_terminal() {
-        // As any command whose reader has gone.
+        // Like any command, it ends silently when the reader of its output has gone.
         sigpipe::reset();
     }
-    let serve = async {
-        if !arguments.command.is_empty() {
-            return script::given(session, arguments.command).await;
-        }
-        if !is_terminal() {
-            return script::of_stdin(session).await;
-        }
-        interactive::run(session, &loaded).await?;
-        Ok(ExitCode::SUCCESS)
-    };
-    let end = tokio::select! {
-        end = serve => end,
-        () = cluster.ended() => bail!("the cluster transport ended"),
-    };
-    desk.stop().await;
-    cluster.leave().await;
-    end
+    if !arguments.command.is_empty() {
+        return script::given(session, arguments.command).await;
+    }
+    if !is_terminal() {
+        return script::of_stdin(session).await;
+    }
+    interactive::run(session, &loaded).await?;
+    Ok(ExitCode::SUCCESS)
 }
 
-/// Takes commands in the orchestrator's own process until its operator leaves. `attended` is true while a Ctrl-C is the
-/// operator's.
+/// Runs commands in the orchestrator's own process until the operator leaves. `attended` is true while Ctrl-C belongs to the editor and
+/// must not stop the orchestrator.
 pub async fn inside(loaded: &Loaded, line: Line, attended: &AtomicBool) {
     let session = Session::new(line, PATIENCE);
     let end = if is_terminal() {
@@ -110,7 +85,11 @@ pub async fn inside(loaded: &Loaded, line: Line, attended: &AtomicBool) {
     }
 }
 
-/// Where an orchestrator logs whose terminal is used for commands.
+/// Opens the log of an orchestrator whose terminal is used for commands.
+///
+/// # Errors
+///
+/// If the file cannot be written.
 pub fn log_file(loaded: &Loaded) -> Result<File> {
     let folder = loaded.state_dir()?;
     let path = folder.join(LOG);

@@ -1,23 +1,25 @@
+//! Names for completion, asked from an orchestrator.
+
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use parkhang_actors::stage::StageTable;
-use parkhang_actors::wire::CommandOutcome;
 use serde_json::{Map, Value};
 use tokio::runtime::Handle;
 
 use super::complete::Names;
-use super::line::Line;
+use crate::admin::table;
+use crate::session::Line;
 
-/// How long names are taken for true.
+/// Time for which names are cached.
 const FRESH: Duration = Duration::from_secs(5);
-/// Longest that somebody who wants a line completed is kept waiting.
+/// Longest time that a completion may take.
 const LIMIT: Duration = Duration::from_millis(700);
-/// Volumes of a job that are offered.
+/// Largest number of volumes of a job that are offered.
 const VOLUMES: u32 = 1000;
 
-/// Asks an orchestrator for names, and remembers them for a while. For threads that may wait.
+/// Names from an orchestrator, with a cache. Its methods block.
 #[derive(Debug)]
 pub struct Directory {
     line: Line,
@@ -34,7 +36,7 @@ impl Directory {
         }
     }
 
-    /// The texts under `key` in the rows of an answer; none where nobody answers in time.
+    /// Returns the texts under `key` in the rows of an answer; none if there is no answer in time.
     fn names(&self, words: [&str; 2], arguments: Value, rows: &str, key: &str) -> Vec<String> {
         let question = format!("{} {arguments}", words.join(" "));
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -47,11 +49,14 @@ impl Directory {
             Value::Object(arguments) => arguments,
             _ => Map::new(),
         };
-        let asked = async { tokio::time::timeout(LIMIT, self.line.ask(words, &arguments)).await };
-        let Ok(Ok(CommandOutcome::Done { data, .. })) = self.runtime.block_on(asked) else {
+        let Some(entry) = table().named(&words) else {
             return Vec::new();
         };
-        let rows = data[rows].as_array().into_iter().flatten();
+        let asked = async { tokio::time::timeout(LIMIT, self.line.ask(entry, &arguments)).await };
+        let Ok(Ok(reply)) = self.runtime.block_on(asked) else {
+            return Vec::new();
+        };
+        let rows = reply.data[rows].as_array().into_iter().flatten();
         let names = rows.filter_map(|row| row[key].as_str().map(str::to_owned));
         let names: Vec<String> = names.collect();
         known.insert(question, (Instant::now(), names.clone()));
@@ -80,7 +85,7 @@ impl Names for Directory {
         self.names(["nodes", "show"], arguments, "actors", "name")
     }
 
-    /// Of open jobs, and those that every build knows.
+    /// Stages of open jobs, and those that every build knows.
     fn stages(&self) -> Vec<String> {
         let asked = self.names(["cluster", "status"], Value::Null, "stages", "stage");
         let own = StageTable::built_in().names().into_iter().map(String::from);

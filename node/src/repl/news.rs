@@ -1,39 +1,36 @@
-use std::time::Duration;
+use crate::session::{InTouch, Session};
 
-use parkhang_actors::cluster::InTouch;
-
-use super::session::Session;
-
-/// An orchestrator that ends is told of by each of its gates: news are told once all of them are in.
-const SETTLING: Duration = Duration::from_millis(300);
-
-/// Tells for ever who leads and who is in touch, whenever that changes.
+/// Looks for ever who leads and who is in touch, and tells whenever that changes.
 pub async fn tell(session: &Session) {
-    let mut told = session.line.in_touch();
-    loop {
-        session.line.changed_from(&told).await;
-        tokio::time::sleep(SETTLING).await;
-        let now = session.line.in_touch();
-        for news in news(&told, &now) {
-            session.notices.tell(news);
+    let tell = async {
+        let mut told = session.line.in_touch();
+        loop {
+            let now = session.line.changed_from(&told).await;
+            for news in news(&told, &now) {
+                session.notices.tell(news);
+            }
+            told = now;
         }
-        told = now;
+    };
+    tokio::select! {
+        () = tell => {}
+        () = session.line.keep_looking() => {}
     }
 }
 
 fn news(before: &InTouch, now: &InTouch) -> Vec<String> {
     let mut news = Vec::new();
-    match (before.desks.is_empty(), now.desks.is_empty()) {
-        (false, true) => {
+    match (&before.asked, &now.asked) {
+        (Some(_), None) => {
             news.push("no orchestrator is in touch; it goes on by itself once one is back".to_owned());
         }
-        (true, false) => news.push(format!("back in touch with {}", now.desks.join(", "))),
+        (None, Some(asked)) => news.push(format!("back in touch with {asked}")),
         _ => {}
     }
     match (&before.leader, &now.leader) {
         (Some(one), Some(other)) if one != other => news.push(format!("{other} leads now, after {one}")),
         (None, Some(leader)) => news.push(format!("{leader} leads")),
-        (Some(leader), None) if !now.desks.is_empty() => {
+        (Some(leader), None) if now.asked.is_some() => {
             news.push(format!("{leader} is gone or leads no more; another is about to"));
         }
         _ => {}
@@ -45,19 +42,19 @@ fn news(before: &InTouch, now: &InTouch) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn in_touch(leader: Option<&str>, desks: &[&str]) -> InTouch {
+    fn in_touch(leader: Option<&str>, asked: Option<&str>) -> InTouch {
         InTouch {
             leader: leader.map(str::to_owned),
-            desks: desks.iter().map(ToString::to_string).collect(),
+            asked: asked.map(str::to_owned),
         }
     }
 
     #[test]
     fn a_change_of_leader_and_a_lost_line_are_news() {
-        let both = in_touch(Some("one"), &["one", "other"]);
-        let orphaned = in_touch(None, &["other"]);
-        let led = in_touch(Some("other"), &["other"]);
-        let apart = in_touch(None, &[]);
+        let both = in_touch(Some("one"), Some("one"));
+        let orphaned = in_touch(None, Some("other"));
+        let led = in_touch(Some("other"), Some("other"));
+        let apart = in_touch(None, None);
         for (before, now, told) in [
             (&both, &both, &[][..]),
             (

@@ -1,15 +1,14 @@
-//! What a line asks for.
+//! Parsing of a line.
 
 use std::sync::LazyLock;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
-use clap::{ArgMatches, Args, FromArgMatches};
-use serde_json::{Map, Value};
+use clap::{Args, FromArgMatches};
 
 use crate::admin::aliases::expanded;
-use crate::admin::{Entry, Refusal, table};
-use crate::storage::VolumeArgs;
+use crate::admin::{Refusal, VOLUME_LIST, table};
+use crate::session::Given;
 
 /// Words that stand beside the commands of the table, and what they do.
 pub const OWN: [(&str, &str); 5] = [
@@ -44,17 +43,6 @@ pub enum Order {
     Tail {
         every: Duration,
     },
-}
-
-/// A command of the table.
-#[derive(Debug)]
-pub struct Given {
-    pub entry: &'static Entry,
-    pub arguments: Map<String, Value>,
-    /// Show the answer as JSON.
-    pub json: bool,
-    /// Ask until what the command is about has ended.
-    pub wait: bool,
 }
 
 /// What every command takes here.
@@ -142,31 +130,21 @@ fn given(words: Vec<String>) -> Result<Order, String> {
     };
     let (entry, matches) = table().given(&matches).ok_or("a command is needed")?;
     let surface = Surface::from_arg_matches(matches).map_err(|error| error.to_string())?;
-    let mut arguments = entry.given(matches);
-    let wait = arguments.remove("wait").is_some();
-    read_volumes(matches, &mut arguments)?;
-    Ok(Order::Give(Given {
-        entry,
-        arguments,
-        json: surface.json,
-        wait,
-    }))
-}
-
-/// A file of this machine means nothing to an orchestrator: its volumes are sent.
-fn read_volumes(matches: &ArgMatches, arguments: &mut Map<String, Value>) -> Result<(), String> {
-    let Some(path) = arguments.remove("volumes_from") else {
-        return Ok(());
-    };
-    if path == "-" {
+    if entry
+        .given(matches)
+        .get(VOLUME_LIST)
+        .is_some_and(|path| path == "-")
+    {
         return Err("--volumes-from must name a file here: commands are read from standard input".to_owned());
     }
-    let named = VolumeArgs::from_arg_matches(matches).map_err(|error| error.to_string())?;
-    let named = named.named().map_err(|error| format!("{error:#}"))?;
-    let volumes = named.into_iter().flatten();
-    let volumes = volumes.map(|volume| volume.to_string().into()).collect();
-    arguments.insert("volume".to_owned(), Value::Array(volumes));
-    Ok(())
+    Ok(Order::Give(Given {
+        entry,
+        arguments: entry
+            .given_elsewhere(matches)
+            .map_err(|refusal| refusal.to_string())?,
+        json: surface.json,
+        wait: entry.waits(matches),
+    }))
 }
 
 fn unknown(word: &str) -> String {
@@ -243,6 +221,8 @@ fn first_clause(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Map, Value};
+
     use super::*;
 
     fn given(line: &str) -> Given {
@@ -285,6 +265,10 @@ mod tests {
         let arguments = serde_json::json!({"pipeline": "ocr", "volume": ["W1-I1", "W1-I2"]});
         assert_eq!(Value::Object(create.arguments), arguments);
         assert_eq!(given("job_status J123").arguments["job"], "J123");
+        let failed = given("dead list press");
+        assert_eq!(failed.entry.name, ["tasks", "list"]);
+        let arguments = serde_json::json!({"job": "press", "state": "failed"});
+        assert_eq!(Value::Object(failed.arguments), arguments);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Answers that are longer than the terminal.
+//! Pager for answers that are longer than the terminal.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -10,10 +10,14 @@ use crossterm::event::KeyCode;
 use super::keys::key_within;
 
 const MORE: &str = "-- more: space for a page, Enter for a line, q to end --";
-/// As long as somebody may look at a page.
+/// Longest time that a page stays on the terminal.
 const A_DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// Shows a text, a page at a time if it is long: with $PAGER if that is set. Blocks its thread.
+/// Shows a text, page by page if it is long, with $PAGER if that is set. Blocks its thread.
+///
+/// # Errors
+///
+/// If the pager cannot be started or the terminal cannot be read.
 pub fn show(text: &str) -> Result<()> {
     let (_, rows) = crossterm::terminal::size().unwrap_or((80, 24));
     let rows = usize::from(rows).saturating_sub(1).max(1);
@@ -35,7 +39,7 @@ fn through(pager: &str, text: &str) -> Result<()> {
         .spawn();
     let mut child = child.with_context(|| format!("cannot start the pager {pager}"))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A pager that is left before the end hangs up.
+        // Fails if the user leaves the pager before the end, which is no error.
         let _ = writeln!(stdin, "{text}");
     }
     child.wait()?;

@@ -1,18 +1,19 @@
+//! Prompt of the editor.
+
 use std::borrow::Cow;
 
-use parkhang_actors::cluster::InTouch;
 use reedline::{Prompt, PromptEditMode, PromptHistorySearch, PromptHistorySearchStatus};
 
-use super::line::Line;
+use crate::session::{InTouch, Line};
 
-/// Says who leads, and whether anybody is in touch.
+/// Prompt with the name of the leader, or the lack of a leader or connection.
 pub struct LeaderPrompt(pub Line);
 
 fn told(now: &InTouch) -> String {
-    match (&now.leader, now.desks.is_empty()) {
-        (_, true) => "parkhang (out of touch)".to_owned(),
-        (None, false) => "parkhang (nobody leads)".to_owned(),
-        (Some(leader), false) => {
+    match (&now.leader, &now.asked) {
+        (_, None) => "parkhang (out of touch)".to_owned(),
+        (None, Some(_)) => "parkhang (nobody leads)".to_owned(),
+        (Some(leader), Some(_)) => {
             // Without what tells its process from the one before.
             let name = leader.rsplit_once('.').map_or(leader.as_str(), |(name, _)| name);
             format!("parkhang {name}")
@@ -52,13 +53,13 @@ mod tests {
 
     #[test]
     fn the_prompt_says_who_leads() {
-        let now = |leader: Option<&str>, desks: &[&str]| InTouch {
+        let now = |leader: Option<&str>, asked: Option<&str>| InTouch {
             leader: leader.map(str::to_owned),
-            desks: desks.iter().map(ToString::to_string).collect(),
+            asked: asked.map(str::to_owned),
         };
-        let led = now(Some("orch-1.eu.0badcafe"), &["orch-1.eu.0badcafe"]);
+        let led = now(Some("orch-1.eu.0badcafe"), Some("orch-1.eu.0badcafe"));
         assert_eq!(told(&led), "parkhang orch-1.eu");
-        assert_eq!(told(&now(None, &["orch-2.1"])), "parkhang (nobody leads)");
-        assert_eq!(told(&now(None, &[])), "parkhang (out of touch)");
+        assert_eq!(told(&now(None, Some("orch-2.1"))), "parkhang (nobody leads)");
+        assert_eq!(told(&now(None, None)), "parkhang (out of touch)");
     }
 }

@@ -1,4 +1,4 @@
-//! Commands without a terminal. The first one that is refused ends it.
+//! Commands without a terminal. The first one that is refused ends the script.
 
 use std::io::BufRead;
 use std::process::ExitCode;
@@ -7,25 +7,25 @@ use anyhow::Result;
 use tokio::sync::mpsc;
 
 use super::order::{Order, order};
-use super::session::Session;
 use super::{news, tail};
+use crate::session::Session;
 
-/// Gives these commands.
+/// Runs these commands; returns the exit code.
 pub async fn given(session: Session, commands: Vec<String>) -> Result<ExitCode> {
     let (lines, commands_in_turn) = mpsc::channel(1);
     tokio::spawn(async move {
         for command in commands {
-            // Fails after a command that was refused.
+            // Fails if an earlier command was refused, which has ended the script.
             let _ = lines.send(Ok(command)).await;
         }
     });
     run(session, commands_in_turn).await
 }
 
-/// Gives the commands of standard input, one a line.
+/// Runs the commands of standard input, one a line; returns the exit code.
 pub async fn of_stdin(session: Session) -> Result<ExitCode> {
     let (lines, commands) = mpsc::channel(1);
-    // A thread of its own, as nothing can call back one that waits for input.
+    // A thread of its own, since one that waits for input cannot be interrupted.
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines() {
             if lines.blocking_send(line).is_err() {

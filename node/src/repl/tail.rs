@@ -1,28 +1,28 @@
-//! What changes in a cluster, line by line.
+//! `tail`: changes in a cluster, line by line.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use super::order::{Given, Order, order};
-use super::session::Session;
+use super::order::{Order, order};
+use crate::session::{Given, Session};
 
-/// What is asked each time.
+/// Command that lists jobs.
 const JOBS: &str = "job list";
 const NODES: &str = "nodes list";
 const DEEDS: &str = "audit list --limit 100";
 
-/// The cluster at one time: what there is to say of each thing.
+/// State of the cluster at one time.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 struct Picture {
-    /// `job NAME` and `node NAME`, and their states.
+    /// States of `job NAME` and `node NAME`.
     things: BTreeMap<String, String>,
-    /// What operators did, the oldest first, and when.
+    /// Entries of the audit log with their times, the oldest first.
     deeds: Vec<(String, String)>,
 }
 
-/// Shows for ever what has changed, after one look at what is now.
+/// Shows the state once, and then its changes for ever.
 pub async fn follow(session: &Session, every: Duration, mut show: impl AsyncFnMut(Vec<String>)) {
     let mut before: Option<Picture> = None;
     loop {

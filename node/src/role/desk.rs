@@ -1,4 +1,4 @@
-//! What nodes of each role show of themselves, and what they do at an operator's order.
+//! Reports and orders: the actors that nodes of each role report, and the orders of operators that they carry out.
 
 use std::time::Duration;
 
@@ -17,15 +17,15 @@ use tracing::warn;
 
 use crate::config::Loaded;
 
-/// Before a link is cut: for the answer to the order to leave.
+/// Delay before a link is cut, so that the answer to the order is still sent.
 const LAST_WORDS: Duration = Duration::from_millis(300);
-const DRAINS: &str = "it takes no more work, and hands back what it has at the next checkpoints";
+const DRAINS: &str = "it takes no more work, and releases what it has at the next checkpoints";
 
-/// The faults that can be made on a node.
+/// Faults that can be injected on a node.
 #[derive(Debug)]
 pub struct Faults {
     allowed: bool,
-    /// Of a node that dials orchestrators.
+    /// Switch that cuts the links of a node that dials orchestrators.
     cut: Option<Cut>,
     delay: StoreDelay,
 }
@@ -39,13 +39,13 @@ impl Faults {
         }
     }
 
-    /// Why the order is not carried out, if it is not.
+    /// Returns the refusal of an order, if it is refused.
     fn refuse(&self, order: &NodeOrder) -> Option<OrderOutcome> {
         let refused = order.is_fault() && !self.allowed;
         refused.then(|| OrderOutcome::refused("chaos.allowed is false in its configuration"))
     }
 
-    /// As every node with a supervisor does; how it begins to drain is its own.
+    /// Carries out an order on a node with a supervisor; `drain` begins the node's own way to drain.
     async fn carry_out(
         &self,
         order: NodeOrder,
@@ -105,7 +105,7 @@ async fn forget(job: &JobKey, manifests: &ManifestFolder) -> OrderOutcome {
     }
 }
 
-/// Of a node that an orchestrator gives work to.
+/// Reports and orders of a node that an orchestrator assigns work to.
 #[derive(Debug)]
 pub struct WorkerDesk {
     pub supervisor: NodeSupervisor,
@@ -136,12 +136,12 @@ impl NodeDesk for WorkerDesk {
     }
 }
 
-/// Of a node that takes its work itself.
+/// Reports and orders of a node that takes its work itself.
 #[derive(Debug)]
 pub struct PullDesk {
     pub supervisor: NodeSupervisor,
     pub dispatcher: Dispatcher,
-    /// What is written down of the node.
+    /// State of the node that is recorded in the database.
     pub state: watch::Sender<NodeState>,
     pub faults: Faults,
     pub manifests: ManifestFolder,
@@ -168,16 +168,16 @@ impl NodeDesk for PullDesk {
     }
 }
 
-/// Of an orchestrator, whether it leads or stands by.
+/// Reports and orders of an orchestrator, leading or standby.
 #[derive(Debug)]
 pub struct OrchestratorDesk {
-    /// The orchestrator that works while this process leads.
+    /// Orchestrator that runs while this process leads.
     pub reign: watch::Receiver<Option<OrchestratorHandle>>,
     pub since: DateTime<Utc>,
     pub faults: Faults,
 }
 
-/// What stands for the leadership.
+/// Name of the actor that campaigns for the leadership.
 const CANDIDATE: &str = "candidate";
 
 impl OrchestratorDesk {
@@ -186,10 +186,12 @@ impl OrchestratorDesk {
         match reign {
             Some(orchestrator) if ["orchestrator", "mirror"].contains(&actor) => {
                 orchestrator.kill();
-                OrderOutcome::done("the orchestrator and its mirror end; whoever is next in line leads")
+                OrderOutcome::done(
+                    "the orchestrator and its mirror end; the next standby takes the leadership",
+                )
             }
-            Some(_) => OrderOutcome::refused(format!("there is no actor {actor} that could be ended")),
-            None => OrderOutcome::refused("it stands by and does not lead"),
+            Some(_) => OrderOutcome::refused(format!("there is no actor {actor} that can be ended")),
+            None => OrderOutcome::refused("it is a standby and does not lead"),
         }
     }
 }
@@ -203,8 +205,7 @@ impl NodeDesk for OrchestratorDesk {
             ..ActorRecord::new(CANDIDATE, ActorKind::Candidate, ActorState::busy(reign.is_some()))
         }];
         if let Some(orchestrator) = reign {
-            let below = orchestrator.actors().await.into_iter();
-            actors.extend(below.map(|actor| ActorRecord {
+            actors.extend(orchestrator.actors().await.into_iter().map(|actor| ActorRecord {
                 parent: actor.parent.or_else(|| Some(CANDIDATE.to_owned())),
                 ..actor
             }));
@@ -218,10 +219,12 @@ impl NodeDesk for OrchestratorDesk {
         }
         match order {
             NodeOrder::Restart { actor } | NodeOrder::Kill { actor } => self.end(&actor),
-            NodeOrder::Drain => OrderOutcome::refused("an orchestrator has no work to hand back: stop it"),
+            NodeOrder::Drain => {
+                OrderOutcome::refused("an orchestrator holds no work to release; stop its process instead")
+            }
             NodeOrder::ForgetJob { .. } => OrderOutcome::refused("an orchestrator has no manifests"),
             NodeOrder::DropLink { .. } => {
-                OrderOutcome::refused("an orchestrator dials nobody: cut the link at the other node")
+                OrderOutcome::refused("an orchestrator dials no node; cut the link at the other node")
             }
             NodeOrder::SlowStore { .. } => {
                 OrderOutcome::refused("an orchestrator neither reads nor writes artifacts")

@@ -4,15 +4,15 @@
 
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
-use std::process::{ExitCode, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use parkhang_actors::cluster::NodeName;
+use parkhang_actors::launcher::{Process, start_process};
 use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tracing::{error, info, warn};
@@ -20,13 +20,12 @@ use tracing::{error, info, warn};
 use super::standing::Standing;
 use super::stop::StopOrders;
 use crate::config::{ConfigArgs, Loaded, Role, beside};
+use crate::launcher::GRACE;
 
 /// Restarts of one part within [`RESTART_WINDOW`] after which everything stops, so that whatever watches can see it.
 const MAX_RESTARTS: usize = 5;
 const RESTART_WINDOW: Duration = Duration::from_secs(60);
 const RESTART_PAUSE: Duration = Duration::from_secs(1);
-/// For a part to end in, besides the time to drain.
-const GRACE: Duration = Duration::from_secs(8);
 
 /// What one part of the household says.
 enum Word {
@@ -40,7 +39,7 @@ struct Part {
     name: &'static str,
     arguments: Vec<String>,
     config_file: Option<std::path::PathBuf>,
-    process: Option<Pid>,
+    process: Option<Process>,
     restarts: VecDeque<Instant>,
 }
 
@@ -168,21 +167,13 @@ impl Part {
     fn start(&mut self, index: usize, said: &mpsc::UnboundedSender<(usize, Word)>) -> Result<()> {
         let program = std::env::current_exe().context("where this program is")?;
         let mut command = Command::new(program);
-        command
-            .args(&self.arguments)
-            .env_remove("NOTIFY_SOCKET")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            // Ctrl-C goes to the whole group of a terminal; the parts are told to stop one after the other.
-            .process_group(0);
+        command.args(&self.arguments).stdout(Stdio::piped());
         if let Some(file) = &self.config_file {
             command.arg("--config-file").arg(file);
         }
-        let child = command.spawn().context("starting a part of this node")?;
-        self.process = child
-            .id()
-            .and_then(|id| i32::try_from(id).ok())
-            .map(Pid::from_raw);
+        // A group of its own: the parts are told to stop one after the other.
+        let (process, child) = start_process(command).context("starting a part of this node")?;
+        self.process = Some(process);
         tokio::spawn(attend(index, child, said.clone()));
         Ok(())
     }
@@ -203,9 +194,10 @@ impl Part {
     }
 
     fn tell(&self, order: Signal) {
-        if let Some(process) = self.process {
-            // Gone already is as good.
-            let _ = kill(process, order);
+        if let Some(process) = &self.process
+            && let Err(error) = process.signal(order)
+        {
+            warn!(part = self.name, %order, %error, "a part of this node cannot be told");
         }
     }
 }

@@ -1,6 +1,14 @@
-//! A node of a cluster: `node --role ...`. It reads its configuration, joins, does what its role says until it is told to
-//! stop, and leaves in order. A process has the orchestrator's role or the others, not both: what must not fail together
-//! does not run together. Asked for both, it becomes the parent of one of each.
+//! A node of a cluster: `node --role ...`. It reads its configuration, joins, does what its role says until it is stopped, and leaves
+//! in order.
+//!
+//! A process has the orchestrator's role or the working roles, never both: a network or a codec that takes its process down must not take
+//! the leader along, and so one machine behaves as many do. Asked for both, the process starts one child of each and watches over
+//! them. An orchestrator campaigns for the leadership by a session lock of Postgres, which the server passes on the moment a leader
+//! dies, and starts the orchestrator's actors only while it leads; the epoch of the lock fences every write, since a frozen leader does
+//! not know that it was replaced.
+//!
+//! The room assembles actors, listeners and stores into a process and ends them in the right order. It must not decide about work:
+//! whatever is decided here could not be tested without processes, so decisions belong to `policy` and their execution to `actors`.
 
 mod arguments;
 mod desk;
@@ -39,8 +47,9 @@ pub async fn run(arguments: RoleArgs) -> Result<ExitCode> {
     let node = join::node_name(&loaded)?;
     let roles = &loaded.config.node.roles;
     if takes_commands && roles.iter().any(|role| *role != Role::Orchestrator) {
-        bail!("--repl goes with the role orchestrator alone; node repl attaches to any cluster");
+        bail!("--repl goes with the role orchestrator alone; node repl gives commands to any cluster");
     }
+    // Log lines would be written into the command line on the same terminal.
     let log = takes_commands.then(|| repl::log_file(&loaded)).transpose()?;
     let traces = log::of_node(node.as_str(), &loaded.config.telemetry, log)?;
     let leads = roles.contains(&Role::Orchestrator);
@@ -66,7 +75,7 @@ pub async fn run(arguments: RoleArgs) -> Result<ExitCode> {
     end
 }
 
-/// The flags of a node are short for keys of its configuration.
+/// Converts the flags of a node to keys of its configuration.
 fn settings(arguments: RoleArgs) -> ConfigArgs {
     let mut config = arguments.config;
     let list = |values: Vec<String>| (!values.is_empty()).then(|| values.join(","));
@@ -76,18 +85,25 @@ fn settings(arguments: RoleArgs) -> ConfigArgs {
         ("--source", "source.kind", arguments.source),
         ("--log-format", "telemetry.format", arguments.log_format),
     ];
-    let given = flags.into_iter().filter_map(|(flag, key, value)| {
-        Some(Shortcut {
-            flag,
-            key,
-            value: value?,
-        })
-    });
-    config.others.extend(given);
+    config
+        .others
+        .extend(flags.into_iter().filter_map(|(flag, key, value)| {
+            Some(Shortcut {
+                flag,
+                key,
+                value: value?,
+            })
+        }));
     config
 }
 
 fn roles(loaded: &Loaded) -> String {
-    let names = loaded.config.node.roles.iter().map(|role| role.as_str());
-    names.collect::<Vec<_>>().join(",")
+    loaded
+        .config
+        .node
+        .roles
+        .iter()
+        .map(|role| role.as_str())
+        .collect::<Vec<_>>()
+        .join(",")
 }

@@ -1,20 +1,18 @@
-//! Tells how many jobs wait for a model that no node has loaded.
+//! Count of the jobs that wait for a model which no node has loaded.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use chrono::Utc;
-use parkhang_actors::stage::StageTable;
 use parkhang_actors::telemetry::ModelsMissed;
 use parkhang_core::domain::StageName;
+use parkhang_core::policy::diagnosis::Reason;
 use parkhang_state::{PostgresStore, StateError, StateStore};
 use tracing::debug;
 
 use super::watch::{COUNT_INTERVAL, COUNT_PAUSE};
-use crate::admin::{Hands, Obstacle, by_job, missed};
-use crate::heartbeat::patience;
+use crate::admin::{by_job, cluster_facts, missing_models};
 
-/// For ever, while this process leads.
+/// Counts such jobs for ever, while this process leads, and publishes their number.
 pub async fn look_for_missed_models(store: &PostgresStore, heartbeat: Duration) {
     let mut levels = ModelsMissed::default();
     loop {
@@ -38,15 +36,9 @@ async fn by_stage(
         return Ok(missing);
     }
     let counts = by_job(store.job_task_counts(None).await?);
-    let nodes = store.nodes().await?;
-    let hands = Hands {
-        led: true,
-        nodes: &nodes,
-        patience: patience(heartbeat),
-        stages: &StageTable::built_in(),
-    };
-    for (_, obstacle) in missed(jobs.iter().map(AsRef::as_ref), &counts, hands, Utc::now()) {
-        if let Obstacle::NoModel { stage, .. } = obstacle {
+    let cluster = cluster_facts(store, heartbeat).await?;
+    for (_, reason) in missing_models(jobs.iter().map(AsRef::as_ref), &counts, &cluster) {
+        if let Reason::NoModel { stage, .. } = reason {
             *missing.entry(stage).or_default() += 1;
         }
     }

@@ -1,4 +1,4 @@
-//! The role orchestrator: waits until it leads, leads until it is succeeded, and waits again.
+//! The role orchestrator: campaigns for the leadership, leads until another does, and campaigns again.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -8,9 +8,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use chrono::{DateTime, Utc};
-use parkhang_actors::cluster::{
-    NodeName, Operators, OperatorsConfig, RemotePools, RemotePoolsConfig, Roster,
-};
+use parkhang_actors::cluster::{NodeName, RemotePools, RemotePoolsConfig, Roster};
 use parkhang_actors::orchestrator::{OrchestratorConfig, OrchestratorHandle};
 use parkhang_actors::supervisor::OrderBook;
 use parkhang_core::domain::{NodeState, StageName};
@@ -27,20 +25,25 @@ use super::standing::Standing;
 use super::stop::StopOrders;
 use super::watch::{Presence, Presently, count_tasks, record_last, record_nodes};
 use super::workers;
-use crate::admin::{Admin, CommandDesk};
+use crate::admin::Admin;
 use crate::api;
 use crate::config::{Cluster, HostPort, Loaded};
 use crate::database::database;
-use crate::http::HttpListener;
-use crate::join::{SCOPE, join};
-use crate::repl::{self, Line};
+use crate::join::join;
+use crate::repl;
+use crate::session::Line;
 use crate::storage;
 
-/// With `takes_commands` on this process's terminal as well.
+/// Runs the role until the process is stopped; `takes_commands` runs commands from its terminal as well.
+///
+/// # Errors
+///
+/// If the process cannot start, or can no longer reach its nodes.
 pub async fn run(loaded: &Arc<Loaded>, mut standing: Standing, takes_commands: bool) -> Result<ExitCode> {
     let mut stop = StopOrders::listen()?;
     let node = standing.node.clone();
     let database = database(loaded).await?;
+    // A standby listens and takes commands too: commands work on the database, and nodes stay connected to it for the day it leads.
     let cluster = join(loaded, &node, true).await?;
     let listens = cluster.local_addr().context("the orchestrator does not listen")?;
     let (leads, led) = watch::channel(None);
@@ -51,26 +54,23 @@ pub async fn run(loaded: &Arc<Loaded>, mut standing: Standing, takes_commands: b
         deserted: deserted.subscribe(),
     }));
     let admin = Admin::new(database.store.clone(), loaded.clone());
-    let api = api::serve(loaded, admin.clone()).await?;
-    let desk = Arc::new(CommandDesk(admin));
-    let operators = Operators::welcome(OperatorsConfig {
-        node: node.clone(),
-        scope: SCOPE.to_owned(),
-        desk: desk.clone(),
-        leads: leads.subscribe(),
-    })
-    .await?;
-    standing.api = api.as_ref().map(HttpListener::url);
+    let api = api::serve(loaded, admin.clone(), node.as_str()).await?;
+    standing.api = api.as_ref().map(api::Served::url);
     let leader = database.store.leader().await?;
     let stands_by = leader.map_or(String::new(), |leader| format!(" standing by for {leader},"));
     standing.ready(&format!("orchestrator{stands_by} listening on {listens}"))?;
     if !is_named(&loaded.config.cluster, listens) {
-        let own = loaded.config.cluster.advertise.as_ref();
-        let own = own.map_or_else(|| listens.to_string(), HostPort::to_string);
+        let own = loaded
+            .config
+            .cluster
+            .advertise
+            .as_ref()
+            .map_or_else(|| listens.to_string(), HostPort::to_string);
         warn!(
-            "cluster.orchestrators does not name this one, {own}: nodes of this configuration do not dial it"
+            "cluster.orchestrators does not have this one, {own}: nodes with this configuration do not dial it"
         );
     }
+    // An orchestrator records itself, since no other one would record a standby.
     let presence = Presence::of(&standing, "orchestrator", &loaded.config.node.tags);
     let throne = Throne::default();
     let book = OrderBook::default();
@@ -84,12 +84,13 @@ pub async fn run(loaded: &Arc<Loaded>, mut standing: Standing, takes_commands: b
         workers: Vec::new(),
         actors: book.actors().await,
     };
-    let line = Line::inside(desk, &node, leads.subscribe());
+    let line = Line::inside(admin, &node, leads.subscribe());
     let attended = stop.attended();
     let terminal = async {
         if takes_commands {
             repl::inside(loaded, line, &attended).await;
         }
+        // The end of the commands is not the end of the process.
         std::future::pending().await
     };
     let reigns = async {
@@ -107,13 +108,13 @@ pub async fn run(loaded: &Arc<Loaded>, mut standing: Standing, takes_commands: b
                     leads.send_replace(None);
                     end?;
                 }
-                Err(error) => warn!(%error, "cannot stand for the leadership now"),
+                Err(error) => warn!(%error, "cannot campaign for the leadership now"),
             }
             tokio::time::sleep(loaded.config.orchestrator.leadership.standby_retry).await;
         }
     };
     tokio::select! {
-        () = stop.next() => info!("stopping; running work goes on under the next leader"),
+        () = stop.next() => info!("stopping; running work continues under the next leader"),
         end = reigns => return end,
         () = presence.keep(&database.store, loaded.config.cluster.heartbeat, presently) => {}
         () = orders::obey(&database.store, node.as_str(), &book) => {}
@@ -121,7 +122,6 @@ pub async fn run(loaded: &Arc<Loaded>, mut standing: Standing, takes_commands: b
         () = terminal => {}
     }
     standing.stopping();
-    operators.stop().await;
     let roster = throne.roster.borrow().clone();
     if let Some(roster) = roster {
         record_last(&database.store, &roster, loaded.config.cluster.call_timeout).await;
@@ -131,7 +131,8 @@ pub async fn run(loaded: &Arc<Loaded>, mut standing: Standing, takes_commands: b
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether nodes of the same configuration dial what listens here. A name without an address is believed to be its own.
+/// Returns whether nodes with the same configuration dial this listener. A host name cannot be resolved for certain, so it counts as
+/// this machine's.
 fn is_named(cluster: &Cluster, listens: SocketAddr) -> bool {
     let is_own = |named: &HostPort| match &cluster.advertise {
         Some(own) => named == own,
@@ -143,7 +144,7 @@ fn is_named(cluster: &Cluster, listens: SocketAddr) -> bool {
     cluster.orchestrators.iter().any(is_own)
 }
 
-/// What works while this process leads.
+/// Parts that run while this process leads.
 #[derive(Default)]
 struct Throne {
     roster: watch::Sender<Option<Roster>>,
@@ -157,7 +158,11 @@ impl Throne {
     }
 }
 
-/// Orchestrates until another leads.
+/// Leads until another orchestrator does.
+///
+/// # Errors
+///
+/// If the orchestrator cannot start, or the pools of other nodes are lost. The process ends then, and another one takes over.
 async fn reign(
     loaded: &Loaded,
     node: &NodeName,
@@ -167,6 +172,7 @@ async fn reign(
     throne: &Throne,
 ) -> Result<()> {
     let section = &loaded.config.orchestrator;
+    // Every write of this leader carries its epoch, so that none takes effect after it was replaced, even if it does not know yet.
     let led = store.led_by(&leadership);
     let roster = Roster::default();
     throne.roster.send_replace(Some(roster.clone()));
@@ -177,7 +183,7 @@ async fn reign(
     config.max_interruptions = i32::try_from(section.max_interruptions).unwrap_or(i32::MAX);
     config.markers = match storage::uncached_artifacts(loaded).await {
         Ok(artifacts) => Some(artifacts),
-        // Work goes on without them, and the next leader writes those that are missing.
+        // Markers are not needed for the work, and the next leader writes those that are missing.
         Err(error) => {
             warn!("finished volumes are not marked, as the storage cannot be opened: {error:#}");
             None
@@ -194,8 +200,8 @@ async fn reign(
     .await?;
     tokio::select! {
         () = leadership.lost() => warn!("another orchestrator leads; standing by"),
-        () = orchestrator.ended() => warn!("the orchestrator ended; standing again"),
-        () = pools.ended() => bail!("the pools of other nodes are out of reach"),
+        () = orchestrator.ended() => warn!("the orchestrator ended; campaigning again"),
+        () = pools.ended() => bail!("the pools of other nodes cannot be reached"),
         () = wake_on_changes(store, &orchestrator) => {}
         () = count_tasks(store) => {}
         () = look_for_missed_models(store, cluster.heartbeat) => {}
@@ -208,18 +214,19 @@ async fn reign(
     Ok(())
 }
 
-/// Ends when the database cannot be listened to any more; the leadership is lost with it.
+/// Wakes the orchestrator on changes of jobs. Returns when the database stops sending notifications: its session may be gone, and with
+/// it the leadership.
 async fn wake_on_changes(store: &PostgresStore, orchestrator: &OrchestratorHandle) {
     let listen = async {
         let mut changes = store.job_changes().await?;
         loop {
-            // First of all, of what came before anybody listened.
+            // The first wake is for changes that came before the subscription.
             orchestrator.wake();
             changes.next().await?;
         }
     };
     let Err::<Infallible, StateError>(error) = listen.await;
-    warn!(%error, "cannot hear of new jobs; standing again");
+    warn!(%error, "notifications of new jobs ended; campaigning again");
 }
 
 #[cfg(test)]

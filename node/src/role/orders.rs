@@ -1,5 +1,5 @@
-//! Orders of operators to nodes. They lie in the database until they are done or their time is over, so that they come from any
-//! process and outlive a leader. The leader sends them to the nodes that it gives work; the others look for their own.
+//! Orders of operators to nodes. They are rows in the database until they are done or expire, so they may come from any process and
+//! outlive a leader. The leader sends them to the nodes that it assigns work to; nodes that take their work themselves read their own.
 
 use std::collections::HashSet;
 use std::convert::Infallible;
@@ -13,15 +13,15 @@ use parkhang_core::domain::{OrderOutcome, PlacedOrder};
 use parkhang_state::{PostgresStore, StateError};
 use tracing::{debug, info};
 
-/// Before an order is sent again to a node that was not in touch, and before a database is asked again that was away.
+/// Delay before an order is sent again to a disconnected node, and before an unavailable database is asked again.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// For ever: has the orders of other nodes carried out by those that are in touch with this leader.
+/// Sends orders to connected nodes, for ever.
 pub async fn forward(store: &PostgresStore, pools: &RemotePools) {
     attend(store, None, async |order| pools.order(order).await).await;
 }
 
-/// For ever: carries out the orders to this node.
+/// Carries out the orders to this node, for ever.
 pub async fn obey(store: &PostgresStore, node: &str, book: &OrderBook) {
     let carry_out = async |order: &PlacedOrder| Some(book.carry_out(order.id, order.order.clone()).await);
     attend(store, Some(node), carry_out).await;
@@ -34,12 +34,16 @@ async fn attend(
 ) {
     loop {
         let Err::<Infallible, StateError>(error) = listen(store, node, &carry_out).await;
-        debug!(%error, "cannot hear of orders to nodes now");
+        debug!(%error, "cannot read orders to nodes now");
         tokio::time::sleep(RETRY).await;
     }
 }
 
-/// Each order is settled when it is carried out; none waits for another.
+/// Carries out orders concurrently, and records each outcome as it comes.
+///
+/// # Errors
+///
+/// If the database is not available. Orders that were under way are carried out again, which the node recognises by their number.
 async fn listen(
     store: &PostgresStore,
     node: Option<&str>,
@@ -49,11 +53,14 @@ async fn listen(
     let mut begun = HashSet::new();
     let mut under_way = FuturesUnordered::new();
     loop {
-        // First of all, of what came before anybody listened.
+        // The first read is for orders that came before the subscription. `begun` keeps an order that is still open from being
+        // started twice.
         for order in store.open_orders(node).await? {
             if begun.insert(order.id) {
+                // Each on its own: a node that does not answer must not hold back the outcomes of the others.
                 under_way.push(async move {
                     let outcome = carry_out(&order).await;
+                    // The node is not connected to this leader now; the order stays open and is tried again until it expires.
                     if outcome.is_none() {
                         tokio::time::sleep(RETRY).await;
                     }

@@ -1,4 +1,4 @@
-//! Whether a node can do its part.
+//! Readiness of nodes by role.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,16 +15,16 @@ use tracing::debug;
 
 use crate::http::{Probe, Readiness};
 
-/// For the database to answer.
+/// Timeout of the database.
 const PING_LIMIT: Duration = Duration::from_secs(1);
 
-/// Ready while the database answers: a standby is as ready as the leader.
+/// Readiness of an orchestrator: the database answers. A standby is as ready as the leader.
 #[derive(Debug)]
 pub struct OrchestratorProbe {
     pub store: PostgresStore,
-    /// The epoch that this process leads in.
+    /// Epoch in which this process leads.
     pub leads: watch::Receiver<Option<Epoch>>,
-    /// Stages that work waits for while no node runs them.
+    /// Stages with waiting work that no node runs.
     pub deserted: watch::Receiver<BTreeSet<StageName>>,
 }
 
@@ -34,7 +34,7 @@ impl Probe for OrchestratorProbe {
         let epoch = self.leads.borrow().map(|epoch| epoch.0);
         let answer = tokio::time::timeout(PING_LIMIT, self.store.ping()).await;
         if let Ok(Err(error)) = &answer {
-            // It may tell of users and hosts, and who asks over HTTP may be anybody.
+            // Only for the log: the error may name users and hosts, and anybody may ask over HTTP.
             debug!(%error, "the database does not answer");
         }
         let reason = (!matches!(answer, Ok(Ok(())))).then_some("the database does not answer");
@@ -51,7 +51,7 @@ impl Probe for OrchestratorProbe {
     }
 }
 
-/// Ready while an orchestrator that leads is in touch, and all stages can run.
+/// Readiness of a worker: it is connected to a leader, and all its stages can run.
 #[derive(Debug)]
 pub struct WorkerProbe {
     pub roles: String,
@@ -68,7 +68,7 @@ impl Probe for WorkerProbe {
     }
 }
 
-/// What a node says that runs stages: `reason` is why it gets no work, if it gets none.
+/// Returns the readiness of a node that runs stages. `reason` is why it gets no work, if it gets none.
 fn of_worker(
     roles: &str,
     reason: Option<&'static str>,
@@ -78,9 +78,10 @@ fn of_worker(
     let out_of_order = (!stages.is_empty()).then_some("stages are out of order; the log says why");
     let reason = reason.or(out_of_order);
     let states = stages.iter().map(|(stage, state)| {
-        let state = match state.out_of_service {
-            true => "out of service",
-            false => "looked at again",
+        let state = if state.out_of_service {
+            "out of service"
+        } else {
+            "looked at again"
         };
         (stage.to_string(), state)
     });
@@ -94,8 +95,8 @@ fn of_worker(
     }
 }
 
-/// Ready once the source of work has answered, and while it does. Why it does not is for the log: it may tell of hosts and users,
-/// and who asks over HTTP may be anybody.
+/// Readiness of a node that takes its work itself: the source of work answers. The cause of a failure is only in the log: it may name
+/// hosts and users, and anybody may ask over HTTP.
 #[derive(Debug)]
 pub struct PullProbe {
     pub roles: String,

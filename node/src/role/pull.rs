@@ -1,5 +1,5 @@
-//! The roles cpu and gpu on a node that takes its work itself. It dials nobody: other nodes are met in the database, or in the
-//! storage, alone.
+//! The roles cpu and gpu on a node that takes its work itself. It dials no other node: they share the database, or the artifact store,
+//! and nothing else.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -70,17 +70,19 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
         () = nothing_to_do(loaded, &supervisor) => ExitCode::from(LEFT_IDLE),
         () = seen.keep(loaded) => ExitCode::SUCCESS,
         () = seen.obey(node.as_str()) => ExitCode::SUCCESS,
-        () = dispatcher.ended() => bail!("the node does not ask for work any more"),
-        () = supervisor.ended() => bail!("the stages keep failing; the node gives up"),
+        () = dispatcher.ended() => bail!("the node no longer looks for work"),
+        () = supervisor.ended() => bail!("the stages keep failing; the node ends"),
         never = services::remove_old_manifests(&manifests, keep) => match never {},
         () = wake_on_changes(database.as_ref(), &dispatcher, loaded) => ExitCode::SUCCESS,
     };
     standing.stopping();
     state.send_replace(NodeState::Draining);
+    // The node's record is kept fresh while it drains, which may take longer than a silent node is believed to be alive.
     tokio::select! {
-        () = wind_down(loaded, supervisor, dispatcher.drain(), std::future::pending(), &mut stop) => {}
+    () = wind_down(loaded, supervisor, dispatcher.drain(), std::future::pending(), &mut stop) => {}
         () = seen.keep(loaded) => {}
     }
+    // Without this bound a database that is away would keep the process from ending.
     let leaving = tokio::time::timeout(loaded.config.cluster.call_timeout, async {
         dispatcher.clone().stop().await;
         if let Some(database) = &database {
@@ -88,12 +90,12 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
         }
     });
     if leaving.await.is_err() {
-        warn!("no answer: what this node held is free only when its time runs out");
+        warn!("no answer: leases of this node end only when they expire");
     }
     Ok(ends)
 }
 
-/// What the database is told of this node, and tells it.
+/// Link of this node to the database: its own record, and the orders for it.
 struct Seen<'a> {
     database: Option<&'a Database>,
     presence: Presence,
@@ -103,7 +105,7 @@ struct Seen<'a> {
 }
 
 impl Seen<'_> {
-    /// For ever: writes down this node and its pools, and, as there need not be an orchestrator, who is not heard of any more.
+    /// Records this node and its pools, for ever. It also records silent nodes as lost, since there need not be an orchestrator to do so.
     async fn keep(&self, loaded: &Loaded) {
         let Some(database) = self.database else {
             return std::future::pending().await;
@@ -120,7 +122,7 @@ impl Seen<'_> {
         );
     }
 
-    /// For ever: carries out what operators order.
+    /// Carries out the orders of operators, for ever.
     async fn obey(&self, node: &str) {
         match self.database {
             Some(database) => orders::obey(&database.store, node, &self.book).await,
@@ -135,6 +137,7 @@ async fn open(loaded: &Loaded, node: &str, database: Option<&Database>) -> Resul
     Ok(match database {
         Some(database) => {
             let store = Arc::new(database.store.clone());
+            // Leases are compared by nodes on many machines, so they go by the one clock that all of them share.
             let clock = Arc::new(StoreClock(store.clone()));
             Arc::new(StateClaims::new(store, clock, lease, max_interruptions))
         }
@@ -154,7 +157,7 @@ async fn open(loaded: &Loaded, node: &str, database: Option<&Database>) -> Resul
     })
 }
 
-/// For ever. Where nothing can be heard, the dispatcher's polls find what there is.
+/// Wakes the dispatcher on new work, for ever. Without notifications the dispatcher's polls find the work.
 async fn wake_on_changes(database: Option<&Database>, dispatcher: &Dispatcher, loaded: &Loaded) {
     let Some(database) = database else {
         return std::future::pending().await;
@@ -172,6 +175,6 @@ async fn hear(store: &PostgresStore, dispatcher: &Dispatcher) {
                 dispatcher.wake(stage);
             }
         }
-        Err(error) => warn!(%error, "cannot hear of new work"),
+        Err(error) => warn!(%error, "cannot subscribe to new work; polling goes on"),
     }
 }

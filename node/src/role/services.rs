@@ -1,4 +1,4 @@
-//! The stages that a node runs, with their stores and models.
+//! Stages of a node, with their stores and models.
 
 use parkhang_actors::telemetry::MeteredStore;
 use std::convert::Infallible;
@@ -15,15 +15,20 @@ use crate::config::Loaded;
 use crate::networks::{self, cores};
 use crate::storage;
 
-/// Between two looks.
+/// Interval at which old manifests are removed.
 const LOOK_FOR_OLD_MANIFESTS: Duration = Duration::from_secs(6 * 3600);
 
-/// The stages of this node, with their models loaded. `delay` slows their artifact store down, where the configuration allows it.
+/// Opens the stages of this node and loads their models. `delay` slows down their artifact store, if the configuration allows faults.
+///
+/// # Errors
+///
+/// If a model, the scans or the artifact store cannot be opened.
 pub async fn stages(loaded: &Loaded, delay: &StoreDelay) -> Result<StageRegistry> {
     let node = loaded.config.node.clone();
     let models = tokio::task::spawn_blocking(move || networks::load(&node.models, &node.device, cores()))
         .await
         .context("loading the models")??;
+    // The delay lies below the metering, so that an injected fault shows in the metrics as a slow store would.
     let mut artifacts = storage::artifacts(loaded).await?;
     if loaded.config.chaos.allowed {
         artifacts = Arc::new(DelayedStore::new(artifacts, delay.clone()));
@@ -40,12 +45,13 @@ pub async fn stages(loaded: &Loaded, delay: &StoreDelay) -> Result<StageRegistry
     Ok(StageRegistry::new(&services)?)
 }
 
-/// Where this node records what happened to each page.
+/// Returns the folder of this node's manifests, which record what happened to each page.
 pub fn manifests(loaded: &Loaded) -> Result<ManifestFolder> {
     Ok(ManifestFolder::new(loaded.state_dir()?.join("manifests")))
 }
 
-/// For ever: removes the records of jobs that have had their time. Those of jobs that are deleted go at once, where the node is there.
+/// Removes manifests of jobs that nothing was added to for `keep`, for ever. Those of a deleted job are removed at once by an order,
+/// if the node is there.
 pub async fn remove_old_manifests(folder: &ManifestFolder, keep: Duration) -> Infallible {
     if keep.is_zero() {
         return std::future::pending().await;

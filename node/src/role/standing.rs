@@ -1,4 +1,4 @@
-//! How a node stands to those who watch it: the READY line, the service manager, and the window that answers over HTTP.
+//! Reports of a node's readiness: the READY line, the service manager, and the health server.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -13,12 +13,12 @@ use tracing::warn;
 use crate::config::Loaded;
 use crate::http::Window;
 
-/// A node on its way to be ready, and what shows it.
+/// Channels through which a node reports that it is ready.
 #[derive(Debug)]
 pub struct Standing {
     pub node: NodeName,
     pub window: Window,
-    /// Where it takes commands over HTTP.
+    /// URL of its HTTP interface.
     pub api: Option<String>,
     ready_fd: Option<RawFd>,
 }
@@ -33,7 +33,7 @@ impl Standing {
         })
     }
 
-    /// Of a process that answers nobody itself.
+    /// Returns the channels of a process without a health server.
     pub fn unwatched(node: NodeName, ready_fd: Option<RawFd>) -> Self {
         Self {
             node,
@@ -43,10 +43,16 @@ impl Standing {
         }
     }
 
-    /// Tells everybody who waits that the node has begun its work: `details` follow its name.
+    /// Reports that the node is ready; `details` follow its name in the READY line.
+    ///
+    /// # Errors
+    ///
+    /// If the file descriptor of `--ready-fd` cannot be written.
     pub fn ready(&mut self, details: &str) -> Result<()> {
-        let health = self.window.address();
-        let health = health.map_or(String::new(), |address| format!(" health={address}"));
+        let health = self
+            .window
+            .address()
+            .map_or(String::new(), |address| format!(" health={address}"));
         let api = self
             .api
             .as_ref()
@@ -65,14 +71,14 @@ impl Standing {
     }
 }
 
-/// Without a service manager nobody is told.
+/// Notifies the service manager, if there is one.
 fn notify(state: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(state) {
-        warn!(%error, "cannot tell the service manager");
+        warn!(%error, "cannot notify the service manager");
     }
 }
 
-/// Whoever waits at the other end sees the line and then the end.
+/// Writes a line to a descriptor and closes it, so that a reader that waits for the end does not wait for that of the process.
 fn write_and_close(fd: RawFd, line: &str) -> Result<()> {
     let path = PathBuf::from(format!("/proc/self/fd/{fd}"));
     let mut file = OpenOptions::new()

@@ -1,3 +1,5 @@
+//! Signals that stop a process.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,12 +9,12 @@ use nix::sys::signal::Signal as PosixSignal;
 use nix::unistd::getppid;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The orders to stop that a process gets. The first asks for order, the second for haste.
+/// Signals that stop a process: the first asks it to leave in order, the second to stop at once.
 #[derive(Debug)]
 pub struct StopOrders {
     interrupt: Signal,
     terminate: Signal,
-    /// Whether an interrupt is somebody else's at the moment.
+    /// True if an interrupt belongs to the command line of the terminal at the moment.
     attended: Arc<AtomicBool>,
 }
 
@@ -25,7 +27,7 @@ impl StopOrders {
         })
     }
 
-    /// While this is true, an interrupt (Ctrl-C) is for whoever sits at the terminal.
+    /// Returns the switch: while it is true, an interrupt (Ctrl-C) belongs to the command line and is ignored here.
     pub fn attended(&self) -> Arc<AtomicBool> {
         self.attended.clone()
     }
@@ -44,8 +46,13 @@ impl StopOrders {
     }
 }
 
-/// From now on the end of the parent process is an order to stop.
+/// Makes the end of the parent process a signal to stop.
+///
+/// # Errors
+///
+/// If the parent has ended already.
 pub fn when_gone(parent: i32) -> Result<()> {
+    // The parent may have ended before the signal was set up, so it is compared afterwards.
     set_pdeathsig(PosixSignal::SIGTERM)?;
     if getppid().as_raw() != parent {
         bail!("the process that started this one is gone");

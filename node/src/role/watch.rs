@@ -1,4 +1,4 @@
-//! What orchestrators write down and count for those who watch. Nothing is decided by it.
+//! Records and counts for observers: the nodes of the cluster, and the levels of tasks. Nothing is decided by them.
 
 use std::time::{Duration, Instant};
 
@@ -14,16 +14,17 @@ use super::standing::Standing;
 use crate::heartbeat::{MISSED_HEARTBEATS, patience};
 use crate::whoami::host;
 
+/// Shortest interval of counts.
 pub const COUNT_INTERVAL: Duration = Duration::from_secs(10);
-/// Pause after a count, as a multiple of the time it took: however many tasks there are, counting them costs the database no
-/// more.
+/// Pause after a count, as a multiple of the time that it took, so that counting takes at most a fiftieth of the database's time
+/// however many tasks there are.
 pub const COUNT_PAUSE: u32 = 50;
-/// Nodes that come together are written down together.
+/// Time to wait for further changes, so that nodes that join together are recorded together.
 const GATHERING: Duration = Duration::from_millis(200);
-/// How long nodes that are gone are remembered.
+/// Time after which nodes that are gone are deleted from the records.
 const MEMORY: TimeDelta = TimeDelta::days(7);
 
-/// Tells how many tasks stand where, again and again.
+/// Publishes the number of tasks by stage and status, for ever.
 pub async fn count_tasks(store: &PostgresStore) {
     let mut levels = TaskLevels::default();
     loop {
@@ -36,8 +37,8 @@ pub async fn count_tasks(store: &PostgresStore) {
     }
 }
 
-/// Writes down the nodes that the leader hears of, when one comes or goes and again and again. `store` is that of the leader:
-/// once another leads, what this one has heard is not written.
+/// Records the nodes that are connected to the leader, on each change and with each heartbeat, for ever. `store` is fenced by the leader's
+/// epoch: once another leads, this one writes nothing more.
 pub async fn record_nodes(store: &PostgresStore, roster: &Roster, heartbeat: Duration) {
     loop {
         let news = async {
@@ -50,19 +51,20 @@ pub async fn record_nodes(store: &PostgresStore, roster: &Roster, heartbeat: Dur
         }
         let snapshot = NodeSnapshot {
             nodes: roster.census(),
+            // Silence is measured by the database's clock, by which the nodes were recorded.
             ..silent_nodes(store.now().await.unwrap_or_else(|_| Utc::now()), heartbeat)
         };
         match store.record_nodes(&snapshot).await {
             Ok(()) => roster.written(&snapshot.nodes),
-            Err(error) => debug!(%error, "cannot write down the nodes now"),
+            Err(error) => debug!(%error, "cannot record the nodes now"),
         }
         if let Err(error) = store.record_actors(&roster.actors()).await {
-            debug!(%error, "cannot write down the actors now");
+            debug!(%error, "cannot record the actors now");
         }
     }
 }
 
-/// Writes down what a leader that stops has heard last: who left before it did.
+/// Records the last state of the nodes when a leader stops, including those that left just before it.
 pub async fn record_last(store: &PostgresStore, roster: &Roster, limit: Duration) {
     let snapshot = NodeSnapshot {
         nodes: roster.census(),
@@ -72,11 +74,11 @@ pub async fn record_last(store: &PostgresStore, roster: &Roster, limit: Duration
         tokio::time::timeout(limit, store.record_nodes(&snapshot)).await,
         Ok(Ok(()))
     ) {
-        debug!("the nodes are left as they were written down last");
+        debug!("the last state of the nodes was not recorded");
     }
 }
 
-/// Writes down which nodes are not heard of any more, again and again, by the clock of the database.
+/// Records silent nodes as lost, by the clock of the database, for ever.
 pub async fn lose_silent_nodes(store: &PostgresStore, heartbeat: Duration) {
     loop {
         tokio::time::sleep(heartbeat * MISSED_HEARTBEATS).await;
@@ -85,7 +87,7 @@ pub async fn lose_silent_nodes(store: &PostgresStore, heartbeat: Duration) {
             store.record_nodes(&silent_nodes(now, heartbeat)).await
         };
         if let Err(error) = lost.await {
-            debug!(%error, "cannot write down which nodes are lost");
+            debug!(%error, "cannot record which nodes are lost");
         }
     }
 }
@@ -98,19 +100,19 @@ fn silent_nodes(now: DateTime<Utc>, heartbeat: Duration) -> NodeSnapshot {
     }
 }
 
-/// What a node says of itself at a time.
+/// Current state of a node.
 pub struct Presently {
     pub state: NodeState,
     pub workers: Vec<WorkerRecord>,
     pub actors: Vec<ActorRecord>,
 }
 
-/// A node that writes its own row, by the clock of the database: nobody else hears of it.
+/// Registration of a node that writes its own record, by the clock of the database, because no leader knows it.
 #[derive(Debug)]
 pub struct Presence(NodeRecord);
 
 impl Presence {
-    /// Of a node with these roles, separated by commas, and what its operator says of it.
+    /// Returns the registration of a node with these roles, separated by commas, and tags.
     pub fn of(standing: &Standing, roles: &str, tags: &[String]) -> Self {
         let now = Utc::now();
         Self(NodeRecord {
@@ -129,7 +131,7 @@ impl Presence {
         })
     }
 
-    /// Again and again. `presently` is told the time.
+    /// Writes the record with each heartbeat, for ever. `presently` gets the time.
     pub async fn keep(
         &self,
         store: &PostgresStore,
@@ -142,7 +144,7 @@ impl Presence {
         }
     }
 
-    /// The node leaves in order.
+    /// Records that the node has left in order.
     pub async fn end(&self, store: &PostgresStore) {
         let left = async |_: DateTime<Utc>| Presently {
             state: NodeState::Left,
@@ -176,7 +178,7 @@ impl Presence {
             store.record_actors(&[actors]).await
         };
         if let Err(error) = written.await {
-            debug!(%error, "cannot write down this node now");
+            debug!(%error, "cannot record this node now");
         }
     }
 }

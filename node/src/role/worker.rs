@@ -1,4 +1,4 @@
-//! The roles cpu and gpu: pools of stages that an orchestrator elsewhere gives work to.
+//! The roles cpu and gpu: pools of stages that an orchestrator in another process assigns work to.
 
 use std::collections::HashMap;
 use std::process::ExitCode;
@@ -25,7 +25,7 @@ use crate::config::{Loaded, Role};
 use crate::join::{SCOPE, join};
 use crate::whoami::host;
 
-/// Exit status of a node that left because it had nothing to do. A service manager knows by it not to start the node again.
+/// Exit status of a node that left because it was idle, by which a service manager knows not to start it again.
 pub const LEFT_IDLE: u8 = 3;
 
 pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
@@ -51,6 +51,7 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
     })
     .await?;
     let supervisor = supervise(loaded, &node, registry, Arc::new(orchestrator.clone())).await?;
+    // Orders are accepted only once there is a supervisor that can carry them out.
     orchestrator.open_desk(Arc::new(WorkerDesk {
         supervisor: supervisor.clone(),
         orchestrator: orchestrator.clone(),
@@ -69,12 +70,12 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
         () = nothing_to_do(loaded, &supervisor) => ExitCode::from(LEFT_IDLE),
         () = cluster.ended() => bail!("the cluster transport ended"),
         () = orchestrator.ended() => bail!("the link to the orchestrator ended"),
-        () = supervisor.ended() => bail!("the stages keep failing; the node gives up"),
+        () = supervisor.ended() => bail!("the stages keep failing; the node ends"),
         never = services::remove_old_manifests(&manifests, keep) => match never {},
     };
     standing.stopping();
     orchestrator.announce(NodePhase::Draining).await;
-    // Another orchestrator takes over within this time, if there is one.
+    // A standby takes over within this time, if there is one; before that a missing leader does not mean that work cannot be released.
     let absence = orchestrator.absent(loaded.config.cluster.call_timeout);
     wind_down(loaded, supervisor, std::future::ready(()), absence, &mut stop).await;
     orchestrator.announce(NodePhase::Leaving).await;
@@ -84,6 +85,10 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
 }
 
 /// Starts the pools of the node's stages, which get their work from `control_plane`.
+///
+/// # Errors
+///
+/// If a pool cannot start.
 pub async fn supervise(
     loaded: &Loaded,
     node: &NodeName,
@@ -102,18 +107,19 @@ pub async fn supervise(
     Ok(supervisor.await?)
 }
 
-/// Returns once a node that is to leave then has had nothing to do for long enough.
+/// Waits until the node has been idle for `node.idle_exit`; for ever if that is zero.
 pub async fn nothing_to_do(loaded: &Loaded, supervisor: &NodeSupervisor) {
     let idle_exit = loaded.config.node.idle_exit;
     if idle_exit.is_zero() {
         return std::future::pending().await;
     }
     supervisor.vacant_for(idle_exit).await;
-    info!(?idle_exit, "nothing to do; the node leaves");
+    info!(?idle_exit, "idle; the node leaves");
 }
 
-/// Stops a node's stages at their next checkpoints, while `meanwhile` comes to its end, or where they are when time or
-/// patience has run out. Once they are checkpointed, `absence` says that nobody is there to hand them back to.
+/// Stops a node's stages at their next checkpoints and releases their leases, while `meanwhile` runs to its end. It gives up waiting when
+/// the time to drain is over, on a second signal, or when all is checkpointed and `absence` finds that no leader is there to
+/// release the leases to; they expire then.
 pub async fn wind_down(
     loaded: &Loaded,
     supervisor: NodeSupervisor,
@@ -128,11 +134,12 @@ pub async fn wind_down(
         absence.await;
     };
     tokio::select! {
+        // When work and time end together, the work counts: without the order a clean drain could be reported as one that failed.
         biased;
-        _ = async { tokio::join!(supervisor.drain(), meanwhile) } => info!("all work is handed back"),
-        () = forlorn => warn!("work is left to its leases: nobody is there to take it back"),
-        () = tokio::time::sleep(deadline) => warn!("work is left to its leases: the time to drain is over"),
-        () = stop.next() => warn!("work is left to its leases: stopped at once"),
+        _ = async { tokio::join!(supervisor.drain(), meanwhile) } => info!("all work is released"),
+        () = forlorn => warn!("leases are left to expire: no leader is connected to release them to"),
+        () = tokio::time::sleep(deadline) => warn!("leases are left to expire: the time to drain is over"),
+        () = stop.next() => warn!("leases are left to expire: stopped at once"),
     }
     supervisor.stop().await;
 }

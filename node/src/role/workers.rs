@@ -1,4 +1,4 @@
-//! The leading orchestrator looks after the workers that a launcher starts and stops.
+//! Care of the leading orchestrator for the workers that a launcher starts and stops.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use tracing::{debug, warn};
 use crate::config::Loaded;
 use crate::launcher::{autoscaler, launcher};
 
-/// Replaces workers that ended by themselves, and lets the autoscaler decide, again and again. `store` is that of the leader.
+/// Replaces workers that ended by themselves and runs the autoscaler, at each interval, for ever. `store` is fenced by the leader's epoch.
 pub async fn tend(loaded: &Loaded, store: &PostgresStore) {
     let mut ticks = tokio::time::interval(loaded.config.launcher.interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -24,7 +24,7 @@ pub async fn tend(loaded: &Loaded, store: &PostgresStore) {
                 Ok(Some(opened)) => &*tended.insert(opened),
                 Ok(None) => return std::future::pending().await,
                 Err(error) => {
-                    warn!(error = format!("{error:#}"), "nobody can launch workers now");
+                    warn!(error = format!("{error:#}"), "the launcher cannot be opened now");
                     continue;
                 }
             },
@@ -51,13 +51,13 @@ impl Tended {
     async fn look_after(&self) {
         for hardware in self.launcher.hardware() {
             if let Err(error) = self.launcher.tend(hardware).await {
-                warn!(%error, hardware = hardware.as_str(), "cannot look after the workers now");
+                warn!(%error, hardware = hardware.as_str(), "cannot check the workers now");
             }
         }
         if let Some(autoscaler) = &self.autoscaler
             && let Err(error) = autoscaler.pass().await
         {
-            debug!(%error, "cannot see now how many workers are needed");
+            debug!(%error, "cannot decide the number of workers now");
         }
     }
 }

@@ -1,3 +1,5 @@
+//! `node shards import`.
+
 use std::process::ExitCode;
 
 use anyhow::{Result, bail, ensure};
@@ -13,8 +15,7 @@ use crate::database::database_for_command;
 use crate::storage::artifacts;
 use crate::words::counted;
 
-/// The job keeps its name, and with it the keys of its artifacts. The order to pause comes before the job is there, so that
-/// whatever happens in between nobody does its work twice.
+/// Creates a job in the database from one in the artifact store. It keeps its name, and with it the keys of its artifacts.
 pub async fn run(arguments: ImportArgs) -> Result<ExitCode> {
     let loaded = Loaded::read(&arguments.job.config)?.validated()?;
     let store = artifacts(&loaded).await?;
@@ -37,7 +38,9 @@ pub async fn run(arguments: ImportArgs) -> Result<ExitCode> {
             volumes.len()
         );
     }
+    // A finished or cancelled job has nothing more to hand out, and need not be paused.
     let is_finished = manifest.finished_shards(store).await? >= manifest.shards as usize;
+    // The old job is paused before the new one exists: if this process dies in between, no volume is worked on twice.
     let paused = !is_finished && manifest.ordered(store).await? != JobStatus::Cancelled;
     if paused {
         manifest.order(store, ShardOrder::Pause, Utc::now()).await?;
@@ -64,7 +67,7 @@ pub async fn run(arguments: ImportArgs) -> Result<ExitCode> {
         println!("{imported:#}");
     } else {
         let in_storage = if paused {
-            "; in the storage it is paused"
+            "; the job in the artifact store is paused"
         } else {
             ""
         };

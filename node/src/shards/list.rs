@@ -1,3 +1,5 @@
+//! `node shards list`.
+
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -11,10 +13,10 @@ use super::ListArgs;
 use crate::config::Loaded;
 use crate::storage::artifacts;
 
-/// Jobs looked at at once.
+/// Jobs read concurrently.
 const LOOKS: usize = 8;
 
-/// A job and how far its shards are.
+/// Job with the progress of its shards.
 struct Line {
     manifest: JobManifest,
     ordered: JobStatus,
@@ -30,7 +32,7 @@ impl Line {
         })
     }
 
-    /// As was ordered, or that there is nothing left to do.
+    /// Status as ordered, or `finished`.
     fn status(&self) -> &'static str {
         match self.ordered {
             JobStatus::Running if self.finished >= self.manifest.shards as usize => "finished",
@@ -39,7 +41,7 @@ impl Line {
     }
 }
 
-/// Exit status 1 where a job cannot be told of.
+/// Runs the command; the exit status is 1 if the manifest of a job cannot be read.
 pub async fn run(arguments: ListArgs) -> Result<ExitCode> {
     let loaded = Loaded::read(&arguments.config)?.validated()?;
     let store = artifacts(&loaded).await?;
@@ -51,8 +53,11 @@ pub async fn run(arguments: ListArgs) -> Result<ExitCode> {
             Err(error) => unreadable.push(error.to_string()),
         }
     }
-    let looks = stream::iter(manifests).map(|manifest| Line::of(store, manifest));
-    let lines: Vec<Line> = looks.buffered(LOOKS).try_collect().await?;
+    let lines: Vec<Line> = stream::iter(manifests)
+        .map(|manifest| Line::of(store, manifest))
+        .buffered(LOOKS)
+        .try_collect()
+        .await?;
     if arguments.json {
         let jobs = lines.iter().map(|line| {
             json!({
@@ -82,8 +87,9 @@ pub async fn run(arguments: ListArgs) -> Result<ExitCode> {
             println!("{error}");
         }
     }
-    Ok(match unreadable.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    Ok(if unreadable.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     })
 }

@@ -1,4 +1,9 @@
-//! `node shards`: jobs that live in the artifact store, without a database.
+//! `node shards`: jobs that are kept in the artifact store, without a database.
+//!
+//! Where only a bucket is available, nodes take work from objects in it: a job is a manifest and lists of volumes, and the state of a volume is a
+//! chain of numbered objects, each created only if it is absent, which every object store can do. These commands write and read
+//! such objects and need neither a database nor an orchestrator; who holds what is decided by `source`, and nothing here may change
+//! the state of a volume.
 
 mod import;
 mod list;
@@ -21,22 +26,23 @@ use crate::words::counted;
 
 #[derive(Debug, Subcommand)]
 pub enum ShardsCommand {
-    /// Write the manifests of a job over the volumes that there are, or those named. Nodes with `--source shards` that were told of the job
-    /// begin at once.
-    Create(CreateArgs),
-    /// List the jobs in the storage, and how many of their shards are finished.
-    List(ListArgs),
-    /// Say how far a job is; exit status 1 if a volume failed or cannot be told of.
-    Status(StatusArgs),
-    /// Begin nothing more of a job; stages that run go on to their end.
-    Pause(JobArgs),
-    /// Go on with a job that was paused.
-    Resume(JobArgs),
-    /// End a job for good: stages that run stop at their next checkpoints.
-    Cancel(JobArgs),
-    /// Make a job of the database from one in the storage, over all its volumes.
+    /// Create a job over all volumes, or those named.
     ///
-    /// What was read already stands and is taken over page by page. The job in the storage is paused, so that nothing is worked on twice.
+    /// Nodes with `--source shards` and the name of the job start to work on it at once.
+    Create(CreateArgs),
+    /// List the jobs in the artifact store with their progress.
+    List(ListArgs),
+    /// Show the progress of a job; the exit status is 1 if a volume failed or its state cannot be read.
+    Status(StatusArgs),
+    /// Pause a job: no further stage of it is started, and stages that run continue to their end.
+    Pause(JobArgs),
+    /// Resume a paused job.
+    Resume(JobArgs),
+    /// Cancel a job for good; stages that run stop at their next checkpoints.
+    Cancel(JobArgs),
+    /// Create a job in the database from one in the artifact store, with all its volumes.
+    ///
+    /// Pages that were read already are kept. The job in the artifact store is paused, so that no volume is worked on twice.
     Import(ImportArgs),
 }
 
@@ -45,18 +51,19 @@ pub struct CreateArgs {
     /// Name of the job, part of every key.
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// Volumes in a shard: what one node takes upon itself at a time, at most 1048576.
+    /// Number of volumes in a shard, which one node takes at a time; at most 1048576.
     #[arg(long, value_name = "N", default_value = "100")]
     pub size: ShardSize,
     #[command(flatten)]
     pub volumes: VolumeArgs,
-    /// Run this pipeline, which is built in or named in the configuration (pipeline.NAME); `docs/stages.md` has those there are.
+    /// Run this pipeline, which is built in or named in the configuration (pipeline.NAME); `docs/stages.md` lists them.
     #[arg(long, visible_alias = "op", value_name = "NAME", default_value = OCR)]
     pub pipeline: String,
-    /// Read with this model, and only on nodes that have loaded it: NAME of one that reads lines, or STAGE=NAME; short for
-    /// job.models. May be repeated.
+    /// Use this model, and only nodes that have loaded it: NAME of a recogniser, or STAGE=NAME; sets job.models. May be
+    /// repeated.
     #[arg(long, value_name = "MODEL")]
     pub model: Vec<String>,
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
@@ -65,8 +72,10 @@ pub struct CreateArgs {
 
 #[derive(Debug, Args)]
 pub struct JobArgs {
+    /// Name of the job.
     #[arg(value_name = "NAME")]
     pub name: String,
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
@@ -75,6 +84,7 @@ pub struct JobArgs {
 
 #[derive(Debug, Args)]
 pub struct ListArgs {
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
@@ -85,7 +95,7 @@ pub struct ListArgs {
 pub struct StatusArgs {
     #[command(flatten)]
     pub job: JobArgs,
-    /// Look again every source.poll until the job is finished or cancelled.
+    /// Wait until the job is finished or cancelled, with a look every source.poll.
     #[arg(long)]
     pub wait: bool,
 }
@@ -94,7 +104,7 @@ pub struct StatusArgs {
 pub struct ImportArgs {
     #[command(flatten)]
     pub job: JobArgs,
-    /// Volumes that are written at once. The job begins when the last of them are written.
+    /// Number of volumes written in one transaction. The job starts when all are written.
     #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub chunk_size: u32,
 }
@@ -131,16 +141,15 @@ async fn create(arguments: CreateArgs) -> Result<ExitCode> {
     let JobManifest {
         job, volumes, shards, ..
     } = &manifest;
-    match arguments.json {
-        true => {
-            let created = json!({ "job": job.as_str(), "volumes": volumes, "shards": shards });
-            println!("{created:#}");
-        }
-        false => println!(
+    if arguments.json {
+        let created = json!({ "job": job.as_str(), "volumes": volumes, "shards": shards });
+        println!("{created:#}");
+    } else {
+        println!(
             "{job}: {} in {}",
             counted(*volumes, "volume"),
             counted(*shards, "shard")
-        ),
+        );
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -150,12 +159,13 @@ async fn order(arguments: JobArgs, order: ShardOrder) -> Result<ExitCode> {
     let store = artifacts(&loaded).await?;
     let manifest = JobManifest::read(store.as_ref(), &JobKey::new(arguments.name)?).await?;
     let status = manifest.order(store.as_ref(), order, Utc::now()).await?;
-    match arguments.json {
-        true => println!(
+    if arguments.json {
+        println!(
             "{:#}",
             json!({ "job": manifest.job.as_str(), "status": status.as_str() })
-        ),
-        false => println!("{}: {}", manifest.job, status.as_str()),
+        );
+    } else {
+        println!("{}: {}", manifest.job, status.as_str());
     }
     Ok(ExitCode::SUCCESS)
 }

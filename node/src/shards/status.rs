@@ -1,3 +1,5 @@
+//! `node shards status`.
+
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -11,7 +13,7 @@ use crate::config::Loaded;
 use crate::storage::artifacts;
 use crate::words::counted;
 
-/// Exit status 1 where a volume has failed, or cannot be told of.
+/// Runs the command; the exit status is 1 if a volume has failed or its state cannot be read.
 pub async fn run(arguments: StatusArgs) -> Result<ExitCode> {
     let loaded = Loaded::read(&arguments.job.config)?.validated()?;
     let store = artifacts(&loaded).await?;
@@ -21,24 +23,26 @@ pub async fn run(arguments: StatusArgs) -> Result<ExitCode> {
         let every = loaded.config.source.poll;
         survey = finished(store.as_ref(), &job, every).await?;
     }
-    match arguments.job.json {
-        true => print_json(&survey),
-        false => print(&survey),
+    if arguments.job.json {
+        print_json(&survey);
+    } else {
+        print(&survey);
     }
     Ok(
-        match survey.failed().next().is_some() || !survey.unreadable.is_empty() {
-            true => ExitCode::FAILURE,
-            false => ExitCode::SUCCESS,
+        if survey.failed().next().is_some() || !survey.unreadable.is_empty() {
+            ExitCode::FAILURE
+        } else {
+            ExitCode::SUCCESS
         },
     )
 }
 
-/// Of a job that is cancelled not even what runs is waited for.
+/// Returns whether `--wait` is over. For a cancelled job it does not wait for the stages that still run.
 fn is_over(survey: &ShardSurvey) -> bool {
     survey.is_finished() || survey.ordered == JobStatus::Cancelled
 }
 
-/// Waits for the end, and tells how far the job is whenever that has changed.
+/// Waits for the end, and prints the progress whenever it has changed.
 async fn finished(
     store: &dyn ArtifactStore,
     job: &JobKey,

@@ -1,9 +1,11 @@
+//! Division of a fleet into nodes with and without a GPU.
+
 use parkhang_core::domain::Hardware;
 use parkhang_simulation::{NodeClass, Profile};
 
 use crate::config::Slots;
 
-/// The two kinds of nodes.
+/// Properties of the two kinds of nodes.
 #[derive(Debug, Clone, Copy)]
 pub struct Kinds<'a> {
     pub slots: &'a Slots,
@@ -12,14 +14,15 @@ pub struct Kinds<'a> {
 }
 
 impl Kinds<'_> {
-    /// So many nodes, with this share of gpu nodes or the one that the narrowest stages of both kinds ask for; at least one
-    /// node of each kind that the profile needs.
+    /// Returns a fleet of `nodes` nodes, with the given share of GPU nodes, or else the share at which the bottleneck stages of both kinds
+    /// are equally fast; at least one node of each kind that the profile needs.
     pub fn fleet(&self, profile: &Profile, nodes: usize, gpu_share: Option<f64>) -> Vec<NodeClass> {
         let (gpu, cpu) = (
             self.need(profile, Hardware::Gpu),
             self.need(profile, Hardware::Cpu),
         );
         let share = gpu_share.unwrap_or(gpu / (gpu + cpu).max(f64::MIN_POSITIVE));
+        // Rounding must not leave a hardware that has work without any node.
         let at_least = usize::from(gpu > 0.0);
         let at_most = nodes.saturating_sub(usize::from(cpu > 0.0)).max(at_least);
         let gpu_nodes = ((share * nodes as f64).round() as usize).clamp(at_least, at_most);
@@ -37,10 +40,12 @@ impl Kinds<'_> {
             .collect()
     }
 
-    /// Node seconds that a page takes at the narrowest stage of this hardware.
+    /// Node seconds that a page takes in the bottleneck stage of this hardware.
     fn need(&self, profile: &Profile, hardware: Hardware) -> f64 {
-        let stages = profile.stages.iter().filter(|stage| stage.hardware == hardware);
-        let narrowest = stages
+        let narrowest = profile
+            .stages
+            .iter()
+            .filter(|stage| stage.hardware == hardware)
             .map(|stage| stage.seconds_per_page.mean())
             .fold(0.0, f64::max);
         narrowest / (self.slots(hardware).max(1) as f64 * self.speed(hardware))

@@ -1,5 +1,8 @@
-//! `node simulate`: what a fleet would do, before there is one. The decisions are those of the orchestrator, the
-//! configuration is the cluster's, and the times are recorded ones.
+//! `node simulate`: a simulated cluster that reads a library, to size a fleet before there is one.
+//!
+//! It runs the pure decisions of the orchestrator with the cluster's configuration against virtual time and stage times that were
+//! recorded from a real job, so a change of a policy shows in the simulation without a model of the policy having to be changed. The
+//! room only turns flags into settings and results into tables; the simulation itself knows neither the command line nor the network.
 
 mod fleet;
 mod record;
@@ -35,55 +38,56 @@ pub enum SimulateCommand {
 
 #[derive(Debug, Args)]
 pub struct RunArgs {
+    /// Number of volumes of the library.
     #[arg(long, default_value_t = 70_000, value_name = "N")]
     pub volumes: usize,
-    /// Nodes of all kinds; each runs the stages of one kind of hardware, with the slots of node.slots.
+    /// Number of nodes; each runs the stages of one kind of hardware, with the slots of node.slots.
     #[arg(long, default_value_t = 200, value_name = "N")]
     pub nodes: usize,
-    /// Share of the nodes that are gpu nodes; the default is what the profile's stages ask for.
+    /// Share of GPU nodes, 0 to 1; by default the one that the profile's stages need.
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub gpu_share: Option<f64>,
-    /// How much faster a gpu node's slot is than the one of the profile.
+    /// Speed of a GPU node's slot, relative to the profile.
     #[arg(long, default_value_t = 1.0, value_name = "FACTOR", value_parser = factor)]
     pub gpu_speed: f64,
-    /// The same for cpu nodes.
+    /// Speed of a CPU node's slot, relative to the profile.
     #[arg(long, default_value_t = 1.0, value_name = "FACTOR", value_parser = factor)]
     pub cpu_speed: f64,
-    /// Mean time of a node between two ends; 0s is never.
+    /// Mean time between failures of a node; 0s is never.
     #[arg(long, default_value = "24h", value_name = "TIME", value_parser = humantime::parse_duration)]
     pub mtbf: Duration,
-    /// Mean time until it is back.
+    /// Mean time to repair of a node.
     #[arg(long, default_value = "10m", value_name = "TIME", value_parser = humantime::parse_duration)]
     pub mttr: Duration,
-    /// Share of the ends that are announced, as those of spot instances are.
+    /// Share of the failures that are announced, as the ends of spot instances are.
     #[arg(long, default_value_t = 0.7, value_name = "SHARE", value_parser = share)]
     pub announced: f64,
-    /// Time from the announcement to the end.
+    /// Time from the announcement to the failure.
     #[arg(long, default_value = "2m", value_name = "TIME", value_parser = humantime::parse_duration)]
     pub notice: Duration,
-    /// Share of the stage runs that fail for a reason that may pass.
+    /// Share of the stage runs that fail with an error that is retried.
     #[arg(long, default_value_t = 0.0005, value_name = "SHARE", value_parser = share)]
     pub failing_runs: f64,
-    /// Share of the volumes that kill whatever reads them.
+    /// Share of the volumes that kill the worker that reads them.
     #[arg(long, default_value_t = 0.0001, value_name = "SHARE", value_parser = share)]
     pub poison: f64,
-    /// Stage times and sizes of volumes; the default is the profile that comes with the program.
+    /// Stage times and sizes of volumes; by default the profile built into the program.
     #[arg(long, value_name = "FILE")]
     pub profile: Option<PathBuf>,
-    /// The same seed gives the same run.
+    /// Seed of the random numbers; the same seed gives the same run.
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
-    /// Simulate several fleets, such as nodes=50,100,200,400.
+    /// Simulate several numbers of nodes, such as nodes=50,100,200,400.
     #[arg(long, value_name = "nodes=N,N", value_parser = sweep)]
     pub sweep: Option<Sweep>,
-    /// Simulate each fleet once more, growing and shrinking as the section `autoscaler` of the configuration says; the numbers of
-    /// nodes are then caps.
+    /// Simulate each fleet once more with the autoscaler of the configuration (section `autoscaler`); the number of nodes is then
+    /// the cap.
     #[arg(long)]
     pub autoscale: bool,
-    /// From the autoscaler's decision until a node has joined, its models loaded.
+    /// Time from the autoscaler's decision until a node has joined with its models loaded.
     #[arg(long, default_value = "4m", value_name = "TIME", value_parser = humantime::parse_duration)]
     pub boot: Duration,
-    /// Give up what takes longer in simulated time.
+    /// Simulated time after which a simulation is stopped.
     #[arg(long, default_value = "365d", value_name = "TIME", value_parser = humantime::parse_duration)]
     pub horizon: Duration,
     /// Print the results as JSON: an array with an object for each fleet.
@@ -143,6 +147,7 @@ async fn simulate_fleets(arguments: RunArgs) -> Result<ExitCode> {
         .sweep
         .as_ref()
         .map_or_else(|| vec![arguments.nodes], |sweep| sweep.0.clone());
+    // One node for each kind of hardware, or a stage would never run.
     if sizes.iter().any(|nodes| *nodes < 2) {
         bail!("a fleet has at least two nodes");
     }
@@ -153,7 +158,7 @@ async fn simulate_fleets(arguments: RunArgs) -> Result<ExitCode> {
                 continue;
             }
             let settings = settings(&arguments, &loaded, profile.clone(), nodes, autoscaled);
-            // A simulation computes and never waits: it would keep an async thread to itself.
+            // A simulation computes and never waits, so it would block an async thread.
             let report = tokio::task::spawn_blocking(move || futures::executor::block_on(simulate(settings)));
             fleets.push(Fleet {
                 nodes,
@@ -179,9 +184,9 @@ async fn simulate_fleets(arguments: RunArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What was simulated, and what came of it.
+/// Simulated fleet with its results.
 struct Fleet {
-    /// All there are, or the most there may be.
+    /// Number of nodes, or their cap if autoscaled.
     nodes: usize,
     autoscaled: bool,
     report: SimulationReport,
@@ -246,7 +251,7 @@ fn as_json(fleet: &Fleet, memory: Option<u64>) -> Result<serde_json::Value> {
     Ok(object)
 }
 
-/// The most memory that this process had so far, in bytes, where the system says.
+/// Peak memory of this process so far, in bytes, if the system reports it.
 fn peak_memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;

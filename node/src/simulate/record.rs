@@ -1,4 +1,4 @@
-//! A profile from the history of a job.
+//! `node simulate record`: a profile from the history of a job.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -17,12 +17,13 @@ use crate::ocr;
 
 #[derive(Debug, Args)]
 pub struct RecordArgs {
+    /// Name of the job.
     #[arg(long, default_value = "ocr", value_name = "NAME")]
     pub job: String,
-    /// Output folder of `node ocr`; without it the job is looked for in the cluster's database.
+    /// Output folder of `node ocr`; without it the job is read from the cluster's database.
     #[arg(long, value_name = "OUT")]
     pub out: Option<PathBuf>,
-    /// Postgres that keeps the state of OUT; the default is a private one on this machine.
+    /// Database with the state of OUT; by default a private Postgres on this machine.
     #[arg(
         long,
         env = "DATABASE_URL",
@@ -31,11 +32,11 @@ pub struct RecordArgs {
         requires = "out"
     )]
     pub database_url: Option<String>,
-    /// What ran where: written into the profile.
+    /// Description of what ran on which machine, which is written to the profile.
     #[arg(long, value_name = "TEXT")]
     pub about: String,
-    /// Take the sizes of the volumes from the job, too. Otherwise they are those of the profile that comes with the
-    /// program, as a job that was made to be measured is seldom like the library.
+    /// Take the sizes of the volumes from the job as well. By default they are those of the built-in profile, since a job that was
+    /// created to be measured is seldom like the library.
     #[arg(long)]
     pub sizes: bool,
     /// File to write.
@@ -61,6 +62,7 @@ pub async fn run(arguments: RecordArgs) -> Result<ExitCode> {
         }
     };
     let built_in = Profile::built_in()?;
+    // The history does not record on which hardware a stage ran, and the stage table names it for each.
     let table = StageTable::built_in();
     let hardware: HashMap<StageName, Hardware> = table
         .stages()
@@ -86,7 +88,7 @@ pub async fn run(arguments: RecordArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The volumes that have results.
+/// Reads a job with the history of its volumes that have results.
 async fn read(store: &dyn StateStore, key: &JobKey) -> Result<(Job, History)> {
     let job = store
         .job(key)

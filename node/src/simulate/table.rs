@@ -1,4 +1,4 @@
-//! What a simulation found, for people.
+//! Formatting of a simulation's results as tables.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use parkhang_simulation::SimulationReport;
 
 use super::Fleet;
 
-/// Times beyond it are said in hours and minutes.
+/// Longest time that is shown in seconds; longer ones are shown in hours and minutes.
 const SHORT_S: f64 = 600.0;
 
 fn table(header: &[&str]) -> Table {
@@ -41,12 +41,12 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// For shares that are small when all is well.
+/// Formats shares that are normally very small.
 fn fine_percent(share: f64) -> String {
     format!("{:.4} %", share * 100.0)
 }
 
-/// One fleet, in full.
+/// Formats the results of one fleet in full.
 pub fn one(report: &SimulationReport, memory: Option<u64>) -> String {
     let mut whole = table(&["", "simulated"]);
     let ends = &report.ends;
@@ -64,7 +64,7 @@ pub fn one(report: &SimulationReport, memory: Option<u64>) -> String {
             format!("{}, announced {}", report.node_ends, report.announced_ends),
         ),
         ("runs killed with their node", ends.killed.to_string()),
-        ("runs given back by a drain", ends.drained.to_string()),
+        ("runs released by a drain", ends.drained.to_string()),
         ("runs whose worker died", ends.crashed.to_string()),
         ("runs that failed", ends.failed.to_string()),
         (
@@ -98,11 +98,11 @@ pub fn one(report: &SimulationReport, memory: Option<u64>) -> String {
     }
     let mut classes = table(&["nodes", "number", "slots a stage", "up", "slots in use"]);
     for class in &report.classes {
-        let used = class
+        let used: Vec<String> = class
             .utilisation
             .iter()
-            .map(|(stage, share)| format!("{stage} {}", percent(*share)));
-        let used: Vec<String> = used.collect();
+            .map(|(stage, share)| format!("{stage} {}", percent(*share)))
+            .collect();
         row(
             &mut classes,
             class.hardware,
@@ -152,7 +152,7 @@ pub fn one(report: &SimulationReport, memory: Option<u64>) -> String {
     format!("{whole}\n{classes}\n{stages}\n{real}\n")
 }
 
-/// Several fleets, a line each.
+/// Formats the results of several fleets, one a line.
 pub fn several(fleets: &[Fleet]) -> String {
     let mut table = table(&[
         "nodes",
@@ -171,15 +171,19 @@ pub fn several(fleets: &[Fleet]) -> String {
         report,
     } in fleets
     {
-        let name = match autoscaled {
-            true => format!("up to {nodes}"),
-            false => nodes.to_string(),
+        let name = if *autoscaled {
+            format!("up to {nodes}")
+        } else {
+            nodes.to_string()
         };
-        let shares = report.classes.iter().flat_map(|class| &class.utilisation);
-        let busiest = shares.max_by(|(_, one), (_, other)| one.total_cmp(other));
-        let busiest = busiest.map_or_else(String::new, |(stage, share)| {
-            format!("{stage} {}", percent(*share))
-        });
+        let busiest = report
+            .classes
+            .iter()
+            .flat_map(|class| &class.utilisation)
+            .max_by(|(_, one), (_, other)| one.total_cmp(other))
+            .map_or_else(String::new, |(stage, share)| {
+                format!("{stage} {}", percent(*share))
+            });
         row(
             &mut table,
             name,

@@ -1,5 +1,8 @@
-//! From configuration to stores: where artifacts are kept and where scans come from. Roles, `node ocr`, exports and
-//! whoever makes a job ask here, so that all of them see the same.
+//! Construction of stores from the configuration: the artifact store, the source of scans, and the volumes of a job.
+//!
+//! Roles, `node ocr`, exports, commands and the HTTP interface all open their stores here, so that a key of the configuration means the same
+//! place for all of them: a volume that a command accepts is one that a worker can read. The room must not know which part of the
+//! program asks, nor anything about jobs beyond the names of their volumes.
 
 mod scans;
 mod volume_list;
@@ -15,7 +18,11 @@ use crate::config::{Loaded, S3, StorageKind};
 pub use scans::{all_volumes, archive, missing, page_source, refusal, volumes};
 pub use volume_list::{VolumeArgs, read_list};
 
-/// The store of the cluster's artifacts, without copies: for a process that hardly reads any.
+/// Opens the artifact store of the cluster without a cache, for a process that hardly reads any.
+///
+/// # Errors
+///
+/// If the folder or bucket cannot be opened.
 pub async fn uncached_artifacts(loaded: &Loaded) -> Result<Arc<dyn ArtifactStore>> {
     let storage = &loaded.config.storage;
     match storage.kind {
@@ -30,7 +37,11 @@ pub async fn uncached_artifacts(loaded: &Loaded) -> Result<Arc<dyn ArtifactStore
     }
 }
 
-/// The store of the cluster's artifacts. What is read from a bucket leaves copies on the local disk.
+/// Opens the artifact store of the cluster. Reads from a bucket are cached on the local disk.
+///
+/// # Errors
+///
+/// If the folder, the bucket or the cache cannot be opened.
 pub async fn artifacts(loaded: &Loaded) -> Result<Arc<dyn ArtifactStore>> {
     let storage = &loaded.config.storage;
     match storage.kind {
@@ -45,13 +56,18 @@ pub async fn artifacts(loaded: &Loaded) -> Result<Arc<dyn ArtifactStore>> {
                 Some(folder) => folder.clone(),
                 None => loaded.state_dir()?.join("cache"),
             };
+            // The cache is below a name of its own for each bucket, as keys are the same in all of them.
             let folder = folder.join(place(&storage.s3));
             Ok(Arc::new(CachedStore::open(store, folder, size).await?))
         }
     }
 }
 
-/// The bucket of a section, without copies.
+/// Opens the bucket of a section, without a cache.
+///
+/// # Errors
+///
+/// If no bucket is named, or its options are not valid.
 pub async fn bucket(section: &S3) -> Result<S3Store> {
     let name = section.bucket.clone().context("no bucket is named")?;
     let mut options = S3Options::new(name);
@@ -66,7 +82,7 @@ pub async fn bucket(section: &S3) -> Result<S3Store> {
     Ok(S3Store::open(options).await?)
 }
 
-/// A file name for what belongs to one bucket.
+/// Returns a folder name that is unique to a bucket, so that caches of two buckets cannot mix.
 fn place(section: &S3) -> String {
     let parts = [&section.endpoint, &section.bucket, &section.prefix];
     let digest = Digest::of_parts(parts.map(|part| part.as_deref().unwrap_or_default()));

@@ -1,3 +1,5 @@
+//! Source of the scans, and the volumes in it.
+
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
@@ -15,14 +17,18 @@ use super::bucket;
 use crate::config::{Pages, PagesKind, S3};
 use crate::words::counted;
 
-/// Volumes that are looked up at once.
+/// Volumes looked up concurrently.
 const LOOKUPS: usize = 32;
-/// Volumes that a message names.
+/// Largest number of volumes that a message names.
 const NAMED: usize = 10;
 const NO_SCANS: &str = "no scans are configured: in cluster.toml set `folder` of [pages] to the folder that holds a folder of \
                         images for each volume, named W-I (or `bucket` of [pages.s3])";
 
-/// Where the scans come from.
+/// Opens the source of the scans.
+///
+/// # Errors
+///
+/// If none is configured, or a bucket or file of the configuration cannot be opened.
 pub async fn page_source(pages: &Pages) -> Result<Arc<dyn PageSource>> {
     if let (PagesKind::Folder, None, Some(folder)) = (pages.kind, &pages.s3.bucket, &pages.folder) {
         return Ok(Arc::new(LibraryFolder::new(folder.clone())));
@@ -32,11 +38,12 @@ pub async fn page_source(pages: &Pages) -> Result<Arc<dyn PageSource>> {
         PagesKind::Bdrc => {
             let mut archive = archive(pages).await?;
             if let Some(path) = &pages.intro_pages_file {
-                let text = std::fs::read_to_string(path);
-                let text = text.with_context(|| format!("cannot read {}", path.display()))?;
+                let text = std::fs::read_to_string(path)
+                    .with_context(|| format!("cannot read {}", path.display()))?;
                 let intro = read_intro_pages(&text).with_context(|| path.display().to_string())?;
                 archive = archive.without_intro_pages(intro);
             }
+            // Volumes of the benchmark are told apart by their names, so one source serves both.
             let benchmark = match &pages.benchmark_bucket {
                 Some(name) => {
                     let section = S3 {
@@ -53,11 +60,15 @@ pub async fn page_source(pages: &Pages) -> Result<Arc<dyn PageSource>> {
     })
 }
 
-/// The archive that the scans are in, with all pages.
+/// Opens the archive of the scans, with all pages.
+///
+/// # Errors
+///
+/// If the scans are not in an archive.
 pub async fn archive(pages: &Pages) -> Result<BdrcArchive> {
     ensure!(
         pages.kind == PagesKind::Bdrc,
-        "the scans are in no archive with lists of images (pages.kind is not \"bdrc\")"
+        "the scans are not in an archive with lists of images (pages.kind is not \"bdrc\")"
     );
     Ok(BdrcArchive::new(scan_store(pages).await?))
 }
@@ -70,7 +81,11 @@ async fn scan_store(pages: &Pages) -> Result<Arc<dyn ArtifactStore>> {
     })
 }
 
-/// The volumes of a job: those named, each of which is looked up, or all that a folder holds. None comes twice.
+/// Returns the volumes of a job, each once: those named, each of which is looked up, or all in the folder.
+///
+/// # Errors
+///
+/// If a named volume does not exist, or none are named and the scans are not in a folder.
 pub async fn volumes(pages: &Pages, named: Option<Vec<VolumeId>>) -> Result<Vec<VolumeId>> {
     let Some(mut named) = named else {
         return all_volumes(pages).await;
@@ -84,20 +99,27 @@ pub async fn volumes(pages: &Pages, named: Option<Vec<VolumeId>>) -> Result<Vec<
     }
 }
 
-/// All volumes that a folder holds. A bucket, and an archive, are not listed: they hold millions of objects.
+/// Returns all volumes in the folder of scans.
+///
+/// # Errors
+///
+/// If the scans are in a bucket or an archive, which are not listed: they have millions of objects.
 pub async fn all_volumes(pages: &Pages) -> Result<Vec<VolumeId>> {
     match (&pages.folder, &pages.s3.bucket, pages.kind) {
         (Some(folder), None, PagesKind::Folder) => in_folder(folder).await,
         (None, None, _) => bail!(NO_SCANS),
-        _ => bail!(
-            "name the volumes, with --volume or --volumes-from: what is in a bucket or in an archive is not listed"
-        ),
+        _ => bail!("name the volumes with --volume or --volumes-from: buckets and archives are not listed"),
     }
 }
 
-/// Those of the volumes that cannot be had, with the reason.
+/// Returns the named volumes that cannot be read, with the reason.
+///
+/// # Errors
+///
+/// If the source of scans cannot be opened.
 pub async fn missing(pages: &Pages, named: &[VolumeId]) -> Result<Vec<(VolumeId, SourceError)>> {
     let mut missing = Vec::new();
+    // A folder is listed once; volumes of a bucket or an archive are looked up one by one, as it cannot be listed.
     if let (Some(folder), None, PagesKind::Folder) = (&pages.folder, &pages.s3.bucket, pages.kind) {
         let all: HashSet<VolumeId> = in_folder(folder).await?.into_iter().collect();
         let absent = named.iter().filter(|volume| !all.contains(volume));
@@ -112,7 +134,7 @@ pub async fn missing(pages: &Pages, named: &[VolumeId]) -> Result<Vec<(VolumeId,
     Ok(missing)
 }
 
-/// What to say where volumes of so many that were named cannot be had.
+/// Returns the message about volumes that cannot be read, of `named` volumes in all; `None` if there are none.
 pub fn refusal(missing: &[(VolumeId, SourceError)], named: usize) -> Option<String> {
     let mut lines: Vec<String> = missing
         .iter()
@@ -124,7 +146,7 @@ pub fn refusal(missing: &[(VolumeId, SourceError)], named: usize) -> Option<Stri
     }
     (!missing.is_empty()).then(|| {
         format!(
-            "{} of {} cannot be had:\n  {}",
+            "{} of {} cannot be read:\n  {}",
             missing.len(),
             counted(named, "volume"),
             lines.join("\n  ")
@@ -134,7 +156,8 @@ pub fn refusal(missing: &[(VolumeId, SourceError)], named: usize) -> Option<Stri
 
 async fn in_folder(folder: &Path) -> Result<Vec<VolumeId>> {
     let folder = folder.to_owned();
-    let found = tokio::task::spawn_blocking(move || discover_volumes(&[folder], None, None)).await?;
-    let found = found.context("pages.folder")?;
+    let found = tokio::task::spawn_blocking(move || discover_volumes(&[folder], None, None))
+        .await?
+        .context("pages.folder")?;
     Ok(found.into_iter().map(|found| found.volume).collect())
 }

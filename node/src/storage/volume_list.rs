@@ -1,4 +1,4 @@
-//! Which volumes a command is about, as files and operators name them.
+//! Names of volumes on the command line and in files.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -10,13 +10,13 @@ use parkhang_store::pages::{BENCHMARK, benchmark_volume, unpacked};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Bad lines that a message shows.
+/// Largest number of faulty lines that a message shows.
 const SHOWN: usize = 10;
-/// The path that means standard input.
+/// Path that stands for standard input.
 const STDIN: &str = "-";
-/// What the archive is called where lines name a source.
+/// Name of the archive in the source column of a list.
 const ARCHIVE: &str = "bdrc";
-/// What the first column may be called, where a list begins with the names of its columns.
+/// Names of the first column, by which a line with the names of columns is recognised.
 const HEADINGS: [&str; 5] = ["w_id", "bdrc_w_id", "volume_id", "volume", "w"];
 
 #[derive(Debug, Clone, Default, Args)]
@@ -24,14 +24,18 @@ pub struct VolumeArgs {
     /// Only this volume (W-I); may be repeated.
     #[arg(long, value_name = "VOLUME")]
     pub volume: Vec<VolumeId>,
-    /// Only the volumes that a file names, one a line, as W-I or as W,I[,source[,version]] with commas or blanks; - is standard input. Empty lines, and what
-    /// follows a #, are left out. Lists of JSON, and gzipped files, are read too.
+    /// Only the volumes in a file, one a line, as W-I or as W,I[,source[,version]] with commas or blanks; - is standard input. Empty lines, and
+    /// text after a #, are ignored. JSON lists and gzipped files are read too.
     #[arg(long, value_name = "FILE", visible_alias = "file")]
     pub volumes_from: Option<PathBuf>,
 }
 
 impl VolumeArgs {
-    /// The volumes that are named, some perhaps twice; `None` where none is asked for by name.
+    /// Returns the named volumes, which may contain duplicates; `None` if no volumes are named.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read or names no valid volumes.
     pub fn named(&self) -> Result<Option<Vec<VolumeId>>> {
         if self.volume.is_empty() && self.volumes_from.is_none() {
             return Ok(None);
@@ -45,25 +49,29 @@ impl VolumeArgs {
 }
 
 fn read(path: &Path) -> Result<Vec<VolumeId>> {
-    let (name, bytes) = match path.as_os_str() == STDIN {
-        true => {
-            let mut bytes = Vec::new();
-            let read = std::io::stdin().read_to_end(&mut bytes);
-            ("standard input".to_owned(), read.map(|_| bytes))
-        }
-        false => (path.display().to_string(), std::fs::read(path)),
+    let (name, bytes) = if path.as_os_str() == STDIN {
+        let mut bytes = Vec::new();
+        let read = std::io::stdin().read_to_end(&mut bytes);
+        ("standard input".to_owned(), read.map(|_| bytes))
+    } else {
+        (path.display().to_string(), std::fs::read(path))
     };
     let bytes = bytes.with_context(|| format!("cannot read {name}"))?;
     read_list(&bytes).with_context(|| name)
 }
 
-/// The volumes of a list, in its order.
+/// Parses a list of volumes, in its order.
+///
+/// # Errors
+///
+/// If it is not text, names no volumes, or has faulty entries; the message shows the first of these.
 pub fn read_list(bytes: &[u8]) -> Result<Vec<VolumeId>> {
     let text = unpacked(bytes)?;
-    let text = std::str::from_utf8(&text).context("is no text")?;
-    let volumes = match text.trim_start().starts_with('[') {
-        true => from_json(text)?,
-        false => from_lines(text)?,
+    let text = std::str::from_utf8(&text).context("is not text")?;
+    let volumes = if text.trim_start().starts_with('[') {
+        from_json(text)?
+    } else {
+        from_lines(text)?
     };
     if volumes.is_empty() {
         bail!("names no volumes");
@@ -71,7 +79,7 @@ pub fn read_list(bytes: &[u8]) -> Result<Vec<VolumeId>> {
     Ok(volumes)
 }
 
-/// An entry of a list in JSON.
+/// Entry of a JSON list.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Entry {
@@ -105,7 +113,7 @@ impl Entry {
 }
 
 fn from_json(text: &str) -> Result<Vec<VolumeId>> {
-    let entries: Vec<Value> = serde_json::from_str(text).context("is no list in JSON")?;
+    let entries: Vec<Value> = serde_json::from_str(text).context("is not a JSON list")?;
     let read = entries.into_iter().zip(1..).map(|(entry, number)| {
         let shown = entry.to_string();
         let volume = serde_json::from_value::<Entry>(entry)
@@ -124,6 +132,7 @@ fn from_lines(text: &str) -> Result<Vec<VolumeId>> {
         (!line.is_empty()).then_some((line, number))
     });
     let mut lines = lines.peekable();
+    // Exports of tables begin with the names of their columns.
     lines.next_if(|(line, _)| {
         let first = fields(line).first().copied().unwrap_or_default();
         HEADINGS.iter().any(|heading| first.eq_ignore_ascii_case(heading))
@@ -132,17 +141,20 @@ fn from_lines(text: &str) -> Result<Vec<VolumeId>> {
     all_good(read, "lines that name no volume")
 }
 
-/// Between commas, where there are any, else between blanks.
+/// Splits a line at commas if it has any, else at blanks.
 fn fields(line: &str) -> Vec<&str> {
-    let fields: Vec<&str> = match line.contains(',') {
-        true => line.split(',').collect(),
-        false => line.split_whitespace().collect(),
+    let fields: Vec<&str> = if line.contains(',') {
+        line.split(',').collect()
+    } else {
+        line.split_whitespace().collect()
     };
-    let bare = fields.into_iter().map(|field| field.trim().trim_matches('"'));
-    bare.collect()
+    fields
+        .into_iter()
+        .map(|field| field.trim().trim_matches('"'))
+        .collect()
 }
 
-/// `W-I`, `W,I[,source[,version]]`, or an object of JSON.
+/// Parses `W-I`, `W,I[,source[,version]]`, or a JSON object.
 fn of_line(line: &str) -> Result<VolumeId, String> {
     if line.starts_with('{') {
         let entry: Entry = serde_json::from_str(line)
@@ -177,7 +189,7 @@ fn of_parts(w_id: &str, i_id: &str, source: Option<&str>, version: Option<&str>)
     volume.map_err(|error| error.to_string())
 }
 
-/// All volumes, or which places hold none.
+/// Returns all volumes, or an error with the places of those that are not valid.
 fn all_good(read: impl Iterator<Item = Result<VolumeId, String>>, what: &str) -> Result<Vec<VolumeId>> {
     let (mut volumes, mut bad) = (Vec::new(), Vec::new());
     for volume in read {
@@ -257,7 +269,7 @@ mod tests {
             "{many}"
         );
         assert!(told("[7, \"W1-I1\"]").contains("\n  entry 1: 7 is neither a name"));
-        assert!(told("[\"W1-I1\"").starts_with("is no list in JSON"));
+        assert!(told("[\"W1-I1\"").starts_with("is not a JSON list"));
         assert_eq!(told("\n# W1-I1\n"), "names no volumes");
     }
 

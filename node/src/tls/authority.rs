@@ -1,4 +1,4 @@
-//! Making the authority and issuing certificates to nodes.
+//! Creation of the authority, and issue of certificates to nodes.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -13,10 +13,14 @@ use super::identity::read_details;
 use super::{TlsError, at};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// Certificates are valid from so long before they are made: clocks of nodes differ.
+/// Time by which certificates are valid before they are created, since the clocks of nodes differ.
 const CLOCK_SKEW: Duration = Duration::from_secs(60 * 60);
 
-/// Makes an authority and a cookie for a new cluster. Overwrites nothing.
+/// Creates an authority and a cookie for a new cluster.
+///
+/// # Errors
+///
+/// [`TlsError::Exists`] if one of the files exists, which is not overwritten.
 pub fn init(folder: &Folder, days: u32, now: SystemTime) -> Result<(), TlsError> {
     refuse_existing(&[folder.ca_certificate(), folder.ca_key(), folder.cookie()])?;
     folder.create()?;
@@ -25,6 +29,7 @@ pub fn init(folder: &Folder, days: u32, now: SystemTime) -> Result<(), TlsError>
     params
         .distinguished_name
         .push(DnType::CommonName, format!("Parkhang cluster {label}"));
+    // It signs certificates of nodes, and none of further authorities.
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     let key = KeyPair::generate()?;
@@ -37,7 +42,11 @@ pub fn init(folder: &Folder, days: u32, now: SystemTime) -> Result<(), TlsError>
     )
 }
 
-/// Issues a certificate and key to a node, valid under its name and the given hosts, which are DNS names or IP addresses.
+/// Issues a certificate and key to a node, valid for its name and the given hosts, which are DNS names or IP addresses.
+///
+/// # Errors
+///
+/// If a name is not valid, a file exists, or the certificate would be valid for longer than the authority.
 pub fn issue(
     folder: &Folder,
     node: &str,
@@ -45,6 +54,7 @@ pub fn issue(
     days: u32,
     now: SystemTime,
 ) -> Result<(), TlsError> {
+    // The name becomes a file name and a DNS name; `ca` would overwrite the authority's own files.
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-".contains(&byte);
     if node == "ca" || node.is_empty() || node.starts_with(['.', '-']) || !node.bytes().all(allowed) {
         return Err(TlsError::NodeName(node.to_owned()));
@@ -58,6 +68,7 @@ pub fn issue(
     refuse_existing(&[folder.certificate(node), folder.key(node)])?;
     let authority = read_details(&folder.ca_certificate())?;
     let seconds = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    // A certificate that outlasts its authority would stop working on a day that nothing announces.
     let left = (authority.not_after.timestamp() - i64::try_from(seconds).unwrap_or(i64::MAX))
         .div_euclid(i64::from(24 * 60 * 60));
     if left < i64::from(days) {

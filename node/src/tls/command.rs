@@ -14,14 +14,17 @@ use super::{TlsError, authority};
 
 #[derive(Debug, Subcommand)]
 pub enum TlsCommand {
-    /// Make a private certificate authority and a cookie for a cluster, in a folder.
+    /// Create a private certificate authority and a cookie for a cluster, in a folder.
     ///
-    /// Keep ca.key where no node runs: whoever has it can join the cluster.
+    /// Keep ca.key off the nodes: it allows joining the cluster. Existing files are not overwritten.
     Init(InitArgs),
-    /// Issue a certificate and key to a node, for listening and for dialling.
+    /// Issue a certificate and key to a node, and print the settings that use them.
+    ///
+    /// The same certificate is used for listening and for dialling. Example: `tls issue ca gpu-1 --host gpu-1.example`.
     Issue(IssueArgs),
-    /// List the certificates of a folder: names, end, and whether its authority vouches for them.
+    /// List the certificates in a folder with their names, expiry, and whether its authority has signed them.
     Show {
+        /// Folder of the authority.
         #[arg(value_name = "DIR")]
         folder: PathBuf,
     },
@@ -29,10 +32,10 @@ pub enum TlsCommand {
 
 #[derive(Debug, Args)]
 pub struct InitArgs {
-    /// Folder of the authority; made if it does not exist.
+    /// Folder of the authority; created if it does not exist.
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
-    /// Days that the authority is valid.
+    /// Validity of the authority, in days.
     #[arg(long, default_value_t = 3650, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=36500))]
     pub days: u32,
 }
@@ -42,13 +45,13 @@ pub struct IssueArgs {
     /// Folder of the authority.
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
-    /// The node; its certificate becomes DIR/NAME.pem and its key DIR/NAME.key.
+    /// Name of the node; its certificate is DIR/NAME.pem and its key DIR/NAME.key.
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// DNS name or IP address by which others dial the node; may be repeated. Only orchestrators are dialled.
+    /// DNS name or IP address at which others dial the node; may be repeated. Only orchestrators are dialled.
     #[arg(long, value_name = "HOST")]
     pub host: Vec<String>,
-    /// Days that the certificate is valid.
+    /// Validity of the certificate, in days.
     #[arg(long, default_value_t = 365, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=36500))]
     pub days: u32,
 }
@@ -73,9 +76,10 @@ pub fn run(command: TlsCommand) -> Result<()> {
     Ok(())
 }
 
-/// What a node's configuration file needs to use its certificate.
+/// Returns the settings with which a node uses its certificate.
 fn settings(folder: &Folder, node: &str) -> String {
     let value = |path: PathBuf| {
+        // The lines may be pasted into a file in another folder, and paths in a file are relative to it.
         let path = std::path::absolute(&path).unwrap_or(path);
         toml::Value::String(path.to_string_lossy().into_owned())
     };
@@ -104,9 +108,10 @@ fn table(folder: &Folder) -> Result<Table, TlsError> {
             details.common_name,
             details.hosts.join(" "),
             details.not_after.format("%Y-%m-%d %H:%M UTC").to_string(),
-            match details.is_authority {
-                true => "authority".to_owned(),
-                false => verdict(&path, &folder.ca_certificate()),
+            if details.is_authority {
+                "authority".to_owned()
+            } else {
+                verdict(&path, &folder.ca_certificate())
             },
         ]);
     }

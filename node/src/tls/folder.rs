@@ -43,7 +43,12 @@ impl Folder {
         self.0.join(format!("{node}.key"))
     }
 
-    /// Makes the folder, closed to others, unless it is there. One in which nothing else lies is kept out of git.
+    /// Creates the folder, which other users cannot read, unless it exists. In an empty folder a `.gitignore` keeps the keys out of
+    /// repositories.
+    ///
+    /// # Errors
+    ///
+    /// If the folder cannot be created.
     pub fn create(&self) -> Result<(), TlsError> {
         let mut builder = fs::DirBuilder::new();
         builder
@@ -51,14 +56,13 @@ impl Folder {
             .mode(0o700)
             .create(&self.0)
             .map_err(at(&self.0))?;
-        let is_empty = fs::read_dir(&self.0).map_err(at(&self.0))?.next().is_none();
-        match is_empty {
-            true => write_public(&self.0.join(".gitignore"), "*\n"),
-            false => Ok(()),
+        if fs::read_dir(&self.0).map_err(at(&self.0))?.next().is_none() {
+            write_public(&self.0.join(".gitignore"), "*\n")?;
         }
+        Ok(())
     }
 
-    /// Certificates in the folder, by name.
+    /// Returns the certificates in the folder, by name.
     pub fn certificates(&self) -> Result<Vec<PathBuf>, TlsError> {
         let mut found = Vec::new();
         for entry in fs::read_dir(&self.0).map_err(at(&self.0))? {
@@ -72,7 +76,11 @@ impl Folder {
     }
 }
 
-/// Fails before anything is written if one of the files is there.
+/// Checks that none of the files exists, before anything is written.
+///
+/// # Errors
+///
+/// [`TlsError::Exists`] with the first that does.
 pub fn refuse_existing(paths: &[PathBuf]) -> Result<(), TlsError> {
     match paths.iter().find(|path| path.symlink_metadata().is_ok()) {
         Some(path) => Err(TlsError::Exists(path.clone())),
@@ -84,7 +92,7 @@ pub fn write_public(path: &Path, text: &str) -> Result<(), TlsError> {
     write_new(path, text, PUBLIC)
 }
 
-/// Only the owner can read the file, from its first byte on.
+/// Writes a new file that only the owner can read, from its first byte on.
 pub fn write_private(path: &Path, text: &str) -> Result<(), TlsError> {
     write_new(path, text, PRIVATE)
 }

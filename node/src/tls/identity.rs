@@ -1,4 +1,4 @@
-//! Reading certificates, and whether a node could use what it has been given.
+//! Reading and verification of certificates.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -17,18 +17,22 @@ use x509_parser::extensions::GeneralName;
 
 use super::TlsError;
 
-/// The files of a node, in PEM.
+/// Files of a node, in PEM.
 #[derive(Debug, Clone, Copy)]
 pub struct Identity<'a> {
-    /// The node's certificate first, then those between it and the authority.
+    /// Certificate of the node, followed by the intermediate ones.
     pub certificate: &'a Path,
     pub key: &'a Path,
     pub ca: &'a Path,
 }
 
 impl Identity<'_> {
-    /// Whether peers that trust the authority would take the certificate from a node that dials them and, where it also
-    /// listens under a name, from a node of that name; and whether the key belongs to it.
+    /// Checks that peers which trust the authority accept the certificate of a node that dials them and, if `listens_as` is a name, of
+    /// a node that listens under it; and that the key belongs to the certificate.
+    ///
+    /// # Errors
+    ///
+    /// With the file that is not valid or not accepted.
     pub fn verify(&self, listens_as: Option<&str>, now: UnixTime) -> Result<(), TlsError> {
         let refused = |path: &Path| {
             let path = path.to_owned();
@@ -51,7 +55,11 @@ impl Identity<'_> {
     }
 }
 
-/// Whether the authority in one file would vouch for the certificate in another one.
+/// Checks that the authority in `ca` has signed the certificate in `certificate`.
+///
+/// # Errors
+///
+/// [`TlsError::Refused`] with the reason, or if a file cannot be read.
 pub fn is_signed_by(certificate: &Path, ca: &Path, now: UnixTime) -> Result<(), TlsError> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     verify_client(&read_chain(certificate)?, &read_chain(ca)?, &provider, now).map_err(|source| {
@@ -85,7 +93,7 @@ fn verify_server(
         .build()
         .map_err(|error| rustls::Error::General(error.to_string()))?;
     let name = ServerName::try_from(name)
-        .map_err(|_| rustls::Error::General(format!("{name:?} cannot stand in a certificate")))?;
+        .map_err(|_| rustls::Error::General(format!("{name:?} is not a valid name for a certificate")))?;
     verifier
         .verify_server_cert(&chain[0], &chain[1..], &name, &[], now)
         .map(drop)
@@ -99,7 +107,11 @@ fn roots(ca: &[CertificateDer<'_>]) -> Result<Arc<RootCertStore>, rustls::Error>
     Ok(Arc::new(roots))
 }
 
-/// The certificates of a file, at least one.
+/// Reads the certificates of a file, at least one.
+///
+/// # Errors
+///
+/// If the file cannot be read, is not valid PEM, or has no certificate.
 pub fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let malformed = |source| TlsError::Pem {
         path: path.to_owned(),
@@ -109,23 +121,27 @@ pub fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError>
         .map_err(malformed)?
         .collect::<Result<_, _>>()
         .map_err(malformed)?;
-    match chain.is_empty() {
-        true => Err(TlsError::Empty(path.to_owned())),
-        false => Ok(chain),
+    if chain.is_empty() {
+        return Err(TlsError::Empty(path.to_owned()));
     }
+    Ok(chain)
 }
 
-/// What a certificate says of itself.
+/// Content of a certificate.
 #[derive(Debug)]
 pub struct Details {
     pub common_name: String,
-    /// DNS names and IP addresses.
+    /// DNS names and IP addresses that it is valid for.
     pub hosts: Vec<String>,
     pub not_after: DateTime<Utc>,
     pub is_authority: bool,
 }
 
 /// Reads the first certificate of a file.
+///
+/// # Errors
+///
+/// If the file has no valid certificate.
 pub fn read_details(path: &Path) -> Result<Details, TlsError> {
     let malformed = |reason: String| TlsError::Malformed {
         path: path.to_owned(),
@@ -147,7 +163,7 @@ pub fn read_details(path: &Path) -> Result<Details, TlsError> {
             .to_owned(),
         hosts: hosts.filter_map(host).collect(),
         not_after: DateTime::from_timestamp(not_after, 0)
-            .ok_or_else(|| malformed("its validity ends at no date".to_owned()))?,
+            .ok_or_else(|| malformed("its expiry is not a valid date".to_owned()))?,
         is_authority: certificate.is_ca(),
     })
 }

@@ -1,8 +1,10 @@
-//! The private certificate authority of a cluster: one folder holds its certificate and key, the cookie that all nodes
-//! share, and what was issued to each node.
+//! Private certificate authority of a cluster: a folder with its certificate and key, the cookie that all nodes share, and the
+//! certificates of the nodes.
 //!
-//! Nodes authenticate each other: a certificate serves its node both when it listens and when it dials. How connections
-//! are made is not known here.
+//! Nodes authenticate each other, so one certificate serves its node both when it listens and when it dials, and it must pass both checks
+//! before a node starts: a fault that shows only when another node dials is found too late. The authority is private to the cluster,
+//! since nobody but its nodes needs to trust it, and its key need not be on any node. The room knows files and dates; it must not know
+//! how connections are made.
 
 mod authority;
 pub mod command;
@@ -21,9 +23,11 @@ use rustls::pki_types::pem;
 pub enum TlsError {
     #[error("{}: {source}", .path.display())]
     Io { path: PathBuf, source: io::Error },
-    #[error("{} is there already and is not overwritten", .0.display())]
+    #[error("{} exists already and is not overwritten", .0.display())]
     Exists(PathBuf),
-    #[error("{0:?} cannot name a node: use letters, digits, dots and hyphens, and not the name ca")]
+    #[error(
+        "{0:?} is not a valid name of a node: use letters, digits, dots and hyphens, and not the name ca"
+    )]
     NodeName(String),
     #[error("{0:?} is neither a DNS name nor an IP address")]
     Host(String),
@@ -31,7 +35,7 @@ pub enum TlsError {
     OutlastsAuthority { left: i64, asked: u32 },
     #[error("{}: {source}", .path.display())]
     Pem { path: PathBuf, source: pem::Error },
-    #[error("{} holds no certificate", .0.display())]
+    #[error("{} has no certificate", .0.display())]
     Empty(PathBuf),
     #[error("{}: {reason}", .path.display())]
     Malformed { path: PathBuf, reason: String },

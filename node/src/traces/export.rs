@@ -1,3 +1,5 @@
+//! Export of spans in batches by HTTP.
+
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -12,31 +14,35 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 use tracing::warn;
 
-/// Spans that wait for the collector; more are dropped, as work does not wait for those who watch it.
+/// Largest number of spans that wait for the collector. More are dropped, since work must not wait for it.
 const WAITING: usize = 4096;
-/// Spans in one request.
+/// Largest number of spans in one request.
 const BATCH: usize = 512;
 const BATCH_TIME: Duration = Duration::from_secs(1);
 const REQUEST_LIMIT: Duration = Duration::from_secs(5);
-/// Where a collector takes traces, below its endpoint.
+/// Path of traces below a collector's endpoint.
 const PATH: &str = "/v1/traces";
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("must be a URL such as http://127.0.0.1:4318")]
 pub struct InvalidEndpoint;
 
-/// Where spans go.
+/// Queue of spans for a collector.
 #[derive(Debug, Clone)]
 pub struct Collector(mpsc::Sender<Item>);
 
 enum Item {
     Span(Value),
-    /// What was taken before is to be sent now.
+    /// Request to send all spans before it now.
     Flush(oneshot::Sender<()>),
 }
 
 impl Collector {
-    /// `HOST:PORT` of an endpoint.
+    /// Returns `HOST:PORT` of an endpoint.
+    ///
+    /// # Errors
+    ///
+    /// If it is not an http URL without path and query.
     pub fn authority(endpoint: &str) -> Result<String, InvalidEndpoint> {
         let uri: Uri = endpoint.parse().map_err(|_| InvalidEndpoint)?;
         let host = uri.host().filter(|_| uri.scheme_str() == Some("http"));
@@ -47,7 +53,11 @@ impl Collector {
         }
     }
 
-    /// Sends to the collector at `endpoint` from now on, in the name of `node`.
+    /// Starts the export to the collector at `endpoint`, in the name of `node`.
+    ///
+    /// # Errors
+    ///
+    /// If the endpoint is not valid.
     pub fn at(endpoint: &str, node: &str) -> Result<Self, InvalidEndpoint> {
         let authority = Self::authority(endpoint)?;
         let (sender, items) = mpsc::channel(WAITING);
@@ -56,15 +66,15 @@ impl Collector {
     }
 
     pub(super) fn take(&self, span: Value) {
-        // Full, or the process is ending.
+        // Fails if the queue is full or the process is ending; the span is dropped then.
         let _ = self.0.try_send(Item::Span(span));
     }
 
-    /// Returns when what was taken so far has been sent, or cannot be.
+    /// Waits until the spans so far have been sent, or cannot be.
     pub async fn flush(&self) {
         let (sender, sent) = oneshot::channel();
         if self.0.send(Item::Flush(sender)).await.is_ok() {
-            // Whatever happened, there is nothing more to wait for.
+            // An error means that the exporter has ended, so there is nothing to wait for either.
             let _ = sent.await;
         }
     }
@@ -90,6 +100,7 @@ async fn export(authority: String, node: String, mut items: mpsc::Receiver<Item>
                 Err(_) => break,
             }
         }
+        // A batch that fails is dropped: keeping it would delay the next ones while a collector is down.
         if !spans.is_empty() {
             let count = spans.len();
             let sent = timeout(REQUEST_LIMIT, post(&authority, payload(&node, spans))).await;
@@ -135,7 +146,7 @@ async fn post(authority: &str, payload: Value) -> Result<()> {
             status => bail!("the collector answers {status}"),
         }
     };
-    // The connection ends with its sender.
+    // The connection is driven by this task and ends when the sender is dropped.
     let (answer, _) = tokio::join!(answer, connection);
     answer
 }

@@ -22,7 +22,7 @@ async fn postgres_crashes_and_recovers() {
         })
         .await;
     cluster
-        .until_said(down, "cannot stand for the leadership now")
+        .until_said(down, "cannot campaign for the leadership now")
         .await;
     cluster.reopen_postgres().await;
     cluster.until_said(down, "this process leads").await;

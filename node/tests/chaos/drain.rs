@@ -21,7 +21,7 @@ async fn a_node_told_to_stop_hands_its_work_back() {
     assert!(
         cluster
             .journal
-            .find_of("gpu-a", 0, "all work is handed back")
+            .find_of("gpu-a", 0, "all work is released")
             .is_some(),
         "{}",
         cluster.journal

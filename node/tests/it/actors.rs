@@ -136,7 +136,7 @@ fn faults_and_restarts_during_a_job_cost_it_nothing_but_time() {
     assert!(
         entries
             .iter()
-            .any(|entry| entry["command"] == "chaos kill" && entry["via"] == "cli"),
+            .any(|entry| entry["command"] == "chaos kill" && entry["via"] == "http"),
         "{audit:#}"
     );
 }

@@ -151,7 +151,7 @@ fn who_may_not_is_refused() {
     let refusal = eva
         .post("/jobs", &json!({ "job": JOB }))
         .refuses(403, "forbidden");
-    assert_eq!(refusal, "job create asks for the role operate; eva has read");
+    assert_eq!(refusal, "job create requires the role operate; eva has read");
     let pause = format!("/api/v1/jobs/{JOB}/pause");
     api.ask("POST", &pause, &[&mine, "Origin: http://elsewhere.example"], "{}")
         .refuses(403, "forbidden");
@@ -460,9 +460,13 @@ fn the_interface_describes_every_command_and_the_console_is_served() {
             }
         }
     }
-    let rerun =
-        &paths["/api/v1/jobs/{job}/rerun"]["post"]["requestBody"]["content"]["application/json"]["schema"];
-    assert_eq!(rerun["required"], json!(["from"]));
+    let body = |command: &str| {
+        let operation = &paths[&format!("/api/v1/jobs/{{job}}/{command}")]["post"];
+        &operation["requestBody"]["content"]["application/json"]["schema"]
+    };
+    let rerun = body("rerun");
+    assert_eq!(body("priority")["required"], json!(["priority"]));
+    assert_eq!(rerun["required"], json!([]), "from may be left out");
     assert_eq!(rerun["properties"]["dry_run"]["type"], json!(["boolean", "null"]));
     assert!(
         paths["/api/v1/jobs"]["post"]["requestBody"]

@@ -74,7 +74,10 @@ fn bad_scans_are_named_and_the_good_one_is_read() {
     let mut export = node(["export", "--format", "text,pagexml,alto,hocr,jsonl"]);
     export.arg(desk.out());
     let exported = finish(export).exits(0);
-    let told = format!("{} pages could not be read, and say so in the files\n", bad.len());
+    let told = format!(
+        "{} pages could not be read and are marked in the files\n",
+        bad.len()
+    );
     assert_eq!(exported.stderr, told);
     for (format, extension) in [
         ("text", "txt"),

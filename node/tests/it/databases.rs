@@ -53,12 +53,7 @@ fn no_command_begins_a_database_beside_that_of_the_orchestrators() {
     for orchestrators in [living.as_str(), "orch.invalid:7400"] {
         for line in ["job create press", "job list"] {
             let told = run(&site, line, orchestrators).exits(1).stderr;
-            for said in [
-                orchestrators,
-                "node repl -c 'COMMAND'",
-                "PARKHANG_CONFIG",
-                "DATABASE_URL",
-            ] {
+            for said in [orchestrators, "--server URL", "PARKHANG_CONFIG", "DATABASE_URL"] {
                 assert!(told.contains(said), "{line}: {told}");
             }
         }
@@ -67,5 +62,8 @@ fn no_command_begins_a_database_beside_that_of_the_orchestrators() {
 
     run(&site, "job create press", "127.0.0.1:1").exits(0);
     let told = run(&site, "job list", &living).exits(0).stderr;
-    assert!(told.contains("nobody leads in the private database"), "{told}");
+    assert!(
+        told.contains("no orchestrator leads in the private database"),
+        "{told}"
+    );
 }

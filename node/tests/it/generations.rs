@@ -140,7 +140,9 @@ fn a_recogniser_is_chosen_and_the_results_say_which() {
     assert_eq!((made_by(), desk.made("ocr")), (vec!["a-copy".to_owned()], 0));
     let absent = desk.read(&["--config", "models=ocr=a-copy"]).exits(1);
     assert!(
-        absent.stderr.contains("ocr=a-copy is not loaded, but parkhang"),
+        absent
+            .stderr
+            .contains("ocr=a-copy is not loaded; loaded are parkhang"),
         "{}",
         absent.stderr
     );

@@ -129,7 +129,7 @@ fn a_job_is_steered_from_the_command_line() {
         .exits(0);
     assert_eq!(
         early.stdout,
-        "0 volumes would go back to ocr\n2 have not come that far and will run it anyway\n"
+        "0 volumes would go back to ocr\n2 have not reached it yet and will run it anyway\n"
     );
 
     let resumed = office.job(&["resume", "press", "--json"]).exits(0).json();
@@ -268,7 +268,7 @@ fn the_volumes_of_a_job_are_read_from_a_list() {
     list_of("W1-I1\nW1-I9\n");
     office.refused(
         &create,
-        "1 of 2 volumes cannot be had:\n  volume W1-I9 is not in this source",
+        "1 of 2 volumes cannot be read:\n  volume W1-I9 is not in this source",
     );
     list_of("W1-I2  # the second\n\n");
     assert_eq!(office.job(&create).exits(0).stdout, "press: 1 volume\n");
@@ -291,10 +291,10 @@ fn a_job_that_nobody_works_on_says_who_is_missing() {
     );
 
     let orchestrator = Node::start(&site, "orchestrator", &["127.0.0.1:1"]);
-    let gpu = "no node is there that runs line_detection; `node --role gpu` starts one";
+    let gpu = "no node that is there runs line_detection; `node --role gpu` starts one";
     Wait::until("a node with a device is missed").sees(status, |status| status.contains(gpu));
     let _gpu = Node::start(&site, "gpu", &[orchestrator.address()]);
-    let cpu = "no node is there that runs line_extraction; `node --role cpu` starts one";
+    let cpu = "no node that is there runs line_extraction; `node --role cpu` starts one";
     Wait::until("a node with processors is missed").sees(status, |status| status.contains(cpu));
     let _cpu = Node::start(&site, "cpu", &[orchestrator.address()]);
     let done = finish(site.command(["job", "status", JOB, "--wait"])).exits(0);

@@ -23,6 +23,7 @@ mod interrupted;
 mod jobs;
 mod named_models;
 mod nodes;
+mod one_door;
 mod repeated;
 mod repl;
 mod sample;

@@ -36,10 +36,7 @@ fn a_job_waits_for_a_node_with_its_model_and_says_so() {
     );
     let created = finish(create).exits(0).json();
     assert_eq!(created["models"], json!(["ocr=rare"]));
-    let warning = format!(
-        "no node that is there has loaded rare for ocr; there is {}",
-        shipped()
-    );
+    let warning = format!("no node that runs ocr has loaded rare; they have {}", shipped());
     assert_eq!(created["warnings"], json!([warning]));
 
     let why = || {
@@ -50,7 +47,7 @@ fn a_job_waits_for_a_node_with_its_model_and_says_so() {
     let why = Wait::until("the model is missed").sees(why, |why| why["blocker"] == "no_model");
     let reason = why["reason"].as_str().unwrap();
     assert!(
-        reason.contains("wants ocr done with rare") && reason.ends_with(&format!("have {}", shipped())),
+        reason.contains("runs ocr has loaded rare") && reason.ends_with(&format!("have {}", shipped())),
         "{reason}"
     );
     let status = finish(site.command(["job", "status", JOB])).exits(0).stdout;

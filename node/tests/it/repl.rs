@@ -1,4 +1,4 @@
-//! Commands by hand, given to a cluster by a process with no role.
+//! Commands by hand, given to a cluster over HTTP.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt as _;
@@ -7,12 +7,12 @@ use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 use crate::nodes::{Node, Site};
 use crate::support::{Finished, finish};
 
-fn repl(site: &Site, orchestrators: &[&str]) -> Command {
+/// `node repl` for the orchestrators of the machine, or for the one that is named.
+fn repl(site: &Site, server: Option<&Node>) -> Command {
     let mut command = site.command(["repl"]);
-    let orchestrators = orchestrators.join(",");
-    command
-        .arg("--set")
-        .arg(format!("cluster.orchestrators={orchestrators}"));
+    if let Some(server) = server {
+        command.arg("--server").arg(format!("http://{}", server.api()));
+    }
     command
 }
 
@@ -93,7 +93,7 @@ fn a_job_is_made_listed_and_seen_to_finish() {
     let site = Site::with_volumes(2, 1);
     let orchestrator = Node::start(&site, "orchestrator", &["127.0.0.1:1"]);
     let _worker = Node::start(&site, "cpu,gpu", &[orchestrator.address()]);
-    let attach = || repl(&site, &[orchestrator.address()]);
+    let attach = || repl(&site, Some(&orchestrator));
 
     let lines = "# the seeds' spelling\n\
         create_job --op ocr --volumes W1-I0\n\
@@ -116,14 +116,10 @@ fn a_job_is_made_listed_and_seen_to_finish() {
     let entry = &audit["entries"][0];
     assert_eq!(
         (&entry["via"], &entry["command"]),
-        (&"repl".into(), &"job create".into())
+        (&"http".into(), &"job create".into())
     );
     assert_eq!(entry["arguments"]["volume"][0], "W1-I0");
-    let user = nix::unistd::User::from_uid(nix::unistd::getuid())
-        .unwrap()
-        .unwrap();
-    let who = entry["who"].as_str().unwrap();
-    assert!(who.starts_with(&format!("{}.", user.name)), "{who}");
+    assert_eq!(entry["who"], "api-token", "the name of the token");
 
     let refused = give(attach(), "job status nothing\njob list\n").exits(1);
     assert!(
@@ -143,8 +139,7 @@ fn a_session_goes_on_when_the_leader_dies() {
     let site = Site::with_volumes(1, 1);
     let first = Node::start(&site, "orchestrator", &["127.0.0.1:1"]);
     let second = Node::start(&site, "orchestrator", &["127.0.0.1:1"]);
-    let orchestrators = [first.address(), second.address()];
-    let mut session = Conversation::begin(repl(&site, &orchestrators));
+    let mut session = Conversation::begin(repl(&site, None));
     session.say("cluster status");
     session.answered(" leads, ");
     session.say("job create before");
@@ -160,33 +155,37 @@ fn a_session_goes_on_when_the_leader_dies() {
     session.answered(&format!("{successor} leads, "));
 
     // Without anybody it waits, and goes on when somebody is there.
-    let address = second.address().to_owned();
     second.kill();
     session.told("no orchestrator is in touch");
     session.say("job list");
-    let _third = Node::start_with(&site, "orchestrator", &["127.0.0.1:1"], |command| {
-        command.args(["--set", &format!("cluster.listen={address}")]);
-    });
+    let _third = Node::start(&site, "orchestrator", &["127.0.0.1:1"]);
     session.answered("after");
 }
 
 #[test]
-fn who_does_not_know_the_secret_is_refused_and_told_why() {
+fn who_has_no_token_is_refused_and_told_why() {
     let site = Site::with_volumes(1, 1);
     let orchestrator = Node::start(&site, "orchestrator", &["127.0.0.1:1"]);
-    let cookie = site.path("cookie");
-    std::fs::write(&cookie, "quite another secret").unwrap();
-    std::fs::set_permissions(&cookie, std::fs::Permissions::from_mode(0o600)).unwrap();
-    let mut command = repl(&site, &[orchestrator.address()]);
-    command.args(["-c", "job list", "--set"]);
-    command.arg(format!("cluster.cookie_file={}", cookie.display()));
-    let refused = finish(command).exits(1);
-    assert_eq!(refused.stdout, "");
-    for said in ["cannot attach", orchestrator.address(), "cluster.cookie_file"] {
-        assert!(refused.stderr.contains(said), "{}", refused.stderr);
+    let file = site.path("token");
+    std::fs::write(&file, "quite-another-token-that-nobody-knows").unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    for words in [&["repl", "-c", "job list"][..], &["job", "list"]] {
+        let mut command = site.command_of(words);
+        command.arg("--token-file").arg(&file);
+        let refused = finish(command).exits(1);
+        assert_eq!(refused.stdout, "");
+        for said in [
+            orchestrator.api(),
+            file.to_str().unwrap(),
+            "api-token",
+            "--token-file",
+        ] {
+            assert!(refused.stderr.contains(said), "{}", refused.stderr);
+        }
+        assert!(!refused.stderr.contains("quite-another"), "{}", refused.stderr);
     }
     let nobody = finish({
-        let mut command = repl(&site, &["127.0.0.1:1"]);
+        let mut command = site.command(["repl", "--server", "http://127.0.0.1:1"]);
         command.args(["-c", "job list", "--patience", "100ms"]);
         command
     });

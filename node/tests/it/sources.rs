@@ -119,7 +119,7 @@ fn a_job_of_shards_becomes_one_of_the_database() {
     let imported = finish(site.command(import)).exits(0);
     assert_eq!(
         imported.stdout,
-        "press: 3 volumes of 2 shards; in the storage it is paused\n"
+        "press: 3 volumes of 2 shards; the job in the artifact store is paused\n"
     );
     let status = finish(site.command(["job", "status", JOB, "--json"]))
         .exits(0)

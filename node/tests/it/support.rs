@@ -125,6 +125,8 @@ pub(crate) fn node<const N: usize>(arguments: [&str; N]) -> Command {
     command
         .args(arguments)
         .env_remove("DATABASE_URL")
+        .env_remove("PARKHANG_SERVER")
+        .env_remove("PARKHANG_TOKEN")
         .env_remove("PARKHANG_LOG");
     command
 }

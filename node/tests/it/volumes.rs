@@ -210,7 +210,7 @@ fn a_job_is_made_of_what_is_named_in_each_way() {
     assert!(
         refused
             .stderr
-            .contains("1 of 2 volumes cannot be had:\n  volume W22084-I0999"),
+            .contains("1 of 2 volumes cannot be read:\n  volume W22084-I0999"),
         "{}",
         refused.stderr
     );
@@ -254,7 +254,7 @@ fn a_job_is_made_of_what_is_named_in_each_way() {
         ("job create --manifest lists/none", "lists/none"),
         ("job create --manifest a --failures-of J1", "cannot be used with"),
         ("job create J1 --volume W22084-I0886", "job J1 exists already"),
-        ("job create --volume W1-I1", "1 of 1 volume cannot be had"),
+        ("job create --volume W1-I1", "1 of 1 volume cannot be read"),
     ] {
         let refused = run(&site, line);
         assert_ne!(refused.code, Some(0), "{line}: {}", refused.stdout);

@@ -334,6 +334,6 @@ fn an_orchestrator_that_stands_by_says_so_and_who_leads() {
     assert_eq!(standby.stop(), Some(0));
     let said = said();
     assert!(!said.contains("slow statement"), "{said}");
-    let told = "cluster.orchestrators does not name this one, 127.0.0.1:";
+    let told = "cluster.orchestrators does not have this one, 127.0.0.1:";
     assert!(said.contains(told), "{said}");
 }

@@ -99,9 +99,10 @@ impl Objects {
 }
 
 pub(crate) fn check_bucket(bucket: &str) -> S3Result<()> {
-    match bucket == BUCKET {
-        true => Ok(()),
-        false => Err(s3_error!(NoSuchBucket)),
+    if bucket == BUCKET {
+        Ok(())
+    } else {
+        Err(s3_error!(NoSuchBucket))
     }
 }
 

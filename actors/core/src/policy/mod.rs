@@ -8,12 +8,13 @@
 //!
 //! A policy returns a value that says what is to be done, such as an `Event` or a `Remedy`, and never does it. Callers read the
 //! facts, ask, and carry the answer out under their own locks. So a policy may be asked again with newer facts at no cost, and
-//! its answer can be shown to an operator instead of being carried out, as `why` and `forecast` do.
+//! its answer can be shown to an operator instead of being carried out, as `diagnosis` and `forecast` do.
 
 pub mod autoscale;
 pub mod batch_size;
 pub mod budget;
 pub mod claim;
+pub mod diagnosis;
 pub mod forecast;
 pub mod job_action;
 pub mod model_choice;
@@ -26,4 +27,3 @@ pub mod rerun;
 pub mod retry;
 pub mod task_state;
 pub mod transition;
-pub mod why;

@@ -1,7 +1,6 @@
 mod certificates;
 mod encrypted;
 mod gates;
-mod operators;
 mod plain;
 
 use std::net::{Ipv4Addr, SocketAddr};

@@ -17,18 +17,19 @@ pub(super) struct Launched {
     pub(super) name: String,
     pub(super) hardware: Hardware,
     pub(super) process: Process,
-    /// When it was told to end.
+    /// Time at which it was told to end, if it was.
     pub(super) stopping_since: Option<DateTime<Utc>>,
 }
 
+/// Content of the record.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Entries {
     pub(super) desired: BTreeMap<Hardware, u32>,
-    /// In the order in which they were started.
+    /// Processes in the order in which they were started.
     pub(super) launched: Vec<Launched>,
 }
 
-/// The record of the workers of this machine, held against other processes that launch any until it is dropped.
+/// Record of the workers of this machine, locked against other processes that launch any until it is dropped.
 #[derive(Debug)]
 pub(super) struct Ledger {
     pub(super) entries: Entries,
@@ -37,7 +38,7 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// Waits for whoever has it open.
+    /// Opens the record, once no other process has it open.
     pub(super) fn open(folder: &Path) -> Result<Self, LauncherError> {
         let path = folder.join("workers.json");
         let failed = |source: io::Error| LauncherError::Record {
@@ -45,6 +46,7 @@ impl Ledger {
             source,
         };
         std::fs::create_dir_all(folder).map_err(failed)?;
+        // A file of its own: the record itself is replaced with each save, and a lock would stay on the old one.
         let lock = File::create(folder.join("workers.lock")).map_err(failed)?;
         lock.lock().map_err(failed)?;
         let entries = match std::fs::read(&path) {
@@ -80,23 +82,24 @@ impl Ledger {
 
     /// Takes out the workers that have ended.
     pub(super) fn take_ended(&mut self) -> Vec<Launched> {
-        let ended = self
-            .entries
+        self.entries
             .launched
-            .extract_if(.., |launched| !launched.process.is_alive());
-        ended.collect()
+            .extract_if(.., |launched| !launched.process.is_alive())
+            .collect()
     }
 
     pub(super) fn of(&self, hardware: Hardware) -> impl Iterator<Item = &Launched> {
-        let launched = self.entries.launched.iter();
-        launched.filter(move |launched| launched.hardware == hardware)
+        self.entries
+            .launched
+            .iter()
+            .filter(move |launched| launched.hardware == hardware)
     }
 
     /// A name that no worker has.
     pub(super) fn free_name(&self, hardware: Hardware) -> String {
         let taken: BTreeSet<&str> = self.of(hardware).map(|launched| launched.name.as_str()).collect();
-        let mut names = (1_u64..).map(|number| format!("launched-{}-{number}", hardware.as_str()));
-        names
+        (1_u64..)
+            .map(|number| format!("launched-{}-{number}", hardware.as_str()))
             .find(|name| !taken.contains(name.as_str()))
             .unwrap_or_default()
     }

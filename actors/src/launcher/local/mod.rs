@@ -1,5 +1,6 @@
-//! Processes on this machine. They outlive whoever started them, and a record in a folder tells whoever comes next which they are.
-//! No other process is ever told anything.
+//! Launcher of processes on this machine. They outlive the process that started them, so a record in a folder says which they
+//! are: whoever leads next looks after them, and none runs unnoticed. A number of the kernel is not enough to know a process by, as
+//! it is given out again; the record holds the start of each as well, and a process that is not in it is never signalled.
 
 mod ledger;
 mod process;
@@ -10,9 +11,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::File;
 use std::io;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,37 +21,40 @@ use chrono::{DateTime, TimeDelta, Utc};
 use nix::sys::signal::Signal;
 
 use self::ledger::{Launched, Ledger};
-use self::process::Process;
+pub use self::process::{Process, start_process};
 use super::{Launcher, LauncherError, Workers, within};
 use crate::telemetry::{WorkerEnded, WorkerStarted, WorkerStopping};
 use parkhang_core::domain::Hardware;
 
-/// How a worker with this hardware and this name is started.
+/// Source of the command that starts a worker with this hardware and this name.
 pub type WorkerCommand = dyn Fn(Hardware, &str) -> Command + Send + Sync;
 
+/// Settings of the launcher.
 #[derive(Clone)]
 pub struct LocalOptions {
-    /// Of the record, and of the files that take what the workers print.
+    /// Folder of the record, and of the files with the output of the workers.
     pub folder: PathBuf,
-    /// The most workers of each hardware.
+    /// Limit on workers of each hardware.
     pub limit: u32,
-    /// A worker that was told to end and has not after so long is killed.
+    /// Time after which a worker that was told to end, and has not, is killed.
     pub patience: Duration,
+    /// Source of the commands that start workers.
     pub command: Arc<WorkerCommand>,
 }
 
-/// Starts and stops processes on this machine. Several launchers of the same folder, in any number of processes, are one.
+/// Launcher of processes on this machine. Several launchers of one folder, in any number of processes, act as one.
 #[derive(Debug, Clone)]
 pub struct LocalLauncher {
     options: LocalOptions,
 }
 
 impl LocalLauncher {
+    /// A launcher with these settings.
     pub fn new(options: LocalOptions) -> Self {
         Self { options }
     }
 
-    /// Works on the record, without those workers that have ended.
+    /// Runs `work` on the record, from which the workers that have ended are taken out first.
     async fn on_record<T: Send + 'static>(
         &self,
         work: impl FnOnce(&LocalOptions, &mut Ledger) -> Result<T, LauncherError> + Send + 'static,
@@ -76,11 +79,10 @@ impl LocalLauncher {
             }
             work(&options, &mut ledger)
         });
-        let gone = |error: tokio::task::JoinError| LauncherError::Record {
+        worked.await.map_err(|error| LauncherError::Record {
             path,
             source: io::Error::other(error),
-        };
-        worked.await.map_err(gone)?
+        })?
     }
 }
 
@@ -99,6 +101,7 @@ impl Launcher for LocalLauncher {
             Ok(Workers {
                 desired: ledger.entries.desired.get(&hardware).copied().unwrap_or(0),
                 running: number(&running),
+                // A process runs as soon as it has been started.
                 starting: 0,
                 stopping: number(&stopping),
                 limit: Some(options.limit),
@@ -117,6 +120,8 @@ impl Launcher for LocalLauncher {
         let idle = idle.clone();
         self.on_record(move |options, ledger| {
             within(Some(options.limit), hardware, count)?;
+            // Saved before anything is started: should this process die in between, the next one to look after the workers does
+            // the rest.
             ledger.entries.desired.insert(hardware, count);
             ledger.save()?;
             adjust(options, ledger, hardware, &idle)
@@ -133,8 +138,7 @@ impl Launcher for LocalLauncher {
     }
 }
 
-/// Starts or stops workers until there are as many as there are to be. The record is written after each, so that none is
-/// forgotten.
+/// Starts or stops workers until their number is the desired one. The record is written after each, so that none is forgotten.
 fn adjust(
     options: &LocalOptions,
     ledger: &mut Ledger,
@@ -166,15 +170,21 @@ fn adjust(
         ledger.save()?;
     }
     for name in to_stop(ledger, hardware, running.saturating_sub(desired), idle) {
-        let mut launched = ledger.entries.launched.iter_mut();
-        let Some(launched) = launched.find(|launched| launched.name == name) else {
+        let Some(launched) = ledger
+            .entries
+            .launched
+            .iter_mut()
+            .find(|launched| launched.name == name)
+        else {
             continue;
         };
-        let told = launched.process.signal(Signal::SIGTERM);
-        told.map_err(|source| LauncherError::Stop {
-            name: name.clone(),
-            source,
-        })?;
+        launched
+            .process
+            .signal(Signal::SIGTERM)
+            .map_err(|source| LauncherError::Stop {
+                name: name.clone(),
+                source,
+            })?;
         launched.stopping_since = Some(Utc::now());
         WorkerStopping { name: &name }.emit();
         ledger.save()?;
@@ -182,15 +192,20 @@ fn adjust(
     Ok(())
 }
 
-/// Idle workers before others, the latest before the earlier.
+/// Names of the workers to stop: idle ones before others, those started last before earlier ones.
 fn to_stop(ledger: &Ledger, hardware: Hardware, count: usize, idle: &BTreeSet<String>) -> Vec<String> {
-    let running = ledger.of(hardware).filter(|one| one.stopping_since.is_none());
-    let mut names: Vec<&String> = running.map(|launched| &launched.name).collect();
+    let mut names: Vec<&String> = ledger
+        .of(hardware)
+        .filter(|launched| launched.stopping_since.is_none())
+        .map(|launched| &launched.name)
+        .collect();
     names.reverse();
+    // A stable sort, which keeps the order by start within each half.
     names.sort_by_key(|name| !idle.contains(*name));
     names.into_iter().take(count).cloned().collect()
 }
 
+/// Kills the workers that were told to end longer ago than they may take for it.
 fn kill_overdue(
     options: &LocalOptions,
     ledger: &Ledger,
@@ -199,8 +214,9 @@ fn kill_overdue(
 ) -> Result<(), LauncherError> {
     let patience = TimeDelta::from_std(options.patience).unwrap_or(TimeDelta::MAX);
     let is_overdue = |launched: &&Launched| {
-        let since = launched.stopping_since;
-        since.is_some_and(|since| now - since > patience)
+        launched
+            .stopping_since
+            .is_some_and(|since| now - since > patience)
     };
     for Launched { name, process, .. } in ledger.of(hardware).filter(is_overdue) {
         process
@@ -213,26 +229,18 @@ fn kill_overdue(
     Ok(())
 }
 
-/// In a process group of its own: Ctrl-C at a terminal is not for the workers.
+/// Starts a worker, which this process need not outlive.
 fn start(options: &LocalOptions, hardware: Hardware, name: &str) -> io::Result<Process> {
     let output = output(&options.folder, name)?;
     let mut command = (options.command)(hardware, name);
-    command
-        .stdin(Stdio::null())
-        .stdout(output.try_clone()?)
-        .stderr(output)
-        .process_group(0);
-    let mut child = tokio::process::Command::from(command).spawn()?;
-    let number = child
-        .id()
-        .ok_or_else(|| io::Error::other("it has ended already"))?;
-    let process = Process::of(number)?;
+    command.stdout(output.try_clone()?).stderr(output);
+    let (process, mut child) = start_process(command)?;
     // Takes the end of a process that this one outlives; nobody waits for the others.
     tokio::spawn(async move { drop(child.wait().await) });
     Ok(process)
 }
 
-/// A new file for what a worker prints; that of the last one of its name is kept beside it.
+/// Makes a new file for the output of a worker; that of the last worker of its name is kept beside it.
 fn output(folder: &Path, name: &str) -> io::Result<File> {
     let path = folder.join(format!("{name}.log"));
     match std::fs::rename(&path, folder.join(format!("{name}.old.log"))) {
@@ -242,7 +250,7 @@ fn output(folder: &Path, name: &str) -> io::Result<File> {
     File::create_new(path)
 }
 
-/// Says nothing of the command: its arguments are the caller's.
+/// Leaves out the command, a closure that has no form to show.
 impl fmt::Debug for LocalOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LocalOptions")

@@ -1,21 +1,43 @@
 use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
 
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
+use tokio::process::Child;
 
-/// A process of this machine, told from a later one that was given its number.
+/// Identity of a process of this machine, which a later process with the same number does not share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Process {
+pub struct Process {
     pub(super) number: i32,
-    /// From the boot to the start of the process, in ticks of the kernel's clock.
+    /// Time from the boot to the start of the process, in ticks of the kernel's clock.
     pub(super) started: u64,
+    /// Identity of the boot, as after the next one both numbers may occur again.
     pub(super) boot: String,
 }
 
+/// Starts a process that is told what to do by signals alone: in a process group of its own, as Ctrl-C at a terminal is not for it, and
+/// without the socket of the service manager, to which only the process that it started may report. The caller waits for the child.
+///
+/// # Errors
+///
+/// If the program cannot be started, or the system does not say which process it is.
+pub fn start_process(mut command: Command) -> io::Result<(Process, Child)> {
+    command
+        .env_remove("NOTIFY_SOCKET")
+        .stdin(Stdio::null())
+        .process_group(0);
+    let child = tokio::process::Command::from(command).spawn()?;
+    let number = child
+        .id()
+        .ok_or_else(|| io::Error::other("it has ended already"))?;
+    Ok((Process::of(number)?, child))
+}
+
 impl Process {
-    /// A process that has not been waited for yet.
+    /// Identifies a running process, or one that has ended and was not waited for yet.
     pub(super) fn of(number: u32) -> io::Result<Self> {
         let number = i32::try_from(number).map_err(io::Error::other)?;
         let (started, _) = standing(number)?;
@@ -26,18 +48,23 @@ impl Process {
         })
     }
 
-    /// Whether it runs. One that has ended and was not waited for does not.
+    /// Returns whether the process runs. One that has ended and was not waited for does not.
     pub(super) fn is_alive(&self) -> bool {
         let is_the_same = standing(self.number)
             .is_ok_and(|(started, state)| started == self.started && !matches!(state, 'Z' | 'X'));
         is_the_same && boot().is_ok_and(|boot| boot == self.boot)
     }
 
-    /// Does nothing to any other process. One that has ended is as good.
-    pub(super) fn signal(&self, order: Signal) -> io::Result<()> {
+    /// Sends a signal to this process and to no other that was given its number. One that has ended needs none.
+    ///
+    /// # Errors
+    ///
+    /// If the process is another user's.
+    pub fn signal(&self, order: Signal) -> io::Result<()> {
         if !self.is_alive() {
             return Ok(());
         }
+        // It may have ended since the check, which is as good as a signal.
         match kill(Pid::from_raw(self.number), order) {
             Ok(()) | Err(Errno::ESRCH) => Ok(()),
             Err(error) => Err(error.into()),
@@ -45,13 +72,14 @@ impl Process {
     }
 }
 
-/// When a process began, and its state.
+/// Start of a process in ticks since the boot, and its state.
 fn standing(number: i32) -> io::Result<(u64, char)> {
     let text = std::fs::read_to_string(format!("/proc/{number}/stat"))?;
     parse(&text).ok_or_else(|| io::Error::other(format!("/proc/{number}/stat has an unknown form")))
 }
 
-/// Fields 22 and 3 of proc_pid_stat(5). The second is the program's name in parentheses, and may hold some itself.
+/// Takes fields 22 and 3 of proc_pid_stat(5). The second field is the program's name in parentheses, and may itself hold some,
+/// so the others are counted from the last one.
 fn parse(stat: &str) -> Option<(u64, char)> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace();

@@ -3,7 +3,7 @@ use std::process::Child;
 use tempfile::TempDir;
 
 use super::*;
-use crate::launcher::{conformance, settled};
+use crate::launcher::conformance::{self, settled};
 
 /// Launchers of processes that do nothing; the processes end with the test.
 pub(in crate::launcher) struct Machine {

@@ -1,4 +1,4 @@
-//! What every source of work must do, run against each. A site is the place where sources of several processes meet.
+//! Conformance suite that every source of work passes. A site is the store where the sources of several processes meet.
 
 mod cases;
 mod chance;

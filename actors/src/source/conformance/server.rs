@@ -1,4 +1,4 @@
-//! What the server of a state store adds: one clock for all, and word of new work.
+//! Promises that only a state store on a server makes: one clock for all, and announcements of new work.
 
 use super::*;
 use crate::source::{StateClaims, StoreClock};

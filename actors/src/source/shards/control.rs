@@ -1,5 +1,5 @@
-//! What an operator wants of a job: two objects that are there or not, so that nobody has to read before writing, and a job
-//! that is cancelled stays so whatever else is asked of it at the same time.
+//! Orders of operators to the nodes that work on a job: two objects that are there or not. So nobody has to read before writing,
+//! and a job that is cancelled stays so whatever else is ordered at the same time.
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
@@ -16,8 +16,9 @@ use parkhang_store::storage::ArtifactStore;
 pub enum ShardOrder {
     /// Nothing more is begun; stages that run go on to their end.
     Pause,
+    /// Work is begun again.
     Resume,
-    /// As pause, and stages that run stop at their next checkpoints. For good.
+    /// Nothing more is begun, for good, and stages that run stop at their next checkpoints.
     Cancel,
 }
 
@@ -31,14 +32,19 @@ impl From<ShardOrder> for JobAction {
     }
 }
 
-/// What an object of the control folder holds. That it is there is what counts.
+/// Content of an object of the control folder, for people: nodes only look whether the object is there.
 #[derive(Serialize)]
 struct Mark {
     since: DateTime<Utc>,
 }
 
 impl JobManifest {
-    /// Orders the nodes, which obey when they next look; returns what the job is then.
+    /// Orders the nodes, which obey when they next look; returns the status of the job after that.
+    ///
+    /// # Errors
+    ///
+    /// [`ShardError::Forbidden`] if the status of the job does not allow the order, and when the store cannot be read or
+    /// written.
     pub async fn order(
         &self,
         store: &dyn ArtifactStore,
@@ -62,14 +68,17 @@ impl JobManifest {
     }
 }
 
-/// Running, paused or cancelled, as was ordered.
+/// Status of the job by its orders: running, paused or cancelled.
 pub(super) async fn ordered(store: &dyn ArtifactStore, job: &JobKey) -> Result<JobStatus, ShardError> {
     let layout = ShardLayout::new(job);
     let marks = store.list(&layout.control_folder()).await?;
     let is_there = |key| marks.iter().any(|(mark, _)| *mark == key);
-    Ok(match () {
-        () if is_there(layout.cancelled()) => JobStatus::Cancelled,
-        () if is_there(layout.paused()) => JobStatus::Paused,
-        () => JobStatus::Running,
+    // Both may be there, as a job that is paused can be cancelled.
+    Ok(if is_there(layout.cancelled()) {
+        JobStatus::Cancelled
+    } else if is_there(layout.paused()) {
+        JobStatus::Paused
+    } else {
+        JobStatus::Running
     })
 }

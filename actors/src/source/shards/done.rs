@@ -1,5 +1,5 @@
-//! What is left for people and other tools to read when a volume or a shard is finished. Nothing is decided by the markers of
-//! volumes, which only some layouts have; that of a shard spares others a look into it.
+//! Markers of finished volumes and shards, for people and other tools to read. Nothing is decided by the markers of volumes,
+//! which only some layouts have; the marker of a shard tells nodes that they need not look into it.
 
 use std::collections::BTreeMap;
 
@@ -51,11 +51,15 @@ pub(super) fn volume_marker(
 /// A finished shard: `shard_done/shard-00000.done.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ShardDone {
+    /// Volumes of the shard.
     pub volumes: usize,
+    /// Volumes that went through all their stages.
     pub done: usize,
+    /// Volumes that failed for good, each with its last error.
     pub failed: BTreeMap<VolumeId, Option<StageError>>,
+    /// Time at which the shard was finished.
     pub finished_at: DateTime<Utc>,
-    /// Who wrote this.
+    /// Process that wrote the marker.
     pub worker: String,
 }
 

@@ -1,4 +1,4 @@
-//! A shard that this process works in: the state of its volumes, read once, and the changes made to it since.
+//! A shard that this process holds: the state of its volumes, read once, and the changes made to it since.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,9 +24,10 @@ use parkhang_store::storage::{ArtifactKey, ArtifactStore, PutOutcome, StorageErr
 
 /// Objects read or removed at once.
 const REQUESTS: usize = 16;
-/// Until a shard with a volume whose state cannot be read is looked at again.
+/// Time until a shard with a volume whose state cannot be read is looked at again.
 const REPAIR_TIME: TimeDelta = TimeDelta::minutes(10);
 
+/// A shard under the lease of this process.
 #[derive(Debug)]
 pub(super) struct HeldShard {
     pub id: ShardId,
@@ -38,7 +39,7 @@ pub(super) struct HeldShard {
     /// The deadline as last written; the lock is held while it is, so that it only moves forward.
     until: AsyncMutex<DateTime<Utc>>,
     logs: Mutex<Vec<VolumeLog>>,
-    /// Why some of its volumes are not among the logs. They are left alone.
+    /// Errors of the volumes that are not among the logs; they are left alone.
     pub unreadable: Vec<ShardError>,
     volumes_sha256: Digest,
     /// Finished volumes whose markers are written.
@@ -65,6 +66,7 @@ impl HeldShard {
         if outcome == PutOutcome::Exists {
             return Ok(None);
         }
+        // Read after the lease is won: before, its former holder might still have written.
         let Logs { logs, unreadable } = read_logs(store.as_ref(), manifest, job, id, volumes).await?;
         Ok(Some(Self {
             id,
@@ -93,8 +95,8 @@ impl HeldShard {
         self.logs().iter().find(|log| log.task.id == task).cloned()
     }
 
-    /// Moves the deadline of the shard to `length` from now, if less than `enough` is left, and says what it is then; `None`
-    /// when the shard belongs to another, or is finished.
+    /// Moves the deadline of the shard to `length` from now, if less than `enough` is left, and returns the deadline; `None` when
+    /// the shard belongs to another process, or is finished.
     pub(super) async fn renew(
         &self,
         now: DateTime<Utc>,
@@ -113,14 +115,17 @@ impl HeldShard {
             .put(&self.layout.lease(self.id.shard, self.term), json(&lease)?)
             .await?;
         *until = now + length;
+        // Looked up after the write, as another process may take the shard until then. One that read the old deadline may take it
+        // even afterwards; then the numbered records fence off whichever of the two acts on an old state.
         let next = self.layout.lease(self.id.shard, self.term + 1);
         let done = self.layout.done(self.id.shard);
-        // The terms of a finished shard are removed.
+        // The next term of a finished shard may be gone: its terms are removed.
         let is_over = self.store.head(&next).await?.is_some() || self.store.head(&done).await?.is_some();
         Ok((!is_over).then_some(*until))
     }
 
-    /// Gives a task's lease the deadline of the shard, which is what others look at; `false` when the lease is over.
+    /// Gives a task's lease the deadline of the shard, which is the one that other processes go by; `false` when the lease is
+    /// over. No object is written for it.
     pub(super) fn extend(&self, fence: &Fence, until: DateTime<Utc>) -> bool {
         let mut logs = self.logs();
         let held = logs
@@ -135,7 +140,7 @@ impl HeldShard {
         }
     }
 
-    /// Makes a change where the state is as expected, or says what it is instead.
+    /// Makes a change if the state is as expected, and returns its outcome.
     pub(super) async fn commit(&self, change: &Change, now: DateTime<Utc>) -> Result<Outcome, ShardError> {
         loop {
             let Some(log) = self.log(change.expected.task()) else {
@@ -150,7 +155,7 @@ impl HeldShard {
             let key = self.layout.record(self.id.shard, &after.volume, log.step + 1);
             let created = match self.store.put_if_absent(&key, bytes.clone()).await? {
                 PutOutcome::Created => true,
-                // What this process wrote before it lost the answer.
+                // Written by this process itself, which then lost the answer and tried again.
                 PutOutcome::Exists => self.store.get(&key).await? == bytes,
             };
             if created {
@@ -158,10 +163,12 @@ impl HeldShard {
                 if is_finished(after, self.job.config.retry_scope)
                     && let Err(error) = self.mark(after.id, &record).await
                 {
-                    debug!(volume = %after.volume, %error, "the marker is left to the end of the shard");
+                    debug!(volume = %after.volume, %error, "cannot write the marker of a volume now; it is written when the shard is finished");
                 }
                 return Ok(outcome);
             }
+            // Another process had the shard meanwhile, or a former holder woke up. The change is tried on the state that it left,
+            // where its fence decides whether it still holds.
             let latest = self.reread(&log).await?;
             self.advance(latest);
         }
@@ -179,7 +186,8 @@ impl HeldShard {
         self.marked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes the markers that are missing, or that this process does not know of, and that of the shard.
+    /// Writes the markers of volumes that are missing, or that this process does not know of, and that of the shard. The shard's
+    /// comes last, as nobody looks into a shard that has one.
     pub(super) async fn finish(&self, now: DateTime<Utc>) -> Result<ShardDone, ShardError> {
         let tasks = self.tasks();
         for task in &tasks {
@@ -205,7 +213,7 @@ impl HeldShard {
         }
     }
 
-    /// The log as another has continued it.
+    /// Reads the log as another process has continued it.
     async fn reread(&self, log: &VolumeLog) -> Result<VolumeLog, ShardError> {
         let mut step = log.step + 1;
         let key = |step| self.layout.record(self.id.shard, &log.task.volume, step);
@@ -216,24 +224,26 @@ impl HeldShard {
         Ok(log.ending(step, read_record(&key(step), &bytes)?))
     }
 
-    /// Whether a stage runs here under a lease that this process may still be working on.
+    /// Returns whether a volume is leased, so that this process may still be at work on it.
     pub(super) fn is_busy(&self) -> bool {
         self.logs().iter().any(|log| log.task.lease.is_some())
     }
 
-    /// Whether nothing will be tried any more.
+    /// Returns whether nothing in the shard will be tried any more.
     pub(super) fn is_finished(&self) -> bool {
         let scope = self.job.config.retry_scope;
         self.unreadable.is_empty() && self.logs().iter().all(|log| is_finished(&log.task, scope))
     }
 
-    /// Lets go of the shard, saying what is left to do in it.
+    /// Releases the shard, with a note of the stages that its volumes wait for, so that only processes that run one of them take
+    /// it.
     pub(super) async fn release(&self, now: DateTime<Utc>) -> Result<(), ShardError> {
         let mut waiting: BTreeMap<StageName, DateTime<Utc>> = BTreeMap::new();
         if !self.unreadable.is_empty() {
-            // What its volumes wait for is not known until somebody has mended the objects.
-            let stages = self.job.pipeline.stages().iter().cloned();
-            waiting.extend(stages.map(|stage| (stage, now + REPAIR_TIME)));
+            // The stages that its volumes wait for are not known until somebody has mended the objects.
+            for stage in self.job.pipeline.stages() {
+                waiting.insert(stage.clone(), now + REPAIR_TIME);
+            }
         }
         for task in self.tasks() {
             if let Some(stage) = runnable_stage(&task, &self.job.pipeline, self.job.config.retry_scope) {
@@ -254,7 +264,7 @@ impl HeldShard {
     }
 
     /// Removes the leases of the terms before this one, which have been superseded. To be called once the shard is finished:
-    /// from its marker a holder that wakes up from one of them learns that there is nothing left to hold.
+    /// a former holder that wakes up finds its marker, and knows that there is nothing left to hold.
     pub(super) async fn forget_terms(&self) -> Result<(), ShardError> {
         let terms = (1..self.term).map(|term| self.layout.lease(self.id.shard, term));
         stream::iter(terms.map(Ok::<_, StorageError>))
@@ -263,21 +273,22 @@ impl HeldShard {
         Ok(())
     }
 
-    /// What a change to `task` expects to find.
+    /// A change to `task`, which expects to find it as it is.
     pub(super) fn change(task: &Task, event: Event) -> Change {
         Change::new(Expected::of(task), event)
     }
 }
 
-/// What could be read of the volumes of a shard.
+/// Logs of the volumes of a shard, as far as they can be read.
 #[derive(Debug)]
 pub(super) struct Logs {
     pub logs: Vec<VolumeLog>,
-    /// Why the others could not.
+    /// Errors of the other volumes.
     pub unreadable: Vec<ShardError>,
 }
 
-/// Each of the volumes of a shard as its latest record says.
+/// Reads the latest record of each volume of a shard. One listing finds them all; a volume without records is untouched, and
+/// costs no read.
 pub(super) async fn read_logs(
     store: &dyn ArtifactStore,
     manifest: &JobManifest,

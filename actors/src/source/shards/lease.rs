@@ -5,14 +5,14 @@ use serde::{Deserialize, Serialize};
 
 use parkhang_core::domain::StageName;
 
-/// Who may work in a shard during one of its terms. The object of a term is made only if it is absent, by which of several
-/// takers one wins; the latest term is the one in force.
+/// Lease of a shard for one of its terms. The object of a term is made only if it is absent, so that of several takers one wins;
+/// the latest term is the one in force.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "lowercase")]
 pub enum ShardLease {
-    /// The holder writes the object again to move the deadline.
+    /// Held until the deadline, which the holder moves by writing the object again.
     Held { worker: String, until: DateTime<Utc> },
-    /// The holder of the term before let go. For each stage that volumes wait for: since when, or from when on.
+    /// Released by the holder of the term before. For each stage that volumes wait for, the time since or from which they do.
     Free {
         worker: String,
         waiting: BTreeMap<StageName, DateTime<Utc>>,
@@ -20,8 +20,8 @@ pub enum ShardLease {
 }
 
 impl ShardLease {
-    /// Whether the shard may be taken, and is worth taking for whoever runs `stages`. Of a holder that died nobody knows what
-    /// it left.
+    /// Returns whether the shard may be taken at `now`, and is worth taking for a process that runs `stages`. A holder that died
+    /// left no note of the stages that are waited for, so its shard is worth a look.
     pub fn invites(&self, stages: &BTreeSet<&StageName>, now: DateTime<Utc>) -> bool {
         match self {
             Self::Held { until, .. } => *until <= now,
@@ -31,7 +31,8 @@ impl ShardLease {
         }
     }
 
-    /// Whether the object may have changed since it was read, as far as that matters at `now`: a deadline only moves away.
+    /// Returns whether the object may have changed since it was read, as far as that matters at `now`: before the deadline it
+    /// does not, as a deadline only moves forward, and a released term never changes.
     pub(super) fn may_have_changed(&self, now: DateTime<Utc>) -> bool {
         matches!(self, Self::Held { until, .. } if *until <= now)
     }

@@ -1,4 +1,4 @@
-//! What a job is, and how it is divided: written once, by whoever makes the job.
+//! Manifest of a job and its division into shards: written once, when the job is made.
 
 use std::collections::HashSet;
 
@@ -14,21 +14,27 @@ use parkhang_core::domain::{Job, JobConfig, JobId, JobKey, JobStatus, NewJob, Pi
 use parkhang_store::artifact::{Digest, ShardLayout};
 use parkhang_store::storage::{ArtifactStore, PutOutcome};
 
-/// Descriptions read at once.
+/// Manifests read at once.
 const READS: usize = 16;
 
-/// `job.json`.
+/// Content of `job.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobManifest {
+    /// Key of the job.
     pub job: JobKey,
     /// Name of the operation.
     pub op: String,
+    /// Stages of the job, in order.
     pub pipeline: Pipeline,
+    /// Configuration of the job.
     pub params: JobConfig,
+    /// Time at which the job was made.
     pub created_at: DateTime<Utc>,
+    /// Number of shards.
     pub shards: u32,
+    /// Number of volumes in all shards.
     pub volumes: usize,
-    /// Of the names of all volumes in their order.
+    /// Digest of the names of all volumes in their order.
     pub volumes_sha256: Digest,
 }
 
@@ -39,7 +45,12 @@ struct ShardLine {
 }
 
 impl JobManifest {
-    /// Writes a job's shards and then the job. Shards of an attempt that did not come so far are replaced.
+    /// Writes a job's shards and then its manifest, which makes the job exist. Shards of an attempt that died before are
+    /// replaced.
+    ///
+    /// # Errors
+    ///
+    /// [`ShardError::Unnamed`], [`ShardError::Exists`], [`ShardError::TooManyShards`], and when the store cannot be written.
     pub async fn create(
         store: &dyn ArtifactStore,
         job: &NewJob,
@@ -51,6 +62,7 @@ impl JobManifest {
         if store.head(&layout.job()).await?.is_some() {
             return Err(ShardError::Exists(key));
         }
+        // A volume named twice would be two tasks that write the same artifacts.
         let mut seen = HashSet::new();
         let volumes: Vec<&VolumeId> = job.volumes.iter().filter(|volume| seen.insert(*volume)).collect();
         let shards = volumes.len().div_ceil(size.get());
@@ -82,12 +94,18 @@ impl JobManifest {
             volumes: volumes.len(),
             volumes_sha256: Digest::of(names.concat().as_bytes()),
         };
+        // Last, as nodes take a job up once this object is there, and its shards must be there by then.
         match store.put_if_absent(&layout.job(), json(&manifest)?).await? {
             PutOutcome::Created => Ok(manifest),
             PutOutcome::Exists => Err(ShardError::Exists(key)),
         }
     }
 
+    /// Reads the manifest of a job.
+    ///
+    /// # Errors
+    ///
+    /// [`ShardError::NoSuchJob`], [`ShardError::Damaged`], and when the store cannot be read.
     pub async fn read(store: &dyn ArtifactStore, job: &JobKey) -> Result<Self, ShardError> {
         let key = ShardLayout::new(job).job();
         if store.head(&key).await?.is_none() {
@@ -103,7 +121,12 @@ impl JobManifest {
         Ok(manifest)
     }
 
-    /// The jobs that are in the store whole, by name, each as it is described, or why it cannot be read.
+    /// Lists the jobs of the store by name, each with its manifest or the error why that cannot be read. Jobs that are still being
+    /// made are left out.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read.
     pub async fn list(store: &dyn ArtifactStore) -> Result<Vec<Result<Self, ShardError>>, ShardError> {
         let folders = store.folders(&ShardLayout::jobs_folder()).await?;
         let keys = folders.into_iter().filter_map(|name| JobKey::new(name).ok());
@@ -113,7 +136,7 @@ impl JobManifest {
         let mut jobs = Vec::new();
         while let Some(job) = read.next().await {
             match job {
-                // Its shards are being written.
+                // The folder of a job whose shards are still being written.
                 Err(ShardError::NoSuchJob(_)) => {}
                 Err(error) if error.unreadable().is_none() => return Err(error),
                 job => jobs.push(job),
@@ -122,23 +145,36 @@ impl JobManifest {
         Ok(jobs)
     }
 
-    /// How the nodes that take shards of the job were ordered to go on: running, paused or cancelled.
+    /// Status of the job by the orders to its nodes: running, paused or cancelled.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read.
     pub async fn ordered(&self, store: &dyn ArtifactStore) -> Result<JobStatus, ShardError> {
         ordered(store, &self.job).await
     }
 
-    /// Shards in which nothing more will be tried.
+    /// Counts the shards in which nothing more will be tried.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read.
     pub async fn finished_shards(&self, store: &dyn ArtifactStore) -> Result<usize, ShardError> {
         let layout = ShardLayout::new(&self.job);
         Ok(store.list(&layout.done_folder()).await?.len())
     }
 
-    /// The volumes of a shard, in its order.
+    /// Reads the volumes of a shard, in its order.
+    ///
+    /// # Errors
+    ///
+    /// [`ShardError::Damaged`], and when the store cannot be read.
     pub async fn volumes(&self, store: &dyn ArtifactStore, shard: u32) -> Result<Vec<VolumeId>, ShardError> {
         let key = ShardLayout::new(&self.job).shard(shard);
         let bytes = store.get(&key).await?;
-        let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        let volumes: Vec<VolumeId> = lines
+        let volumes: Vec<VolumeId> = bytes
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty())
             .map(|line| serde_json::from_slice(line).map(|line: ShardLine| line.volume_id))
             .collect::<Result<_, _>>()
             .map_err(|error| ShardError::damaged(&key, error))?;
@@ -148,7 +184,7 @@ impl JobManifest {
         Ok(volumes)
     }
 
-    /// The job as the policies know jobs. Whether it runs is not part of the manifest.
+    /// The job as the policies know jobs, running: pausing and cancelling is not part of the manifest.
     pub(super) fn to_job(&self, id: JobId) -> Job {
         Job {
             id,
@@ -163,7 +199,7 @@ impl JobManifest {
     }
 }
 
-/// `value` as JSON.
+/// Encodes `value` as JSON.
 pub(super) fn json(value: &impl Serialize) -> Result<Bytes, ShardError> {
     let bytes = serde_json::to_vec(value).map_err(ShardError::Unwritable)?;
     Ok(bytes.into())

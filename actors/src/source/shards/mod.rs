@@ -1,10 +1,13 @@
 //! Work from manifests in the artifact store: a job is divided into shards, lists of volumes; a process leases a shard for as
 //! long as it has work there, and all state is objects of the store. No database is needed.
 //!
-//! Two things keep writers apart, both made of nothing but creating an object if it is absent. A shard's lease has a term,
-//! and who creates the object of the next term has the shard. Each change of a volume is an object with the number of the
-//! change, so that whoever acts on a state that is no longer the latest cannot write. The first saves work, the second is the
-//! fence.
+//! Two things keep writers apart, and both need nothing from the store but creating an object if it is absent, which every object
+//! store can do. A shard's lease has a term, and the process that creates the object of the next term has the shard. Each change of
+//! a volume is an object with the number of the change, so that a process which acts on a state that is no longer the latest
+//! cannot write; these objects are the volume's history, too. The first saves work, the second is the fence.
+//!
+//! A shard is leased and not each volume, because a lease costs requests: a process that holds a shard reads its state once, and
+//! renews one object for all its volumes.
 
 mod control;
 mod done;

@@ -1,4 +1,4 @@
-//! What tasks are called within a process: where their volumes stand in the manifests.
+//! Task ids within a process, made of the positions of volumes in the manifests.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -6,30 +6,31 @@ use std::str::FromStr;
 
 use parkhang_core::domain::TaskId;
 
-/// Bits of a task's id for its line and for its shard; jobs have what is left.
+/// Bits of a task's id for its line and for its shard; the remaining ones are for the job.
 const LINE_BITS: u32 = 20;
 const SHARD_BITS: u32 = 20;
 
-/// Shards that a job can have.
+/// Limit on the shards of a job.
 pub(super) const MAX_SHARDS: u32 = 1 << SHARD_BITS;
 
 /// A shard of one of the jobs that a process works on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct ShardId {
-    /// Place of the job among them.
+    /// Index of the job among them.
     pub job: usize,
     pub shard: u32,
 }
 
-/// A task's id says where its volume stands. It means something within this process only: records name volumes.
+/// Makes the id of a task from the position of its volume. It has a meaning within this process only: records name volumes.
 ///
-/// The shard is below [`MAX_SHARDS`] and the line below [`ShardSize::MAX`], as manifests are read no other way.
+/// The shard is below [`MAX_SHARDS`] and the line below [`ShardSize::MAX`]: manifests that say otherwise are refused.
 pub(super) fn task_id(id: ShardId, line: u32) -> TaskId {
+    // From 1 on, so that no id is 0, and a small one that comes from elsewhere is in no shard.
     let job = id.job as i64 + 1;
     TaskId((((job << SHARD_BITS) | i64::from(id.shard)) << LINE_BITS) | i64::from(line))
 }
 
-/// The shard of a task.
+/// The shard of a task; `None` for an id that was not made here.
 pub(super) fn shard_of(task: TaskId) -> Option<ShardId> {
     let place = task.0 >> LINE_BITS;
     Some(ShardId {
@@ -38,7 +39,7 @@ pub(super) fn shard_of(task: TaskId) -> Option<ShardId> {
     })
 }
 
-/// Volumes in a shard: what one process takes upon itself at a time.
+/// Number of volumes in a shard, which one process takes at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShardSize(NonZeroU32);
 
@@ -58,11 +59,19 @@ impl InvalidShardSize {
 }
 
 impl ShardSize {
+    /// Limit on volumes in a shard.
     pub const MAX: u32 = 1 << LINE_BITS;
 
+    /// A size of so many volumes.
+    ///
+    /// # Errors
+    ///
+    /// When it is 0 or above [`ShardSize::MAX`].
     pub fn new(volumes: u32) -> Result<Self, InvalidShardSize> {
-        let size = NonZeroU32::new(volumes).filter(|size| size.get() <= Self::MAX);
-        size.map(Self).ok_or_else(|| InvalidShardSize::of(volumes))
+        NonZeroU32::new(volumes)
+            .filter(|size| size.get() <= Self::MAX)
+            .map(Self)
+            .ok_or_else(|| InvalidShardSize::of(volumes))
     }
 
     pub(super) fn get(self) -> usize {

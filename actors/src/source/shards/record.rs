@@ -8,26 +8,31 @@ use parkhang_core::domain::{JobId, Position, StageName, Task, TaskId, VolumeId, 
 use parkhang_core::policy::transition::Event;
 use parkhang_state::Change;
 
-/// What happened to a volume, and the state that it led to: one object of the store, which never changes. The objects of a
+/// Record of an event of a volume, and of the state that it led to: one object of the store, which never changes. The objects of a
 /// volume are numbered, and each is made only if it is absent, so that of two writers who know the same state one is fenced
 /// off.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskRecord {
+    /// The event.
     pub event: Event,
+    /// Time of the event.
     pub at: DateTime<Utc>,
     /// The state after the event.
     pub task: Task,
+    /// Measurements of a stage that succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metrics: Option<Value>,
+    /// Fingerprint of the artifact of a stage that succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<String>,
+    /// Results of the volume, with the success of its last stage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub results: Option<VolumeResults>,
     /// Milliseconds that each stage took when it last succeeded.
     pub took_ms: BTreeMap<StageName, f32>,
 }
 
-/// Where a volume stands.
+/// State of a volume, with the number of changes that led to it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct VolumeLog {
     /// Changes so far.
@@ -37,7 +42,7 @@ pub(super) struct VolumeLog {
 }
 
 impl VolumeLog {
-    /// Before any change.
+    /// The log of a volume before any change.
     pub(super) fn new(id: TaskId, job: JobId, volume: VolumeId, max_attempts: i32) -> Self {
         Self {
             step: 0,
@@ -46,7 +51,7 @@ impl VolumeLog {
         }
     }
 
-    /// The log that ends with `record`. Ids are those that this process gave.
+    /// The log that ends with `record`. Its ids stay: those of the record are of the process that wrote it.
     pub(super) fn ending(&self, step: u32, record: TaskRecord) -> Self {
         Self {
             step,
@@ -76,13 +81,15 @@ impl VolumeLog {
         }
     }
 
-    /// Time that all stages took, the one that runs up to `now`.
+    /// Milliseconds that all stages took, with the running one up to `now`.
     pub(super) fn processing_ms(&self, now: DateTime<Utc>) -> f32 {
-        let others = self
-            .took_ms
+        // The running stage may be there from an earlier success, in a volume that was sent back to it.
+        self.took_ms
             .iter()
-            .filter(|(stage, _)| stage.as_str() != self.task.position.as_str());
-        others.map(|(_, took)| took).sum::<f32>() + self.current_ms(now)
+            .filter(|(stage, _)| stage.as_str() != self.task.position.as_str())
+            .map(|(_, took)| took)
+            .sum::<f32>()
+            + self.current_ms(now)
     }
 
     fn current_ms(&self, now: DateTime<Utc>) -> f32 {

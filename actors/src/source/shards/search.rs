@@ -1,5 +1,5 @@
-//! A search for work: in the shards that the process has, and then in those that it can get. What is found is handed out before
-//! its leases have grown old, and an object that cannot be read costs its shard, not its neighbours.
+//! Search for work: in the shards that the process holds, and then in those that it can get. Work that is found is handed out
+//! before its leases have grown old, and an object that cannot be read costs its shard and no other.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +27,7 @@ use parkhang_store::artifact::ShardLayout;
 /// Leases read at once.
 const READS: usize = 16;
 
-/// Room that is left, and what has been found for it.
+/// A search under way: the room that is left, and the claims found for it.
 pub(super) struct Search<'a> {
     offers: Vec<Offer>,
     pub claims: Vec<Claim>,
@@ -53,18 +53,25 @@ impl<'a> Search<'a> {
 
     /// Stages that have room.
     fn stages(&self) -> BTreeSet<&StageName> {
-        let roomy = self.offers.iter().filter(|offer| offer.free > 0);
-        roomy.map(|offer| &offer.pool.stage).collect()
+        self.offers
+            .iter()
+            .filter(|offer| offer.free > 0)
+            .map(|offer| &offer.pool.stage)
+            .collect()
     }
 
     /// Stages that have room for the job.
     fn stages_for(&self, job: &Job) -> BTreeSet<&StageName> {
-        let roomy = self.offers.iter().filter(|offer| offer.free > 0);
-        let suited = roomy.filter(|offer| offer.pool.suits(job));
-        suited.map(|offer| &offer.pool.stage).collect()
+        self.offers
+            .iter()
+            .filter(|offer| offer.free > 0 && offer.pool.suits(job))
+            .map(|offer| &offer.pool.stage)
+            .collect()
     }
 
-    /// Whether it has taken an eighth of a lease, or a sixtieth and something was found.
+    /// Returns whether the search has taken long enough: an eighth of a lease, or, once something was found, a sixtieth, as pools
+    /// wait for it. A shard has seven eighths of its lease when work in it is leased, so that claims still have the three quarters
+    /// that a source promises when the search ends.
     async fn is_late(&self) -> Result<bool, SourceError> {
         let share = if self.claims.is_empty() { 8 } else { 60 };
         Ok(self.clock.now().await? - self.began >= self.lease / share)
@@ -76,6 +83,8 @@ impl<'a> Search<'a> {
 }
 
 impl Shards {
+    /// Searches the held shards and then the jobs. The held ones first: work there costs no shard's lease, and a shard without
+    /// work is released so that others can take it.
     pub(super) async fn search(&self, search: &mut Search<'_>) -> Result<(), SourceError> {
         let held: Vec<Arc<HeldShard>> = self.held().values().cloned().collect();
         for shard in held {
@@ -113,10 +122,10 @@ impl Shards {
         }
     }
 
-    /// Takes from a shard what there is room for. A shard in which nothing of this process runs then is let go.
+    /// Leases work in a shard, as far as there is room. A shard in which nothing of this process runs afterwards is released.
     async fn work_in(&self, shard: &Arc<HeldShard>, search: &mut Search<'_>) -> Result<(), SourceError> {
         let now = search.clock.now().await?;
-        // So much that three quarters are left when the search ends.
+        // Three quarters are left of it when a search ends that takes an eighth of a lease.
         let enough = self.options.lease * 7 / 8;
         let Some(until) = shard.renew(now, self.options.lease, enough).await? else {
             self.lose(shard);
@@ -148,6 +157,7 @@ impl Shards {
         Ok(())
     }
 
+    /// Leases one task and adds its claim.
     async fn lease(
         &self,
         shard: &HeldShard,
@@ -173,6 +183,7 @@ impl Shards {
             search.claims.push(Claim {
                 worker: choice.worker,
                 assignment,
+                // The deadline is the shard's, which may have been renewed before the claim began.
                 lasts: until - search.began,
                 alone,
             });
@@ -180,6 +191,7 @@ impl Shards {
         Ok(())
     }
 
+    /// Releases a shard; one in which nothing is left to do is finished first.
     pub(super) async fn let_go(&self, shard: &Arc<HeldShard>) -> Result<(), SourceError> {
         let now = self.clock.now().await?;
         let is_finished = shard.is_finished();
@@ -191,11 +203,12 @@ impl Shards {
         shard.release(now).await?;
         self.held().remove(&shard.id);
         if is_finished && let Err(error) = shard.forget_terms().await {
-            debug!(job = %shard.job.key, shard = shard.id.shard, %error, "leases of a finished shard are left behind");
+            debug!(job = %shard.job.key, shard = shard.id.shard, %error, "cannot remove the old leases of a finished shard");
         }
         Ok(())
     }
 
+    /// Takes shards of a job that others have released, lost or never had, until the room is used up or the time is over.
     async fn look_for_shards(
         &self,
         index: usize,
@@ -236,14 +249,15 @@ impl Shards {
             let inviting = self.inviting(job, &layout, some, &terms, search).await?;
             for id in some {
                 if search.is_over().await? {
-                    // What was not looked at is looked at first the next time.
+                    // The next search goes on from here, or shards at the end of a long job would never be reached.
                     self.found().starts.insert(index, id.shard);
                     return Ok(());
                 }
                 if inviting.contains(id) {
                     let term = terms.get(&id.shard).map_or(1, |term| term + 1);
-                    let taken = self.take(open, *id, term, search).await;
-                    taken.or_else(|error| self.pass_over(error))?;
+                    self.take(open, *id, term, search)
+                        .await
+                        .or_else(|error| self.pass_over(error))?;
                 }
             }
         }
@@ -251,8 +265,8 @@ impl Shards {
         Ok(())
     }
 
-    /// The shard to begin with: where the last search was cut short, or a place of this process's own, so that processes seldom
-    /// want the same shard.
+    /// The shard to begin with: the one where the last search was cut short, or one that depends on the name of this process, so
+    /// that processes seldom want the same shard.
     fn start(&self, index: usize, shards: u32) -> u32 {
         let mut hasher = DefaultHasher::new();
         self.options.worker.hash(&mut hasher);
@@ -260,7 +274,7 @@ impl Shards {
         self.found().starts.get(&index).copied().unwrap_or(own)
     }
 
-    /// Takes a shard of which the term before is over, and works in it.
+    /// Takes a shard whose last term is over, and works in it.
     async fn take(
         &self,
         open: &OpenJob,
@@ -268,7 +282,7 @@ impl Shards {
         term: u32,
         search: &mut Search<'_>,
     ) -> Result<(), SourceError> {
-        // Read first: a shard that cannot be read is left alone.
+        // Read before it is taken: a shard that cannot be read is left alone.
         let volumes = open.0.volumes(self.store.as_ref(), id.shard).await?;
         let until = search.clock.now().await? + self.options.lease;
         let holder = (self.options.worker.as_str(), until);
@@ -280,7 +294,7 @@ impl Shards {
         for error in &held.unreadable {
             self.tell_unreadable(error);
         }
-        // Whoever ran these held the shard before, and holds it no more.
+        // Leases of the former holder, which has lost the shard and with it the right to go on.
         for task in held.tasks().into_iter().filter(|task| task.lease.is_some()) {
             let event = lost_lease(&task, Loss::Node, self.options.max_interruptions);
             let change = HeldShard::change(&task, event);
@@ -289,7 +303,7 @@ impl Shards {
         self.work_in(&held, search).await
     }
 
-    /// The shards of these in which there may be something for the stages that have room.
+    /// The shards of these that are worth taking for the stages that have room.
     async fn inviting(
         &self,
         job: &Job,
@@ -311,6 +325,7 @@ impl Shards {
         for (id, lease) in shards.iter().zip(leases) {
             let invites = match lease {
                 Ok(Some(lease)) => lease.invites(&stages, now),
+                // Nobody has ever held the shard, so all its volumes wait for the first stage.
                 Ok(None) => stages.contains(job.pipeline.first()),
                 Err(error) => self.pass_over(error.into()).map(|()| false)?,
             };
@@ -321,7 +336,8 @@ impl Shards {
         Ok(inviting)
     }
 
-    /// A lease as it is, or as it was seen when it could no longer change.
+    /// Reads a lease, or returns it from memory where it cannot have changed since: a search looks at every shard that is not
+    /// finished, and most are held by others.
     async fn lease_of(
         &self,
         id: ShardId,

@@ -16,26 +16,34 @@ use parkhang_store::storage::ArtifactStore;
 /// Shards read at once.
 const READS: usize = 8;
 
-/// How far a job is, by what lies in the store. Of a finished shard its marker is read, of others each volume's latest record.
+/// Progress of a job, read from the store: the marker of each finished shard, and each volume's latest record of the others.
 #[derive(Debug)]
 pub struct ShardSurvey {
+    /// The manifest of the job.
     pub manifest: JobManifest,
-    /// Running, paused or cancelled, as was ordered.
+    /// Status of the job by its orders: running, paused or cancelled.
     pub ordered: JobStatus,
-    /// In their order.
+    /// States of the shards, in their order.
     pub shards: Vec<ShardState>,
-    /// Why some shards, or volumes of them, are in no state here.
+    /// Errors of the shards and volumes whose state cannot be read.
     pub unreadable: Vec<ShardError>,
 }
 
+/// State of a shard.
 #[derive(Debug)]
 pub enum ShardState {
+    /// Nothing in it will be tried any more.
     Finished(ShardDone),
-    /// Its volumes as they are, as far as they can be read.
+    /// There is work left, or may be. Holds the volumes that can be read.
     Open(Vec<Task>),
 }
 
 impl ShardSurvey {
+    /// Reads the progress of a job.
+    ///
+    /// # Errors
+    ///
+    /// [`ShardError::NoSuchJob`], and when the store cannot be read; single objects that cannot be read are listed in the survey.
     pub async fn of(store: &dyn ArtifactStore, job: &JobKey) -> Result<Self, ShardError> {
         let manifest = JobManifest::read(store, job).await?;
         let layout = ShardLayout::new(job);
@@ -47,6 +55,7 @@ impl ShardSurvey {
         let described = manifest.to_job(JobId(1));
         let read = |shard: u32| {
             let (layout, manifest, described) = (&layout, &manifest, &described);
+            // One object in place of one for each volume.
             let is_done = done.contains(&shard);
             async move {
                 if is_done {
@@ -87,18 +96,19 @@ impl ShardSurvey {
         })
     }
 
+    /// Returns whether all shards are finished.
     pub fn is_finished(&self) -> bool {
         self.shards
             .iter()
             .all(|shard| matches!(shard, ShardState::Finished(_)))
     }
 
-    /// Volumes that went through all their stages.
+    /// Number of volumes that went through all their stages.
     pub fn done(&self) -> usize {
         self.by_state().get(&TaskState::Done).copied().unwrap_or(0)
     }
 
-    /// Volumes in each state.
+    /// Number of volumes in each state.
     pub fn by_state(&self) -> BTreeMap<TaskState, usize> {
         let mut counts: BTreeMap<TaskState, usize> = BTreeMap::new();
         let mut add = |state: TaskState, volumes: usize| {
@@ -135,8 +145,8 @@ impl ShardSurvey {
             let failed = open
                 .into_iter()
                 .flatten()
-                .filter(|task| task.status == TaskStatus::Failed);
-            let failed = failed.map(|task| (&task.volume, &task.last_error));
+                .filter(|task| task.status == TaskStatus::Failed)
+                .map(|task| (&task.volume, &task.last_error));
             done.into_iter().flat_map(|done| &done.failed).chain(failed)
         })
     }

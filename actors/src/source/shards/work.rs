@@ -20,20 +20,20 @@ use parkhang_core::policy::claim::Offer;
 use parkhang_state::{Outcome, ReportContext, change_of};
 use parkhang_store::storage::{ArtifactKey, ArtifactStore};
 
-/// How a process works on jobs with manifests.
+/// Settings of a process that works on jobs with manifests.
 #[derive(Debug, Clone)]
 pub struct ShardOptions {
-    /// Unique per process start.
+    /// Name of the process, unique per start.
     pub worker: String,
-    /// The jobs to work on, the first of them first. One that does not exist yet is waited for.
+    /// The jobs to work on, in order of preference. One that does not exist yet is waited for.
     pub jobs: Vec<JobKey>,
-    /// A lease that is not renewed for so long is lost.
+    /// Time after which a lease that is not renewed is lost.
     pub lease: TimeDelta,
     /// Leases lost in a row after which a volume is set aside.
     pub max_interruptions: i32,
 }
 
-/// Work from the shards of jobs.
+/// Source of work from the shards of jobs.
 #[derive(Debug)]
 pub struct Shards {
     pub(super) store: Arc<dyn ArtifactStore>,
@@ -41,20 +41,20 @@ pub struct Shards {
     pub(super) options: ShardOptions,
     found: Mutex<Found>,
     held: Mutex<BTreeMap<ShardId, Arc<HeldShard>>>,
-    /// Looking for work happens once at a time.
+    /// Held by the search under way: two at once would offer the same room.
     turn: AsyncMutex<()>,
 }
 
-/// What this process remembers of what it has read.
+/// Objects that this process has read, as far as it remembers them.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     /// The jobs that exist.
     jobs: HashMap<usize, OpenJob>,
-    /// What was last ordered of each, and when that was looked up.
+    /// Latest orders to each job, with the time at which they were read.
     orders: HashMap<usize, (DateTime<Utc>, JobStatus)>,
-    /// Leases of others as they were last seen.
+    /// Leases of shards by shard and term, as last read.
     pub leases: HashMap<(ShardId, u32), ShardLease>,
-    /// Where the next search in a job begins.
+    /// The shard of each job at which its next search begins.
     pub starts: HashMap<usize, u32>,
     /// Objects that could not be read.
     unreadable: HashSet<ArtifactKey>,
@@ -63,6 +63,8 @@ pub(super) struct Found {
 pub(super) type OpenJob = (Arc<JobManifest>, Arc<Job>);
 
 impl Shards {
+    /// A source on the store. The clock has to be the same for all processes that work on the jobs, within a small part of a
+    /// lease.
     pub fn new(store: Arc<dyn ArtifactStore>, clock: Arc<dyn Clock>, options: ShardOptions) -> Self {
         Self {
             store,
@@ -74,7 +76,7 @@ impl Shards {
         }
     }
 
-    /// Every change is whole before anything can fail.
+    /// The memory of this process. Every change of it is a single step, so a panic of another thread leaves it whole.
     pub(super) fn found(&self) -> MutexGuard<'_, Found> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -87,9 +89,9 @@ impl Shards {
         self.held().get(&shard_of(fence.task)?).cloned()
     }
 
-    /// Another process has the shard. What this one may have taken anew meanwhile stays.
+    /// Gives up a shard that another process has; one that this process has taken anew meanwhile stays.
     pub(super) fn lose(&self, shard: &Arc<HeldShard>) {
-        warn!(job = %shard.job.key, shard = shard.id.shard, "the shard is in other hands, or finished");
+        warn!(job = %shard.job.key, shard = shard.id.shard, "lost a shard: another process has it, or it is finished");
         self.held()
             .extract_if(.., |_, held| Arc::ptr_eq(held, shard))
             .for_each(drop);
@@ -112,30 +114,31 @@ impl Shards {
         Ok(Some(open))
     }
 
-    /// What was ordered of a job, as of a twelfth of a lease ago at most where the store answers.
+    /// Status of a job by its orders, not older than a twelfth of a lease if the store answers.
     pub(super) async fn ordered(&self, index: usize, now: DateTime<Utc>) -> Result<JobStatus, ShardError> {
         let Some(key) = self.options.jobs.get(index) else {
             return Ok(JobStatus::Running);
         };
-        let context = self.found().orders.get(&index).copied();
-        match context {
-            Some((at, status)) if now - at < self.options.lease / 12 => return Ok(status),
-            _ => {}
+        let known = self.found().orders.get(&index).copied();
+        if let Some((at, status)) = known
+            && now - at < self.options.lease / 12
+        {
+            return Ok(status);
         }
-        match (ordered(self.store.as_ref(), key).await, context) {
+        match (ordered(self.store.as_ref(), key).await, known) {
             (Ok(status), _) => {
                 self.found().orders.insert(index, (now, status));
                 Ok(status)
             }
             (Err(error), Some((_, status))) => {
-                debug!(job = %key, %error, "orders cannot be read now");
+                debug!(job = %key, %error, "cannot read the orders to a job now");
                 Ok(status)
             }
             (Err(error), None) => Err(error),
         }
     }
 
-    /// Says whether the error is that of one object, and tells of it then.
+    /// Reports the error if it lies in one object; returns whether it does.
     pub(super) fn tell_unreadable(&self, error: &ShardError) -> bool {
         let Some(key) = error.unreadable() else {
             return false;
@@ -145,7 +148,7 @@ impl Shards {
         true
     }
 
-    /// Where one object cannot be read, work goes on beside it. Anything else stays an error.
+    /// Drops an error that lies in one object, after reporting it, so that work goes on beside the object. Any other stays.
     pub(super) fn pass_over(&self, error: SourceError) -> Result<(), SourceError> {
         match &error {
             SourceError::Shards(unreadable) if self.tell_unreadable(unreadable) => Ok(()),
@@ -161,6 +164,7 @@ impl WorkSource for Shards {
         let mut search = Search::begin(offers, &*self.clock, self.options.lease).await?;
         match self.search(&mut search).await {
             Err(error) if search.claims.is_empty() => Err(error),
+            // The claims are leased already, and would be idle until their deadlines.
             Err(error) => {
                 warn!(%error, "the search for work was cut short");
                 Ok(search.claims)
@@ -180,11 +184,12 @@ impl WorkSource for Shards {
                 statuses.push(LeaseStatus::Lost);
                 continue;
             };
+            // Once for each shard, however many of its volumes are leased here.
             let until = match renewed.get(&shard.id) {
                 Some(until) => *until,
                 None => {
                     let until = shard.renew(now, lease, lease * 3 / 4).await?;
-                    // Where the store does not say, work goes on.
+                    // If the orders cannot be read, work goes on.
                     if matches!(self.ordered(shard.id.job, now).await, Ok(JobStatus::Cancelled)) {
                         cancelled.insert(shard.id);
                     }
@@ -195,10 +200,13 @@ impl WorkSource for Shards {
             if until.is_none() {
                 self.lose(&shard);
             }
-            statuses.push(match until.is_some_and(|until| shard.extend(fence, until)) {
-                true if cancelled.contains(&shard.id) => LeaseStatus::Cancelled,
-                true => LeaseStatus::Held,
-                false => LeaseStatus::Lost,
+            let is_held = until.is_some_and(|until| shard.extend(fence, until));
+            statuses.push(if !is_held {
+                LeaseStatus::Lost
+            } else if cancelled.contains(&shard.id) {
+                LeaseStatus::Cancelled
+            } else {
+                LeaseStatus::Held
             });
         }
         Ok(statuses)

@@ -1,4 +1,4 @@
-//! What a node's supervisor does to one of its actors at an operator's order.
+//! Orders of operators that end one of a node's actors.
 
 use ractor::rpc::CallResult;
 use ractor::{ActorId, ActorRef, RpcReplyPort};
@@ -7,17 +7,17 @@ use super::{NodeMsg, NodeState, SUPERVISOR};
 use crate::supervisor::pool::{PoolMsg, WorkerFate};
 use parkhang_core::domain::OrderOutcome;
 
-/// What is to become of an actor.
+/// Manner in which an actor is ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::supervisor) enum Fate {
-    /// Another takes its place; its leases are given back.
+    /// Replaced by another; its leases are released.
     Restarted,
-    /// Killed, for supervision to find out.
+    /// Killed, for supervision to notice.
     Killed,
 }
 
 impl NodeState {
-    /// Sends what became of the order.
+    /// Carries the order out and sends its outcome.
     pub(super) fn obey(
         &mut self,
         name: &str,
@@ -43,27 +43,28 @@ impl NodeState {
                 Some(id) => return self.end_worker(id, name, fate, reply),
             },
         };
-        // Whoever asked may have lost patience.
+        // The caller may have timed out.
         let _ = reply.send(outcome);
     }
 
     fn pool_of(&self, stage: &str) -> Option<ActorId> {
-        let mut pools = self.pools.iter();
-        let found = pools.find(|(_, pool)| pool.logic.info().name().as_str() == stage);
-        found.map(|(id, _)| *id)
+        self.pools
+            .iter()
+            .find(|(_, pool)| pool.logic.info().name().as_str() == stage)
+            .map(|(id, _)| *id)
     }
 
     fn has_device(&self, pool: ActorId, name: &str) -> bool {
-        let device = self.pools.get(&pool).and_then(|pool| pool.logic.info().device());
-        device.is_some_and(|device| device.name == name)
+        self.pools
+            .get(&pool)
+            .and_then(|pool| pool.logic.info().device())
+            .is_some_and(|device| device.name == name)
     }
 
     fn end_pool(&mut self, stage: &str, fate: Fate, myself: &ActorRef<NodeMsg>) -> OrderOutcome {
         let Some(id) = self.pool_of(stage) else {
             if fate == Fate::Restarted && !self.draining && self.put_to_the_test(stage, myself) {
-                return OrderOutcome::done(format!(
-                    "{stage} was out of service, and is put to the test again"
-                ));
+                return OrderOutcome::done(format!("{stage} was out of service, and is being tested again"));
             }
             return no_such(stage);
         };
@@ -74,19 +75,19 @@ impl NodeState {
             return OrderOutcome::done(format!("{stage} is killed"));
         }
         if self.draining {
-            return OrderOutcome::refused("the node drains, and nothing is started on it any more");
+            return OrderOutcome::refused("the node is draining, and starts nothing any more");
         }
         let Some(pool) = self.pools.remove(&id) else {
             return no_such(stage);
         };
         if let Err(error) = pool.logic.info().renew() {
             self.pools.insert(id, pool);
-            return OrderOutcome::refused(format!("no thread for the device: {error}"));
+            return OrderOutcome::refused(format!("cannot start a thread for the device: {error}"));
         }
         let (logic, slots) = (pool.logic.clone(), pool.handle.info.slots);
-        // Nothing is on its way to it when it ends: that would count as lost.
+        // First of all, so that no assignment is on its way to the pool when it ends: its lease would count as lost.
         self.config.control_plane.suspend(pool.handle.info.worker.clone());
-        // One that has ended meanwhile holds no lease any more.
+        // A pool that has ended meanwhile holds no lease any more.
         let _ = pool.handle.actor.cast(PoolMsg::HandBack);
         self.replaced.insert(id, pool);
         self.count_restart(&logic.info().name());
@@ -115,7 +116,7 @@ impl NodeState {
                 Ok(CallResult::Success(true)) => OrderOutcome::done(format!("{name} {said}")),
                 _ => no_such(&name),
             };
-            // Whoever asked may have lost patience.
+            // The caller may have timed out.
             let _ = reply.send(outcome);
         });
     }

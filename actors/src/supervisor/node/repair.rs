@@ -1,5 +1,9 @@
-//! What a supervisor does about a pool that stands still or says that the node is out of order. The decisions are
-//! [`policy::pool_health`](parkhang_core::policy::pool_health)'s.
+//! Repair of a stage whose pool stands still or reports that the node is out of order. The decisions are made in
+//! [`policy::pool_health`](parkhang_core::policy::pool_health); here they are carried out.
+//!
+//! A pool at fault is always replaced as a whole: its thread may hang for good, and its other stage runs are stuck behind it.
+//! Volumes that stood still keep their leases until it is known whether they are to blame (`judge`). While they wait the old pool
+//! lives on beside its successor, only to hold them.
 
 use std::time::Duration;
 
@@ -13,20 +17,20 @@ use crate::telemetry::stage_out_of_order;
 use parkhang_core::domain::{StageName, Unfit};
 use parkhang_core::policy::pool_health::{PoolHealth, Remedy};
 
-/// For a node that ends itself to hand back its leases.
+/// Time limit for a node that ends itself to release its leases.
 const FAREWELL: Duration = Duration::from_secs(10);
 
-/// What a stage's pools have been through on this node.
+/// Faults of a stage's pools on this node, and their consequences that are still open.
 #[derive(Debug, Default)]
 pub(super) struct Repair {
     health: PoolHealth,
-    /// What a stage said of the node, until it has been looked at.
+    /// Reason with which a stage returned, until the test that it calls for has ended.
     complaint: Option<String>,
-    /// Pools that stood still, whose volumes wait for the judgement.
+    /// Pools that stood still, whose volumes wait for a judgement.
     accused: Vec<ActorRef<PoolMsg>>,
 }
 
-/// Why a node ends itself.
+/// Reason why a node ends itself.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 enum Hopeless {
     #[error("{stage} hung {times} times in a row without a page in between: {reason}")]
@@ -40,12 +44,13 @@ enum Hopeless {
 }
 
 impl NodeState {
+    /// Takes a pool out that made no progress, and has the stage renewed.
     pub(super) fn stalled(&mut self, id: ActorId, myself: &ActorRef<NodeMsg>) {
         let Some(stage) = self.retire(id) else {
             return;
         };
         let actor = self.replaced.get(&id).map(|pool| pool.handle.actor.clone());
-        // A fault of the pool that was to tell speaks for those before.
+        // The volumes of an earlier stall waited for this pool to show whether it works. It does not, so they are not to blame.
         self.judge_all(&stage, &Judgement::Pool);
         let limits = self.config.health.faults;
         let repair = self.repair(&stage);
@@ -54,6 +59,7 @@ impl NodeState {
         self.act(&stage, remedy, "it finished no page", myself)
     }
 
+    /// Takes a pool out whose stage reported that the node is out of order, and has the stage tested.
     pub(super) fn faulted(&mut self, id: ActorId, reason: String, myself: &ActorRef<NodeMsg>) {
         let Some(stage) = self.retire(id) else {
             return;
@@ -70,6 +76,7 @@ impl NodeState {
         self.ask(&stage, myself);
     }
 
+    /// Takes note that a pool has read a page: the stage works, so the volumes that stood still made it hang.
     pub(super) fn progressed(&mut self, id: ActorId) {
         let Some(stage) = self.pools.get(&id).map(|pool| pool.logic.info().name()) else {
             return;
@@ -81,7 +88,7 @@ impl NodeState {
         }
     }
 
-    /// Gives the stage a new thread for its network, and asks whether it works.
+    /// Gives the stage a new thread for its network, and tests it.
     pub(super) fn renew(&mut self, stage: &StageName, myself: &ActorRef<NodeMsg>) {
         let logic = self.config.registry.get(stage).filter(|_| !self.draining);
         match logic.map_or(Ok(()), |logic| logic.info().renew()) {
@@ -96,6 +103,7 @@ impl NodeState {
         }
     }
 
+    /// Tests the stage, beside the actor: the test may hang as the pool did.
     pub(super) fn ask(&self, stage: &StageName, myself: &ActorRef<NodeMsg>) {
         let Some(logic) = self.config.registry.get(stage).cloned() else {
             return;
@@ -108,6 +116,7 @@ impl NodeState {
         });
     }
 
+    /// Draws the consequence of a test.
     pub(super) fn checked(
         &mut self,
         stage: &StageName,
@@ -123,7 +132,7 @@ impl NodeState {
         let complaint = repair.complaint.take();
         let (remedy, reason) = match (answer, complaint) {
             (Some(Ok(())), None) => return self.resume(stage, myself),
-            // What is known to work here does, and what a stage tried did not.
+            // The test passed, and yet a stage had failed: what the test does not cover is broken.
             (Some(Ok(())), Some(complaint)) => {
                 let unfit = Unfit::Device(complaint);
                 (repair.health.failed(&unfit, limits), unfit.to_string())
@@ -135,7 +144,7 @@ impl NodeState {
         self.act(stage, remedy, &reason, myself)
     }
 
-    /// From now on the new pool shows whether it works.
+    /// Gives the new pool the time of a progress window to show whether it works, if volumes wait for that.
     pub(super) fn is_on_trial(&self, stage: &StageName, myself: &ActorRef<NodeMsg>) {
         let repair = self.repairs.get(stage);
         if repair.is_none_or(|repair| repair.accused.is_empty()) {
@@ -147,29 +156,32 @@ impl NodeState {
         });
     }
 
-    /// The new pool had the time to show whether it works. One that has work in hand soon will; one that has none cannot.
+    /// Judges the volumes that stood still, once the new pool had the time to show whether it works. A pool that is at work soon
+    /// will show it, so it gets more time. A pool without work cannot, and its passed test has to do.
     pub(super) fn judge(&mut self, stage: &StageName, pool: u64, myself: &ActorRef<NodeMsg>) {
-        let mut pools = self.pools.values();
-        let is_same = |known: &&Pool| {
+        let found = self.pools.values().find(|known| {
             known.logic.info().name() == *stage && known.handle.info.worker.incarnation() == Some(pool)
-        };
-        match pools.find(is_same) {
+        });
+        match found {
             Some(found) if found.handle.in_use() > 0 => {
                 let stage = stage.clone();
                 myself.send_after(self.config.heartbeat, move || NodeMsg::Judge(stage, pool));
             }
             Some(_) => self.judge_all(stage, &Judgement::Volumes),
-            // It had a fault of its own, which spoke for the volumes.
+            // It had a fault of its own, with which the volumes were judged already.
             None => {}
         }
     }
 
-    /// Puts a stage that was taken out of service to the test again, at an operator's order. Returns whether it was.
+    /// Tests a stage again that was taken out of service, at an operator's order. Returns false if it was not out of service.
     pub(super) fn put_to_the_test(&mut self, stage: &str, myself: &ActorRef<NodeMsg>) -> bool {
-        let stages = self.out_of_order.borrow().clone();
-        let mut stages = stages.into_iter();
-        let found = stages.find(|(name, state)| name.as_str() == stage && state.out_of_service);
-        let Some((stage, OutOfOrder { reason, .. })) = found else {
+        let found = self
+            .out_of_order
+            .borrow()
+            .iter()
+            .find(|(name, state)| name.as_str() == stage && state.out_of_service)
+            .map(|(name, state)| (name.clone(), state.reason.clone()));
+        let Some((stage, reason)) = found else {
             return false;
         };
         self.repairs.remove(&stage);
@@ -179,20 +191,21 @@ impl NodeState {
         true
     }
 
-    /// The pool takes no more part; its stage, if it was in use.
+    /// Takes the pool out of use, and returns its stage; `None` if it was out of use already.
     fn retire(&mut self, id: ActorId) -> Option<StageName> {
         let pool = self.pools.remove(&id)?;
         let stage = pool.logic.info().name();
-        // Nothing is on its way to it when it ends: that would count as lost.
+        // First of all, so that no assignment is on its way to the pool when it ends: its lease would count as lost.
         self.config.control_plane.suspend(pool.handle.info.worker.clone());
         self.replaced.insert(id, pool);
         Some(stage)
     }
 
+    /// Carries a remedy out.
     fn act(&mut self, stage: &StageName, remedy: Remedy, reason: &str, myself: &ActorRef<NodeMsg>) {
         self.awaited.insert(stage.clone(), Utc::now());
         let later = |after: Duration, message: NodeMsg| {
-            warn!(%stage, reason, ?after, "the stage is out of order; it will be looked at again");
+            warn!(%stage, reason, ?after, "the stage is out of order; it will be tested again");
             myself.send_after(after, move || message);
         };
         match remedy {
@@ -221,9 +234,10 @@ impl NodeState {
         }
     }
 
-    /// Hands back what the node has, as far as anybody takes it back in time, and ends it.
+    /// Releases the node's leases, as far as that is recorded in time, and ends the node: only the end of the process ends the
+    /// threads that were left behind.
     fn give_up(&mut self, reason: &Hopeless, myself: &ActorRef<NodeMsg>) {
-        error!(%reason, "the node gives up");
+        error!(%reason, "the node is out of order; ending it");
         let stages: Vec<StageName> = self.repairs.keys().cloned().collect();
         for stage in stages {
             self.judge_all(&stage, &Judgement::Pool);
@@ -236,16 +250,16 @@ impl NodeState {
         let (myself, reason) = (myself.clone(), reason.to_string());
         tokio::spawn(async move {
             if tokio::time::timeout(FAREWELL, handed_back).await.is_err() {
-                warn!("nobody took back what the node had; its leases run out");
+                warn!("cannot release the leases of this node; they expire at their deadlines");
             }
             // Fails only when the supervisor has ended.
             let _ = myself.cast(NodeMsg::GiveUp(reason));
         });
     }
 
-    /// The stage works.
+    /// Starts a pool again for a stage that has passed its test.
     fn resume(&mut self, stage: &StageName, myself: &ActorRef<NodeMsg>) {
-        info!(%stage, "the stage answers; it gets a pool again");
+        info!(%stage, "the stage works again; starting its pool");
         self.out_of_order.send_modify(|stages| drop(stages.remove(stage)));
         stage_out_of_order(stage, false);
         if let Some(logic) = self.config.registry.get(stage).cloned() {
@@ -259,6 +273,7 @@ impl NodeState {
         self.repairs.entry(stage.clone()).or_default()
     }
 
+    /// Sends the judgement to all pools of the stage that wait for one.
     fn judge_all(&mut self, stage: &StageName, judgement: &Judgement) {
         let accused = self
             .repairs
@@ -270,6 +285,7 @@ impl NodeState {
         }
     }
 
+    /// Publishes that the stage is out of order.
     fn is_out_of_order(&self, stage: &StageName, reason: &str, out_of_service: bool) {
         let state = OutOfOrder {
             reason: reason.to_owned(),

@@ -1,4 +1,4 @@
-//! What a node's supervisor shows of its actors.
+//! Description of a node's actors, for operators.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,9 +12,9 @@ use crate::stage::StageLogic;
 use crate::supervisor::pool::{PoolMsg, PoolStanding};
 use parkhang_core::domain::{ActorKind, ActorRecord, ActorState, Level, LoadedModel};
 
-/// For a pool to tell of itself.
+/// Time limit for a pool to describe itself.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Workers that are told of, of all pools together: what is told of a node must fit one message.
+/// Limit on workers that are described, of all pools together: the description of a node must fit one message.
 const MAX_WORKERS: usize = 64;
 
 /// A pool as its supervisor knows it.
@@ -26,16 +26,17 @@ struct Known {
     since: DateTime<Utc>,
     slots: usize,
     restarts: u64,
-    /// Another has taken its place.
+    /// True if another pool has taken its place.
     is_replaced: bool,
 }
 
 impl NodeState {
     /// Sends the actors of this node, parents before their children.
     pub(super) fn describe(&self, reply: RpcReplyPort<Vec<ActorRecord>>) {
-        let state = match self.draining {
-            true => ActorState::Draining,
-            false => ActorState::Working,
+        let state = if self.draining {
+            ActorState::Draining
+        } else {
+            ActorState::Working
         };
         let mut records = vec![ActorRecord {
             since: Some(self.since),
@@ -55,18 +56,20 @@ impl NodeState {
             ..ActorRecord::new(stage.as_str(), ActorKind::Pool, ActorState::OutOfService)
         }));
         drop(stages);
-        let pools = self.pools.values().map(|pool| self.known(pool, false));
-        let replaced = self.replaced.values().map(|pool| self.known(pool, true));
-        let mut pools: Vec<Known> = pools.chain(replaced).collect();
+        let mut pools: Vec<Known> = self
+            .pools
+            .values()
+            .map(|pool| self.known(pool, false))
+            .chain(self.replaced.values().map(|pool| self.known(pool, true)))
+            .collect();
         pools.sort_by_key(|pool| pool.generation);
         tokio::spawn(async move {
-            let standings = pools.iter().map(|pool| standing(&pool.actor));
-            let standings = futures::future::join_all(standings).await;
+            let standings = futures::future::join_all(pools.iter().map(|pool| standing(&pool.actor))).await;
             let room = MAX_WORKERS / pools.len().max(1);
             for (pool, standing) in pools.iter().zip(standings) {
                 records.extend(pool.records(standing, room));
             }
-            // Whoever asked may have lost patience.
+            // The caller may have timed out.
             let _ = reply.send(records);
         });
     }
@@ -98,7 +101,7 @@ async fn standing(pool: &ActorRef<PoolMsg>) -> Option<PoolStanding> {
 }
 
 impl Known {
-    /// The pool, its device, and of its workers as many as there is room for.
+    /// Describes the pool, its device, and as many of its workers as there is room for.
     fn records(&self, standing: Option<PoolStanding>, room: usize) -> Vec<ActorRecord> {
         let (state, slots, mut workers) = match standing {
             Some(standing) => (standing.state, standing.slots, standing.workers),
@@ -112,7 +115,7 @@ impl Known {
             ),
         };
         if self.is_replaced {
-            // All that is left of them are reports.
+            // They have ended; the pool only holds their leases.
             workers.clear();
         }
         let left_out = workers.len().saturating_sub(room);
@@ -131,6 +134,7 @@ impl Known {
             left_out: left_out as u64,
             ..ActorRecord::new(&self.name, ActorKind::Pool, state)
         };
+        // The device belongs to the pool that replaced this one.
         let device = self.logic.info().device().filter(|_| !self.is_replaced);
         let device = device.map(|device| ActorRecord {
             parent: Some(self.name.clone()),

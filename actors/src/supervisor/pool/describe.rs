@@ -1,32 +1,33 @@
-//! What a pool shows of its workers, and what it does to one of them at an operator's order.
+//! Description of a pool and its workers, and orders of operators that end them.
 
 use chrono::Utc;
 use ractor::ActorRef;
 
-use super::{Phase, PoolMsg, PoolState, StageVerdict};
+use super::{Phase, PoolMsg, PoolState, Slot, StageVerdict};
 use parkhang_core::domain::{ActorKind, ActorRecord, ActorState, ActorWork, Fence, Level};
 
-/// A pool as it is now.
+/// Description of a pool.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::supervisor) struct PoolStanding {
     pub state: ActorState,
+    /// Slots that hold a lease, of all slots.
     pub slots: Level,
     pub workers: Vec<ActorRecord>,
 }
 
-/// What is done to a worker.
+/// Manner in which a worker is ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::supervisor) enum WorkerFate {
-    /// It is stopped, and its lease given back.
+    /// Stopped, and its lease released.
     HandedBack,
-    /// It is killed, for supervision to find out.
+    /// Killed, for supervision to notice.
     Killed,
 }
 
 impl PoolState {
     pub(super) fn standing(&self) -> PoolStanding {
         let (stage, now) = (self.arguments.logic.info().name(), Utc::now());
-        let workers = self.slots.iter().map(|(fence, slot)| {
+        let describe_worker = |(fence, slot): (&Fence, &Slot)| {
             let progress = slot.followed.progress().now();
             let state = match slot.phase {
                 Phase::Reporting | Phase::Accused(_) => ActorState::Reporting,
@@ -47,13 +48,14 @@ impl PoolState {
                 }),
                 ..ActorRecord::new(slot.name(fence), ActorKind::Worker, state)
             }
-        });
-        let mut workers: Vec<ActorRecord> = workers.collect();
+        };
+        let mut workers: Vec<ActorRecord> = self.slots.iter().map(describe_worker).collect();
         workers.sort_by(|one, other| one.name.cmp(&other.name));
         PoolStanding {
-            state: match self.draining {
-                true => ActorState::Draining,
-                false => ActorState::busy(!self.slots.is_empty()),
+            state: if self.draining {
+                ActorState::Draining
+            } else {
+                ActorState::busy(!self.slots.is_empty())
             },
             slots: Level {
                 used: self.slots.len() as u64,
@@ -63,7 +65,7 @@ impl PoolState {
         }
     }
 
-    /// Ends as soon as its leases are given back, with whatever runs cut off. Another has taken its place.
+    /// Cuts the stages off and releases their leases; the pool ends with the last one. Another has taken its place.
     pub(super) fn hand_back(&mut self, myself: &ActorRef<PoolMsg>) {
         (self.draining, self.replaced) = (true, true);
         let fences: Vec<Fence> = self.slots.keys().cloned().collect();
@@ -75,10 +77,13 @@ impl PoolState {
         }
     }
 
-    /// Whether there is such a worker at work.
+    /// Ends the worker of this name; returns whether there was one at work.
     pub(super) fn end_worker(&mut self, name: &str, fate: WorkerFate, myself: &ActorRef<PoolMsg>) -> bool {
-        let mut running = self.slots.iter().filter(|(_, slot)| slot.phase == Phase::Running);
-        let Some((fence, slot)) = running.find(|(fence, slot)| slot.name(fence) == name) else {
+        let Some((fence, slot)) = self
+            .slots
+            .iter()
+            .find(|(fence, slot)| slot.phase == Phase::Running && slot.name(fence) == name)
+        else {
             return false;
         };
         slot.worker.kill();

@@ -1,16 +1,19 @@
-//! What a stage that returned, or that has read a page, says of its pool.
+//! Evidence about a pool: a stage that returned, or that has read a page.
 
 use ractor::ActorRef;
 
-use super::{Phase, PoolMsg, PoolState, Slot, StageVerdict};
+use super::{Phase, PoolMsg, PoolState, StageVerdict};
 use crate::supervisor::node::NodeMsg;
 use parkhang_core::domain::{ErrorCategory, Fence};
 
 impl PoolState {
-    /// A stage has returned. What was taken from its worker before has its own end.
+    /// Reports the verdict of a stage that has returned. A lease that was ended before keeps the end that it had.
     pub(super) fn finished(&mut self, fence: Fence, verdict: StageVerdict, myself: &ActorRef<PoolMsg>) {
-        let running = |slot: &&Slot| slot.phase == Phase::Running;
-        if self.slots.get(&fence).filter(running).is_none() {
+        if self
+            .slots
+            .get(&fence)
+            .is_none_or(|slot| slot.phase != Phase::Running)
+        {
             return;
         }
         if let StageVerdict::Failed(error) = &verdict
@@ -24,18 +27,19 @@ impl PoolState {
         self.end(&fence, Some(verdict), myself);
     }
 
-    /// Lets the supervisor know of the first page that this pool has read.
+    /// Tells the supervisor of the first page that this pool has read.
     pub(super) fn prove(&mut self, myself: &ActorRef<PoolMsg>) {
-        let mut runs = self
+        if self
             .slots
             .values()
-            .filter_map(|slot| slot.followed.progress().now());
-        if runs.any(|progress| progress.succeeded > 0) {
+            .filter_map(|slot| slot.followed.progress().now())
+            .any(|progress| progress.succeeded > 0)
+        {
             self.is_proven(myself);
         }
     }
 
-    /// As [`PoolState::prove`], where the stage ended before anybody looked.
+    /// Does the same for a stage that ended before the next heartbeat.
     pub(super) fn prove_by(&mut self, fence: &Fence, verdict: &StageVerdict, myself: &ActorRef<PoolMsg>) {
         let progress = self
             .slots

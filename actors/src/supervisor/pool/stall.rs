@@ -1,5 +1,5 @@
-//! What a pool does when it stands still: it ends what it runs, and leaves it to its supervisor to find out whether the volumes
-//! that stood still made it hang, or the pool would have hung whatever it was given.
+//! Stall of a pool: it ends its stage runs, and leaves it to its supervisor to find out whether the volumes that stood still
+//! made it hang, or the pool would have hung with any volume.
 
 use chrono::Utc;
 use ractor::{ActorProcessingErr, ActorRef};
@@ -10,24 +10,26 @@ use super::{Phase, PoolMsg, PoolState, Slot, StageVerdict};
 use crate::supervisor::node::NodeMsg;
 use parkhang_core::domain::{ErrorCategory, Fence, PageAtWork, StageError};
 
-/// What a stall turned out to be evidence of.
+/// Cause of a stall.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::supervisor) enum Judgement {
-    /// The pool works without the volumes that stood still.
+    /// The volumes that stood still: the pool works without them.
     Volumes,
-    /// The pool is out of order, or nobody will know.
+    /// The pool, which is out of order; also if the cause can no longer be found.
     Pool,
 }
 
 impl PoolState {
-    /// A stage run that gets nowhere has hung whatever the pool's runs share, or was hung by it. All that runs is ended. The
-    /// leases of those that finished pages go back at once; the others wait for the judgement.
+    /// Ends all stage runs if one of them made no progress: either it has hung the thread that they share, or the thread has hung
+    /// it. The leases of runs that finished pages are released at once; the others wait for the judgement.
     pub(super) fn replace_if_stalled(
         &mut self,
         myself: &ActorRef<PoolMsg>,
     ) -> Result<(), ActorProcessingErr> {
-        let running = self.slots.iter().filter(|(_, slot)| slot.phase == Phase::Running);
-        let running: Vec<_> = running
+        let running: Vec<_> = self
+            .slots
+            .iter()
+            .filter(|(_, slot)| slot.phase == Phase::Running)
             .map(|(fence, slot)| (fence.clone(), slot.followed.progress().now()))
             .collect();
         let window = self.arguments.health.progress_window;
@@ -38,7 +40,7 @@ impl PoolState {
             return Ok(());
         }
         if self.replaced {
-            // It was to stop at its next checkpoint, and does not come to one.
+            // Its stages were to stop at their next checkpoint, and do not reach one.
             self.hand_back(myself);
             return Ok(());
         }
@@ -63,30 +65,31 @@ impl PoolState {
         Ok(())
     }
 
+    /// Ends the leases that wait for the judgement: released, or failed where the volumes are to blame.
     pub(super) fn judged(&mut self, judgement: &Judgement, myself: &ActorRef<PoolMsg>) {
         for (fence, evidence) in self.accused() {
             let verdict = match judgement {
                 Judgement::Pool => StageVerdict::Interrupted,
                 Judgement::Volumes => StageVerdict::Failed(StageError {
-                    // Another try is due, as after the death of a worker.
+                    // Other tries may follow, as after the death of a worker; their number is bounded.
                     retryable: true,
                     ..StageError::new(fence.stage.as_str(), ErrorCategory::Stalled, evidence)
                 }),
             };
             if let Some(slot) = self.slots.get(&fence) {
                 slot.span
-                    .in_scope(|| warn!(?judgement, "the cause of its standstill"));
+                    .in_scope(|| warn!(?judgement, "the cause of the stall was found"));
             }
             self.end(&fence, Some(verdict), myself);
         }
     }
 
-    /// Hands back what nobody will judge.
+    /// Releases the leases that nobody will judge.
     pub(super) fn release_accused(&mut self, myself: &ActorRef<PoolMsg>) {
         self.judged(&Judgement::Pool, myself);
     }
 
-    /// As [`PoolState::release_accused`], of one lease.
+    /// Releases this lease, if it waits for a judgement.
     pub(super) fn release_if_accused(&mut self, fence: &Fence, myself: &ActorRef<PoolMsg>) {
         let slot = self.slots.get(fence);
         if slot.is_some_and(|slot| matches!(slot.phase, Phase::Accused(_))) {
@@ -95,29 +98,32 @@ impl PoolState {
     }
 
     fn accused(&self) -> Vec<(Fence, String)> {
-        let slots = self.slots.iter();
-        let accused = slots.filter_map(|(fence, slot)| match &slot.phase {
-            Phase::Accused(evidence) => Some((fence.clone(), evidence.clone())),
-            Phase::Running | Phase::Reporting => None,
-        });
-        accused.collect()
+        self.slots
+            .iter()
+            .filter_map(|(fence, slot)| match &slot.phase {
+                Phase::Accused(evidence) => Some((fence.clone(), evidence.clone())),
+                Phase::Running | Phase::Reporting => None,
+            })
+            .collect()
     }
 }
 
-/// What was seen of a run that stood still: where its pages were.
+/// Evidence about a run that stood still: the step at which each of its pages was.
 fn evidence(slot: &Slot, window_s: u64) -> String {
     let now = Utc::now();
-    let at_work = slot.followed.progress().at_work(now);
-    let pages = at_work.iter().map(|PageAtWork { page, step, since }| {
-        format!(
-            "{page} {} for {} s",
-            step.as_str(),
-            (now - *since).num_seconds().max(0)
-        )
-    });
-    let pages: Vec<String> = pages.collect();
-    match pages.is_empty() {
-        true => format!("no page finished for {window_s} s"),
-        false => format!("no page finished for {window_s} s: {}", pages.join(", ")),
+    let pages: Vec<String> = slot
+        .followed
+        .progress()
+        .at_work(now)
+        .iter()
+        .map(|PageAtWork { page, step, since }| {
+            let seconds = (now - *since).num_seconds().max(0);
+            format!("{page} {} for {seconds} s", step.as_str())
+        })
+        .collect();
+    if pages.is_empty() {
+        format!("no page finished for {window_s} s")
+    } else {
+        format!("no page finished for {window_s} s: {}", pages.join(", "))
     }
 }

@@ -3,9 +3,9 @@
 use ractor::BytesConvertable;
 
 use crate::wire::{
-    Assign, Cancel, CancelReply, Command, CommandPart, CommandPartReply, CommandReply, Drain, DrainReply,
-    Envelope, Fault, GateInfo, GateRole, Heartbeat, HeartbeatReply, Hello, Message, NodeNotice, NodePhase,
-    NoticeReply, Order, OrderReply, Peer, Report, ReportedOutcome,
+    Assign, Cancel, CancelReply, Drain, DrainReply, Envelope, Fault, GateInfo, GateRole, Heartbeat,
+    HeartbeatReply, Hello, Message, NodeNotice, NodePhase, NoticeReply, Order, OrderReply, Peer, Report,
+    ReportedOutcome,
 };
 use parkhang_core::domain::{
     AssignReply, Attempt, Epoch, Fence, Generation, JobKey, LeaseRenewal, PoolInfo, RenewalReply,
@@ -108,20 +108,6 @@ fn released_encodings_stay() {
             about: "{}".to_owned(),
         }),
         bytes(&NoticeReply),
-        bytes(&Command {
-            peer: peer(),
-            words: vec!["job".to_owned(), "list".to_owned()],
-            arguments: "{}".to_owned(),
-        }),
-        bytes(&CommandReply {
-            answer: 300,
-            parts: 2,
-            text: "{".to_owned(),
-        }),
-        bytes(&CommandPart { answer: 300, part: 1 }),
-        bytes(&CommandPartReply {
-            text: Some("}".to_owned()),
-        }),
         bytes(&Order {
             epoch: Epoch(3),
             id: 300,

@@ -4,10 +4,7 @@ use parkhang_core::domain::{AssignReply, ReportReply};
 use ractor::BytesConvertable;
 use serde::{Deserialize, Serialize};
 
-use crate::wire::{
-    Command, CommandOutcome, CommandReply, Drain, DrainReply, Envelope, Fault, Kind, Message, OpenError,
-    VERSION,
-};
+use crate::wire::{Drain, DrainReply, Envelope, Fault, Kind, Message, OpenError, VERSION};
 
 /// What a peer makes of a request for a drain: reads it, or answers with what is wrong.
 fn answer(request: &Envelope) -> Envelope {
@@ -103,33 +100,4 @@ fn an_older_peer_is_understood() {
     ] {
         assert_eq!(Envelope::seal(&earlier).unwrap().open::<AssignReply>(), Ok(now));
     }
-}
-
-#[test]
-fn a_gate_that_takes_no_commands_refuses_them_by_their_kind() {
-    let command = Command {
-        peer: crate::wire::Peer {
-            protocol: 1,
-            build: "0.2.0".to_owned(),
-            node: "otto.0badcafe".to_owned(),
-        },
-        words: vec!["job".to_owned(), "list".to_owned()],
-        arguments: "{}".to_owned(),
-    };
-    let kind = Kind::Command.number();
-    let refused = OpenError::Refused(Fault::UnexpectedKind { kind });
-    let asked = Envelope::seal(&command).unwrap();
-    assert_eq!(answer(&asked).open::<CommandReply>(), Err(refused));
-}
-
-#[test]
-fn what_a_newer_peer_adds_to_an_outcome_is_left_out() {
-    let newer = r#"{"outcome":"done","data":[1],"text":"one","failed":true,"took_ms":4}"#;
-    let read = CommandOutcome::from_parts(&[newer.to_owned()]).unwrap();
-    let known = CommandOutcome::Done {
-        data: serde_json::json!([1]),
-        text: "one".to_owned(),
-        failed: true,
-    };
-    assert_eq!(read, known);
 }

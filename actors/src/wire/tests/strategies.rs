@@ -5,9 +5,8 @@ use proptest::option;
 use proptest::prelude::*;
 
 use crate::wire::{
-    Assign, Cancel, Command, CommandPart, CommandPartReply, CommandReply, Fault, GateInfo, GateRole,
-    Heartbeat, HeartbeatReply, Hello, NodeNotice, NodePhase, Order, OrderReply, Peer, Report,
-    ReportedOutcome,
+    Assign, Cancel, Fault, GateInfo, GateRole, Heartbeat, HeartbeatReply, Hello, NodeNotice, NodePhase,
+    Order, OrderReply, Peer, Report, ReportedOutcome,
 };
 use parkhang_core::domain::{
     AssignReply, Attempt, Epoch, Fence, Generation, JobKey, LeaseRenewal, PoolInfo, RenewalReply,
@@ -187,30 +186,6 @@ pub(super) fn node_notice() -> impl Strategy<Value = NodeNotice> {
         Just(NodePhase::Leaving),
     ];
     (peer(), phase, ".{0,500}").prop_map(|(peer, phase, about)| NodeNotice { peer, phase, about })
-}
-
-pub(super) fn command() -> impl Strategy<Value = Command> {
-    (peer(), vec(".{0,20}", 0..4), ".{0,500}").prop_map(|(peer, words, arguments)| Command {
-        peer,
-        words,
-        arguments,
-    })
-}
-
-pub(super) fn command_reply() -> impl Strategy<Value = CommandReply> {
-    (any::<u64>(), any::<u32>(), ".{0,500}").prop_map(|(answer, parts, text)| CommandReply {
-        answer,
-        parts,
-        text,
-    })
-}
-
-pub(super) fn command_part() -> impl Strategy<Value = CommandPart> {
-    (any::<u64>(), any::<u32>()).prop_map(|(answer, part)| CommandPart { answer, part })
-}
-
-pub(super) fn command_part_reply() -> impl Strategy<Value = CommandPartReply> {
-    option::of(".{0,500}").prop_map(|text| CommandPartReply { text })
 }
 
 pub(super) fn order() -> impl Strategy<Value = Order> {

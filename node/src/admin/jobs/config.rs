@@ -1,3 +1,5 @@
+//! `job config` and `job update`: the configuration of a job.
+
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
@@ -16,11 +18,12 @@ use crate::admin::{Admin, Refusal};
 /// Show the configuration of a job.
 #[derive(Debug, Args)]
 pub struct Config {
+    /// Name of the job.
     #[arg(value_name = "NAME")]
     job: JobKey,
 }
 
-/// A job's configuration, by key.
+/// Configuration of a job, by key.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct InUse {
     job: String,
@@ -56,34 +59,35 @@ impl Answer for InUse {
     }
 }
 
-/// Change the configuration of a job that is paused, has not begun or has ended.
+/// Change the configuration of a job that is paused, has not started or has ended.
 ///
-/// A stage that still runs goes on as it began. What is finished stays until it is done again: the answer names the stages whose
-/// results the change makes out of date.
+/// Stages that still run keep the configuration that they started with. Finished results stay: the answer names the stages whose
+/// results the change makes out of date, and the `job rerun` that makes them anew. Example: `job update press k_factor=2.5`.
 #[derive(Debug, Args)]
 pub struct Update {
+    /// Name of the job.
     #[arg(value_name = "NAME")]
     job: JobKey,
-    /// Such as k_factor=2.5; `docs/config.md` has all keys. layout and retry_scope stay as they were.
+    /// Keys to change, such as k_factor=2.5; `docs/config.md` lists all. layout and retry_scope cannot be changed.
     #[arg(value_name = "KEY=VALUE", required_unless_present = "text")]
     config: Vec<String>,
-    /// The same as a JSON object.
+    /// Keys to change, as a JSON object.
     #[arg(long, value_name = "JSON")]
     text: Option<String>,
 }
 
-/// What an update changed.
+/// Result of an update.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Updated {
     job: String,
     changed: BTreeMap<String, Revised>,
-    /// Stages of which results no longer stand, in the order of the pipeline.
+    /// Stages whose results are out of date now, in the order of the pipeline.
     stale: Vec<String>,
-    /// What to do about them, if there are any.
+    /// Command that makes them anew, if there are any.
     advice: Option<String>,
 }
 
-/// A key that has another value.
+/// Value of a key before and after an update.
 #[derive(Debug, PartialEq, Serialize, ToSchema)]
 pub struct Revised {
     #[schema(value_type = Value)]
@@ -105,13 +109,15 @@ impl Command for Update {
         let text = self.text.as_deref().map(pairs).transpose()?.unwrap_or_default();
         let revision = Adjustment::revision(self.config.into_iter().chain(text))?;
         models::check(&revision.apply(job.config.clone())?, &job.pipeline, &admin.stages)?;
-        let updated = admin.store.adjust_job(job.id, &revision).await;
-        let updated = updated.map_err(|error| match Refusal::about(&format!("job {}", job.key), error) {
-            Refusal::Conflict(why) if job.status == JobStatus::Running => {
-                Refusal::Conflict(format!("{why}: it has to be paused first"))
-            }
-            refusal => refusal,
-        })?;
+        let updated =
+            admin.store.adjust_job(job.id, &revision).await.map_err(|error| {
+                match Refusal::about(&format!("job {}", job.key), error) {
+                    Refusal::Conflict(why) if job.status == JobStatus::Running => {
+                        Refusal::Conflict(format!("{why}: it has to be paused first"))
+                    }
+                    refusal => refusal,
+                }
+            })?;
         let stale = stale(&job, &updated.config, &admin.stages);
         Ok(Updated {
             changed: changed(&job.config.keys(), updated.config.keys()),
@@ -132,17 +138,22 @@ fn pairs(text: &str) -> Result<Vec<String>, Refusal> {
 
 fn stale(job: &Job, after: &JobConfig, table: &StageTable) -> Vec<String> {
     let first = table.first_stale(&job.pipeline, &job.config, after);
-    let stages = job.pipeline.stages().iter();
-    let stale = stages.skip_while(|stage| Some(*stage) != first);
-    stale.map(ToString::to_string).collect()
+    job.pipeline
+        .stages()
+        .iter()
+        .skip_while(|stage| Some(*stage) != first)
+        .map(ToString::to_string)
+        .collect()
 }
 
 fn changed(before: &Map<String, Value>, after: Map<String, Value>) -> BTreeMap<String, Revised> {
-    let revised = after.into_iter().filter_map(|(key, after)| {
-        let before = before.get(&key).cloned().unwrap_or_default();
-        (before != after).then_some((key, Revised { before, after }))
-    });
-    revised.collect()
+    after
+        .into_iter()
+        .filter_map(|(key, after)| {
+            let before = before.get(&key).cloned().unwrap_or_default();
+            (before != after).then_some((key, Revised { before, after }))
+        })
+        .collect()
 }
 
 impl Answer for Updated {
@@ -153,11 +164,11 @@ impl Answer for Updated {
             .map(|(key, value)| format!("{key} = {} (was {})", value.after, value.before))
             .collect();
         if lines.is_empty() {
-            lines.push("nothing is different".to_owned());
+            lines.push("nothing changed".to_owned());
         }
         if let Some(advice) = &self.advice {
             lines.push(format!(
-                "out of date where they are finished: {}; `{advice}` does them again",
+                "finished results of these stages are out of date: {}; `{advice}` makes them anew",
                 self.stale.join(", ")
             ));
         }

@@ -1,3 +1,5 @@
+//! `job delete`: deletes a job in bounded transactions, so that an interrupted deletion can be continued.
+
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -15,39 +17,42 @@ use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::{Admin, Refusal};
 use crate::words::counted;
 
-/// A deletion stops after so long, where whoever asked for it would have given up soon; the next one goes on.
+/// Longest time of one deletion: longer, and an HTTP client would time out. The next `job delete` continues.
 const PATIENCE: Duration = Duration::from_secs(40);
-/// A node that is out of touch for longer keeps what it has.
+/// Lifetime of the order by which a node deletes its manifests of the job. A node that is disconnected for longer keeps them until
+/// they expire.
 const ORDER_STANDS: Duration = Duration::from_secs(3600);
-/// Volumes of a transaction.
+/// Volumes deleted in one transaction.
 const BATCH: u32 = 500;
-/// Requests to the storage under way at once.
+/// Concurrent requests to the storage.
 const AT_ONCE: usize = 16;
 
-/// Delete a job that has ended or was cancelled, with its volumes and their history; the artifacts stay unless --artifacts is given.
+/// Delete a job that has ended or was cancelled, with its volumes and their history.
 ///
-/// A large job takes a while. A deletion that was cut off, or that says that some are left, goes on when the command is given again.
+/// The artifacts stay unless --artifacts is given. A large job takes several calls: when the answer says that volumes are left, or
+/// the command was interrupted, give it again and it continues.
 #[derive(Debug, Args)]
 pub struct Delete {
+    /// Name of the job.
     #[arg(value_name = "NAME")]
     job: JobKey,
-    /// Delete what the job has written as well.
+    /// Delete the job's artifacts as well.
     #[arg(long)]
     artifacts: bool,
-    /// Really delete it.
+    /// Confirm the deletion; without it nothing is deleted.
     #[arg(long)]
     yes: bool,
 }
 
-/// What was deleted.
+/// Result of a deletion.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Deleted {
     job: String,
-    /// Volumes that are gone.
+    /// Number of volumes deleted.
     volumes: u64,
-    /// Files that are gone.
+    /// Number of files deleted.
     artifacts: u64,
-    /// Volumes that are still there; the job is too while there are any.
+    /// Number of volumes that are left; the job stays until there are none.
     left: u64,
 }
 
@@ -65,7 +70,7 @@ impl Command for Delete {
         if !self.yes {
             let what = counted(volumes, "volume");
             return Err(Refusal::Invalid(format!(
-                "job {} with {what} would be deleted for good: --yes says that this is meant",
+                "this would delete job {} with {what} for good; --yes confirms it",
                 job.key
             )));
         }
@@ -83,10 +88,11 @@ impl Command for Delete {
         if running > 0 {
             let stages = counted(running, "stage");
             return Err(Refusal::Conflict(format!(
-                "job {}: {stages} of it still run; they stop at their next checkpoint",
+                "job {}: {stages} still running; they stop at their next checkpoint",
                 job.key
             )));
         }
+        // The job is closed now, so its tasks only become fewer. It is deleted last: a deletion that was interrupted finds it again.
         let mut deleted = Deleted {
             job: job.key.to_string(),
             volumes: 0,
@@ -114,8 +120,8 @@ impl Command for Delete {
     }
 }
 
-/// Has the nodes that are there remove what they recorded of the job for themselves. What lies on machines that are not goes
-/// after a while.
+/// Orders the nodes that are there to delete their manifests of the job. Those on other machines expire
+/// (`node.keep_manifests`).
 async fn forget_on_nodes(admin: &Admin, job: &Job) -> Result<(), Refusal> {
     let order = NodeOrder::ForgetJob { job: job.key.clone() };
     let leads = |node: &NodeRecord| node.roles == ["orchestrator"];
@@ -128,7 +134,11 @@ async fn forget_on_nodes(admin: &Admin, job: &Job) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Everything that the job has written for the volumes; returns how many files there were.
+/// Deletes all artifacts of the job for these volumes; returns the number of files.
+///
+/// # Errors
+///
+/// [`Refusal::Conflict`] if the job's layout shares folders with other jobs, whose files cannot be told from its own.
 async fn delete_artifacts(admin: &Admin, job: &Job, tasks: &[Task]) -> Result<u64, Refusal> {
     let store = admin.library.store().await?;
     let layout = ArtifactLayout::new(job.config.layout, &job.key);
@@ -138,7 +148,7 @@ async fn delete_artifacts(admin: &Admin, job: &Job, tasks: &[Task]) -> Result<u6
         let folder = volume.own_folder().ok_or_else(|| {
             let key = &job.key;
             Refusal::Conflict(format!(
-                "job {key}: its layout shares folders with other jobs; leave --artifacts out"
+                "job {key}: its layout shares folders with other jobs, so its artifacts cannot be deleted; leave --artifacts out"
             ))
         })?;
         let keys = store.list(folder).await.map_err(anyhow::Error::from)?;
@@ -160,7 +170,10 @@ impl Answer for Deleted {
             text.push_str(&format!(", and {}", counted(self.artifacts, "file")));
         }
         if self.left > 0 {
-            text.push_str(&format!("; {} are left: give the command again", self.left));
+            text.push_str(&format!(
+                "; {} are left, repeat the command to continue",
+                self.left
+            ));
         }
         text
     }

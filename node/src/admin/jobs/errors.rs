@@ -1,3 +1,5 @@
+//! `job errors`: causes of failures, grouped by the database.
+
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use clap::Args;
@@ -11,12 +13,13 @@ use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::text::table;
 use crate::admin::{Admin, Refusal};
 
-/// Say why volumes of a job failed, by cause, the most frequent first.
+/// Show why volumes of a job failed, grouped by cause, the most frequent first.
 #[derive(Debug, Args)]
 pub struct Errors {
+    /// Name of the job.
     #[arg(value_name = "NAME")]
     job: JobKey,
-    /// Causes at most.
+    /// Largest number of causes to show.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: u32,
 }
@@ -26,17 +29,17 @@ pub struct Causes {
     groups: Vec<Cause>,
 }
 
-/// Failures that differ in numbers and names alone.
+/// Failures whose messages differ in numbers and names only.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Cause {
     stage: String,
     category: String,
-    /// What they have in common, as `dead redrive` takes it.
+    /// Text that they have in common, as `job rerun` takes it.
     cause: String,
-    /// Of one of them.
+    /// Message of one of them.
     message: String,
     tasks: u64,
-    /// How many of the volumes are not tried again.
+    /// Number of volumes that are not tried again.
     terminal: u64,
     /// Some of the volumes.
     volumes: Vec<String>,
@@ -78,7 +81,7 @@ impl From<ErrorGroup> for Cause {
 impl Answer for Causes {
     fn text(&self) -> String {
         if self.groups.is_empty() {
-            return "no volume's last try failed".to_owned();
+            return "no volume failed at its last try".to_owned();
         }
         let header = ["stage", "kind", "such as", "in", "volumes", "for good"];
         let rows = self.groups.iter().map(|group| {

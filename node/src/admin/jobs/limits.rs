@@ -1,3 +1,5 @@
+//! `job priority` and `job limits`: the keys of a job that may change while it runs.
+
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
@@ -12,11 +14,15 @@ use super::{JobSummary, find};
 use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::{Admin, Refusal};
 
-/// Change the job's priority. Free slots go to the jobs of the highest; those of equal priority share them.
+/// Change the priority of a job.
+///
+/// Free slots go to the jobs of the highest priority first; jobs of equal priority share them. Running stages are not stopped.
 #[derive(Debug, Args)]
 pub struct Priority {
+    /// Name of the job.
     #[arg(value_name = "NAME")]
     job: JobKey,
+    /// New priority; higher goes first, and it may be negative.
     #[arg(value_name = "N", allow_negative_numbers = true)]
     priority: i32,
 }
@@ -35,17 +41,21 @@ impl Command for Priority {
     }
 }
 
-/// Show or change what the job may take of the cluster, while it runs.
+/// Show or change the limits of a job, also while it runs.
+///
+/// Limits bound what the job takes of the cluster and how often it retries; they change no result. A new value holds from the next
+/// assignment on. Example: `job limits press max_running=4`.
 #[derive(Debug, Args)]
 pub struct Limits {
+    /// Name of the job.
     #[arg(value_name = "NAME")]
     job: JobKey,
-    /// Such as max_running=4 or retries=5; `docs/config.md` has all. Without any, the limits in force are shown.
+    /// Limits to change, such as max_running=4 or retries=5; `docs/config.md` lists all. Without any, the limits in force are shown.
     #[arg(value_name = "KEY=VALUE")]
     limits: Vec<String>,
 }
 
-/// The limits in force, by their keys in the job's configuration.
+/// Limits in force, by their keys in the job's configuration.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct InForce {
     #[serde(flatten)]
@@ -62,9 +72,10 @@ impl Command for Limits {
     type Answer = InForce;
 
     async fn run(self, admin: &Admin) -> Result<InForce, Refusal> {
-        let job = match self.limits.is_empty() {
-            true => find(admin, &self.job).await?,
-            false => adjust(admin, &self.job, &self.limits).await?,
+        let job = if self.limits.is_empty() {
+            find(admin, &self.job).await?
+        } else {
+            adjust(admin, &self.job, &self.limits).await?
         };
         let config = serde_json::to_value(&job.config).map_err(anyhow::Error::from)?;
         let limits = ADJUSTABLE

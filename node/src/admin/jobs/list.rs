@@ -1,3 +1,5 @@
+//! `job list`: all jobs.
+
 use async_trait::async_trait;
 use clap::Args;
 use serde::Serialize;
@@ -8,17 +10,17 @@ use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::text::table;
 use crate::admin::{Admin, Refusal};
 
-/// List all jobs, and how far they are.
+/// List all jobs with their progress.
 #[derive(Debug, Args)]
 pub struct List {
-    /// The newest N alone.
+    /// List only the newest N jobs.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Jobs {
-    /// The oldest first.
+    /// Jobs, the oldest first.
     jobs: Vec<JobSummary>,
 }
 

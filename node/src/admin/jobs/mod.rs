@@ -1,4 +1,9 @@
-//! Jobs of a cluster. The orchestrator hears of every change through the database.
+//! Commands about jobs.
+//!
+//! A command writes to the database and does nothing else: the orchestrator is notified of the change by the database, and its next
+//! pass acts on it. So a command works the same from any process, whether an orchestrator runs or not, and one that dies halfway leaves
+//! nothing that a pass would not find. No module here may therefore talk to a node or an orchestrator directly; the orders that a
+//! node must carry out are rows of the database too.
 
 mod config;
 mod create;
@@ -6,8 +11,7 @@ mod delete;
 mod errors;
 mod limits;
 mod list;
-pub mod models;
-mod obstacles;
+mod models;
 mod plan;
 mod rerun;
 mod stats;
@@ -22,25 +26,30 @@ pub use self::delete::Delete;
 pub use self::errors::Errors;
 pub use self::limits::{Limits, Priority};
 pub use self::list::List;
-pub use self::obstacles::{Hands, Obstacle};
 pub use self::plan::Plan;
-pub use self::rerun::{Rerun, check_volumes, error_category, names};
+pub use self::rerun::Rerun;
 pub use self::stats::{StageStats, Stats, stage_table};
 pub use self::status::Status;
 pub use self::steer::{Cancel, Pause, Resume};
 pub use self::summary::{JobSummary, by_job, counts_by_job};
-pub use self::tally::tallies;
+pub use self::tally::{tallies, waiting_stages};
 
 use parkhang_core::domain::{Job, JobKey};
 use parkhang_state::StateStore;
 
 use super::{Admin, Refusal};
 
+/// Returns the job of a name.
+///
+/// # Errors
+///
+/// [`Refusal::NotFound`] if there is none; on a command line the message names the database, which may be the wrong one.
 pub async fn find(admin: &Admin, key: &JobKey) -> Result<Job, Refusal> {
-    let job = admin.store.job(key).await?;
-    job.ok_or_else(|| {
-        let place = admin.database.as_ref();
-        let place = place.map_or(String::new(), |place| format!(" in {place}"));
+    admin.store.job(key).await?.ok_or_else(|| {
+        let place = admin
+            .database
+            .as_ref()
+            .map_or(String::new(), |place| format!(" in {place}"));
         Refusal::NotFound(format!("there is no job {key}{place}"))
     })
 }

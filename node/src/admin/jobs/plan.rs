@@ -1,4 +1,4 @@
-//! What a job, or a rerun of it, would come to.
+//! `job plan`: the work that a job, or a rerun of it, still has to do.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,77 +18,82 @@ use crate::admin::text::table;
 use crate::admin::{Admin, Refusal};
 use crate::words::counted;
 
-/// Say what is still to be done for a job, stage by stage, and why, and the minutes that it should cost.
+/// Show what is still to be done for a job, stage by stage, why, and the estimated minutes.
 ///
-/// With --from, what a rerun from that stage would do. The scans themselves are not looked at: that they changed shows when the first stage
-/// runs.
+/// With --from, show what a rerun from that stage would do. Nothing is changed, and scans are not read: whether they changed shows only
+/// when the first stage runs.
 #[derive(Debug, Args)]
 pub struct Plan {
+    /// Name of the job.
     #[arg(value_name = "NAME")]
     job: JobKey,
     /// First stage of a rerun.
     #[arg(long, value_name = "STAGE")]
     from: Option<StageName>,
-    /// Of a rerun that recomputes pages whose results still stand.
+    /// Plan a rerun that recomputes pages whose results are still valid.
     #[arg(long, requires = "from")]
     force: bool,
 }
 
-/// What a job, or a rerun of it, would come to.
+/// Work that a job, or a rerun of it, still has to do.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct PlanAnswer {
     job: String,
-    /// First stage of the rerun that this is a plan of.
+    /// First stage of the planned rerun.
     from: Option<String>,
     force: bool,
-    /// In the order of the pipeline.
+    /// Stages in the order of the pipeline.
     stages: Vec<PlannedStage>,
-    /// Volumes that failed for good, which nothing is done for.
+    /// Volumes that failed for good and are not tried again.
     given_up: u64,
-    /// Pages that failed, of all volumes of the job. Every rerun of the stage where they did tries them again, which is not counted
-    /// here: only the scans tell whether that brings anything.
+    /// Failed pages of all volumes of the job. Every rerun of the stage at which they failed tries them again, which is not counted
+    /// here: only reading the scans shows whether that succeeds.
     failed_pages: u64,
-    /// Minutes that slots of GPU nodes would be busy, as far as the stages have a price.
+    /// Minutes of GPU slots, for the stages whose cost is known.
     gpu_minutes: f64,
-    /// The same of CPU nodes.
+    /// Minutes of CPU slots, for the stages whose cost is known.
     cpu_minutes: f64,
-    /// Stages with work whose price is not known, as nothing like it has been done yet.
+    /// Stages with work whose cost is not known, as no run of them has finished yet.
     unpriced: Vec<String>,
 }
 
-/// A stage of the plan. Numbers are of volumes where nothing else is said.
+/// Stage of the plan. Numbers count volumes unless their comment says otherwise.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct PlannedStage {
     stage: String,
     /// cpu or gpu; absent for a stage that this build does not have.
     hardware: Option<&'static str>,
-    /// That it would be run on and make something of.
+    /// Volumes that the stage would run on and compute something for.
     runs: u64,
-    /// Of them, by cause: not done yet, failed and to be tried again, recomputed at an order,
+    /// Volumes of `runs` that are not done yet.
     missing: u64,
+    /// Volumes of `runs` that failed and are tried again.
     failed: u64,
+    /// Volumes of `runs` that are recomputed because of --force.
     forced: u64,
-    /// with a setting of another value, another model than the job names or than nodes have, or another result of a stage before it.
+    /// Volumes of `runs` made with another value of a setting.
     config_changed: u64,
+    /// Volumes of `runs` made with another model than the job names or the nodes have loaded.
     model_changed: u64,
+    /// Volumes of `runs` made from another result of the stage before.
     input_changed: u64,
-    /// That it would come to, and take over what stands.
+    /// Volumes that the stage would run on and whose results are still valid.
     stands: u64,
-    /// Whose results are out of date while nothing comes to them by itself: a rerun would.
+    /// Volumes with results that are out of date and that only a rerun would make anew.
     outdated: u64,
-    /// Why they are, such as `1 model changed`.
+    /// Reasons for which they are, such as `1 model changed`.
     outdated_causes: Vec<String>,
-    /// Of which nobody wrote down what with their results were made; they count as standing.
+    /// Volumes whose results do not record what they were made with; they count as valid.
     unknown: u64,
-    /// Settings of the job that have other values than results were made with.
+    /// Settings of the job whose values differ from those that results were made with.
     changed_settings: Vec<String>,
-    /// To be worked on, by the mean of the volumes that are known.
+    /// Pages to be worked on, estimated by the mean of the volumes whose pages are known.
     pages: Option<f64>,
-    /// Minutes that one slot would be busy; absent where nothing like it has been done yet.
+    /// Minutes of one slot; absent if no run of the stage has finished yet.
     minutes: Option<f64>,
-    /// Finished runs whose median the minutes go by.
+    /// Number of finished runs whose median duration the minutes are estimated by.
     samples: u64,
-    /// Whether these were runs of this job.
+    /// True if these were runs of this job.
     of_this_job: bool,
 }
 
@@ -110,12 +115,12 @@ impl Command for Plan {
             from,
             force: self.force,
         };
-        rerun::check_stages(&job, &rerun)?;
+        rerun::check_stages(&job, Some(&rerun.from), &rerun.tasks)?;
         plan(admin, &job, Some(&rerun), None).await
     }
 }
 
-/// Of the tasks named, or of all.
+/// Plans the named tasks of a job, or all of them.
 pub async fn plan(
     admin: &Admin,
     job: &Job,
@@ -150,21 +155,24 @@ pub async fn plan(
     ))
 }
 
-/// What the pools of the nodes that are there told of.
+/// Digests of the models that the pools of the cluster have loaded, as last reported, by stage. Each element is a set of models
+/// that results may have been made with.
 async fn loaded_models(admin: &Admin) -> Result<BTreeMap<StageName, BTreeSet<Vec<String>>>, Refusal> {
     let mut models: BTreeMap<StageName, BTreeSet<Vec<String>>> = BTreeMap::new();
     let nodes = admin.store.actors().await?;
     let pools = nodes.into_iter().flat_map(|node| node.actors);
     for pool in pools.filter(|actor| actor.kind == ActorKind::Pool && actor.slots.is_some()) {
-        // One that has been replaced bears a number behind its stage.
+        // The name of a pool that has been replaced is its stage and a number: `ocr.2`.
         let stage = pool.name.split('.').next().unwrap_or_default();
         if let Ok(stage) = StageName::new(stage) {
             let digests: Vec<String> = pool.models.into_iter().map(|model| model.digest).collect();
             let is_chosen = admin.stages.models_of(&stage) == StageModels::Choice;
             let loaded = models.entry(stage).or_default();
-            match is_chosen {
-                true => loaded.extend(digests.into_iter().map(|digest| vec![digest])),
-                false => _ = loaded.insert(digests),
+            // A stage that chooses a model uses one of the loaded ones for a volume; any other stage uses all of them together.
+            if is_chosen {
+                loaded.extend(digests.into_iter().map(|digest| vec![digest]));
+            } else {
+                loaded.insert(digests);
             }
         }
     }
@@ -179,13 +187,17 @@ impl PlanAnswer {
         failed_pages: u64,
         table: &StageTable,
     ) -> Self {
-        let stages = forecast.stages.iter();
-        let stages: Vec<PlannedStage> = stages.map(|stage| PlannedStage::new(stage, table)).collect();
+        let stages: Vec<PlannedStage> = forecast
+            .stages
+            .iter()
+            .map(|stage| PlannedStage::new(stage, table))
+            .collect();
         let minutes = |hardware: Hardware| {
-            let of_it = stages
+            stages
                 .iter()
-                .filter(|stage| stage.hardware == Some(hardware.as_str()));
-            of_it.filter_map(|stage| stage.minutes).sum()
+                .filter(|stage| stage.hardware == Some(hardware.as_str()))
+                .filter_map(|stage| stage.minutes)
+                .sum()
         };
         let unpriced = stages.iter().filter(|stage| stage.minutes.is_none());
         Self {
@@ -251,8 +263,9 @@ impl PlannedStage {
             (self.model_changed, Cause::ModelChanged),
             (self.input_changed, Cause::InputChanged),
         ];
-        let causes = causes.into_iter().filter(|(volumes, _)| *volumes > 0);
         let mut causes: Vec<String> = causes
+            .into_iter()
+            .filter(|(volumes, _)| *volumes > 0)
             .map(|(volumes, cause)| format!("{volumes} {}", in_words(cause)))
             .collect();
         if !self.changed_settings.is_empty() {
@@ -279,7 +292,7 @@ impl PlannedStage {
 }
 
 impl PlanAnswer {
-    /// Whether work comes to nothing, by itself or with the rerun.
+    /// Returns whether no stage would run.
     fn is_empty(&self) -> bool {
         self.stages.iter().all(|stage| stage.runs + stage.stands == 0)
     }
@@ -317,7 +330,10 @@ impl PlanAnswer {
             self.gpu_minutes, self.cpu_minutes
         ));
         if !self.unpriced.is_empty() {
-            text.push_str(&format!(", and {} at no known price", self.unpriced.join(", ")));
+            text.push_str(&format!(
+                "; the cost of {} is not known yet",
+                self.unpriced.join(", ")
+            ));
         }
         text
     }
@@ -325,13 +341,14 @@ impl PlanAnswer {
 
 impl Answer for PlanAnswer {
     fn text(&self) -> String {
-        let mut text = match self.is_empty() {
-            true => "nothing is left to do".to_owned(),
-            false => self.table(),
+        let mut text = if self.is_empty() {
+            "nothing is left to do".to_owned()
+        } else {
+            self.table()
         };
         if self.given_up > 0 {
             text.push_str(&format!(
-                "\n{} failed for good; tasks retry takes them up again",
+                "\n{} failed for good; tasks retry tries them again",
                 counted(self.given_up, "volume")
             ));
         }
@@ -366,7 +383,7 @@ impl Answer for PlanAnswer {
             .unwrap_or_default();
         if unknown > 0 {
             text.push_str(&format!(
-                "\nof {} nobody wrote down what with they were made; they are taken to stand",
+                "\nthe results of {} do not record what they were made with; they count as valid",
                 counted(unknown, "volume")
             ));
         }

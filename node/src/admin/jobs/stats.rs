@@ -1,3 +1,5 @@
+//! `job stats`: durations and throughput of a job's stages.
+
 use async_trait::async_trait;
 use clap::Args;
 use parkhang_core::domain::{JobKey, StageName};
@@ -12,15 +14,16 @@ use crate::admin::text::table;
 use crate::admin::{Admin, Refusal};
 use crate::words::counted;
 
-/// Volumes that are told of as the slowest.
+/// Number of slowest volumes shown.
 const SLOWEST: u32 = 5;
 
-/// Say how long the stages of a job took, how fast they were, and which volumes were the slowest.
+/// Show how long the stages of a job took, their throughput, and the slowest volumes.
 #[derive(Debug, Args)]
 pub struct Stats {
+    /// Name of the job.
     #[arg(value_name = "NAME")]
     job: JobKey,
-    /// Only what this node did: its name, or as much of it as tells it apart. One that is gone can be asked about, too.
+    /// Count only what this node did: its name, or a unique prefix of it. It may have left the cluster.
     #[arg(long, value_name = "NODE")]
     worker: Option<String>,
 }
@@ -28,13 +31,13 @@ pub struct Stats {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Statistics {
     job: String,
-    /// In the order of the pipeline; a stage that has not run is left out.
+    /// Stages in the order of the pipeline; one that has not run is left out.
     stages: Vec<StageStats>,
-    /// Finished volumes whose stages took longest together, the slowest first; none where one node is asked about.
+    /// Finished volumes with the longest total time of their stages, the slowest first; none for a single node.
     slowest: Vec<SlowVolume>,
 }
 
-/// A finished volume.
+/// Finished volume.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SlowVolume {
     volume: String,
@@ -43,7 +46,7 @@ pub struct SlowVolume {
     seconds_per_page: Option<f64>,
 }
 
-/// The runs of a stage.
+/// Statistics of the runs of a stage.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct StageStats {
     stage: String,
@@ -51,20 +54,21 @@ pub struct StageStats {
     done: u64,
     failed: u64,
     interrupted: u64,
-    /// Seconds that half of the finished runs took at most.
+    /// Median duration of the finished runs, in seconds.
     p50_s: Option<f64>,
+    /// 95th percentile of their durations, in seconds.
     p95_s: Option<f64>,
-    /// How the durations of the finished runs are spread.
+    /// Histogram of the durations of the finished runs.
     durations: Vec<DurationCount>,
-    /// Worked on by finished runs: made by them, not found made, or failed.
+    /// Pages that finished runs computed or that failed in them; pages whose results were kept are left out.
     pages: u64,
     pages_per_slot_second: Option<f64>,
 }
 
-/// Runs that took no less than the count before says, and less than this one.
+/// Class of the histogram: runs that took at least the bound of the class before, and less than this one.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct DurationCount {
-    /// Seconds; nothing for those that are longer than all others.
+    /// Upper bound, in seconds; absent for the last class, which has none.
     under_s: Option<f64>,
     runs: u64,
 }
@@ -155,7 +159,7 @@ impl Answer for Statistics {
     }
 }
 
-/// How long stages took, for people.
+/// Formats the statistics of stages as a table.
 pub fn stage_table(stages: &[StageStats]) -> String {
     let header = [
         "stage",

@@ -1,53 +1,80 @@
+//! `job status`: progress and obstacles of a job, and waiting for its end.
+
 use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::Utc;
 use clap::Args;
 use parkhang_core::domain::{Job, JobKey, JobStatus, TaskStatus};
+use parkhang_core::policy::diagnosis::{Reason, of_job};
 use parkhang_state::{JobTaskCount, StateStore};
 use serde::Serialize;
+use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::obstacles::{Hands, Obstacle, obstacles};
-use super::tally::{StageTally, tallies};
+use super::tally::{StageTally, tallies, waiting_stages};
 use super::{JobSummary, find};
 use crate::admin::command::{Access, Answer, Command, Verb};
+use crate::admin::diagnosis::{cluster_facts, in_lines};
+use crate::admin::wait::Wait;
 use crate::admin::{Admin, Refusal};
 use crate::words::counted;
 
-/// Before a look at what may be in the way of a job that is waited for,
-const FIRST_LOOK: Duration = Duration::from_secs(5);
-/// and between two looks.
-const LOOK_AGAIN: Duration = Duration::from_secs(30);
 /// Causes of failures that are shown.
 const CAUSES: u32 = 10;
 
-/// Say how far a job is; exit status 1 if it failed or was cancelled.
+/// Show the progress of a job; the exit status is 1 if it failed or was cancelled.
+///
+/// The answer has the volumes by stage, the estimated time left, the causes of failures, and what keeps the job from making progress.
 #[derive(Debug, Args)]
 pub struct Status {
+    /// Name of the job.
     #[arg(value_name = "NAME")]
     job: JobKey,
-    /// Return when the job has ended.
-    #[arg(long)]
-    wait: bool,
 }
 
-/// How far a job is.
+/// Waiting for a job.
+pub const UNTIL_ENDED: Wait = Wait {
+    flag: "wait",
+    help: "Return when the job has ended",
+    ask: ["job", "status"],
+    arguments: |given| {
+        let job = given.get("job").map(|job| ("job".to_owned(), job.clone()));
+        job.into_iter().collect()
+    },
+    is_over: |_, now| !now["finished_at"].is_null(),
+    progress,
+    answers: true,
+};
+
+/// Progress of the job and what is in its way, for somebody who waits all the same.
+fn progress(now: &Value) -> Vec<String> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let volumes = counted(now["volumes"].as_u64().unwrap_or_default(), "volume");
+    let mut lines = vec![format!("{}: {} of {volumes}", text(&now["job"]), now["done"])];
+    lines.extend(now["obstacles"].as_array().into_iter().flatten().map(text));
+    if now["status"] == JobStatus::Paused.as_str() {
+        lines.push("this goes on waiting until somebody resumes the job".to_owned());
+    }
+    lines
+}
+
+/// Progress of a job.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct JobDetails {
     #[serde(flatten)]
     summary: JobSummary,
-    /// In the order of the pipeline.
+    /// Stages in the order of the pipeline.
     stages: Vec<StageTally>,
-    /// Seconds until it is done at the pace of the last ten minutes; absent while it has none.
+    /// Seconds left at the throughput of the last ten minutes; absent while there is none.
     eta_s: Option<f64>,
-    /// What keeps it from getting on, and what to do about it.
+    /// Conditions that keep it from making progress, each with what to do about it.
     obstacles: Vec<String>,
-    /// Why volumes failed, the most frequent cause first.
+    /// Causes of failed volumes, the most frequent first.
     failures: Vec<String>,
     /// Pages of finished volumes that could not be read and were left out.
     failed_pages: u64,
-    /// Some of the volumes that they are of.
+    /// Some of the volumes of these pages.
     volumes_with_failed_pages: Vec<String>,
 }
 
@@ -57,29 +84,25 @@ impl Command for Status {
     const ACCESS: Access = Access::Read;
     const VERB: Verb = Verb::Get;
     const PATH: &'static str = "/jobs/{job}";
-    const LOCAL: &'static [&'static str] = &["wait"];
+    const WAIT: Option<Wait> = Some(UNTIL_ENDED);
     type Answer = JobDetails;
 
     async fn run(self, admin: &Admin) -> Result<JobDetails, Refusal> {
-        if self.wait {
-            wait_for_end(admin, &self.job).await?;
-        }
         let job = find(admin, &self.job).await?;
         let counts = admin.store.job_task_counts(Some(job.id)).await?;
         let summary = JobSummary::new(&job, &counts);
-        let failures = match counts.iter().any(|count| count.status == TaskStatus::Failed) {
-            true => admin.store.error_groups(&job, CAUSES).await?,
-            false => Vec::new(),
+        // Grouping errors is a query of its own, which most jobs do not need.
+        let failures = if counts.iter().any(|count| count.status == TaskStatus::Failed) {
+            admin.store.error_groups(&job, CAUSES).await?
+        } else {
+            Vec::new()
         };
         let left_out = admin.store.failed_pages(job.id).await?;
-        let obstacles = in_the_way(admin, &job, &counts).await?;
+        let reasons = reasons(admin, &job, &counts).await?;
         Ok(JobDetails {
             stages: tallies(&job.pipeline, &counts),
             eta_s: eta(admin, &job, &summary).await?,
-            obstacles: obstacles
-                .iter()
-                .map(|obstacle| obstacle.advice(&job.key))
-                .collect(),
+            obstacles: in_lines(&reasons, &job.key, &admin.stages, Utc::now()),
             failures: failures
                 .iter()
                 .map(|group| {
@@ -102,7 +125,7 @@ impl Command for Status {
     }
 }
 
-/// Volumes that are left, by how many were finished lately.
+/// Estimates the seconds left from the volumes that are left and the rate at which the last stage finished some lately.
 async fn eta(admin: &Admin, job: &Job, summary: &JobSummary) -> Result<Option<f64>, Refusal> {
     let left = summary.volumes.saturating_sub(summary.done + summary.failed);
     if job.status != JobStatus::Running || left == 0 {
@@ -110,59 +133,17 @@ async fn eta(admin: &Admin, job: &Job, summary: &JobSummary) -> Result<Option<f6
     }
     let paces = admin.store.recent_paces(Some(job.id), Utc::now()).await?;
     let last = job.pipeline.stages().last();
-    let pace = paces.iter().find(|pace| Some(&pace.stage) == last);
-    Ok(pace
+    Ok(paces
+        .iter()
+        .find(|pace| Some(&pace.stage) == last)
         .filter(|pace| pace.runs_a_second > 0.0)
         .map(|pace| left as f64 / pace.runs_a_second))
 }
 
-async fn in_the_way(admin: &Admin, job: &Job, counts: &[JobTaskCount]) -> Result<Vec<Obstacle>, Refusal> {
-    let now = Utc::now();
-    let led = admin.store.leader().await?.is_some();
-    let nodes = admin.store.nodes().await?;
-    Ok(obstacles(job, counts, Hands::new(admin, led, &nodes), now))
-}
-
-/// Returns when the job has ended and holds no lease any more. Says meanwhile what is in its way, once each.
-pub async fn wait_for_end(admin: &Admin, key: &JobKey) -> Result<(), Refusal> {
-    let mut changes = admin.store.job_changes().await?;
-    let (mut told, mut pause) = (Vec::new(), FIRST_LOOK);
-    loop {
-        let job = find(admin, key).await?;
-        if job.finished_at.is_some() {
-            return Ok(());
-        }
-        let silence = async {
-            tokio::time::sleep(pause).await;
-            let counts = admin.store.job_task_counts(Some(job.id)).await?;
-            let found = in_the_way(admin, &job, &counts).await?;
-            Ok::<_, Refusal>((counts, found))
-        };
-        tokio::select! {
-            change = changes.next() => change?,
-            found = silence => {
-                let (counts, found) = found?;
-                let summary = JobSummary::new(&job, &counts);
-                eprintln!("{}: {} of {}", summary.job, summary.done, counted(summary.volumes, "volume"));
-                for obstacle in found.iter().filter(|obstacle| !told.contains(*obstacle)) {
-                    eprintln!("{}", told_to_waiter(obstacle, key));
-                }
-                (told, pause) = (found, LOOK_AGAIN);
-            }
-        }
-    }
-}
-
-/// What is in the way, for somebody who waits all the same.
-fn told_to_waiter(obstacle: &Obstacle, job: &JobKey) -> String {
-    let advice = obstacle.advice(job);
-    match obstacle {
-        Obstacle::Paused => format!("{advice}; this goes on waiting until somebody does that"),
-        Obstacle::NoLeader
-        | Obstacle::NoNode { .. }
-        | Obstacle::NoModel { .. }
-        | Obstacle::MixedModels { .. } => advice,
-    }
+/// Reasons that keep the job's volumes from going on.
+async fn reasons(admin: &Admin, job: &Job, counts: &[JobTaskCount]) -> Result<Vec<Reason>, Refusal> {
+    let cluster = cluster_facts(&admin.store, admin.loaded.config.cluster.heartbeat).await?;
+    Ok(of_job(job, &waiting_stages(&job.pipeline, counts), &cluster))
 }
 
 impl Answer for JobDetails {
@@ -214,13 +195,32 @@ impl Answer for JobDetails {
 
 #[cfg(test)]
 mod tests {
+    use parkhang_actors::stage::StageTable;
+    use serde_json::json;
+
     use super::*;
 
     #[test]
     fn whoever_waits_for_a_paused_job_is_told_that_it_goes_on_waiting() {
-        assert_eq!(
-            told_to_waiter(&Obstacle::Paused, &"press".parse().unwrap()),
-            "the job is paused; `node job resume press` lets it go on; this goes on waiting until somebody does that"
+        let paused = Reason::Job {
+            status: JobStatus::Paused,
+        };
+        let obstacle = in_lines(
+            &[paused],
+            &"press".parse().unwrap(),
+            &StageTable::built_in(),
+            Utc::now(),
         );
+        let now =
+            json!({ "job": "press", "status": "paused", "done": 1, "volumes": 3, "obstacles": obstacle });
+        assert_eq!(
+            progress(&now),
+            [
+                "press: 1 of 3 volumes",
+                "the job is paused; `node job resume press` lets it go on",
+                "this goes on waiting until somebody resumes the job"
+            ]
+        );
+        assert!(!(UNTIL_ENDED.is_over)(&Value::Null, &now));
     }
 }

@@ -1,17 +1,23 @@
+//! `job pause`, `job resume` and `job cancel`.
+
 use async_trait::async_trait;
 use clap::Args;
 use parkhang_core::domain::JobKey;
 use parkhang_core::policy::job_action::JobAction;
 use parkhang_state::StateStore;
 
-use super::status::wait_for_end;
+use super::status::UNTIL_ENDED;
 use super::{JobSummary, find};
 use crate::admin::command::{Access, Command, Verb};
+use crate::admin::wait::Wait;
 use crate::admin::{Admin, Refusal};
 
-/// Begin no further stage of the job. Stages that run go on to their end.
+/// Pause a job: no further stage of it is started.
+///
+/// Stages that run continue to their end, since stopping them would lose what they have not saved yet. `job resume` undoes it.
 #[derive(Debug, Args)]
 pub struct Pause {
+    /// Name of the job.
     #[arg(value_name = "NAME")]
     job: JobKey,
 }
@@ -29,9 +35,10 @@ impl Command for Pause {
     }
 }
 
-/// Let a paused job go on where it stood.
+/// Resume a paused job where it stopped.
 #[derive(Debug, Args)]
 pub struct Resume {
+    /// Name of the job.
     #[arg(value_name = "NAME")]
     job: JobKey,
 }
@@ -49,14 +56,14 @@ impl Command for Resume {
     }
 }
 
-/// End the job for good. Stages that run stop at their next checkpoint; what has been written stays.
+/// Cancel a job for good.
+///
+/// Stages that run stop at their next checkpoint. Artifacts that have been written stay, and so does the job itself until `job delete`.
 #[derive(Debug, Args)]
 pub struct Cancel {
+    /// Name of the job.
     #[arg(value_name = "NAME")]
     job: JobKey,
-    /// Return when the last stage has stopped.
-    #[arg(long)]
-    wait: bool,
 }
 
 #[async_trait]
@@ -65,22 +72,23 @@ impl Command for Cancel {
     const ACCESS: Access = Access::Operate;
     const VERB: Verb = Verb::Post;
     const PATH: &'static str = "/jobs/{job}/cancel";
-    const LOCAL: &'static [&'static str] = &["wait"];
+    const WAIT: Option<Wait> = Some(Wait {
+        help: "Return when the last stage has stopped",
+        ..UNTIL_ENDED
+    });
     type Answer = JobSummary;
 
     async fn run(self, admin: &Admin) -> Result<JobSummary, Refusal> {
-        let after = act(admin, &self.job, JobAction::Cancel).await?;
-        if !self.wait {
-            return Ok(after);
-        }
-        wait_for_end(admin, &self.job).await?;
-        JobSummary::of(admin, &find(admin, &self.job).await?).await
+        act(admin, &self.job, JobAction::Cancel).await
     }
 }
 
 async fn act(admin: &Admin, key: &JobKey, action: JobAction) -> Result<JobSummary, Refusal> {
     let job = find(admin, key).await?;
-    let after = admin.store.act_on_job(job.id, action).await;
-    let after = after.map_err(|error| Refusal::about(&format!("job {key}"), error))?;
+    let after = admin
+        .store
+        .act_on_job(job.id, action)
+        .await
+        .map_err(|error| Refusal::about(&format!("job {key}"), error))?;
     JobSummary::of(admin, &after).await
 }

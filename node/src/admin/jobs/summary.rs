@@ -1,3 +1,5 @@
+//! Summary of a job, which several commands answer with.
+
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
@@ -9,22 +11,22 @@ use utoipa::ToSchema;
 use crate::admin::command::Answer;
 use crate::admin::{Admin, Refusal};
 
-/// A job in one line.
+/// Summary of a job.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct JobSummary {
     pub job: String,
     /// created, running, paused, completed, failed or cancelled
     pub status: &'static str,
     pub priority: i32,
-    /// Volumes in work at once; 0 is any number.
+    /// Largest number of volumes that run at the same time; 0 is no limit.
     pub max_running: usize,
-    /// That it is to be read with, as STAGE=NAME; of a stage that is not named, whatever its node has loaded.
+    /// Models that the job names, as STAGE=NAME; a stage that is not listed uses whatever its node has loaded.
     pub models: Vec<String>,
     pub created_at: DateTime<Utc>,
     pub finished_at: Option<DateTime<Utc>>,
     pub volumes: u64,
     pub done: u64,
-    /// Failed for good.
+    /// Volumes that failed for good.
     pub failed: u64,
     pub running: u64,
 }
@@ -32,8 +34,11 @@ pub struct JobSummary {
 impl JobSummary {
     pub fn new(job: &Job, counts: &[JobTaskCount]) -> Self {
         let count = |wanted: &dyn Fn(&JobTaskCount) -> bool| -> u64 {
-            let counts = counts.iter().filter(|count| wanted(count));
-            counts.map(|count| count.tasks).sum()
+            counts
+                .iter()
+                .filter(|count| wanted(count))
+                .map(|count| count.tasks)
+                .sum()
         };
         Self {
             job: job.key.to_string(),
@@ -55,7 +60,7 @@ impl JobSummary {
         Ok(Self::new(job, &counts))
     }
 
-    /// Of all jobs, the oldest first.
+    /// Summaries of all jobs, the oldest first.
     pub async fn of_all(admin: &Admin) -> Result<Vec<Self>, Refusal> {
         let jobs = admin.store.jobs().await?;
         let counts = counts_by_job(admin).await?;
@@ -64,7 +69,7 @@ impl JobSummary {
     }
 }
 
-/// The tasks of all jobs that have any, counted.
+/// Counts of the tasks of all jobs that have any.
 pub async fn counts_by_job(admin: &Admin) -> Result<BTreeMap<JobId, Vec<JobTaskCount>>, Refusal> {
     Ok(by_job(admin.store.job_task_counts(None).await?))
 }
@@ -77,7 +82,7 @@ pub fn by_job(all: Vec<JobTaskCount>) -> BTreeMap<JobId, Vec<JobTaskCount>> {
     counts
 }
 
-/// What became of a job that something was done to.
+/// Answer to a command that changed a job: its state afterwards.
 impl Answer for JobSummary {
     fn text(&self) -> String {
         let running = match (self.running, self.finished_at) {

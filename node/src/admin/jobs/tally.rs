@@ -1,24 +1,26 @@
+use std::collections::BTreeSet;
+
 use parkhang_core::domain::{Pipeline, Position, StageName, TaskStatus};
 use parkhang_state::JobTaskCount;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// How far the volumes of a job are with one stage.
+/// Counts of a job's volumes by their progress with one stage.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
 pub struct StageTally {
     pub stage: String,
     /// Volumes whose next stage it is.
     pub waiting: u64,
     pub running: u64,
-    /// Failed at it, and will be tried again.
+    /// Volumes that failed at it and will be tried again.
     pub retrying: u64,
-    /// Failed at it for good.
+    /// Volumes that failed at it for good.
     pub failed: u64,
-    /// Have it behind them.
+    /// Volumes that have completed it.
     pub done: u64,
 }
 
-/// One for each stage, in the order of the pipeline.
+/// Counts for each stage, in the order of the pipeline.
 pub fn tallies(pipeline: &Pipeline, counts: &[JobTaskCount]) -> Vec<StageTally> {
     let stages = pipeline.stages();
     let mut tallies: Vec<StageTally> = stages
@@ -29,7 +31,7 @@ pub fn tallies(pipeline: &Pipeline, counts: &[JobTaskCount]) -> Vec<StageTally> 
         })
         .collect();
     for count in counts {
-        // The stage that comes next or is in work; those before it are done.
+        // Index of the stage that comes next or runs; those before it are done.
         let at = match (&count.position, count.status) {
             (Position::Pending, _) => 0,
             (Position::Done, _) => stages.len(),
@@ -53,6 +55,14 @@ pub fn tallies(pipeline: &Pipeline, counts: &[JobTaskCount]) -> Vec<StageTally> 
         }
     }
     tallies
+}
+
+/// Stages that volumes wait for, to be begun or to be tried again.
+pub fn waiting_stages(pipeline: &Pipeline, counts: &[JobTaskCount]) -> BTreeSet<StageName> {
+    let tallies = tallies(pipeline, counts);
+    let stages = tallies.iter().zip(pipeline.stages());
+    let waiting = stages.filter(|(tally, _)| tally.waiting + tally.retrying > 0);
+    waiting.map(|(_, stage)| stage.clone()).collect()
 }
 
 fn place(stages: &[StageName], stage: &StageName) -> Option<usize> {

@@ -1,27 +1,21 @@
-use std::time::Duration;
-
 use async_trait::async_trait;
 use clap::Args;
-use parkhang_core::domain::{NodeOrder, NodeRecord, NodeState};
-use parkhang_state::StateStore;
+use parkhang_core::domain::NodeOrder;
+use serde_json::{Map, Value};
 
 use crate::admin::command::{Access, Command, Verb};
 use crate::admin::orders::{Obeyed, give};
+use crate::admin::wait::Wait;
 use crate::admin::{Admin, Refusal};
-
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Let a node take no more work and hand back what it has at the next checkpoints, uncharged.
 ///
-/// The process stays, and does nothing more until it is started again. A node that drains already goes on doing so.
+/// The process keeps running but takes no work until it is restarted. Draining a node twice has no further effect.
 #[derive(Debug, Args)]
 pub struct Drain {
-    /// Its name, or as much of it as tells it apart.
+    /// Name of the node, or a unique prefix of it.
     #[arg(value_name = "NODE")]
     node: String,
-    /// Come back when it holds no work any more.
-    #[arg(long)]
-    wait: bool,
 }
 
 #[async_trait]
@@ -30,33 +24,59 @@ impl Command for Drain {
     const ACCESS: Access = Access::Operate;
     const VERB: Verb = Verb::Post;
     const PATH: &'static str = "/nodes/{node}/drain";
-    const LOCAL: &'static [&'static str] = &["wait"];
+    const WAIT: Option<Wait> = Some(Wait {
+        flag: "wait",
+        help: "Come back when it holds no work any more",
+        ask: ["nodes", "list"],
+        arguments: |_| Map::from_iter([("all".to_owned(), Value::Bool(true))]),
+        is_over: is_drained,
+        progress: |_| Vec::new(),
+        answers: false,
+    });
     type Answer = Obeyed;
 
     async fn run(self, admin: &Admin) -> Result<Obeyed, Refusal> {
-        let obeyed = give(admin, &self.node, NodeOrder::Drain).await?;
-        if self.wait {
-            until_drained(admin, obeyed.node()).await?;
-        }
-        Ok(obeyed)
+        give(admin, &self.node, NodeOrder::Drain).await
     }
 }
 
-async fn until_drained(admin: &Admin, name: &str) -> Result<(), Refusal> {
-    loop {
-        let nodes = admin.store.nodes().await?;
-        if nodes.iter().find(|node| node.name == name).is_none_or(is_drained) {
-            return Ok(());
-        }
-        tokio::time::sleep(LOOK_AGAIN).await;
+/// True once the node that was told to drain has said that it holds nothing, or is gone.
+fn is_drained(drained: &Value, listed: &Value) -> bool {
+    let nodes = listed["nodes"].as_array();
+    let node = nodes.and_then(|nodes| nodes.iter().find(|node| node["name"] == drained["node"]));
+    let Some(node) = node else {
+        return true;
+    };
+    let mut workers = node["workers"].as_array().into_iter().flatten();
+    match node["state"].as_str() {
+        Some("joined") => false,
+        Some("draining") => workers.all(|worker| worker["in_use"] == 0),
+        _ => true,
     }
 }
 
-/// Whether the node has told that it holds nothing since it began to drain, or is gone.
-fn is_drained(node: &NodeRecord) -> bool {
-    match node.state {
-        NodeState::Joined => false,
-        NodeState::Draining => node.workers.iter().all(|worker| worker.in_use == 0),
-        NodeState::Left | NodeState::Lost => true,
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_node_is_drained_once_it_says_so_or_is_gone() {
+        let drained = json!({ "node": "gpu.1" });
+        let listed = |state: &str, in_use: u32| {
+            let workers = [json!({ "in_use": 0 }), json!({ "in_use": in_use })];
+            json!({ "nodes": [{ "name": "gpu.1", "state": state, "workers": workers }] })
+        };
+        for (listed, is_over) in [
+            (listed("joined", 0), false),
+            (listed("draining", 1), false),
+            (listed("draining", 0), true),
+            (listed("left", 1), true),
+            (listed("lost", 1), true),
+            (json!({ "nodes": [] }), true),
+        ] {
+            assert_eq!(is_drained(&drained, &listed), is_over, "{listed}");
+        }
     }
 }

@@ -1,3 +1,5 @@
+//! `nodes show`: a node with its actors and orders.
+
 use async_trait::async_trait;
 use chrono::Utc;
 use clap::Args;
@@ -11,24 +13,24 @@ use crate::admin::orders::{Order, find_node};
 use crate::admin::text::away;
 use crate::admin::{Admin, Refusal};
 
-/// Orders that are shown.
+/// Number of orders shown.
 const ORDERS: u32 = 10;
 
-/// Show one node: what it is, its actors, and what operators ordered it to do.
+/// Show one node: its properties, its actors, and the orders that operators gave it.
 #[derive(Debug, Args)]
 pub struct Show {
-    /// Its name, or as much of it as tells it apart.
+    /// Name of the node, or a unique prefix of it.
     #[arg(value_name = "NODE")]
     node: String,
 }
 
-/// A node with its actors and orders.
+/// Node with its actors and orders.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct NodeDetails {
     node: Node,
-    /// Parents before their children.
+    /// Actors, parents before their children.
     actors: Vec<Actor>,
-    /// The last ones, the newest first.
+    /// Its last orders, the newest first.
     orders: Vec<Order>,
 }
 

@@ -1,3 +1,5 @@
+//! `nodes stats`: the work of a node.
+
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use clap::Args;
@@ -12,30 +14,30 @@ use crate::admin::orders::node_meant;
 use crate::admin::text::away;
 use crate::admin::{Admin, Refusal};
 
-/// Say what a node has done since its process began, how fast it is, and what it holds. One that is gone can be asked about, too.
+/// Show what a node has done since its process started, its throughput, and the leases that it holds. It may have left the cluster.
 #[derive(Debug, Args)]
 pub struct Stats {
-    /// Its name, or as much of it as tells it apart.
+    /// Name of the node, or a unique prefix of it.
     #[arg(value_name = "NODE")]
     node: String,
-    /// Only what it has done of this job.
+    /// Count only what it has done for this job.
     #[arg(long, value_name = "JOB")]
     job: Option<JobKey>,
 }
 
-/// What a node has done.
+/// Statistics of a node.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct NodeStatistics {
     node: String,
-    /// Those that it has run.
+    /// Stages that it has run.
     stages: Vec<StageStats>,
-    /// Of all jobs, in the last ten minutes.
+    /// Throughput over the last ten minutes, of all jobs.
     paces: Vec<StagePace>,
-    /// Volumes that it holds leases of.
+    /// Volumes that it holds leases on.
     holds: Vec<HeldVolume>,
 }
 
-/// How fast a stage is on a node.
+/// Throughput of a stage on a node.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct StagePace {
     stage: String,
@@ -43,14 +45,14 @@ pub struct StagePace {
     volumes_per_minute: f64,
 }
 
-/// A volume in work.
+/// Volume that a node works on.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct HeldVolume {
     job: String,
     volume: String,
     stage: String,
     worker: String,
-    /// When the lease runs out unless it is renewed.
+    /// Time at which the lease expires unless it is renewed.
     lease_until: DateTime<Utc>,
 }
 

@@ -1,3 +1,5 @@
+//! `pages failed`: the failed pages of a job, a bounded part at a time.
+
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -17,52 +19,54 @@ use crate::admin::jobs::find;
 use crate::admin::text::{page, table};
 use crate::admin::{Admin, Refusal};
 
-/// Volumes that are asked for at once,
+/// Volumes read from the database in one query.
 const BATCH: u32 = 32;
-/// and those of them whose errors are read at the same time.
+/// Volumes whose tables of errors are read concurrently.
 const READS: usize = 8;
 
-/// List the pages of a job that could not be read, with the reasons, volume by volume. Of volumes that are not finished nothing
-/// is listed yet.
+/// List the pages of a job that failed, with the reasons, volume by volume.
+///
+/// Only finished volumes are listed.
 #[derive(Debug, Args)]
 pub struct Failed {
+    /// Name of the job.
     #[arg(value_name = "JOB")]
     job: JobKey,
-    /// Go on where a list before stopped: `next` of its answer.
+    /// Continue where an earlier list stopped: `next` of its answer.
     #[arg(long, value_name = "PLACE")]
     after: Option<Place>,
-    /// Pages at most.
+    /// Largest number of pages to list.
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: u32,
 }
 
-/// How far a list has come: all pages of the volumes up to a task, and so many of the volume behind it.
+/// Position in the list: all pages of the volumes up to a task, and a number of pages of the volume after it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Place {
     task: i64,
     pages: usize,
 }
 
-/// Pages that could not be read.
+/// Failed pages.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct FailedPages {
     pages: Vec<FailedPage>,
-    /// To be given as `after` for those behind them, if there may be any.
+    /// Value of `after` that continues the list, if there may be more.
     next: Option<String>,
 }
 
-/// A page that could not be read.
+/// Failed page.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct FailedPage {
     volume: String,
     /// Number of the page, from 1.
     page: i64,
     image_name: String,
-    /// At which it failed.
+    /// Stage at which it failed.
     stage: String,
     category: &'static str,
     message: String,
-    /// Tries that it had.
+    /// Number of tries.
     attempts: i32,
 }
 
@@ -79,7 +83,8 @@ impl Command for Failed {
         let store = admin.library.store().await?;
         let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
         let (mut pages, mut place) = (Vec::new(), self.after.unwrap_or_default());
-        // A volume that is read again just now may have no failed page any more: it must not go on for ever.
+        // A volume that is being read again may have no failed page any more, so the volumes are bounded as well as the pages: without
+        // that a list of nothing could walk through the whole job.
         let mut volumes_left = self.limit;
         while volumes_left > 0 {
             let batch = BATCH.min(volumes_left);
@@ -119,7 +124,7 @@ impl Command for Failed {
     }
 }
 
-/// The failed pages of a volume in the order of its stages and of its pages.
+/// Returns the failed pages of a volume in the order of its stages and of its pages.
 async fn of_volume(
     admin: &Admin,
     store: &Arc<dyn ArtifactStore>,
@@ -169,7 +174,7 @@ impl FromStr for Place {
                 pages: pages.parse().ok()?,
             })
         };
-        parsed().ok_or_else(|| "must be what an answer before called next".to_owned())
+        parsed().ok_or_else(|| "must be the `next` of an earlier answer".to_owned())
     }
 }
 

@@ -1,3 +1,5 @@
+//! Access of the commands to artifacts and scans, with a small cache of documents.
+
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,10 +16,10 @@ use crate::export::document::VolumeDocument;
 use crate::export::{StoredVolume, load_volume};
 use crate::storage::{artifacts, page_source};
 
-/// Volumes that are kept in memory: whoever turns pages asks for the same one again and again.
+/// Number of volumes kept in memory: a reader who turns pages asks for the same one again and again.
 const KEPT: usize = 8;
 
-/// The storage and the scans of a cluster, opened when they are first asked for.
+/// Artifact store and scans of a cluster, opened when they are first needed.
 #[derive(Debug)]
 pub struct Library {
     loaded: Arc<Loaded>,
@@ -26,7 +28,7 @@ pub struct Library {
     kept: Mutex<VecDeque<Kept>>,
 }
 
-/// A document, and what its results were when it was made.
+/// Document in the cache, with the version of the results that it was made from.
 #[derive(Debug)]
 struct Kept {
     key: String,
@@ -48,12 +50,12 @@ impl Library {
         Ok(self.store.get_or_try_init(|| artifacts(&self.loaded)).await?)
     }
 
-    /// Where a volume's artifacts and scans are.
+    /// Returns the places of a volume's artifacts and scans.
     pub async fn stored(&self, job: &Job, volume: &VolumeId) -> StoredVolume {
         let scans = self.scans.get_or_init(|| async {
-            let source = page_source(&self.loaded.config.pages).await;
-            source
-                .inspect_err(|error| warn!(error = format!("{error:#}"), "the scans are out of reach"))
+            page_source(&self.loaded.config.pages)
+                .await
+                .inspect_err(|error| warn!(error = format!("{error:#}"), "the scans cannot be reached"))
                 .ok()
         });
         StoredVolume {
@@ -63,7 +65,11 @@ impl Library {
         }
     }
 
-    /// What was read in a volume.
+    /// Returns the text of a volume.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::NotFound`] if the volume has not been read yet.
     pub async fn document(&self, job: &Job, volume: &VolumeId) -> Result<Arc<VolumeDocument>, Refusal> {
         let store = self.store().await?;
         let stored = self.stored(job, volume).await;
@@ -89,6 +95,7 @@ impl Library {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let place = kept.iter().position(|kept| kept.key == key)?;
         let found = kept.remove(place)?;
+        // A rerun has replaced the results since; the outdated document was taken out above.
         if found.version != version {
             return None;
         }

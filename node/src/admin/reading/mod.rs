@@ -1,4 +1,8 @@
-//! What was read: the pages of a volume with their lines, and where a text stands.
+//! Commands that read results: the pages of a volume with their lines, failed pages, and the search for a text.
+//!
+//! These are the only commands that open artifacts. They read them through the artifact store of the configuration, as exports do, so
+//! an answer is what a user of the files would find, and nothing about texts is kept in the database, whose size must not grow
+//! with the pages read. The room must not write artifacts.
 
 mod failed;
 mod library;

@@ -1,3 +1,5 @@
+//! `pages list` and `pages show`: the text of single pages.
+
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -11,11 +13,13 @@ use crate::admin::tasks::find;
 use crate::admin::{Admin, Refusal};
 use crate::export::document::{LineDocument, PageDocument, VolumeDocument};
 
-/// List the pages of a volume that has been read.
+/// List the pages of a volume, by the names of their images.
 #[derive(Debug, Args)]
 pub struct List {
+    /// Name of the job.
     #[arg(value_name = "JOB")]
     job: JobKey,
+    /// Volume, as W-I.
     #[arg(value_name = "VOLUME")]
     volume: VolumeId,
 }
@@ -23,7 +27,7 @@ pub struct List {
 /// The pages of a volume, in order.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Pages {
-    /// Names of their images.
+    /// Names of the pages' images.
     pages: Vec<String>,
 }
 
@@ -50,11 +54,13 @@ impl Answer for Pages {
     }
 }
 
-/// Show what was read on a page.
+/// Show the text of a page.
 #[derive(Debug, Args)]
 pub struct Show {
+    /// Name of the job.
     #[arg(value_name = "JOB")]
     job: JobKey,
+    /// Volume, as W-I.
     #[arg(value_name = "VOLUME")]
     volume: VolumeId,
     /// Number of the page, from 1.
@@ -62,24 +68,24 @@ pub struct Show {
     page: usize,
 }
 
-/// A page with its lines, in the coordinates of the scan.
+/// Page with its lines, in pixels of the scan.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Page {
     image_name: String,
     width: u32,
     height: u32,
-    /// In reading order.
+    /// Lines in reading order.
     lines: Vec<Line>,
-    /// Why the page could not be read.
+    /// Reason for which the page could not be read.
     error: Option<String>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Line {
     text: String,
-    /// 0 to 1.
+    /// Confidence of the recognition, from 0 to 1.
     confidence: f32,
-    /// Corners of its outline.
+    /// Corners of its outline, each as x and y.
     #[schema(value_type = Vec<Vec<i32>>)]
     polygon: Vec<[i32; 2]>,
 }
@@ -107,17 +113,19 @@ pub(super) async fn document(
     admin.library.document(&job, volume).await
 }
 
-/// Numbers of pages begin with 1.
+/// Returns the page of a number, counted from 1.
 pub fn page<'d>(
     document: &'d VolumeDocument,
     volume: &VolumeId,
     number: usize,
 ) -> Result<&'d PageDocument, Refusal> {
-    let page = number.checked_sub(1).and_then(|place| document.pages.get(place));
-    page.ok_or_else(|| {
-        let message = format!("{volume} has no page {number}; it has {}", document.pages.len());
-        Refusal::NotFound(message)
-    })
+    number
+        .checked_sub(1)
+        .and_then(|index| document.pages.get(index))
+        .ok_or_else(|| {
+            let message = format!("{volume} has no page {number}; it has {}", document.pages.len());
+            Refusal::NotFound(message)
+        })
 }
 
 impl From<&PageDocument> for Page {

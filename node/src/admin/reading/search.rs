@@ -1,3 +1,5 @@
+//! `job search`: a text in the results of a job, in bounded time.
+
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -12,27 +14,31 @@ use crate::admin::jobs::find;
 use crate::admin::{Admin, Refusal};
 use crate::export::document::VolumeDocument;
 
-/// A search gives what it has after so long.
+/// Time after which a search returns what it has found so far.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Volumes that are looked up at once.
+/// Volumes read from the database in one query.
 const BATCH: u32 = 50;
-/// Letters shown before and after what was found.
+/// Letters of context shown before and after a match.
 const AROUND: usize = 24;
 
-/// Find where a text stands in what a job has read. A text that goes over the end of a line is not found.
+/// Search the texts of a job.
+///
+/// A text that continues on the next line is not found. A long search stops after ten seconds and says how to continue it.
 #[derive(Debug, Args)]
 pub struct Search {
+    /// Name of the job.
     #[arg(value_name = "JOB")]
     job: JobKey,
+    /// Text to search for, as it is spelled in the results.
     #[arg(value_name = "TEXT")]
     text: String,
-    /// Look in this volume alone.
+    /// Search this volume only.
     #[arg(long, value_name = "VOLUME")]
     volume: Option<VolumeId>,
-    /// Go on where a search before stopped: `next` of its answer.
+    /// Continue where an earlier search stopped: `next` of its answer.
     #[arg(long, value_name = "TASK")]
     after: Option<i64>,
-    /// Places at most.
+    /// Largest number of matches to show.
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: u32,
 }
@@ -40,19 +46,19 @@ pub struct Search {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Found {
     matches: Vec<Match>,
-    /// Whether the last volume may have more than was asked for.
+    /// True if the last volume may have more matches than the limit allowed.
     more: bool,
-    /// To be given as `after` to look in the volumes that are left, if there are any.
+    /// Value of `after` that continues with the volumes that are left, if there are any.
     next: Option<i64>,
 }
 
-/// A place where the text stands.
+/// Place where the text was found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Match {
     volume: String,
-    /// From 1.
+    /// Number of the page, from 1.
     page: usize,
-    /// From 1.
+    /// Number of the line on the page, from 1.
     line: usize,
     before: String,
     text: String,
@@ -69,7 +75,7 @@ impl Command for Search {
 
     async fn run(self, admin: &Admin) -> Result<Found, Refusal> {
         if self.text.trim().is_empty() {
-            return Err(Refusal::Invalid("there is no text to look for".to_owned()));
+            return Err(Refusal::Invalid("the text to search for is empty".to_owned()));
         }
         let job = find(admin, &self.job).await?;
         let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
@@ -89,7 +95,7 @@ impl Command for Search {
 }
 
 impl Search {
-    /// Goes through the volumes that are done, in the order of the job.
+    /// Searches the volumes that are done, in the order of the job.
     async fn in_all(&self, admin: &Admin, job: &Job, limit: usize) -> Result<Found, Refusal> {
         let began = Instant::now();
         let mut found = Found {
@@ -108,6 +114,7 @@ impl Search {
             let page = admin.store.task_page(job, &query).await?;
             for task in &page.tasks {
                 if began.elapsed() > PATIENCE || found.matches.len() >= limit {
+                    // The volume at which the search stopped is the first of the next one; 0 is before all tasks.
                     found.next = Some(after.map_or(0, |task| task.0));
                     return Ok(found);
                 }

@@ -1,3 +1,5 @@
+//! `tasks list`: the volumes of a job, page by page.
+
 use async_trait::async_trait;
 use clap::Args;
 use parkhang_core::domain::{JobKey, StageName, TaskId};
@@ -12,33 +14,34 @@ use crate::admin::orders::node_meant;
 use crate::admin::text::{page, table};
 use crate::admin::{Admin, Refusal};
 
-/// List the volumes of a job, a page at a time.
+/// List the volumes of a job, page by page.
 #[derive(Debug, Args)]
 pub struct List {
+    /// Name of the job.
     #[arg(value_name = "JOB")]
     job: JobKey,
     /// Only volumes in this state.
     #[arg(long, value_enum)]
     state: Option<State>,
-    /// Only volumes that wait for this stage, are in it, or failed at it.
+    /// Only volumes that wait for this stage, run it, or failed at it.
     #[arg(long, value_name = "STAGE")]
     stage: Option<StageName>,
-    /// Only volumes that this node has run a stage of, or runs: its name, or as much of it as tells it apart.
+    /// Only volumes of which this node runs or has run a stage: its name, or a unique prefix of it.
     #[arg(long, value_name = "NODE")]
     worker: Option<String>,
-    /// The page behind this one: `next` of the answer before.
+    /// Continue where an earlier list stopped: `next` of its answer.
     #[arg(long, value_name = "TASK")]
     after: Option<i64>,
-    /// Volumes of a page.
+    /// Largest number of volumes to list.
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: u32,
 }
 
-/// A page of volumes.
+/// Page of a list of volumes.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Tasks {
     tasks: Vec<TaskLine>,
-    /// To be given as `after` for the next page, if there is one.
+    /// Value of `after` for the next page, if there is one.
     next: Option<i64>,
 }
 

@@ -1,4 +1,9 @@
-//! Volumes of a job: where they stand, what was tried, and why one does not go on.
+//! Commands about single volumes of a job.
+//!
+//! A task is one volume within a job. These commands show its progress and history, find the reason for which it does not run, and
+//! send it back. They change a task only by the transitions that the pure tables of `policy` allow, through the fenced writes of the
+//! state store, like the orchestrator itself; so nothing here may set a status, and a command that comes too late is refused instead
+//! of overwriting what happened meanwhile.
 
 mod list;
 mod requeue;
@@ -21,19 +26,19 @@ use super::{Admin, Refusal, jobs};
 pub use self::list::List;
 pub use self::requeue::Requeue;
 pub use self::retry::Retry;
-pub use self::show::{Results, Run, Show};
+pub use self::show::{Results, Show};
 pub use self::why::Why;
 
-/// How far a volume is.
+/// Progress of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// To be begun, or to go on with its next stage.
+    /// Not started, or waiting for its next stage.
     #[value(alias = "pending")]
     Waiting,
     Running,
     Done,
-    /// Failed, and will be tried again.
+    /// Failed and to be tried again.
     Retrying,
     /// Failed for good.
     Failed,
@@ -42,7 +47,8 @@ pub enum State {
 }
 
 impl State {
-    /// As tasks of a job that was not cancelled are by themselves; none of them is in a state that only a cancelled job has.
+    /// Returns the phases of tasks that this state covers in a job that was not cancelled; none for the state that only a cancelled job
+    /// has.
     pub fn phases(self) -> Vec<Phase> {
         let is_of = |phase: &Phase| ListedPhase::from(*phase) == self.into();
         Phase::ALL.into_iter().filter(is_of).collect()
@@ -91,24 +97,24 @@ impl From<State> for ListedPhase {
     }
 }
 
-/// A volume of a job.
+/// Volume of a job, in one line.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct TaskLine {
-    /// `W-I`
+    /// Identifier of the volume, W-I.
     pub volume: String,
     pub task: i64,
     pub state: State,
-    /// The state in words, with the stage, such as `waiting for ocr`.
+    /// State in words, with the stage, such as `waiting for ocr`.
     pub words: String,
-    /// The stage that it waits for, is in, or failed at.
+    /// Stage that it waits for, runs, or failed at.
     pub stage: Option<String>,
-    /// Failed tries.
+    /// Number of failed tries.
     pub attempts: i32,
-    /// Lost workers in a row.
+    /// Number of workers lost in a row.
     pub interruptions: i32,
-    /// Who works on it.
+    /// Worker that runs it.
     pub worker: Option<String>,
-    /// Why its last try failed.
+    /// Error of its last failed try.
     pub error: Option<String>,
     pub started_at: Option<DateTime<Utc>>,
     pub done_at: Option<DateTime<Utc>>,
@@ -137,7 +143,7 @@ impl TaskLine {
     }
 }
 
-/// What became of a volume that something was done to.
+/// Answer to a command that changed a volume: its state afterwards.
 impl Answer for TaskLine {
     fn text(&self) -> String {
         format!("{}: {}", self.volume, self.words)
@@ -155,3 +161,6 @@ pub async fn find(admin: &Admin, job: &JobKey, volume: &VolumeId) -> Result<(Job
         ))),
     }
 }
+
+#[cfg(test)]
+mod tests;

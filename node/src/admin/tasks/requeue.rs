@@ -1,3 +1,5 @@
+//! `tasks requeue`: takes a volume away from its node.
+
 use async_trait::async_trait;
 use chrono::Utc;
 use clap::Args;
@@ -9,13 +11,15 @@ use super::{TaskLine, find};
 use crate::admin::command::{Access, Command, Verb};
 use crate::admin::{Admin, Refusal};
 
-/// Take a volume back from the node that works on it, and let another begin the stage again; no try is charged.
+/// Take a volume away from the node that works on it, so that another starts the stage again. No try is charged.
 ///
-/// The node hears of it with its next heartbeat, and what it writes until then does not count.
+/// The node learns of it with its next heartbeat. What it writes until then is fenced off and changes nothing.
 #[derive(Debug, Args)]
 pub struct Requeue {
+    /// Name of the job.
     #[arg(value_name = "JOB")]
     job: JobKey,
+    /// Volume, as W-I.
     #[arg(value_name = "VOLUME")]
     volume: VolumeId,
 }
@@ -31,14 +35,14 @@ impl Command for Requeue {
     async fn run(self, admin: &Admin) -> Result<TaskLine, Refusal> {
         let (job, task) = find(admin, &self.job, &self.volume).await?;
         if task.status != TaskStatus::Running {
-            return Err(Refusal::Conflict(format!("nobody works on {}", task.volume)));
+            return Err(Refusal::Conflict(format!("no node works on {}", task.volume)));
         }
         let release = Change::new(Expected::of(&task), Event::Released);
         let outcome = admin.store.commit(&[release], Utc::now()).await?.pop();
         match outcome.and_then(Outcome::applied) {
             Some(task) => Ok(TaskLine::of(&task, &job)),
             None => Err(Refusal::Conflict(format!(
-                "{} has gone on meanwhile; look at it again",
+                "{} has changed meanwhile; tasks show says how it stands now",
                 task.volume
             ))),
         }

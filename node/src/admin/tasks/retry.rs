@@ -1,3 +1,5 @@
+//! `tasks retry`: sends one volume back to a stage.
+
 use async_trait::async_trait;
 use chrono::Utc;
 use clap::Args;
@@ -12,29 +14,31 @@ use super::{TaskLine, find};
 use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::{Admin, Refusal};
 
-/// Try a volume again from the stage at which it stands, with a fresh allowance of tries.
+/// Try a volume again from its current stage, with the full number of tries.
 ///
-/// Pages whose results still stand are kept, unless --force is given.
+/// Pages whose results are still valid are kept, unless --force is given.
 #[derive(Debug, Args)]
 pub struct Retry {
+    /// Name of the job.
     #[arg(value_name = "JOB")]
     job: JobKey,
+    /// Volume, as W-I.
     #[arg(value_name = "VOLUME")]
     volume: VolumeId,
-    /// Begin with this stage instead.
+    /// Start with this stage instead.
     #[arg(long, value_name = "STAGE")]
     from: Option<StageName>,
-    /// Recompute pages whose results still stand.
+    /// Recompute pages whose results are still valid.
     #[arg(long)]
     force: bool,
 }
 
-/// What became of a volume that is tried again.
+/// State of a volume that is tried again.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Retried {
     #[serde(flatten)]
     task: TaskLine,
-    /// Whether pages are recomputed whose results still stand.
+    /// True if pages whose results are still valid are recomputed.
     force: bool,
 }
 
@@ -64,7 +68,7 @@ impl Command for Retry {
             },
             (None, Position::Pending) => {
                 return Err(Refusal::Conflict(format!(
-                    "{} has not been begun yet",
+                    "{} has not been started yet",
                     task.volume
                 )));
             }
@@ -95,9 +99,10 @@ impl Command for Retry {
 impl Answer for Retried {
     fn text(&self) -> String {
         let task = self.task.text();
-        match self.force {
-            true => task,
-            false => format!("{task}; pages whose results still stand are kept (--force recomputes them)"),
+        if self.force {
+            task
+        } else {
+            format!("{task}; pages whose results are still valid are kept (--force recomputes them)")
         }
     }
 }

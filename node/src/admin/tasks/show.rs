@@ -1,3 +1,5 @@
+//! `tasks show`: a volume of a job with its history.
+
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use clap::Args;
@@ -13,30 +15,38 @@ use crate::admin::text::{away, table};
 use crate::admin::{Admin, Refusal};
 use crate::words::counted;
 
-/// Show a volume of a job: where it stands, every try of every stage, and what came out.
+/// Show one volume of a job: its state, every try of every stage, and its results.
+///
+/// While a stage runs, the pages that its node works on are listed with their current step.
 #[derive(Debug, Args)]
 pub struct Show {
+    /// Name of the job.
     #[arg(value_name = "JOB")]
     job: JobKey,
+    /// Volume, as W-I.
     #[arg(value_name = "VOLUME")]
     volume: VolumeId,
 }
 
-/// A volume of a job with its history.
+/// Volume of a job with its history.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct TaskDetails {
     #[serde(flatten)]
     task: TaskLine,
+    /// Category of the error with which its last try failed.
+    category: Option<&'static str>,
+    /// Page at which it failed, if it was one.
+    item: Option<String>,
     /// When the stage may be tried again, if it has to wait.
     not_before: Option<DateTime<Utc>>,
-    /// Every lease, the first one first.
+    /// One run for each lease, the oldest first.
     runs: Vec<Run>,
     results: Option<Results>,
-    /// Pages that are worked on, as the node told last, or the first of them: those that have been at their step for longest.
+    /// Pages that are worked on, as the node last reported; if they are many, those that have been at their step for longest.
     at_work: Vec<PageInHand>,
 }
 
-/// A try of a stage.
+/// Run of a stage under one lease.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Run {
     stage: String,
@@ -47,21 +57,22 @@ pub struct Run {
     worker: String,
     started_at: DateTime<Utc>,
     ended_at: Option<DateTime<Utc>>,
-    /// Whether it is worth another try, and why it failed.
+    /// Category and message of the error with which it failed.
     error: Option<String>,
-    /// Names of the models that it was done with; none where it has no network, or has not ended.
+    /// Names of the models that it used; none if the stage has no network or the run has not ended.
     models: Vec<String>,
-    /// Pages that it made, and pages whose earlier results it kept; absent of a stage that does not go by pages.
+    /// Pages that it computed; absent for a stage that does not work page by page.
     pages_made: Option<u64>,
+    /// Pages whose earlier results it kept.
     pages_kept: Option<u64>,
-    /// Pages that it could not make.
+    /// Pages that failed.
     pages_failed: Option<u64>,
-    /// What the stage measured of itself.
+    /// Metrics that the stage reported.
     #[schema(value_type = Object)]
     metrics: serde_json::Value,
 }
 
-/// What a volume came to. Confidences are 0 to 1.
+/// Results of a volume. Confidences are from 0 to 1.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Results {
     pub images: i32,
@@ -89,6 +100,8 @@ impl Command for Show {
         let results = admin.store.volume_results(task.id).await?;
         Ok(TaskDetails {
             task: TaskLine::of(&task, &job),
+            category: task.last_error.as_ref().map(|error| error.category.as_str()),
+            item: task.last_error.as_ref().and_then(|error| error.item_id.clone()),
             not_before: task.not_before,
             runs: runs.into_iter().map(Run::from).collect(),
             results: results.map(Results::from),
@@ -101,12 +114,15 @@ async fn at_work(admin: &Admin, job: &Job, task: &Task) -> Result<Vec<PageInHand
     let Some(lease) = &task.lease else {
         return Ok(Vec::new());
     };
-    let told = admin.store.actors().await?.into_iter();
-    let of_node = told.filter(|told| told.node == lease.worker.node());
-    let mut works = of_node
+    let work = admin
+        .store
+        .actors()
+        .await?
+        .into_iter()
+        .filter(|told| told.node == lease.worker.node())
         .flat_map(|told| told.actors)
-        .filter_map(|actor| actor.work);
-    let work = works.find(|work| work.job == job.key && work.volume == task.volume);
+        .filter_map(|actor| actor.work)
+        .find(|work| work.job == job.key && work.volume == task.volume);
     Ok(PageInHand::all(work.map_or_else(Vec::new, |work| work.at_work)))
 }
 
@@ -131,39 +147,30 @@ impl From<StageRun> for Run {
 }
 
 fn models(metrics: &serde_json::Value) -> Vec<String> {
-    let names = metrics["models"].as_array().into_iter().flatten();
-    names
+    metrics["models"]
+        .as_array()
+        .into_iter()
+        .flatten()
         .filter_map(|name| name.as_str().map(str::to_owned))
         .collect()
 }
 
 impl Run {
-    /// Such as `6`, or `4, 2 kept, 1 failed`.
+    /// Formats the counts of pages, such as `6`, or `4, 2 kept, 1 failed`.
     fn pages(&self) -> String {
-        let others = [(self.pages_kept, "kept"), (self.pages_failed, "failed")];
-        let others = others
+        let others: Vec<String> = [(self.pages_kept, "kept"), (self.pages_failed, "failed")]
             .into_iter()
-            .filter_map(|(pages, what)| Some((pages?, what)));
-        let others: Vec<String> = others
+            .filter_map(|(pages, what)| Some((pages?, what)))
             .filter(|(pages, _)| *pages > 0)
             .map(|(pages, what)| format!("{pages} {what}"))
             .collect();
-        let made = self.pages_made.filter(|made| *made > 0 || others.is_empty());
-        let made = made.map(|made| made.to_string());
-        made.into_iter().chain(others).collect::<Vec<_>>().join(", ")
-    }
-
-    /// With the worker, and why it failed.
-    pub fn in_a_line(&self) -> String {
-        let error = self
-            .error
-            .as_ref()
-            .map_or(String::new(), |error| format!(": {error}"));
-        let (stage, attempt) = (&self.stage, self.attempt);
-        format!(
-            "{stage}, try {attempt}, {} on {}{error}",
-            self.status, self.worker
-        )
+        self.pages_made
+            .filter(|made| *made > 0 || others.is_empty())
+            .map(|made| made.to_string())
+            .into_iter()
+            .chain(others)
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 }
 
@@ -184,7 +191,7 @@ impl From<VolumeResults> for Results {
 }
 
 impl TaskDetails {
-    /// Of each stage's last run that was done, in the order in which they ended.
+    /// Models of each stage's last run that succeeded, in the order in which these runs ended.
     fn last_models(&self) -> Vec<(&str, &[String])> {
         let mut last: Vec<(&str, &[String])> = Vec::new();
         for run in self.runs.iter().filter(|run| run.status == "done") {
@@ -203,6 +210,13 @@ impl Answer for TaskDetails {
         let number = |count: i32| u64::try_from(count).unwrap_or(0);
         let tries = counted(number(task.attempts), "time");
         let mut text = format!("{}: {}, failed {tries}\n", task.volume, task.words);
+        if let (Some(error), Some(category)) = (&task.error, self.category) {
+            let item = self
+                .item
+                .as_ref()
+                .map_or(String::new(), |item| format!(" at {item}"));
+            text.push_str(&format!("last error{item}: {error} ({category})\n"));
+        }
         if let Some(time) = self.not_before.filter(|time| *time > now) {
             text.push_str(&format!("to be tried again {}\n", away(time, now)));
         }
@@ -304,6 +318,8 @@ mod tests {
         };
         let details = TaskDetails {
             task,
+            category: None,
+            item: None,
             not_before: None,
             runs: vec![first, again, kept, reduce],
             results: Some(Results {

@@ -1,3 +1,5 @@
+//! `volumes import`: lists of images into the database.
+
 use std::collections::HashSet;
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -22,51 +24,53 @@ use crate::admin::{Admin, Refusal};
 use crate::storage::{VolumeArgs, archive};
 use crate::words::counted;
 
-/// Lists read at once.
+/// Lists read concurrently.
 const READS: usize = 32;
-/// Volumes whose known versions are asked for at once.
+/// Volumes whose known versions are read in one query.
 const ASKED: usize = 1_000;
-/// Images that are written at once, and volumes, if they have few.
+/// Images written in one transaction.
 const BATCH_IMAGES: usize = 20_000;
+/// Volumes written in one transaction, if they have few images.
 const BATCH_VOLUMES: usize = 1_000;
 
-/// Read the lists of volumes' images (dimensions.json) and keep what they say. Lists that are known in the same version are left as they are.
+/// Import the lists of images (dimensions.json) of volumes into the database.
 ///
-/// The lists are those of files and folders, or, where the scans are in BDRC's archive, those of volumes and collections there. Without
-/// any, the lists of all volumes that are known are looked at again. Entries of a list that name no image of the volume are left out and
-/// counted.
+/// The lists come from files and folders or, if the scans are in BDRC's archive, from the archive by volume or collection. Without any
+/// argument, the lists of all known volumes are checked again. Lists whose version is known already are not read again, no scan is
+/// read, and no job is created. Entries that name no image of the volume are left out and counted.
+/// Example: `volumes import --collection W22084`.
 #[derive(Debug, Args)]
 pub struct Import {
-    /// A list, or a folder with lists somewhere below: dimensions.json in a folder W-I, or W-I.json, gzipped or not.
+    /// A list, or a folder with lists at any depth: dimensions.json in a folder W-I, or W-I.json, gzipped or not.
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
     #[command(flatten)]
     volumes: VolumeArgs,
-    /// The volumes that a list in the storage names, as those of a file.
+    /// All volumes named by a list in the artifact store.
     #[arg(long, value_name = "KEY")]
     manifest: Option<String>,
     /// All volumes of this collection (W); may be repeated.
     #[arg(long, value_name = "W")]
     collection: Vec<String>,
-    /// Say what would be done, and do nothing.
+    /// Show what would be done, and change nothing.
     #[arg(long)]
     dry_run: bool,
 }
 
-/// What an import did, or would do.
+/// Result of an import, or of a dry run of one.
 #[derive(Debug, Default, Serialize, ToSchema)]
 pub struct Imported {
-    /// Whether it is only what would be done.
+    /// True if this is a dry run.
     dry_run: bool,
-    /// Not known before.
+    /// Volumes that were not known before.
     new: u64,
-    /// Known in another version.
+    /// Volumes that were known in another version.
     changed: u64,
-    /// Known in this version.
+    /// Volumes that were known in this version.
     unchanged: u64,
-    /// Of the new and changed volumes.
+    /// Images of the new and changed volumes.
     images: u64,
-    /// Entries of lists that are no images of the volume.
+    /// Entries of lists that name no image of the volume.
     junk: Vec<Skipped>,
     /// Volumes whose lists could not be read.
     failed: Vec<Skipped>,
@@ -80,11 +84,13 @@ impl Command for Import {
     const PATH: &'static str = "/volumes";
     const LOCAL: &'static [&'static str] = &["paths", "volumes_from"];
     const MAY_BE_FIRST: bool = true;
+    const NEAR_DATABASE: bool = true;
     type Answer = Imported;
 
     async fn run(self, admin: &Admin) -> Result<Imported, Refusal> {
         let dry_run = self.dry_run;
         let (places, archive) = self.places(admin).await?;
+        // Reading and writing overlap: lists come one by one from far away, and are written thousands at a time.
         let progress = progress(places.len(), admin.shows_progress);
         let (sender, receiver) = mpsc::channel(1);
         let writer = Writer {
@@ -112,7 +118,11 @@ impl Command for Import {
 }
 
 impl Import {
-    /// Where the lists are, each volume once, and the archive if some are there.
+    /// Returns the places of the lists, each volume once, and the archive if some lie there.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::Invalid`] if the arguments contradict each other or name no list.
     async fn places(self, admin: &Admin) -> Result<(Vec<ListPlace>, Option<BdrcArchive>), Refusal> {
         let invalid = |error: anyhow::Error| Refusal::Invalid(format!("{error:#}"));
         let mut places = Vec::new();
@@ -123,15 +133,18 @@ impl Import {
                 ([_], [volume]) => Some(volume.clone()),
                 (_, []) => None,
                 _ => {
-                    let message = "with files, --volume can only say whose list a single one is";
+                    let message = "with files, --volume may only name the volume of a single list";
                     return Err(Refusal::Invalid(message.to_owned()));
                 }
             };
+            // With files, --volume does not select volumes but names the one whose list a file is.
             named.clear();
             let paths = self.paths;
             let found = tokio::task::spawn_blocking(move || {
-                let found = paths.iter().map(|path| find(path, sole.as_ref()));
-                found.collect::<anyhow::Result<Vec<_>>>()
+                paths
+                    .iter()
+                    .map(|path| find(path, sole.as_ref()))
+                    .collect::<anyhow::Result<Vec<_>>>()
             });
             let found = found.await.map_err(|error| Refusal::Internal(error.into()))?;
             places.extend(found.map_err(invalid)?.into_iter().flatten());
@@ -139,15 +152,19 @@ impl Import {
         if let Some(key) = &self.manifest {
             named.extend(volumes_of_list(admin, key).await?);
         }
+        // A list that names no volumes is not the same as no list, after which all known volumes are checked.
         let nothing_named = named.is_empty() && self.collection.is_empty() && self.manifest.is_none();
-        let archive = match from_files && nothing_named {
-            true => None,
-            false => Some(archive(&admin.loaded.config.pages).await.map_err(invalid)?),
+        let archive = if from_files && nothing_named {
+            None
+        } else {
+            Some(archive(&admin.loaded.config.pages).await.map_err(invalid)?)
         };
         if let Some(archive) = &archive {
             for collection in &self.collection {
-                let found = archive.volumes_of(collection).await;
-                let found = found.map_err(|error| Refusal::Unavailable(error.to_string()))?;
+                let found = archive
+                    .volumes_of(collection)
+                    .await
+                    .map_err(|error| Refusal::Unavailable(error.to_string()))?;
                 if found.is_empty() {
                     let message = format!("the archive has no collection {collection}");
                     return Err(Refusal::NotFound(message));
@@ -161,6 +178,7 @@ impl Import {
         }
         places.extend(named.into_iter().map(ListPlace::in_archive));
         let mut seen = HashSet::new();
+        // Files come first and win over the archive's list of the same volume.
         places.retain(|place| seen.insert(place.volume.clone()));
         if places.is_empty() {
             let message = "there are no lists to import: name volumes, collections, files or folders";
@@ -170,7 +188,7 @@ impl Import {
     }
 }
 
-/// What reading the lists has told so far.
+/// Counts of what was read so far.
 #[derive(Debug, Default)]
 struct Tally {
     unchanged: u64,
@@ -190,10 +208,10 @@ impl Tally {
     }
 }
 
-/// A batch on its way to the database, each list with whether another version of it is known.
+/// Lists to be written in one transaction, each with whether another version of it is known.
 type Batch = Vec<(VolumeImport, bool)>;
 
-/// Reads lists, so many at once. What is read but not yet written is bounded by the batches.
+/// Reader of lists, [`READS`] of them concurrently. It waits for the writer when a batch is full, so memory is bounded by the batches.
 struct Reader<'a> {
     store: &'a PostgresStore,
     archive: Option<BdrcArchive>,
@@ -236,7 +254,7 @@ impl Reader<'_> {
                 if images >= BATCH_IMAGES || batch.len() >= BATCH_VOLUMES {
                     images = 0;
                     if batches.send(std::mem::take(&mut batch)).await.is_err() {
-                        // The writer has failed, and says why.
+                        // The writer has failed and returns its error from `try_join!`.
                         return Ok(self.tally);
                     }
                 }
@@ -255,16 +273,21 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// How many volumes were new and how many changed.
+    /// Writes batches until the reader has ended; returns the numbers of new and of changed volumes.
     async fn write(self, mut batches: mpsc::Receiver<Batch>) -> Result<(u64, u64), Refusal> {
         let (mut new, mut changed) = (0, 0);
         while let Some(batch) = batches.recv().await {
             let outcomes = if self.dry_run {
-                let outcome = |(_, is_known): &(VolumeImport, bool)| match is_known {
-                    true => ImportOutcome::Changed,
-                    false => ImportOutcome::New,
-                };
-                batch.iter().map(outcome).collect()
+                batch
+                    .iter()
+                    .map(|(_, is_known)| {
+                        if *is_known {
+                            ImportOutcome::Changed
+                        } else {
+                            ImportOutcome::New
+                        }
+                    })
+                    .collect()
             } else {
                 let imports: Vec<VolumeImport> = batch.into_iter().map(|(import, _)| import).collect();
                 self.store.import_volumes(&imports, Utc::now()).await?
@@ -277,7 +300,7 @@ impl Writer<'_> {
     }
 }
 
-/// Shown on a terminal alone.
+/// Returns the progress bar, which is hidden unless standard error is a terminal.
 fn progress(lists: usize, is_watched: bool) -> ProgressBar {
     if !is_watched || !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();

@@ -1,3 +1,5 @@
+//! `volumes list`: the known volumes, page by page.
+
 use async_trait::async_trait;
 use chrono::Utc;
 use clap::Args;
@@ -12,31 +14,31 @@ use crate::admin::since::Since;
 use crate::admin::text::{away, page, table};
 use crate::admin::{Admin, Refusal};
 
-/// List the volumes that were imported or are in a job, a page at a time.
+/// List the volumes that were imported or are in a job, page by page.
 #[derive(Debug, Args)]
 pub struct List {
-    /// Only volumes whose name holds this, in large or small letters.
+    /// Only volumes whose name contains this text; upper and lower case do not matter.
     #[arg(value_name = "TEXT")]
     text: Option<String>,
-    /// Only volumes of collections that begin so.
+    /// Only volumes of collections whose name begins with this.
     #[arg(long, value_name = "PREFIX")]
     collection: Option<String>,
-    /// Only volumes whose latest version was first imported since then: a time such as 2026-11-22T10:00:00Z, a day, or 7d.
+    /// Only volumes whose latest version was first imported after this: a time such as 2026-11-22T10:00:00Z, a day, or an age such as 7d.
     #[arg(long, value_name = "TIME")]
     imported_since: Option<Since>,
-    /// The page behind this one: `next` of the answer before.
+    /// Continue where an earlier list stopped: `next` of its answer.
     #[arg(long, value_name = "VOLUME")]
     after: Option<VolumeId>,
-    /// Volumes of a page.
+    /// Largest number of volumes to list.
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: u32,
 }
 
-/// A page of volumes, in the order of their names.
+/// Page of a list of volumes, in the order of their names.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Volumes {
     volumes: Vec<VolumeLine>,
-    /// To be given as `after` for the next page, if there is one.
+    /// Value of `after` for the next page, if there is one.
     next: Option<String>,
 }
 

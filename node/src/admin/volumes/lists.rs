@@ -1,4 +1,4 @@
-//! Lists of images: where they are, and how one is read.
+//! Finding and reading lists of images.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -7,26 +7,26 @@ use anyhow::{Context, Result, bail};
 use parkhang_core::domain::VolumeId;
 use parkhang_store::pages::{BdrcArchive, SourceError, VolumeManifest, VolumeVersion, volume_of_folder};
 
-/// What the list of a volume is called, in the archive and in copies of it.
+/// Name of a volume's list, without extension, in the archive and in copies of it.
 const LIST: &str = "dimensions";
 
-/// Where the list of a volume is.
+/// Place of a volume's list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListPlace {
     pub volume: VolumeId,
-    /// `None` is its place in the archive.
+    /// File of the list; `None` for the list in the archive.
     pub file: Option<PathBuf>,
 }
 
-/// What reading a list came to.
+/// Result of reading a list.
 #[derive(Debug)]
 pub enum Reading {
-    /// The version is the one that is known.
+    /// The version is known already.
     Unchanged,
     Read(VolumeManifest),
 }
 
-/// Why a list was left out.
+/// Reason for which a list was left out.
 #[derive(Debug)]
 pub struct Unread {
     pub reason: &'static str,
@@ -43,13 +43,17 @@ impl ListPlace {
         match (&self.file, archive, known) {
             (Some(path), ..) => self.read_file(path, known).await,
             (None, Some(archive), Some(known)) => {
-                let changed = archive.manifest_if_changed(&self.volume, known).await;
-                Ok(changed.map_err(unread)?.map_or(Reading::Unchanged, Reading::Read))
+                let changed = archive
+                    .manifest_if_changed(&self.volume, known)
+                    .await
+                    .map_err(unread)?;
+                Ok(changed.map_or(Reading::Unchanged, Reading::Read))
             }
-            (None, Some(archive), None) => {
-                let read = archive.manifest(&self.volume).await;
-                read.map(Reading::Read).map_err(unread)
-            }
+            (None, Some(archive), None) => archive
+                .manifest(&self.volume)
+                .await
+                .map(Reading::Read)
+                .map_err(unread),
             (None, None, _) => Err(unread(SourceError::NoSuchVolume(self.volume.clone()))),
         }
     }
@@ -81,13 +85,18 @@ fn unread(error: SourceError) -> Unread {
     }
 }
 
-/// The lists at a path: a file, or all below a folder, sorted. A lone file may be that of `volume`, whatever it is called.
+/// Returns the lists at a path: a file, or all below a folder, sorted. A single file with any name is taken for the list of `volume`
+/// if that is given.
+///
+/// # Errors
+///
+/// If the path cannot be read, or neither `volume` nor the name of a single file tells whose list it is.
 pub fn find(path: &Path, volume: Option<&VolumeId>) -> Result<Vec<ListPlace>> {
     let meta = std::fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?;
     if !meta.is_dir() {
         let Some(volume) = volume.cloned().or_else(|| volume_of(path)) else {
             bail!(
-                "{} does not say whose list it is: name the volume with --volume",
+                "the name of {} does not tell whose list it is: name the volume with --volume",
                 path.display()
             );
         };
@@ -111,7 +120,7 @@ pub fn find(path: &Path, volume: Option<&VolumeId>) -> Result<Vec<ListPlace>> {
     Ok(places)
 }
 
-/// Whose list a file is by its name: `dimensions.json` in the volume's folder, or `W-I.json`, either perhaps with `.gz`.
+/// Returns the volume of a list by its name: `dimensions.json` in the volume's folder, or `W-I.json`, either with or without `.gz`.
 fn volume_of(path: &Path) -> Option<VolumeId> {
     let name = path.file_name()?.to_str()?;
     let stem = name.strip_suffix(".gz").unwrap_or(name).strip_suffix(".json")?;

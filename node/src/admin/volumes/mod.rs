@@ -1,4 +1,8 @@
-//! The volumes of a library: their lists of images, the jobs in which they are, and what came of those.
+//! Commands about volumes, independently of jobs: their lists of images, the jobs that contain them, and the results.
+//!
+//! The database keeps each volume's list of images in all versions that were imported, so that the question which volumes have changed
+//! since a job read them is one query and opens no artifact, however many volumes a library has. Only lists are read here, never
+//! scans; what becomes of a volume within a job belongs to `tasks`.
 
 mod import;
 mod list;
@@ -20,16 +24,16 @@ pub use self::import::Import;
 pub use self::list::List;
 pub use self::show::Show;
 
-/// A volume in one line. One that was never imported, but is in a job, has neither version nor number of images.
+/// Volume in one line. One that is in a job but was never imported has neither version nor number of images.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct VolumeLine {
-    /// `W-I`
+    /// Identifier of the volume, W-I.
     pub volume: String,
     /// First six hexadecimal digits of the ETag of its list of images.
     pub version: Option<String>,
     pub etag: Option<String>,
     pub images: Option<u32>,
-    /// When this version was first read.
+    /// Time at which this version was first imported.
     pub imported_at: Option<DateTime<Utc>>,
 }
 
@@ -48,11 +52,20 @@ impl From<VolumeRecord> for VolumeLine {
     }
 }
 
-/// The volumes that a list in the storage names.
+/// Reads a list of volumes in the artifact store.
+///
+/// # Errors
+///
+/// [`Refusal::Invalid`] if the key is not valid, or the list cannot be read or names no valid volumes.
 pub async fn volumes_of_list(admin: &Admin, key: &str) -> Result<Vec<VolumeId>, Refusal> {
     let invalid = |error: anyhow::Error| Refusal::Invalid(format!("{key}: {error:#}"));
     let object = ArtifactKey::new(key).map_err(|error| invalid(error.into()))?;
-    let bytes = admin.library.store().await?.get(&object).await;
-    let bytes = bytes.map_err(|error| Refusal::Invalid(error.to_string()))?;
+    let bytes = admin
+        .library
+        .store()
+        .await?
+        .get(&object)
+        .await
+        .map_err(|error| Refusal::Invalid(error.to_string()))?;
     read_list(&bytes).map_err(invalid)
 }

@@ -1,3 +1,5 @@
+//! `volumes show`: a volume with its images and jobs.
+
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use clap::Args;
@@ -13,62 +15,63 @@ use crate::admin::text::{away, table};
 use crate::admin::{Admin, Refusal};
 use crate::words::counted;
 
-/// Jobs that an answer names at most.
+/// Largest number of jobs in an answer.
 const JOBS: u32 = 50;
 
-/// Show a volume: its latest version with the images, and what the jobs in which it is came to.
+/// Show a volume: its latest version with the images, and the jobs that contain it with their results.
 #[derive(Debug, Args)]
 pub struct Show {
+    /// Volume, as W-I.
     #[arg(value_name = "VOLUME")]
     volume: VolumeId,
-    /// Begin with this image; 1 is the first.
+    /// Number of the first image to show; 1 is the first.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     from: u32,
-    /// Images at most.
+    /// Largest number of images to show.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(0..=1000))]
     limit: u32,
 }
 
-/// A volume with its images and jobs.
+/// Volume with its images and jobs.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct VolumeDetails {
     #[serde(flatten)]
     volume: VolumeLine,
-    /// The newest first, fifty at most.
+    /// Jobs that contain it, the newest first, fifty at most.
     jobs: Vec<VolumeJob>,
-    /// Those that were asked for, in reading order.
+    /// Requested images, in reading order.
     listed: Vec<Image>,
-    /// To be given as `from` for more images, if there are more.
+    /// Value of `from` for the next images, if there are more.
     next: Option<u32>,
 }
 
-/// A job in which the volume is.
+/// Job that contains the volume.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct VolumeJob {
     job: String,
     created_at: DateTime<Utc>,
     task: TaskLine,
-    /// Whether the job has read the latest version that was imported.
+    /// True if the job has read the latest version that was imported.
     latest: bool,
     results: Option<Results>,
 }
 
-/// An image as the volume's list describes it.
+/// Image as the volume's list describes it.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Image {
-    /// From 1.
+    /// Number of the image, from 1.
     number: u32,
     name: String,
     width: Option<u32>,
     height: Option<u32>,
-    /// Such as 1, L or RGB.
+    /// Mode of its pixels, such as 1, L or RGB.
     mode: Option<String>,
-    /// Where it is not that of the name.
+    /// Format, if it is not that of the name's extension.
     format: Option<String>,
     compression: Option<String>,
-    /// In bytes.
+    /// Size of the file, in bytes.
     size: Option<u64>,
-    /// Why whoever made the list could not read the image.
+    /// Error of the program that made the list, if it could not read the image.
     error: Option<String>,
 }
 
@@ -93,6 +96,7 @@ impl Command for Show {
                 model: None,
             };
             let volume = std::slice::from_ref(&self.volume);
+            // The question of `job create` for volumes that are read already, asked of one job: so both agree.
             let read = store.already_read(volume, &work.job.pipeline, &readers).await?;
             jobs.push(VolumeJob::of(work, !read.is_empty()));
         }
@@ -182,9 +186,10 @@ impl Answer for VolumeDetails {
                 confidence.map_or(String::new(), |mean| format!("{mean:.3}")),
             ]
         });
-        text.push_str(&match self.jobs.is_empty() {
-            true => "in no job".to_owned(),
-            false => table(header, jobs, 4),
+        text.push_str(&if self.jobs.is_empty() {
+            "in no job".to_owned()
+        } else {
+            table(header, jobs, 4)
         });
         if !self.listed.is_empty() {
             let header = ["image", "file", "mode", "width", "height"];

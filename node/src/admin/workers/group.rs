@@ -1,3 +1,5 @@
+//! Answer of the commands about workers: the numbers of the launcher beside those of the cluster.
+
 use std::collections::BTreeSet;
 
 use parkhang_actors::launcher::{Launcher, Workers, idle_workers};
@@ -13,34 +15,36 @@ use super::super::text::table;
 use super::{Scaling, decisions};
 use crate::launcher::section;
 
-/// Workers that the cluster starts and stops itself.
+/// Workers that the cluster starts and stops itself, by hardware.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct LaunchedWorkers {
     /// local, ecs or asg
     launcher: &'static str,
     groups: Vec<WorkerGroup>,
-    /// What the autoscaler decided last, where it is on.
+    /// Last decisions of the autoscaler, if it is on.
     decisions: Vec<Scaling>,
 }
 
-/// Those with one kind of hardware.
+/// Workers with one kind of hardware.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct WorkerGroup {
     /// cpu or gpu
     hardware: &'static str,
-    /// The ECS service or the auto scaling group.
+    /// Name of the ECS service or the auto scaling group.
     group: Option<String>,
     instance_type: Option<String>,
-    /// How many there are to be.
+    /// Number of workers that the launcher is asked to keep.
     desired: u32,
     running: u32,
     starting: u32,
     stopping: u32,
+    /// True where there are as many as there are to be, and none is coming or going.
+    settled: bool,
     /// The most that can be asked for.
     limit: Option<u32>,
-    /// Nodes with the role that are there, also those that somebody else started.
+    /// Nodes of the role that have joined, also those that the launcher did not start.
     joined: usize,
-    /// Launched ones that have joined and do nothing.
+    /// Launched workers that have joined and hold no lease.
     idle: u32,
 }
 
@@ -78,6 +82,7 @@ impl WorkerGroup {
             running: workers.running,
             starting: workers.starting,
             stopping: workers.stopping,
+            settled: workers.are_settled(),
             limit: workers.limit,
             joined: nodes.iter().filter(has_joined).count(),
             idle: idle_workers(nodes, hardware, workers).0,

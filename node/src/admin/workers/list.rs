@@ -1,3 +1,5 @@
+//! `workers list`.
+
 use async_trait::async_trait;
 use clap::Args;
 
@@ -6,7 +8,7 @@ use super::launcher_of;
 use crate::admin::command::{Access, Command, Verb};
 use crate::admin::{Admin, Refusal};
 
-/// List how many workers there are to be and how many the launcher says there are, beside the nodes that have joined.
+/// List the desired number of workers, the number that the launcher reports, and the nodes that have joined, by hardware.
 #[derive(Debug, Args)]
 pub struct List {}
 

@@ -1,4 +1,8 @@
-//! Worker nodes that the cluster starts and stops itself.
+//! Commands about worker nodes that the cluster starts and stops itself.
+//!
+//! They ask the launcher of the configuration for a number of workers and leave it to the launcher to reach it, as the autoscaler does.
+//! While the autoscaler is on it decides that number alone, so the commands that change it are refused: two writers would undo
+//! each other. The commands see workers as the launcher does; work and leases belong to `nodes` and `tasks`.
 
 mod group;
 mod list;
@@ -17,11 +21,13 @@ use super::{Admin, Refusal};
 use crate::launcher::launcher;
 
 async fn launcher_of(admin: &Admin) -> Result<Arc<dyn Launcher>, Refusal> {
-    let launcher = launcher(&admin.loaded).await;
-    let launcher = launcher.map_err(|error| match error.downcast::<LauncherError>() {
-        Ok(error) => Refusal::from(error),
-        Err(error) => Refusal::Internal(error),
-    })?;
+    let launcher =
+        launcher(&admin.loaded)
+            .await
+            .map_err(|error| match error.downcast::<LauncherError>() {
+                Ok(error) => Refusal::from(error),
+                Err(error) => Refusal::Internal(error),
+            })?;
     launcher.ok_or_else(|| {
         Refusal::Conflict(
             "this cluster has no launcher: name one in launcher.kind, or start nodes with node --role, each on its machine"

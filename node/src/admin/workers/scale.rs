@@ -1,42 +1,46 @@
+//! `workers launch` and `workers scale`: the number of workers.
+
 use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use clap::{Args, ValueEnum};
-use parkhang_actors::launcher::{Launcher, idle_workers, settled};
+use parkhang_actors::launcher::{Launcher, idle_workers};
 use parkhang_core::domain::{Hardware, JobKey};
 use parkhang_state::StateStore;
+use serde_json::{Map, Value};
 
 use super::group::LaunchedWorkers;
 use super::launcher_of;
 use crate::admin::command::{Access, Command, Verb};
 use crate::admin::jobs::find;
+use crate::admin::wait::Wait;
 use crate::admin::{Admin, Refusal};
 use crate::launcher::section;
 
-/// Start more workers: so many of each hardware that is meant, beside those there are. They work for all jobs.
+/// Start more workers, in addition to those that there are.
+///
+/// The number holds for each selected hardware. The new workers take work of all jobs. Not allowed while the autoscaler is on.
+/// Example: `workers launch --hardware gpu --count 2`.
 #[derive(Debug, Args)]
 pub struct Launch {
     #[command(flatten)]
     meant: Meant,
-    /// Return when they are there, which does not say that they have joined.
-    #[arg(long)]
-    settle: bool,
 }
 
-/// Say how many workers there are to be, of each hardware that is meant. Those that are to go hand back their work first.
+/// Set the number of workers.
+///
+/// The number holds for each selected hardware. Workers that are stopped release their work first, without charging a try. Not allowed
+/// while the autoscaler is on.
 #[derive(Debug, Args)]
 pub struct Scale {
     #[command(flatten)]
     meant: Meant,
-    /// Return when they are there, or gone.
-    #[arg(long)]
-    settle: bool,
 }
 
-// How many workers, and which. A doc comment would become the help of the commands.
+// Number and selection of workers. A doc comment here would become the help of the commands.
 #[derive(Debug, Args)]
 struct Meant {
-    /// Workers of each hardware that is meant.
+    /// Number of workers, for each selected hardware.
     #[arg(long, value_name = "N")]
     count: u32,
     /// Only hardware that the stages of this job need.
@@ -45,7 +49,7 @@ struct Meant {
     /// Only workers with this hardware.
     #[arg(long, value_enum)]
     hardware: Option<WorkerHardware>,
-    /// Only workers on machines of this type, as launcher.gpu.instance_type and launcher.cpu.instance_type name them.
+    /// Only workers on machines of this type, as in launcher.gpu.instance_type or launcher.cpu.instance_type.
     #[arg(long, value_name = "TYPE")]
     instance_type: Option<String>,
 }
@@ -71,15 +75,15 @@ impl Command for Launch {
     const ACCESS: Access = Access::Operate;
     const VERB: Verb = Verb::Post;
     const PATH: &'static str = "/workers/launch";
-    const LOCAL: &'static [&'static str] = &["settle"];
+    const WAIT: Option<Wait> = Some(Wait {
+        help: "Return when they are there, which does not say that they have joined",
+        ..UNTIL_SETTLED
+    });
     type Answer = LaunchedWorkers;
 
     async fn run(self, admin: &Admin) -> Result<LaunchedWorkers, Refusal> {
         let count = self.meant.count;
-        change(admin, &self.meant, self.settle, |desired| {
-            desired.saturating_add(count)
-        })
-        .await
+        change(admin, &self.meant, |desired| desired.saturating_add(count)).await
     }
 }
 
@@ -89,24 +93,38 @@ impl Command for Scale {
     const ACCESS: Access = Access::Operate;
     const VERB: Verb = Verb::Post;
     const PATH: &'static str = "/workers/scale";
-    const LOCAL: &'static [&'static str] = &["settle"];
+    const WAIT: Option<Wait> = Some(UNTIL_SETTLED);
     type Answer = LaunchedWorkers;
 
     async fn run(self, admin: &Admin) -> Result<LaunchedWorkers, Refusal> {
         let count = self.meant.count;
-        change(admin, &self.meant, self.settle, |_| count).await
+        change(admin, &self.meant, |_| count).await
     }
 }
 
-async fn change(
-    admin: &Admin,
-    meant: &Meant,
-    settle: bool,
-    to: impl Fn(u32) -> u32,
-) -> Result<LaunchedWorkers, Refusal> {
+const UNTIL_SETTLED: Wait = Wait {
+    flag: "settle",
+    help: "Return when they are there, or gone",
+    ask: ["workers", "list"],
+    arguments: |_| Map::new(),
+    is_over: are_settled,
+    progress: |_| Vec::new(),
+    answers: true,
+};
+
+/// True once there are as many workers as there are to be, of the hardware that was changed.
+fn are_settled(changed: &Value, now: &Value) -> bool {
+    let groups = |answer: &Value| answer["groups"].as_array().cloned().unwrap_or_default();
+    let changed = groups(changed);
+    let is_meant = |group: &Value| changed.iter().any(|other| other["hardware"] == group["hardware"]);
+    let mut meant = groups(now).into_iter().filter(is_meant);
+    meant.all(|group| group["settled"] == true)
+}
+
+async fn change(admin: &Admin, meant: &Meant, to: impl Fn(u32) -> u32) -> Result<LaunchedWorkers, Refusal> {
     if admin.loaded.config.autoscaler.enabled {
         return Err(Refusal::Conflict(
-            "the autoscaler says how many workers there are (autoscaler.enabled); its floor and cap bound it"
+            "the autoscaler decides the number of workers (autoscaler.enabled); change its floor and cap instead"
                 .to_owned(),
         ));
     }
@@ -115,15 +133,11 @@ async fn change(
     let nodes = admin.store.nodes().await?;
     for hardware in &meant {
         let workers = launcher.workers(*hardware).await?;
+        // Idle workers are named, so that a smaller number stops those first.
         let (_, idle) = idle_workers(&nodes, *hardware, &workers);
         launcher
             .set_desired(*hardware, to(workers.desired), &idle)
             .await?;
-    }
-    if settle {
-        for hardware in &meant {
-            settled(&*launcher, *hardware).await?;
-        }
     }
     LaunchedWorkers::of(admin, &*launcher, &meant).await
 }
@@ -142,9 +156,12 @@ impl Meant {
                     job.status.as_str()
                 )));
             }
-            let stages = job.pipeline.stages().iter();
-            let needed = stages.filter_map(|stage| admin.stages.hardware_of(stage));
-            let needed: BTreeSet<Hardware> = needed.collect();
+            let needed: BTreeSet<Hardware> = job
+                .pipeline
+                .stages()
+                .iter()
+                .filter_map(|stage| admin.stages.hardware_of(stage))
+                .collect();
             meant.retain(|hardware| needed.contains(hardware));
         }
         if let Some(wanted) = &self.instance_type {
@@ -162,10 +179,10 @@ impl Meant {
     fn nobody(&self) -> String {
         match &self.instance_type {
             Some(wanted) => format!(
-                "no workers that fit are on machines of type {wanted}: launcher.gpu.instance_type and \
-                 launcher.cpu.instance_type name what there is"
+                "no selected workers are on machines of type {wanted}; the types are those of \
+                launcher.gpu.instance_type and launcher.cpu.instance_type"
             ),
-            None => "there are no workers that fit".to_owned(),
+            None => "no workers match the selection".to_owned(),
         }
     }
 }

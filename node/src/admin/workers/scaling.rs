@@ -1,3 +1,5 @@
+//! Decisions of the autoscaler, for answers and alarms.
+
 use chrono::{DateTime, TimeDelta, Utc};
 use parkhang_core::domain::ScalingRecord;
 use parkhang_state::StateStore;
@@ -8,31 +10,31 @@ use crate::admin::text::away;
 use crate::admin::{Admin, Refusal};
 use crate::words::counted;
 
-/// What the autoscaler decided last for workers with one kind of hardware, and what it saw.
+/// Last decision of the autoscaler for workers with one kind of hardware, and what it was based on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Scaling {
     /// cpu or gpu
     hardware: &'static str,
     decided_at: DateTime<Utc>,
-    /// How many workers there are to be.
+    /// Desired number of workers.
     desired: u32,
-    /// The most that are allowed.
+    /// Largest number that is allowed.
     cap: u32,
     /// sufficient, backlog, age, at cap, over cap, below floor, empty, idle, busy or cooldown
     reason: String,
-    /// Workers that were there.
+    /// Workers that were running.
     running: u32,
     /// Tasks that waited for stages of the hardware.
     waiting: u64,
-    /// Tasks in work at them.
+    /// Tasks that ran these stages.
     in_work: u64,
-    /// Since when the first of those that waited had.
+    /// Time since which the oldest of the waiting tasks has waited.
     oldest: Option<DateTime<Utc>>,
-    /// When the number of workers was changed last.
+    /// Time of the last change of the number.
     changed_at: Option<DateTime<Utc>>,
 }
 
-/// The last decisions, where the autoscaler is on.
+/// Returns the last decisions, or none if the autoscaler is off.
 pub async fn decisions(admin: &Admin) -> Result<Vec<Scaling>, Refusal> {
     if !admin.loaded.config.autoscaler.enabled {
         return Ok(Vec::new());
@@ -41,24 +43,27 @@ pub async fn decisions(admin: &Admin) -> Result<Vec<Scaling>, Refusal> {
     Ok(records.into_iter().map(Scaling::from).collect())
 }
 
-/// Of tasks that have waited for longer than they may.
+/// Returns alarms about tasks that have waited for longer than `max_age`.
 pub fn alarms(decisions: &[Scaling], max_age: TimeDelta) -> Vec<String> {
-    let overdue = decisions.iter().filter(|decision| {
-        let waited = decision.oldest.map(|oldest| decision.decided_at - oldest);
-        waited.is_some_and(|waited| waited >= max_age)
-    });
-    let said = overdue.map(|decision| {
-        format!(
-            "a volume waits for {} workers since {}, longer than autoscaler.max_age; there are to be {} of at most {}",
-            decision.hardware,
-            decision
-                .oldest
-                .map_or_else(String::new, |oldest| oldest.format("%F %R UTC").to_string()),
-            decision.desired,
-            decision.cap
-        )
-    });
-    said.collect()
+    decisions
+        .iter()
+        .filter(|decision| {
+            let waited = decision.oldest.map(|oldest| decision.decided_at - oldest);
+            waited.is_some_and(|waited| waited >= max_age)
+        })
+        .map(|decision| {
+            format!(
+                "a volume has waited for {} workers since {}, longer than autoscaler.max_age; \
+                 {} of at most {} are desired",
+                decision.hardware,
+                decision
+                    .oldest
+                    .map_or_else(String::new, |oldest| oldest.format("%F %R UTC").to_string()),
+                decision.desired,
+                decision.cap
+            )
+        })
+        .collect()
 }
 
 impl Scaling {
@@ -123,8 +128,8 @@ mod tests {
         assert_eq!(
             alarms(&[waiting_for(60)], hour),
             [
-                "a volume waits for gpu workers since 2023-11-14 21:13 UTC, longer than autoscaler.max_age; there are to be 8 of \
-              at most 8"
+                "a volume has waited for gpu workers since 2023-11-14 21:13 UTC, longer than autoscaler.max_age; \
+                 8 of at most 8 are desired"
             ]
         );
     }

@@ -1,3 +1,5 @@
+//! Checks of the sections about this process.
+
 use std::num::NonZeroUsize;
 
 use tracing_subscriber::EnvFilter;
@@ -9,7 +11,7 @@ use super::Findings;
 use crate::networks::parse_device;
 use crate::traces::Collector;
 
-/// Tags that a node may have; they are in every list of nodes.
+/// Largest number of tags of a node; every list of nodes shows them.
 const MAX_TAGS: usize = 16;
 
 pub(super) fn node(config: &ClusterConfig, findings: &mut Findings) {
@@ -28,7 +30,7 @@ pub(super) fn node(config: &ClusterConfig, findings: &mut Findings) {
         node.idle_exit.is_zero() || config.launcher.kind == LauncherKind::None,
         "node.idle_exit",
         &["launcher.kind"],
-        "the launcher starts workers anew that leave by themselves; its autoscaler sends those away that have nothing to do",
+        "has no use with a launcher, which replaces workers that leave by themselves; its autoscaler stops idle ones",
     );
     let has_slots = |role, slots| !node.roles.contains(&role) || slots > 0;
     findings.require_beside(

@@ -1,3 +1,5 @@
+//! Checks of the sections about starting and stopping workers.
+
 use std::time::Duration;
 
 use super::super::scaling::{Bounds, LauncherKind};
@@ -15,7 +17,7 @@ pub(super) fn launcher(config: &ClusterConfig, findings: &mut Findings) {
             groups.iter().any(|(_, group)| group.is_some()),
             "launcher.gpu.group",
             &["launcher.kind"],
-            "needed, or launcher.cpu.group: the ECS service or auto scaling group whose workers are launched",
+            "this or launcher.cpu.group is required: the ECS service or auto scaling group whose workers are launched",
         );
     }
     for (key, group) in groups {
@@ -56,13 +58,13 @@ pub(super) fn autoscaler(config: &ClusterConfig, findings: &mut Findings) {
         !autoscaler.enabled || config.launcher.kind != LauncherKind::None,
         "autoscaler.enabled",
         &["launcher.kind"],
-        "needs a launcher: launcher.kind",
+        "requires a launcher: set launcher.kind",
     );
     findings.require_beside(
         !autoscaler.enabled || config.source.kind != SourceKind::Shards,
         "autoscaler.enabled",
         &["source.kind"],
-        "cannot see the work of shards, which are in no database",
+        "cannot count the work of shards, which is in no database",
     );
     findings.require(
         autoscaler.tasks_per_slot > 0,

@@ -1,3 +1,5 @@
+//! Tests of the checks of files and folders.
+
 use super::*;
 
 #[test]
@@ -10,7 +12,7 @@ fn a_check_tells_of_a_folder_without_scans() {
     assert!(told.starts_with("--set: pages.folder: "), "{told}");
     assert!(told.contains("holds no page images"), "{told}");
     let told = fit(&[&scans, "pages.kind=bdrc"]).unwrap_err().0[0].to_string();
-    assert!(told.contains("holds no folder Works"), "{told}");
+    assert!(told.contains("has no folder Works"), "{told}");
     std::fs::create_dir_all(folder.path().join("Works/60")).unwrap();
     fit(&[&scans, "pages.kind=bdrc"]).unwrap();
     std::fs::write(folder.path().join("1.tif"), "scan").unwrap();

@@ -1,3 +1,5 @@
+//! Tests of the sections about starting and stopping workers.
+
 use super::*;
 
 #[test]

@@ -1,3 +1,5 @@
+//! Tests of secrets.
+
 use super::*;
 
 #[test]

@@ -42,7 +42,7 @@ function node(about, folded, draw) {
   return h("section", { "aria-label": about.node },
     h("h2", {}, about.node, " ", state(about.state)),
     h("p", { class: "note" }, about.roles.join(", "), ", ",
-      about.told_at ? ["told ", ago(about.told_at)] : "has told of no actors yet"),
+      about.told_at ? ["reported ", ago(about.told_at)] : "has not reported its actors yet"),
     may("operate") && works && about.state === "joined" && h("div", { class: "row" }, h("button", {
       "data-key": `${about.node} drain`,
       onclick: act("drain", {}, `Let ${about.node} take no more work, and hand back what it has? It does nothing more until it is started again.`),

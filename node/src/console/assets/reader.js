@@ -3,8 +3,8 @@
 import { get, part } from "./api.js";
 import { count, fill, h, percent } from "./dom.js";
 import { search } from "./search.js";
+import { bounds, scanSheet } from "./sheet.js";
 import { strip } from "./strip.js";
-import { zoomable } from "./zoom.js";
 
 const UNSURE = 0.8;
 // What is shown of the lines, on this page and the next one.
@@ -24,15 +24,6 @@ export async function reader(place, job, volume, number) {
   const lines = page.lines.map((line, index) => h("li", { tabindex: 0, onclick: () => choose(index), onfocus: () => choose(index) },
     h("span", { lang: "bo", class: line.confidence < UNSURE ? "unsure" : undefined }, line.text),
     h("small", { title: "confidence" }, percent(line.confidence, 0))));
-  const outlines = page.lines.map((line, index) => h("polygon", {
-    points: line.polygon.map(([x, y]) => `${x},${y}`).join(" "),
-    onclick: (event) => {
-      choose(index, true);
-      const box = sheet.getBoundingClientRect();
-      large.center((page.width * (event.clientX - box.left)) / box.width);
-    },
-  }, h("title", {}, `line ${index + 1}, confidence ${percent(line.confidence)}`)));
-
   const address = (query) => `/api/v1${path}/pages/${at + 1}/image?${query}`;
   const pictureOf = (width) => Math.min(WIDTHS.find((known) => known >= width) ?? WIDTHS.at(-1), page.width || WIDTHS[0]);
   let width = pictureOf(0);
@@ -45,16 +36,23 @@ export async function reader(place, job, volume, number) {
     src: page.width > 0 && address(`width=${width}`), alt: `Scan of page ${at + 1}`, width: page.width, height: page.height,
     onload: () => seen(true), onerror: () => seen(false),
   });
-  const sheet = h("div", { class: "sheet" }, picture,
-    h("svg", { viewBox: `0 0 ${page.width} ${page.height}`, preserveAspectRatio: "none" }, outlines, page.lines.map(placed(page))));
-  const zoom = zoomable(sheet, page.width, async (pixels) => {
+  const sharper = async (pixels) => {
     const wanted = pictureOf(pixels);
     if (wanted <= width) return;
     width = wanted;
-    const sharper = h("img", { src: address(`width=${width}`) });
+    const next = h("img", { src: address(`width=${width}`) });
     // The one that is there stays until the next has come.
-    const come = await sharper.decode().then(() => true, () => false);
-    if (come && wanted === width) picture.src = sharper.src;
+    const come = await next.decode().then(() => true, () => false);
+    if (come && wanted === width) picture.src = next.src;
+  };
+  const { place: sheet, zoom, mark } = scanSheet(page, picture, {
+    about: (line, index) => `line ${index + 1}, confidence ${percent(line.confidence)}`,
+    choose: (index, event) => {
+      choose(index, true);
+      const box = sheet.getBoundingClientRect();
+      large.center((page.width * (event.clientX - box.left)) / box.width);
+    },
+    shown: sharper, labels: page.lines.map(placed(page)),
   });
 
   let chosen;
@@ -69,12 +67,9 @@ export async function reader(place, job, volume, number) {
   const choose = (index, isSeen) => {
     if (index === chosen) return;
     chosen = index;
-    for (const [other, line] of lines.entries()) {
-      line.classList.toggle("on", other === index);
-      outlines[other].classList.toggle("on", other === index);
-    }
-    const { left, top, right, bottom } = large.show(index);
-    if (!isSeen) zoom.reveal([left / page.width, top / page.height, right / page.width, bottom / page.height]);
+    for (const [other, line] of lines.entries()) line.classList.toggle("on", other === index);
+    large.show(index);
+    mark(index, isSeen);
   };
   if (page.width === 0) seen(false);
   const show = (what) => sheet.classList.toggle(what, shows[what]);
@@ -125,11 +120,9 @@ export async function reader(place, job, volume, number) {
 
 // The number of a line, before its beginning.
 const placed = (page) => (line, index) => {
-  const rows = line.polygon.map(([, y]) => y);
+  const { left, top, bottom } = bounds(line.polygon);
   const size = Math.min(Math.max(page.width, page.height) / 50, page.height / 12);
-  return h("text", {
-    x: Math.max(size, Math.min(...line.polygon.map(([x]) => x)) - size), y: (Math.min(...rows) + Math.max(...rows)) / 2, "font-size": size,
-  }, index + 1);
+  return h("text", { x: Math.max(size, left - size), y: (top + bottom) / 2, "font-size": size }, index + 1);
 };
 
 // What the interface gives no name of its own has one here: none of another page or volume has the same.

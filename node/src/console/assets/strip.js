@@ -1,6 +1,7 @@
 // The chosen line, large, with what was read in it at the same width below: the one is checked against the other.
 
 import { h, fill, percent } from "./dom.js";
+import { bounds } from "./sheet.js";
 
 // Of what is around a line, in its heights.
 const MARGIN = 0.15;
@@ -21,7 +22,7 @@ export function strip(page, whole, picture, turn) {
   document.fonts.ready.then(fit);
   const show = (index) => {
     const { text, confidence, polygon } = page.lines[index];
-    const box = around(polygon);
+    const box = bounds(polygon);
     const [x, y, width, height] = region(page, box);
     const words = h("text", { lang: "bo" }, text);
     const image = (href, x, y, width, height) => h("image", { href, x, y, width, height, preserveAspectRatio: "none" });
@@ -35,23 +36,17 @@ export function strip(page, whole, picture, turn) {
     line = { words, box, x, width, base: y + height * (1 + GAP + LARGEST), size: height * LARGEST };
     view.scrollTo(0, 0);
     fit();
-    return box;
   };
   return {
     place: h("section", { class: "chosen" }, h("div", { class: "row" }, about,
       h("button", { "aria-label": "Line before", title: "Line before (↑)", onclick: () => turn(-1) }, "↑"),
       h("button", { "aria-label": "Line behind", title: "Line behind (↓)", onclick: () => turn(1) }, "↓")), view),
-    // Shows this line, and says where it is on the scan.
+    // Shows this line.
     show,
     // Shows what lies here on the scan in the middle.
     center: (x) => view.scrollTo(((x - line.x) / line.width) * view.scrollWidth - view.clientWidth / 2, 0),
   };
 }
-
-const around = (polygon) => {
-  const [columns, rows] = [0, 1].map((axis) => polygon.map((corner) => corner[axis]));
-  return { left: Math.min(...columns), right: Math.max(...columns), top: Math.min(...rows), bottom: Math.max(...rows) };
-};
 
 // The part of the scan that shows a line: left, top, width and height in whole pixels of it.
 function region(page, { left, right, top, bottom }) {

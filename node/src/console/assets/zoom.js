@@ -10,10 +10,10 @@ const STILL = 4;
 // How many times wider than its frame a sheet is, on this page and the next one.
 let scale = 1;
 
-// A sheet of a scan that is `full` pixels wide. `shown` is called with how many pixels of the screen it is wide now.
+// A sheet of a scan that is `full` pixels wide. `shown`, if there is one, is called with how many pixels of the screen it is wide now.
 export function zoomable(sheet, full, shown) {
   const frame = h("div", { class: "frame", role: "region", "aria-label": "Scan" }, sheet);
-  const amount = h("button", { title: "Fit the width (0)", onclick: () => to(1) });
+  const amount = h("button", { title: "Fit the width (0)", onclick: () => fit() });
   const draw = () => {
     const isLarge = scale > 1;
     sheet.style.width = `${100 * scale}%`;
@@ -33,8 +33,9 @@ export function zoomable(sheet, full, shown) {
     frame.scrollTo(left - x, top - Math.min(y, frame.clientHeight));
   };
   const by = (factor) => to(scale * factor);
+  const fit = () => to(1);
   draw();
-  new ResizeObserver(() => shown(sheet.clientWidth * devicePixelRatio)).observe(sheet);
+  if (shown) new ResizeObserver(() => shown(sheet.clientWidth * devicePixelRatio)).observe(sheet);
 
   const inFrame = (x, y) => {
     const box = frame.getBoundingClientRect();
@@ -54,10 +55,11 @@ export function zoomable(sheet, full, shown) {
     buttons: h("span", { class: "zoom", role: "group", "aria-label": "Size of the scan" },
       h("button", { title: "Smaller (-)", "aria-label": "Smaller", onclick: () => by(1 / STEP) }, "−"), amount,
       h("button", { title: "Larger (+)", "aria-label": "Larger", onclick: () => by(STEP) }, "+")),
-    keys: { "+": () => by(STEP), "=": () => by(STEP), "-": () => by(1 / STEP), 0: () => to(1) },
+    keys: { "+": () => by(STEP), "=": () => by(STEP), "-": () => by(1 / STEP), 0: fit },
+    // Makes the sheet as wide as its frame.
+    fit,
     // Brings a part of the sheet, in shares of its sides, into the frame.
     reveal: ([left, top, right, bottom]) => {
-      if (scale === 1) return;
       frame.scrollTo(
         brought(left * sheet.clientWidth, right * sheet.clientWidth, frame.scrollLeft, frame.clientWidth),
         brought(top * sheet.clientHeight, bottom * sheet.clientHeight, frame.scrollTop, frame.clientHeight));

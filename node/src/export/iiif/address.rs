@@ -1,4 +1,4 @@
-//! The URLs of what is exported, which are also its ids.
+//! URLs of exported files, which are also their ids.
 
 use std::fmt::{self, Display};
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::export::document::{PageDocument, VolumeDocument};
 
-/// RFC 3986 leaves these and letters and digits as they are.
+/// Characters to be encoded: all but letters, digits and the unreserved ones of RFC 3986.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -20,13 +20,13 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
 pub enum AddressError {
     #[error("not a URL such as https://example.org/iiif")]
     NoUrl,
-    #[error("has a query, below which nothing can lie")]
+    #[error("has a query, so no path can be appended to it")]
     Query,
-    #[error("{{image}} is missing: every scan has a service of its own")]
+    #[error("{{image}} is missing, but every scan has its own service")]
     NoImage,
 }
 
-/// An http or https URL below which files are served.
+/// http or https URL below which files are served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BaseUrl(String);
 
@@ -36,7 +36,7 @@ impl FromStr for BaseUrl {
     fn from_str(text: &str) -> Result<Self, AddressError> {
         let uri: Uri = text.parse().map_err(|_| AddressError::NoUrl)?;
         let web = matches!(uri.scheme_str(), Some("http" | "https"));
-        // Templates that were not filled and letters that are not encoded would make ids that are no URLs.
+        // A template with braces or a character that is not encoded would make ids that are no valid URLs.
         let plain = text
             .bytes()
             .all(|b| b.is_ascii_graphic() && !b"{}\"<>\\^`|#".contains(&b));
@@ -56,12 +56,12 @@ impl Display for BaseUrl {
     }
 }
 
-/// The base URL of the Image API for each scan, with places for ids.
+/// Template of the base URL of a scan's Image API service, with placeholders for ids.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageService(String);
 
 impl ImageService {
-    /// The service of a scan.
+    /// Returns the service of a scan.
     pub fn of(&self, volume: &VolumeDocument, page: &PageDocument) -> String {
         self.filled(&volume.w_id, &volume.i_id, &page.source_name)
     }
@@ -87,7 +87,7 @@ impl FromStr for ImageService {
     }
 }
 
-/// Where a volume lies, and what belongs to it.
+/// URL of a volume, from which those of its files are derived.
 #[derive(Debug)]
 pub struct VolumeAddress(String);
 
@@ -101,7 +101,7 @@ impl VolumeAddress {
         format!("{}/manifest.json", self.0)
     }
 
-    /// A name, not a place: canvases are described in the manifest.
+    /// Returns the id of a canvas. Nothing is served there: canvases are described in the manifest.
     pub fn canvas(&self, image_name: &str) -> String {
         format!("{}/canvas/{}", self.0, encoded(image_name))
     }

@@ -1,4 +1,4 @@
-//! The text of a page as W3C annotations, one for each line.
+//! Text of a page as W3C annotations, one for each line.
 
 use serde_json::{Value, json};
 
@@ -9,11 +9,13 @@ use crate::export::document::{LineDocument, PageDocument};
 const TEXT_GRANULARITY: &str = "http://iiif.io/api/extension/text-granularity/context.json";
 const MEDIA_FRAGMENTS: &str = "http://www.w3.org/TR/media-frags/";
 
-/// Every line with its text, its box and its outline on the canvas of the page.
+/// Returns the annotations: each line with its text, its box and its outline on the canvas of the page.
 pub fn annotation_page(page: &PageDocument, address: &VolumeAddress) -> Value {
     let id = address.annotations(&page.image_name);
-    let lines = page.lines.iter().enumerate();
-    let items: Vec<Value> = lines
+    let items: Vec<Value> = page
+        .lines
+        .iter()
+        .enumerate()
         .map(|(index, line)| annotation(&format!("{id}#line-{}", index + 1), line, page, address))
         .collect();
     json!({
@@ -52,7 +54,7 @@ fn annotation(id: &str, line: &LineDocument, page: &PageDocument, address: &Volu
     })
 }
 
-/// A path, as Mirador draws no other shape.
+/// Formats an outline as an SVG path, the only shape that Mirador draws.
 fn outline(line: &LineDocument, page: &PageDocument) -> String {
     let points = page.on_page(&line.polygon);
     let corners: Vec<String> = points.iter().map(|p| format!("{},{}", p.x, p.y)).collect();

@@ -1,4 +1,4 @@
-//! The manifest of a volume, IIIF Presentation 3.
+//! Manifest of a volume, IIIF Presentation 3.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::export::document::{PageDocument, VolumeDocument};
 
 pub const CONTEXT: &str = "http://iiif.io/api/presentation/3/context.json";
 
-/// A page of known size, in pixels of the scan.
+/// Page of known size, in pixels of the scan.
 #[derive(Debug)]
 pub struct Canvas<'a> {
     pub page: &'a PageDocument,
@@ -17,7 +17,7 @@ pub struct Canvas<'a> {
     pub painting: Option<Painting>,
 }
 
-/// A JPEG picture of a page, of any size.
+/// JPEG picture of a page, of any size.
 #[derive(Debug)]
 pub struct Painting {
     pub url: String,
@@ -26,7 +26,7 @@ pub struct Painting {
     pub service: Option<Service>,
 }
 
-/// An Image API service of a picture.
+/// Image API service of a picture.
 #[derive(Debug)]
 pub struct Service {
     pub id: String,
@@ -69,7 +69,7 @@ fn described(canvas: &Canvas<'_>, address: &VolumeAddress) -> Value {
     described
 }
 
-/// The annotation page that paints a picture on a canvas.
+/// Returns the annotation page that paints a picture on a canvas.
 fn painted(painting: &Painting, canvas: &str) -> Value {
     let mut body = json!({
         "id": painting.url,

@@ -1,4 +1,8 @@
-//! A volume for IIIF viewers: a manifest, the annotations with its text, and pictures of its pages.
+//! Export of a volume for IIIF viewers: a manifest, annotations with the text, and pictures of the pages.
+//!
+//! The same JSON is written to files and answered over HTTP, where pictures and annotations lie below a base URL in the same arrangement;
+//! only [`address`] knows that arrangement. A canvas must have the size of its scan, so a page whose size is unknown because it
+//! could not be decoded is left out of a manifest rather than given a wrong size that would misplace every annotation.
 
 mod address;
 mod annotations;
@@ -21,18 +25,18 @@ pub use address::BaseUrl;
 use address::{ImageService, VolumeAddress};
 use manifest::{Canvas, Painting, Service};
 
-/// Where what an IIIF manifest names is to be found.
+/// Options for the URLs in an IIIF manifest.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "IIIF")]
 pub struct IiifArgs {
-    /// Where the folder `iiif` of the export will be served; every id in a manifest begins with it.
+    /// URL at which the folder `iiif` of the export will be served; every id in a manifest begins with it.
     #[arg(long, value_name = "URL", default_value = "http://localhost:8000")]
     pub base_url: BaseUrl,
-    /// Image API service of a scan, to be named instead of writing JPEG files; {w}, {i} and {image} stand for the ids of
-    /// the volume and for the file name of the scan, as in `https://iiif.bdrc.io/bdr:{i}::{image}`.
+    /// Image API service of a scan, to be used instead of writing JPEG files; {w}, {i} and {image} are replaced by the ids of
+    /// the volume and by the file name of the scan, as in `https://iiif.bdrc.io/bdr:{i}::{image}`.
     #[arg(long, value_name = "URL")]
     pub image_service: Option<ImageService>,
-    /// Version of the Image API that this service speaks.
+    /// Version of the Image API of this service.
     #[arg(long, value_name = "VERSION", default_value = "3", requires = "image_service")]
     pub image_api: ImageApi,
 }
@@ -45,8 +49,12 @@ pub enum ImageApi {
     Third,
 }
 
-/// Writes `manifest.json`, `annotations/*.json` and, without an image service, `images/*.jpg` to `folder`. Returns the
-/// path of the manifest.
+/// Writes `manifest.json`, `annotations/*.json` and, without an image service, `images/*.jpg` to `folder`; returns the path of
+/// the manifest.
+///
+/// # Errors
+///
+/// If a file cannot be written. A scan that cannot be reached is no error: its page has no picture.
 pub async fn write_iiif(
     store: &dyn ArtifactStore,
     stored: &StoredVolume,
@@ -62,8 +70,11 @@ pub async fn write_iiif(
         }
         None => {
             let painted = |page| pictured(store, stored, page, &address, folder);
-            let pages = stream::iter(&document.pages).map(painted);
-            pages.buffered(scan::READS).try_collect().await?
+            stream::iter(&document.pages)
+                .map(painted)
+                .buffered(scan::READS)
+                .try_collect()
+                .await?
         }
     };
     let canvases: Vec<Canvas<'_>> = canvases.into_iter().flatten().collect();
@@ -77,14 +88,13 @@ pub async fn write_iiif(
     Ok(path)
 }
 
-/// The manifest of a volume whose pictures and annotations are answered below a base as they would be written to its folder.
+/// Returns the manifest of a volume whose pictures and annotations are served below `base`.
 pub fn manifest_below(base: &BaseUrl, document: &VolumeDocument) -> Value {
     let address = VolumeAddress::new(base, document);
-    let known = document
+    let canvases: Vec<Canvas<'_>> = document
         .pages
         .iter()
-        .filter(|page| page.width > 0 && page.height > 0);
-    let canvases: Vec<Canvas<'_>> = known
+        .filter(|page| page.width > 0 && page.height > 0)
         .map(|page| {
             let (width, height) = View::default().picture_size((page.width, page.height));
             Canvas {
@@ -103,12 +113,12 @@ pub fn manifest_below(base: &BaseUrl, document: &VolumeDocument) -> Value {
     manifest::manifest(document, &canvases, &address)
 }
 
-/// The text of a page, of a volume as in [`manifest_below`].
+/// Returns the annotations of a page of a volume as in [`manifest_below`].
 pub fn annotations_below(base: &BaseUrl, document: &VolumeDocument, page: &PageDocument) -> Value {
     annotations::annotation_page(page, &VolumeAddress::new(base, document))
 }
 
-/// A canvas whose image a service has; `None` for a page whose size is not known, as it could not be read.
+/// Returns a canvas whose image comes from a service; `None` for a page of unknown size, which could not be read.
 fn served<'a>(
     service: &ImageService,
     version: ImageApi,
@@ -132,7 +142,7 @@ fn served<'a>(
     })
 }
 
-/// A canvas whose image is written below `folder`; without one where the scan is not to be had.
+/// Writes the image of a canvas below `folder` and returns the canvas; it has no image if the scan cannot be reached.
 async fn pictured<'a>(
     store: &dyn ArtifactStore,
     stored: &StoredVolume,

@@ -1,9 +1,12 @@
-"use strict";
+// The exported viewer: a volume that lies in this file.
+
+import { fill, h } from "./dom.js";
+import { scanSheet } from "./sheet.js";
+
 const volume = JSON.parse(document.getElementById("volume").textContent);
 const by = (id) => document.getElementById(id);
-const main = by("page"), stage = by("stage"), image = by("image"), overlay = by("overlay"), text = by("text");
-const pages = by("pages"), search = by("search"), matches = by("matches");
-let current = 0, line = -1, zoom = 1, query = "";
+const main = by("page"), text = by("text"), pages = by("pages"), search = by("search"), matches = by("matches");
+let current = 0, line = -1, query = "", drawn;
 
 // Low confidence matters more than the difference between good and very good.
 const LOWEST = 0.4;
@@ -18,70 +21,48 @@ function show(index, selected = -1) {
   if (!page) { text.textContent = "This volume has no pages."; return; }
   pages.value = current;
   history.replaceState(null, "", `#${current + 1}`);
-  const scan = document.getElementById(`scan-${current}`);
-  image.hidden = !scan;
-  image.src = scan ? `data:image/jpeg;base64,${scan.textContent.trim()}` : "data:,";
-  image.alt = page.source;
-  by("missing").textContent = scan ? "" : `no picture of ${page.source}`;
-  stage.style.aspectRatio = page.width && page.height ? `${page.width} / ${page.height}` : "";
+  const scan = by(`scan-${current}`);
+  const picture = scan && h("img", { src: `data:image/jpeg;base64,${scan.textContent.trim()}`, alt: page.source });
+  drawn = scanSheet(page, picture, { about, choose: (number) => select(number, true) });
+  // A page without a picture has its outlines all the same.
+  if (page.width && page.height) drawn.place.style.aspectRatio = `${page.width} / ${page.height}`;
+  for (const [number, outline] of drawn.outlines.entries()) outline.style.setProperty("--line", colour(page.lines[number].confidence));
+  drawn.zoom.fit();
   main.className = page.width > page.height ? "wide" : "tall";
-  overlay.setAttribute("viewBox", `0 0 ${page.width || 1} ${page.height || 1}`);
-  overlay.replaceChildren(...page.lines.map((entry, number) => outline(entry, number)));
-  text.replaceChildren(...(page.error ? [failure(page.error)] : page.lines.map((entry, number) => written(entry, number))));
+  fill(by("scan"), !scan && h("figcaption", {}, `no picture of ${page.source}`), drawn.zoom.place);
+  fill(text, page.error ? h("p", { class: "failed" }, page.error) : page.lines.map(written));
   text.scrollTop = 0;
-  setZoom(1);
   line = -1;
   if (selected >= 0) select(selected);
   const mean = page.lines.reduce((sum, entry) => sum + entry.confidence, 0) / (page.lines.length || 1);
   by("status").textContent = page.lines.length ? `${page.lines.length} lines, mean confidence ${mean.toFixed(3)}` : page.error ? "not read" : "no lines";
 }
 
-function outline(entry, number) {
-  const polygon = document.createElementNS("http://www.w3.org/2000/svg", "polygon");
-  polygon.setAttribute("points", entry.polygon.map((point) => point.join(",")).join(" "));
-  polygon.style.setProperty("--line", colour(entry.confidence));
-  polygon.addEventListener("click", () => select(number));
-  return polygon;
+function about(entry, number) {
+  return `line ${number + 1}, confidence ${entry.confidence.toFixed(3)}`;
 }
 
 function written(entry, number) {
-  const paragraph = document.createElement("p");
-  paragraph.className = "line";
-  paragraph.title = `line ${number + 1}, confidence ${entry.confidence.toFixed(3)}`;
+  const isHit = query && entry.text.includes(query);
+  const paragraph = h("p", { class: "line", title: about(entry, number), onclick: () => select(number) },
+    isHit ? entry.text.split(query).map((part, index) => [index > 0 && h("mark", {}, query), part]) : segments(entry).map(shaded));
   paragraph.style.setProperty("--line", colour(entry.confidence));
-  if (query && entry.text.includes(query)) {
-    entry.text.split(query).forEach((part, index) => {
-      if (index) paragraph.append(Object.assign(document.createElement("mark"), { textContent: query }));
-      paragraph.append(part);
-    });
-  } else {
-    for (const segment of entry.segments.length ? entry.segments : [[entry.text, entry.confidence]]) {
-      const span = Object.assign(document.createElement("span"), { textContent: segment[0], title: segment[1].toFixed(3) });
-      span.style.setProperty("--shade", segment[1] < 0.9 ? colour(segment[1], 0.3) : "transparent");
-      paragraph.append(span);
-    }
-  }
-  paragraph.addEventListener("click", () => select(number));
   return paragraph;
 }
 
-function failure(message) {
-  return Object.assign(document.createElement("p"), { className: "failed", textContent: message });
+const segments = (entry) => (entry.segments.length ? entry.segments : [[entry.text, entry.confidence]]);
+
+function shaded([part, confidence]) {
+  const span = h("span", { title: confidence.toFixed(3) }, part);
+  span.style.setProperty("--shade", confidence < 0.9 ? colour(confidence, 0.3) : "transparent");
+  return span;
 }
 
-function select(number) {
-  for (const shown of document.querySelectorAll(".current")) shown.classList.remove("current");
+function select(number, isSeen) {
   line = Math.max(0, Math.min(volume.pages[current].lines.length - 1, number));
-  const shown = [overlay.children[line], text.children[line]];
-  for (const element of shown) {
-    element?.classList.add("current");
-    element?.scrollIntoView({ block: "nearest", inline: "nearest" });
-  }
-}
-
-function setZoom(factor) {
-  zoom = Math.max(1, Math.min(8, factor));
-  stage.style.width = `${100 * zoom}%`;
+  for (const [index, paragraph] of [...text.children].entries()) paragraph.classList.toggle("on", index === line);
+  text.children[line]?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  drawn.mark(line, isSeen);
 }
 
 function find(start) {
@@ -111,13 +92,12 @@ const keys = {
   ArrowRight: () => show(current + 1), PageDown: () => show(current + 1),
   Home: () => show(0), End: () => show(volume.pages.length - 1),
   ArrowUp: () => select(line - 1), ArrowDown: () => select(line + 1),
-  "+": () => setZoom(zoom * 1.25), "=": () => setZoom(zoom * 1.25), "-": () => setZoom(zoom / 1.25), 0: () => setZoom(1),
   l: () => document.body.classList.toggle("no-outlines"), c: () => document.body.classList.toggle("confidence"),
   "/": () => search.focus(), "?": () => by("help").showModal(),
 };
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || by("help").open) return;
-  const action = keys[event.key];
+  const action = keys[event.key] ?? drawn?.zoom.keys[event.key];
   if (action) { event.preventDefault(); action(); }
 });
 document.body.classList.add("confidence");

@@ -13,8 +13,9 @@ use utoipa::ToSchema;
 
 use self::choice::{Choice, ChoiceArgs};
 use self::unserved::unserved;
-use super::{Hands, JobSummary, models};
+use super::{JobSummary, models};
 use crate::admin::command::{Access, Answer, Command, Verb};
+use crate::admin::diagnosis::{cluster_facts, creation_warnings};
 use crate::admin::skipped::Skipped;
 use crate::admin::{Admin, Refusal};
 use crate::heartbeat::patience;
@@ -110,13 +111,14 @@ impl Command for Create {
         {
             return Err(Refusal::Conflict(format!("job {job} exists already")));
         }
+        let cluster = cluster_facts(&admin.store, admin.loaded.config.cluster.heartbeat).await?;
         let nodes = admin.store.nodes().await?;
         let silence = patience(admin.loaded.config.cluster.heartbeat);
-        let unserved = unserved(&pipeline, &admin.stages, &nodes, silence, Utc::now());
+        let unserved = unserved(&pipeline, &admin.stages, &nodes, silence, cluster.now);
         if !self.choice.force && !unserved.is_empty() {
             return Err(nobody_runs(&unserved));
         }
-        let warnings = models::warnings(&config.models, Hands::new(admin, true, &nodes), Utc::now());
+        let warnings = creation_warnings(&pipeline, &config.models, cluster);
         let mut new = NewJob {
             key: self.job,
             operation: self.pipeline,

@@ -1,21 +1,21 @@
-//! The nodes: they join, run what they are given, beat, and end, announced or not.
+//! Simulated nodes: they join, run the stages they are assigned, send heartbeats, and end, announced or not.
 
 use rand::Rng;
 
-use super::SimulationError;
-use super::agenda::Millis;
-use super::engine::{Engine, Event, Origin};
-use super::settings::{NodeClass, millis};
 use super::work::{Fate, Remains, Run, exponential};
+use super::{Engine, Event, Origin};
+use crate::agenda::Millis;
+use crate::error::SimulationError;
+use crate::settings::{NodeClass, millis};
 use parkhang_core::domain::{
     Assignment, ErrorCategory, Fence, LeaseReport, PoolInfo, StageError, StageReport, StageVerdict, WorkerId,
 };
 use parkhang_core::policy::poison::{Loss, lost_lease};
 use parkhang_state::{Change, Expected, StateStore};
 
-/// A pool of a node's incarnation; outlives it in messages that are under way.
+/// Address of a pool in one incarnation of its node. Messages under way may hold it when the node has another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Address {
+pub(crate) struct Address {
     pub node: usize,
     pub incarnation: u32,
     pub pool: usize,
@@ -29,33 +29,33 @@ enum Condition {
 }
 
 #[derive(Debug)]
-pub(super) struct Node {
+pub(crate) struct Node {
     pub class: usize,
     pub incarnation: u32,
     condition: Condition,
     since: Millis,
     pub up: Millis,
-    /// Since when there is to be such a node, if there is.
+    /// Time of the launch, while the node is to run.
     pub launched: Option<Millis>,
-    /// How long there was to be one before that.
+    /// Time for which the node was to run in earlier launches.
     pub paid: Millis,
-    /// It cannot join before.
+    /// Time before which the node cannot join.
     pub ready_at: Millis,
     pub pools: Vec<StagePool>,
 }
 
 #[derive(Debug)]
-pub(super) struct StagePool {
+pub(crate) struct StagePool {
     pub worker: WorkerId,
     stage: usize,
     /// Runs under way.
     running: Vec<u64>,
-    /// Leases that it holds: those of the runs, and those whose report is not recorded yet.
+    /// Leases that the pool holds: those of the runs, and those whose report is not recorded yet.
     leases: Vec<Fence>,
 }
 
 impl Node {
-    pub(super) fn new(class: usize, stages: impl Iterator<Item = usize>) -> Self {
+    pub(crate) fn new(class: usize, stages: impl Iterator<Item = usize>) -> Self {
         Self {
             class,
             incarnation: 0,
@@ -76,23 +76,23 @@ impl Node {
         }
     }
 
-    pub(super) fn up_until(&self, now: Millis) -> Millis {
+    pub(crate) fn up_until(&self, now: Millis) -> Millis {
         match self.condition {
             Condition::Up | Condition::Draining => self.up + now - self.since,
             Condition::Down => self.up,
         }
     }
 
-    pub(super) fn paid_until(&self, now: Millis) -> Millis {
+    pub(crate) fn paid_until(&self, now: Millis) -> Millis {
         self.paid + self.launched.map_or(0, |since| now - since)
     }
 
-    pub(super) fn is_down(&self) -> bool {
+    pub(crate) fn is_down(&self) -> bool {
         self.condition == Condition::Down
     }
 
     /// Whether it is there and does nothing.
-    pub(super) fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         let rests = |pool: &StagePool| pool.running.is_empty() && pool.leases.is_empty();
         self.condition == Condition::Up && self.pools.iter().all(rests)
     }
@@ -107,7 +107,7 @@ impl Engine {
         self.nodes[node].incarnation == incarnation && self.nodes[node].condition != Condition::Down
     }
 
-    pub(super) async fn join(&mut self, node: usize) -> Result<(), SimulationError> {
+    pub(crate) async fn join(&mut self, node: usize) -> Result<(), SimulationError> {
         let class = self.class_of(node);
         let joining = &mut self.nodes[node];
         if joining.launched.is_none() || !joining.is_down() || self.now < joining.ready_at {
@@ -146,17 +146,19 @@ impl Engine {
             }
         }
         let heartbeat = millis(self.settings.timings.heartbeat).max(1);
+        // At a random time within the interval, or all nodes of a fleet that starts at once would beat at once.
         let first = self.now + self.random.random_range(1..=heartbeat);
         self.agenda.enter(first, Event::Beat(node, incarnation));
         self.wake().await
     }
 
-    pub(super) fn arrive(&mut self, address: Address, assignment: Assignment) {
+    pub(crate) fn arrive(&mut self, address: Address, assignment: Assignment) {
         let fence = assignment.fence;
         if !self.is_up(address.node, address.incarnation) {
             let given_up = self.now + millis(self.settings.timings.call_timeout);
             return self.agenda.enter(given_up, Event::Undelivered(address, fence));
         }
+        // A node that drains says so at once; one that is gone is given up only after the call has timed out.
         if self.nodes[address.node].condition == Condition::Draining {
             return self.agenda.enter(self.now, Event::Undelivered(address, fence));
         }
@@ -172,6 +174,7 @@ impl Engine {
         self.next_run += 1;
         let share = self.random.random::<f64>();
         let whole = run.whole_time();
+        // A failure may come at any moment of a run.
         let takes = match run.fate {
             Fate::Succeeds | Fate::Stops => whole,
             Fate::Fails | Fate::KillsItsWorker => ((share * whole as f64) as Millis).max(1),
@@ -196,6 +199,7 @@ impl Engine {
         let fails = self
             .random
             .random_bool(self.settings.faults.failing_runs.clamp(0.0, 1.0));
+        // In the stage with the most work, where a poison volume costs most.
         let fate = if volume.is_poison && stage == self.heaviest_stage {
             Fate::KillsItsWorker
         } else if fails {
@@ -216,7 +220,7 @@ impl Engine {
         }
     }
 
-    pub(super) fn run_ends(&mut self, number: u64, version: u32) {
+    pub(crate) fn run_ends(&mut self, number: u64, version: u32) {
         // A run that was told to stop has another end than the one foreseen.
         if self.runs.get(&number).is_none_or(|run| run.version != version) {
             return;
@@ -241,6 +245,7 @@ impl Engine {
                 let error = StageError::new(stage, ErrorCategory::Network, "the store was away");
                 (Some(StageVerdict::Failed(error)), run.saved(self.now))
             }
+            // A worker that dies leaves no verdict, and saves nothing.
             Fate::KillsItsWorker => {
                 ends.crashed += 1;
                 (None, run.cut_off(self.now, self.settings.config.checkpoint_pages))
@@ -270,17 +275,18 @@ impl Engine {
     }
 
     /// The report of a lease is recorded: its slot is free.
-    pub(super) fn recorded(&mut self, address: Address, fence: &Fence) {
+    pub(crate) fn recorded(&mut self, address: Address, fence: &Fence) {
         if self.nodes[address.node].incarnation == address.incarnation {
             let pool = &mut self.nodes[address.node].pools[address.pool];
             pool.leases.retain(|held| held != fence);
         }
     }
 
-    pub(super) async fn beat(&mut self, node: usize, incarnation: u32) -> Result<(), SimulationError> {
+    pub(crate) async fn beat(&mut self, node: usize, incarnation: u32) -> Result<(), SimulationError> {
         if !self.is_up(node, incarnation) {
             return Ok(());
         }
+        // Straight to the store and not through the mirror, as in the real orchestrator: renewals change no task.
         let timings = self.settings.timings;
         let until = self.time(self.now + millis(timings.lease));
         for pool in &self.nodes[node].pools {
@@ -294,7 +300,7 @@ impl Engine {
     }
 
     /// The node is told that it will end: it takes nothing more, and what it runs stops at the next page.
-    pub(super) fn announce(&mut self, node: usize, incarnation: u32) {
+    pub(crate) fn announce(&mut self, node: usize, incarnation: u32) {
         if !self.is_up(node, incarnation) {
             return;
         }
@@ -307,6 +313,7 @@ impl Engine {
         for number in numbers {
             if let Some(run) = self.runs.get_mut(&number) {
                 let ends = run.page_ends(self.now);
+                // A run at its last page ends as it would have without the notice.
                 if ends < run.began + run.whole_time() {
                     run.fate = Fate::Stops;
                 }
@@ -319,20 +326,21 @@ impl Engine {
         self.agenda.enter(end, Event::End(node, incarnation));
     }
 
-    pub(super) fn end(&mut self, node: usize, incarnation: u32) {
+    pub(crate) fn end(&mut self, node: usize, incarnation: u32) {
         if !self.is_up(node, incarnation) {
             return;
         }
         self.tally.node_ends += 1;
         let suspected = self.take_down(node, incarnation);
         let back = self.now + exponential(&mut self.random, millis(self.settings.faults.repair));
+        // The suspicion is of this incarnation and would be ignored once there is another, with the old pools still on offer.
         let back = back.max(suspected);
         self.nodes[node].ready_at = back;
         self.agenda.enter(back, Event::Join(node));
     }
 
     /// An idle node leaves in order, and does not come back by itself.
-    pub(super) fn retire(&mut self, node: usize) {
+    pub(crate) fn retire(&mut self, node: usize) {
         let retiring = &mut self.nodes[node];
         retiring.paid = retiring.paid_until(self.now);
         retiring.launched = None;
@@ -343,7 +351,7 @@ impl Engine {
         }
     }
 
-    /// Ends what the node runs; returns when it is not counted on any more.
+    /// Ends the runs of a node; returns the time at which the orchestrator no longer assigns to it.
     fn take_down(&mut self, node: usize, incarnation: u32) -> Millis {
         let ending = &mut self.nodes[node];
         let drained = ending.condition == Condition::Draining;
@@ -362,7 +370,7 @@ impl Engine {
             }
         }
         let timings = self.settings.timings;
-        // A process that drained closes its session; of a machine that was cut off nobody hears.
+        // A process that drained closes its session; a machine that was cut off is only silent.
         let silence = if drained { 0 } else { millis(timings.silence) };
         let suspected = self.now + silence;
         self.agenda.enter(suspected, Event::Suspect(node, incarnation));
@@ -372,7 +380,7 @@ impl Engine {
         suspected
     }
 
-    pub(super) fn suspect(&mut self, node: usize, incarnation: u32) {
+    pub(crate) fn suspect(&mut self, node: usize, incarnation: u32) {
         if self.nodes[node].incarnation == incarnation {
             for pool in 0..self.nodes[node].pools.len() {
                 self.suspend(node, pool);
@@ -380,13 +388,13 @@ impl Engine {
         }
     }
 
-    pub(super) fn suspend(&mut self, node: usize, pool: usize) {
+    pub(crate) fn suspend(&mut self, node: usize, pool: usize) {
         let worker = &self.nodes[node].pools[pool].worker;
         self.offers.retain(|offer| offer.worker != *worker);
     }
 
     /// The workers are gone for good: their leases end.
-    pub(super) async fn forget(&mut self, workers: Vec<WorkerId>) -> Result<(), SimulationError> {
+    pub(crate) async fn forget(&mut self, workers: Vec<WorkerId>) -> Result<(), SimulationError> {
         for worker in workers {
             self.addresses.remove(&worker);
             for task in self.store.leased_to(&worker).await? {

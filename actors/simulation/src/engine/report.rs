@@ -2,99 +2,125 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::Traffic;
-use super::agenda::Millis;
+use super::Engine;
 pub use super::audit::{Audit, Ends};
-use super::engine::Engine;
+use crate::Traffic;
+use crate::agenda::Millis;
 use parkhang_core::domain::{ErrorCategory, Position, Task};
 use parkhang_core::policy::transition::is_terminal;
 
-/// What a simulation found. Times are simulated seconds, but for those of [`Cost`].
+/// Result of a simulation. Times are simulated seconds, but for those of [`Cost`].
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SimulationReport {
+    /// Volumes of the job.
     pub volumes: usize,
+    /// Pages of the job.
     pub pages: u64,
+    /// Seconds from the beginning to the end of the job.
     pub makespan_s: f64,
+    /// Volumes that went through all stages.
     pub finished: usize,
     /// Volumes that were set aside because they kept killing their workers.
     pub quarantined: usize,
     /// Volumes that used up their tries.
     pub failed: usize,
+    /// Results of the classes of nodes.
     pub classes: Vec<ClassReport>,
+    /// Results of the stages.
     pub stages: Vec<StageSummary>,
+    /// Ends of stage runs other than success.
     pub ends: Ends,
-    /// Ends of nodes, and how many of them were announced.
+    /// Ends of nodes.
     pub node_ends: u64,
+    /// Ends of nodes that were announced.
     pub announced_ends: u64,
-    /// Hours for which there was to be a node, over all nodes.
+    /// Hours for which nodes were to run, over all nodes.
     pub node_hours: f64,
-    /// How often the autoscaler changed the number of nodes.
+    /// Number of times that the autoscaler changed the number of nodes.
     pub scalings: u64,
-    /// Pages that were worked on more than once because a node ended, and their share of all pages of all stages.
+    /// Pages that were worked on more than once because a node ended.
     pub repeated_pages: u64,
+    /// Share of them in the pages of all stages.
     pub repeated_share: f64,
     /// Slot time that was lost with them, as a share of the time used.
     pub lost_time_share: f64,
-    /// Leases that were given back because their node had gone.
+    /// Leases that were released because their node had gone.
     pub undelivered: u64,
     /// Reports and decisions that came too late to change anything.
     pub fenced: u64,
+    /// Passes of the reconciler.
     pub passes: u64,
-    /// The most changes that one transaction had.
+    /// Largest number of changes in one transaction.
     pub largest_group: usize,
+    /// Traffic with the database.
     pub traffic: Traffic,
+    /// Round trips to the database in a second, on average.
     pub round_trips_per_s: f64,
-    /// In the busiest full-pass interval.
+    /// The same in the busiest interval between two full passes.
     pub peak_round_trips_per_s: f64,
+    /// Breaches of invariants.
     pub audit: Audit,
+    /// Cost of the simulation itself.
     pub cost: Cost,
 }
 
-/// What the simulation itself took, in real seconds of this machine: not the same for the same seed.
+/// Cost of the simulation itself, in real seconds of this machine: not the same for the same seed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Cost {
-    /// In the reconciler's decisions, without the store.
+    /// Seconds in the reconciler's decisions, without the store.
     pub deciding_s: f64,
-    /// In the memory store, which stands for Postgres.
+    /// Seconds in the memory store, which stands for Postgres.
     pub storing_s: f64,
+    /// Seconds of the whole simulation.
     pub whole_s: f64,
 }
 
-/// Nodes that are alike.
+/// Results of a class of nodes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ClassReport {
+    /// Hardware of the nodes.
     pub hardware: &'static str,
+    /// Number of the nodes.
     pub nodes: usize,
+    /// Slots of a node for each stage.
     pub slots: usize,
-    /// The most that there were to be at once, and hours for which there was to be one.
+    /// Largest number of nodes that was desired at once.
     pub most_nodes: usize,
+    /// Hours for which nodes were to run.
     pub node_hours: f64,
-    /// Share of the time that the nodes were there.
+    /// Share of the time that the nodes were up.
     pub up: f64,
-    /// Share of the slots that were taken while the nodes were there, by stage.
+    /// Share of the slots that were taken while the nodes were up, by stage.
     pub utilisation: Vec<(String, f64)>,
 }
 
+/// Results of a stage.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StageSummary {
+    /// Name of the stage.
     pub stage: String,
+    /// Hardware that the stage needs.
     pub hardware: &'static str,
+    /// Runs that succeeded.
     pub succeeded: u64,
-    /// Pages worked on, the repeated ones included.
+    /// Pages worked on, including repeated ones.
     pub pages: u64,
+    /// Pages worked on again because a node ended.
     pub repeated_pages: u64,
-    /// From the moment that a task could begin the stage until it did.
+    /// Median of the seconds from the moment that a task could begin the stage until it did.
     pub wait_p50_s: f64,
+    /// 95th percentile of the same.
     pub wait_p95_s: f64,
 }
 
 impl SimulationReport {
-    pub(super) fn of(engine: &Engine, tasks: &[Task], deciding: Duration, whole: Duration) -> Self {
+    pub(crate) fn of(engine: &Engine, tasks: &[Task], deciding: Duration, whole: Duration) -> Self {
         let (tally, settings) = (&engine.tally, &engine.settings);
         let scope = engine.job.config.retry_scope;
         let poisoned = |task: &&Task| {
-            let error = task.last_error.as_ref();
-            error.is_some_and(|error| error.category == ErrorCategory::Poison)
+            task.last_error
+                .as_ref()
+                .is_some_and(|error| error.category == ErrorCategory::Poison)
         };
         let terminal: Vec<&Task> = tasks.iter().filter(|task| is_terminal(task, scope)).collect();
         let quarantined = terminal.iter().copied().filter(poisoned).count();
@@ -156,15 +182,18 @@ impl ClassReport {
         let class = engine.settings.fleet[number];
         let nodes = || engine.nodes.iter().filter(|node| node.class == number);
         let up: Millis = nodes().map(|node| node.up_until(engine.now)).sum();
-        let stages = engine.settings.profile.stages.iter().enumerate();
-        let utilisation =
-            stages
-                .filter(|(_, stage)| stage.hardware == class.hardware)
-                .map(|(stage, profile)| {
-                    let busy = engine.tally.busy.get(&(number, stage)).copied().unwrap_or(0);
-                    let offered = up as f64 * class.slots as f64;
-                    (profile.stage.to_string(), share(busy as f64, offered))
-                });
+        let utilisation = engine
+            .settings
+            .profile
+            .stages
+            .iter()
+            .enumerate()
+            .filter(|(_, stage)| stage.hardware == class.hardware)
+            .map(|(stage, profile)| {
+                let busy = engine.tally.busy.get(&(number, stage)).copied().unwrap_or(0);
+                let offered = up as f64 * class.slots as f64;
+                (profile.stage.to_string(), share(busy as f64, offered))
+            });
         Self {
             hardware: class.hardware.as_str(),
             nodes: class.nodes,

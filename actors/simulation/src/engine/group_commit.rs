@@ -3,27 +3,27 @@ use std::collections::VecDeque;
 use parkhang_actors::orchestrator::MAX_BATCH;
 use parkhang_state::Change;
 
-/// The mirror's queue: what comes while a transaction is under way forms the next one. `O` says who waits for a change.
+/// Queue of the mirror: changes that come while a transaction is under way form the next one. `O` is the source of a change.
 #[derive(Debug)]
-pub(super) struct GroupCommit<O> {
+pub(crate) struct GroupCommit<O> {
     waiting: VecDeque<(Change, O)>,
     under_way: Vec<(Change, O)>,
 }
 
 impl<O> GroupCommit<O> {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             waiting: VecDeque::new(),
             under_way: Vec::new(),
         }
     }
 
-    pub(super) fn add(&mut self, change: Change, origin: O) {
+    pub(crate) fn add(&mut self, change: Change, origin: O) {
         self.waiting.push_back((change, origin));
     }
 
     /// Begins a transaction and returns how many changes it has, unless one is under way or nothing waits.
-    pub(super) fn begin(&mut self) -> Option<usize> {
+    pub(crate) fn begin(&mut self) -> Option<usize> {
         if !self.under_way.is_empty() || self.waiting.is_empty() {
             return None;
         }
@@ -33,7 +33,7 @@ impl<O> GroupCommit<O> {
     }
 
     /// The transaction under way is over.
-    pub(super) fn end(&mut self) -> (Vec<Change>, Vec<O>) {
+    pub(crate) fn end(&mut self) -> (Vec<Change>, Vec<O>) {
         std::mem::take(&mut self.under_way).into_iter().unzip()
     }
 }

@@ -1,23 +1,30 @@
-//! The fleet that grows and shrinks: the autoscaler decides as the real one does, and nodes come after the time that they boot.
+//! Scaling of the fleet: the decisions are those of the real autoscaler, and nodes join after the time that they take to boot.
 
-use super::SimulationError;
-use super::agenda::Millis;
 use super::cluster::Node;
-use super::engine::{Engine, Event};
-use super::settings::{Autoscaling, millis};
+use super::{Engine, Event};
+use crate::agenda::Millis;
+use crate::error::SimulationError;
+use crate::settings::{Autoscaling, millis};
 use parkhang_core::policy::autoscale::{Fleet, Load, decide, loads};
 use parkhang_state::StateStore;
 
 impl Engine {
     /// A fixed fleet is there at once; one that is scaled has no node yet.
-    pub(super) fn begin_fleet(&mut self) {
+    pub(crate) fn begin_fleet(&mut self) {
         let scaled = |hardware| {
-            let autoscaling = self.settings.autoscaling.as_ref();
-            autoscaling.is_some_and(|autoscaling| autoscaling.limits.contains_key(&hardware))
+            self.settings
+                .autoscaling
+                .as_ref()
+                .is_some_and(|autoscaling| autoscaling.limits.contains_key(&hardware))
         };
-        let classes = self.settings.fleet.iter().enumerate();
-        let fixed = classes.filter(|(_, class)| !scaled(class.hardware));
-        let fixed: Vec<usize> = fixed.map(|(number, _)| number).collect();
+        let fixed: Vec<usize> = self
+            .settings
+            .fleet
+            .iter()
+            .enumerate()
+            .filter(|(_, class)| !scaled(class.hardware))
+            .map(|(number, _)| number)
+            .collect();
         for class in fixed {
             self.launch(class, usize::MAX, 0);
         }
@@ -26,7 +33,7 @@ impl Engine {
         }
     }
 
-    pub(super) async fn scale(&mut self) -> Result<(), SimulationError> {
+    pub(crate) async fn scale(&mut self) -> Result<(), SimulationError> {
         let Some(autoscaling) = self.settings.autoscaling.clone() else {
             return Ok(());
         };
@@ -34,9 +41,12 @@ impl Engine {
         let loads = loads(&backlog, |_| Some(&self.job.config));
         for class in 0..self.settings.fleet.len() {
             let hardware = self.settings.fleet[class].hardware;
-            let stages = self.settings.profile.stages.iter();
-            let stages = stages.filter(|stage| stage.hardware == hardware);
-            let loads: Vec<Load> = stages
+            let loads: Vec<Load> = self
+                .settings
+                .profile
+                .stages
+                .iter()
+                .filter(|stage| stage.hardware == hardware)
                 .filter_map(|stage| loads.get(&stage.stage).copied())
                 .collect();
             self.scale_class(class, &autoscaling, &loads);
@@ -62,6 +72,7 @@ impl Engine {
             slots: count(class.slots),
             changed_at: changed_at.map(|at| self.time(*at)),
         };
+        // Decided on what is launched, and not on what has joined: a node that boots is on its way.
         let desired = decide(limits, loads, &fleet, self.time(self.now)).desired as usize;
         if desired == launched {
             return;
@@ -71,6 +82,7 @@ impl Engine {
         if desired > launched {
             self.launch(number, desired - launched, millis(autoscaling.boot));
         } else {
+            // A node that is not up at the moment is given up where there are too few idle ones: it has no work either.
             let absent = self.of_class(number, |node| node.launched.is_some() && node.is_down());
             let retiring = idle.into_iter().chain(absent).take(launched - desired);
             for node in retiring.collect::<Vec<_>>() {
@@ -94,8 +106,11 @@ impl Engine {
 
     /// Numbers of the nodes of a class.
     fn of_class(&self, class: usize, is_meant: impl Fn(&Node) -> bool) -> Vec<usize> {
-        let nodes = self.nodes.iter().enumerate();
-        let meant = nodes.filter(|(_, node)| node.class == class && is_meant(node));
-        meant.map(|(number, _)| number).collect()
+        self.nodes
+            .iter()
+            .enumerate()
+            .filter(|(_, node)| node.class == class && is_meant(node))
+            .map(|(number, _)| number)
+            .collect()
     }
 }

@@ -106,8 +106,9 @@ impl Desk {
     }
 
     async fn dead(&self) -> Vec<String> {
-        let listed = self.ask("dead list", json!({ "job": "press" })).await.unwrap();
-        let dead = listed["dead"].as_array().unwrap();
+        let given = json!({ "job": "press", "state": "failed" });
+        let listed = self.ask("tasks list", given).await.unwrap();
+        let dead = listed["tasks"].as_array().unwrap();
         dead.iter()
             .map(|dead| dead["volume"].as_str().unwrap().to_owned())
             .collect()
@@ -139,59 +140,60 @@ async fn with_dead() -> Desk {
 }
 
 #[tokio::test]
-async fn dead_letters_are_listed_with_their_evidence() {
+async fn volumes_that_failed_for_good_are_listed_and_shown_with_their_evidence() {
     let desk = with_dead().await;
     assert_eq!(desk.dead().await, ["W1-I2", "W1-I3", "W1-I4", "W1-I5"]);
     let shown = desk
-        .ask("dead show", json!({ "job": "press", "volume": "W1-I5" }))
+        .ask("tasks show", json!({ "job": "press", "volume": "W1-I5" }))
         .await
         .unwrap();
+    assert_eq!(shown["state"], "failed");
     assert_eq!(shown["category"], "poison");
     assert_eq!(shown["error"], "lost 2 nodes");
     assert_eq!(shown["interruptions"], 2);
-    assert_eq!(shown["lost_workers"], json!(["gpu-1", "gpu-3"]));
-    assert_eq!(shown["runs"].as_array().unwrap().len(), 2);
-    let alive = desk
-        .ask("dead show", json!({ "job": "press", "volume": "W1-I1" }))
-        .await;
-    assert!(matches!(alive, Err(Refusal::Conflict(_))));
+    let runs = shown["runs"].as_array().unwrap();
+    let lost: Vec<&Value> = runs
+        .iter()
+        .filter(|run| run["status"] == "interrupted")
+        .map(|run| &run["worker"])
+        .collect();
+    assert_eq!(lost, ["gpu-1", "gpu-3"]);
+    assert_eq!(runs.len(), 2);
 }
 
 #[tokio::test]
-async fn a_redrive_gives_new_tries_to_those_it_means_and_to_no_others() {
+async fn a_rerun_gives_new_tries_to_the_failed_it_means_and_to_no_others() {
     let desk = with_dead().await;
-    let redrive = async |mut given: Value| {
+    let rerun = async |mut given: Value| {
         given["job"] = json!("press");
-        desk.ask("dead redrive", given).await
+        given["status"] = json!("failed");
+        desk.ask("job rerun", given).await
     };
-    let Err(Refusal::Invalid(told)) = redrive(json!({})).await else {
+    let Err(Refusal::Invalid(told)) = desk.ask("job rerun", json!({ "job": "press" })).await else {
         panic!("it must be told which");
     };
-    assert!(told.contains("volume|cause|error|stage|all"), "{told}");
+    assert!(told.contains("--from"), "{told}");
     let causes = desk.ask("job errors", json!({ "job": "press" })).await.unwrap();
     let cause = causes["groups"][0]["cause"].clone();
     assert_eq!(cause, "input: page * of * is no image");
-    let asked = redrive(json!({ "cause": cause, "dry_run": true })).await.unwrap();
+    let asked = rerun(json!({ "cause": cause, "dry_run": true })).await.unwrap();
     assert_eq!(asked["volumes"], json!(["W1-I2", "W1-I3"]));
     assert_eq!(desk.dead().await.len(), 4, "it was only asked");
 
-    assert_eq!(redrive(json!({ "cause": cause })).await.unwrap()["number"], 2);
+    assert_eq!(rerun(json!({ "cause": cause })).await.unwrap()["number"], 2);
     assert_eq!(desk.dead().await, ["W1-I4", "W1-I5"]);
     assert_eq!(
-        redrive(json!({ "volume": ["W1-I4", "W1-I1"] })).await.unwrap()["number"],
+        rerun(json!({ "volume": ["W1-I4", "W1-I1"] })).await.unwrap()["number"],
         1
     );
     let again = desk.task(4).await;
     assert_eq!((again.status, again.stage_attempts), (TaskStatus::Pending, 0));
     assert_eq!((again.attempts, again.max_attempts), (1, 2));
-    assert_eq!(
-        redrive(json!({ "all": true })).await.unwrap()["volumes"],
-        json!(["W1-I5"])
-    );
+    assert_eq!(rerun(json!({})).await.unwrap()["volumes"], json!(["W1-I5"]));
     assert_eq!(desk.dead().await, [""; 0]);
-    let none = redrive(json!({ "all": true })).await;
+    let none = rerun(json!({})).await;
     assert!(matches!(none, Err(Refusal::Conflict(_))));
-    let unknown = redrive(json!({ "volume": ["W9-*"] })).await;
+    let unknown = rerun(json!({ "volume": ["W9-*"] })).await;
     assert!(matches!(unknown, Err(Refusal::NotFound(_))));
 }
 

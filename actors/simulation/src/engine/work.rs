@@ -1,23 +1,25 @@
-//! Volumes, and what becomes of a stage that works on one.
+//! Simulated volumes and the runs of stages over them.
 
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::agenda::Millis;
 use super::cluster::Address;
+use crate::agenda::Millis;
 use parkhang_core::domain::Fence;
 
+/// A volume of the job.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Volume {
+pub(crate) struct Volume {
     pub pages: u32,
-    /// 0 to 1: where the volume lies in the distribution of every stage's time. What is slow to find is slow to read.
+    /// Position of the volume in the distribution of every stage's time, from 0 to 1. It is one number, as a volume that is slow
+    /// in one stage is slow in the others.
     pub pace: f64,
     pub is_poison: bool,
 }
 
-/// How a run will end if nothing happens to its node.
+/// End of a run, if nothing happens to its node before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(crate) enum Fate {
     Succeeds,
     Fails,
     KillsItsWorker,
@@ -27,23 +29,23 @@ pub(super) enum Fate {
 
 /// A stage at work on a volume.
 #[derive(Debug, Clone)]
-pub(super) struct Run {
+pub(crate) struct Run {
     pub fence: Fence,
     pub address: Address,
     pub stage: usize,
     pub began: Millis,
     pub pages: u32,
-    /// Pages that stood when it began.
+    /// Pages whose results stood when it began.
     pub stood: u32,
     pub page_ms: f64,
     pub fate: Fate,
-    /// Tells its current end from those that were foreseen before.
+    /// Number of its current end, which is another one than that of an end foreseen earlier.
     pub version: u32,
 }
 
-/// What a run leaves behind.
+/// Remains of a run that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Remains {
+pub(crate) struct Remains {
     /// Pages that stand.
     pub stand: u32,
     /// Pages that were worked on.
@@ -53,7 +55,7 @@ pub(super) struct Remains {
 }
 
 impl Run {
-    pub(super) fn whole_time(&self) -> Millis {
+    pub(crate) fn whole_time(&self) -> Millis {
         let left = f64::from(self.pages - self.stood);
         ((left * self.page_ms).ceil() as Millis).max(1)
     }
@@ -70,7 +72,7 @@ impl Run {
     }
 
     /// The run ends now having saved its pages.
-    pub(super) fn saved(&self, now: Millis) -> Remains {
+    pub(crate) fn saved(&self, now: Millis) -> Remains {
         let stand = if self.fate == Fate::Succeeds {
             self.pages
         } else {
@@ -85,7 +87,7 @@ impl Run {
     }
 
     /// The run is cut off now: what was not yet in a part of `checkpoint` pages is gone.
-    pub(super) fn cut_off(&self, now: Millis, checkpoint: usize) -> Remains {
+    pub(crate) fn cut_off(&self, now: Millis, checkpoint: usize) -> Remains {
         let parts = u32::try_from(checkpoint.max(1)).unwrap_or(u32::MAX);
         let worked = self.finished_pages(now) - self.stood;
         let kept = worked - worked % parts;
@@ -99,7 +101,7 @@ impl Run {
     }
 
     /// When a run that was told to stop at `now` has finished the page in work.
-    pub(super) fn page_ends(&self, now: Millis) -> Millis {
+    pub(crate) fn page_ends(&self, now: Millis) -> Millis {
         let done = f64::from(self.finished_pages(now) - self.stood);
         let next = self.began + ((done + 1.0) * self.page_ms).ceil() as Millis;
         next.clamp(now, (self.began + self.whole_time()).max(now))
@@ -107,7 +109,7 @@ impl Run {
 }
 
 /// A time drawn from the exponential distribution of this mean.
-pub(super) fn exponential(random: &mut StdRng, mean: Millis) -> Millis {
+pub(crate) fn exponential(random: &mut StdRng, mean: Millis) -> Millis {
     let share: f64 = random.random();
     let factor = -(1.0 - share).ln();
     ((factor * mean as f64) as Millis).max(1)

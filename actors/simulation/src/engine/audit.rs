@@ -1,13 +1,13 @@
-//! What happened, added up as it happens.
+//! Counts and sums of a simulation, kept as it runs.
 
 use std::collections::HashMap;
 
 use serde::Serialize;
 
-use super::agenda::Millis;
+use crate::agenda::Millis;
 use parkhang_core::domain::TaskId;
 
-/// Breaches that must not happen, counted by the nodes, which know what they run.
+/// Breaches of invariants, which must not happen. Most are counted by the simulated nodes, which know what they run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Audit {
     /// Assignments to a pool whose slots were all taken.
@@ -25,30 +25,35 @@ pub struct Audit {
 pub struct Ends {
     /// Their node ended unannounced, or before they had come to a checkpoint.
     pub killed: u64,
-    /// Given back by a node that was told to end.
+    /// A node that was told to end released them.
     pub drained: u64,
     /// Their worker died, and its node lived on.
     pub crashed: u64,
+    /// The stage failed.
     pub failed: u64,
 }
 
+/// Counts of a stage.
 #[derive(Debug, Default)]
-pub(super) struct StageTally {
+pub(crate) struct StageTally {
     pub succeeded: u64,
-    /// Pages worked on, those included that were lost.
+    /// Pages worked on, including those that were lost.
     pub pages: u64,
+    /// Pages worked on of which nothing was saved.
     pub lost_pages: u64,
     /// Seconds that tasks waited for a slot, one value for each run.
     pub waits: Vec<f32>,
 }
 
+/// Counts of a simulation.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(crate) struct Tally {
     pub audit: Audit,
     pub ends: Ends,
     pub stages: Vec<StageTally>,
     /// Slot time used, by class and stage.
     pub busy: HashMap<(usize, usize), Millis>,
+    /// Slot time spent on pages that were lost.
     pub lost: Millis,
     pub node_ends: u64,
     pub announced_ends: u64,
@@ -57,10 +62,12 @@ pub(super) struct Tally {
     pub passes: u64,
     pub largest_group: usize,
     pub peak_round_trips_per_s: f64,
-    /// Changes of the autoscaler, by class the time of the last, and the most nodes that there were to be.
+    /// Changes that the autoscaler made.
     pub scalings: u64,
+    /// Time of the last change, by class.
     pub scaled_at: HashMap<usize, Millis>,
+    /// Largest number of nodes that was desired, by class.
     pub most_nodes: HashMap<usize, usize>,
-    /// Since when a task could have begun its next stage.
+    /// Time from which a task could have begun its next stage.
     pub ready_since: HashMap<TaskId, Millis>,
 }

@@ -1,0 +1,71 @@
+//! Leases of a pool: they are renewed while it holds them, and the ends of stages are reported.
+
+use std::sync::Arc;
+
+use ractor::ActorRef;
+use tracing::{info, warn};
+
+use super::{PoolMsg, PoolState};
+use crate::supervisor::ControlPlane;
+use parkhang_core::domain::{LeaseRenewal, LeaseReport, RenewalReply, ReportReply};
+
+impl PoolState {
+    /// Renews the leases, also those whose report is under way: an expired lease could not be reported any more.
+    pub(super) fn beat(&self, myself: &ActorRef<PoolMsg>) {
+        if self.slots.is_empty() {
+            return;
+        }
+        let renewals: Vec<LeaseRenewal> = self
+            .slots
+            .iter()
+            .map(|(fence, slot)| LeaseRenewal {
+                fence: fence.clone(),
+                volume: slot.volume.clone(),
+                progress: slot.followed.progress().now(),
+            })
+            .collect();
+        let worker = self.arguments.worker.clone();
+        let (control_plane, myself) = (self.arguments.control_plane.clone(), myself.clone());
+        tokio::spawn(async move {
+            let renewal = control_plane.heartbeat(&worker, renewals).await;
+            // A pool that stopped meanwhile has no worker left to stop.
+            let _ = myself.cast(PoolMsg::Renewed(renewal));
+        });
+    }
+
+    /// Stops the stages whose leases are lost or cancelled.
+    pub(super) fn obey(&mut self, renewal: RenewalReply, myself: &ActorRef<PoolMsg>) {
+        for fence in renewal.lost {
+            // Killed and not drained: another worker may be at the volume, and whatever this one reports would be fenced.
+            if let Some(slot) = self.slots.remove(&fence) {
+                slot.span.in_scope(|| warn!("lease lost; stopping its worker"));
+                slot.worker.kill();
+            }
+        }
+        for fence in renewal.cancelled {
+            if let Some(slot) = self.slots.get(&fence) {
+                slot.span
+                    .in_scope(|| info!("no longer wanted; stopping at the next checkpoint"));
+                slot.drain.cancel();
+            }
+            self.release_if_accused(&fence, myself);
+        }
+    }
+}
+
+/// Reports the end of a lease, beside the actor: a report waits for a commit.
+pub(super) fn send_report(
+    pool: &ActorRef<PoolMsg>,
+    control_plane: &Arc<dyn ControlPlane>,
+    report: LeaseReport,
+) {
+    let (pool, control_plane) = (pool.clone(), control_plane.clone());
+    tokio::spawn(async move {
+        let answer = match control_plane.report(report.clone()).await {
+            ReportReply::Recorded | ReportReply::Fenced => PoolMsg::Recorded(report.fence),
+            ReportReply::Unrecorded => PoolMsg::Unrecorded(Box::new(report)),
+        };
+        // A pool that stopped meanwhile needs no answer.
+        let _ = pool.cast(answer);
+    });
+}

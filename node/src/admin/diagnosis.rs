@@ -1,0 +1,232 @@
+//! Views of a diagnosis: its reasons in words, with what to do about them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use parkhang_actors::stage::StageTable;
+use parkhang_core::domain::{
+    Hardware, Job, JobId, JobKey, JobStatus, NamedModel, NamedModels, Pipeline, StageName,
+};
+use parkhang_core::policy::diagnosis::{ClusterFacts, Reason, of_job, of_stages};
+use parkhang_state::{JobTaskCount, PostgresStore, StateError, StateStore};
+
+use super::jobs::waiting_stages;
+use super::text::away;
+use crate::heartbeat::patience;
+use crate::words::counted;
+
+pub const NO_LEADER: &str = "no orchestrator leads";
+pub const START_ORCHESTRATOR: &str =
+    "`node --role orchestrator` starts one (nodes that need none: `node --role cpu,gpu --source postgres`)";
+
+/// Reads what a diagnosis needs of the cluster. It is as patient with silent nodes as the cluster, whose `heartbeat` this is.
+pub async fn cluster_facts(store: &PostgresStore, heartbeat: Duration) -> Result<ClusterFacts, StateError> {
+    let now = Utc::now();
+    let has_leader = store.leader().await?.is_some();
+    let nodes = store.nodes().await?;
+    let held = store.leases(now).await?.held;
+    Ok(ClusterFacts::of_records(
+        has_leader,
+        &nodes,
+        held,
+        patience(heartbeat),
+        now,
+    ))
+}
+
+/// Reason that a stage of a job misses a model, for each stage of these jobs that does.
+pub fn missing_models<'a>(
+    jobs: impl IntoIterator<Item = &'a Job>,
+    counts: &BTreeMap<JobId, Vec<JobTaskCount>>,
+    cluster: &ClusterFacts,
+) -> Vec<(&'a Job, Reason)> {
+    let mut missing = Vec::new();
+    for job in jobs {
+        let counts = counts.get(&job.id).map_or(&[][..], Vec::as_slice);
+        let reasons = of_job(job, &waiting_stages(&job.pipeline, counts), cluster);
+        let models = reasons
+            .into_iter()
+            .filter(|reason| matches!(reason, Reason::NoModel { .. }));
+        missing.extend(models.map(|reason| (job, reason)));
+    }
+    missing
+}
+
+/// Warnings for whoever makes a job of these stages with these models: models that no node has loaded, and those to choose from.
+pub fn creation_warnings(pipeline: &Pipeline, models: &NamedModels, cluster: ClusterFacts) -> Vec<String> {
+    // A job may be made before anybody leads.
+    let cluster = ClusterFacts {
+        is_led: true,
+        ..cluster
+    };
+    let mut warnings = Vec::new();
+    for reason in of_stages(pipeline.stages(), models, &cluster) {
+        let words = in_words(&reason, cluster.now);
+        match &reason {
+            // Nodes may come after the job, and where it names no model every node will do.
+            Reason::NoPool { wanted, .. } if wanted.is_empty() => {}
+            Reason::MixedModels { stage, .. } => {
+                warnings.push(format!("{words}; --model {stage}=NAME chooses one"));
+            }
+            _ => warnings.push(words),
+        }
+    }
+    warnings
+}
+
+/// Words for a reason.
+pub fn in_words(reason: &Reason, now: DateTime<Utc>) -> String {
+    match reason {
+        Reason::Finished => "all stages are done".to_owned(),
+        Reason::Failed { error, .. } => match error {
+            Some(error) => format!("failed for good: {error}"),
+            None => "failed for good: no reason recorded".to_owned(),
+        },
+        Reason::Running { stage, worker, until } => format!(
+            "{worker} runs {stage}; its lease is to be renewed {}",
+            away(*until, now)
+        ),
+        Reason::Overdue {
+            stage, worker, since, ..
+        } => format!(
+            "{worker} held {stage} and let its lease run out {}",
+            away(*since, now)
+        ),
+        Reason::Job { status } => format!("the job is {}", status.as_str()),
+        Reason::BackingOff { stage, until, error } => {
+            let when = away(*until, now);
+            match error {
+                Some(error) => format!("{stage} is tried again {when} after: {}", error.message),
+                None => format!("{stage} is tried again {when}"),
+            }
+        }
+        Reason::NoLeader => NO_LEADER.to_owned(),
+        Reason::NoPool { stage, wanted } => no_pool(&[(stage, wanted)]),
+        Reason::NoModel {
+            stage,
+            wanted,
+            loaded,
+        } => {
+            let loaded = match loaded[..] {
+                [] => "none".to_owned(),
+                _ => loaded.join(", "),
+            };
+            format!(
+                "no node that runs {stage} has loaded {}; they have {loaded}",
+                wanted.join(" and ")
+            )
+        }
+        Reason::MixedModels { stage, loaded } => format!(
+            "nodes have loaded different models for {stage} ({}), and a volume is read with what its node has",
+            loaded.join(", ")
+        ),
+        Reason::Limit {
+            stage,
+            key,
+            limit,
+            held,
+        } => {
+            let held = counted(*held, "lease");
+            format!("the job holds {held}, and its {key} is {limit}, so that {stage} waits")
+        }
+        Reason::Suspect { stage } => format!(
+            "it lost its node several times in a row, and waits for an empty one to run {stage} alone"
+        ),
+        Reason::NoSlot { stage, slots } => {
+            format!("all of {} of {stage} are in use", counted(*slots, "slot"))
+        }
+        Reason::Nothing { stage, free } => {
+            let free = counted(*free, "slot");
+            format!("nothing: {free} of {stage} free, and the next pass fills them")
+        }
+    }
+}
+
+/// Advice for whoever looks after the job; none where nothing is to be done.
+pub fn advice(reason: &Reason, job: &JobKey, stages: &StageTable) -> Option<String> {
+    let advice = match reason {
+        Reason::Failed { at, .. } => {
+            let stage = at.as_str();
+            format!("once the cause is gone: node job rerun {job} --from {stage} --status failed")
+        }
+        Reason::Overdue { is_led: true, .. } => "the next pass ends it".to_owned(),
+        Reason::Overdue { is_led: false, .. } => format!("{NO_LEADER}; {START_ORCHESTRATOR}"),
+        Reason::NoLeader => START_ORCHESTRATOR.to_owned(),
+        Reason::Job {
+            status: JobStatus::Paused,
+        } => format!("`node job resume {job}` lets it go on"),
+        Reason::NoPool { stage, .. } => return stages.hardware_of(stage).map(starts_one),
+        Reason::NoModel { stage, .. } => format!(
+            "start a node with it: node --role gpu --set node.models=FOLDER, the folder with its model.json; or, with the job paused: \
+             node job update {job} models={stage}=NAME"
+        ),
+        Reason::MixedModels { stage, .. } => {
+            format!("`node job pause {job}` and `node job update {job} models={stage}=NAME` choose one")
+        }
+        Reason::Limit { key, .. } => format!("node job limits {job} {key}=N, where 0 is no limit"),
+        Reason::NoSlot { .. } => {
+            "it comes up when a slot is free; more nodes or more node.slots make that sooner".to_owned()
+        }
+        Reason::Finished
+        | Reason::Running { .. }
+        | Reason::Job { .. }
+        | Reason::BackingOff { .. }
+        | Reason::Suspect { .. }
+        | Reason::Nothing { .. } => return None,
+    };
+    Some(advice)
+}
+
+/// One line for each reason, with the advice. Stages that no node runs and one more node would are named together.
+pub fn in_lines(reasons: &[Reason], job: &JobKey, table: &StageTable, now: DateTime<Utc>) -> Vec<String> {
+    let mut unserved: BTreeMap<Option<&str>, Vec<(&StageName, &Vec<String>)>> = BTreeMap::new();
+    let mut others = Vec::new();
+    for reason in reasons {
+        match reason {
+            Reason::NoPool { stage, wanted } => {
+                let hardware = table.hardware_of(stage).map(Hardware::as_str);
+                unserved.entry(hardware).or_default().push((stage, wanted));
+            }
+            _ => others.push(line(in_words(reason, now), advice(reason, job, table))),
+        }
+    }
+    let mut lines = Vec::new();
+    for stages in unserved.values() {
+        let advice = stages.first().and_then(|(stage, _)| table.hardware_of(stage));
+        lines.push(line(no_pool(stages), advice.map(starts_one)));
+    }
+    lines.extend(others);
+    lines
+}
+
+fn line(reason: String, advice: Option<String>) -> String {
+    match advice {
+        Some(advice) => format!("{reason}; {advice}"),
+        None => reason,
+    }
+}
+
+fn starts_one(hardware: Hardware) -> String {
+    format!("`node --role {}` starts one", hardware.as_str())
+}
+
+/// Words for stages that no node runs, with the models that the job names for each.
+fn no_pool(stages: &[(&StageName, &Vec<String>)]) -> String {
+    let names: Vec<&str> = stages.iter().map(|(stage, _)| stage.as_str()).collect();
+    let mut models = Vec::new();
+    for (stage, wanted) in stages {
+        for model in *wanted {
+            let (stage, model) = ((*stage).clone(), model.clone());
+            models.push(NamedModel { stage, model }.to_string());
+        }
+    }
+    let named = match models[..] {
+        [] => String::new(),
+        _ => format!(" (the job names {})", models.join(", ")),
+    };
+    format!("no node that is there runs {}{named}", names.join(" or "))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,31 @@
+// The scan of a page with the outlines of its lines over it, in a frame that zooms. The console and the exported viewer draw it alike: the
+// viewer is one file, and has this module and those that it imports inlined.
+
+import { h } from "./dom.js";
+import { zoomable } from "./zoom.js";
+
+// `picture` shows all of the page. `about(line, index)` is the title of a line, `choose(index, event)` is called when it is clicked, and `shown` as
+// by `zoomable`; `labels` are drawn over the outlines.
+export function scanSheet(page, picture, { about, choose, shown, labels }) {
+  const outlines = page.lines.map((line, index) => h("polygon", {
+    points: line.polygon.map((corner) => corner.join(",")).join(" "), onclick: (event) => choose(index, event),
+  }, h("title", {}, about(line, index))));
+  const place = h("div", { class: "sheet" }, picture, h("svg", {
+    viewBox: `0 0 ${page.width || 1} ${page.height || 1}`, preserveAspectRatio: "none",
+  }, outlines, labels));
+  const zoom = zoomable(place, page.width, shown);
+  // Marks one line, and brings it into the frame unless it `isSeen`.
+  const mark = (chosen, isSeen) => {
+    for (const [index, outline] of outlines.entries()) outline.classList.toggle("on", index === chosen);
+    if (isSeen || !page.lines[chosen]) return;
+    const { left, top, right, bottom } = bounds(page.lines[chosen].polygon);
+    zoom.reveal([left / page.width, top / page.height, right / page.width, bottom / page.height]);
+  };
+  return { place, outlines, zoom, mark };
+}
+
+// The sides of the upright rectangle around a polygon.
+export function bounds(polygon) {
+  const [columns, rows] = [0, 1].map((axis) => polygon.map((corner) => corner[axis]));
+  return { left: Math.min(...columns), right: Math.max(...columns), top: Math.min(...rows), bottom: Math.max(...rows) };
+}
