@@ -12,6 +12,7 @@ use parkhang_actors::launcher::{
     AsgLauncher, AutoscalerConfig, AwsOptions, EcsLauncher, Launcher, LocalLauncher, LocalOptions,
     WorkerCommand,
 };
+use parkhang_actors::stage::StageTable;
 use parkhang_core::domain::Hardware;
 use parkhang_core::policy::autoscale::Limits;
 
@@ -102,6 +103,7 @@ pub fn autoscaler(loaded: &Loaded) -> Option<AutoscalerConfig> {
             (Hardware::Gpu, slots(config.node.slots.gpu)),
             (Hardware::Cpu, slots(config.node.slots.cpu)),
         ]),
+        stages: StageTable::built_in(),
     })
 }
 

@@ -287,11 +287,20 @@ async fn a_store_that_is_away_for_a_while_loses_nothing() {
     cluster.stop().await;
 }
 
+#[test]
+fn the_example_stage_is_the_one_that_the_contributors_guide_shows() {
+    let guide = include_str!("../../CONTRIBUTING.md");
+    let example = guide
+        .split("```rust\n")
+        .find(|block| block.starts_with("//! `syllables`"))
+        .and_then(|block| block.split("```").next());
+    assert_eq!(example, Some(include_str!("new_stage.rs")));
+}
+
 /// Rows: F6.
 #[tokio::test]
 async fn the_example_stage_of_the_contributors_guide_runs() {
     let stage = Syllables {
-        name: name("syllables"),
         store: Arc::new(MemoryArtifacts::default()),
     };
     let cluster = Cluster::start(Arc::new(MemoryStore::new()), vec![Arc::new(stage)]).await;

@@ -3,25 +3,37 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use parkhang_actors::stage::{StageContext, StageInfo, StageLogic};
+use parkhang_actors::stage::{StageContext, StageDefinition, StageInfo, StageLogic, StageModels};
 use parkhang_core::domain::{Hardware, StageError, StageName, StageReport, StageVerdict};
-use parkhang_store::artifact::{OcrResultRow, VolumeLayout, read_table};
+use parkhang_store::artifact::{ArtifactRow, OcrResultRow, VolumeLayout, read_table};
 use parkhang_store::storage::ArtifactStore;
-use serde_json::json;
+use serde_json::{Map, json};
+
+pub(crate) const STAGE: StageDefinition = StageDefinition {
+    name: "syllables",
+    hardware: Hardware::Cpu,
+    models: StageModels::None,
+    settings: |_| Map::new(),
+    reads: &[OcrResultRow::TABLE],
+    writes: &[],
+    build: |services| {
+        let store = services.artifacts.clone();
+        Ok(Arc::new(Syllables { store }))
+    },
+};
 
 #[derive(Debug)]
 pub(crate) struct Syllables {
-    pub(crate) name: StageName,
     pub(crate) store: Arc<dyn ArtifactStore>,
 }
 
 impl StageInfo for Syllables {
     fn name(&self) -> StageName {
-        self.name.clone()
+        STAGE.name()
     }
 
     fn hardware(&self) -> Hardware {
-        Hardware::Cpu
+        STAGE.hardware
     }
 }
 
@@ -41,7 +53,7 @@ impl StageLogic for Syllables {
                     ..StageReport::default()
                 })
             }
-            Err(error) => StageVerdict::Failed(StageError::new(self.name.as_str(), error.category(), error)),
+            Err(error) => StageVerdict::Failed(StageError::new(STAGE.name, error.category(), error)),
         }
     }
 }

@@ -11,7 +11,7 @@ use chrono::Utc;
 use parkhang_actors::orchestrator::{JobEnd, OrchestratorConfig, OrchestratorHandle};
 use parkhang_actors::runner::CpuPool;
 use parkhang_actors::stage::{
-    ManifestFolder, ModelSet, Recogniser, StageRegistry, StageServices, ocr_pipeline,
+    ManifestFolder, ModelSet, Recogniser, StageRegistry, StageServices, StageTable, ocr_pipeline,
 };
 use parkhang_actors::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
 use parkhang_actors::telemetry::ProgressBoard;
@@ -143,6 +143,7 @@ impl Press {
         let artifacts = LocalStore::open(&folder.path().join("artifacts")).await.unwrap();
         let artifacts: Arc<dyn ArtifactStore> = Arc::new(artifacts);
         let services = StageServices {
+            stages: StageTable::built_in(),
             pages: Arc::new(FolderSource::new(volumes.clone())),
             artifacts: artifacts.clone(),
             cpu: CpuPool::new(2, "cpu").unwrap(),

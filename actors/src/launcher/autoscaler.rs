@@ -6,19 +6,21 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use super::{Launcher, LauncherError, idle_workers};
-use crate::stage::hardware_of;
+use crate::stage::StageTable;
 use crate::telemetry::{Scaled, ScalingFailed};
 use parkhang_core::domain::{Hardware, JobId, NodeRecord, ScalingRecord, StageName};
 use parkhang_core::policy::autoscale::{Fleet, Limits, Load, decide, is_overdue, loads};
 use parkhang_state::{StateError, StateStore};
 
 /// Settings of the autoscaler.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct AutoscalerConfig {
     /// Limits for each hardware that is scaled; workers with another are left alone.
     pub limits: BTreeMap<Hardware, Limits>,
     /// Slots of a worker for each stage that needs the hardware.
     pub slots: BTreeMap<Hardware, u32>,
+    /// Hardware of the stages whose backlog is counted.
+    pub stages: StageTable,
 }
 
 /// Keeps as many workers as the waiting work needs. The last decision is in the store and not in memory, so that the next
@@ -89,7 +91,7 @@ impl Autoscaler {
         let loads: Vec<Load> = sight
             .loads
             .iter()
-            .filter(|(stage, _)| hardware_of(stage) == Some(hardware))
+            .filter(|(stage, _)| self.config.stages.hardware_of(stage) == Some(hardware))
             .map(|(_, load)| *load)
             .collect();
         let workers = self.launcher.workers(hardware).await?;

@@ -32,7 +32,7 @@ impl<R: ArtifactRow> Ledger<R> {
     /// # Errors
     ///
     /// When the store cannot say what is there.
-    pub(super) async fn load<S: PageStage<Row = R>>(stage: &S, run: &VolumeRun) -> Result<Self, StageError> {
+    pub(super) async fn load<S: PageStage<Row = R>>(run: &VolumeRun) -> Result<Self, StageError> {
         let mut ledger = Self {
             entries: HashMap::new(),
             final_pages: None,
@@ -51,7 +51,7 @@ impl<R: ArtifactRow> Ledger<R> {
             .map(|(key, _)| key.as_str())
             .collect();
 
-        let table = stage.table(&run.layout);
+        let table = run.table::<R>();
         let parts_folder = run.layout.parts_folder(&run.stage);
         let mut sources: Vec<&ArtifactKey> = objects
             .iter()

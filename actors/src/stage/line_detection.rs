@@ -13,12 +13,14 @@ use parkhang_models::line_detection::{
     DetectionConfig, PageGeometry, PageLines, Pass1, finish, prepare, straighten_onto,
 };
 use parkhang_models::page::decode::{DecodeLimits, DecodedPage, decode_page_unless};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tracing::warn;
 
-use super::image_quality;
 use super::info::StageInfo;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
+use super::registry::StageServices;
+use super::table::{SCANS, StageDefinition, StageModels};
+use super::{DEVICE_INBOX, image_quality};
 use crate::inference::{DeviceStanding, Inference, PageSegmentation, PageTiles};
 use crate::jpeg::encode_jpeg;
 use crate::runner::{CpuPool, off_the_clock};
@@ -26,14 +28,24 @@ use crate::telemetry::at_step;
 use parkhang_core::domain::{
     ErrorCategory, Hardware, JobConfig, LineMode, PageStep, StageError, StageName, Unfit,
 };
-use parkhang_store::artifact::{Digest, LineDetectionRow, ModelRef, PageRegion, VolumeLayout, image_names};
+use parkhang_store::artifact::{Digest, LineDetectionRow, ModelRef, PageRegion, TableSchema, image_names};
 use parkhang_store::pages::{PageRef, PageSource, read_ahead};
-use parkhang_store::storage::ArtifactKey;
 
-pub(super) const HARDWARE: Hardware = Hardware::Gpu;
+pub(super) const STAGE: StageDefinition = StageDefinition {
+    name: "line_detection",
+    hardware: Hardware::Gpu,
+    models: StageModels::All,
+    settings,
+    reads: &[SCANS],
+    writes: &[TableSchema::of::<LineDetectionRow>()],
+    build: |services| Ok(services.paged(STAGE, LineDetection::new(services)?)),
+};
 
 /// Pages read at once from the source while a volume is planned: enough to hide the latency of a remote one.
 const READ_AHEAD: usize = 16;
+
+/// Tiles in one forward pass: a row of a large page or some small pages.
+const MAX_TILES: usize = 16;
 
 /// The stage that finds lines on scans.
 #[derive(Debug)]
@@ -58,6 +70,24 @@ struct Straightened {
 }
 
 impl LineDetection {
+    fn new(services: &StageServices) -> std::io::Result<Self> {
+        let models = &services.models;
+        let segmentation = PageSegmentation {
+            network: models.segmenter.clone(),
+            max_tiles: MAX_TILES,
+        };
+        let memory = services.device_memory(&models.segmenter_ref);
+        Ok(Self {
+            pages: services.pages.clone(),
+            cpu: services.cpu.clone(),
+            segmentation: Inference::start("line-detection", segmentation, memory, DEVICE_INBOX)?,
+            tile_size: models.segmenter.tile_size(),
+            threshold: models.line_threshold,
+            layout: models.segmenter.has_layout(),
+            model: models.segmenter_ref.clone(),
+        })
+    }
+
     fn detection_config(&self, config: &JobConfig) -> DetectionConfig {
         let usual = match config.generation {
             Algorithms::Gen1 => DetectionConfig::gen1(),
@@ -123,11 +153,11 @@ impl LineDetection {
 #[async_trait]
 impl StageInfo for LineDetection {
     fn name(&self) -> StageName {
-        super::names::line_detection()
+        STAGE.name()
     }
 
     fn hardware(&self) -> Hardware {
-        HARDWARE
+        STAGE.hardware
     }
 
     fn models(&self) -> Vec<ModelRef> {
@@ -156,14 +186,8 @@ impl PageStage for LineDetection {
 
     const VERSION: u32 = 3;
 
-    fn relevant_config(&self, config: &JobConfig) -> Value {
-        let mut relevant = deciding(config);
-        relevant["threshold"] = json!(self.threshold);
-        relevant
-    }
-
-    fn table(&self, layout: &VolumeLayout) -> ArtifactKey {
-        layout.line_detection()
+    fn model_settings(&self, _: &JobConfig) -> Map<String, Value> {
+        Map::from_iter([("threshold".to_owned(), json!(self.threshold))])
     }
 
     fn image_name(row: &LineDetectionRow) -> &str {
@@ -374,9 +398,10 @@ fn as_i32(value: u32) -> i32 {
 }
 
 /// The keys of a job's configuration that decide its lines.
-pub(super) fn deciding(config: &JobConfig) -> Value {
-    super::of_generation(
-        config,
-        json!({ "use_tps": config.use_tps, "line_mode": config.line_mode }),
-    )
+fn settings(config: &JobConfig) -> Map<String, Value> {
+    let keys = [
+        ("use_tps", json!(config.use_tps)),
+        ("line_mode", json!(config.line_mode)),
+    ];
+    super::of_generation(config, keys)
 }

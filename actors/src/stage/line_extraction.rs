@@ -9,20 +9,34 @@ use parkhang_models::page::decode::{DecodeLimits, decode_page};
 use parkhang_models::page::geometry::Point;
 use parkhang_models::page::illumination::even_light;
 use parkhang_models::page::resize::resize_nearest;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::image_quality;
 use super::info::StageInfo;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
+use super::table::{StageDefinition, StageModels};
 use crate::jpeg::encode_jpeg;
 use crate::runner::{CpuPool, off_the_clock};
 use crate::telemetry::at_step;
 use parkhang_core::domain::{ErrorCategory, Hardware, JobConfig, PageStep, StageError, StageName, Unfit};
-use parkhang_store::artifact::{Digest, ImageName, LineDetectionRow, LineImageRow, VolumeLayout, read_table};
+use parkhang_store::artifact::{
+    ArtifactRow, Digest, ImageName, LineDetectionRow, LineImageRow, TableSchema, read_table,
+};
 use parkhang_store::storage::ArtifactKey;
 
-pub(super) const HARDWARE: Hardware = Hardware::Cpu;
+pub(super) const STAGE: StageDefinition = StageDefinition {
+    name: "line_extraction",
+    hardware: Hardware::Cpu,
+    models: StageModels::None,
+    settings,
+    reads: &[LineDetectionRow::TABLE],
+    writes: &[TableSchema::of::<LineImageRow>()],
+    build: |services| {
+        let cpu = services.cpu.clone();
+        Ok(services.paged(STAGE, LineExtraction { cpu }))
+    },
+};
 
 /// Namespace of line guids, which are derived from the line, so that it gets the same one in every run.
 const LINE_NAMESPACE: Uuid = Uuid::from_u128(0x6e5d_32c8_8a9c_4d6a_9d5c_50a1_7e1b_6f0e);
@@ -62,11 +76,11 @@ impl LineExtraction {
 #[async_trait]
 impl StageInfo for LineExtraction {
     fn name(&self) -> StageName {
-        super::names::line_extraction()
+        STAGE.name()
     }
 
     fn hardware(&self) -> Hardware {
-        HARDWARE
+        STAGE.hardware
     }
 
     async fn check(&self) -> Result<(), Unfit> {
@@ -82,14 +96,6 @@ impl PageStage for LineExtraction {
     type Row = LineImageRow;
 
     const VERSION: u32 = 3;
-
-    fn relevant_config(&self, config: &JobConfig) -> Value {
-        deciding(config)
-    }
-
-    fn table(&self, layout: &VolumeLayout) -> ArtifactKey {
-        layout.line_images()
-    }
 
     fn image_name(row: &LineImageRow) -> &str {
         &row.image_name
@@ -257,13 +263,11 @@ fn cut_page(
 }
 
 /// The keys of a job's configuration that decide its line images.
-pub(super) fn deciding(config: &JobConfig) -> Value {
-    super::of_generation(
-        config,
-        json!({
-            "k_factor": config.k_factor,
-            "bbox_tolerance": config.bbox_tolerance,
-            "merge_lines": config.merge_lines,
-        }),
-    )
+fn settings(config: &JobConfig) -> Map<String, Value> {
+    let keys = [
+        ("k_factor", json!(config.k_factor)),
+        ("bbox_tolerance", json!(config.bbox_tolerance)),
+        ("merge_lines", json!(config.merge_lines)),
+    ];
+    super::of_generation(config, keys)
 }

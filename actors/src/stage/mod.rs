@@ -21,20 +21,22 @@ mod ledger;
 mod line_detection;
 mod line_extraction;
 mod manifests;
-mod names;
 mod ocr;
 mod ocr_choice;
 mod page_events;
 mod page_stage;
 mod paged;
+mod pipelines;
 mod publish;
 mod reduce;
 mod registry;
+mod table;
 
 use std::fmt;
 
 use async_trait::async_trait;
 use parkhang_models::algorithms::Algorithms;
+use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use self::page_stage::VolumeRun;
@@ -47,8 +49,20 @@ use parkhang_core::domain::{
 
 pub use info::StageInfo;
 pub use manifests::ManifestFolder;
-pub use names::{chooses_a_model, has_models, ocr_pipeline};
-pub use registry::{ModelSet, Recogniser, StageRegistry, StageServices, first_stale, hardware_of};
+pub use pipelines::{OCR, Pipelines, ocr_pipeline};
+pub use registry::{ModelSet, Recogniser, StageRegistry, StageServices};
+pub use table::{PipelineError, SCANS, StageDefinition, StageModels, StageTable};
+
+/// Stages that come with the program. Whatever lists, counts or checks stages goes by this table.
+const STAGES: &[StageDefinition] = &[
+    line_detection::STAGE,
+    line_extraction::STAGE,
+    ocr::STAGE,
+    reduce::STAGE,
+];
+
+/// Requests that wait for a device at most; further pages wait with their tiles not yet sent.
+const DEVICE_INBOX: usize = 4;
 
 /// Quality of JPEG images between stages, high enough that the recogniser reads the same from the file as from the pixels. Ink and
 /// paper alone have no shades to keep, and with the quality of other pages theirs would take twenty-five times the space of their scans.
@@ -67,7 +81,7 @@ pub struct StageContext {
     pub progress: RunProgress,
 }
 
-/// A stage that a pipeline can name. Adding one takes its own file and a line in the registry's table.
+/// Logic of a stage that a pipeline can name.
 #[async_trait]
 pub trait StageLogic: Send + Sync + fmt::Debug {
     /// Properties of the stage.
@@ -99,11 +113,11 @@ pub trait StageLogic: Send + Sync + fmt::Debug {
 
 /// The keys that a stage's result depends on, with the generation of algorithms where it is not the default one: results made
 /// before there was a choice keep their fingerprints so.
-fn of_generation(config: &JobConfig, mut keys: serde_json::Value) -> serde_json::Value {
-    if config.generation != Algorithms::default() {
-        keys[JobConfig::GENERATION] = serde_json::json!(config.generation);
-    }
-    keys
+fn of_generation<const N: usize>(config: &JobConfig, keys: [(&str, Value); N]) -> Map<String, Value> {
+    let generation = (config.generation != Algorithms::default())
+        .then(|| (JobConfig::GENERATION, json!(config.generation)));
+    let keys = keys.into_iter().chain(generation);
+    keys.map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
 /// Runs a closure of a stage on the CPU pool: image codecs and geometry never run on the async threads.

@@ -3,37 +3,51 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
-use image::GrayImage;
+use image::{GrayImage, Luma};
 use parkhang_models::algorithms::Algorithms;
 use parkhang_models::inference::LineBatch;
 use parkhang_models::page::decode::{DecodeLimits, decode_page};
 use parkhang_models::recognition::charset::Encoding;
 use parkhang_models::recognition::ctc::{BeamSearch, Decoder};
 use parkhang_models::recognition::legibility::legible;
-use parkhang_models::recognition::line_image::{BatchLimits, LineImage, PreparedLine};
+use parkhang_models::recognition::line_image::{BatchLimits, LineImage, PreparedLine, Preprocessing};
 use parkhang_models::recognition::read::{LineText, ReadOptions, read_logits};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
+use super::DEVICE_INBOX;
 use super::info::StageInfo;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
-use super::registry::Recogniser;
+use super::registry::{Recogniser, StageServices};
+use super::table::{StageDefinition, StageModels};
 use crate::inference::{DeviceStanding, Inference, LineRecognition};
 use crate::runner::CpuPool;
 use parkhang_core::domain::{
     self, ErrorCategory, Hardware, JobConfig, StageError, StageName, TextEncoding, Unfit,
 };
 use parkhang_store::artifact::{
-    ImageName, LineDetectionRow, LineImageRow, ModelRef, OcrResultRow, Segment, VolumeLayout, read_table,
+    ArtifactRow, ImageName, LineDetectionRow, LineImageRow, ModelRef, OcrResultRow, Segment, TableSchema,
+    read_table,
 };
 use parkhang_store::storage::{ArtifactKey, get_many};
 
-pub(super) const HARDWARE: Hardware = Hardware::Gpu;
+pub(super) const STAGE: StageDefinition = StageDefinition {
+    name: "ocr",
+    hardware: Hardware::Gpu,
+    models: StageModels::Choice,
+    settings,
+    reads: &[LineDetectionRow::TABLE, LineImageRow::TABLE],
+    writes: &[TableSchema::of::<OcrResultRow>()],
+    build: |services| Ok(services.paged(STAGE, Ocr::new(services)?)),
+};
 
 /// Line images of a page that are read at once.
 const READS: usize = 16;
 
 /// Default of `pyctcdecode`, with which the programs of the first generation decode.
 const GEN1_TOKEN_MIN_LOG_PROB: f32 = -5.0;
+
+/// Pixels of lines in one forward pass.
+const MAX_LINE_PIXELS: usize = 64 * 16_384;
 
 /// The stage that reads lines.
 #[derive(Debug)]
@@ -48,6 +62,43 @@ pub(crate) struct Ocr {
 pub(crate) struct Reader {
     pub recognition: Inference<LineRecognition>,
     pub recogniser: Recogniser,
+}
+
+impl Reader {
+    fn new(recogniser: &Recogniser, services: &StageServices) -> std::io::Result<Self> {
+        let recognition = LineRecognition {
+            network: recogniser.network.clone(),
+            max_pixels: MAX_LINE_PIXELS,
+            probe: ordinary_line(recogniser.preprocessing),
+        };
+        let memory = services.device_memory(&recogniser.model);
+        Ok(Self {
+            recognition: Inference::start("recognition", recognition, memory, DEVICE_INBOX)?,
+            recogniser: recogniser.clone(),
+        })
+    }
+}
+
+/// A line of ordinary length as the recogniser gets it: a bar of ink on paper.
+fn ordinary_line(preprocessing: Preprocessing) -> LineBatch {
+    const SIZE: (u32, u32) = (800, 64);
+    let image = GrayImage::from_fn(SIZE.0, SIZE.1, |x, y| {
+        let has_ink = (50..750).contains(&x) && (24..40).contains(&y);
+        Luma([if has_ink { 0 } else { 255 }])
+    });
+    let line = LineImage {
+        image: &image,
+        bilevel: true,
+    };
+    let lines: Vec<PreparedLine> = preprocessing.prepare(&line).into_iter().collect();
+    let batches = preprocessing.batch(&lines, BatchLimits::default());
+    let empty = LineBatch {
+        height: 0,
+        width: 0,
+        line_widths: Vec::new(),
+        values: Vec::new(),
+    };
+    batches.into_iter().next().map_or(empty, |(batch, _)| batch)
 }
 
 /// The lines of a page, and the index of the reader that reads them.
@@ -93,6 +144,15 @@ impl Reader {
 }
 
 impl Ocr {
+    fn new(services: &StageServices) -> std::io::Result<Self> {
+        let recognisers = services.models.recognisers.iter();
+        let readers = recognisers.map(|recogniser| Reader::new(recogniser, services));
+        Ok(Self {
+            cpu: services.cpu.clone(),
+            readers: readers.collect::<Result<_, _>>()?,
+        })
+    }
+
     fn reader(&self, place: usize, run: &VolumeRun) -> Result<&Reader, StageError> {
         self.readers
             .get(place)
@@ -148,11 +208,11 @@ impl Ocr {
 #[async_trait]
 impl StageInfo for Ocr {
     fn name(&self) -> StageName {
-        super::names::ocr()
+        STAGE.name()
     }
 
     fn hardware(&self) -> Hardware {
-        HARDWARE
+        STAGE.hardware
     }
 
     fn models(&self) -> Vec<ModelRef> {
@@ -189,16 +249,14 @@ impl PageStage for Ocr {
 
     const VERSION: u32 = 3;
 
-    fn relevant_config(&self, config: &JobConfig) -> Value {
+    fn model_settings(&self, config: &JobConfig) -> Map<String, Value> {
         let heads: Vec<&str> = self
             .candidates(config)
             .into_iter()
             .filter_map(|place| self.readers.get(place))
             .map(|reader| reader.recogniser.head.as_str())
             .collect();
-        let mut relevant = deciding(config);
-        relevant["head"] = json!(heads.join(","));
-        relevant
+        Map::from_iter([("head".to_owned(), json!(heads.join(",")))])
     }
 
     fn models_of(&self, planned: &[PlannedPage<PageLines>]) -> Vec<ModelRef> {
@@ -206,10 +264,6 @@ impl PageStage for Ocr {
             .first()
             .and_then(|page| self.readers.get(page.input.reader));
         chosen.map_or_else(|| self.models(), |reader| vec![reader.recogniser.model.clone()])
-    }
-
-    fn table(&self, layout: &VolumeLayout) -> ArtifactKey {
-        layout.ocr_results()
     }
 
     fn image_name(row: &OcrResultRow) -> &str {
@@ -356,15 +410,13 @@ fn prepare_page(
 }
 
 /// The keys of a job's configuration that decide its text.
-pub(super) fn deciding(config: &JobConfig) -> Value {
-    super::of_generation(
-        config,
-        json!({
-            "encoding": config.encoding,
-            "decoder": config.decoder,
-            "beam_width": config.beam_width,
-            "language_model": config.language_model,
-            "min_confidence": config.min_confidence,
-        }),
-    )
+fn settings(config: &JobConfig) -> Map<String, Value> {
+    let keys = [
+        ("encoding", json!(config.encoding)),
+        ("decoder", json!(config.decoder)),
+        ("beam_width", json!(config.beam_width)),
+        ("language_model", json!(config.language_model)),
+        ("min_confidence", json!(config.min_confidence)),
+    ];
+    super::of_generation(config, keys)
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use parkhang_models::inference::InferenceError;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use super::{StageContext, StageInfo};
@@ -59,6 +59,11 @@ impl VolumeRun {
 
     pub(crate) fn volume(&self) -> &VolumeId {
         &self.assignment().volume
+    }
+
+    /// Key of the table that the stage writes.
+    pub(crate) fn table<R: ArtifactRow>(&self) -> ArtifactKey {
+        self.layout.table(&self.stage, R::TABLE)
     }
 
     pub(crate) fn error(&self, category: ErrorCategory, message: impl fmt::Display) -> StageError {
@@ -118,17 +123,17 @@ pub(crate) trait PageStage: StageInfo + 'static {
     /// Version of the stage's code, raised whenever the same input gives another result.
     const VERSION: u32;
 
-    /// Keys of the job configuration that the result depends on.
-    fn relevant_config(&self, config: &JobConfig) -> Value;
+    /// Settings of the loaded models that the result depends on, beside the settings of the job that the stage table names.
+    fn model_settings(&self, config: &JobConfig) -> Map<String, Value> {
+        let _ = config;
+        Map::new()
+    }
 
     /// The models that make the results of a plan, of those that the stage has.
     fn models_of(&self, planned: &[PlannedPage<Self::Input>]) -> Vec<ModelRef> {
         let _ = planned;
         self.models()
     }
-
-    /// Key of the stage's final table.
-    fn table(&self, layout: &VolumeLayout) -> ArtifactKey;
 
     /// The page that a row belongs to.
     fn image_name(row: &Self::Row) -> &str;

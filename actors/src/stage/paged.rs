@@ -16,6 +16,7 @@ use super::manifests::ManifestFolder;
 use super::page_events::PageEvents;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
 use super::publish::{drop_parts, note_fingerprint, publish};
+use super::table::StageDefinition;
 use super::{StageContext, StageLogic};
 use crate::runner::{
     ItemPreview, ItemWorker, Redo, StageControls, StageOptions, StageOutcome, StagePlan, WorkItem,
@@ -23,7 +24,7 @@ use crate::runner::{
 };
 use crate::telemetry::{RunProgress, StageState};
 use parkhang_core::domain::{
-    Assignment, ErrorCategory, Hardware, StageError, StageReport, StageVerdict, Unfit,
+    Assignment, ErrorCategory, Hardware, JobConfig, StageError, StageReport, StageVerdict, Unfit,
 };
 use parkhang_core::failpoint::Failpoint;
 use parkhang_core::policy::budget;
@@ -34,6 +35,7 @@ use parkhang_store::storage::ArtifactStore;
 /// A page stage as the pipeline sees it.
 #[derive(Debug)]
 pub(crate) struct PagedStage<S> {
+    pub definition: StageDefinition,
     pub stage: Arc<S>,
     pub store: Arc<dyn ArtifactStore>,
     /// Pages in work at once where the job does not say.
@@ -63,7 +65,7 @@ impl<S: PageStage> StageLogic for PagedStage<S> {
             progress: RunProgress::default(),
         });
         let VolumePlan { plan, pages, .. } = self.plan(&run).await?;
-        let ledger = Ledger::load(&*self.stage, &run).await?;
+        let ledger = Ledger::load::<S>(&run).await?;
         let options = self.options(&run);
         let worker = self.worker(run, pages, ledger);
         Ok(Some(preview_stage(&plan, &worker, &options).await))
@@ -104,7 +106,7 @@ impl<S: PageStage> PagedStage<S> {
         } = self.plan(&run).await?;
         run.context.progress.started(pages.len());
 
-        let ledger = Ledger::load(&*self.stage, &run).await?;
+        let ledger = Ledger::load::<S>(&run).await?;
         let is_published = ledger.final_is(&provenance);
         // Asked now, as the kernel takes the pages.
         let version = self.stage.volume_version(&pages);
@@ -130,11 +132,11 @@ impl<S: PageStage> PagedStage<S> {
         // nothing has changed.
         let finished = checkpoints.finish();
         if outcome.succeeded > 0 || outcome.failed > 0 || !is_published {
-            publish(&*self.stage, &run, finished, &provenance).await?;
+            publish(&run, finished, &provenance).await?;
         }
         // Also where nothing was published: the run that wrote the table may have died before these two steps. The parts go last,
         // since until the table is there they are all that remains of the work.
-        note_fingerprint(&*self.stage, &run, &provenance).await?;
+        note_fingerprint::<S::Row>(&run, &provenance).await?;
         drop_parts(&run).await?;
         let made_with = self.made_with(&run, &provenance);
         Ok(StageVerdict::Succeeded(report(
@@ -160,7 +162,7 @@ impl<S: PageStage> PagedStage<S> {
     /// Asks the stage for its pages, and gives each its fingerprint.
     async fn plan(&self, run: &VolumeRun) -> Result<VolumePlan<S::Input>, StageError> {
         let pages = self.stage.plan(run).await?;
-        let config_hash = cfg_hash(&self.stage.relevant_config(run.config()))
+        let config_hash = cfg_hash(&Value::Object(self.settings(run.config())))
             .map_err(|error| run.error(ErrorCategory::Config, error))?;
         // Not all that are loaded: a volume is read by one of several recognisers, and another one beside it, added to the node
         // later, must not make its pages stale.
@@ -168,7 +170,7 @@ impl<S: PageStage> PagedStage<S> {
         let digests: Vec<Digest> = models.iter().map(|model| model.digest).collect();
         let fingerprint =
             |input| Fingerprint::of(run.stage.as_str(), S::VERSION, config_hash, input, &digests);
-        let table = self.stage.table(&run.layout);
+        let table = run.table::<S::Row>();
         let items: Vec<WorkItem> = pages
             .iter()
             .map(|page| WorkItem {
@@ -204,6 +206,13 @@ impl<S: PageStage> PagedStage<S> {
             pages,
             provenance,
         })
+    }
+
+    /// Settings that the result depends on: those of the job and those of the loaded models.
+    fn settings(&self, config: &JobConfig) -> Map<String, Value> {
+        let mut settings = (self.definition.settings)(config);
+        settings.extend(self.stage.model_settings(config));
+        settings
     }
 
     fn options(&self, run: &VolumeRun) -> StageOptions {
@@ -267,12 +276,8 @@ impl<S: PageStage> PagedStage<S> {
 
     /// The settings and models that the result depends on, for forecasts of a rerun.
     fn made_with(&self, run: &VolumeRun, provenance: &Provenance) -> MadeWith {
-        let settings = match self.stage.relevant_config(run.config()) {
-            Value::Object(settings) => settings,
-            _ => Map::new(),
-        };
         MadeWith {
-            settings,
+            settings: self.settings(run.config()),
             models: provenance
                 .models
                 .iter()

@@ -5,10 +5,10 @@ use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::json;
 
 use super::checkpoint::Finished;
-use super::page_stage::{PageStage, VolumeRun};
+use super::page_stage::VolumeRun;
 use parkhang_core::domain::StageError;
 use parkhang_core::failpoint::Failpoint;
-use parkhang_store::artifact::{Provenance, write_table};
+use parkhang_store::artifact::{ArtifactRow, Provenance, write_table};
 
 /// Parts that are deleted at once.
 const DELETIONS: usize = 16;
@@ -19,10 +19,9 @@ const DELETIONS: usize = 16;
 /// # Errors
 ///
 /// When something cannot be written.
-pub(super) async fn publish<S: PageStage>(
-    stage: &S,
+pub(super) async fn publish<R: ArtifactRow + Sync>(
     run: &VolumeRun,
-    finished: Finished<S::Row>,
+    finished: Finished<R>,
     provenance: &Provenance,
 ) -> Result<(), StageError> {
     let mut provenance = provenance.clone();
@@ -39,7 +38,7 @@ pub(super) async fn publish<S: PageStage>(
         .await
         .map_err(artifact_error)?;
     Failpoint::ErrorsWritten.pass_in(run.volume(), &run.stage);
-    write_table(store, &stage.table(&run.layout), finished.rows, &provenance)
+    write_table(store, &run.table::<R>(), finished.rows, &provenance)
         .await
         .map_err(artifact_error)?;
     Failpoint::TableWritten.pass_in(run.volume(), &run.stage);
@@ -52,15 +51,14 @@ pub(super) async fn publish<S: PageStage>(
 /// # Errors
 ///
 /// When the file cannot be written.
-pub(super) async fn note_fingerprint<S: PageStage>(
-    stage: &S,
+pub(super) async fn note_fingerprint<R: ArtifactRow>(
     run: &VolumeRun,
     provenance: &Provenance,
 ) -> Result<(), StageError> {
     if !run.config().fingerprint_files {
         return Ok(());
     }
-    let key = run.layout.fingerprint_file(&stage.table(&run.layout));
+    let key = run.layout.fingerprint_file(&run.table::<R>());
     let noted = json!({
         "input_sha256": provenance.input_hash,
         "cfg_hash": provenance.config_hash,

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use serde_json::json;
+use serde_json::{Map, json};
 
+use super::table::{StageDefinition, StageModels};
 use super::{StageContext, StageInfo, StageLogic};
 use crate::telemetry::StageState;
 use parkhang_core::domain::{
@@ -13,25 +14,40 @@ use parkhang_core::domain::{
 use parkhang_core::policy::forecast::MadeWith;
 use parkhang_core::policy::percentile::percentile;
 use parkhang_store::artifact::{
-    ArtifactError, ErrorRow, LineDetectionRow, OcrResultRow, VolumeLayout, read_table,
+    ArtifactError, ArtifactRow, LineDetectionRow, OcrResultRow, VolumeLayout, failed_pages, read_table,
 };
 use parkhang_store::storage::ArtifactStore;
 
-pub(super) const HARDWARE: Hardware = Hardware::Cpu;
+pub(super) const STAGE: StageDefinition = StageDefinition {
+    name: "reduce",
+    hardware: Hardware::Cpu,
+    models: StageModels::None,
+    settings: |_| Map::new(),
+    reads: &[LineDetectionRow::TABLE, OcrResultRow::TABLE],
+    writes: &[],
+    build: |services| {
+        Ok(Arc::new(Reduce {
+            store: services.artifacts.clone(),
+            stages: services.stages.names(),
+        }))
+    },
+};
 
 /// The stage that sums a volume up.
 #[derive(Debug)]
 pub(crate) struct Reduce {
     pub store: Arc<dyn ArtifactStore>,
+    /// Stages whose failed pages are counted, where a volume went through them.
+    pub stages: Vec<StageName>,
 }
 
 impl StageInfo for Reduce {
     fn name(&self) -> StageName {
-        super::names::reduce()
+        STAGE.name()
     }
 
     fn hardware(&self) -> Hardware {
-        HARDWARE
+        STAGE.hardware
     }
 }
 
@@ -77,18 +93,8 @@ impl Reduce {
         let lines = read_table::<OcrResultRow>(store, &layout.ocr_results())
             .await?
             .rows;
-        let mut errors = 0;
-        for stage in [
-            super::names::line_detection(),
-            super::names::line_extraction(),
-            super::names::ocr(),
-        ] {
-            errors += read_table::<ErrorRow>(store, &layout.errors(&stage))
-                .await?
-                .rows
-                .len();
-        }
-        Ok(results(&pages, &lines, errors))
+        let errors = failed_pages(store, layout, &self.stages).await?;
+        Ok(results(&pages, &lines, errors.len()))
     }
 }
 

@@ -17,8 +17,6 @@ pub struct Alias {
 /// Meaning of an option of another spelling.
 #[derive(Debug)]
 enum Translation {
-    /// It takes a value and can be this one alone, which goes without saying.
-    Only(&'static str),
     /// Option that takes the values of a comma-separated list one by one.
     Each(&'static str),
     /// Another option says the same.
@@ -41,7 +39,6 @@ pub const ALIASES: [Alias; 8] = [
         name: "create_job",
         words: ["job", "create"],
         options: &[
-            ("--op", Translation::Only("ocr")),
             ("--volumes", Translation::Each("--volume")),
             ("--model", Translation::Each("--model")),
         ],
@@ -138,12 +135,6 @@ pub fn expanded(given: Vec<String>) -> Result<Vec<String>, String> {
         match translation {
             Translation::Nothing => {}
             Translation::Same(other) => expanded.push(format!("{other}={}", value()?)),
-            Translation::Only(only) => {
-                let value = value()?;
-                if value != *only {
-                    return Err(format!("{option} {value}: there is only {only}"));
-                }
-            }
             Translation::Each(other) => {
                 let values = value()?;
                 let values = values.split(',').filter(|value| !value.is_empty());
@@ -172,11 +163,11 @@ mod tests {
         for (alias, command) in [
             (
                 "create_job --op ocr --model M --volumes W1-I1,W1-I2",
-                "job create --model=M --volume=W1-I1 --volume=W1-I2",
+                "job create --op ocr --model=M --volume=W1-I1 --volume=W1-I2",
             ),
             (
                 "create_job --volumes=W1-I1, press --op=ocr --priority 3",
-                "job create --volume=W1-I1 press --priority 3",
+                "job create --volume=W1-I1 press --op=ocr --priority 3",
             ),
             ("job_status J123 --json", "job status J123 --json"),
             ("job_list", "job list"),
@@ -207,7 +198,6 @@ mod tests {
     #[test]
     fn what_there_is_not_is_refused_and_says_why() {
         for (line, reason) in [
-            ("create_job --op scan", "--op scan: there is only ocr"),
             ("create_job --volumes", "--volumes needs a value"),
             (
                 "dead redrive press --dry-run",

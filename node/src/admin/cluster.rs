@@ -120,7 +120,7 @@ impl Command for Status {
         let max_age = TimeDelta::from_std(admin.loaded.config.autoscaler.max_age).unwrap_or(TimeDelta::MAX);
         let mut alarms = alarms(&stages, &waiting, &facts);
         for (job, reason) in missing_models(&jobs, &counts, &facts) {
-            let lines = in_lines(&[reason], &job.key, facts.now);
+            let lines = in_lines(&[reason], &job.key, &admin.stages, facts.now);
             alarms.extend(lines.iter().map(|line| format!("job {}: {line}", job.key)));
         }
         alarms.extend(workers::alarms(&scaling, max_age));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use parkhang_actors::stage::hardware_of;
+use parkhang_actors::stage::StageTable;
 use parkhang_core::domain::{
     Hardware, Job, JobId, JobKey, JobStatus, NamedModel, NamedModels, Pipeline, StageName,
 };
@@ -144,7 +144,7 @@ pub fn in_words(reason: &Reason, now: DateTime<Utc>) -> String {
 }
 
 /// Advice for whoever looks after the job; none where nothing is to be done.
-pub fn advice(reason: &Reason, job: &JobKey) -> Option<String> {
+pub fn advice(reason: &Reason, job: &JobKey, stages: &StageTable) -> Option<String> {
     let advice = match reason {
         Reason::Failed { at, .. } => {
             let stage = at.as_str();
@@ -156,7 +156,7 @@ pub fn advice(reason: &Reason, job: &JobKey) -> Option<String> {
         Reason::Job {
             status: JobStatus::Paused,
         } => format!("`node job resume {job}` lets it go on"),
-        Reason::NoPool { stage, .. } => return hardware_of(stage).map(starts_one),
+        Reason::NoPool { stage, .. } => return stages.hardware_of(stage).map(starts_one),
         Reason::NoModel { stage, .. } => format!(
             "start a node with it: node --role gpu --set node.models=FOLDER, the folder with its model.json; or, with the job paused: \
              node job update {job} models={stage}=NAME"
@@ -179,21 +179,21 @@ pub fn advice(reason: &Reason, job: &JobKey) -> Option<String> {
 }
 
 /// One line for each reason, with the advice. Stages that no node runs and one more node would are named together.
-pub fn in_lines(reasons: &[Reason], job: &JobKey, now: DateTime<Utc>) -> Vec<String> {
+pub fn in_lines(reasons: &[Reason], job: &JobKey, table: &StageTable, now: DateTime<Utc>) -> Vec<String> {
     let mut unserved: BTreeMap<Option<&str>, Vec<(&StageName, &Vec<String>)>> = BTreeMap::new();
     let mut others = Vec::new();
     for reason in reasons {
         match reason {
             Reason::NoPool { stage, wanted } => {
-                let hardware = hardware_of(stage).map(Hardware::as_str);
+                let hardware = table.hardware_of(stage).map(Hardware::as_str);
                 unserved.entry(hardware).or_default().push((stage, wanted));
             }
-            _ => others.push(line(in_words(reason, now), advice(reason, job))),
+            _ => others.push(line(in_words(reason, now), advice(reason, job, table))),
         }
     }
     let mut lines = Vec::new();
     for stages in unserved.values() {
-        let advice = stages.first().and_then(|(stage, _)| hardware_of(stage));
+        let advice = stages.first().and_then(|(stage, _)| table.hardware_of(stage));
         lines.push(line(no_pool(stages), advice.map(starts_one)));
     }
     lines.extend(others);

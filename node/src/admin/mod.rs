@@ -34,6 +34,7 @@ mod workers;
 
 use std::sync::Arc;
 
+use parkhang_actors::stage::{PipelineError, Pipelines, StageTable};
 use parkhang_state::PostgresStore;
 
 use crate::config::Loaded;
@@ -55,6 +56,8 @@ pub struct Admin {
     pub store: PostgresStore,
     pub loaded: Arc<Loaded>,
     pub library: Arc<Library>,
+    /// Stages that this build knows.
+    pub stages: StageTable,
     /// Description of the database for error messages; set on a command line, whose user chose it with a configuration.
     pub database: Option<Arc<str>>,
     /// True if the user who gave the command sees the standard error of this process.
@@ -68,11 +71,21 @@ impl Admin {
         Self {
             store,
             library: Arc::new(Library::new(loaded.clone())),
+            stages: StageTable::built_in(),
             loaded,
             database: None,
             shows_progress: false,
             asked_by: Arc::from(""),
         }
+    }
+
+    /// Returns the pipelines that jobs can name.
+    ///
+    /// # Errors
+    ///
+    /// [`PipelineError`] for one of the configuration that the stages are not fit for.
+    pub fn pipelines(&self) -> Result<Pipelines, PipelineError> {
+        self.loaded.config.pipelines(&self.stages)
     }
 
     /// Returns a copy for a command that `who` gives.
@@ -84,5 +97,7 @@ impl Admin {
     }
 }
 
+#[cfg(test)]
+mod example_stage;
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use parkhang_actors::stage::PipelineError;
 use parkhang_core::domain::ConfigError;
 use parkhang_state::StateError;
 
@@ -75,6 +76,12 @@ impl Refusal {
             Self::Conflict(message) => Self::Conflict(format!("{what}: {message}")),
             refusal => refusal,
         }
+    }
+}
+
+impl From<PipelineError> for Refusal {
+    fn from(error: PipelineError) -> Self {
+        Self::Invalid(error.to_string())
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use parkhang_actors::stage::StageTable;
 use parkhang_core::domain::ConfigError;
 use toml::{Table, Value};
 
@@ -29,14 +30,20 @@ impl Schema {
     }
 
     pub fn contains(&self, key: &str) -> bool {
-        self.values.contains_key(key)
+        self.values.contains_key(key) || is_pipeline(key)
     }
 
     /// Returns whether there are keys below this one.
     pub fn is_section(&self, key: &str) -> bool {
-        self.values
-            .keys()
-            .any(|known| known.strip_prefix(key).is_some_and(|rest| rest.starts_with('.')))
+        let is_of_pipelines = match key.split_once('.') {
+            Some((section, name)) => section == PIPELINE && !name.contains('.'),
+            None => key == PIPELINE,
+        };
+        is_of_pipelines
+            || self
+                .values
+                .keys()
+                .any(|known| known.strip_prefix(key).is_some_and(|rest| rest.starts_with('.')))
     }
 
     /// Parses a text as the value of a key. Lists are `a,b` or as in TOML.
@@ -58,6 +65,7 @@ impl Schema {
                 .map(Value::Boolean)
                 .map_err(|_| number("true or false")),
             Some(Value::Array(_)) => parse_list(trimmed),
+            None if is_pipeline(key) => parse_list(trimmed),
             _ => Ok(Value::String(text.to_owned())),
         }
     }
@@ -75,6 +83,10 @@ impl Schema {
             Some(kind) => format!("must be {kind}, not {value}"),
             None => error.message().to_owned(),
         })?;
+        if is_pipeline(key) {
+            let pipelines = config.pipelines(&StageTable::built_in());
+            return pipelines.map(drop).map_err(|error| error.to_string());
+        }
         match config.job.validated() {
             Err(ConfigError::Unfit { expected, actual, .. }) => {
                 Err(format!("must be {expected}, not {actual}"))
@@ -86,6 +98,9 @@ impl Schema {
 
     /// Returns the expected kind if a value is of another one, or a number out of range.
     fn kind(&self, key: &str, value: &Value) -> Option<&'static str> {
+        if is_pipeline(key) {
+            return Some("a list of names of stages");
+        }
         match (self.values.get(key)?, value) {
             (Value::Integer(_), Value::Integer(_)) => Some("a whole number, 0 or more"),
             (Value::Integer(_), _) => Some("a whole number"),
@@ -99,7 +114,10 @@ impl Schema {
 
     /// Returns the known key that was most likely meant: the nearest by edit distance, else the only one with the same name in another
     /// section.
-    pub fn nearest(&self, unknown: &str) -> Option<&str> {
+    pub fn nearest(&self, unknown: &str) -> Option<String> {
+        if let [PIPELINE, name, _] = unknown.split('.').collect::<Vec<_>>()[..] {
+            return Some(format!("{PIPELINE}.{name}.{STAGES}"));
+        }
         let (_, unknown_name) = split(unknown);
         let same_name = || {
             let mut same = self.values.keys().filter(|key| split(key).1 == unknown_name);
@@ -113,8 +131,16 @@ impl Schema {
             // Longer keys may contain more typing mistakes; beyond that a suggestion would be a guess.
             .filter(|(distance, _)| *distance <= 2 + unknown.len() / 8)
             .map(|(_, key)| key);
-        by_distance.or_else(same_name).map(String::as_str)
+        by_distance.or_else(same_name).cloned()
     }
+}
+
+/// Section of the pipelines, whose names whoever writes a configuration chooses: `pipeline.NAME.stages`.
+const PIPELINE: &str = "pipeline";
+const STAGES: &str = "stages";
+
+fn is_pipeline(key: &str) -> bool {
+    matches!(key.split('.').collect::<Vec<_>>()[..], [PIPELINE, _, STAGES])
 }
 
 pub fn resolve(table: Table) -> Result<ClusterConfig, toml::de::Error> {
@@ -274,9 +300,11 @@ mod tests {
     #[test]
     fn a_misspelt_key_is_recognised() {
         let schema = Schema::built_in().unwrap();
-        assert_eq!(schema.nearest("cluster.lisen"), Some("cluster.listen"));
-        assert_eq!(schema.nearest("cluster.hartbeat"), Some("cluster.heartbeat"));
-        assert_eq!(schema.nearest("storage.bucket"), Some("storage.s3.bucket"));
+        let nearest = |unknown| schema.nearest(unknown).unwrap_or_default();
+        assert_eq!(nearest("cluster.lisen"), "cluster.listen");
+        assert_eq!(nearest("cluster.hartbeat"), "cluster.heartbeat");
+        assert_eq!(nearest("storage.bucket"), "storage.s3.bucket");
+        assert_eq!(nearest("pipeline.lines.stage"), "pipeline.lines.stages");
         assert_eq!(schema.nearest("colour"), None);
     }
 

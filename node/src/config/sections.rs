@@ -3,12 +3,13 @@
 //! The type of a field refuses values that are never valid; conditions on other fields or on the machine are checked in
 //! [`check`](super::check). A test holds that the structs and the compiled-in file have the same keys.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use bytesize::ByteSize;
+use parkhang_actors::stage::{PipelineError, Pipelines, StageTable};
 use parkhang_core::domain::{JobConfig, JobKey};
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +33,32 @@ pub struct ClusterConfig {
     pub api: Api,
     pub chaos: Chaos,
     pub job: JobConfig,
+    /// Pipelines beside those that are built in, by name.
+    #[serde(default)]
+    pub pipeline: BTreeMap<String, ConfiguredPipeline>,
+}
+
+impl ClusterConfig {
+    /// Pipelines that jobs can name.
+    ///
+    /// # Errors
+    ///
+    /// [`PipelineError`] for one that is not a pipeline of these stages.
+    pub fn pipelines(&self, stages: &StageTable) -> Result<Pipelines, PipelineError> {
+        let mut pipelines = Pipelines::built_in();
+        for (name, pipeline) in &self.pipeline {
+            pipelines.define(name, &pipeline.stages, stages)?;
+        }
+        Ok(pipelines)
+    }
+}
+
+/// Pipeline of the configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConfiguredPipeline {
+    /// Names of the stages, in order.
+    pub stages: Vec<String>,
 }
 
 /// Section about this process.

@@ -437,5 +437,6 @@ fn a_mistake_is_told_by_the_flag_that_made_it() {
 }
 
 mod files;
+mod pipelines;
 mod scaling;
 mod secrets;

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use parkhang_actors::stage::ocr_pipeline;
+use parkhang_actors::stage::{OCR, Pipelines};
 use parkhang_store::pages::{VolumeFolder, discover_volumes};
 
 use crate::config::job_defaults;
@@ -74,7 +74,7 @@ fn options(arguments: &EvalArgs, out: &Path) -> Result<SessionOptions> {
         models: arguments.model.clone(),
         device: arguments.device.clone(),
         config,
-        pipeline: ocr_pipeline(),
+        pipeline: Pipelines::built_in().get(OCR)?.clone(),
         bucket: None,
     })
 }

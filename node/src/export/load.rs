@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, HashMap};
 
 use anyhow::{Context, Result};
-use parkhang_actors::stage::ocr_pipeline;
-use parkhang_core::domain::{StageName, TextEncoding};
+use parkhang_actors::stage::StageTable;
+use parkhang_core::domain::TextEncoding;
 use parkhang_models::line_detection::{ControlPoint, Dewarp, PageGeometry};
 use parkhang_models::line_extraction::line_outline;
 use parkhang_models::page::geometry::Point;
 use parkhang_store::artifact::{
-    ErrorRow, LineDetectionRow, LineImageRow, OcrResultRow, PageRegion, VolumeLayout, read_table,
+    ErrorRow, LineDetectionRow, LineImageRow, OcrResultRow, PageRegion, failed_pages, read_table,
 };
 use parkhang_store::storage::ArtifactStore;
 
@@ -35,7 +35,7 @@ pub async fn load_volume(store: &dyn ArtifactStore, stored: &StoredVolume) -> Re
     let texts = read_table::<OcrResultRow>(store, &layout.ocr_results())
         .await?
         .rows;
-    let failed = failed_pages(store, layout, ocr_pipeline().stages()).await?;
+    let failed = failed_pages(store, layout, &StageTable::built_in().names()).await?;
     let failures: BTreeMap<String, ErrorRow> = failed
         .into_iter()
         .map(|(_, row)| (row.image_name.clone(), row))
@@ -95,23 +95,6 @@ pub async fn load_volume(store: &dyn ArtifactStore, stored: &StoredVolume) -> Re
         i_id: stored.volume.i_id().to_owned(),
         pages: documents.into_values().collect(),
     }))
-}
-
-/// Returns the pages that failed, from the stages' tables of errors; a stage that has not ended has none.
-pub async fn failed_pages(
-    store: &dyn ArtifactStore,
-    layout: &VolumeLayout,
-    stages: &[StageName],
-) -> Result<Vec<(StageName, ErrorRow)>> {
-    let mut failed = Vec::new();
-    for stage in stages {
-        let key = layout.errors(stage);
-        if store.head(&key).await?.is_some() {
-            let errors = read_table::<ErrorRow>(store, &key).await?;
-            failed.extend(errors.rows.into_iter().map(|row| (stage.clone(), row)));
-        }
-    }
-    Ok(failed)
 }
 
 fn region_document(region: &PageRegion, to_scan: &PageGeometry) -> RegionDocument {

@@ -36,7 +36,7 @@ use document::{PageDocument, VolumeDocument};
 pub use hocr::hocr;
 pub use iiif::{BaseUrl, IiifArgs, annotations_below, manifest_below};
 pub use lines::json_lines;
-pub use load::{failed_pages, load_volume};
+pub use load::load_volume;
 pub use pagexml::page_xml;
 pub use results::{Results, StoredVolume};
 pub use scan::{PictureError, page_picture};

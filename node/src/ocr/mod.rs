@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use parkhang_actors::stage::ocr_pipeline;
+use parkhang_actors::stage::{OCR, Pipelines};
 use parkhang_core::domain::{JobKey, Pipeline, StageName};
 use parkhang_store::storage::{ArtifactStore, LocalStore};
 
@@ -111,8 +111,11 @@ async fn exported(out: &Path, formats: &[Format], iiif: &IiifArgs) -> Result<Vec
 
 /// Returns the stages `FIRST..LAST` of the pipeline; either end may be left out.
 fn select_stages(range: Option<&str>) -> Result<Pipeline> {
-    let all = ocr_pipeline();
-    let Some(range) = range else { return Ok(all) };
+    let pipelines = Pipelines::built_in();
+    let all = pipelines.get(OCR)?;
+    let Some(range) = range else {
+        return Ok(all.clone());
+    };
     let names = || {
         all.stages()
             .iter()

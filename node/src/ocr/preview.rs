@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use chrono::Utc;
 use parkhang_actors::runner::{CpuPool, ItemPreview, Redo};
-use parkhang_actors::stage::{ModelSet, StageRegistry, StageServices, ocr_pipeline};
+use parkhang_actors::stage::{ModelSet, StageDefinition, StageRegistry, StageServices, StageTable};
 use parkhang_core::domain::{
     Assignment, Attempt, Fence, Generation, JobConfig, JobKey, Pipeline, StageName, TaskId, VolumeId,
 };
@@ -97,7 +97,9 @@ impl Preview {
             .map(|model| model.name.clone())
             .collect();
         let device = models.device.clone();
+        let stages = StageTable::built_in();
         let registry = StageRegistry::new(&StageServices {
+            stages: stages.clone(),
             pages: input.source.clone(),
             artifacts: artifacts.clone(),
             cpu: CpuPool::new(cores().get(), "cpu").context("cannot start the CPU threads")?,
@@ -106,6 +108,7 @@ impl Preview {
             manifests: None,
         })?;
         let looker = Looker {
+            stages,
             registry,
             artifacts,
             pipeline,
@@ -131,6 +134,7 @@ impl Preview {
 }
 
 struct Looker {
+    stages: StageTable,
     registry: StageRegistry,
     artifacts: Arc<dyn ArtifactStore>,
     pipeline: Pipeline,
@@ -169,7 +173,7 @@ impl Looker {
         // Planning reads every page without a version to hash it, which would be wasted on a volume without results: all its pages
         // are to be done.
         let begun = !self.artifacts.list(layout.root()).await?.is_empty();
-        if !begun && stage == ocr_pipeline().first() {
+        if !begun && self.stages.get(stage).is_some_and(StageDefinition::has_scans) {
             return Ok(Work::AllPages);
         }
         let Some(logic) = self.registry.get(stage) else {

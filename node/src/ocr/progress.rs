@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanDuration, MultiProgress, ProgressBar, ProgressStyle};
+use parkhang_actors::stage::{StageDefinition, StageTable};
 use parkhang_actors::telemetry::{ProgressBoard, RunSnapshot, StageState};
 use parkhang_core::domain::{JobKey, StageName, VolumeId};
 use tokio_util::sync::CancellationToken;
@@ -164,12 +165,14 @@ fn totals(board: &Snapshot) -> BTreeMap<StageName, StageTotals> {
 }
 
 /// Estimates the number of items of each stage over all volumes: what the stage reported when it began a volume, and before that
-/// the volume's pages without those that failed in an earlier stage. For `reduce` a volume is one item.
+/// the volume's pages without those that failed in an earlier stage. For a stage without pages a volume is one item.
 fn expected(
     stages: &[StageName],
     pages: &BTreeMap<VolumeId, u64>,
     board: &Snapshot,
 ) -> BTreeMap<StageName, u64> {
+    let table = StageTable::built_in();
+    let has_pages = |stage: &StageName| table.get(stage).is_none_or(StageDefinition::has_pages);
     let mut expected = BTreeMap::new();
     for (volume, &pages) in pages {
         let mut left = pages;
@@ -179,7 +182,7 @@ fn expected(
             let total = match seen {
                 Some(run) => run.progress.pages,
                 None if !goes_on => 0,
-                None if stage.as_str() == "reduce" => 1,
+                None if !has_pages(stage) => 1,
                 None => left,
             };
             *expected.entry(stage.clone()).or_default() += total;

@@ -12,16 +12,18 @@ use parkhang_actors::orchestrator::{
     write_markers,
 };
 use parkhang_actors::runner::CpuPool;
-use parkhang_actors::stage::{ManifestFolder, ModelSet, StageRegistry, StageServices};
+use parkhang_actors::stage::{
+    ManifestFolder, ModelSet, OCR, StageDefinition, StageRegistry, StageServices, StageTable,
+};
 use parkhang_actors::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
 use parkhang_actors::telemetry::ProgressBoard;
 use parkhang_core::domain::{
-    Hardware, Job, JobConfig, LineMode, NewJob, Pipeline, Position, Task, TaskStatus, VolumeId,
+    Hardware, Job, JobConfig, LineMode, NewJob, Pipeline, Position, StageName, Task, TaskStatus, VolumeId,
 };
 use parkhang_core::policy::task_state::TaskState;
 use parkhang_core::policy::transition::Event;
 use parkhang_state::{Change, Expected, Outcome};
-use parkhang_store::artifact::ArtifactLayout;
+use parkhang_store::artifact::{ArtifactLayout, failed_pages};
 use parkhang_store::storage::{ArtifactStore, LocalStore};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
@@ -31,7 +33,6 @@ use super::progress::ProgressDisplay;
 use super::state::{self, State};
 use super::summary::{FailedPage, Summary, VolumeSummary};
 use crate::config::S3;
-use crate::export;
 use crate::networks::{self, cores};
 use crate::output::{Note, OutputFolder};
 
@@ -130,6 +131,7 @@ impl Session {
         let started = Instant::now();
         let job = self.prepare_job().await?;
         let services = StageServices {
+            stages: StageTable::built_in(),
             pages: self.input.source.clone(),
             artifacts: self.artifacts.clone(),
             cpu: CpuPool::new(cores().get(), "cpu").context("cannot start the CPU threads")?,
@@ -180,7 +182,7 @@ impl Session {
         let now = Utc::now();
         let new = NewJob {
             key: Some(self.state.job.clone()),
-            operation: "ocr".to_owned(),
+            operation: OCR.to_owned(),
             pipeline: self.options.pipeline.clone(),
             config: self.options.config.clone(),
             volumes: self
@@ -248,6 +250,8 @@ impl Session {
             .job_by_id(job.id)
             .await?
             .map_or(job.status, |job| job.status);
+        let table = StageTable::built_in();
+        let has_pages = |stage: &StageName| table.get(stage).is_none_or(StageDefinition::has_pages);
         let mut volumes = Vec::new();
         for task in store.tasks(job.id).await? {
             if !self.reads(&task.volume) {
@@ -256,7 +260,7 @@ impl Session {
             let stages = || {
                 board
                     .iter()
-                    .filter(|((volume, stage), _)| *volume == task.volume && stage.as_str() != "reduce")
+                    .filter(|((volume, stage), _)| *volume == task.volume && has_pages(stage))
                     .map(|(_, run)| run.progress)
             };
             let failed = task.status == TaskStatus::Failed;
@@ -290,7 +294,7 @@ impl Session {
 
     async fn failed_pages(&self, job: &Job, volume: &VolumeId) -> Result<Vec<FailedPage>> {
         let layout = ArtifactLayout::new(self.options.config.layout, &job.key).volume(volume);
-        let failed = export::failed_pages(&*self.artifacts, &layout, job.pipeline.stages()).await?;
+        let failed = failed_pages(&*self.artifacts, &layout, job.pipeline.stages()).await?;
         Ok(failed
             .into_iter()
             .map(|(stage, row)| FailedPage {

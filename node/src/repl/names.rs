@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use parkhang_actors::stage::ocr_pipeline;
+use parkhang_actors::stage::StageTable;
 use serde_json::{Map, Value};
 use tokio::runtime::Handle;
 
@@ -88,9 +88,8 @@ impl Names for Directory {
     /// Stages of open jobs, and those that every build knows.
     fn stages(&self) -> Vec<String> {
         let asked = self.names(["cluster", "status"], Value::Null, "stages", "stage");
-        let pipeline = ocr_pipeline();
-        let usual = pipeline.stages().iter().map(ToString::to_string);
-        let all: BTreeSet<String> = asked.into_iter().chain(usual).collect();
+        let own = StageTable::built_in().names().into_iter().map(String::from);
+        let all: BTreeSet<String> = asked.into_iter().chain(own).collect();
         all.into_iter().collect()
     }
 }

@@ -262,7 +262,7 @@ mod tests {
     fn other_spellings_are_understood() {
         let create = given("create_job --op ocr --volumes W1-I1,W1-I2");
         assert_eq!(create.entry.name, ["job", "create"]);
-        let arguments = serde_json::json!({"volume": ["W1-I1", "W1-I2"]});
+        let arguments = serde_json::json!({"pipeline": "ocr", "volume": ["W1-I1", "W1-I2"]});
         assert_eq!(Value::Object(create.arguments), arguments);
         assert_eq!(given("job_status J123").arguments["job"], "J123");
         let failed = given("dead list press");
@@ -293,7 +293,7 @@ mod tests {
             ("job list --limt 3", "unexpected argument '--limt'"),
             ("job status 'x", "a quotation mark"),
             ("watch", "a command is needed"),
-            ("create_job --op scan", "--op scan: there is only"),
+            ("create_job --volumes", "--volumes needs a value"),
             ("help job sing", "there is no command job sing"),
         ] {
             let refusal = order(line).unwrap_err();

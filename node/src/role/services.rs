@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
 use parkhang_actors::runner::CpuPool;
-use parkhang_actors::stage::{ManifestFolder, StageRegistry, StageServices};
+use parkhang_actors::stage::{ManifestFolder, StageRegistry, StageServices, StageTable};
 use parkhang_store::storage::{DelayedStore, StoreDelay};
 use tracing::warn;
 
@@ -34,6 +34,7 @@ pub async fn stages(loaded: &Loaded, delay: &StoreDelay) -> Result<StageRegistry
         artifacts = Arc::new(DelayedStore::new(artifacts, delay.clone()));
     }
     let services = StageServices {
+        stages: StageTable::built_in(),
         pages: storage::page_source(&loaded.config.pages).await?,
         artifacts: Arc::new(MeteredStore::new(artifacts)),
         cpu: CpuPool::new(cores().get(), "cpu").context("cannot start the CPU threads")?,

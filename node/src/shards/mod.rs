@@ -15,7 +15,7 @@ use anyhow::Result;
 use chrono::Utc;
 use clap::{Args, Subcommand};
 use parkhang_actors::source::{JobManifest, ShardOrder, ShardSize};
-use parkhang_actors::stage::ocr_pipeline;
+use parkhang_actors::stage::{OCR, StageTable};
 use parkhang_core::domain::{JobKey, NewJob};
 use serde_json::json;
 
@@ -56,6 +56,9 @@ pub struct CreateArgs {
     pub size: ShardSize,
     #[command(flatten)]
     pub volumes: VolumeArgs,
+    /// Run this pipeline, which is built in or named in the configuration (pipeline.NAME); `docs/stages.md` lists them.
+    #[arg(long, visible_alias = "op", value_name = "NAME", default_value = OCR)]
+    pub pipeline: String,
     /// Use this model, and only nodes that have loaded it: NAME of a recogniser, or STAGE=NAME; sets job.models. May be
     /// repeated.
     #[arg(long, value_name = "MODEL")]
@@ -121,10 +124,11 @@ pub async fn run(command: ShardsCommand) -> Result<ExitCode> {
 async fn create(arguments: CreateArgs) -> Result<ExitCode> {
     let loaded = Loaded::read(&arguments.config)?.validated()?;
     let models = models_pair(&arguments.model);
+    let pipelines = loaded.config.pipelines(&StageTable::built_in())?;
     let job = NewJob {
         key: Some(JobKey::new(arguments.name)?),
-        operation: "ocr".to_owned(),
-        pipeline: ocr_pipeline(),
+        pipeline: pipelines.get(&arguments.pipeline)?.clone(),
+        operation: arguments.pipeline,
         config: loaded
             .config
             .job

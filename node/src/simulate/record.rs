@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use parkhang_actors::stage::StageTable;
 use parkhang_core::domain::{Hardware, Job, JobKey, StageName, StageRun, TaskId, VolumeResults};
 use parkhang_simulation::{Distribution, Profile};
 use parkhang_state::StateStore;
@@ -61,11 +62,12 @@ pub async fn run(arguments: RecordArgs) -> Result<ExitCode> {
         }
     };
     let built_in = Profile::built_in()?;
-    // The history does not record on which hardware a stage ran, and the built-in profile names it for each.
-    let hardware: HashMap<StageName, Hardware> = built_in
-        .stages
+    // The history does not record on which hardware a stage ran, and the stage table names it for each.
+    let table = StageTable::built_in();
+    let hardware: HashMap<StageName, Hardware> = table
+        .stages()
         .iter()
-        .map(|stage| (stage.stage.clone(), stage.hardware))
+        .map(|stage| (stage.name(), stage.hardware))
         .collect();
     let pages: Vec<f64> = history
         .values()

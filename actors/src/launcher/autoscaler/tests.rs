@@ -4,7 +4,7 @@ use chrono::TimeDelta;
 
 use super::*;
 use crate::launcher::local::tests::Machine;
-use crate::stage::ocr_pipeline;
+use crate::stage::{StageTable, ocr_pipeline};
 use crate::telemetry::testing::Measured;
 use parkhang_core::domain::{JobConfig, NewJob, NodeState, Task, VolumeId, WorkerId, WorkerRecord};
 use parkhang_core::policy::job_action::JobAction;
@@ -23,6 +23,7 @@ fn config() -> AutoscalerConfig {
     AutoscalerConfig {
         limits: Hardware::ALL.map(|hardware| (hardware, limits)).into(),
         slots: BTreeMap::from([(Hardware::Gpu, 2)]),
+        stages: StageTable::built_in(),
     }
 }
 

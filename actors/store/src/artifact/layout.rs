@@ -112,6 +112,11 @@ impl VolumeLayout {
         )
     }
 
+    /// Table that a stage writes, under the name of its row type ([`ArtifactRow::TABLE`](super::ArtifactRow::TABLE)).
+    pub fn table(&self, stage: &StageName, table: &str) -> ArtifactKey {
+        below(&self.stage_folder(stage), &format!("{table}.parquet"))
+    }
+
     pub fn line_detection(&self) -> ArtifactKey {
         below(&self.root, &format!("{LINE_DETECTION}/line_detection.parquet"))
     }
@@ -190,6 +195,7 @@ mod tests {
             volume.line_image(&image, 12),
             volume.line_images(),
             volume.ocr_results(),
+            volume.table(&ocr, "ocr_results"),
             volume.errors(&ocr),
             volume.manifest(&ocr),
             volume.part(&ocr, 3),
@@ -200,6 +206,7 @@ mod tests {
             "line_detection/line_detection.parquet",
             "line_extraction/lines/I08860003_12.jpg",
             "line_extraction/line_images.parquet",
+            "ocr/ocr_results.parquet",
             "ocr/ocr_results.parquet",
             "ocr/errors.parquet",
             "ocr/manifest.jsonl",

@@ -12,8 +12,6 @@
 //! built in `layout` alone, since another program may read them and a second place would drift.
 
 mod columns;
-#[cfg(test)]
-mod documented;
 mod error;
 mod errors;
 mod fingerprint;
@@ -27,6 +25,7 @@ mod ocr_results;
 mod provenance;
 mod regions;
 mod row;
+mod schema;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -34,7 +33,7 @@ mod writer;
 
 pub use columns::{ColumnError, ColumnValue, Columns};
 pub use error::{ArtifactError, InvalidImageName};
-pub use errors::ErrorRow;
+pub use errors::{ErrorRow, failed_pages};
 pub use fingerprint::{Digest, Fingerprint, InvalidDigest, cfg_hash};
 pub use image_name::{ImageName, image_names};
 pub use layout::{ArtifactLayout, Markers, ShardLayout, VolumeLayout};
@@ -46,5 +45,6 @@ pub use ocr_results::{OcrResultRow, Segment};
 pub use provenance::{ModelRef, Provenance};
 pub use regions::PageRegion;
 pub use row::ArtifactRow;
+pub use schema::{ColumnSchema, TableSchema};
 pub use table::{Table, TableReader, decode_table, read_table};
 pub use writer::{TableWriter, encode_table, write_table};

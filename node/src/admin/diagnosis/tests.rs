@@ -71,7 +71,7 @@ fn facts(has_leader: bool, nodes: &[NodeRecord]) -> ClusterFacts {
 fn told_of(job: &Job, counts: &[JobTaskCount], has_leader: bool, nodes: &[NodeRecord]) -> Vec<String> {
     let waiting = waiting_stages(&job.pipeline, counts);
     let reasons = of_job(job, &waiting, &facts(has_leader, nodes));
-    in_lines(&reasons, &job.key, at(100))
+    in_lines(&reasons, &job.key, &StageTable::built_in(), at(100))
 }
 
 fn found(status: JobStatus, counts: &[JobTaskCount], has_leader: bool, nodes: &[NodeRecord]) -> Vec<String> {
@@ -242,7 +242,8 @@ fn what_is_missing_is_told_of_a_volume_as_of_its_job() {
     let nodes = [node(&["line_detection"], 90, NodeState::Joined)];
     for (has_leader, nodes) in [(false, &nodes[..0]), (true, &nodes[..0]), (true, &nodes[..])] {
         let reason = of_task(&task, &job, &facts(has_leader, nodes));
-        let line = line(in_words(&reason, at(100)), advice(&reason, &job.key));
+        let advice = advice(&reason, &job.key, &StageTable::built_in());
+        let line = line(in_words(&reason, at(100)), advice);
         assert_eq!(told_of(&job, &waiting, has_leader, nodes), [line]);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use clap::Args;
-use parkhang_actors::stage::first_stale;
+use parkhang_actors::stage::StageTable;
 use parkhang_core::domain::{Adjustment, Job, JobConfig, JobKey, JobStatus};
 use parkhang_state::StateStore;
 use serde::Serialize;
@@ -108,7 +108,7 @@ impl Command for Update {
         let job = find(admin, &self.job).await?;
         let text = self.text.as_deref().map(pairs).transpose()?.unwrap_or_default();
         let revision = Adjustment::revision(self.config.into_iter().chain(text))?;
-        models::check(&revision.apply(job.config.clone())?, &job.pipeline)?;
+        models::check(&revision.apply(job.config.clone())?, &job.pipeline, &admin.stages)?;
         let updated =
             admin.store.adjust_job(job.id, &revision).await.map_err(|error| {
                 match Refusal::about(&format!("job {}", job.key), error) {
@@ -118,7 +118,7 @@ impl Command for Update {
                     refusal => refusal,
                 }
             })?;
-        let stale = stale(&job, &updated.config);
+        let stale = stale(&job, &updated.config, &admin.stages);
         Ok(Updated {
             changed: changed(&job.config.keys(), updated.config.keys()),
             advice: stale
@@ -136,12 +136,12 @@ fn pairs(text: &str) -> Result<Vec<String>, Refusal> {
     Ok(keys.iter().map(|(key, value)| format!("{key}={value}")).collect())
 }
 
-fn stale(job: &Job, after: &JobConfig) -> Vec<String> {
-    let first = first_stale(&job.config, after);
+fn stale(job: &Job, after: &JobConfig, table: &StageTable) -> Vec<String> {
+    let first = table.first_stale(&job.pipeline, &job.config, after);
     job.pipeline
         .stages()
         .iter()
-        .skip_while(|stage| Some(*stage) != first.as_ref())
+        .skip_while(|stage| Some(*stage) != first)
         .map(ToString::to_string)
         .collect()
 }
@@ -211,7 +211,8 @@ mod tests {
             ("k_factor=1.7", &[]),
         ] {
             let after = Adjustment::revision([pair]).unwrap().apply(JobConfig::default());
-            assert_eq!(stale(&job(), &after.unwrap()), stages, "{pair}");
+            let stale = stale(&job(), &after.unwrap(), &StageTable::built_in());
+            assert_eq!(stale, stages, "{pair}");
         }
     }
 

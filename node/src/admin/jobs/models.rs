@@ -1,19 +1,20 @@
 //! Check that the models which a job names can be names of models of its stages.
 
-use parkhang_actors::stage::has_models;
+use parkhang_actors::stage::{StageModels, StageTable};
 use parkhang_core::domain::{JobConfig, Pipeline, StageName};
 
 use crate::admin::Refusal;
 
 /// Refuses what cannot be the name of a model of the pipeline.
-pub fn check(config: &JobConfig, pipeline: &Pipeline) -> Result<(), Refusal> {
+pub fn check(config: &JobConfig, pipeline: &Pipeline, table: &StageTable) -> Result<(), Refusal> {
+    let has_models = |stage: &StageName| table.models_of(stage) != StageModels::None;
     for named in config.models.iter() {
         if !pipeline.stages().contains(&named.stage) {
             let stage = &named.stage;
             return Err(Refusal::Invalid(format!("{named}: there is no stage {stage}")));
         }
         if !has_models(&named.stage) {
-            let stages = pipeline.stages().iter().filter(|stage| has_models(stage));
+            let stages = pipeline.stages().iter().filter(|&stage| has_models(stage));
             let stages: Vec<&str> = stages.map(StageName::as_str).collect();
             return Err(Refusal::Invalid(format!(
                 "{named}: {} has no model; stages that have are {}",
@@ -41,7 +42,7 @@ mod tests {
     fn a_name_that_is_a_path_or_of_no_stage_with_a_model_is_refused() {
         let check = |models: &str| {
             let config = JobConfig::default().with_overrides([models]).unwrap();
-            check(&config, &ocr_pipeline()).map_err(|refusal| refusal.to_string())
+            check(&config, &ocr_pipeline(), &StageTable::built_in()).map_err(|refusal| refusal.to_string())
         };
         assert_eq!(check("models=ocr=older"), Ok(()));
         let path = check("models=ocr=/srv/models/older").unwrap_err();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use clap::Args;
-use parkhang_actors::stage::{chooses_a_model, hardware_of};
+use parkhang_actors::stage::{StageModels, StageTable};
 use parkhang_core::domain::{ActorKind, Hardware, Job, JobKey, StageName, TaskId};
 use parkhang_core::policy::forecast::{self, Again, Cause, Forecast, Known, StageForecast};
 use parkhang_core::policy::rerun::{Rerun, TaskFilter};
@@ -146,7 +146,13 @@ pub async fn plan(
     };
     let forecast = forecast::forecast(&cohorts, again.as_ref(), known);
     let failed_pages = admin.store.failed_pages(job.id).await?.pages;
-    Ok(PlanAnswer::new(job, again, &forecast, failed_pages))
+    Ok(PlanAnswer::new(
+        job,
+        again,
+        &forecast,
+        failed_pages,
+        &admin.stages,
+    ))
 }
 
 /// Digests of the models that the pools of the cluster have loaded, as last reported, by stage. Each element is a set of models
@@ -160,7 +166,7 @@ async fn loaded_models(admin: &Admin) -> Result<BTreeMap<StageName, BTreeSet<Vec
         let stage = pool.name.split('.').next().unwrap_or_default();
         if let Ok(stage) = StageName::new(stage) {
             let digests: Vec<String> = pool.models.into_iter().map(|model| model.digest).collect();
-            let is_chosen = chooses_a_model(&stage);
+            let is_chosen = admin.stages.models_of(&stage) == StageModels::Choice;
             let loaded = models.entry(stage).or_default();
             // A stage that chooses a model uses one of the loaded ones for a volume; any other stage uses all of them together.
             if is_chosen {
@@ -174,12 +180,22 @@ async fn loaded_models(admin: &Admin) -> Result<BTreeMap<StageName, BTreeSet<Vec
 }
 
 impl PlanAnswer {
-    fn new(job: &Job, again: Option<Again>, forecast: &Forecast, failed_pages: u64) -> Self {
-        let stages: Vec<PlannedStage> = forecast.stages.iter().map(PlannedStage::new).collect();
-        let minutes = |hardware: &str| {
+    fn new(
+        job: &Job,
+        again: Option<Again>,
+        forecast: &Forecast,
+        failed_pages: u64,
+        table: &StageTable,
+    ) -> Self {
+        let stages: Vec<PlannedStage> = forecast
+            .stages
+            .iter()
+            .map(|stage| PlannedStage::new(stage, table))
+            .collect();
+        let minutes = |hardware: Hardware| {
             stages
                 .iter()
-                .filter(|stage| stage.hardware == Some(hardware))
+                .filter(|stage| stage.hardware == Some(hardware.as_str()))
                 .filter_map(|stage| stage.minutes)
                 .sum()
         };
@@ -190,8 +206,8 @@ impl PlanAnswer {
             from: again.map(|again| again.from.to_string()),
             given_up: forecast.given_up,
             failed_pages,
-            gpu_minutes: minutes(GPU),
-            cpu_minutes: minutes(CPU),
+            gpu_minutes: minutes(Hardware::Gpu),
+            cpu_minutes: minutes(Hardware::Cpu),
             unpriced: unpriced.map(|stage| stage.stage.clone()).collect(),
             stages,
         }
@@ -209,18 +225,12 @@ const fn in_words(cause: Cause) -> &'static str {
     }
 }
 
-const GPU: &str = "gpu";
-const CPU: &str = "cpu";
-
 impl PlannedStage {
-    fn new(stage: &StageForecast) -> Self {
+    fn new(stage: &StageForecast, table: &StageTable) -> Self {
         let by = |cause| stage.runs.get(&cause).copied().unwrap_or_default();
         Self {
             stage: stage.stage.to_string(),
-            hardware: hardware_of(&stage.stage).map(|hardware| match hardware {
-                Hardware::Cpu => CPU,
-                Hardware::Gpu => GPU,
-            }),
+            hardware: table.hardware_of(&stage.stage).map(Hardware::as_str),
             runs: stage.volumes(),
             missing: by(Cause::Missing),
             failed: by(Cause::Failed),

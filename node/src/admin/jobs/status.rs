@@ -102,7 +102,7 @@ impl Command for Status {
         Ok(JobDetails {
             stages: tallies(&job.pipeline, &counts),
             eta_s: eta(admin, &job, &summary).await?,
-            obstacles: in_lines(&reasons, &job.key, Utc::now()),
+            obstacles: in_lines(&reasons, &job.key, &admin.stages, Utc::now()),
             failures: failures
                 .iter()
                 .map(|group| {
@@ -195,6 +195,7 @@ impl Answer for JobDetails {
 
 #[cfg(test)]
 mod tests {
+    use parkhang_actors::stage::StageTable;
     use serde_json::json;
 
     use super::*;
@@ -204,7 +205,12 @@ mod tests {
         let paused = Reason::Job {
             status: JobStatus::Paused,
         };
-        let obstacle = in_lines(&[paused], &"press".parse().unwrap(), Utc::now());
+        let obstacle = in_lines(
+            &[paused],
+            &"press".parse().unwrap(),
+            &StageTable::built_in(),
+            Utc::now(),
+        );
         let now =
             json!({ "job": "press", "status": "paused", "done": 1, "volumes": 3, "obstacles": obstacle });
         assert_eq!(

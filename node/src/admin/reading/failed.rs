@@ -9,7 +9,7 @@ use clap::Args;
 use futures::{StreamExt, TryStreamExt, stream};
 use parkhang_core::domain::{Job, JobKey, StageName, TaskId};
 use parkhang_state::VolumeWithFailedPages;
-use parkhang_store::artifact::ErrorRow;
+use parkhang_store::artifact::{ErrorRow, failed_pages};
 use parkhang_store::storage::ArtifactStore;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -18,7 +18,6 @@ use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::jobs::find;
 use crate::admin::text::{page, table};
 use crate::admin::{Admin, Refusal};
-use crate::export::failed_pages;
 
 /// Volumes read from the database in one query.
 const BATCH: u32 = 32;
@@ -133,7 +132,8 @@ async fn of_volume(
     volume: VolumeWithFailedPages,
 ) -> Result<(TaskId, Vec<FailedPage>), Refusal> {
     let stored = admin.library.stored(job, &volume.volume).await;
-    let mut failed = failed_pages(&**store, &stored.layout, job.pipeline.stages()).await?;
+    let failed = failed_pages(&**store, &stored.layout, job.pipeline.stages()).await;
+    let mut failed = failed.map_err(anyhow::Error::from)?;
     let place = |stage: &StageName| job.pipeline.to_go(stage);
     failed.sort_by_key(|(stage, row)| (std::cmp::Reverse(place(stage)), row.page_index));
     let name = volume.volume.to_string();

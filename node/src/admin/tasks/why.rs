@@ -48,7 +48,7 @@ impl Command for Why {
             state: State::of(&task, &job),
             blocker: found.as_str(),
             reason: in_words(&found, cluster.now),
-            advice: advice(&found, &job.key),
+            advice: advice(&found, &job.key, &admin.stages),
         })
     }
 }

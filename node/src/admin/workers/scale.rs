@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use async_trait::async_trait;
 use clap::{Args, ValueEnum};
 use parkhang_actors::launcher::{Launcher, idle_workers};
-use parkhang_actors::stage::hardware_of;
 use parkhang_core::domain::{Hardware, JobKey};
 use parkhang_state::StateStore;
 use serde_json::{Map, Value};
@@ -157,7 +156,12 @@ impl Meant {
                     job.status.as_str()
                 )));
             }
-            let needed: BTreeSet<Hardware> = job.pipeline.stages().iter().filter_map(hardware_of).collect();
+            let needed: BTreeSet<Hardware> = job
+                .pipeline
+                .stages()
+                .iter()
+                .filter_map(|stage| admin.stages.hardware_of(stage))
+                .collect();
             meant.retain(|hardware| needed.contains(hardware));
         }
         if let Some(wanted) = &self.instance_type {

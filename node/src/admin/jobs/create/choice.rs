@@ -34,9 +34,10 @@ pub struct ChoiceArgs {
     /// imported_since=TIME, or unread_by=NAME, a pipeline or a model that has not read their latest version. May be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     query: Vec<Filter>,
-    /// Also volumes whose latest imported version was read by a job of such a configuration already.
+    /// Also volumes whose latest imported version was read by a job of such a configuration already, and a pipeline with a stage
+    /// that no node has.
     #[arg(long)]
-    force: bool,
+    pub force: bool,
     /// Leave out volumes that are not there, rather than make no job.
     #[arg(long)]
     skip_missing: bool,
@@ -210,14 +211,18 @@ async fn admitted(
     };
     let jobs = admin.store.jobs().await?.into_iter();
     let whole = |config: &JobConfig| config.limit == 0;
+    let pipelines = admin.pipelines()?;
+    // What is not the name of a pipeline is that of a model.
+    let named = pipelines.get(reader).ok();
+    let pipeline = named.unwrap_or(&job.pipeline);
     let readers = Readers {
         jobs: jobs
-            .filter(|other| other.pipeline == job.pipeline && whole(&other.config))
+            .filter(|other| other.pipeline == *pipeline && whole(&other.config))
             .map(|other| other.id)
             .collect(),
-        model: (*reader != job.operation).then(|| reader.clone()),
+        model: named.is_none().then(|| reader.clone()),
     };
-    let read = admin.store.already_read(volumes, &job.pipeline, &readers).await?;
+    let read = admin.store.already_read(volumes, pipeline, &readers).await?;
     admitted.retain(|volume| !read.contains(volume));
     Ok(admitted)
 }

@@ -1,21 +1,24 @@
 mod choice;
 mod filter;
+mod unserved;
 
 use async_trait::async_trait;
 use chrono::Utc;
 use clap::Args;
-use parkhang_actors::stage::ocr_pipeline;
-use parkhang_core::domain::{JobKey, LineMode, NewJob};
+use parkhang_actors::stage::OCR;
+use parkhang_core::domain::{JobKey, LineMode, NewJob, StageName};
 use parkhang_state::{Sample, StateStore};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use self::choice::{Choice, ChoiceArgs};
+use self::unserved::unserved;
 use super::{JobSummary, models};
 use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::diagnosis::{cluster_facts, creation_warnings};
 use crate::admin::skipped::Skipped;
 use crate::admin::{Admin, Refusal};
+use crate::heartbeat::patience;
 use crate::networks;
 use crate::words::counted;
 
@@ -29,6 +32,9 @@ pub struct Create {
     job: Option<JobKey>,
     #[command(flatten)]
     choice: ChoiceArgs,
+    /// Run this pipeline, which is built in or named in the configuration (pipeline.NAME); `docs/stages.md` has those there are.
+    #[arg(long, visible_alias = "op", value_name = "NAME", default_value = OCR)]
+    pipeline: String,
     /// Read with this model, and only on nodes that have loaded it: NAME of one that reads lines, or STAGE=NAME; short for
     /// job.models. May be repeated.
     #[arg(long, value_name = "MODEL")]
@@ -92,7 +98,8 @@ impl Command for Create {
             .collect();
         let config = admin.loaded.config.job.clone();
         let config = config.with_overrides(pairs.iter().map(String::as_str))?;
-        models::check(&config, &ocr_pipeline())?;
+        let pipeline = admin.pipelines()?.get(&self.pipeline)?.clone();
+        models::check(&config, &pipeline, &admin.stages)?;
         if config.line_mode == LineMode::Layout {
             let models = networks::knows_layout(&admin.loaded.config.node.models);
             if !models.map_err(|error| Refusal::Invalid(format!("{error:#}")))? {
@@ -105,11 +112,17 @@ impl Command for Create {
             return Err(Refusal::Conflict(format!("job {job} exists already")));
         }
         let cluster = cluster_facts(&admin.store, admin.loaded.config.cluster.heartbeat).await?;
-        let warnings = creation_warnings(&ocr_pipeline(), &config.models, cluster);
+        let nodes = admin.store.nodes().await?;
+        let silence = patience(admin.loaded.config.cluster.heartbeat);
+        let unserved = unserved(&pipeline, &admin.stages, &nodes, silence, cluster.now);
+        if !self.choice.force && !unserved.is_empty() {
+            return Err(nobody_runs(&unserved));
+        }
+        let warnings = creation_warnings(&pipeline, &config.models, cluster);
         let mut new = NewJob {
             key: self.job,
-            operation: "ocr".to_owned(),
-            pipeline: ocr_pipeline(),
+            operation: self.pipeline,
+            pipeline,
             config,
             volumes: Vec::new(),
         };
@@ -159,6 +172,15 @@ pub fn models_pair(models: &[String]) -> Option<String> {
     });
     let named: Vec<String> = named.collect();
     (!named.is_empty()).then(|| format!("models={}", named.join(",")))
+}
+
+/// Refusal of a pipeline with stages that no node has.
+fn nobody_runs(stages: &[&StageName]) -> Refusal {
+    let stages: Vec<&str> = stages.iter().map(|stage| stage.as_str()).collect();
+    Refusal::Conflict(format!(
+        "no node that is there has {}: start nodes of this build, or give --force to make the job all the same",
+        stages.join(" or ")
+    ))
 }
 
 /// Why there is no job to make.

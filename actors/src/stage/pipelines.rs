@@ -1,0 +1,118 @@
+//! Pipelines that jobs name: those that are built in, and those of a configuration.
+
+use std::collections::BTreeMap;
+
+use parkhang_core::domain::{Pipeline, StageName};
+
+use super::table::{PipelineError, StageTable};
+use super::{line_detection, line_extraction, ocr, reduce};
+
+/// Name of the pipeline of a job that names none.
+pub const OCR: &str = "ocr";
+
+/// The stages of the pipeline [`OCR`], from scans to text.
+#[expect(
+    clippy::expect_used,
+    reason = "four different stages are a pipeline, which a test checks"
+)]
+pub fn ocr_pipeline() -> Pipeline {
+    let stages = [
+        line_detection::STAGE,
+        line_extraction::STAGE,
+        ocr::STAGE,
+        reduce::STAGE,
+    ];
+    Pipeline::new(stages.map(|stage| stage.name()).to_vec()).expect("the stages differ")
+}
+
+/// Pipelines by name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pipelines(BTreeMap<String, Pipeline>);
+
+impl Pipelines {
+    /// The pipelines that come with the program.
+    pub fn built_in() -> Self {
+        Self(BTreeMap::from([(OCR.to_owned(), ocr_pipeline())]))
+    }
+
+    /// Adds a pipeline of stages of the table.
+    ///
+    /// # Errors
+    ///
+    /// [`PipelineError`] if its name is taken by a built-in one or illegal, or if its stages are not a pipeline.
+    pub fn define(
+        &mut self,
+        name: &str,
+        stages: &[impl AsRef<str>],
+        table: &StageTable,
+    ) -> Result<(), PipelineError> {
+        if Self::built_in().0.contains_key(name) {
+            return Err(PipelineError::BuiltIn(name.to_owned()));
+        }
+        // The rule for names of stages: they make keys of the configuration and variables of the environment alike.
+        if StageName::new(name).is_err() {
+            return Err(PipelineError::IllegalName(name.to_owned()));
+        }
+        self.0.insert(name.to_owned(), table.pipeline(stages)?);
+        Ok(())
+    }
+
+    /// The pipeline of a name.
+    ///
+    /// # Errors
+    ///
+    /// [`PipelineError::UnknownPipeline`] if there is none.
+    pub fn get(&self, name: &str) -> Result<&Pipeline, PipelineError> {
+        self.0.get(name).ok_or_else(|| PipelineError::UnknownPipeline {
+            pipeline: name.to_owned(),
+            known: self.0.keys().cloned().collect(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_in_pipelines_pass_their_own_check() {
+        let table = StageTable::built_in();
+        for pipeline in Pipelines::built_in().0.values() {
+            let names: Vec<&str> = pipeline.stages().iter().map(StageName::as_str).collect();
+            assert_eq!(table.pipeline(&names).as_ref(), Ok(pipeline));
+        }
+    }
+
+    #[test]
+    fn a_pipeline_is_found_by_its_name_alone() {
+        let mut pipelines = Pipelines::built_in();
+        let table = StageTable::built_in();
+        let stages = ["line_detection", "line_extraction"];
+        pipelines.define("lines", &stages, &table).unwrap();
+        let found: Vec<String> = pipelines
+            .get("lines")
+            .unwrap()
+            .stages()
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(found, stages);
+        assert_eq!(pipelines.get(OCR), Ok(&ocr_pipeline()));
+        assert_eq!(
+            pipelines.get("line").unwrap_err().to_string(),
+            "there is no pipeline line (did you mean lines?); the pipelines are lines, ocr"
+        );
+        for (name, stages, message) in [
+            (
+                OCR,
+                &stages[..],
+                "pipeline ocr is built in: give this one another name",
+            ),
+            ("Lines", &stages[..], "\"Lines\" cannot be the name of a pipeline"),
+            ("none", &stages[..0], "a pipeline needs at least one stage"),
+        ] {
+            let refused = pipelines.define(name, stages, &table).unwrap_err().to_string();
+            assert!(refused.starts_with(message), "{refused}");
+        }
+    }
+}

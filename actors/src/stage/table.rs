@@ -1,0 +1,204 @@
+//! The stage table: what is known of each stage apart from its logic. Nodes start a pool for each row, the autoscaler counts by its
+//! hardware, pipelines are checked by the tables that it reads and writes, and commands say by it what a change makes stale.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use parkhang_core::domain::{Hardware, InvalidPipeline, JobConfig, Pipeline, StageName};
+use parkhang_store::artifact::TableSchema;
+use serde_json::{Map, Value};
+
+use super::{StageLogic, StageServices};
+
+/// Input of stages that begin from the scans of a volume, which the source of pages gives and no stage writes.
+pub const SCANS: &str = "scans";
+
+/// Models that nodes load for a stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StageModels {
+    /// The stage has no network.
+    None,
+    /// Each volume is done with all that its node has loaded.
+    All,
+    /// Each volume is done with one of those that its node has loaded.
+    Choice,
+}
+
+/// Row of the stage table.
+#[derive(Debug, Clone, Copy)]
+pub struct StageDefinition {
+    /// Name in pipelines, in the database and in the keys of artifacts; legal as a [`StageName`].
+    pub name: &'static str,
+    pub hardware: Hardware,
+    pub models: StageModels,
+    /// Part of a job's configuration that decides the results, by key, beside the models.
+    pub settings: fn(&JobConfig) -> Map<String, Value>,
+    /// Names of the tables that the stage reads, and [`SCANS`] if it reads those.
+    pub reads: &'static [&'static str],
+    /// Tables that the stage writes; none for a stage that takes a volume as a whole.
+    pub writes: &'static [TableSchema],
+    /// Constructor of the logic, called once per process.
+    pub build: fn(&StageServices) -> std::io::Result<Arc<dyn StageLogic>>,
+}
+
+impl StageDefinition {
+    #[expect(
+        clippy::expect_used,
+        reason = "the names in the table are legal, which a test checks"
+    )]
+    pub fn name(&self) -> StageName {
+        StageName::new(self.name).expect("a stage is defined under a legal name")
+    }
+
+    /// True if the stage begins from the scans of a volume.
+    pub fn has_scans(&self) -> bool {
+        self.reads.contains(&SCANS)
+    }
+
+    /// True if the stage goes page by page.
+    pub const fn has_pages(&self) -> bool {
+        !self.writes.is_empty()
+    }
+}
+
+/// Reason for which a list of stages is not a pipeline of this program.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PipelineError {
+    #[error("there is no stage {stage}{}; the stages are {}", hint(.stage, .known), .known.join(", "))]
+    UnknownStage { stage: String, known: Vec<String> },
+    #[error("stage {stage} reads {table}, which {}", unwritten(.writers))]
+    MissingTable {
+        stage: String,
+        table: String,
+        /// Stages that write the table.
+        writers: Vec<String>,
+    },
+    #[error("there is no pipeline {pipeline}{}; the pipelines are {}", hint(.pipeline, .known), .known.join(", "))]
+    UnknownPipeline { pipeline: String, known: Vec<String> },
+    #[error("pipeline {0} is built in: give this one another name")]
+    BuiltIn(String),
+    #[error(
+        "{0:?} cannot be the name of a pipeline: up to 63 letters (a-z), digits and '_', starting with a letter"
+    )]
+    IllegalName(String),
+    #[error(transparent)]
+    Invalid(#[from] InvalidPipeline),
+}
+
+/// Hint at the known name that is nearest to an unknown one.
+fn hint(unknown: &str, known: &[String]) -> String {
+    let distances = known
+        .iter()
+        .map(|name| (strsim::damerau_levenshtein(unknown, name), name));
+    let nearest = distances.min().filter(|(distance, _)| *distance <= 2);
+    nearest.map_or_else(String::new, |(_, name)| format!(" (did you mean {name}?)"))
+}
+
+fn unwritten(writers: &[String]) -> String {
+    if writers.is_empty() {
+        return "no stage writes".to_owned();
+    }
+    format!("no stage before it writes ({} does)", writers.join(" or "))
+}
+
+/// Stages that this program knows.
+#[derive(Clone)]
+pub struct StageTable(Arc<[StageDefinition]>);
+
+impl fmt::Debug for StageTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list()
+            .entries(self.0.iter().map(|stage| stage.name))
+            .finish()
+    }
+}
+
+impl StageTable {
+    /// The stages that come with the program.
+    pub fn built_in() -> Self {
+        Self::new(super::STAGES.iter().copied())
+    }
+
+    /// A table of just these stages.
+    pub fn new(stages: impl IntoIterator<Item = StageDefinition>) -> Self {
+        Self(stages.into_iter().collect())
+    }
+
+    /// Rows in their order.
+    pub fn stages(&self) -> &[StageDefinition] {
+        &self.0
+    }
+
+    pub fn names(&self) -> Vec<StageName> {
+        self.0.iter().map(StageDefinition::name).collect()
+    }
+
+    pub fn get(&self, stage: &StageName) -> Option<&StageDefinition> {
+        self.named(stage.as_str())
+    }
+
+    fn named(&self, stage: &str) -> Option<&StageDefinition> {
+        self.0.iter().find(|row| row.name == stage)
+    }
+
+    /// Hardware of a stage; `None` for a stage that this program does not have.
+    pub fn hardware_of(&self, stage: &StageName) -> Option<Hardware> {
+        self.get(stage).map(|row| row.hardware)
+    }
+
+    /// Models of a stage; none for a stage that this program does not have.
+    pub fn models_of(&self, stage: &StageName) -> StageModels {
+        self.get(stage).map_or(StageModels::None, |row| row.models)
+    }
+
+    /// First stage of a pipeline whose results, and those of the stages behind it, no longer stand once a job's configuration is `after`
+    /// instead of `before`.
+    pub fn first_stale<'p>(
+        &self,
+        pipeline: &'p Pipeline,
+        before: &JobConfig,
+        after: &JobConfig,
+    ) -> Option<&'p StageName> {
+        pipeline.stages().iter().find(|stage| {
+            let differs = |row: &StageDefinition| (row.settings)(before) != (row.settings)(after);
+            self.get(stage).is_some_and(differs) || !before.models.of(stage).eq(after.models.of(stage))
+        })
+    }
+
+    /// Makes a pipeline of stages by name.
+    ///
+    /// # Errors
+    ///
+    /// [`PipelineError`] for a stage that is not in the table, is named twice, or reads a table that no stage before it writes.
+    pub fn pipeline(&self, names: &[impl AsRef<str>]) -> Result<Pipeline, PipelineError> {
+        let mut written = BTreeSet::from([SCANS]);
+        let mut stages = Vec::with_capacity(names.len());
+        for name in names {
+            let name = name.as_ref();
+            let stage = self.named(name).ok_or_else(|| PipelineError::UnknownStage {
+                stage: name.to_owned(),
+                known: self.0.iter().map(|row| row.name.to_owned()).collect(),
+            })?;
+            if let Some(table) = stage.reads.iter().find(|table| !written.contains(*table)) {
+                return Err(PipelineError::MissingTable {
+                    stage: name.to_owned(),
+                    table: (*table).to_owned(),
+                    writers: self.writers(table),
+                });
+            }
+            written.extend(stage.writes.iter().map(|table| table.name));
+            stages.push(stage.name());
+        }
+        Ok(Pipeline::new(stages)?)
+    }
+
+    fn writers(&self, table: &str) -> Vec<String> {
+        let writes = |row: &&StageDefinition| row.writes.iter().any(|written| written.name == table);
+        let writers = self.0.iter().filter(writes);
+        writers.map(|row| row.name.to_owned()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+use parkhang_actors::stage::StageTable;
+
+use super::*;
+
+const LINES: &str = "pipeline.lines.stages=line_detection,line_extraction";
+
+fn stages_of(loaded: &Loaded, name: &str) -> Vec<String> {
+    let pipelines = loaded.config.pipelines(&StageTable::built_in()).unwrap();
+    let stages = pipelines.get(name).unwrap().stages().iter();
+    stages.map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_pipeline_is_named_in_any_layer() {
+    let desk = Desk::new();
+    let file = desk.file("[pipeline.lines]\nstages = [\"line_detection\"]\n");
+    let from_file = load(Some(&file), &[], &[]).validated().unwrap();
+    assert_eq!(stages_of(&from_file, "lines"), ["line_detection"]);
+    let variable = (
+        "PARKHANG_PIPELINE__LINES__STAGES",
+        "line_detection, line_extraction",
+    );
+    let from_variable = load(Some(&file), &[variable], &[]).validated().unwrap();
+    assert_eq!(
+        stages_of(&from_variable, "lines"),
+        ["line_detection", "line_extraction"]
+    );
+    let flagged = load(None, &[], &[LINES]).validated().unwrap();
+    assert_eq!(stages_of(&flagged, "lines"), stages_of(&from_variable, "lines"));
+    assert_eq!(stages_of(&flagged, "ocr").len(), 4, "the built-in one stays");
+    let handed_down: Vec<String> = flagged.flags();
+    let handed_down: Vec<&str> = handed_down.iter().map(String::as_str).collect();
+    let child = load(None, &[], &handed_down).validated().unwrap();
+    assert_eq!(child.config, flagged.config);
+    let shown = show::toml(&flagged, false);
+    assert!(shown.contains("[pipeline.lines]\nstages = ["), "{shown}");
+}
+
+#[test]
+fn a_pipeline_that_cannot_run_is_refused_with_its_place() {
+    let desk = Desk::new();
+    let file = desk.file("[pipeline.text]\nstages = [\"line_detection\", \"ocr\"]\n");
+    let place = format!("{}:2: pipeline.text.stages: ", file.display());
+    assert_eq!(
+        problems(Some(&file), &[], &[]),
+        [format!(
+            "{place}stage ocr reads line_images, which no stage before it writes (line_extraction does)"
+        )]
+    );
+    for (flag, problem) in [
+        (
+            "pipeline.x.stages=line_detecton",
+            "--set: pipeline.x.stages: there is no stage line_detecton (did you mean line_detection?); the stages are ",
+        ),
+        (
+            "pipeline.ocr.stages=line_detection",
+            "--set: pipeline.ocr.stages: pipeline ocr is built in",
+        ),
+        (
+            "pipeline.x.stages=",
+            "--set: pipeline.x.stages: a pipeline needs at least one stage",
+        ),
+        (
+            "pipeline.X.stages=ocr",
+            "--set: pipeline.X.stages: \"X\" cannot be the name of a pipeline",
+        ),
+        (
+            "pipeline.x.stage=ocr",
+            "--set: pipeline.x.stage: there is no such key; did you mean pipeline.x.stages?",
+        ),
+        ("pipeline.x=ocr", "--set: pipeline.x: is a section, not a key"),
+        ("pipeline=ocr", "--set: pipeline: is a section, not a key"),
+    ] {
+        let found = the_problem(&[flag]);
+        assert!(found.starts_with(problem), "{flag}: {found}");
+    }
+    let number = desk.file("[pipeline.x]\nstages = 3\n");
+    let found = problems(Some(&number), &[], &[]);
+    assert!(
+        found[0].ends_with("pipeline.x.stages: must be a list of names of stages, not 3"),
+        "{found:?}"
+    );
+}
