@@ -25,12 +25,6 @@ pub struct Obeyed {
     message: String,
 }
 
-impl Obeyed {
-    pub fn node(&self) -> &str {
-        &self.node
-    }
-}
-
 impl Answer for Obeyed {
     fn text(&self) -> String {
         format!("{}: {}", self.node, self.message)
