@@ -69,7 +69,7 @@ def test_what_no_node_can_run_is_explained(visitor):
     expect(page.get_by_role("alert")).to_contain_text("line_detection")
     page.get_by_role("link", name=SAMPLE).click()
     expect(page.get_by_text("no node that is there runs line_detection")).to_be_visible()
-    expect(page.get_by_text("start a node that does: node --role cpu")).to_be_visible()
+    expect(page.get_by_text("`node --role gpu` starts one")).to_be_visible()
 
 
 def test_what_the_autoscaler_decided_is_told(visitor):

@@ -3,9 +3,9 @@
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 use sqlx::Row;
-use sqlx::types::Json;
 
 use super::PostgresStore;
+use super::rows::{storable, storable_text};
 use crate::{AuditEntry, StateError};
 
 impl PostgresStore {
@@ -24,8 +24,8 @@ impl PostgresStore {
         .bind(&entry.who)
         .bind(&entry.via)
         .bind(&entry.command)
-        .bind(Json(&entry.arguments))
-        .bind(&entry.refusal)
+        .bind(storable(&entry.arguments))
+        .bind(entry.refusal.as_deref().map(storable_text))
         .fetch_one(&self.pool)
         .await?;
         Ok(id)
@@ -45,7 +45,7 @@ impl PostgresStore {
         sqlx::query("update audit set done_at = $2, refusal = $3 where id = $1 and done_at is null")
             .bind(entry)
             .bind(now)
-            .bind(refusal)
+            .bind(refusal.map(storable_text))
             .execute(&self.pool)
             .await?;
         Ok(())

@@ -8,12 +8,10 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 use chrono::{DateTime, Utc};
-use serde::Serialize;
-use serde_json::Value;
 use sqlx::postgres::{PgConnection, PgPool};
 
 use super::leadership;
-use super::rows::{JobRow, TaskRow, job_columns, task_columns};
+use super::rows::{JobRow, TaskRow, job_columns, storable, task_columns};
 use crate::change::apply;
 use crate::{Change, Outcome, StateError};
 use parkhang_core::domain::{Epoch, Fence, Job, JobId, RetryScope, StageRun, Task, TaskId, VolumeResults};
@@ -271,21 +269,6 @@ async fn write_stage_runs(connection: &mut PgConnection, runs: &[StageRun]) -> R
     .execute(connection)
     .await?;
     Ok(())
-}
-
-/// Value in a form that jsonb can hold: Postgres refuses the character zero, and one odd error message must not hold up a batch.
-fn storable(value: &impl Serialize) -> Value {
-    fn clean(value: &mut Value) {
-        match value {
-            Value::String(text) if text.contains('\0') => *text = text.replace('\0', "\u{fffd}"),
-            Value::Array(values) => values.iter_mut().for_each(clean),
-            Value::Object(values) => values.values_mut().for_each(clean),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-        }
-    }
-    let mut value = serde_json::to_value(value).unwrap_or_default();
-    clean(&mut value);
-    value
 }
 
 /// Writes results of volumes; a stage that is done again replaces them.

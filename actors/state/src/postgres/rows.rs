@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use serde::Serialize;
+use serde_json::Value;
 use sqlx::postgres::PgRow;
 use sqlx::types::Json;
 use sqlx::{FromRow, Row};
@@ -200,4 +202,29 @@ pub(super) fn unreadable(column: &str, error: impl fmt::Display) -> sqlx::Error 
         index: column.to_owned(),
         source: error.to_string().into(),
     }
+}
+
+/// Text in a form that Postgres can hold: it refuses the character zero, wherever it comes from.
+pub(super) fn storable_text(text: &str) -> String {
+    text.replace('\0', "\u{fffd}")
+}
+
+/// Value in a form that jsonb can hold, in its texts and in the names of its members: one odd text must not hold up a batch.
+pub(super) fn storable(value: &impl Serialize) -> Value {
+    fn clean(value: Value) -> Value {
+        match value {
+            Value::String(text) if text.contains('\0') => Value::String(storable_text(&text)),
+            Value::Array(values) => Value::Array(values.into_iter().map(clean).collect()),
+            Value::Object(members) => {
+                let members = members.into_iter();
+                Value::Object(
+                    members
+                        .map(|(name, value)| (storable_text(&name), clean(value)))
+                        .collect(),
+                )
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value,
+        }
+    }
+    clean(serde_json::to_value(value).unwrap_or_default())
 }

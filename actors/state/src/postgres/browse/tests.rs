@@ -205,6 +205,33 @@ async fn what_an_operator_did_with_a_number_beyond_all_bounds_is_read_back() {
 }
 
 #[tokio::test]
+async fn the_character_zero_keeps_no_command_out_of_the_log() {
+    let store = store().await;
+    let mut entry = AuditEntry {
+        at: now(),
+        done_at: None,
+        who: "eva".to_owned(),
+        via: "http".to_owned(),
+        command: "volumes import".to_owned(),
+        arguments: json!({ "a\0b": ["c\0"], "d": { "\0": 1 } }),
+        refusal: None,
+    };
+    let number = store.record_audit(&entry).await.unwrap();
+    store
+        .complete_audit(number, Some("no a\0b"), now())
+        .await
+        .unwrap();
+    let read = store.audit(None, 9).await.unwrap();
+    assert_eq!(
+        read[0].arguments,
+        json!({ "a\u{fffd}b": ["c\u{fffd}"], "d": { "\u{fffd}": 1 } })
+    );
+    assert_eq!(read[0].refusal.as_deref(), Some("no a\u{fffd}b"));
+    entry.refusal = Some("\0".to_owned());
+    store.record_audit(&entry).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_command_that_has_begun_has_no_end_until_it_is_written_and_then_one() {
     let store = store().await;
     let begun = AuditEntry {
