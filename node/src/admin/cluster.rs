@@ -12,7 +12,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::command::{Access, Answer, Command, Verb};
-use super::diagnosis::{NO_LEADER, START_ORCHESTRATOR, cluster_facts, in_lines, missing_models};
+use super::diagnosis::{NO_LEADER, START_ORCHESTRATOR, facts_about, in_lines, missing_models};
 use super::jobs::{counts_by_job, tallies, waiting_stages};
 use super::text::table;
 use super::workers::{self, Scaling};
@@ -114,7 +114,7 @@ impl Command for Status {
             .leader()
             .await?
             .filter(|name| names.contains(name.as_str()));
-        let facts = cluster_facts(&admin.store, admin.loaded.config.cluster.heartbeat).await?;
+        let facts = facts_about(&admin.store, &nodes, admin.loaded.config.cluster.heartbeat).await?;
         let sum = |number: fn(&Stage) -> u64| stages.iter().map(number).sum();
         let scaling = workers::decisions(admin).await?;
         let max_age = TimeDelta::from_std(admin.loaded.config.autoscaler.max_age).unwrap_or(TimeDelta::MAX);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use parkhang_actors::stage::StageTable;
 use parkhang_core::domain::{
-    Hardware, Job, JobId, JobKey, JobStatus, NamedModel, NamedModels, Pipeline, StageName,
+    Hardware, Job, JobId, JobKey, JobStatus, NamedModel, NamedModels, NodeRecord, Pipeline, StageName,
 };
 use parkhang_core::policy::diagnosis::{ClusterFacts, Reason, of_job, of_stages};
 use parkhang_state::{JobTaskCount, PostgresStore, StateError, StateStore};
@@ -22,13 +22,21 @@ pub const START_ORCHESTRATOR: &str =
 
 /// Reads what a diagnosis needs of the cluster. It is as patient with silent nodes as the cluster, whose `heartbeat` this is.
 pub async fn cluster_facts(store: &PostgresStore, heartbeat: Duration) -> Result<ClusterFacts, StateError> {
+    facts_about(store, &store.nodes().await?, heartbeat).await
+}
+
+/// Reads what a diagnosis needs beside the records of the nodes, for callers that have read those.
+pub async fn facts_about(
+    store: &PostgresStore,
+    nodes: &[NodeRecord],
+    heartbeat: Duration,
+) -> Result<ClusterFacts, StateError> {
     let now = Utc::now();
     let has_leader = store.leader().await?.is_some();
-    let nodes = store.nodes().await?;
     let held = store.leases(now).await?.held;
     Ok(ClusterFacts::of_records(
         has_leader,
-        &nodes,
+        nodes,
         held,
         patience(heartbeat),
         now,

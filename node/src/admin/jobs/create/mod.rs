@@ -15,7 +15,7 @@ use self::choice::{Choice, ChoiceArgs};
 use self::unserved::unserved;
 use super::{JobSummary, models};
 use crate::admin::command::{Access, Answer, Command, Verb};
-use crate::admin::diagnosis::{cluster_facts, creation_warnings};
+use crate::admin::diagnosis::{creation_warnings, facts_about};
 use crate::admin::skipped::Skipped;
 use crate::admin::{Admin, Refusal};
 use crate::heartbeat::patience;
@@ -111,9 +111,10 @@ impl Command for Create {
         {
             return Err(Refusal::Conflict(format!("job {job} exists already")));
         }
-        let cluster = cluster_facts(&admin.store, admin.loaded.config.cluster.heartbeat).await?;
+        let heartbeat = admin.loaded.config.cluster.heartbeat;
         let nodes = admin.store.nodes().await?;
-        let silence = patience(admin.loaded.config.cluster.heartbeat);
+        let cluster = facts_about(&admin.store, &nodes, heartbeat).await?;
+        let silence = patience(heartbeat);
         let unserved = unserved(&pipeline, &admin.stages, &nodes, silence, cluster.now);
         if !self.choice.force && !unserved.is_empty() {
             return Err(nobody_runs(&unserved));
