@@ -19,8 +19,6 @@ mod config;
 mod console;
 mod database;
 mod device;
-#[cfg(test)]
-mod documented;
 mod eval;
 mod export;
 mod heartbeat;

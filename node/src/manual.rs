@@ -39,7 +39,7 @@ mod tests {
     use clap::{Arg, Command, CommandFactory};
 
     use crate::cli::Cli;
-    use crate::documented::assert_documented;
+    use parkhang_test_support::assert_documented;
 
     const INTRODUCTION: &str = "# The command line\n\n\
         Commands for one machine, and those that set up and check a cluster. The commands of a running cluster are in\n\

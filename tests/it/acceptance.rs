@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use parkhang_test_support::assert_documented;
 use serde::Deserialize;
 
 use crate::tidy::{root, tracked};
@@ -176,16 +177,7 @@ fn the_documented_acceptance_is_that_of_the_tests() {
         wrong.join("\n  ")
     );
 
-    let path = root().join("docs/acceptance.md");
-    let page = page(&rows, &proven);
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(&path, &page).unwrap();
-    }
-    let written = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        written == page,
-        "docs/acceptance.md is stale: run the tests with UPDATE_DOCS=1"
-    );
+    assert_documented("acceptance.md", &page(&rows, &proven));
 }
 
 #[test]

@@ -59,7 +59,7 @@ impl Mirror {
     ///
     /// # Errors
     ///
-    /// As for [`Mirror::commit`].
+    /// Those of [`Mirror::commit`].
     pub async fn commit_all(&self, changes: Vec<Change>) -> Result<Vec<Outcome>, MirrorGone> {
         futures::future::try_join_all(changes.into_iter().map(|change| self.commit(change))).await
     }

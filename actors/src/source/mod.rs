@@ -91,7 +91,7 @@ pub trait WorkSource: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     ///
-    /// As for [`WorkSource::settle`].
+    /// Those of [`WorkSource::settle`].
     async fn give_back(&self, fence: Fence) -> Result<ReportReply, SourceError> {
         let verdict = Some(StageVerdict::Interrupted);
         self.settle(LeaseReport { fence, verdict }).await

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use parkhang_core::domain::{Hardware, InvalidPipeline, JobConfig, Pipeline, StageName};
+use parkhang_core::domain::{Hardware, InvalidPipeline, JobConfig, Pipeline, StageName, nearest};
 use parkhang_store::artifact::TableSchema;
 use serde_json::{Map, Value};
 
@@ -88,11 +88,8 @@ pub enum PipelineError {
 
 /// Hint at the known name that is nearest to an unknown one.
 fn hint(unknown: &str, known: &[String]) -> String {
-    let distances = known
-        .iter()
-        .map(|name| (strsim::damerau_levenshtein(unknown, name), name));
-    let nearest = distances.min().filter(|(distance, _)| *distance <= 2);
-    nearest.map_or_else(String::new, |(_, name)| format!(" (did you mean {name}?)"))
+    let nearest = nearest(unknown, known.iter().map(String::as_str), 2);
+    nearest.map_or_else(String::new, |name| format!(" (did you mean {name}?)"))
 }
 
 fn unwritten(writers: &[String]) -> String {

@@ -297,6 +297,8 @@ mod tests {
     use std::collections::BTreeSet;
     use std::fmt::Write;
 
+    use parkhang_test_support::assert_documented;
+
     use super::*;
     use crate::telemetry::Kind;
 
@@ -352,15 +354,6 @@ mod tests {
 
     #[test]
     fn the_documented_metrics_are_those_of_the_code() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/metrics.md");
-        let page = page();
-        if std::env::var_os("UPDATE_DOCS").is_some() {
-            std::fs::write(path, &page).unwrap();
-        }
-        assert_eq!(
-            std::fs::read_to_string(path).unwrap_or_default(),
-            page,
-            "docs/metrics.md is stale: run the tests with UPDATE_DOCS=1"
-        );
+        assert_documented("metrics.md", &page());
     }
 }

@@ -153,7 +153,7 @@ mod tests {
     use super::*;
     use crate::admin::{Kind, Verb};
     use crate::client::ROOT;
-    use crate::documented::assert_documented;
+    use parkhang_test_support::assert_documented;
 
     const INTRODUCTION: &str = "# Commands of a cluster\n\n\
         The same commands on the command line (`node WORD WORD`), in `node repl`, see [repl.md](repl.md), and over HTTP, see\n\

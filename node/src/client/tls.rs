@@ -10,6 +10,8 @@ use tokio_rustls::TlsConnector;
 
 use crate::tls::identity::read_chain;
 
+/// Connector that believes those certificates and shows none of its own.
+///
 /// # Errors
 ///
 /// When the file of the cluster's authority cannot be read, or holds no certificate of one.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use parkhang_actors::stage::StageTable;
-use parkhang_core::domain::ConfigError;
+use parkhang_core::domain::{ConfigError, nearest};
 use toml::{Table, Value};
 
 use super::sections::ClusterConfig;
@@ -123,15 +123,12 @@ impl Schema {
             let mut same = self.values.keys().filter(|key| split(key).1 == unknown_name);
             same.next().filter(|_| same.next().is_none())
         };
-        let by_distance = self
-            .values
-            .keys()
-            .map(|key| (strsim::damerau_levenshtein(unknown, key), key))
-            .min()
-            // Longer keys may contain more typing mistakes; beyond that a suggestion would be a guess.
-            .filter(|(distance, _)| *distance <= 2 + unknown.len() / 8)
-            .map(|(_, key)| key);
-        by_distance.or_else(same_name).cloned()
+        // Longer keys may contain more typing mistakes; beyond that a suggestion would be a guess.
+        let mistakes = 2 + unknown.len() / 8;
+        let by_distance = nearest(unknown, self.values.keys().map(String::as_str), mistakes);
+        by_distance
+            .or_else(|| same_name().map(String::as_str))
+            .map(str::to_owned)
     }
 }
 

@@ -6,6 +6,8 @@ use std::time::Duration;
 use clap::error::ErrorKind;
 use clap::{Args, FromArgMatches};
 
+use parkhang_core::domain::nearest;
+
 use crate::admin::aliases::expanded;
 use crate::admin::{Refusal, VOLUME_LIST, table};
 use crate::session::Given;
@@ -149,15 +151,9 @@ fn given(words: Vec<String>) -> Result<Order, String> {
 
 fn unknown(word: &str) -> String {
     let subjects = grammar().get_subcommands().map(clap::Command::get_name);
-    let near = subjects
-        .chain(OWN.map(|(word, _)| word))
-        .map(|known| (strsim::damerau_levenshtein(word, known), known))
-        .min();
-    match near {
-        Some((distance, near)) if distance <= 2 => {
-            format!("there is no command {word}; did you mean {near}?")
-        }
-        _ => format!("there is no command {word}; help lists them"),
+    match nearest(word, subjects.chain(OWN.map(|(word, _)| word)), 2) {
+        Some(near) => format!("there is no command {word}; did you mean {near}?"),
+        None => format!("there is no command {word}; help lists them"),
     }
 }
 

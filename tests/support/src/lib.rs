@@ -1,14 +1,19 @@
-//! Waiting in tests for what another thread, task or process brings about.
+//! Parts that the tests of all crates share: waiting for what another thread, task or process brings about, and the comparison of
+//! generated pages of the documentation.
 //!
 //! A loop without a pause takes the processor from what it waits for, and one without an end hides a hang. [`Wait`] pauses between
 //! looks, gives up in the end, and says then what it waited for and what it saw last.
 
 #![allow(clippy::panic, reason = "test code fails by panicking")]
 
+mod documented;
+
 use std::fmt::{self, Debug};
 use std::panic::Location;
 use std::thread;
 use std::time::{Duration, Instant};
+
+pub use documented::assert_documented;
 
 /// Longest wait, unless [`Wait::at_most`] says otherwise: several times what a busy machine of two cores needs to start a process.
 pub const PATIENCE: Duration = Duration::from_secs(60);

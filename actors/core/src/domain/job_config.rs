@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::adjustment::ADJUSTABLE;
 use super::named_model::NamedModels;
+use super::suggestion::nearest;
 
 mod choices;
 
@@ -38,11 +39,8 @@ pub enum ConfigError {
 /// Hint at the known key that is nearest to an unknown one, for the end of a sentence.
 fn meant(unknown: &str) -> String {
     let keys = JobConfig::default().keys();
-    let distances = keys
-        .keys()
-        .map(|key| (strsim::damerau_levenshtein(unknown, key), key));
-    let nearest = distances.min().filter(|(distance, _)| *distance <= 2);
-    nearest.map_or_else(String::new, |(_, key)| format!("; did you mean {key}?"))
+    let nearest = nearest(unknown, keys.keys().map(String::as_str), 2);
+    nearest.map_or_else(String::new, |key| format!("; did you mean {key}?"))
 }
 
 /// Settings of a job (`jobs.config`). Keys left out take the default, which is that of the second generation of algorithms.

@@ -3,6 +3,7 @@ use std::fmt::Write;
 
 use parkhang_models::algorithms::Algorithms;
 use parkhang_store::artifact::ErrorRow;
+use parkhang_test_support::assert_documented;
 
 use super::*;
 use crate::stage::ocr_pipeline;
@@ -124,16 +125,7 @@ fn page() -> String {
 
 #[test]
 fn the_documented_stages_are_those_of_the_table() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/stages.md");
-    let page = page();
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(path, &page).unwrap();
-    }
-    assert_eq!(
-        std::fs::read_to_string(path).unwrap_or_default(),
-        page,
-        "docs/stages.md is stale: run the tests with UPDATE_DOCS=1"
-    );
+    assert_documented("stages.md", &page());
 }
 
 #[test]

@@ -1,6 +1,7 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
+use parkhang_test_support::assert_documented;
 use proptest::prelude::*;
 
 use super::*;
@@ -480,14 +481,5 @@ fn row(phase: Phase, event: &Event, before: &Task, after: &Task) -> String {
 /// `UPDATE_DOCS=1 cargo test` rewrites the page.
 #[test]
 fn the_documented_table_is_the_table() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/transitions.md");
-    let page = table();
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(path, &page).unwrap();
-    }
-    assert_eq!(
-        std::fs::read_to_string(path).unwrap_or_default(),
-        page,
-        "docs/transitions.md is stale: run the tests with UPDATE_DOCS=1"
-    );
+    assert_documented("transitions.md", &table());
 }
