@@ -11,17 +11,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
-use parkhang_actors::cluster::{
-    Cluster, ClusterConfig, Cookie, NodeName, RemoteOrchestrator, RemotePools, RemotePoolsConfig, Security,
-    UplinkConfig,
-};
 use parkhang_actors::orchestrator::{JobEnd, OrchestratorConfig, OrchestratorHandle};
-use parkhang_actors::stage::{StageContext, StageInfo, StageLogic, StageRegistry, ocr_pipeline};
-use parkhang_actors::supervisor::{ControlPlane, HealthPolicy, NodeConfig, NodeSupervisor};
-use parkhang_actors::telemetry::ProgressBoard;
-use parkhang_core::domain::{Epoch, Hardware, JobStatus, StageName, StageReport, StageVerdict, TaskId};
+use parkhang_actors::stage::{StageLogic, ocr_pipeline};
+use parkhang_core::domain::{JobStatus, StageName, StageReport, StageVerdict, TaskId};
+use parkhang_sandbox::{FakeStage, NodePlan, Run, Sandbox, Script};
 use parkhang_state::StateStore;
 use support::Server;
 
@@ -35,145 +29,52 @@ struct Mark {
 
 type Marks = Arc<Mutex<HashMap<(TaskId, StageName), Mark>>>;
 
-#[derive(Debug)]
-struct Idle {
-    name: StageName,
-    lease: TimeDelta,
-    marks: Marks,
-}
-
-impl StageInfo for Idle {
-    fn name(&self) -> StageName {
-        self.name.clone()
-    }
-
-    fn hardware(&self) -> Hardware {
-        Hardware::Cpu
-    }
-}
-
-#[async_trait]
-impl StageLogic for Idle {
-    fn info(&self) -> &dyn StageInfo {
-        self
-    }
-
-    async fn run(&self, context: StageContext) -> StageVerdict {
-        let started = Utc::now();
-        let assignment = &context.assignment;
-        let mark = Mark {
-            decided: assignment.lease_until - self.lease,
-            started,
-            ended: Utc::now(),
-        };
-        let key = (assignment.fence.task, self.name.clone());
-        self.marks.lock().unwrap().insert(key, mark);
-        StageVerdict::Succeeded(StageReport::default())
-    }
-}
-
-/// What two nodes need to reach each other.
-struct Session {
-    pools: RemotePools,
-    uplink: RemoteOrchestrator,
-    at_orchestrator: Cluster,
-    at_node: Cluster,
-}
-
-impl Session {
-    async fn start(orchestrator: &OrchestratorHandle) -> Self {
-        let config = |node| {
-            let cookie = Cookie::new("the secret of a bench").unwrap();
-            ClusterConfig::new(NodeName::unique(node).unwrap(), Security::Loopback(cookie))
-        };
-        let at_orchestrator = Cluster::start(ClusterConfig {
-            listen: Some("127.0.0.1:0".parse().unwrap()),
-            ..config("orchestrator")
-        });
-        let at_orchestrator = at_orchestrator.await.unwrap();
-        let pools = RemotePoolsConfig::new(at_orchestrator.node().clone(), orchestrator.clone(), Epoch(1));
-        let pools = RemotePools::start(pools).await.unwrap();
-        let address = at_orchestrator.local_addr().unwrap().to_string();
-        let at_node = Cluster::start(ClusterConfig {
-            peers: vec![address.parse().unwrap()],
-            ..config("node")
-        });
-        let at_node = at_node.await.unwrap();
-        let uplink = RemoteOrchestrator::start(UplinkConfig::new(at_node.node().clone(), "parkhang"))
-            .await
-            .unwrap();
-        Self {
-            pools,
-            uplink,
-            at_orchestrator,
-            at_node,
-        }
-    }
-
-    async fn stop(self) {
-        self.uplink.stop().await;
-        self.pools.stop().await;
-        self.at_node.leave().await;
-        self.at_orchestrator.leave().await;
-    }
+/// Marks that it was here.
+fn mark(run: &Run, lease: TimeDelta, marks: &Marks) {
+    let started = Utc::now();
+    let assignment = &run.context.assignment;
+    let mark = Mark {
+        decided: assignment.lease_until - lease,
+        started,
+        ended: Utc::now(),
+    };
+    let key = (assignment.fence.task, run.stage.clone());
+    marks.lock().unwrap().insert(key, mark);
 }
 
 struct Plane {
-    store: Arc<dyn StateStore>,
-    orchestrator: OrchestratorHandle,
-    node: NodeSupervisor,
-    session: Option<Session>,
+    sandbox: Sandbox,
     marks: Marks,
 }
 
 impl Plane {
     async fn start(store: Arc<dyn StateStore>, slots: usize, loopback: bool) -> Self {
-        let config = OrchestratorConfig::new(store.clone());
-        let lease = TimeDelta::from_std(config.lease).unwrap();
-        let orchestrator = OrchestratorHandle::start(config).await.unwrap();
+        let lease = TimeDelta::from_std(OrchestratorConfig::new(store.clone()).lease).unwrap();
+        let sandbox = Sandbox::over(store);
+        let sandbox = if loopback { sandbox.remote() } else { sandbox };
+        let sandbox = sandbox.start().await;
         let marks = Marks::default();
-        let stages = ocr_pipeline().stages().to_vec();
-        let stages = stages.into_iter().map(|name| -> Arc<dyn StageLogic> {
-            Arc::new(Idle {
-                name,
-                lease,
-                marks: marks.clone(),
-            })
+        let pipeline = ocr_pipeline();
+        let stages = pipeline.stages().iter().map(|name| -> Arc<dyn StageLogic> {
+            let marks = marks.clone();
+            let script = Script::custom(move |run| {
+                mark(&run, lease, &marks);
+                std::future::ready(StageVerdict::Succeeded(StageReport::default()))
+            });
+            FakeStage::new(name.as_str(), script).shared()
         });
-        let session = if loopback {
-            Some(Session::start(&orchestrator).await)
-        } else {
-            None
-        };
-        let control_plane: Arc<dyn ControlPlane> = match &session {
-            Some(session) => Arc::new(session.uplink.clone()),
-            None => Arc::new(orchestrator.clone()),
-        };
-        let node = NodeSupervisor::start(NodeConfig {
-            name: "bench".to_owned(),
-            slots: HashMap::from([(Hardware::Cpu, slots)]),
-            registry: Arc::new(StageRegistry::of(stages.collect())),
-            progress: Arc::new(ProgressBoard::default()),
-            control_plane,
-            heartbeat: Duration::from_secs(5),
-            health: HealthPolicy::default(),
-        });
-        Self {
-            node: node.await.unwrap(),
-            store,
-            orchestrator,
-            session,
-            marks,
-        }
+        let plan = NodePlan::new(stages.collect()).slots(slots);
+        sandbox.node(plan.named("bench")).await;
+        Self { sandbox, marks }
     }
 
     /// Runs a job to its end and returns how long that took.
     async fn job(&self, name: &str, volumes: usize) -> Duration {
         let job = support::new_job(name, volumes);
-        let job = self.store.create_job(&job, Utc::now()).await.unwrap();
+        let job = self.sandbox.store.create_job(&job, Utc::now()).await.unwrap();
         let began = Instant::now();
-        self.orchestrator.wake();
-        let end = self.orchestrator.job_end(job.id).await.unwrap();
+        self.sandbox.orchestrator.wake();
+        let end = self.sandbox.orchestrator.job_end(job.id).await.unwrap();
         assert_eq!(end, JobEnd::Settled(JobStatus::Completed));
         began.elapsed()
     }
@@ -183,11 +84,7 @@ impl Plane {
     }
 
     async fn stop(self) {
-        self.node.stop().await;
-        if let Some(session) = self.session {
-            session.stop().await;
-        }
-        self.orchestrator.stop().await;
+        self.sandbox.stop().await;
     }
 }
 

@@ -15,7 +15,8 @@ use std::time::Duration;
 use chrono::{TimeDelta, Utc};
 use criterion::{Criterion, criterion_group, criterion_main};
 use parkhang_actors::stage::ocr_pipeline;
-use parkhang_core::domain::{PoolInfo, StageName, WorkerId};
+use parkhang_core::domain::testing::pool;
+use parkhang_core::domain::{PoolInfo, StageName};
 use parkhang_core::policy::placement::{FreeSlots, Placement, place};
 use parkhang_core::policy::transition::Event;
 use parkhang_state::{Change, Expected, Leases, MemoryStore, Ready, StateStore};
@@ -28,12 +29,7 @@ fn pools() -> Vec<PoolInfo> {
     let pipeline = ocr_pipeline();
     let nodes = (0..NODES).flat_map(|node| {
         let stages = pipeline.stages().iter();
-        let pool = move |stage: &StageName| PoolInfo {
-            worker: WorkerId(format!("node-{node}.1-{stage}")),
-            stage: stage.clone(),
-            slots: 1,
-            models: Vec::new(),
-        };
+        let pool = move |stage: &StageName| pool(&format!("node-{node}.1-{stage}"), stage.as_str(), 1);
         stages.map(pool).collect::<Vec<_>>()
     });
     nodes.collect()

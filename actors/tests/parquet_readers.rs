@@ -6,7 +6,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use parkhang_core::domain::{Attempt, ErrorCategory, JobKey, StageName, TextEncoding, VolumeId};
+use parkhang_core::domain::testing::stage;
+use parkhang_core::domain::{Attempt, ErrorCategory, JobKey, TextEncoding, VolumeId};
 use parkhang_store::artifact::{
     ArtifactLayout, ArtifactRow, Digest, ErrorRow, Fingerprint, LineDetectionRow, LineImageRow, OcrResultRow,
     Provenance, Segment, write_table,
@@ -19,7 +20,6 @@ async fn pyarrow_duckdb_and_polars_agree() {
     let root = tempfile::tempdir().unwrap();
     let store = LocalStore::open(root.path()).await.unwrap();
     let layout = ArtifactLayout::bdrc_v2(&JobKey::new("J1").unwrap());
-    let stage = |name: &str| StageName::new(name).unwrap();
     for (volume, rows) in [("I1", 300), ("I2", 0)] {
         let volume = layout.volume(&VolumeId::new("W1", volume).unwrap());
         write(&store, &volume.line_detection(), rows, line_detection_row).await;
@@ -42,7 +42,7 @@ async fn write<R: ArtifactRow>(store: &LocalStore, key: &ArtifactKey, rows: i32,
     let provenance = Provenance {
         job: JobKey::new("J1").unwrap(),
         volume: VolumeId::new("W1", "I1").unwrap(),
-        stage: StageName::new("ocr").unwrap(),
+        stage: stage("ocr"),
         attempt: Attempt(1),
         models: Vec::new(),
         config_hash: digest,

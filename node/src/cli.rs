@@ -1,5 +1,8 @@
 //! Grammar of the command line. The arguments of each command are defined in the room that runs it.
 
+use std::ffi::OsStr;
+use std::path::Path;
+
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
@@ -77,4 +80,15 @@ pub enum Command {
     },
     /// Print the manual page of this program, or write the manual pages of all commands.
     Man(ManArgs),
+}
+
+/// Name that the program goes by in help, completions and manual pages: `parkhang` where it was called so, else `node`.
+///
+/// It is installed under both, since Node.js owns the second on most machines.
+pub fn program_name(called: Option<&OsStr>) -> &'static str {
+    if called.and_then(|called| Path::new(called).file_name()) == Some(OsStr::new("parkhang")) {
+        "parkhang"
+    } else {
+        "node"
+    }
 }

@@ -42,6 +42,7 @@ mod whoami;
 mod whole_file;
 mod words;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
@@ -55,7 +56,8 @@ fn main() -> ExitCode {
         Ok(words) => words,
         Err(error) => return finish(Err(error)),
     };
-    let matches = command_line::augment(Cli::command()).get_matches_from(words);
+    let name = cli::program_name(words.first().map(OsString::as_os_str));
+    let matches = program(name).get_matches_from(words);
     if command_line::is_given(&matches) {
         sigpipe::reset();
         log::to_terminal();
@@ -72,7 +74,12 @@ fn main() -> ExitCode {
             log::to_terminal();
         }
     }
-    finish(run(cli))
+    finish(run(cli, name))
+}
+
+/// Every command, under the name that the program was called by.
+fn program(name: &'static str) -> clap::Command {
+    command_line::augment(Cli::command().name(name))
 }
 
 fn finish(outcome: anyhow::Result<ExitCode>) -> ExitCode {
@@ -85,8 +92,7 @@ fn finish(outcome: anyhow::Result<ExitCode>) -> ExitCode {
     }
 }
 
-fn run(cli: Cli) -> anyhow::Result<ExitCode> {
-    let program = || command_line::augment(Cli::command());
+fn run(cli: Cli, name: &'static str) -> anyhow::Result<ExitCode> {
     block_on(async {
         match cli.command {
             None => role::run(cli.node).await,
@@ -101,10 +107,12 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Some(Command::Repl(arguments)) => repl::run(arguments).await,
             Some(Command::Token(arguments)) => access::command::run(&arguments).map(|()| ExitCode::SUCCESS),
             Some(Command::Completions { shell }) => {
-                clap_complete::generate(shell, &mut program(), "node", &mut std::io::stdout());
+                clap_complete::generate(shell, &mut program(name), name, &mut std::io::stdout());
                 Ok(ExitCode::SUCCESS)
             }
-            Some(Command::Man(arguments)) => manual::run(&arguments, program()).map(|()| ExitCode::SUCCESS),
+            Some(Command::Man(arguments)) => {
+                manual::run(&arguments, program(name)).map(|()| ExitCode::SUCCESS)
+            }
         }
     })
 }

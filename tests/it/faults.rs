@@ -1,23 +1,15 @@
 //! What becomes of volumes on a node whose device hangs or fails. Time is paused: it passes when nobody has anything to do.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use async_trait::async_trait;
-use chrono::Utc;
-use parkhang_actors::orchestrator::{JobEnd, OrchestratorConfig, OrchestratorHandle};
-use parkhang_actors::stage::{StageContext, StageInfo, StageLogic};
 use parkhang_actors::supervisor::NodeSupervisor;
 use parkhang_core::domain::{
-    ErrorCategory, Hardware, Job, JobStatus, OrderOutcome, PageOutcome, StageError, StageName, StageReport,
-    StageVerdict, Task, TaskStatus, Unfit, VolumeId,
+    ErrorCategory, Hardware, JobStatus, OrderOutcome, PageOutcome, StageReport, StageVerdict, Task,
+    TaskStatus, Unfit, VolumeId,
 };
-use parkhang_state::{MemoryStore, StateStore};
+use parkhang_sandbox::{FAST_HEALTH, FakeStage, NodePlan, Run, Sandbox, Script, job_through};
 use tokio::sync::watch;
-
-use crate::cluster::two_volumes;
-use crate::supervision::{HEALTH, start};
 
 /// What the device of a node does.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,120 +26,77 @@ enum Device {
     HangsUnder(VolumeId),
 }
 
-#[derive(Debug)]
+async fn check(device: Device) -> Result<(), Unfit> {
+    match device {
+        Device::Hangs => std::future::pending().await,
+        Device::Fails => Err(Unfit::Device("lost".to_owned())),
+        Device::DiskFull => Err(Unfit::Disk("no space left".to_owned())),
+        Device::Works | Device::HangsUnderWork | Device::HangsUnder(_) => Ok(()),
+    }
+}
+
+async fn work(run: Run, device: watch::Receiver<Device>) -> StageVerdict {
+    let progress = &run.context.progress;
+    progress.started(3);
+    for _ in 0..3 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let device = device.borrow().clone();
+        match device {
+            Device::Hangs | Device::HangsUnderWork => std::future::pending().await,
+            Device::HangsUnder(volume) if volume == run.context.assignment.volume => {
+                std::future::pending().await
+            }
+            Device::Fails | Device::DiskFull => {
+                return run.failed(ErrorCategory::Node, "it does not work");
+            }
+            Device::Works | Device::HangsUnder(_) => {}
+        }
+        progress.page_finished(PageOutcome::Succeeded);
+    }
+    StageVerdict::Succeeded(StageReport::default())
+}
+
+/// The stage `on_device`, and what its device does.
 struct OnDevice {
+    stage: Arc<FakeStage>,
     device: watch::Sender<Device>,
-    renewals: AtomicUsize,
-    checks: AtomicUsize,
 }
 
 impl OnDevice {
-    fn new(device: Device) -> Arc<Self> {
-        Arc::new(Self {
-            device: watch::Sender::new(device),
-            renewals: AtomicUsize::new(0),
-            checks: AtomicUsize::new(0),
-        })
-    }
-
-    fn device(&self) -> Device {
-        self.device.borrow().clone()
+    fn new(device: Device) -> Self {
+        let device = watch::Sender::new(device);
+        let (used, checked) = (device.subscribe(), device.subscribe());
+        let stage = FakeStage::new("on_device", Script::custom(move |run| work(run, used.clone())))
+            .on(Hardware::Gpu)
+            .checked_by(move || check(checked.borrow().clone()))
+            .shared();
+        Self { stage, device }
     }
 
     fn renewals(&self) -> usize {
-        self.renewals.load(Ordering::Relaxed)
+        self.stage.renewals()
     }
 }
 
-#[async_trait]
-impl StageInfo for OnDevice {
-    fn name(&self) -> StageName {
-        StageName::new("on_device").unwrap()
-    }
-
-    fn hardware(&self) -> Hardware {
-        Hardware::Gpu
-    }
-
-    fn renew(&self) -> std::io::Result<()> {
-        self.renewals.fetch_add(1, Ordering::Relaxed);
-        Ok(())
-    }
-
-    async fn check(&self) -> Result<(), Unfit> {
-        self.checks.fetch_add(1, Ordering::Relaxed);
-        match self.device() {
-            Device::Hangs => std::future::pending().await,
-            Device::Fails => Err(Unfit::Device("lost".to_owned())),
-            Device::DiskFull => Err(Unfit::Disk("no space left".to_owned())),
-            Device::Works | Device::HangsUnderWork | Device::HangsUnder(_) => Ok(()),
-        }
-    }
-}
-
-#[async_trait]
-impl StageLogic for OnDevice {
-    fn info(&self) -> &dyn StageInfo {
-        self
-    }
-
-    async fn run(&self, context: StageContext) -> StageVerdict {
-        context.progress.started(3);
-        for _ in 0..3 {
-            tokio::time::sleep(Duration::from_secs(1)).await;
-            match self.device() {
-                Device::Hangs | Device::HangsUnderWork => std::future::pending().await,
-                Device::HangsUnder(volume) if volume == context.assignment.volume => {
-                    std::future::pending().await
-                }
-                Device::Fails | Device::DiskFull => {
-                    let error = StageError::new("on_device", ErrorCategory::Node, "it does not work");
-                    return StageVerdict::Failed(error);
-                }
-                Device::Works | Device::HangsUnder(_) => {}
-            }
-            context.progress.page_finished(PageOutcome::Succeeded);
-        }
-        StageVerdict::Succeeded(StageReport::default())
-    }
-}
-
-struct World {
-    store: Arc<MemoryStore>,
-    orchestrator: OrchestratorHandle,
-    job: Job,
-}
+struct World(Sandbox);
 
 impl World {
     async fn with_volumes(volumes: usize) -> Self {
-        let store = Arc::new(MemoryStore::new());
-        let stage = OnDevice::new(Device::Works);
-        let mut job = two_volumes(&[stage as Arc<dyn StageLogic>]);
-        job.volumes = (1..=volumes)
-            .map(|volume| format!("W1-I{volume}").parse().unwrap())
-            .collect();
-        let job = store.create_job(&job, Utc::now()).await.unwrap();
-        let orchestrator = OrchestratorHandle::start(OrchestratorConfig::new(store.clone()))
-            .await
-            .unwrap();
-        Self {
-            store,
-            orchestrator,
-            job,
-        }
+        let job = job_through(&[OnDevice::new(Device::Works).stage], volumes);
+        Self(Sandbox::builder().job(job).start().await)
     }
 
-    async fn node(&self, name: &str, stage: &Arc<OnDevice>, slots: usize) -> NodeSupervisor {
-        start(name, stage.clone(), slots, &self.orchestrator).await
+    async fn node(&self, name: &str, on_device: &OnDevice, slots: usize) -> NodeSupervisor {
+        let plan = NodePlan::new(vec![on_device.stage.clone()]).named(name);
+        self.0.node(plan.slots(slots).with_fast_health()).await
     }
 
     async fn tasks(&self) -> Vec<Task> {
-        self.store.tasks(self.job.id).await.unwrap()
+        self.0.tasks().await
     }
 
     async fn ends(&self, status: JobStatus) {
-        let end = self.orchestrator.job_end(self.job.id).await.unwrap();
-        assert_eq!(end, JobEnd::Settled(status));
+        self.0.ends(status).await;
     }
 
     /// Nothing is held against any volume.
@@ -168,7 +117,7 @@ async fn a_hung_device_is_no_volumes_fault_and_ends_its_node() {
             let stage = OnDevice::new(device.clone());
             let node = world.node(&format!("sick{process}"), &stage, 2).await;
             node.ended().await;
-            let most = (HEALTH.faults.stalls + HEALTH.faults.silences) as usize;
+            let most = (FAST_HEALTH.faults.stalls + FAST_HEALTH.faults.silences) as usize;
             assert!(
                 (1..=most).contains(&stage.renewals()),
                 "{device:?}: {}",
@@ -212,7 +161,7 @@ async fn a_device_that_fails_ends_no_volume_and_is_taken_out_of_service() {
     let sick = world.node("sick", &stage, 2).await;
     let (name, state) = sick.out_of_service().await;
     assert_eq!((name.as_str(), state.reason.as_str()), ("on_device", "lost"));
-    assert_eq!(stage.renewals(), HEALTH.faults.renewals as usize);
+    assert_eq!(stage.renewals(), FAST_HEALTH.faults.renewals as usize);
     world.is_blameless().await;
 
     // An operator has it looked at, in vain and then not.

@@ -1,94 +1,50 @@
 //! What a node's supervisor does at an operator's order. Time is paused: it passes when nobody has anything to do.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use async_trait::async_trait;
-use chrono::Utc;
-use parkhang_actors::orchestrator::{JobEnd, OrchestratorConfig, OrchestratorHandle};
-use parkhang_actors::stage::{StageContext, StageInfo, StageLogic};
 use parkhang_actors::supervisor::NodeSupervisor;
 use parkhang_core::domain::{
-    ActorKind, ActorRecord, ActorState, Hardware, Job, JobStatus, Level, OrderOutcome, PageOutcome,
-    StageName, StageReport, StageRunStatus, StageVerdict, TaskStatus,
+    ActorKind, ActorRecord, ActorState, Hardware, JobStatus, Level, OrderOutcome, PageOutcome, StageReport,
+    StageRunStatus, StageVerdict, TaskStatus,
 };
-use parkhang_state::{MemoryStore, StateStore};
-use tokio::sync::watch;
+use parkhang_sandbox::{FakeStage, Latch, NodePlan, Run, Sandbox, Script, job_through};
 
-use crate::cluster::two_volumes;
-use crate::supervision::start;
-
-/// A stage that ends only once it is let go.
-#[derive(Debug, Default)]
-struct Waiting {
-    begun: watch::Sender<usize>,
-    let_go: watch::Sender<bool>,
-    renewals: AtomicUsize,
+async fn work(run: Run, latch: Latch) -> StageVerdict {
+    let progress = &run.context.progress;
+    progress.started(2);
+    progress.page_finished(PageOutcome::Succeeded);
+    latch.opened().await;
+    progress.page_finished(PageOutcome::Succeeded);
+    StageVerdict::Succeeded(StageReport::default())
 }
 
-impl StageInfo for Waiting {
-    fn name(&self) -> StageName {
-        StageName::new("waiting").unwrap()
-    }
-
-    fn hardware(&self) -> Hardware {
-        Hardware::Gpu
-    }
-
-    fn renew(&self) -> std::io::Result<()> {
-        self.renewals.fetch_add(1, Ordering::Relaxed);
-        Ok(())
-    }
-}
-
-#[async_trait]
-impl StageLogic for Waiting {
-    fn info(&self) -> &dyn StageInfo {
-        self
-    }
-
-    async fn run(&self, context: StageContext) -> StageVerdict {
-        context.progress.started(2);
-        context.progress.page_finished(PageOutcome::Succeeded);
-        self.begun.send_modify(|begun| *begun += 1);
-        self.let_go.subscribe().wait_for(|let_go| *let_go).await.unwrap();
-        context.progress.page_finished(PageOutcome::Succeeded);
-        StageVerdict::Succeeded(StageReport::default())
-    }
-}
-
+/// A node with two slots for a stage that ends only once the latch is open.
 struct Site {
-    store: Arc<MemoryStore>,
-    stage: Arc<Waiting>,
-    job: Job,
-    orchestrator: OrchestratorHandle,
+    sandbox: Sandbox,
+    stage: Arc<FakeStage>,
+    latch: Latch,
     node: NodeSupervisor,
 }
 
 impl Site {
     async fn new() -> Self {
-        let (store, stage) = (Arc::new(MemoryStore::new()), Arc::new(Waiting::default()));
-        let job = two_volumes(&[stage.clone() as Arc<dyn StageLogic>]);
-        let job = store.create_job(&job, Utc::now()).await.unwrap();
-        let orchestrator = OrchestratorHandle::start(OrchestratorConfig::new(store.clone()))
-            .await
-            .unwrap();
-        let node = start("test", stage.clone(), 2, &orchestrator).await;
-        let site = Self {
-            store,
+        let latch = Latch::new();
+        let held = latch.clone();
+        let script = Script::custom(move |run| work(run, held.clone()));
+        let stage = FakeStage::new("waiting", script).on(Hardware::Gpu).shared();
+        let sandbox = Sandbox::builder()
+            .job(job_through(&[stage.logic()], 2))
+            .start()
+            .await;
+        let plan = NodePlan::new(vec![stage.clone()]).slots(2).with_fast_health();
+        let node = sandbox.node(plan).await;
+        stage.has_begun(2).await;
+        Self {
+            sandbox,
             stage,
-            job,
-            orchestrator,
+            latch,
             node,
-        };
-        site.begun(2).await;
-        site
-    }
-
-    /// So many runs have begun.
-    async fn begun(&self, runs: usize) {
-        let mut begun = self.stage.begun.subscribe();
-        begun.wait_for(|begun| *begun >= runs).await.unwrap();
+        }
     }
 
     async fn actor(&self, name: &str) -> Option<ActorRecord> {
@@ -98,24 +54,21 @@ impl Site {
 
     /// Lets the job come to its end, and returns the losses of its tasks.
     async fn end(self) -> Vec<i32> {
-        self.stage.let_go.send_replace(true);
-        let end = self.orchestrator.job_end(self.job.id).await.unwrap();
-        assert_eq!(end, JobEnd::Settled(JobStatus::Completed));
-        let tasks = self.store.tasks(self.job.id).await.unwrap();
+        self.latch.open();
+        let tasks = self.sandbox.ends(JobStatus::Completed).await;
         for task in &tasks {
             assert_eq!((task.status, task.attempts), (TaskStatus::Done, 0));
         }
         let mut interrupted = Vec::new();
         for task in &tasks {
-            let runs = self.store.stage_runs(task.id).await.unwrap();
+            let runs = self.sandbox.store.stage_runs(task.id).await.unwrap();
             let lost = runs
                 .iter()
                 .filter(|run| run.status == StageRunStatus::Interrupted);
             interrupted.push(i32::try_from(lost.count()).unwrap());
         }
         self.node.drain().await;
-        self.node.stop().await;
-        self.orchestrator.stop().await;
+        self.sandbox.stop().await;
         interrupted
     }
 }
@@ -130,7 +83,7 @@ async fn a_node_shows_its_supervisor_its_pools_and_their_workers() {
     let site = Site::new().await;
     let actors = site.node.actors().await;
     let names: Vec<&str> = actors.iter().map(|actor| actor.name.as_str()).collect();
-    let job = &site.job.key;
+    let job = &site.sandbox.job().key;
     let workers = ["W1-I1", "W1-I2"].map(|volume| format!("waiting/{job}/{volume}"));
     assert_eq!(names, ["supervisor", "waiting", &workers[0], &workers[1]]);
     let pool = &actors[1];
@@ -153,11 +106,11 @@ async fn a_node_shows_its_supervisor_its_pools_and_their_workers() {
 async fn a_pool_that_is_restarted_gives_its_leases_back_uncharged() {
     let site = Site::new().await;
     assert!(is_done(&site.node.restart("waiting").await));
-    site.begun(4).await;
+    site.stage.has_begun(4).await;
     let pool = site.actor("waiting").await.unwrap();
     assert_eq!((pool.restarts, pool.generation), (1, Some(2)));
-    assert_eq!(site.stage.renewals.load(Ordering::Relaxed), 1);
-    let tasks = site.store.tasks(site.job.id).await.unwrap();
+    assert_eq!(site.stage.renewals(), 1);
+    let tasks = site.sandbox.tasks().await;
     assert!(
         tasks.iter().all(|task| task.interruptions == 0),
         "nothing was lost"
@@ -169,13 +122,13 @@ async fn a_pool_that_is_restarted_gives_its_leases_back_uncharged() {
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_is_restarted_gives_its_lease_back_and_one_that_is_killed_is_found_out() {
     let site = Site::new().await;
-    let job = site.job.key.clone();
+    let job = site.sandbox.job().key.clone();
     let worker = |volume: &str| format!("waiting/{job}/{volume}");
     assert!(is_done(&site.node.restart(&worker("W1-I1")).await));
-    site.begun(3).await;
+    site.stage.has_begun(3).await;
     assert!(is_done(&site.node.kill(&worker("W1-I2")).await));
-    site.begun(4).await;
-    let tasks = site.store.tasks(site.job.id).await.unwrap();
+    site.stage.has_begun(4).await;
+    let tasks = site.sandbox.tasks().await;
     let lost: Vec<i32> = tasks.iter().map(|task| task.interruptions).collect();
     assert_eq!(lost, [0, 1]);
     let pool = site.actor("waiting").await.unwrap();
@@ -187,7 +140,7 @@ async fn a_worker_that_is_restarted_gives_its_lease_back_and_one_that_is_killed_
 async fn a_pool_that_is_killed_is_replaced() {
     let site = Site::new().await;
     assert!(is_done(&site.node.kill("waiting").await));
-    site.begun(4).await;
+    site.stage.has_begun(4).await;
     assert_eq!(site.actor("waiting").await.unwrap().restarts, 1);
     assert!(site.end().await.iter().all(|lost| *lost >= 1));
 }
@@ -205,8 +158,8 @@ async fn what_is_not_there_and_what_must_not_end_is_refused() {
             outcome => panic!("{outcome:?}"),
         }
     }
-    site.stage.let_go.send_replace(true);
-    site.orchestrator.job_end(site.job.id).await.unwrap();
+    site.latch.open();
+    site.sandbox.ends(JobStatus::Completed).await;
     site.node.drain().await;
     assert!(
         !is_done(&site.node.restart("waiting").await),

@@ -1,27 +1,23 @@
 //! The stages of the program, with the shipped networks, on devices that fail and disks that are full: no page is lost for it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use chrono::Utc;
-use parkhang_actors::orchestrator::{JobEnd, OrchestratorConfig, OrchestratorHandle};
 use parkhang_actors::runner::CpuPool;
 use parkhang_actors::stage::{
     ManifestFolder, ModelSet, Recogniser, StageRegistry, StageServices, StageTable, ocr_pipeline,
 };
-use parkhang_actors::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
-use parkhang_actors::telemetry::ProgressBoard;
-use parkhang_core::domain::{
-    ErrorCategory, Hardware, Job, JobConfig, JobStatus, LayoutName, NewJob, Task, TaskStatus,
-};
+use parkhang_actors::supervisor::NodeSupervisor;
+use parkhang_core::domain::testing::new_job;
+use parkhang_core::domain::{ErrorCategory, JobConfig, JobStatus, LayoutName, NewJob, Task, TaskStatus};
 use parkhang_models::device::{ComputeDevice, DeviceSpec};
 use parkhang_models::inference::{InferenceError, LineBatch, Logits, Recognizer, Segmenter, TileBatch};
 use parkhang_models::weights::{Bundle, load_recognizer, load_segmenter, shipped};
-use parkhang_state::{MemoryStore, StateStore};
+use parkhang_sandbox::{NodePlan, Sandbox};
 use parkhang_store::artifact::{ArtifactLayout, Digest, ErrorRow, ModelRef, read_table};
 use parkhang_store::pages::{FolderSource, discover_volumes};
 use parkhang_store::storage::{ArtifactStore, LocalStore};
@@ -121,11 +117,9 @@ fn models(device: &Arc<Device>) -> ModelSet {
 struct Press {
     folder: tempfile::TempDir,
     device: Arc<Device>,
-    store: Arc<MemoryStore>,
     artifacts: Arc<dyn ArtifactStore>,
-    orchestrator: OrchestratorHandle,
+    sandbox: Sandbox,
     node: NodeSupervisor,
-    job: Job,
 }
 
 impl Press {
@@ -151,10 +145,7 @@ impl Press {
             workers: 2,
             manifests: Some(ManifestFolder::new(folder.path().join("state/manifests"))),
         };
-        let store = Arc::new(MemoryStore::new());
         let new = NewJob {
-            key: None,
-            operation: "ocr".to_owned(),
             pipeline: ocr_pipeline(),
             config: JobConfig {
                 retries: 0,
@@ -164,41 +155,26 @@ impl Press {
                 ..JobConfig::default()
             },
             volumes: volumes.iter().map(|volume| volume.volume.clone()).collect(),
+            ..new_job(&["ocr"], 0)
         };
-        let job = store.create_job(&new, Utc::now()).await.unwrap();
-        let orchestrator = OrchestratorHandle::start(OrchestratorConfig::new(store.clone()))
-            .await
-            .unwrap();
-        let node = NodeSupervisor::start(NodeConfig {
-            name: "press".to_owned(),
-            slots: HashMap::from([(Hardware::Cpu, 1), (Hardware::Gpu, 1)]),
-            registry: Arc::new(StageRegistry::new(&services).unwrap()),
-            progress: Arc::new(ProgressBoard::default()),
-            control_plane: Arc::new(orchestrator.clone()),
-            heartbeat: Duration::from_millis(200),
-            health: HealthPolicy::default(),
-        })
-        .await
-        .unwrap();
+        let sandbox = Sandbox::builder().job(new).start().await;
+        let plan = NodePlan::of(StageRegistry::new(&services).unwrap());
+        let node = sandbox.node(plan.heartbeat(Duration::from_millis(200))).await;
         Self {
             folder,
             device,
-            store,
             artifacts,
-            orchestrator,
+            sandbox,
             node,
-            job,
         }
     }
 
     async fn task(&self) -> Task {
-        self.store.tasks(self.job.id).await.unwrap().remove(0)
+        self.sandbox.tasks().await.remove(0)
     }
 
     async fn ends(&self, status: JobStatus) -> Task {
-        let end = self.orchestrator.job_end(self.job.id).await.unwrap();
-        assert_eq!(end, JobEnd::Settled(status));
-        self.task().await
+        self.sandbox.ends(status).await.remove(0)
     }
 
     /// The node has found out that something is out of order.
@@ -211,9 +187,9 @@ impl Press {
     /// Pages that failed, by the message.
     async fn failed_pages(&self) -> BTreeMap<String, String> {
         let task = self.task().await;
-        let layout = ArtifactLayout::new(LayoutName::BdrcV2, &self.job.key).volume(&task.volume);
+        let layout = ArtifactLayout::new(LayoutName::BdrcV2, &self.sandbox.job().key).volume(&task.volume);
         let mut failed = BTreeMap::new();
-        for stage in self.job.pipeline.stages() {
+        for stage in self.sandbox.job().pipeline.stages() {
             if let Ok(table) = read_table::<ErrorRow>(&*self.artifacts, &layout.errors(stage)).await {
                 failed.extend(table.rows.into_iter().map(|row| (row.image_name, row.message)));
             }
@@ -241,8 +217,7 @@ impl Press {
     }
 
     async fn stop(self) {
-        self.node.stop().await;
-        self.orchestrator.stop().await;
+        self.sandbox.stop().await;
     }
 }
 

@@ -1,32 +1,28 @@
-//! Nodes that take their work themselves, from a state store or from shards, over stages that do as they are told.
+//! Nodes that take their work themselves, from a state store or from shards, over stages that follow a script.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
-use parkhang_actors::orchestrator::{OrchestratorConfig, OrchestratorHandle};
 use parkhang_actors::source::{
     Claim, Clock, Dispatcher, JobManifest, ShardOptions, ShardSize, ShardSurvey, Shards, SourceError,
     SourceHealth, StateClaims, StoreClock, SystemClock, WorkSource,
 };
-use parkhang_actors::stage::{StageLogic, StageRegistry};
-use parkhang_actors::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
-use parkhang_actors::telemetry::ProgressBoard;
+use parkhang_actors::stage::StageLogic;
+use parkhang_actors::supervisor::{ControlPlane, NodeSupervisor};
+use parkhang_core::domain::testing::stage;
 use parkhang_core::domain::{
-    ErrorCategory, Fence, Hardware, Job, JobKey, JobStatus, LayoutName, LeaseReport, LeaseStatus, NewJob,
-    ReportReply, StageName, Task, TaskStatus,
+    ErrorCategory, Fence, Job, JobKey, JobStatus, LayoutName, LeaseReport, LeaseStatus, NewJob, ReportReply,
+    Task, TaskStatus,
 };
 use parkhang_core::policy::claim::Offer;
+use parkhang_sandbox::{FakeStage, NodePlan, Sandbox, Script, job_through};
 use parkhang_state::{MemoryStore, StateError, StateStore};
 use parkhang_store::artifact::{ArtifactLayout, VolumeDone, VolumeFailed};
 use parkhang_store::storage::{ArtifactStore, MemoryStore as MemoryArtifacts};
 use parkhang_test_support::Wait;
-use tokio::sync::Notify;
-
-use crate::cluster::{Deed, told, two_volumes};
 
 /// Short, as these tests have nobody to wake their nodes.
 const POLL: Duration = Duration::from_millis(20);
@@ -48,18 +44,10 @@ impl Node {
         stages: Vec<Arc<dyn StageLogic>>,
     ) -> Self {
         let dispatcher = Dispatcher::start(source, poll).await.unwrap();
-        let supervisor = NodeSupervisor::start(NodeConfig {
-            name: name.to_owned(),
-            slots: HashMap::from([(Hardware::Cpu, 1)]),
-            registry: Arc::new(StageRegistry::of(stages)),
-            progress: Arc::new(ProgressBoard::default()),
-            control_plane: Arc::new(dispatcher.clone()),
-            heartbeat: Duration::from_secs(5),
-            health: HealthPolicy::default(),
-        });
+        let plan = NodePlan::new(stages).named(name);
         Self {
+            supervisor: plan.start(Arc::new(dispatcher.clone())).await,
             dispatcher,
-            supervisor: supervisor.await.unwrap(),
         }
     }
 
@@ -118,7 +106,10 @@ struct Unled {
 impl Unled {
     async fn of(stages: &[Arc<dyn StageLogic>]) -> Self {
         let store: Arc<dyn StateStore> = Arc::new(MemoryStore::new());
-        let job = store.create_job(&two_volumes(stages), Utc::now()).await.unwrap();
+        let job = store
+            .create_job(&job_through(stages, 2), Utc::now())
+            .await
+            .unwrap();
         Self { store, job }
     }
 
@@ -163,7 +154,7 @@ impl Sharded {
         let key = JobKey::new("job").unwrap();
         let mut job = NewJob {
             key: Some(key.clone()),
-            ..two_volumes(stages)
+            ..job_through(stages, 2)
         };
         job.config.layout = layout;
         JobManifest::create(store.as_ref(), &job, ShardSize::new(1).unwrap(), Utc::now())
@@ -195,9 +186,8 @@ impl Sharded {
 
 #[tokio::test]
 async fn a_job_runs_without_an_orchestrator() {
-    let (first, firsts) = told("first", Deed::Succeed);
-    let (second, seconds) = told("second", Deed::Succeed);
-    let stages = vec![first, second];
+    let [first, second] = ["first", "second"].map(|name| FakeStage::new(name, Script::Succeed).shared());
+    let stages: Vec<Arc<dyn StageLogic>> = vec![first.clone(), second.clone()];
     let unled = Unled::of(&stages).await;
     let node = Node::start(unled.source(), "node", stages).await;
     for task in unled.ends(JobStatus::Completed).await {
@@ -206,16 +196,15 @@ async fn a_job_runs_without_an_orchestrator() {
         assert_eq!(stages, ["first", "second"]);
         assert!(runs.iter().all(|run| run.worker.0.starts_with("node/")));
     }
-    assert_eq!(firsts.load(Ordering::Relaxed), 2);
-    assert_eq!(seconds.load(Ordering::Relaxed), 2);
+    assert_eq!(first.runs(), 2);
+    assert_eq!(second.runs(), 2);
     node.leave().await;
 }
 
 #[tokio::test]
 async fn nodes_for_some_of_the_stages_share_a_job() {
-    let (first, firsts) = told("first", Deed::Succeed);
-    let (second, seconds) = told("second", Deed::Succeed);
-    let unled = Unled::of(&[first.clone(), second.clone()]).await;
+    let [first, second] = ["first", "second"].map(|name| FakeStage::new(name, Script::Succeed).shared());
+    let unled = Unled::of(&[first.logic(), second.logic()]).await;
     let nodes = [
         Node::start(unled.source(), "one", vec![first.clone()]).await,
         Node::start(unled.source(), "other", vec![second.clone()]).await,
@@ -225,32 +214,31 @@ async fn nodes_for_some_of_the_stages_share_a_job() {
         node.leave().await;
     }
 
-    let sharded = Sharded::of(&[first.clone(), second.clone()]).await;
+    let sharded = Sharded::of(&[first.logic(), second.logic()]).await;
     let nodes = [
-        Node::start(sharded.source("one"), "one", vec![first]).await,
-        Node::start(sharded.source("other"), "other", vec![second]).await,
+        Node::start(sharded.source("one"), "one", vec![first.clone()]).await,
+        Node::start(sharded.source("other"), "other", vec![second.clone()]).await,
     ];
     assert_eq!(sharded.ends().await.done(), 2);
     for node in nodes {
         node.leave().await;
     }
-    assert_eq!(firsts.load(Ordering::Relaxed), 4);
-    assert_eq!(seconds.load(Ordering::Relaxed), 4);
+    assert_eq!(first.runs(), 4);
+    assert_eq!(second.runs(), 4);
 }
 
 #[tokio::test]
 async fn a_job_runs_from_shards_alone() {
-    let (first, firsts) = told("first", Deed::Succeed);
-    let (second, seconds) = told("second", Deed::Succeed);
-    let stages = vec![first, second];
+    let [first, second] = ["first", "second"].map(|name| FakeStage::new(name, Script::Succeed).shared());
+    let stages: Vec<Arc<dyn StageLogic>> = vec![first.clone(), second.clone()];
     let sharded = Sharded::of(&stages).await;
     let nodes = [
         Node::start(sharded.source("one"), "one", stages.clone()).await,
         Node::start(sharded.source("other"), "other", stages).await,
     ];
     assert_eq!(sharded.ends().await.done(), 2);
-    assert_eq!(firsts.load(Ordering::Relaxed), 2);
-    assert_eq!(seconds.load(Ordering::Relaxed), 2);
+    assert_eq!(first.runs(), 2);
+    assert_eq!(second.runs(), 2);
     for node in nodes {
         node.leave().await;
     }
@@ -258,22 +246,22 @@ async fn a_job_runs_from_shards_alone() {
 
 #[tokio::test]
 async fn a_stage_that_panics_or_fails_is_tried_again_and_given_up() {
-    for (deed, tries, category) in [
-        (Deed::Panic, 4, ErrorCategory::Poison),
-        (Deed::Fail, 6, ErrorCategory::Transient),
+    for (script, tries, category) in [
+        (Script::Panic, 4, ErrorCategory::Poison),
+        (Script::Fail, 6, ErrorCategory::Transient),
     ] {
-        let (stage, runs) = told("stage", deed);
-        let unled = Unled::of(std::slice::from_ref(&stage)).await;
+        let stage = FakeStage::new("stage", script).shared();
+        let unled = Unled::of(&[stage.logic()]).await;
         let node = Node::start(unled.source(), "node", vec![stage.clone()]).await;
         for task in unled.ends(JobStatus::Failed).await {
             assert_eq!(task.status, TaskStatus::Failed);
             assert_eq!(task.last_error.unwrap().category, category);
         }
         node.leave().await;
-        assert_eq!(runs.swap(0, Ordering::Relaxed), tries);
+        assert_eq!(stage.runs(), tries);
 
-        let sharded = Sharded::of(std::slice::from_ref(&stage)).await;
-        let node = Node::start(sharded.source("node"), "node", vec![stage]).await;
+        let sharded = Sharded::of(&[stage.logic()]).await;
+        let node = Node::start(sharded.source("node"), "node", vec![stage.clone()]).await;
         let survey = sharded.ends().await;
         assert_eq!(survey.failed().count(), 2);
         assert!(
@@ -282,18 +270,18 @@ async fn a_stage_that_panics_or_fails_is_tried_again_and_given_up() {
                 .all(|(_, error)| error.as_ref().unwrap().category == category)
         );
         node.leave().await;
-        assert_eq!(runs.load(Ordering::Relaxed), tries);
+        assert_eq!(stage.runs(), 2 * tries);
     }
 }
 
 /// Rows: F34.
 #[tokio::test]
 async fn finished_volumes_are_marked_where_their_layout_has_markers() {
-    let (succeeds, _) = told("stage", Deed::Succeed);
-    let (fails, _) = told("stage", Deed::Fail);
+    let succeeds = FakeStage::new("stage", Script::Succeed).shared();
+    let fails = FakeStage::new("stage", Script::Fail).shared();
     for (stage, is_done) in [(succeeds, true), (fails, false)] {
         for layout in [LayoutName::BdrcV1, LayoutName::BdrcV2] {
-            let sharded = Sharded::laid_out(std::slice::from_ref(&stage), layout).await;
+            let sharded = Sharded::laid_out(&[stage.logic()], layout).await;
             let node = Node::start(sharded.source("node"), "node", vec![stage.clone()]).await;
             sharded.ends().await;
             node.leave().await;
@@ -334,37 +322,31 @@ async fn finished_volumes_are_marked_where_their_layout_has_markers() {
 #[tokio::test]
 async fn finished_volumes_of_a_state_store_are_marked_whoever_hands_out_the_work() {
     for takes_work in [true, false] {
-        let (stage, _) = told("stage", Deed::Succeed);
-        let store: Arc<dyn StateStore> = Arc::new(MemoryStore::new());
-        let mut job = two_volumes(std::slice::from_ref(&stage));
+        let stage = FakeStage::new("stage", Script::Succeed).shared();
+        let mut job = job_through(&[stage.logic()], 2);
         job.config.layout = LayoutName::BdrcV1;
-        let job = store.create_job(&job, Utc::now()).await.unwrap();
-        let unled = Unled { store, job };
         let artifacts = Arc::new(MemoryArtifacts::new());
-        let mut config = OrchestratorConfig::new(unled.store.clone());
-        config.full_pass = POLL;
-        config.markers = Some(artifacts.clone());
-        let orchestrator = OrchestratorHandle::start(config).await.unwrap();
+        let sandbox = Sandbox::builder().job(job).configured(|config| {
+            config.full_pass = POLL;
+            config.markers = Some(artifacts.clone());
+        });
+        let sandbox = sandbox.start().await;
+        let unled = Unled {
+            store: sandbox.store.clone(),
+            job: sandbox.job().clone(),
+        };
         let source: Arc<dyn WorkSource> = if takes_work {
             unled.source()
         } else {
             Arc::new(Barren::default())
         };
         let dispatcher = Dispatcher::start(source, POLL).await.unwrap();
-        let node = NodeSupervisor::start(NodeConfig {
-            name: "node".to_owned(),
-            slots: HashMap::from([(Hardware::Cpu, 1)]),
-            registry: Arc::new(StageRegistry::of(vec![stage])),
-            progress: Arc::new(ProgressBoard::default()),
-            control_plane: if takes_work {
-                Arc::new(dispatcher.clone())
-            } else {
-                Arc::new(orchestrator.clone())
-            },
-            heartbeat: Duration::from_secs(5),
-            health: HealthPolicy::default(),
-        });
-        let node = node.await.unwrap();
+        let control_plane: Arc<dyn ControlPlane> = if takes_work {
+            Arc::new(dispatcher.clone())
+        } else {
+            Arc::new(sandbox.orchestrator.clone())
+        };
+        let node = NodePlan::new(vec![stage]).start(control_plane).await;
         unled.ends(JobStatus::Completed).await;
         Wait::until("the ends of all volumes are marked")
             .sees_async(
@@ -381,19 +363,18 @@ async fn finished_volumes_of_a_state_store_are_marked_whoever_hands_out_the_work
         dispatcher.drain().await;
         node.stop().await;
         dispatcher.stop().await;
-        orchestrator.stop().await;
+        sandbox.stop().await;
     }
 }
 
 #[tokio::test]
 async fn a_node_that_leaves_gives_its_work_back() {
-    let running = Arc::new(Notify::new());
-    let (waits, _) = told("stage", Deed::UntilDrained(running.clone()));
-    let (succeeds, _) = told("stage", Deed::Succeed);
+    let waits = FakeStage::new("stage", Script::UntilDrained).shared();
+    let succeeds = FakeStage::new("stage", Script::Succeed).shared();
 
-    let unled = Unled::of(std::slice::from_ref(&waits)).await;
+    let unled = Unled::of(&[waits.logic()]).await;
     let node = Node::start(unled.source(), "leaves", vec![waits.clone()]).await;
-    running.notified().await;
+    waits.has_begun(1).await;
     let workers = node.dispatcher.workers(Utc::now()).await;
     assert_eq!((workers[0].slots, workers[0].in_use), (1, 1), "{workers:?}");
     assert!(workers[0].worker.0.starts_with("leaves/stage/") && workers.len() == 1);
@@ -405,9 +386,10 @@ async fn a_node_that_leaves_gives_its_work_back() {
     unled.ends(JobStatus::Completed).await;
     next.leave().await;
 
-    let sharded = Sharded::of(std::slice::from_ref(&waits)).await;
-    let node = Node::start(sharded.source("leaves"), "leaves", vec![waits]).await;
-    running.notified().await;
+    let begun = waits.runs();
+    let sharded = Sharded::of(&[waits.logic()]).await;
+    let node = Node::start(sharded.source("leaves"), "leaves", vec![waits.clone()]).await;
+    waits.has_begun(begun + 1).await;
     node.leave().await;
     let next = Node::start(sharded.source("next"), "next", vec![succeeds]).await;
     assert_eq!(sharded.ends().await.done(), 2);
@@ -418,25 +400,25 @@ async fn a_node_that_leaves_gives_its_work_back() {
 #[tokio::test]
 async fn a_node_works_whatever_its_clock_says() {
     for minutes in [-5, 5] {
-        let (stage, runs) = told("stage", Deed::Succeed);
-        let unled = Unled::of(std::slice::from_ref(&stage)).await;
+        let stage = FakeStage::new("stage", Script::Succeed).shared();
+        let unled = Unled::of(&[stage.logic()]).await;
         let source = unled.source_by(Arc::new(ClockOff(TimeDelta::minutes(minutes))));
-        let node = Node::start(source, "node", vec![stage]).await;
+        let node = Node::start(source, "node", vec![stage.clone()]).await;
         for task in unled.ends(JobStatus::Completed).await {
             assert_eq!((task.attempts, task.interruptions), (0, 0));
             assert_eq!(unled.store.stage_runs(task.id).await.unwrap().len(), 1);
         }
         node.leave().await;
-        assert_eq!(runs.load(Ordering::Relaxed), 2);
+        assert_eq!(stage.runs(), 2);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_many_nodes_hear_is_asked_for_once_and_less_often_where_it_is_in_vain() {
-    let (stage, _) = told("stage", Deed::Succeed);
+    let fake = FakeStage::new("stage", Script::Succeed).shared();
     let source = Arc::new(Barren::default());
     let seldom = Duration::from_secs(3600);
-    let node = Node::polling(seldom, source.clone(), "node", vec![stage]).await;
+    let node = Node::polling(seldom, source.clone(), "node", vec![fake]).await;
     let asked_after = async |pause| {
         tokio::time::sleep(pause).await;
         source.asked.load(Ordering::Relaxed)
@@ -446,11 +428,11 @@ async fn what_many_nodes_hear_is_asked_for_once_and_less_often_where_it_is_in_va
     assert_eq!(node.dispatcher.health(), SourceHealth::Answers);
 
     for _ in 0..1000 {
-        node.dispatcher.wake(Some(StageName::new("elsewhere").unwrap()));
+        node.dispatcher.wake(Some(stage("elsewhere")));
     }
     assert_eq!(asked_after(second).await, asked, "nobody here runs that stage");
     for _ in 0..1000 {
-        node.dispatcher.wake(Some(StageName::new("stage").unwrap()));
+        node.dispatcher.wake(Some(stage("stage")));
         node.dispatcher.wake(None);
     }
     assert_eq!(asked_after(second).await, asked + 1);
@@ -467,7 +449,7 @@ async fn what_many_nodes_hear_is_asked_for_once_and_less_often_where_it_is_in_va
 
 #[tokio::test(start_paused = true)]
 async fn a_source_is_not_taken_to_answer_before_it_has() {
-    let (stage, _) = told("stage", Deed::Succeed);
+    let fake = FakeStage::new("stage", Script::Succeed).shared();
     let source = Arc::new(Barren {
         fails: true,
         ..Barren::default()
@@ -475,7 +457,7 @@ async fn a_source_is_not_taken_to_answer_before_it_has() {
     let dispatcher = Dispatcher::start(source.clone(), POLL).await.unwrap();
     assert_eq!(dispatcher.health(), SourceHealth::Unknown);
     dispatcher.stop().await;
-    let node = Node::start(source, "node", vec![stage]).await;
+    let node = Node::start(source, "node", vec![fake]).await;
     tokio::time::sleep(POLL * 2).await;
     assert_eq!(node.dispatcher.health(), SourceHealth::Fails);
     node.leave().await;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use chrono::Utc;
 use parkhang_actors::stage::ocr_pipeline;
-use parkhang_core::domain::{Job, JobConfig, NewJob, VolumeId};
+use parkhang_core::domain::{Job, NewJob, testing};
 use parkhang_state::{EmbeddedPostgres, PostgresStore, StateStore};
 
 /// A server in a folder that goes with it.
@@ -43,12 +43,8 @@ impl Server {
 pub(crate) fn new_job(name: &str, volumes: usize) -> NewJob {
     NewJob {
         key: Some(name.to_owned().try_into().unwrap()),
-        operation: "ocr".to_owned(),
         pipeline: ocr_pipeline(),
-        config: JobConfig::default(),
-        volumes: (0..volumes)
-            .map(|n| VolumeId::new("W1", format!("I{n}")).unwrap())
-            .collect(),
+        ..testing::new_job(&["ocr"], volumes)
     }
 }
 

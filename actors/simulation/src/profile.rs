@@ -124,12 +124,11 @@ fn is_whole(run: &StageRun) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use chrono::{DateTime, TimeDelta, Utc};
     use serde_json::json;
 
     use super::*;
     use parkhang_actors::stage::ocr_pipeline;
-    use parkhang_core::domain::{Attempt, Fence, Generation, WorkerId};
+    use parkhang_core::domain::testing::{pipeline, stage, stage_run};
 
     #[test]
     fn the_built_in_profile_is_of_the_ocr_pipeline_and_says_where_it_is_from() {
@@ -146,26 +145,10 @@ mod tests {
     }
 
     fn run(stage: &str, seconds: i64, skipped: u64) -> StageRun {
-        let began: DateTime<Utc> = DateTime::UNIX_EPOCH;
-        StageRun {
-            fence: Fence {
-                task: TaskId(1),
-                stage: StageName::new(stage).unwrap(),
-                attempt: Attempt(1),
-                generation: Generation(0),
-            },
-            status: StageRunStatus::Done,
-            worker: WorkerId("w".to_owned()),
-            started_at: began,
-            ended_at: Some(began + TimeDelta::seconds(seconds)),
-            error: None,
-            metrics: json!({ "skipped": skipped }),
-            fingerprint: None,
-        }
+        stage_run(stage, seconds, json!({ "skipped": skipped }))
     }
 
     fn recorded(runs: Vec<StageRun>) -> Result<Profile, ProfileError> {
-        let stages = ["find", "read"].map(|stage| StageName::new(stage).unwrap());
         let results = VolumeResults {
             total_images: 10,
             ..VolumeResults::default()
@@ -173,8 +156,8 @@ mod tests {
         Profile::record(
             "a test".to_owned(),
             Distribution::new(vec![10.0]).unwrap(),
-            &Pipeline::new(stages.to_vec()).unwrap(),
-            &HashMap::from([(stages[1].clone(), Hardware::Gpu)]),
+            &pipeline(&["find", "read"]),
+            &HashMap::from([(stage("read"), Hardware::Gpu)]),
             &BTreeMap::from([(TaskId(1), (results, runs))]),
         )
     }

@@ -4,7 +4,8 @@ use chrono::TimeDelta;
 use proptest::prelude::*;
 
 use super::*;
-use parkhang_core::domain::{Hardware, JobConfig, StageName};
+use parkhang_core::domain::testing::stage;
+use parkhang_core::domain::{Hardware, JobConfig};
 use parkhang_core::policy::autoscale::Limits;
 
 fn hours(hours: u64) -> Duration {
@@ -13,7 +14,7 @@ fn hours(hours: u64) -> Duration {
 
 fn profile() -> Profile {
     let stage = |name: &str, hardware, seconds: &[f64]| StageProfile {
-        stage: StageName::new(name).unwrap(),
+        stage: stage(name),
         hardware,
         seconds_per_page: Distribution::new(seconds.to_vec()).unwrap(),
     };

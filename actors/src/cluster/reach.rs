@@ -60,13 +60,14 @@ impl Reach {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use parkhang_core::domain::testing;
 
     fn gate(pid: u64) -> ActorId {
         ActorId::Remote { node_id: 1, pid }
     }
 
     fn worker() -> WorkerId {
-        WorkerId("gpu-1/ocr/1".to_owned())
+        testing::worker("gpu-1/ocr/1")
     }
 
     fn out_of_touch(reach: &mut Reach, pid: u64) -> Absence {
@@ -91,7 +92,7 @@ mod tests {
         let mut reach = Reach::default();
         reach.found(gate(1), worker());
         reach.found(gate(2), worker());
-        reach.found(gate(3), WorkerId("gpu-2/ocr/1".to_owned()));
+        reach.found(gate(3), testing::worker("gpu-2/ocr/1"));
         assert_eq!(reach.lost(gate(1)), Loss::OneOfSeveral(gate(2)));
         out_of_touch(&mut reach, 2);
     }

@@ -145,9 +145,8 @@ mod tests {
 
     use super::*;
     use crate::wire::{NodeAbout, Peer, PoolAbout};
-    use parkhang_core::domain::{
-        ActorKind, ActorRecord, ActorState, Attempt, Fence, Generation, StageName, StageProgress, TaskId,
-    };
+    use parkhang_core::domain::testing::{at, fence, stage, worker};
+    use parkhang_core::domain::{ActorKind, ActorRecord, ActorState, StageProgress};
 
     fn notice(phase: NodePhase, in_use: u32) -> Notice {
         Notice {
@@ -165,8 +164,8 @@ mod tests {
                 health: None,
                 resident: Some(1 << 30),
                 pools: vec![PoolAbout {
-                    worker: WorkerId("cpu-1.0badcafe/reduce/2".to_owned()),
-                    stage: StageName::new("reduce").unwrap(),
+                    worker: worker("cpu-1.0badcafe/reduce/2"),
+                    stage: stage("reduce"),
                     slots: 2,
                     in_use,
                     models: vec!["reader".to_owned()],
@@ -178,12 +177,7 @@ mod tests {
 
     fn renewal(pages: u64, succeeded: u64) -> LeaseRenewal {
         LeaseRenewal {
-            fence: Fence {
-                task: TaskId(1),
-                stage: StageName::new("reduce").unwrap(),
-                attempt: Attempt(1),
-                generation: Generation(0),
-            },
+            fence: fence(1, "reduce"),
             volume: "W1-I1".parse().unwrap(),
             progress: Some(StageProgress {
                 pages,
@@ -193,22 +187,18 @@ mod tests {
         }
     }
 
-    fn at(second: i64) -> DateTime<Utc> {
-        DateTime::from_timestamp(1_700_000_100 + second, 0).unwrap()
-    }
-
     #[test]
     fn what_pools_have_done_stays_with_them_while_they_work() {
         let roster = Roster::default();
-        let worker = WorkerId("cpu-1.0badcafe/reduce/2".to_owned());
-        roster.heartbeat(&worker, &[renewal(1, 1)], at(0));
+        let pool = worker("cpu-1.0badcafe/reduce/2");
+        roster.heartbeat(&pool, &[renewal(1, 1)], at(0));
         assert_eq!(
             roster.census(),
             [],
             "a node that has not told of itself is not known"
         );
         roster.told(notice(NodePhase::Working, 2), at(1));
-        roster.heartbeat(&worker, &[renewal(400, 10), renewal(100, 0)], at(2));
+        roster.heartbeat(&pool, &[renewal(400, 10), renewal(100, 0)], at(2));
         roster.told(notice(NodePhase::Working, 2), at(3));
         let node = roster.census().remove(0);
         assert_eq!((node.last_seen, node.state), (at(3), NodeState::Joined));
@@ -233,20 +223,20 @@ mod tests {
         assert!(!news(), "the node is there as before");
         roster.told(notice(NodePhase::Draining, 2), at(2));
         assert!(news());
-        roster.lost(&WorkerId("cpu-1.0badcafe/reduce/2".to_owned()));
+        roster.lost(&worker("cpu-1.0badcafe/reduce/2"));
         assert!(news());
     }
 
     #[test]
     fn a_node_that_is_gone_is_named_until_that_is_written_and_one_that_left_is_not_lost() {
-        let worker = WorkerId("cpu-1.0badcafe/reduce/2".to_owned());
+        let pool = worker("cpu-1.0badcafe/reduce/2");
         for (phase, end) in [
             (NodePhase::Working, NodeState::Lost),
             (NodePhase::Leaving, NodeState::Left),
         ] {
             let roster = Roster::default();
             roster.told(notice(phase, 0), at(0));
-            roster.lost(&worker);
+            roster.lost(&pool);
             let unwritten = roster.census();
             assert_eq!(unwritten[0].state, end);
             let census = roster.census();
@@ -262,7 +252,7 @@ mod tests {
         let roster = Roster::default();
         roster.told(notice(NodePhase::Working, 0), at(0));
         roster.written(&roster.census());
-        roster.lost(&WorkerId("cpu-1.0badcafe/reduce/2".to_owned()));
+        roster.lost(&worker("cpu-1.0badcafe/reduce/2"));
         let census = roster.census();
         roster.told(notice(NodePhase::Working, 0), at(1));
         roster.written(&census);

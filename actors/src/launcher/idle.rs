@@ -39,37 +39,22 @@ fn operators_name(node: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use chrono::DateTime;
-
     use super::*;
     use crate::cluster::NodeName;
-    use parkhang_core::domain::{StageName, WorkerId, WorkerRecord};
+    use parkhang_core::domain::WorkerRecord;
+    use parkhang_core::domain::testing::{node_record, worker_record};
 
     fn node(name: &str, role: &str, state: NodeState, in_use: &[u32]) -> NodeRecord {
         let pool = |in_use: &u32| WorkerRecord {
-            worker: WorkerId(format!("{name}/{in_use}")),
-            stage: StageName::new("ocr").unwrap(),
-            models: Vec::new(),
             slots: 2,
             in_use: *in_use,
-            generation: 0,
-            last_heartbeat: None,
-            pages: None,
-            pages_finished: None,
+            ..worker_record(&format!("{name}/{in_use}"), "ocr")
         };
         NodeRecord {
-            name: NodeName::unique(name).unwrap().to_string(),
             roles: vec![role.to_owned()],
-            tags: Vec::new(),
-            host: None,
-            build: "0".to_owned(),
-            protocol: 1,
-            health: None,
-            started_at: None,
-            resident: None,
-            last_seen: DateTime::UNIX_EPOCH,
             state,
             workers: in_use.iter().map(pool).collect(),
+            ..node_record(NodeName::unique(name).unwrap().as_str())
         }
     }
 

@@ -72,12 +72,12 @@ pub(super) async fn deserted_stages(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use parkhang_core::domain::testing::stage;
 
     #[test]
     fn a_stage_that_was_joined_meanwhile_is_not_deserted() {
-        let stages = |names: &[&str]| -> BTreeSet<StageName> {
-            names.iter().map(|name| StageName::new(*name).unwrap()).collect()
-        };
+        let stages =
+            |names: &[&str]| -> BTreeSet<StageName> { names.iter().map(|name| stage(name)).collect() };
         let told = watch::Sender::default();
         let deserted = DesertedStages::new(told.clone());
         deserted.found(stages(&["ocr", "reduce"]), &stages(&["ocr"]));

@@ -154,6 +154,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use parkhang_core::domain::testing::stage;
 
     fn record(id: &str) -> ManifestRecord {
         let item = WorkItem {
@@ -167,7 +168,7 @@ mod tests {
             error: None,
             manifest: Map::from_iter([("chunk_count".to_owned(), Value::from(3))]),
         };
-        ManifestRecord::new(&StageName::new("ocr").unwrap(), &item, &report)
+        ManifestRecord::new(&stage("ocr"), &item, &report)
     }
 
     fn read(path: &Path) -> Vec<ManifestRecord> {

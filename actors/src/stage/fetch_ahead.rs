@@ -58,7 +58,8 @@ mod tests {
         ItemOutcome, ItemWorker, OutputSink, StageControls, StageOptions, StageOutcome, StagePlan, WorkItem,
         run_stage,
     };
-    use parkhang_core::domain::{ErrorCategory, StageError, StageName};
+    use parkhang_core::domain::testing::stage;
+    use parkhang_core::domain::{ErrorCategory, StageError};
 
     const LATENCY: Duration = Duration::from_millis(100);
     /// The page that cannot be read before its turn.
@@ -156,7 +157,7 @@ mod tests {
 
     fn plan() -> StagePlan {
         let items = (0..PAGES).map(|page| WorkItem::new(page.to_string()));
-        StagePlan::new(StageName::new("test").unwrap(), items.collect()).unwrap()
+        StagePlan::new(stage("test"), items.collect()).unwrap()
     }
 
     fn options() -> StageOptions {

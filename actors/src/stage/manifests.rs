@@ -124,13 +124,14 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use parkhang_core::domain::testing;
 
     fn key(job: &str) -> JobKey {
         JobKey::new(job).unwrap()
     }
 
     fn record(folder: &ManifestFolder, job: &str) -> PathBuf {
-        let stage = StageName::new("ocr").unwrap();
+        let stage = testing::stage("ocr");
         let sink = folder.sink(&key(job), &"W1-I1".parse().unwrap(), &stage);
         fs::create_dir_all(sink.path().parent().unwrap()).unwrap();
         fs::write(sink.path(), "{}\n").unwrap();

@@ -51,17 +51,12 @@ impl ProgressWatch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parkhang_core::domain::{Attempt, Generation, StageName, TaskId};
+    use parkhang_core::domain::testing;
 
     const WINDOW: Duration = Duration::from_secs(10);
 
     fn fence(task: i64) -> Fence {
-        Fence {
-            task: TaskId(task),
-            stage: StageName::new("ocr").unwrap(),
-            attempt: Attempt(1),
-            generation: Generation(0),
-        }
+        testing::fence(task, "ocr")
     }
 
     fn pages(succeeded: u64) -> Option<StageProgress> {

@@ -316,7 +316,7 @@ fn set(stage: &str, status: &'static str, tasks: usize) {
 mod tests {
     use super::*;
     use crate::telemetry::testing::Measured;
-    use parkhang_core::domain::Position;
+    use parkhang_core::domain::{Position, testing};
 
     fn count(stage: &str, status: TaskStatus, tasks: u64) -> TaskCount {
         TaskCount {
@@ -352,7 +352,7 @@ mod tests {
     #[test]
     fn jobs_that_miss_a_model_are_counted_until_they_do_not() {
         let measured = Measured::begin();
-        let stage = StageName::new("ocr").unwrap();
+        let stage = testing::stage("ocr");
         let mut missed = ModelsMissed::default();
         missed.tell(BTreeMap::from([(stage, 2)]));
         measured.assert_has(&["parkhang_jobs_without_model{stage=ocr} 2"]);
@@ -364,7 +364,7 @@ mod tests {
     async fn an_advance_is_timed_once_and_only_for_a_success() {
         let measured = Measured::begin();
         let clock = AdvanceClock::default();
-        let stage = StageName::new("reduce").unwrap();
+        let stage = testing::stage("reduce");
         clock.advanced(TaskId(1), &stage);
         clock.reported(TaskId(1));
         clock.advanced(TaskId(1), &stage);
@@ -378,7 +378,7 @@ mod tests {
     #[test]
     fn pools_of_a_stage_are_counted_and_those_of_a_deserted_one_are_none() {
         let measured = Measured::begin();
-        let (ocr, reduce) = (StageName::new("ocr").unwrap(), StageName::new("reduce").unwrap());
+        let (ocr, reduce) = (testing::stage("ocr"), testing::stage("reduce"));
         pools_registered([(&ocr, 2), (&ocr, 1)].into_iter(), Some(&reduce));
         measured.assert_has(&[
             "parkhang_pools{stage=ocr} 2",

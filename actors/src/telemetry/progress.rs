@@ -172,15 +172,14 @@ mod tests {
     use chrono::Utc;
 
     use super::*;
-    use parkhang_core::domain::{Attempt, Fence, Generation, JobConfig, TaskId};
+    use parkhang_core::domain::testing::fence;
+    use parkhang_core::domain::{Attempt, Fence, JobConfig};
 
     fn assignment(job: &str, volume: &str, attempt: i32) -> Assignment {
         Assignment {
             fence: Fence {
-                task: TaskId(1),
-                stage: StageName::new("ocr").unwrap(),
                 attempt: Attempt(attempt),
-                generation: Generation(0),
+                ..fence(1, "ocr")
             },
             lease_until: Utc::now(),
             volume: volume.parse().unwrap(),

@@ -58,11 +58,11 @@ pub(super) fn may_back_off(position: &Position, status: TaskStatus) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use parkhang_core::domain::testing::{self, stage};
 
     #[test]
     fn a_stage_is_waited_for_behind_the_one_before_it_and_at_itself() {
-        let stages = ["line_detection", "ocr"].map(|name| StageName::new(name).unwrap());
-        let pipeline = Pipeline::new(stages.to_vec()).unwrap();
+        let pipeline = testing::pipeline(&["line_detection", "ocr"]);
         let [first, second, ..] = pipeline.stages() else {
             panic!("too short");
         };
@@ -89,6 +89,6 @@ mod tests {
                 (second_name, TaskStatus::Failed),
             ]
         );
-        assert!(places(&StageName::new("elsewhere").unwrap()).is_empty());
+        assert!(places(&stage("elsewhere")).is_empty());
     }
 }

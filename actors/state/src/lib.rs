@@ -17,6 +17,7 @@ mod backlog;
 mod browse;
 mod change;
 mod claim;
+#[cfg(any(test, feature = "testing"))]
 pub mod conformance;
 mod embedded;
 mod error;

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
+use parkhang_core::domain::testing::{at, new_job};
 use parkhang_state::{EmbeddedPostgres, PostgresStore, StateStore};
 
 const FOLDER: &str = "PARKHANG_TEST_PG_FOLDER";
@@ -145,17 +146,7 @@ async fn data_survive_a_crash_of_everything() {
     let server = open(&folder);
     let options = server.create_database("library").await.unwrap();
     let store = PostgresStore::connect_with(options).await.unwrap();
-    let job = parkhang_core::domain::NewJob {
-        key: None,
-        operation: "ocr".to_owned(),
-        pipeline: vec![parkhang_core::domain::StageName::new("ocr").unwrap()]
-            .try_into()
-            .unwrap(),
-        config: Default::default(),
-        volumes: vec!["W1-I1".parse().unwrap()],
-    };
-    let now = chrono::DateTime::from_timestamp(1_700_000_000, 0).unwrap();
-    let job = store.create_job(&job, now).await.unwrap();
+    let job = store.create_job(&new_job(&["ocr"], 1), at(0)).await.unwrap();
 
     let connection = connection(&folder);
     let pid = nix::unistd::Pid::from_raw(server_pid(&folder).parse().unwrap());

@@ -10,7 +10,8 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use chrono::Utc;
-use parkhang_core::domain::{Epoch, Job, JobConfig, NewJob, Pipeline, StageName, Task, VolumeId, WorkerId};
+use parkhang_core::domain::testing::{new_job, stage, worker};
+use parkhang_core::domain::{Epoch, Job, Task};
 use parkhang_core::policy::transition::Event;
 use parkhang_state::{
     Change, EmbeddedPostgres, Expected, LeadershipTimings, Outcome, PostgresStore, StateError, StateStore,
@@ -36,23 +37,15 @@ async fn connect(options: &PgConnectOptions) -> PostgresStore {
 }
 
 async fn job_of(store: &PostgresStore) -> (Job, Task) {
-    let stages = vec![StageName::new("ocr").unwrap()];
-    let job = NewJob {
-        key: None,
-        operation: "ocr".to_owned(),
-        pipeline: Pipeline::new(stages).unwrap(),
-        config: JobConfig::default(),
-        volumes: vec![VolumeId::new("W1", "I1").unwrap()],
-    };
-    let job = store.create_job(&job, Utc::now()).await.unwrap();
+    let job = store.create_job(&new_job(&["ocr"], 1), Utc::now()).await.unwrap();
     let task = store.tasks(job.id).await.unwrap().remove(0);
     (job, task)
 }
 
 fn lease(task: &Task) -> Change {
     let event = Event::Leased {
-        stage: StageName::new("ocr").unwrap(),
-        worker: WorkerId("w".to_owned()),
+        stage: stage("ocr"),
+        worker: worker("w"),
         until: Utc::now(),
     };
     Change::new(Expected::of(task), event)

@@ -10,7 +10,8 @@ use parkhang_actors::runner::{
     ItemOutcome, ItemReport, ItemWorker, OutputSink, Redo, StageControls, StageOptions, StageOutcome,
     StagePlan, WorkItem, run_stage,
 };
-use parkhang_core::domain::{ErrorCategory, StageError, StageName};
+use parkhang_core::domain::testing::stage;
+use parkhang_core::domain::{ErrorCategory, StageError};
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 
@@ -136,7 +137,7 @@ pub(crate) fn items(costs: &[f64]) -> Vec<WorkItem> {
 }
 
 pub(crate) fn plan(items: Vec<WorkItem>) -> StagePlan {
-    StagePlan::new(StageName::new("test").unwrap(), items).unwrap()
+    StagePlan::new(stage("test"), items).unwrap()
 }
 
 pub(crate) async fn run<F>(

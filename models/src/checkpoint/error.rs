@@ -83,7 +83,7 @@ pub enum WeightsError {
     #[error("{file}: not a PyTorch checkpoint")]
     NotPytorch {
         file: String,
-        source: Box<burn::store::pytorch_reader::PytorchError>,
+        source: Box<pytorch_reader::PytorchError>,
     },
     #[error("{file}: the graph {problem}")]
     Graph { file: String, problem: String },

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use burn::store::pytorch_reader::{DType, PytorchReader};
 use half::{bf16, f16};
+use pytorch_reader::{DType, PytorchReader};
 
 use super::{HostTensor, MAX_FILE_BYTES, StateDict};
 use crate::checkpoint::WeightsError;

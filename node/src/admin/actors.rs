@@ -318,10 +318,11 @@ mod tests {
     use parkhang_core::domain::{ActorKind, ActorState, ActorWork, Attempt, Generation, JobKey, PageStep};
 
     use super::*;
+    use parkhang_core::domain::testing::at;
 
     #[test]
     fn actors_stand_below_those_that_watch_over_them() {
-        let now = DateTime::from_timestamp(1_700_000_000, 0).unwrap();
+        let now = at(0);
         let record = |name: &str, parent: Option<&str>, kind, state| ActorRecord {
             parent: parent.map(str::to_owned),
             ..ActorRecord::new(name, kind, state)

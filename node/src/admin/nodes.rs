@@ -274,30 +274,23 @@ impl Worker {
 
 #[cfg(test)]
 mod tests {
-    use parkhang_core::domain::{ActorRecord, ActorState, NodeState, WorkerId};
+    use parkhang_core::domain::testing::{at, node_record, worker_record};
+    use parkhang_core::domain::{ActorRecord, ActorState, NodeState};
 
     use super::*;
 
     fn node(state: NodeState, last_seen: DateTime<Utc>, workers: Vec<WorkerRecord>) -> NodeRecord {
         NodeRecord {
-            name: "cpu-1.0badcafe".to_owned(),
-            roles: vec!["cpu".to_owned()],
-            tags: Vec::new(),
-            host: None,
-            build: "0".to_owned(),
-            protocol: 1,
-            health: None,
-            started_at: None,
-            resident: None,
             last_seen,
             state,
             workers,
+            ..node_record("cpu-1.0badcafe")
         }
     }
 
     #[test]
     fn nodes_that_went_long_ago_are_left_out() {
-        let now = DateTime::from_timestamp(1_700_000_000, 0).unwrap();
+        let now = at(0);
         let is_shown = |state, minutes| {
             let node = node(state, now - TimeDelta::minutes(minutes), Vec::new());
             is_current(&node, now)
@@ -313,17 +306,12 @@ mod tests {
 
     #[test]
     fn a_pool_was_replaced_as_often_as_its_node_says_whatever_its_number() {
-        let now = DateTime::from_timestamp(1_700_000_000, 0).unwrap();
+        let now = at(0);
         let worker = |stage: &str, number| WorkerRecord {
-            worker: WorkerId(format!("cpu-1.0badcafe/{stage}/{number}")),
-            stage: StageName::new(stage).unwrap(),
-            models: Vec::new(),
             slots: 2,
             in_use: 1,
             generation: number,
-            last_heartbeat: None,
-            pages: None,
-            pages_finished: None,
+            ..worker_record(&format!("cpu-1.0badcafe/{stage}/{number}"), stage)
         };
         let pool = |name: &str, restarts| ActorRecord {
             restarts,

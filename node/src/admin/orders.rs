@@ -164,23 +164,14 @@ impl Order {
 #[cfg(test)]
 mod tests {
     use parkhang_core::domain::NodeState;
+    use parkhang_core::domain::testing::node_record;
 
     use super::*;
 
     fn node(name: &str, state: NodeState) -> NodeRecord {
         NodeRecord {
-            name: name.to_owned(),
-            roles: Vec::new(),
-            tags: Vec::new(),
-            host: None,
-            build: "0".to_owned(),
-            protocol: 1,
-            health: None,
-            started_at: None,
-            resident: None,
-            last_seen: DateTime::UNIX_EPOCH,
             state,
-            workers: Vec::new(),
+            ..node_record(name)
         }
     }
 

@@ -44,10 +44,11 @@ impl FromStr for Since {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use parkhang_core::domain::testing::at;
 
     #[test]
     fn a_time_may_be_told_in_three_ways() {
-        let now = DateTime::from_timestamp(1_700_000_000, 0).unwrap();
+        let now = at(0);
         for (text, expected) in [
             ("2023-11-14T22:13:20Z", "2023-11-14T22:13:20Z"),
             ("2023-11-15T00:13:20+02:00", "2023-11-14T22:13:20Z"),

@@ -227,6 +227,7 @@ fn pace(counts: StageTotals, total: u64, elapsed: Duration) -> String {
 mod tests {
     use super::*;
     use parkhang_core::domain::StageProgress;
+    use parkhang_core::domain::testing::stage;
 
     fn counts(finished: u64, skipped: u64, failed: u64) -> StageTotals {
         StageTotals {
@@ -250,7 +251,7 @@ mod tests {
 
     #[test]
     fn pages_that_failed_are_not_to_come() {
-        let stages = ["line_detection", "ocr", "reduce"].map(|name| StageName::new(name).unwrap());
+        let stages = ["line_detection", "ocr", "reduce"].map(stage);
         let volume = |name: &str| name.parse::<VolumeId>().unwrap();
         let pages = BTreeMap::from([(volume("W1-I1"), 10), (volume("W1-I2"), 5), (volume("W1-I3"), 7)]);
         let numbers = |board: &Snapshot| {
@@ -289,7 +290,7 @@ mod tests {
     #[test]
     fn a_stage_is_timed_from_its_own_beginning() {
         let mut clock = StageClock::default();
-        let (first, second) = (StageName::new("ocr").unwrap(), StageName::new("reduce").unwrap());
+        let (first, second) = (stage("ocr"), stage("reduce"));
         let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
         assert_eq!(clock.elapsed(&first, start), Duration::ZERO);

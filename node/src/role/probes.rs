@@ -126,6 +126,7 @@ mod tests {
     use parkhang_store::storage::MemoryStore;
 
     use super::*;
+    use parkhang_core::domain::testing::stage;
 
     #[tokio::test]
     async fn a_node_is_not_ready_before_its_source_has_answered() {
@@ -160,11 +161,8 @@ mod tests {
             out_of_service,
         };
         let stages = StagesOutOfOrder::from([
-            (StageName::new("ocr").unwrap(), state("device lost", true)),
-            (
-                StageName::new("reduce").unwrap(),
-                state("/secret/place is full", false),
-            ),
+            (stage("ocr"), state("device lost", true)),
+            (stage("reduce"), state("/secret/place is full", false)),
         ]);
         let (_sender, stages) = watch::channel(stages);
         let readiness = of_worker("gpu", None, &stages);

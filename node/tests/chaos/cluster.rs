@@ -1,5 +1,4 @@
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -13,8 +12,9 @@ use tokio::sync::{Mutex, MutexGuard, watch};
 use crate::journal::Journal;
 use crate::library::Library;
 use crate::link::{Link, Upstream};
-use crate::process::Process;
-use crate::support::{finish, node};
+use crate::recorded::Recorded;
+use crate::site::Site;
+use crate::support::finish;
 
 /// Longest time until a cluster notices a fault, and what it does about it.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -58,6 +58,22 @@ impl Plan {
         }
     }
 
+    fn site(&self) -> Site {
+        let mut site = Site::new();
+        let scans = self.library.scans();
+        let settings = [
+            ("pages.folder", scans.to_str().unwrap()),
+            ("job.checkpoint_pages", "1"),
+            ("cluster.heartbeat", "1s"),
+            ("cluster.lease", "20s"),
+            ("cluster.redial_max", "1s"),
+        ];
+        let settings = settings.iter().chain(&self.settings);
+        site.settings = settings.map(|(key, value)| (*key, (*value).to_owned())).collect();
+        site.variables = vec![("PARKHANG_LOG", "info,ractor_cluster=warn".to_owned())];
+        site
+    }
+
     pub(crate) fn with(mut self, settings: &[(&'static str, &'static str)]) -> Self {
         self.settings.extend_from_slice(settings);
         self
@@ -69,7 +85,7 @@ pub(crate) struct Orchestrator {
     name: String,
     listens: watch::Sender<Option<SocketAddr>>,
     pub(crate) database: Link,
-    pub(crate) process: Option<Process>,
+    pub(crate) process: Option<Recorded>,
 }
 
 /// As [`Orchestrator`], for a node that works.
@@ -78,7 +94,7 @@ pub(crate) struct Worker {
     roles: &'static str,
     /// To each of the orchestrators.
     pub(crate) links: Vec<Link>,
-    pub(crate) process: Option<Process>,
+    pub(crate) process: Option<Recorded>,
 }
 
 /// A running cluster, its database and its folders; gone with the test.
@@ -90,7 +106,7 @@ pub(crate) struct Cluster {
     pub(crate) plan: Plan,
     pub(crate) jobs: Vec<Job>,
     server: Option<EmbeddedPostgres>,
-    folder: tempfile::TempDir,
+    site: Site,
     _turn: MutexGuard<'static, ()>,
 }
 
@@ -101,14 +117,8 @@ impl Cluster {
     pub(crate) async fn prepare(plan: Plan) -> Self {
         let turn = TURN.lock().await;
         plan.library.shelve();
-        let folder = tempfile::tempdir().unwrap();
-        // Postgres may run as another user, who must come through here.
-        std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
-        let tls = folder.path().join("tls");
-        let tls = tls.to_str().unwrap();
-        finish(node(["tls", "init", tls])).exits(0);
-        finish(node(["tls", "issue", tls, "all", "--host", "127.0.0.1"])).exits(0);
-        let server = open_postgres(folder.path().join("pg")).await;
+        let site = plan.site();
+        let server = open_postgres(site.path("pg")).await;
         let options = server.create_database("parkhang").await.unwrap();
         let socket = server.folder().join("sockets/.s.PGSQL.5432");
         let mut orchestrators = Vec::new();
@@ -142,7 +152,7 @@ impl Cluster {
             plan,
             jobs: Vec::new(),
             server: Some(server),
-            folder,
+            site,
             _turn: turn,
         }
     }
@@ -166,11 +176,11 @@ impl Cluster {
     }
 
     pub(crate) fn artifacts(&self) -> PathBuf {
-        self.folder.path().join("artifacts")
+        self.site.path("artifacts")
     }
 
     pub(crate) fn postgres_folder(&self) -> PathBuf {
-        self.folder.path().join("pg")
+        self.site.path("pg")
     }
 
     /// Joins the server anew, and starts it if it is not running.
@@ -178,45 +188,22 @@ impl Cluster {
         self.server = Some(open_postgres(self.postgres_folder()).await);
     }
 
-    fn command<const N: usize>(&self, arguments: [&str; N], database: SocketAddr) -> Command {
-        let shown = |name: &str| self.folder.path().join(name).to_str().unwrap().to_owned();
-        let mut command = node(arguments);
-        command.current_dir(self.folder.path());
-        command.env("PARKHANG_LOG", "info,ractor_cluster=warn");
+    /// A command with the database behind this address.
+    fn with_database(mut command: Command, database: SocketAddr) -> Command {
         let url = format!("postgres://postgres@{database}/parkhang?sslmode=disable");
         command.env("DATABASE_URL", url);
-        let scans = self.plan.library.scans();
-        let settings = [
-            ("cluster.listen", "127.0.0.1:0".to_owned()),
-            ("cluster.cookie_file", shown("tls/cookie")),
-            ("cluster.tls.ca_file", shown("tls/ca.pem")),
-            ("cluster.tls.certificate_file", shown("tls/all.pem")),
-            ("cluster.tls.key_file", shown("tls/all.key")),
-            ("node.state_dir", shown("state")),
-            ("pages.folder", scans.to_str().unwrap().to_owned()),
-            ("storage.folder", shown("artifacts")),
-            ("job.checkpoint_pages", "1".to_owned()),
-            ("cluster.heartbeat", "1s".to_owned()),
-            ("cluster.lease", "20s".to_owned()),
-            ("cluster.redial_max", "1s".to_owned()),
-        ];
-        let special = self.plan.settings.iter();
-        let special = special.map(|(key, value)| (*key, (*value).to_owned()));
-        for (key, value) in settings.into_iter().chain(special) {
-            command.arg("--set").arg(format!("{key}={value}"));
-        }
         command
     }
 
     /// `failpoints` is what FAILPOINTS is set to.
     pub(crate) async fn start_orchestrator(&mut self, place: usize, failpoints: &str) {
         let orchestrator = &self.orchestrators[place];
-        let mut command = self.command(["--role", "orchestrator"], orchestrator.database.address());
-        command
-            .arg("--set")
-            .arg(format!("node.name={}", orchestrator.name))
-            .env("FAILPOINTS", failpoints);
-        let process = Process::start(&orchestrator.name, command, &self.journal).await;
+        let command = self
+            .site
+            .node(&orchestrator.name, "orchestrator", &["127.0.0.1:1"]);
+        let mut command = Self::with_database(command, orchestrator.database.address());
+        command.env("FAILPOINTS", failpoints);
+        let process = Recorded::start(&orchestrator.name, command, &self.journal).await;
         let orchestrator = &mut self.orchestrators[place];
         orchestrator.listens.send_replace(Some(process.listens()));
         orchestrator.process = Some(process);
@@ -224,27 +211,22 @@ impl Cluster {
 
     pub(crate) async fn start_worker(&mut self, place: usize, failpoints: &str) {
         let worker = &self.workers[place];
-        let database = self.orchestrators[0].database.address();
-        let mut command = self.command(["--role", worker.roles], database);
-        let orchestrators = worker.links.iter().map(|link| link.address().to_string());
-        command
-            .env_remove("DATABASE_URL")
-            .arg("--set")
-            .arg(format!(
-                "cluster.orchestrators={}",
-                orchestrators.collect::<Vec<_>>().join(",")
-            ))
-            .arg("--set")
-            .arg(format!("node.name={}", worker.name))
-            .env("FAILPOINTS", failpoints);
-        let process = Process::start(worker.name, command, &self.journal).await;
+        let links: Vec<String> = worker
+            .links
+            .iter()
+            .map(|link| link.address().to_string())
+            .collect();
+        let links: Vec<&str> = links.iter().map(String::as_str).collect();
+        let mut command = self.site.node(worker.name, worker.roles, &links);
+        command.env("FAILPOINTS", failpoints);
+        let process = Recorded::start(worker.name, command, &self.journal).await;
         self.workers[place].process = Some(process);
     }
 
     /// Makes a job over all volumes, as an operator does.
     pub(crate) async fn create_job(&mut self, name: &str) {
         let database = self.orchestrators[0].database.address();
-        let command = self.command(["job", "create", name], database);
+        let command = Self::with_database(self.site.command(["job", "create", name]), database);
         // The links are tasks of this thread's runtime.
         let finished = tokio::task::spawn_blocking(move || finish(command))
             .await
@@ -254,20 +236,20 @@ impl Cluster {
         self.jobs.push(job.unwrap());
     }
 
-    pub(crate) fn orchestrator(&self, place: usize) -> &Process {
+    pub(crate) fn orchestrator(&self, place: usize) -> &Recorded {
         self.orchestrators[place].process.as_ref().unwrap()
     }
 
-    pub(crate) fn worker(&self, place: usize) -> &Process {
+    pub(crate) fn worker(&self, place: usize) -> &Recorded {
         self.workers[place].process.as_ref().unwrap()
     }
 
-    pub(crate) async fn kill_orchestrator(&mut self, place: usize) {
-        self.orchestrators[place].process.take().unwrap().kill().await;
+    pub(crate) fn kill_orchestrator(&mut self, place: usize) {
+        self.orchestrators[place].process.take().unwrap().kill();
     }
 
-    pub(crate) async fn kill_worker(&mut self, place: usize) {
-        self.workers[place].process.take().unwrap().kill().await;
+    pub(crate) fn kill_worker(&mut self, place: usize) {
+        self.workers[place].process.take().unwrap().kill();
     }
 
     /// All tasks, or none while the database is away.

@@ -56,6 +56,6 @@ async fn the_second_order_to_stop_ends_a_node_at_once() {
     let took = begin.elapsed();
     eprintln!("the second order took {took:?}");
     assert!(took < Duration::from_secs(5), "{took:?}");
-    cluster.kill_worker(1).await;
+    cluster.kill_worker(1);
     cluster.all_is_well().await;
 }

@@ -101,7 +101,7 @@ async fn a_leader_dies_at_every_failpoint() {
     cluster.create_job("kangyur").await;
     for point in Failpoint::ALL {
         if passer(*point) == Passer::Leader {
-            cluster.kill_orchestrator(0).await;
+            cluster.kill_orchestrator(0);
             let begin = cluster.journal.end();
             let orders = format!("{point}=return(abort)");
             cluster.start_orchestrator(0, &orders).await;

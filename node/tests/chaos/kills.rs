@@ -9,11 +9,11 @@ async fn nodes_of_every_kind_are_killed() {
     cluster.create_jobs().await;
     for worker in [0, 2] {
         cluster.until_busy(worker).await;
-        cluster.kill_worker(worker).await;
+        cluster.kill_worker(worker);
         cluster.start_worker(worker, "").await;
     }
     cluster.until_busy(1).await;
-    cluster.kill_orchestrator(0).await;
+    cluster.kill_orchestrator(0);
     cluster.start_orchestrator(0, "").await;
     cluster.settle().await;
     assert!(cluster.interruptions().await > 0, "nobody was hit");

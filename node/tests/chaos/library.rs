@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use crate::support::{finish, node, small_page};
+use crate::site::put_pages;
+use crate::support::{finish, node};
 
 /// The jobs that run at once.
 pub(crate) const JOBS: [&str; 2] = ["kangyur", "tengyur"];
@@ -49,16 +50,11 @@ impl Library {
         out.join("jobs").join(job)
     }
 
-    /// Pages that look alike and differ in their bytes: readers of TIFF do not look behind the last strip.
     pub(crate) fn shelve(self) {
         for volume in 0..self.volumes {
             let folder = self.scans().join(Self::volume(volume));
-            std::fs::create_dir_all(&folder).unwrap();
-            for page in 0..self.pages {
-                let mut bytes = small_page();
-                bytes.extend([u8::try_from(volume).unwrap(), u8::try_from(page).unwrap()]);
-                std::fs::write(folder.join(format!("page{page:02}.tif")), bytes).unwrap();
-            }
+            let [volume, pages] = [volume, self.pages].map(|number| u8::try_from(number).unwrap());
+            put_pages(&folder, volume, pages);
         }
     }
 }

@@ -21,8 +21,13 @@ mod kills;
 mod library;
 mod link;
 mod partitions;
+#[path = "../it/process.rs"]
+#[allow(dead_code, reason = "shared with the tests of single processes")]
 mod process;
+mod recorded;
 mod settled;
+#[path = "../it/site.rs"]
+mod site;
 mod stages;
 mod standby;
 mod storage;

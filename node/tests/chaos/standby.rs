@@ -47,7 +47,7 @@ async fn a_killed_leader_is_succeeded_within_two_seconds() {
     eprintln!("takeover after SIGKILL: leads after {leads:?}, knows a pool after {joined:?}");
     assert!(joined < Duration::from_secs(2), "{joined:?}");
     running_work_was_kept(&mut cluster).await;
-    cluster.kill_orchestrator(0).await;
+    cluster.kill_orchestrator(0);
     cluster.all_is_well().await;
 }
 
@@ -58,7 +58,7 @@ async fn a_frozen_leader_is_succeeded_within_ten_seconds() {
     eprintln!("takeover after SIGSTOP: leads after {leads:?}, knows a pool after {joined:?}");
     assert!(joined < Duration::from_secs(10), "{joined:?}");
     running_work_was_kept(&mut cluster).await;
-    cluster.kill_orchestrator(0).await;
+    cluster.kill_orchestrator(0);
     cluster.all_is_well().await;
 }
 
@@ -71,8 +71,8 @@ async fn a_node_that_dies_with_the_leader_is_missed_when_its_lease_runs_out() {
     cluster.worker(0).signal(Signal::SIGSTOP);
     let held = cluster.task_at(0).await;
     let begin = Instant::now();
-    cluster.kill_orchestrator(0).await;
-    cluster.kill_worker(0).await;
+    cluster.kill_orchestrator(0);
+    cluster.kill_worker(0);
     if let Some(held) = held {
         cluster
             .until("the dead node's lease is ended", async |cluster| {

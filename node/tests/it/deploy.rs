@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use crate::support::{finish, node, workspace};
 
-const PROGRAM: &str = "/opt/parkhang/node";
+/// Program as the unit names it. systemd looks for it where packages and administrators put programs.
+const PROGRAM: &str = "parkhang";
 
 fn unit() -> String {
     std::fs::read_to_string(workspace().join("deploy/parkhang@.service")).unwrap()
@@ -24,7 +25,12 @@ fn values(key: &str) -> Vec<String> {
 /// The unit in a folder of its own, with the program where it really is.
 fn installed_unit(folder: &Path) -> PathBuf {
     let path = folder.join("parkhang@gpu.service");
-    std::fs::write(&path, unit().replace(PROGRAM, env!("CARGO_BIN_EXE_node"))).unwrap();
+    let program = env!("CARGO_BIN_EXE_node");
+    std::fs::write(
+        &path,
+        unit().replace(&format!("={PROGRAM} "), &format!("={program} ")),
+    )
+    .unwrap();
     path
 }
 
@@ -133,6 +139,28 @@ fn a_unit_refuses_to_start_on_an_unsound_configuration() {
         "{}",
         refused.stderr
     );
+}
+
+#[test]
+fn the_program_goes_by_the_name_that_it_is_called_by() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["node", "parkhang"] {
+        let called = folder.path().join(name);
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_node"), &called).unwrap();
+        let says = |arguments: &[&str]| {
+            let mut command = Command::new(&called);
+            command.args(arguments);
+            finish(command).exits(0).stdout
+        };
+        assert!(says(&["--version"]).starts_with(&format!("{name} ")));
+        assert!(says(&["ocr", "--help"]).contains(&format!("Usage: {name} ocr ")));
+        assert!(says(&["job", "create", "--help"]).contains(&format!("Usage: {name} job create ")));
+        assert!(says(&["man"]).contains(&format!(".TH {name} 1")));
+        assert!(says(&["completions", "bash"]).ends_with(&format!(" {name}\nfi\n")));
+        let pages = folder.path().join(format!("{name}-pages"));
+        says(&["man", "--out", pages.to_str().unwrap()]);
+        assert!(pages.join(format!("{name}-job-create.1")).exists());
+    }
 }
 
 #[test]

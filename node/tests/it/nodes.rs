@@ -1,97 +1,31 @@
 //! A cluster of real processes on one machine, over mutual TLS.
 
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use parkhang_test_support::Wait;
 use serde_json::Value;
 
-use crate::support::{assert_same_files, finish, node, small_page};
+use crate::process::{Process, Ready};
+pub(crate) use crate::site::Site;
+use crate::site::put_pages;
+use crate::support::{assert_same_files, finish, node};
 
 pub(crate) const JOB: &str = "press";
 
 /// Longest time that a job of few pages takes from its beginning to its end.
 pub(crate) const OF_A_JOB: Duration = Duration::from_secs(180);
 
-/// Scans, certificates and state of a cluster; gone with the test.
-pub(crate) struct Site {
-    folder: tempfile::TempDir,
-    /// What its processes are told besides.
-    pub(crate) settings: Vec<(&'static str, String)>,
-    pub(crate) variables: Vec<(&'static str, String)>,
-}
-
 impl Site {
     pub(crate) fn with_volumes(volumes: u8, pages: u8) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        // The private Postgres may run as another user, who must come through here.
-        std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
+        let site = Self::new();
         for volume in 0..volumes {
-            let scans = folder.path().join(format!("scans/W1-I{volume}"));
-            std::fs::create_dir_all(&scans).unwrap();
-            for number in 0..pages {
-                let mut page = small_page();
-                page.extend([volume, number]);
-                std::fs::write(scans.join(format!("page{number:02}.tif")), page).unwrap();
-            }
+            put_pages(&site.path(&format!("scans/W1-I{volume}")), volume, pages);
         }
-        let site = Self {
-            folder,
-            settings: Vec::new(),
-            variables: Vec::new(),
-        };
-        let tls = site.path("tls");
-        let tls = tls.to_str().unwrap();
-        finish(node(["tls", "init", tls])).exits(0);
-        finish(node(["tls", "issue", tls, "all", "--host", "127.0.0.1"])).exits(0);
         site
-    }
-
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    /// `node` with the settings that all processes of the site share.
-    pub(crate) fn command<const N: usize>(&self, arguments: [&str; N]) -> Command {
-        self.command_of(&arguments)
-    }
-
-    /// As [`Site::command`], of however many words.
-    pub(crate) fn command_of(&self, arguments: &[&str]) -> Command {
-        let mut command = node([]);
-        command.args(arguments);
-        command.current_dir(self.folder.path());
-        for (key, value) in [
-            ("cluster.listen", "127.0.0.1:0".to_owned()),
-            // Not the usual one, where somebody's own cluster may be.
-            ("cluster.orchestrators", "127.0.0.1:1".to_owned()),
-            ("cluster.cookie_file", self.shown("tls/cookie")),
-            ("cluster.tls.ca_file", self.shown("tls/ca.pem")),
-            ("cluster.tls.certificate_file", self.shown("tls/all.pem")),
-            ("cluster.tls.key_file", self.shown("tls/all.key")),
-            ("node.state_dir", self.shown("state")),
-            ("pages.folder", self.shown("scans")),
-            ("storage.folder", self.shown("artifacts")),
-            ("job.checkpoint_pages", "2".to_owned()),
-            ("cluster.heartbeat", "5s".to_owned()),
-            ("cluster.lease", "15s".to_owned()),
-        ] {
-            command.arg("--set").arg(format!("{key}={value}"));
-        }
-        for (key, value) in &self.settings {
-            command.arg("--set").arg(format!("{key}={value}"));
-        }
-        command.envs(self.variables.iter().cloned());
-        command
-    }
-
-    fn shown(&self, name: &str) -> String {
-        self.path(name).to_str().unwrap().to_owned()
     }
 
     /// The volumes of the job, and where they stand.
@@ -100,10 +34,10 @@ impl Site {
     }
 }
 
-/// A node; killed when dropped.
+/// A node at work; killed when dropped.
 pub(crate) struct Node {
-    child: Child,
-    ready: String,
+    process: Process,
+    ready: Ready,
 }
 
 impl Node {
@@ -118,32 +52,29 @@ impl Node {
         orchestrators: &[&str],
         complete: impl FnOnce(&mut Command),
     ) -> Self {
-        let mut command = site.command(["--role", role]);
-        command
-            .arg("--set")
-            .arg(format!("cluster.orchestrators={}", orchestrators.join(",")))
-            .arg("--set")
-            .arg(format!("node.name={}", role.replace(',', "-")))
-            .stdout(Stdio::piped());
+        let mut command = site.node(&role.replace(',', "-"), role, orchestrators);
+        command.stdout(Stdio::piped());
         complete(&mut command);
-        let mut child = command.spawn().unwrap();
-        let mut ready = String::new();
-        BufReader::new(child.stdout.take().unwrap())
-            .read_line(&mut ready)
-            .unwrap();
-        assert!(ready.starts_with("READY "), "{role}: {ready:?}");
-        Self { child, ready }
+        let mut process = Process::spawn(command);
+        let mut line = String::new();
+        BufReader::new(process.stdout()).read_line(&mut line).unwrap();
+        match line.strip_prefix("READY ") {
+            Some(ready) => Self {
+                process,
+                ready: Ready(ready.to_owned()),
+            },
+            None => panic!("{role}: {line:?}"),
+        }
     }
 
     /// Where an orchestrator listens.
     pub(crate) fn address(&self) -> &str {
-        self.ready.rsplit(' ').next().unwrap().trim()
+        self.ready.address()
     }
 
     /// Where it answers over HTTP.
     pub(crate) fn health(&self) -> &str {
-        let mut words = self.ready.split(' ');
-        words.find_map(|word| word.strip_prefix("health=")).unwrap()
+        self.said("health=")
     }
 
     /// Where it takes commands over HTTP: ADDRESS:PORT.
@@ -153,41 +84,30 @@ impl Node {
 
     /// What follows these letters in the READY line.
     pub(crate) fn said(&self, letters: &str) -> &str {
-        let mut words = self.ready.split(' ');
-        words.find_map(|word| word.strip_prefix(letters)).unwrap()
+        self.ready.said(letters)
     }
 
     pub(crate) fn name(&self) -> &str {
-        self.ready.split(' ').nth(1).unwrap()
+        self.ready.name()
     }
 
     pub(crate) fn id(&self) -> u32 {
-        self.child.id()
+        self.process.id()
     }
 
     /// SIGTERM; waits for its end.
-    pub(crate) fn stop(mut self) -> Option<i32> {
-        let id = i32::try_from(self.child.id()).unwrap();
-        kill(Pid::from_raw(id), Signal::SIGTERM).unwrap();
-        self.child.wait().unwrap().code()
+    pub(crate) fn stop(self) -> Option<i32> {
+        self.process.signal(Signal::SIGTERM);
+        self.ended()
     }
 
     /// Waits for its end, which it comes to by itself.
     pub(crate) fn ended(mut self) -> Option<i32> {
-        self.child.wait().unwrap().code()
+        self.process.wait().code()
     }
 
-    pub(crate) fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        // Killed already is as good.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    pub(crate) fn kill(self) {
+        self.process.kill();
     }
 }
 

@@ -1,17 +1,19 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use parkhang_core::domain::{JobKey, VolumeId};
 use parkhang_store::artifact::{ArtifactLayout, ArtifactRow, Provenance, Table, VolumeLayout, read_table};
 use parkhang_store::storage::{ArtifactKey, LocalStore};
 use parkhang_test_support::Wait;
 use serde_json::Value;
+
+use crate::process::Process;
+use crate::site::put_pages;
 
 /// Longest time that a process takes to load its models and to read some pages.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -43,14 +45,10 @@ impl Desk {
         Self { folder }
     }
 
-    /// So many pages that look alike and differ in their bytes: readers of TIFF do not look behind its last strip.
+    /// So many pages that look alike and differ in their bytes.
     pub(crate) fn with_pages(count: u8) -> Self {
         let desk = Self::new();
-        for number in 0..count {
-            let mut page = small_page();
-            page.push(number);
-            desk.put(&format!("page{number:02}.tif"), &page);
-        }
+        put_pages(&desk.pages().join(VOLUME), 0, count);
         desk
     }
 
@@ -172,17 +170,17 @@ impl From<Output> for Finished {
     }
 }
 
-/// A process at work. Killed when dropped, so that a failing test leaves none behind.
+/// A process at work, and what it says.
 pub(crate) struct Running {
-    child: Child,
+    process: Process,
     lines: Receiver<String>,
 }
 
 impl Running {
     fn start(mut command: Command) -> Self {
         command.stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut process = Process::spawn(command);
+        let stderr = BufReader::new(process.stderr());
         let (sender, lines) = channel();
         std::thread::spawn(move || {
             for line in stderr.lines().map_while(Result::ok) {
@@ -191,7 +189,7 @@ impl Running {
                 }
             }
         });
-        Self { child, lines }
+        Self { process, lines }
     }
 
     /// Returns once a file is there. A part of a table is there for a moment only.
@@ -217,26 +215,16 @@ impl Running {
 
     /// SIGINT, as Ctrl-C sends it.
     pub(crate) fn interrupt(&self) {
-        let process = Pid::from_raw(i32::try_from(self.child.id()).unwrap());
-        kill(process, Signal::SIGINT).unwrap();
+        self.process.signal(Signal::SIGINT);
     }
 
     /// SIGKILL.
-    pub(crate) fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+    pub(crate) fn kill(self) {
+        self.process.kill();
     }
 
     pub(crate) fn exit_code(mut self) -> Option<i32> {
-        self.child.wait().unwrap().code()
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // Both fail when it has ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.process.wait().code()
     }
 }
 

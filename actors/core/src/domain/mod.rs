@@ -26,6 +26,8 @@ mod progress;
 mod scaling;
 mod suggestion;
 mod task;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod unfit;
 mod volume;
 

@@ -127,6 +127,7 @@ impl From<NamedModels> for Vec<NamedModel> {
 mod tests {
     use super::*;
     use crate::domain::JobConfig;
+    use crate::domain::testing::stage;
 
     #[test]
     fn a_job_is_told_its_models_as_a_list_or_in_one_line() {
@@ -156,7 +157,6 @@ mod tests {
     #[test]
     fn a_pool_suits_that_has_every_model_named_for_its_stage() {
         let of = |text: &str| -> NamedModels { serde_json::from_value(text.into()).unwrap() };
-        let stage = |name: &str| StageName::new(name).unwrap();
         let loaded = ["a".to_owned(), "b".to_owned()];
         assert!(of("").are_loaded(&stage("ocr"), &[]));
         assert!(of("ocr=a,ocr=b").are_loaded(&stage("ocr"), &loaded));

@@ -73,21 +73,11 @@ pub fn run_out(task: &Task, now: DateTime<Utc>, max_interruptions: i32) -> Optio
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{JobId, Lease, Position, StageName, TaskId, TaskStatus};
+    use crate::domain::testing::{at, leased_task, task};
 
     #[test]
     fn a_lease_runs_out_at_its_deadline() {
-        let at = |seconds: i64| DateTime::from_timestamp(1_700_000_000 + seconds, 0).unwrap();
-        let fresh = Task::fresh(TaskId(1), JobId(1), "W1-I1".parse().unwrap(), 3);
-        let running = Task {
-            position: Position::At(StageName::new("read").unwrap()),
-            status: TaskStatus::Running,
-            lease: Some(Lease {
-                worker: WorkerId("w".to_owned()),
-                until: at(60),
-            }),
-            ..fresh.clone()
-        };
+        let running = leased_task(1, "read", "w", at(60));
         assert_eq!(run_out(&running, at(59), 5), None);
         assert_eq!(run_out(&running, at(60), 5), Some(Event::Interrupted));
         assert_eq!(run_out(&running, at(60), 1), Some(Event::Interrupted));
@@ -99,6 +89,6 @@ mod tests {
             run_out(&suspect, at(60), 3),
             Some(Event::Quarantined { .. })
         ));
-        assert_eq!(run_out(&fresh, at(60), 5), None);
+        assert_eq!(run_out(&task(1), at(60), 5), None);
     }
 }

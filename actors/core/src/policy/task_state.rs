@@ -100,26 +100,15 @@ impl Serialize for TaskState {
 
 #[cfg(test)]
 mod tests {
-    use chrono::{DateTime, Utc};
-
     use super::*;
-    use crate::domain::{JobConfig, JobId, Lease, Pipeline, StageName, TaskId, TaskStatus, WorkerId};
-
-    fn pipeline() -> Pipeline {
-        let stages = ["line_detection", "line_extraction", "ocr", "reduce"];
-        Pipeline::new(stages.map(|stage| StageName::new(stage).unwrap()).to_vec()).unwrap()
-    }
+    use crate::domain::TaskStatus;
+    use crate::domain::testing::{self, at, leased_task, pipeline};
 
     fn job(status: JobStatus) -> Job {
         Job {
-            id: JobId(1),
-            key: "press".parse().unwrap(),
-            operation: "ocr".to_owned(),
-            pipeline: pipeline(),
-            config: JobConfig::default(),
+            pipeline: pipeline(&["line_detection", "line_extraction", "ocr", "reduce"]),
             status,
-            created_at: DateTime::<Utc>::UNIX_EPOCH,
-            finished_at: None,
+            ..testing::job()
         }
     }
 
@@ -127,7 +116,7 @@ mod tests {
         Task {
             position: position.parse().unwrap(),
             status,
-            ..Task::fresh(TaskId(1), JobId(1), "W1-I1".parse().unwrap(), 3)
+            ..testing::task(1)
         }
     }
 
@@ -141,19 +130,12 @@ mod tests {
 
     #[test]
     fn every_phase_has_plain_words() {
-        let running = Task {
-            lease: Some(Lease {
-                worker: WorkerId("gpu-1".to_owned()),
-                until: DateTime::UNIX_EPOCH,
-            }),
-            ..task("ocr", TaskStatus::Running)
-        };
         let cases = [
             (task("pending", TaskStatus::Pending), "waiting for line_detection"),
             (task("line_extraction", TaskStatus::Done), "waiting for ocr"),
             (task("ocr", TaskStatus::Pending), "waiting for ocr"),
             (failed(1, ErrorCategory::Network), "waiting to retry ocr"),
-            (running, "ocr running"),
+            (leased_task(1, "ocr", "gpu-1", at(0)), "ocr running"),
             (task("done", TaskStatus::Done), "done"),
             (failed(3, ErrorCategory::Network), "failed"),
             (failed(0, ErrorCategory::Poison), "quarantined"),

@@ -41,21 +41,13 @@ impl<O> GroupCommit<O> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parkhang_core::domain::{Attempt, Fence, Generation, StageName, TaskId};
+    use parkhang_core::domain::testing::fence;
     use parkhang_core::policy::transition::Event;
     use parkhang_state::Expected;
 
     #[test]
     fn what_comes_meanwhile_forms_the_next_transaction() {
-        let change = |task| {
-            let fence = Fence {
-                task: TaskId(task),
-                stage: StageName::new("read").unwrap(),
-                attempt: Attempt(1),
-                generation: Generation(0),
-            };
-            Change::new(Expected::Lease(fence), Event::Succeeded)
-        };
+        let change = |task| Change::new(Expected::Lease(fence(task, "read")), Event::Succeeded);
         let mut group = GroupCommit::new();
         assert_eq!(group.begin(), None);
         group.add(change(0), 0);

@@ -118,16 +118,11 @@ pub(crate) fn exponential(random: &mut StdRng, mean: Millis) -> Millis {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parkhang_core::domain::{Attempt, Generation, StageName, TaskId};
+    use parkhang_core::domain::testing::fence;
 
     fn run(fate: Fate) -> Run {
         Run {
-            fence: Fence {
-                task: TaskId(1),
-                stage: StageName::new("read").unwrap(),
-                attempt: Attempt(1),
-                generation: Generation(0),
-            },
+            fence: fence(1, "read"),
             address: Address {
                 node: 0,
                 incarnation: 0,

@@ -2,13 +2,13 @@
 
 use std::fmt::Debug;
 
-use chrono::TimeDelta;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
 use super::*;
 use parkhang_actors::stage::ocr_pipeline;
+use parkhang_core::domain::testing::{self, at, new_job};
 use parkhang_core::domain::{ErrorCategory, JobConfig, StageError};
 use parkhang_core::policy::transition::Event as TaskEvent;
 use parkhang_state::{EmbeddedPostgres, Expected, LeadershipTimings, PostgresStore};
@@ -64,49 +64,43 @@ impl Visit for Summary {
     }
 }
 
-fn now() -> DateTime<Utc> {
-    DateTime::UNIX_EPOCH
-}
-
 /// Something of everything that a simulation asks of a store.
 async fn exercise(store: &dyn StateStore) {
     let job = NewJob {
-        key: None,
-        operation: "ocr".to_owned(),
         pipeline: ocr_pipeline(),
         config: JobConfig {
             max_attempts: 1,
             ..JobConfig::default()
         },
-        volumes: ["W1-I1", "W1-I2"].map(|volume| volume.parse().unwrap()).to_vec(),
+        ..new_job(&["ocr"], 2)
     };
-    let job = store.create_job(&job, now()).await.unwrap();
-    let worker = WorkerId("w".to_owned());
+    let job = store.create_job(&job, at(0)).await.unwrap();
+    let worker = testing::worker("w");
     let room: BTreeMap<StageName, usize> = job
         .pipeline
         .stages()
         .iter()
         .map(|stage| (stage.clone(), 5))
         .collect();
-    store.leases(now()).await.unwrap();
-    for (task, _) in store.ready_tasks(&room, now()).await.unwrap().tasks {
+    store.leases(at(0)).await.unwrap();
+    for (task, _) in store.ready_tasks(&room, at(0)).await.unwrap().tasks {
         let event = TaskEvent::Leased {
             stage: job.pipeline.first().clone(),
             worker: worker.clone(),
-            until: now() + TimeDelta::seconds(60),
+            until: at(60),
         };
         store
-            .commit(&[Change::new(Expected::of(&task), event)], now())
+            .commit(&[Change::new(Expected::of(&task), event)], at(0))
             .await
             .unwrap();
     }
-    store.leases(now()).await.unwrap();
+    store.leases(at(0)).await.unwrap();
     assert_eq!(store.backlog().await.unwrap().len(), 1);
     let held = store.leased_to(&worker).await.unwrap();
     let fences: Vec<Fence> = held.iter().filter_map(Task::fence).collect();
-    let until = now() + TimeDelta::seconds(90);
+    let until = at(90);
     store.renew_leases(&fences, until).await.unwrap();
-    store.finish_jobs(now()).await.unwrap();
+    store.finish_jobs(at(0)).await.unwrap();
     let fail = |task: &Task| TaskEvent::Failed {
         error: StageError::new("line_detection", ErrorCategory::Input, "broken"),
         not_before: task.not_before,
@@ -115,15 +109,15 @@ async fn exercise(store: &dyn StateStore) {
         .iter()
         .map(|task| Change::new(Expected::of(task), fail(task)))
         .collect();
-    store.commit(&failures, now()).await.unwrap();
-    store.commit(&failures, now()).await.unwrap();
+    store.commit(&failures, at(0)).await.unwrap();
+    store.commit(&failures, at(0)).await.unwrap();
     assert_eq!(
         store.task(held[0].id).await.unwrap().map(|task| task.attempts),
         Some(1)
     );
     store.job_by_id(job.id).await.unwrap();
     store.stage_runs(held[0].id).await.unwrap();
-    assert_eq!(store.finish_jobs(now()).await.unwrap().len(), 1);
+    assert_eq!(store.finish_jobs(at(0)).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -138,16 +132,13 @@ async fn postgres_is_asked_as_often_as_the_meter_says() {
     let create = Statements::default();
     let guard = tracing::subscriber::set_default(create.clone());
     let job = NewJob {
-        key: None,
-        operation: "ocr".to_owned(),
         pipeline: ocr_pipeline(),
-        config: JobConfig::default(),
-        volumes: vec!["W1-I1".parse().unwrap()],
+        ..new_job(&["ocr"], 1)
     };
-    let job = leading.create_job(&job, now()).await.unwrap();
+    let job = leading.create_job(&job, at(0)).await.unwrap();
     drop(guard);
     leading.act_on_job(job.id, JobAction::Cancel).await.unwrap();
-    leading.finish_jobs(now()).await.unwrap();
+    leading.finish_jobs(at(0)).await.unwrap();
 
     let all = Statements::default();
     let guard = tracing::subscriber::set_default(all.clone());

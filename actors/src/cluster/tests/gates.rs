@@ -24,9 +24,10 @@ use crate::wire::{
     Assign, Drain, DrainReply, Envelope, Fault, GateRole, Heartbeat, Hello, Kind, NodeNotice, NodePhase,
     NoticeReply, OpenError, Report, ReportedOutcome,
 };
+use parkhang_core::domain::testing;
 use parkhang_core::domain::{
-    AssignReply, Assignment, Attempt, Epoch, Fence, Generation, Hardware, JobConfig, JobKey, LeaseRenewal,
-    NodeState, ReportReply, StageName, StageProgress, StageVerdict, TaskId, WorkerId,
+    AssignReply, Assignment, Epoch, Fence, Hardware, JobConfig, JobKey, LeaseRenewal, NodeState, ReportReply,
+    StageName, StageProgress, StageVerdict,
 };
 use parkhang_state::MemoryStore;
 
@@ -106,16 +107,11 @@ async fn refuses_what_it_cannot_read(gate: &Gate, unserved: Kind) {
 }
 
 fn stage() -> StageName {
-    StageName::new("waiting").unwrap()
+    testing::stage("waiting")
 }
 
 fn fence(task: i64) -> Fence {
-    Fence {
-        task: TaskId(task),
-        stage: stage(),
-        attempt: Attempt(1),
-        generation: Generation(0),
-    }
+    testing::fence(task, "waiting")
 }
 
 fn assign(task: i64, epoch: i64) -> Assign {
@@ -190,7 +186,7 @@ async fn a_stage_gate_answers_whatever_it_is_sent() {
 
     let strange = Assign {
         fence: Fence {
-            stage: StageName::new("other").unwrap(),
+            stage: testing::stage("other"),
             ..fence(1)
         },
         ..assign(1, 5)
@@ -268,7 +264,7 @@ async fn an_orchestrator_gate_answers_whatever_it_is_sent() {
         failed: 2,
     };
     let heartbeat = Heartbeat {
-        worker: WorkerId("w".to_owned()),
+        worker: testing::worker("w"),
         leases: vec![LeaseRenewal {
             fence: fence(1),
             volume: "W1-I1".parse().unwrap(),

@@ -6,7 +6,8 @@ use super::*;
 use crate::launcher::local::tests::Machine;
 use crate::stage::{StageTable, ocr_pipeline};
 use crate::telemetry::testing::Measured;
-use parkhang_core::domain::{JobConfig, NewJob, NodeState, Task, VolumeId, WorkerId, WorkerRecord};
+use parkhang_core::domain::testing::{new_job, node_record, worker, worker_record};
+use parkhang_core::domain::{NewJob, Task, WorkerRecord};
 use parkhang_core::policy::job_action::JobAction;
 use parkhang_core::policy::transition::Event;
 use parkhang_state::{Change, Expected, MemoryStore, NodeSnapshot};
@@ -29,13 +30,9 @@ fn config() -> AutoscalerConfig {
 
 async fn store_with(volumes: usize) -> (Arc<MemoryStore>, Vec<Task>) {
     let store = MemoryStore::new();
-    let names = (0..volumes).map(|number| VolumeId::new("W1", format!("I{number}")).unwrap());
     let job = NewJob {
-        key: None,
-        operation: "ocr".to_owned(),
         pipeline: ocr_pipeline(),
-        config: JobConfig::default(),
-        volumes: names.collect(),
+        ..new_job(&["ocr"], volumes)
     };
     let job = store.create_job(&job, Utc::now()).await.unwrap();
     let tasks = store.tasks(job.id).await.unwrap();
@@ -45,7 +42,7 @@ async fn store_with(volumes: usize) -> (Arc<MemoryStore>, Vec<Task>) {
 async fn finds_lines(store: &MemoryStore, task: &Task) -> Task {
     let leased = Event::Leased {
         stage: ocr_pipeline().first().clone(),
-        worker: WorkerId("w".to_owned()),
+        worker: worker("w"),
         until: Utc::now() + TimeDelta::hours(1),
     };
     let change = Change::new(Expected::of(task), leased);
@@ -110,28 +107,14 @@ async fn with_less_to_do_the_idle_go() {
         finds_lines(&store, task).await;
     }
     let node = |number: u32, in_use| NodeRecord {
-        name: format!("launched-gpu-{number}.0badcafe"),
         roles: vec!["gpu".to_owned()],
-        tags: Vec::new(),
-        host: None,
-        build: "0".to_owned(),
-        protocol: 1,
-        health: None,
-        started_at: None,
-        resident: None,
         last_seen: Utc::now(),
-        state: NodeState::Joined,
         workers: vec![WorkerRecord {
-            worker: WorkerId(format!("w{number}")),
-            stage: ocr_pipeline().first().clone(),
-            models: Vec::new(),
             slots: 2,
             in_use,
-            generation: 0,
-            last_heartbeat: None,
-            pages: None,
-            pages_finished: None,
+            ..worker_record(&format!("w{number}"), ocr_pipeline().first().as_str())
         }],
+        ..node_record(&format!("launched-gpu-{number}.0badcafe"))
     };
     let census = NodeSnapshot {
         nodes: vec![node(1, 1), node(2, 1), node(3, 1), node(4, 0)],

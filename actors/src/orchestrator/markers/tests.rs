@@ -1,9 +1,6 @@
-use chrono::DateTime;
-
 use super::*;
-use parkhang_core::domain::{
-    ErrorCategory, JobConfig, JobKey, LayoutName, NewJob, Pipeline, StageError, VolumeId, WorkerId,
-};
+use parkhang_core::domain::testing::{at, new_job, stage, worker};
+use parkhang_core::domain::{ErrorCategory, JobConfig, JobKey, LayoutName, NewJob, StageError, VolumeId};
 use parkhang_core::policy::transition::Event;
 use parkhang_state::{Change, Expected, MemoryStore, Outcome};
 use parkhang_store::artifact::Markers;
@@ -21,13 +18,11 @@ impl Desk {
         let store = MemoryStore::new();
         let job = NewJob {
             key: Some(JobKey::new("job").unwrap()),
-            operation: "test".to_owned(),
-            pipeline: Pipeline::new(vec![stage()]).unwrap(),
             config: JobConfig {
                 layout: LayoutName::BdrcV1,
                 ..JobConfig::default()
             },
-            volumes: ["W1-I1", "W1-I2", "W1-I3"].map(volume).to_vec(),
+            ..new_job(&["ocr"], 3)
         };
         let job = store.create_job(&job, at(0)).await.unwrap();
         Self {
@@ -52,8 +47,8 @@ impl Desk {
     /// Runs the stage from second 10 to second 12.
     async fn run(&self, name: &str, event: Event) {
         let leased = Event::Leased {
-            stage: stage(),
-            worker: WorkerId("w".to_owned()),
+            stage: stage("ocr"),
+            worker: worker("w"),
             until: at(60),
         };
         self.commit(name, leased, 10).await;
@@ -77,16 +72,8 @@ impl Desk {
     }
 }
 
-fn stage() -> StageName {
-    StageName::new("ocr").unwrap()
-}
-
 fn volume(name: &str) -> VolumeId {
     name.parse().unwrap()
-}
-
-fn at(seconds: i64) -> DateTime<Utc> {
-    DateTime::from_timestamp(1_700_000_000 + seconds, 0).unwrap()
 }
 
 fn failure() -> Event {
@@ -110,7 +97,7 @@ async fn a_finished_volume_has_the_marker_of_its_end() {
     let done = desk.artifacts.get(&desk.markers("W1-I1").done).await.unwrap();
     let told: VolumeDone = serde_json::from_slice(&done).unwrap();
     assert_eq!((&told.job, &told.volume_id), (&desk.job.key, &volume("W1-I1")));
-    assert_eq!((told.done_at, told.took_ms[&stage()]), (at(12), 2000.0));
+    assert_eq!((told.done_at, told.took_ms[&stage("ocr")]), (at(12), 2000.0));
     let failed = desk.artifacts.get(&desk.markers("W1-I2").error).await.unwrap();
     let told: VolumeFailed = serde_json::from_slice(&failed).unwrap();
     assert_eq!(
@@ -140,7 +127,7 @@ async fn a_volume_that_is_done_again_has_the_marker_of_its_last_end() {
     desk.write().await.unwrap();
     assert_eq!(desk.marked("W1-I1").await, (false, true));
     let again = Event::Rerun {
-        stage: stage(),
+        stage: stage("ocr"),
         force: false,
     };
     desk.commit("W1-I1", again, 20).await;

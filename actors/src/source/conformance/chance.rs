@@ -227,9 +227,7 @@ impl Model {
             }
         }
         for task in self.site.tasks().await {
-            let read = self
-                .successes
-                .get(&(task.volume.clone(), StageName::new("read").unwrap()));
+            let read = self.successes.get(&(task.volume.clone(), stage("read")));
             match (&task.position, task.status) {
                 (Position::Done, TaskStatus::Done) => assert_eq!(read, Some(&1)),
                 (Position::At(_), TaskStatus::Failed) => assert_eq!(read, None),

@@ -13,9 +13,10 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use self::sites::{ArtifactSite, StateSite};
 use super::{Claim, Clock, SourceError, WorkSource};
+use parkhang_core::domain::testing::{at, new_job, pool, stage};
 use parkhang_core::domain::{
-    ErrorCategory, Fence, JobConfig, JobKey, LeaseReport, LeaseStatus, NewJob, Pipeline, PoolInfo,
-    ReportReply, StageError, StageName, StageReport, StageVerdict, Task, VolumeId, WorkerId,
+    ErrorCategory, Fence, JobConfig, JobKey, LeaseReport, LeaseStatus, NewJob, ReportReply, StageError,
+    StageName, StageReport, StageVerdict, Task, VolumeId,
 };
 use parkhang_core::policy::claim::Offer;
 use parkhang_core::policy::job_action::JobAction;
@@ -152,21 +153,14 @@ async fn shards_in_a_bucket() {
     chance::suite(8, &make).await;
 }
 
-fn at(seconds: i64) -> DateTime<Utc> {
-    DateTime::from_timestamp(1_700_000_000, 0).unwrap() + TimeDelta::seconds(seconds)
-}
-
 fn key() -> JobKey {
     JobKey::new("job").unwrap()
 }
 
 /// A job over so many volumes, each of which goes through `detect` and `read`.
 fn job_of(volumes: usize) -> NewJob {
-    let stages = ["detect", "read"].map(|name| StageName::new(name).unwrap());
     NewJob {
         key: Some(key()),
-        operation: "ocr".to_owned(),
-        pipeline: Pipeline::new(stages.to_vec()).unwrap(),
         config: JobConfig {
             retry_backoff_s: 8.0,
             max_attempts: 2,
@@ -175,18 +169,14 @@ fn job_of(volumes: usize) -> NewJob {
         volumes: (0..volumes)
             .map(|n| VolumeId::new("W1", format!("I{n:03}")).unwrap())
             .collect(),
+        ..new_job(&["detect", "read"], 0)
     }
 }
 
 /// Room for so many tasks of a stage, in a pool of its own.
 fn room(stage: &str, free: usize) -> Offer {
     Offer {
-        pool: PoolInfo {
-            worker: WorkerId(format!("pool of {stage}")),
-            stage: StageName::new(stage).unwrap(),
-            slots: free,
-            models: Vec::new(),
-        },
+        pool: pool(&format!("pool of {stage}"), stage, free),
         free,
         in_hand: 0,
     }

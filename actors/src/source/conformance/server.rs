@@ -82,7 +82,7 @@ async fn nodes_are_told_of_work_that_can_be_claimed_and_of_no_other() {
     let again = process.claim(&both(2), at(32)).await.unwrap().remove(0);
     settle(&process, &again, failure(ErrorCategory::Input), at(33)).await;
 
-    let stage = |name| Some(StageName::new(name).unwrap());
+    let stage = |name| Some(stage(name));
     for expected in [
         stage("read"),
         stage("detect"),

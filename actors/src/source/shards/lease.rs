@@ -41,12 +41,12 @@ impl ShardLease {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use parkhang_core::domain::testing::{at, stage};
 
     /// Rows: 106.
     #[test]
     fn a_shard_is_free_when_its_holder_let_go_or_fell_silent() {
-        let at = |seconds: i64| DateTime::from_timestamp(1_700_000_000 + seconds, 0).unwrap();
-        let [detect, read] = ["detect", "read"].map(|name| StageName::new(name).unwrap());
+        let [detect, read] = ["detect", "read"].map(stage);
         let (cpu, both) = (BTreeSet::from([&read]), BTreeSet::from([&detect, &read]));
         let worker = "w".to_owned();
         let held = ShardLease::Held {

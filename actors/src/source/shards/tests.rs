@@ -8,9 +8,9 @@ use chrono::{DateTime, TimeDelta, Utc};
 use super::*;
 use crate::source::{Claim, Clock, SourceError, WorkSource};
 use crate::telemetry::testing::Measured;
+use parkhang_core::domain::testing::{self, at, new_job, pool};
 use parkhang_core::domain::{
-    JobConfig, JobKey, JobStatus, LeaseReport, NewJob, Pipeline, PoolInfo, ReportReply, StageName,
-    StageReport, StageVerdict, WorkerId,
+    JobConfig, JobKey, JobStatus, LeaseReport, NewJob, ReportReply, StageReport, StageVerdict,
 };
 use parkhang_core::policy::claim::Offer;
 use parkhang_store::artifact::ShardLayout;
@@ -32,7 +32,7 @@ impl Site {
     fn new(request: TimeDelta) -> Arc<Self> {
         Arc::new(Self {
             objects: MemoryStore::new(),
-            now: Mutex::new(DateTime::from_timestamp(1_700_000_000, 0).unwrap()),
+            now: Mutex::new(at(0)),
             request,
         })
     }
@@ -50,15 +50,13 @@ impl Site {
     }
 
     async fn create_with(&self, config: JobConfig, name: &str, volumes: usize, size: u32) -> JobManifest {
-        let stages = ["detect", "read"].map(|stage| StageName::new(stage).unwrap());
         let job = NewJob {
             key: Some(JobKey::new(name).unwrap()),
-            operation: "ocr".to_owned(),
-            pipeline: Pipeline::new(stages.to_vec()).unwrap(),
             config,
             volumes: (0..volumes)
                 .map(|n| VolumeId::new("W1", format!("I{n:04}")).unwrap())
                 .collect(),
+            ..new_job(&["detect", "read"], 0)
         };
         let size = ShardSize::new(size).unwrap();
         JobManifest::create(&self.objects, &job, size, self.time())
@@ -131,12 +129,7 @@ impl ArtifactStore for Site {
 
 fn room(stage: &str, free: usize) -> Vec<Offer> {
     vec![Offer {
-        pool: PoolInfo {
-            worker: WorkerId(format!("pool of {stage}")),
-            stage: StageName::new(stage).unwrap(),
-            slots: free,
-            models: Vec::new(),
-        },
+        pool: pool(&format!("pool of {stage}"), stage, free),
         free,
         in_hand: 0,
     }]
@@ -212,7 +205,7 @@ async fn a_search_that_finds_nothing_ends_and_goes_on_from_there() {
     // What others have just let go, with nothing left in it for this process but in one shard.
     let free = |stage: &str| ShardLease::Free {
         worker: "other".to_owned(),
-        waiting: [(StageName::new(stage).unwrap(), site.time())].into(),
+        waiting: [(testing::stage(stage), site.time())].into(),
     };
     for shard in 0..manifest.shards {
         let stage = if shard == 250 { "detect" } else { "read" };

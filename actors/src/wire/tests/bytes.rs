@@ -7,9 +7,10 @@ use crate::wire::{
     HeartbeatReply, Hello, Message, NodeNotice, NodePhase, NoticeReply, Order, OrderReply, Peer, Report,
     ReportedOutcome,
 };
+use parkhang_core::domain::testing;
 use parkhang_core::domain::{
     AssignReply, Attempt, Epoch, Fence, Generation, JobKey, LeaseRenewal, PoolInfo, RenewalReply,
-    ReportReply, StageName, StageProgress, TaskId, VolumeId, WorkerId,
+    ReportReply, StageProgress, VolumeId, WorkerId,
 };
 
 fn bytes<M: Message>(message: &M) -> String {
@@ -18,10 +19,9 @@ fn bytes<M: Message>(message: &M) -> String {
 
 fn fence() -> Fence {
     Fence {
-        task: TaskId(300),
-        stage: StageName::new("ocr").unwrap(),
         attempt: Attempt(2),
         generation: Generation(5),
+        ..testing::fence(300, "ocr")
     }
 }
 
@@ -34,7 +34,7 @@ fn peer() -> Peer {
 }
 
 fn worker() -> WorkerId {
-    WorkerId("gpu-1/ocr/1".to_owned())
+    testing::worker("gpu-1/ocr/1")
 }
 
 fn volume() -> VolumeId {
@@ -44,10 +44,8 @@ fn volume() -> VolumeId {
 #[test]
 fn released_encodings_stay() {
     let offer = PoolInfo {
-        worker: worker(),
-        stage: StageName::new("ocr").unwrap(),
-        slots: 2,
         models: vec!["dbu-med".to_owned()],
+        ..testing::pool("gpu-1/ocr/1", "ocr", 2)
     };
     let lease = LeaseRenewal {
         fence: fence(),

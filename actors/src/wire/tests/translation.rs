@@ -8,9 +8,10 @@ use super::strategies;
 use crate::wire::{
     Assign, Envelope, NodeAbout, NodeNotice, NodePhase, Notice, Peer, PoolAbout, Report, ReportedOutcome,
 };
+use parkhang_core::domain::testing::{fence, stage, worker};
 use parkhang_core::domain::{
-    Assignment, Epoch, ErrorCategory, JobConfig, LeaseReport, StageError, StageName, StageReport,
-    StageVerdict, VolumeResults, WorkerId,
+    Assignment, Epoch, ErrorCategory, JobConfig, LeaseReport, StageError, StageReport, StageVerdict,
+    VolumeResults,
 };
 
 fn assignment() -> impl Strategy<Value = Assignment> {
@@ -47,12 +48,7 @@ proptest! {
 }
 
 fn returned(verdict: Option<StageVerdict>) -> Option<StageVerdict> {
-    let fence = parkhang_core::domain::Fence {
-        task: parkhang_core::domain::TaskId(1),
-        stage: StageName::new("ocr").unwrap(),
-        attempt: parkhang_core::domain::Attempt(1),
-        generation: parkhang_core::domain::Generation(0),
-    };
+    let fence = fence(1, "ocr");
     let message = Report::new(&LeaseReport { fence, verdict }).unwrap();
     let received: Report = Envelope::seal(&message).unwrap().open().unwrap();
     received.into_report().unwrap().verdict
@@ -118,12 +114,7 @@ fn a_category_of_a_later_release_is_unknown() {
 #[test]
 fn a_configuration_that_this_build_does_not_understand_is_refused() {
     let good = Assignment {
-        fence: parkhang_core::domain::Fence {
-            task: parkhang_core::domain::TaskId(1),
-            stage: StageName::new("ocr").unwrap(),
-            attempt: parkhang_core::domain::Attempt(1),
-            generation: parkhang_core::domain::Generation(0),
-        },
+        fence: fence(1, "ocr"),
         lease_until: DateTime::from_timestamp_micros(0).unwrap(),
         volume: "W1-I1".parse().unwrap(),
         job: parkhang_core::domain::JobKey::new("J1").unwrap(),
@@ -169,8 +160,8 @@ fn what_a_node_of_another_build_tells_of_itself_is_read_as_far_as_it_is_known() 
             started_at: Some(7),
             health: None,
             pools: vec![PoolAbout {
-                worker: WorkerId("gpu-1/ocr/1".to_owned()),
-                stage: StageName::new("ocr").unwrap(),
+                worker: worker("gpu-1/ocr/1"),
+                stage: stage("ocr"),
                 slots: 2,
                 in_use: 1,
                 models: vec!["dbu-med".to_owned()],

@@ -36,7 +36,7 @@ fn ids(tasks: &[&Task]) -> Vec<TaskId> {
 
 fn held(worker: &str, job: &Job, leases: usize) -> Held {
     Held {
-        worker: WorkerId(worker.to_owned()),
+        worker: testing::worker(worker),
         job: job.id,
         stage: stage("detect"),
         leases,
@@ -194,7 +194,7 @@ async fn a_worker_is_known_by_its_leases(store: Store) {
     let mine = applied(&store, lease(&tasks[0], &job, "mine")).await;
     applied(&store, lease(&tasks[1], &job, "other")).await;
     let also_mine = applied(&store, lease(&tasks[2], &job, "mine")).await;
-    let worker = WorkerId("mine".to_owned());
+    let worker = worker("mine");
     assert_eq!(
         store.leased_to(&worker).await.unwrap(),
         [mine.clone(), also_mine.clone()]

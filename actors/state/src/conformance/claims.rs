@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::*;
 use crate::ClaimRequest;
-use parkhang_core::domain::{JobStatus, LeaseStatus, PoolInfo, Position, TaskId, TaskStatus};
+use parkhang_core::domain::{JobStatus, LeaseStatus, Position, TaskId, TaskStatus};
 use parkhang_core::policy::claim::Offer;
 use parkhang_core::policy::job_action::JobAction;
 
@@ -27,12 +27,7 @@ pub(super) async fn suite(make: &impl AsyncFn() -> Store) {
 
 fn offer(name: &str, worker: &str, free: usize) -> Offer {
     Offer {
-        pool: PoolInfo {
-            worker: WorkerId(worker.to_owned()),
-            stage: stage(name),
-            slots: free,
-            models: Vec::new(),
-        },
+        pool: testing::pool(worker, name, free),
         free,
         in_hand: 0,
     }

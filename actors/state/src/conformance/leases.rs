@@ -151,7 +151,7 @@ async fn an_illegal_change_writes_nothing(store: Store) {
         &tasks[0],
         Event::Leased {
             stage: stage("read"),
-            worker: WorkerId("w".to_owned()),
+            worker: worker("w"),
             until: at(60),
         },
     );

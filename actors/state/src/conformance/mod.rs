@@ -1,6 +1,6 @@
 //! Conformance suite of [`StateStore`]: the promises of the trait as tests. A store that passes it can stand in for any other.
 //!
-//! It is a part of the library and not of its tests, since stores are tested in different places: the memory store in a unit
+//! It is a part of the library, behind the feature `testing`, since stores are tested in different places: the memory store in a unit
 //! test, the one on Postgres in an integration test with a server; `crowd` serves tests of other crates. A case gets a fresh
 //! store and knows nothing but the trait, so it tests what was promised and not how a store does it. Most cases are about
 //! refusals: writes of a worker whose lease is over, transitions that the table does not have, changes that come twice or in
@@ -28,8 +28,9 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::{Change, Expected, Outcome, StateStore};
+use parkhang_core::domain::testing::{self, at, stage, worker};
 use parkhang_core::domain::{
-    ErrorCategory, Job, JobConfig, JobKey, NewJob, Pipeline, StageError, StageName, Task, VolumeId, WorkerId,
+    ErrorCategory, Job, JobConfig, JobKey, NewJob, StageError, StageName, Task, VolumeId,
 };
 use parkhang_core::policy::transition::{Event, runnable_stage};
 
@@ -48,14 +49,6 @@ pub async fn suite(make: impl AsyncFn() -> Arc<dyn StateStore>) {
     scaling::suite(&make).await;
 }
 
-fn stage(name: &str) -> StageName {
-    StageName::new(name).unwrap()
-}
-
-fn at(seconds: i64) -> DateTime<Utc> {
-    DateTime::from_timestamp(1_700_000_000, 0).unwrap() + TimeDelta::seconds(seconds)
-}
-
 fn volumes(names: &[&str]) -> Vec<VolumeId> {
     names
         .iter()
@@ -66,13 +59,12 @@ fn volumes(names: &[&str]) -> Vec<VolumeId> {
 fn new_job(key: &str, names: &[&str]) -> NewJob {
     NewJob {
         key: Some(JobKey::new(key).unwrap()),
-        operation: "ocr".to_owned(),
-        pipeline: Pipeline::new(vec![stage("detect"), stage("read")]).unwrap(),
         config: JobConfig {
             max_attempts: 2,
             ..JobConfig::default()
         },
         volumes: volumes(names),
+        ..testing::new_job(&["detect", "read"], 0)
     }
 }
 
@@ -92,7 +84,7 @@ fn change(task: &Task, event: Event) -> Change {
     Change::new(Expected::of(task), event)
 }
 
-fn lease(task: &Task, job: &Job, worker: &str) -> Change {
+fn lease(task: &Task, job: &Job, holder: &str) -> Change {
     let stage = runnable_stage(task, &job.pipeline, job.config.retry_scope)
         .unwrap()
         .clone();
@@ -100,7 +92,7 @@ fn lease(task: &Task, job: &Job, worker: &str) -> Change {
         task,
         Event::Leased {
             stage,
-            worker: WorkerId(worker.to_owned()),
+            worker: worker(holder),
             until: at(60),
         },
     )

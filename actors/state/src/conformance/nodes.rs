@@ -12,32 +12,26 @@ pub(super) async fn suite(make: &impl AsyncFn() -> Store) {
 
 fn node(name: &str, seen: i64, state: NodeState) -> NodeRecord {
     NodeRecord {
-        name: name.to_owned(),
         roles: vec!["cpu".to_owned(), "gpu".to_owned()],
         tags: vec!["rack=b2".to_owned(), "spot".to_owned()],
         host: Some("host-1".to_owned()),
-        build: "0.1.0".to_owned(),
-        protocol: 1,
-        health: None,
         started_at: Some(at(0)),
         resident: Some(1 << 31),
         last_seen: at(seen),
         state,
-        workers: Vec::new(),
+        ..testing::node_record(name)
     }
 }
 
 fn worker(name: &str, in_use: u32) -> WorkerRecord {
     WorkerRecord {
-        worker: WorkerId(name.to_owned()),
-        stage: stage("detect"),
         models: vec!["a, b".to_owned(), "c".to_owned()],
         slots: 2,
         in_use,
         generation: 3,
         last_heartbeat: Some(at(1)),
         pages: Some(400),
-        pages_finished: None,
+        ..testing::worker_record(name, "detect")
     }
 }
 

@@ -191,6 +191,7 @@ mod tests {
     use crate::postgres::PostgresStore;
     use crate::postgres::tests::store;
     use crate::{NodeSnapshot, StateStore};
+    use parkhang_core::domain::testing::node_record;
     use parkhang_core::domain::{ActorKind, ActorState, NodeRecord, NodeState};
 
     const PATIENCE: Duration = Duration::from_secs(60);
@@ -237,18 +238,9 @@ mod tests {
 
     async fn record(store: &PostgresStore, state: NodeState, now: DateTime<Utc>) {
         let node = NodeRecord {
-            name: "a".to_owned(),
-            roles: vec!["cpu".to_owned()],
-            tags: Vec::new(),
-            host: None,
-            build: "0".to_owned(),
-            protocol: 1,
-            health: None,
-            started_at: None,
-            resident: None,
             last_seen: now,
             state,
-            workers: Vec::new(),
+            ..node_record("a")
         };
         let snapshot = NodeSnapshot {
             nodes: vec![node],

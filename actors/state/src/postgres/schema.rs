@@ -1,13 +1,24 @@
 //! Schema of the database, kept at the migrations of this build.
 
-use sqlx::migrate::{Migrate, Migrator};
+use std::sync::LazyLock;
+
+use sqlx::migrate::{Migrate, Migration, MigrationType, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool};
-use sqlx::{ConnectOptions, Connection};
+use sqlx::{ConnectOptions, Connection, SqlStr};
 
 use crate::StateError;
 
+/// Version, description and text of each file in `migrations`, from the build script.
+const SOURCES: &[(i64, &str, &str)] = include!(concat!(env!("OUT_DIR"), "/migrations.rs"));
+
 /// Migrations of this build, compiled in.
-static MIGRATIONS: Migrator = sqlx::migrate!("../../migrations");
+static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
+    let migration = |&(version, description, sql): &(i64, &'static str, &'static str)| {
+        let sql = SqlStr::from_static(sql);
+        Migration::new(version, description.into(), MigrationType::Simple, sql, false)
+    };
+    Migrator::with_migrations(SOURCES.iter().map(migration).collect())
+});
 
 /// Brings the schema up to date, and refuses one of a later build.
 ///

@@ -5,9 +5,8 @@ use sqlx::{ConnectOptions, Connection, PgConnection, Row, raw_sql};
 
 use super::*;
 use crate::{EmbeddedPostgres, Expected, Sample};
-use parkhang_core::domain::{
-    ErrorCategory, JobConfig, JobStatus, Pipeline, Position, StageError, StageName, TaskStatus, WorkerId,
-};
+use parkhang_core::domain::testing::{self, at, stage, worker};
+use parkhang_core::domain::{ErrorCategory, JobStatus, Position, StageError, TaskStatus};
 use parkhang_core::policy::rerun::TaskFilter;
 use parkhang_core::policy::transition::{Event, runnable_stage};
 
@@ -25,20 +24,14 @@ pub(super) async fn store() -> PostgresStore {
 }
 
 pub(super) fn now() -> DateTime<Utc> {
-    DateTime::from_timestamp(1_700_000_000, 0).unwrap()
+    at(0)
 }
 
 pub(super) fn new_job(volumes: usize) -> NewJob {
     let stages = ["line_detection", "line_extraction", "ocr", "reduce"];
     NewJob {
-        key: None,
-        operation: "ocr".to_owned(),
-        pipeline: Pipeline::new(stages.map(|name| StageName::new(name).unwrap()).to_vec()).unwrap(),
-        config: JobConfig::default(),
-        volumes: (0..volumes)
-            .rev()
-            .map(|n| VolumeId::new("W1", format!("I{n}")).unwrap())
-            .collect(),
+        volumes: (0..volumes as i64).rev().map(testing::volume).collect(),
+        ..testing::new_job(&stages, 0)
     }
 }
 
@@ -52,7 +45,7 @@ pub(super) fn lease(task: &Task, job: &Job) -> Change {
         task,
         Event::Leased {
             stage: stage.clone(),
-            worker: WorkerId("w".to_owned()),
+            worker: worker("w"),
             until: now(),
         },
     )
@@ -240,7 +233,7 @@ async fn a_large_job_can_be_done_again() {
     store.finish_jobs(now()).await.unwrap();
     let rerun = Rerun {
         tasks: TaskFilter::default(),
-        from: StageName::new("ocr").unwrap(),
+        from: stage("ocr"),
         force: false,
     };
     let result = store.rerun(job.id, &rerun, now()).await.unwrap();
@@ -277,15 +270,8 @@ async fn the_tries_of_a_large_job_are_set_in_many_transactions() {
     assert_eq!(store.tasks(job.id).await.unwrap()[2_500].max_attempts, 7);
 }
 
-#[derive(Debug, PartialEq, sqlx::FromRow)]
-struct StageView {
-    task_id: i64,
-    stage: String,
-    status: String,
-    job_id: Option<String>,
-    error: Option<String>,
-    retry_count: i32,
-}
+/// Columns of `task_stages`: task, stage, status, job, error and retries.
+type StageView = (i64, String, String, Option<String>, Option<String>, i32);
 
 #[tokio::test]
 async fn the_views_speak_the_other_vocabularies() {
@@ -324,7 +310,7 @@ async fn the_views_speak_the_other_vocabularies() {
     .fetch_all(&store.pool)
     .await
     .unwrap();
-    let statuses: Vec<&str> = stages.iter().map(|row| &row.status[..]).collect();
+    let statuses: Vec<&str> = stages.iter().map(|(_, _, status, ..)| &status[..]).collect();
     assert_eq!(
         statuses,
         [
@@ -337,14 +323,14 @@ async fn the_views_speak_the_other_vocabularies() {
     let id = tasks[1].id;
     assert_eq!(
         stages[4],
-        StageView {
-            task_id: id.0,
-            stage: "line_detection".to_owned(),
-            status: "queued".to_owned(),
-            job_id: Some(format!("{id}-line_detection-1")),
-            error: Some("no".to_owned()),
-            retry_count: 1,
-        }
+        (
+            id.0,
+            "line_detection".to_owned(),
+            "queued".to_owned(),
+            Some(format!("{id}-line_detection-1")),
+            Some("no".to_owned()),
+            1,
+        )
     );
 }
 

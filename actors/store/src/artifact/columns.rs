@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use arrow::array::{
+use arrow_array::types::{Float32Type, Int32Type};
+use arrow_array::{
     Array, ArrayRef, ArrowPrimitiveType, BinaryArray, BooleanArray, Float32Array, Int32Array, PrimitiveArray,
     RecordBatch, StringArray, new_null_array,
 };
-use arrow::datatypes::{DataType, Field, Float32Type, Int32Type, Schema};
-use arrow::error::ArrowError;
+use arrow_schema::{ArrowError, DataType, Field, Schema};
 
 /// Reason for which a column cannot be read as its Rust type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -1,8 +1,7 @@
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, StringArray};
-use arrow::datatypes::DataType;
-use arrow::error::ArrowError;
+use arrow_array::{Array, ArrayRef, StringArray};
+use arrow_schema::{ArrowError, DataType};
 
 use super::columns::{ColumnError, ColumnValue};
 use super::row::artifact_row;

@@ -181,6 +181,7 @@ fn built(key: Result<ArtifactKey, crate::storage::InvalidKey>) -> ArtifactKey {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use parkhang_core::domain::testing::stage;
 
     /// Rows: F33.
     #[test]
@@ -188,7 +189,7 @@ mod tests {
         let layout = ArtifactLayout::bdrc_v2(&JobKey::new("J7").unwrap());
         let volume = layout.volume(&VolumeId::new("W22084", "I0886").unwrap());
         let image = ImageName::new("I08860003").unwrap();
-        let ocr = StageName::new("ocr").unwrap();
+        let ocr = stage("ocr");
         let keys = [
             volume.rotated_image(&image),
             volume.line_detection(),
@@ -274,7 +275,7 @@ mod tests {
             for image in super::super::image_names(&files) {
                 volume.line_image(&image, u32::MAX);
             }
-            volume.part(&StageName::new("s".repeat(63)).unwrap(), u32::MAX);
+            volume.part(&stage(&"s".repeat(63)), u32::MAX);
         }
     }
 }

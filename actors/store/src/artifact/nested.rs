@@ -3,10 +3,10 @@
 use std::iter::repeat_n;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, ListArray, PrimitiveArray};
-use arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
-use arrow::datatypes::{DataType, Field, FieldRef, Float32Type, Int32Type};
-use arrow::error::ArrowError;
+use arrow_array::types::{Float32Type, Int32Type};
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, ListArray, PrimitiveArray};
+use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef};
 
 use super::columns::{ColumnError, ColumnValue, downcast, numbers, refuse_nulls};
 

@@ -1,8 +1,7 @@
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, ListArray, StringArray, StructArray};
-use arrow::datatypes::{DataType, Field, Fields};
-use arrow::error::ArrowError;
+use arrow_array::{Array, ArrayRef, ListArray, StringArray, StructArray};
+use arrow_schema::{ArrowError, DataType, Field, Fields};
 
 use super::columns::{ColumnError, ColumnValue, downcast, refuse_nulls};
 use super::nested::{list, list_of};

@@ -34,10 +34,11 @@ pub struct ModelRef {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use parkhang_core::domain::testing;
 
     pub(in super::super) fn sample() -> Provenance {
         let digest = Digest::of(b"x");
-        let stage = StageName::new("ocr").unwrap();
+        let stage = testing::stage("ocr");
         let model = ModelRef {
             name: "first-recogniser".to_owned(),
             digest,

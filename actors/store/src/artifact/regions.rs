@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, ListArray, StructArray};
-use arrow::buffer::NullBuffer;
-use arrow::datatypes::{DataType, Field, Fields};
-use arrow::error::ArrowError;
+use arrow_array::{Array, ArrayRef, ListArray, StructArray};
+use arrow_buffer::NullBuffer;
+use arrow_schema::{ArrowError, DataType, Field, Fields};
 
 use super::columns::{ColumnError, ColumnValue, downcast, refuse_nulls};
 use super::nested::{Contour, list, list_of};

@@ -1,6 +1,5 @@
-use arrow::array::ArrayRef;
-use arrow::datatypes::Field;
-use arrow::error::ArrowError;
+use arrow_array::ArrayRef;
+use arrow_schema::{ArrowError, Field};
 
 use super::{ColumnError, Columns};
 
@@ -40,11 +39,11 @@ macro_rules! artifact_row {
             const VERSION: u32 = $version;
             const BATCH_ROWS: usize = $batch_rows;
 
-            fn fields() -> Vec<arrow::datatypes::Field> {
+            fn fields() -> Vec<arrow_schema::Field> {
                 vec![$( $crate::artifact::columns::field::<$type>(stringify!($field)), )+]
             }
 
-            fn to_columns(rows: &[Self]) -> Result<Vec<arrow::array::ArrayRef>, arrow::error::ArrowError> {
+            fn to_columns(rows: &[Self]) -> Result<Vec<arrow_array::ArrayRef>, arrow_schema::ArrowError> {
                 use $crate::artifact::columns::ColumnValue;
                 Ok(vec![$( <$type>::to_array(rows.iter().map(|row| &row.$field))?, )+])
             }

@@ -1,6 +1,6 @@
 //! Tables apart from their rows: their names, versions and columns, for those who list, compare or document them.
 
-use arrow::datatypes::{DataType, Field};
+use arrow_schema::{DataType, Field};
 
 use super::ArtifactRow;
 

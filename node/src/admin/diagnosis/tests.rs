@@ -1,26 +1,17 @@
 use chrono::TimeDelta;
 use parkhang_actors::stage::ocr_pipeline;
-use parkhang_core::domain::{
-    JobConfig, NodeRecord, NodeState, Task, TaskId, TaskStatus, VolumeId, WorkerId, WorkerRecord,
-};
+use parkhang_core::domain::testing::{self, at, node_record, worker_record};
+use parkhang_core::domain::{JobConfig, NodeRecord, NodeState, TaskStatus};
 use parkhang_core::policy::diagnosis::of_task;
 
 use super::*;
 
-fn at(second: i64) -> DateTime<Utc> {
-    DateTime::from_timestamp(1_700_000_000 + second, 0).unwrap()
-}
-
 fn job(status: JobStatus) -> Job {
     Job {
-        id: JobId(1),
         key: "press".parse().unwrap(),
-        operation: "ocr".to_owned(),
         pipeline: ocr_pipeline(),
-        config: JobConfig::default(),
         status,
-        created_at: at(0),
-        finished_at: None,
+        ..testing::job()
     }
 }
 
@@ -36,30 +27,14 @@ fn count(position: &str, status: TaskStatus) -> JobTaskCount {
 }
 
 fn node(stages: &[&str], seen: i64, state: NodeState) -> NodeRecord {
-    let pools = stages.iter().map(|stage| WorkerRecord {
-        worker: WorkerId(format!("node/{stage}/1")),
-        stage: stage.parse().unwrap(),
-        models: Vec::new(),
-        slots: 1,
-        in_use: 0,
-        generation: 1,
-        last_heartbeat: None,
-        pages: None,
-        pages_finished: None,
-    });
+    let pools = stages
+        .iter()
+        .map(|stage| worker_record(&format!("node/{stage}/1"), stage));
     NodeRecord {
-        name: "node".to_owned(),
-        roles: Vec::new(),
-        tags: Vec::new(),
-        host: None,
-        build: "0".to_owned(),
-        protocol: 1,
-        health: None,
-        started_at: None,
-        resident: None,
         last_seen: at(seen),
         state,
         workers: pools.collect(),
+        ..node_record("node")
     }
 }
 
@@ -237,7 +212,7 @@ fn what_is_missing_is_told_of_a_volume_as_of_its_job() {
     let mut job = job(JobStatus::Running);
     let config = JobConfig::default().with_overrides(["models=line_detection=finder"]);
     job.config = config.unwrap();
-    let task = Task::fresh(TaskId(1), job.id, VolumeId::new("W1", "I1").unwrap(), 3);
+    let task = testing::task(1);
     let waiting = [count(FRESH.0, FRESH.1)];
     let nodes = [node(&["line_detection"], 90, NodeState::Joined)];
     for (has_leader, nodes) in [(false, &nodes[..0]), (true, &nodes[..0]), (true, &nodes[..])] {

@@ -178,22 +178,16 @@ impl Answer for Updated {
 
 #[cfg(test)]
 mod tests {
-    use chrono::DateTime;
     use parkhang_actors::stage::ocr_pipeline;
-    use parkhang_core::domain::JobId;
+    use parkhang_core::domain::testing;
 
     use super::*;
 
     fn job() -> Job {
         Job {
-            id: JobId(1),
-            key: "press".parse().unwrap(),
-            operation: "ocr".to_owned(),
             pipeline: ocr_pipeline(),
-            config: JobConfig::default(),
             status: JobStatus::Paused,
-            created_at: DateTime::UNIX_EPOCH,
-            finished_at: None,
+            ..testing::job()
         }
     }
 

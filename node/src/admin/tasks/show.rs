@@ -268,29 +268,20 @@ impl Answer for TaskDetails {
 
 #[cfg(test)]
 mod tests {
-    use chrono::TimeDelta;
-    use parkhang_core::domain::{Attempt, Fence, Generation, StageRunStatus, TaskId, WorkerId};
+    use parkhang_core::domain::testing::{fence, stage_run, worker};
+    use parkhang_core::domain::{Fence, Generation};
     use serde_json::json;
 
     use super::*;
 
     fn run(stage: &str, generation: i64, metrics: serde_json::Value) -> Run {
-        let at = DateTime::UNIX_EPOCH;
-        let generation = Generation(generation);
         Run::from(StageRun {
             fence: Fence {
-                task: TaskId(1),
-                stage: stage.parse().unwrap(),
-                attempt: Attempt(1),
-                generation,
+                generation: Generation(generation),
+                ..fence(1, stage)
             },
-            status: StageRunStatus::Done,
-            worker: WorkerId("gpu-1/ocr/1".to_owned()),
-            started_at: at,
-            ended_at: Some(at + TimeDelta::seconds(1)),
-            error: None,
-            metrics,
-            fingerprint: None,
+            worker: worker("gpu-1/ocr/1"),
+            ..stage_run(stage, 1, metrics)
         })
     }
 

@@ -1,10 +1,9 @@
 use std::sync::Arc;
 
-use chrono::{DateTime, TimeDelta, Utc};
 use parkhang_actors::stage::ocr_pipeline;
+use parkhang_core::domain::testing::{self, at, new_job, worker};
 use parkhang_core::domain::{
     ErrorCategory, Job, JobConfig, NewJob, Position, StageError, StageName, Task, TaskStatus, VolumeId,
-    WorkerId,
 };
 use parkhang_core::policy::job_action::JobAction;
 use parkhang_core::policy::transition::{Event, runnable_stage};
@@ -23,10 +22,6 @@ struct Desk {
     job: Job,
 }
 
-fn now() -> DateTime<Utc> {
-    DateTime::from_timestamp(1_700_000_000, 0).unwrap()
-}
-
 impl Desk {
     async fn new() -> Self {
         let server = EmbeddedPostgres::temporary().unwrap();
@@ -40,17 +35,14 @@ impl Desk {
         });
         let new = NewJob {
             key: Some("press".parse().unwrap()),
-            operation: "ocr".to_owned(),
             pipeline: ocr_pipeline(),
             config: JobConfig {
                 max_attempts: 1,
                 ..JobConfig::default()
             },
-            volumes: (1..=6)
-                .map(|n| VolumeId::new("W1", format!("I{n}")).unwrap())
-                .collect(),
+            ..new_job(&["ocr"], 6)
         };
-        let job = store.create_job(&new, now()).await.unwrap();
+        let job = store.create_job(&new, at(0)).await.unwrap();
         Self {
             _server: server,
             folder,
@@ -59,33 +51,32 @@ impl Desk {
         }
     }
 
-    async fn task(&self, number: usize) -> Task {
-        let volume = VolumeId::new("W1", format!("I{number}")).unwrap();
-        self.admin
+    async fn task(&self, number: i64) -> Task {
+        let task = self
+            .admin
             .store
-            .task_of(self.job.id, &volume)
-            .await
-            .unwrap()
-            .unwrap()
+            .task_of(self.job.id, &testing::volume(number))
+            .await;
+        task.unwrap().unwrap()
     }
 
     async fn happens(&self, task: &Task, event: Event) -> Outcome {
         let change = Change::new(Expected::of(task), event);
-        self.admin.store.commit(&[change], now()).await.unwrap().remove(0)
+        self.admin.store.commit(&[change], at(0)).await.unwrap().remove(0)
     }
 
-    async fn leased(&self, number: usize, worker: &str) -> Task {
+    async fn leased(&self, number: i64, holder: &str) -> Task {
         let task = self.task(number).await;
         let stage = runnable_stage(&task, &self.job.pipeline, self.job.config.retry_scope).unwrap();
         let lease = Event::Leased {
             stage: stage.clone(),
-            worker: WorkerId(worker.to_owned()),
-            until: now() + TimeDelta::minutes(1),
+            worker: worker(holder),
+            until: at(60),
         };
         self.happens(&task, lease).await.applied().unwrap()
     }
 
-    async fn fails(&self, number: usize, category: ErrorCategory, message: &str) {
+    async fn fails(&self, number: i64, category: ErrorCategory, message: &str) {
         let running = self.leased(number, "gpu-2").await;
         let error = StageError::new("line_detection", category, message);
         let failed = Event::Failed {

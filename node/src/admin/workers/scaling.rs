@@ -104,11 +104,12 @@ mod tests {
     use parkhang_core::domain::Hardware;
 
     use super::*;
+    use parkhang_core::domain::testing::at;
 
     /// Rows: 155.
     #[test]
     fn a_task_that_waits_too_long_is_an_alarm() {
-        let now = DateTime::from_timestamp(1_700_000_000, 0).unwrap();
+        let now = at(0);
         let waiting_for = |minutes| {
             Scaling::from(ScalingRecord {
                 hardware: Hardware::Gpu,

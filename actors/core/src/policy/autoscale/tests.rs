@@ -1,10 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-
-fn at(seconds: i64) -> DateTime<Utc> {
-    DateTime::from_timestamp(1_700_000_000 + seconds, 0).unwrap()
-}
+use crate::domain::testing::{at, stage};
 
 fn limits(floor: u32, cap: u32, tasks_per_slot: u32) -> Limits {
     Limits {
@@ -119,7 +116,7 @@ fn a_number_out_of_bounds_is_put_right_at_once() {
 fn a_job_asks_for_no_more_than_it_may_have() {
     let of_job = |job, waiting, running| StageBacklog {
         job: JobId(job),
-        stage: StageName::new("ocr").unwrap(),
+        stage: stage("ocr"),
         waiting,
         running,
         oldest: Some(at(job)),

@@ -1,46 +1,20 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::domain::{ErrorCategory, JobConfig, JobKey, Lease, Pipeline, TaskId, VolumeId, WorkerRecord};
-
-const STAGES: [&str; 2] = ["read", "reduce"];
-
-fn stage(name: &str) -> StageName {
-    StageName::new(name).unwrap()
-}
-
-fn now() -> DateTime<Utc> {
-    DateTime::from_timestamp(1_700_000_000, 0).unwrap()
-}
+use crate::domain::testing::{
+    self, at, leased_task, node_record, pipeline, pool, stage, task_at, worker, worker_record,
+};
+use crate::domain::{ErrorCategory, JobConfig, WorkerRecord};
 
 fn job() -> Job {
     Job {
-        id: JobId(1),
-        key: JobKey::new("job").unwrap(),
-        operation: "ocr".to_owned(),
-        pipeline: Pipeline::new(STAGES.map(stage).to_vec()).unwrap(),
-        config: JobConfig::default(),
-        status: JobStatus::Running,
-        created_at: now(),
-        finished_at: None,
+        pipeline: pipeline(&["read", "reduce"]),
+        ..testing::job()
     }
 }
 
 fn fresh() -> Task {
-    Task::fresh(TaskId(1), JobId(1), VolumeId::new("W1", "I1").unwrap(), 3)
-}
-
-fn worker(name: &str) -> WorkerId {
-    WorkerId(name.to_owned())
-}
-
-fn pool(name: &str, stage_name: &str, slots: usize) -> PoolInfo {
-    PoolInfo {
-        worker: worker(name),
-        stage: stage(stage_name),
-        slots,
-        models: Vec::new(),
-    }
+    testing::task(1)
 }
 
 fn held(name: &str, job: i64, stage_name: &str, leases: usize) -> Held {
@@ -59,7 +33,7 @@ fn cluster(pools: &[PoolInfo], held: &[Held]) -> ClusterFacts {
         is_led: true,
         pools: pools.to_vec(),
         held: held.to_vec(),
-        now: now(),
+        now: at(0),
     }
 }
 
@@ -73,12 +47,10 @@ fn no_pool(stage_name: &str, wanted: &[&str]) -> Reason {
 fn failed(retryable: bool, not_before: Option<DateTime<Utc>>) -> Task {
     let error = StageError::new("read", ErrorCategory::Network, "no route");
     Task {
-        position: Position::At(stage("read")),
-        status: TaskStatus::Failed,
         attempts: 1,
         not_before,
         last_error: Some(StageError { retryable, ..error }),
-        ..fresh()
+        ..task_at(1, "read", TaskStatus::Failed)
     }
 }
 
@@ -135,7 +107,7 @@ fn the_first_blocker_is_named() {
     let beside = [held("a", 2, "read", 1)];
     let alone = Reason::Suspect { stage: stage("read") };
     assert_eq!(of(&suspect, &job(), &pools, &beside), alone);
-    let due = now() + chrono::Duration::seconds(5);
+    let due = at(5);
     assert!(matches!(of(&failed(true, Some(due)), &job(), &pools, &[]),
         Reason::BackingOff { until, error: Some(_), .. } if until == due));
     assert!(matches!(
@@ -162,15 +134,7 @@ fn without_an_orchestrator_nothing_else_is_in_the_way() {
 
 #[test]
 fn a_lease_is_in_force_until_its_deadline() {
-    let leased = |seconds| Task {
-        position: Position::At(stage("read")),
-        status: TaskStatus::Running,
-        lease: Some(Lease {
-            worker: worker("a"),
-            until: now() + chrono::Duration::seconds(seconds),
-        }),
-        ..fresh()
-    };
+    let leased = |seconds| leased_task(1, "read", "a", at(seconds));
     assert!(matches!(
         of_task(&leased(1), &job(), &cluster(&[], &[])),
         Reason::Running { .. }
@@ -188,21 +152,16 @@ fn status() -> impl Strategy<Value = JobStatus> {
 fn task() -> impl Strategy<Value = Task> {
     let due = prop::option::of(-5..5_i64);
     (any::<bool>(), any::<bool>(), due, 0..3_u8).prop_map(|(retryable, has_failed, due, place)| {
-        let due = due.map(|seconds| now() + chrono::Duration::seconds(seconds));
+        let due = due.map(at);
         let at_end = Task {
             position: Position::Done,
-            status: TaskStatus::Done,
-            ..fresh()
-        };
-        let between = Task {
-            position: Position::At(stage("read")),
             status: TaskStatus::Done,
             ..fresh()
         };
         match (has_failed, place) {
             (true, _) => failed(retryable, due),
             (false, 0) => fresh(),
-            (false, 1) => between,
+            (false, 1) => task_at(1, "read", TaskStatus::Done),
             (false, _) => at_end,
         }
     })
@@ -299,35 +258,20 @@ fn a_job_that_is_not_worked_on_has_a_reason_only_if_somebody_waits_for_it() {
     assert_eq!(of(status, &read, None), [Reason::Job { status }]);
     assert_eq!(of(status, &[], None), []);
     assert_eq!(of(JobStatus::Cancelled, &read, None), [Reason::NoLeader]);
-    assert_eq!(of(JobStatus::Cancelled, &read, Some(now())), []);
-    assert_eq!(of(JobStatus::Failed, &read, Some(now())), []);
+    assert_eq!(of(JobStatus::Cancelled, &read, Some(at(0))), []);
+    assert_eq!(of(JobStatus::Failed, &read, Some(at(0))), []);
 }
 
 fn record(seconds_ago: i64, state: NodeState, stages: &[&str]) -> NodeRecord {
     let workers = stages.iter().map(|name| WorkerRecord {
-        worker: worker(name),
-        stage: stage(name),
-        models: Vec::new(),
         slots: 2,
-        in_use: 0,
-        generation: 1,
-        last_heartbeat: None,
-        pages: None,
-        pages_finished: None,
+        ..worker_record(name, name)
     });
     NodeRecord {
-        name: "node".to_owned(),
-        roles: Vec::new(),
-        tags: Vec::new(),
-        host: None,
-        build: "0".to_owned(),
-        protocol: 1,
-        health: None,
-        started_at: None,
-        resident: None,
-        last_seen: now() - TimeDelta::seconds(seconds_ago),
+        last_seen: at(-seconds_ago),
         state,
         workers: workers.collect(),
+        ..node_record("node")
     }
 }
 
@@ -335,7 +279,7 @@ fn record(seconds_ago: i64, state: NodeState, stages: &[&str]) -> NodeRecord {
 fn only_nodes_that_are_heard_of_count() {
     let of = |has_leader, node: NodeRecord| {
         let limit = TimeDelta::seconds(20);
-        let facts = ClusterFacts::of_records(has_leader, &[node], Vec::new(), limit, now());
+        let facts = ClusterFacts::of_records(has_leader, &[node], Vec::new(), limit, at(0));
         (facts.is_led, facts.pools)
     };
     let joined = NodeState::Joined;
@@ -354,7 +298,7 @@ fn only_nodes_that_are_heard_of_count() {
 
 /// Clusters of up to three pools, led or not, with leases of two jobs.
 fn any_cluster() -> impl Strategy<Value = ClusterFacts> {
-    let stages = || prop::sample::select(STAGES.to_vec());
+    let stages = || prop::sample::select(vec!["read", "reduce"]);
     let pools = prop::collection::vec((stages(), 0..3_usize, any::<bool>()), 0..3);
     let leases = prop::collection::vec((0..4_usize, 1..3_i64, stages(), 1..3_usize), 0..4);
     (pools, leases, any::<bool>()).prop_map(|(pools, leases, is_led)| {
@@ -409,7 +353,7 @@ proptest! {
     fn nothing_is_in_the_way_of_what_would_be_placed(task in task(), job in any_job(), cluster in any_cluster()) {
         let runs = cluster.is_led && job.status == JobStatus::Running;
         let waiting = runs.then_some((&task, &job));
-        let placed = place(now(), waiting, FreeSlots::of(&cluster.pools, &cluster.held), &cluster.held);
+        let placed = place(at(0), waiting, FreeSlots::of(&cluster.pools, &cluster.held), &cluster.held);
         let free = matches!(of_task(&task, &job, &cluster), Reason::Nothing { .. });
         prop_assert_eq!(free, !placed.is_empty());
     }

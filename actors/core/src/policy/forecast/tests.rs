@@ -3,13 +3,10 @@ use serde_json::json;
 
 use super::*;
 use crate::domain::JobConfig;
-
-fn stage(name: &str) -> StageName {
-    StageName::new(name).unwrap()
-}
+use crate::domain::testing::{self, stage};
 
 fn pipeline() -> Pipeline {
-    Pipeline::new(["detect", "cut", "read"].map(stage).to_vec()).unwrap()
+    testing::pipeline(&["detect", "cut", "read"])
 }
 
 fn config() -> Map<String, Value> {

@@ -3,76 +3,18 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::domain::{
-    JobConfig, JobKey, JobStatus, Lease, Pipeline, PoolInfo, Position, TaskStatus, VolumeId,
-};
+use crate::domain::testing::{at, job, leased_task, pool, stage, task, task_at, worker};
+use crate::domain::{JobConfig, PoolInfo, Position, TaskStatus};
 
 const STAGES: [&str; 3] = ["detect", "read", "reduce"];
 
-fn stage(name: &str) -> StageName {
-    StageName::new(name).unwrap()
-}
-
-fn now() -> DateTime<Utc> {
-    DateTime::from_timestamp(1_700_000_000, 0).unwrap()
-}
-
-fn seconds(count: i64) -> chrono::Duration {
-    chrono::Duration::seconds(count)
-}
-
-fn job() -> Job {
-    Job {
-        id: JobId(1),
-        key: JobKey::new("job").unwrap(),
-        operation: "ocr".to_owned(),
-        pipeline: Pipeline::new(STAGES.map(stage).to_vec()).unwrap(),
-        config: JobConfig::default(),
-        status: JobStatus::Running,
-        created_at: now(),
-        finished_at: None,
-    }
-}
-
-fn task(id: i64, position: Position, status: TaskStatus) -> Task {
-    let volume = VolumeId::new("W1", format!("I{id}")).unwrap();
-    Task {
-        position,
-        status,
-        ..Task::fresh(TaskId(id), JobId(1), volume, 3)
-    }
-}
-
-fn fresh(id: i64) -> Task {
-    task(id, Position::Pending, TaskStatus::Pending)
-}
-
 fn done_with(id: i64, name: &str) -> Task {
-    task(id, Position::At(stage(name)), TaskStatus::Done)
+    task_at(id, name, TaskStatus::Done)
 }
 
-fn leased(id: i64, name: &str, worker: &str, until: DateTime<Utc>) -> Task {
-    Task {
-        lease: Some(Lease {
-            worker: WorkerId(worker.to_owned()),
-            until,
-        }),
-        ..task(id, Position::At(stage(name)), TaskStatus::Running)
-    }
-}
-
-fn pool(worker: &str, name: &str, slots: usize) -> PoolInfo {
-    PoolInfo {
-        worker: WorkerId(worker.to_owned()),
-        stage: stage(name),
-        slots,
-        models: Vec::new(),
-    }
-}
-
-fn held(worker: &str, leases: usize) -> Held {
+fn held(holder: &str, leases: usize) -> Held {
     Held {
-        worker: WorkerId(worker.to_owned()),
+        worker: worker(holder),
         job: JobId(1),
         stage: stage("detect"),
         leases,
@@ -83,24 +25,24 @@ fn held(worker: &str, leases: usize) -> Held {
 fn place_all(tasks: &[Task], held: &[Held], pools: &[PoolInfo]) -> Vec<Placement> {
     let job = job();
     place(
-        now(),
+        at(0),
         tasks.iter().map(|task| (task, &job)),
         FreeSlots::of(pools, held),
         held,
     )
 }
 
-fn placement(id: i64, name: &str, worker: &str) -> Placement {
+fn placement(id: i64, name: &str, holder: &str) -> Placement {
     Placement {
         task: TaskId(id),
         stage: stage(name),
-        worker: WorkerId(worker.to_owned()),
+        worker: worker(holder),
     }
 }
 
 #[test]
 fn tasks_nearest_to_their_end_go_first_and_then_the_older() {
-    let tasks = [fresh(1), done_with(2, "detect"), fresh(3), done_with(4, "read")];
+    let tasks = [task(1), done_with(2, "detect"), task(3), done_with(4, "read")];
     let pools = [
         pool("d", "detect", 1),
         pool("r", "read", 1),
@@ -118,7 +60,7 @@ fn tasks_nearest_to_their_end_go_first_and_then_the_older() {
 
 #[test]
 fn the_roomiest_pool_of_the_stage_takes_the_next_task() {
-    let tasks = [fresh(1), fresh(2), fresh(3), fresh(4)];
+    let tasks = [task(1), task(2), task(3), task(4)];
     let pools = [
         pool("a", "detect", 1),
         pool("b", "detect", 2),
@@ -136,7 +78,7 @@ fn the_roomiest_pool_of_the_stage_takes_the_next_task() {
 
 #[test]
 fn a_lease_in_force_takes_a_slot() {
-    let (tasks, pools) = ([fresh(1)], [pool("d", "detect", 2), pool("r", "read", 1)]);
+    let (tasks, pools) = ([task(1)], [pool("d", "detect", 2), pool("r", "read", 1)]);
     let of_two_jobs = [
         held("d", 1),
         Held {
@@ -156,7 +98,7 @@ fn a_lease_in_force_takes_a_slot() {
 
 #[test]
 fn a_task_that_runs_is_not_placed() {
-    let tasks = [leased(1, "detect", "d", now() + seconds(1)), fresh(2)];
+    let tasks = [leased_task(1, "detect", "d", at(1)), task(2)];
     let pools = [pool("d", "detect", 2)];
     assert_eq!(
         place_all(&tasks, &[held("d", 1)], &pools),
@@ -166,13 +108,13 @@ fn a_task_that_runs_is_not_placed() {
 
 #[test]
 fn a_task_waits_out_its_backoff() {
-    let mut failed = task(1, Position::At(stage("read")), TaskStatus::Failed);
+    let mut failed = task_at(1, "read", TaskStatus::Failed);
     failed.attempts = 1;
-    failed.not_before = Some(now() + seconds(7));
+    failed.not_before = Some(at(7));
     let pools = [pool("r", "read", 1)];
     assert_eq!(place_all(std::slice::from_ref(&failed), &[], &pools), []);
 
-    failed.not_before = Some(now());
+    failed.not_before = Some(at(0));
     assert_eq!(
         place_all(std::slice::from_ref(&failed), &[], &pools),
         [placement(1, "read", "r")]
@@ -188,7 +130,7 @@ fn job_of(id: i64, config: JobConfig, tasks: i64) -> (Job, Vec<Task>) {
     };
     let tasks = (0..tasks).map(|n| Task {
         job_id: JobId(id),
-        ..fresh(id * 1000 + n)
+        ..task(id * 1000 + n)
     });
     (job, tasks.collect())
 }
@@ -198,7 +140,7 @@ fn placed(jobs: &[(Job, Vec<Task>)], held: &[Held], pools: &[PoolInfo]) -> Vec<i
     let tasks = jobs
         .iter()
         .flat_map(|(job, tasks)| tasks.iter().map(move |task| (task, job)));
-    let placements = place(now(), tasks, FreeSlots::of(pools, held), held);
+    let placements = place(at(0), tasks, FreeSlots::of(pools, held), held);
     placements.iter().map(|placement| placement.task.0).collect()
 }
 
@@ -309,7 +251,7 @@ fn a_job_that_names_a_model_gets_slots_of_pools_that_have_it() {
         jobs.iter()
             .flat_map(|(job, tasks)| tasks.iter().map(move |task| (task, job)))
     };
-    let placements = place(now(), tasks(), FreeSlots::of(&pools, &[]), &[]);
+    let placements = place(at(0), tasks(), FreeSlots::of(&pools, &[]), &[]);
     assert_eq!(
         placements,
         [
@@ -338,15 +280,19 @@ fn a_job_that_names_a_model_gets_slots_of_pools_that_have_it() {
 fn any_task(id: i64) -> impl Strategy<Value = Task> {
     let positions = prop::sample::select(STAGES.to_vec());
     (positions, 0..5_u8, -5..5_i64, 0..3_usize).prop_map(move |(name, kind, offset, worker)| match kind {
-        0 => fresh(id),
+        0 => task(id),
         1 => done_with(id, name),
-        2 => leased(id, name, ["a", "b", "gone"][worker], now() + seconds(offset)),
+        2 => leased_task(id, name, ["a", "b", "gone"][worker], at(offset)),
         3 => Task {
             attempts: 1,
-            not_before: Some(now() + seconds(offset)),
-            ..task(id, Position::At(stage(name)), TaskStatus::Failed)
+            not_before: Some(at(offset)),
+            ..task_at(id, name, TaskStatus::Failed)
         },
-        _ => task(id, Position::Done, TaskStatus::Done),
+        _ => Task {
+            position: Position::Done,
+            status: TaskStatus::Done,
+            ..task(id)
+        },
     })
 }
 
@@ -371,7 +317,7 @@ proptest! {
             .map(|((models, slots), worker)| pool_with(worker, "detect", *slots, models))
             .collect();
         let tasks = jobs.iter().flat_map(|(job, tasks)| tasks.iter().map(move |task| (task, job)));
-        let placements = place(now(), tasks, FreeSlots::of(&pools, &[]), &[]);
+        let placements = place(at(0), tasks, FreeSlots::of(&pools, &[]), &[]);
         let job_of_task = |task: TaskId| jobs.iter().map(|(job, _)| job).find(|job| job.id.0 == task.0 / 1000).unwrap();
         for pool in &pools {
             let given = placements.iter().filter(|placement| placement.worker == pool.worker);
@@ -408,7 +354,7 @@ proptest! {
             let free = pool.slots.saturating_sub(in_force(pool));
             prop_assert!(given.len() <= free);
             if given.len() < free {
-                let left = tasks.iter().filter(|task| due_stage(task, &job, now()) == Some(&pool.stage));
+                let left = tasks.iter().filter(|task| due_stage(task, &job, at(0)) == Some(&pool.stage));
                 for task in left {
                     let placed = placements.iter().any(|placement| placement.task == task.id);
                     prop_assert!(placed, "task {} waits beside a free slot", task.id);

@@ -1,19 +1,10 @@
-use chrono::{DateTime, Utc};
-
 use super::*;
-use crate::domain::{JobId, Lease, Position, StageName, TaskId, TaskStatus, WorkerId};
+use crate::domain::testing::{at, leased_task};
 
 fn running(interruptions: i32) -> Task {
-    let now: DateTime<Utc> = DateTime::UNIX_EPOCH;
     Task {
-        position: Position::At(StageName::new("read").unwrap()),
-        status: TaskStatus::Running,
-        lease: Some(Lease {
-            worker: WorkerId("gone".to_owned()),
-            until: now,
-        }),
         interruptions,
-        ..Task::fresh(TaskId(1), JobId(1), "W1-I1".parse().unwrap(), 3)
+        ..leased_task(1, "read", "gone", at(0))
     }
 }
 

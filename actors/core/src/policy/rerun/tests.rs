@@ -1,29 +1,13 @@
 use super::*;
-use crate::domain::{JobConfig, JobId, JobKey, JobStatus, Pipeline, StageError, TaskId, TaskStatus};
-
-fn stage(name: &str) -> StageName {
-    StageName::new(name).unwrap()
-}
-
-fn job() -> Job {
-    Job {
-        id: JobId(1),
-        key: JobKey::new("job").unwrap(),
-        operation: "ocr".to_owned(),
-        pipeline: Pipeline::new(["detect", "read", "reduce"].map(stage).to_vec()).unwrap(),
-        config: JobConfig::default(),
-        status: JobStatus::Running,
-        created_at: chrono::DateTime::UNIX_EPOCH,
-        finished_at: None,
-    }
-}
+use crate::domain::testing::{self, job, stage};
+use crate::domain::{StageError, TaskStatus};
 
 fn task(id: i64, volume: &str, position: Position, status: TaskStatus) -> Task {
-    let volume = volume.parse().unwrap();
     Task {
+        volume: volume.parse().unwrap(),
         position,
         status,
-        ..Task::fresh(TaskId(id), JobId(1), volume, 3)
+        ..testing::task(id)
     }
 }
 

@@ -5,28 +5,24 @@ use parkhang_test_support::assert_documented;
 use proptest::prelude::*;
 
 use super::*;
-use crate::domain::{JobId, TaskId, VolumeId};
-
-fn stage(name: &str) -> StageName {
-    StageName::new(name).unwrap()
-}
+use crate::domain::testing::{at, job, stage, task, worker};
 
 fn pipeline() -> Pipeline {
-    Pipeline::new(vec![stage("detect"), stage("read"), stage("reduce")]).unwrap()
-}
-
-fn at(seconds: i64) -> DateTime<Utc> {
-    DateTime::from_timestamp(1_700_000_000 + seconds, 0).unwrap()
+    job().pipeline
 }
 
 fn fresh() -> Task {
-    Task::fresh(TaskId(1), JobId(1), VolumeId::new("W1", "I1").unwrap(), 2)
+    Task {
+        max_attempts: 2,
+        allowance: 2,
+        ..task(1)
+    }
 }
 
 fn lease(name: &str) -> Event {
     Event::Leased {
         stage: stage(name),
-        worker: WorkerId("w".into()),
+        worker: worker("w"),
         until: at(60),
     }
 }

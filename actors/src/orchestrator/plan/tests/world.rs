@@ -6,9 +6,10 @@ use chrono::{DateTime, Duration, Utc};
 use glob::Pattern;
 
 use super::super::{PassLimits, Plan};
+use parkhang_core::domain::testing::{at, new_job, pool, stage, volume};
 use parkhang_core::domain::{
-    Adjustment, ErrorCategory, Fence, JobConfig, JobId, JobStatus, LeaseStatus, NewJob, Pipeline, PoolInfo,
-    StageError, StageName, StageRunStatus, Task, TaskId, TaskStatus, VolumeId, WorkerId,
+    Adjustment, ErrorCategory, Fence, JobConfig, JobId, JobStatus, LeaseStatus, NewJob, PoolInfo, StageError,
+    StageName, StageRunStatus, Task, TaskId, TaskStatus, WorkerId,
 };
 use parkhang_core::policy::job_action::{self, JobAction};
 use parkhang_core::policy::placement::Held;
@@ -47,32 +48,15 @@ pub(super) struct World {
     seen: HashMap<TaskId, Task>,
 }
 
-fn stage(name: &str) -> StageName {
-    StageName::new(name).unwrap()
-}
-
-fn pool(worker: &str, name: &str, slots: usize) -> PoolInfo {
-    PoolInfo {
-        worker: WorkerId(worker.to_owned()),
-        stage: stage(name),
-        slots,
-        models: Vec::new(),
-    }
-}
-
 impl World {
     pub(super) async fn new() -> Self {
         let store = MemoryStore::new();
-        let now = DateTime::from_timestamp(1_700_000_000, 0).unwrap();
+        let now = at(0);
         let mut jobs = Vec::new();
         for _ in 0..JOBS {
-            let volumes = (0..VOLUMES).map(|n| VolumeId::new("W1", format!("I{n}")).unwrap());
             let new = NewJob {
-                key: None,
-                operation: "test".to_owned(),
-                pipeline: Pipeline::new(STAGES.map(stage).to_vec()).unwrap(),
-                config: JobConfig::default(),
-                volumes: volumes.collect(),
+                volumes: (0..).take(VOLUMES).map(volume).collect(),
+                ..new_job(&STAGES, 0)
             };
             jobs.push(store.create_job(&new, now).await.unwrap().id);
         }

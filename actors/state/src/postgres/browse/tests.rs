@@ -7,7 +7,8 @@ use super::tasks::{ALL, DONE, FAILED, OPEN};
 use crate::postgres::PostgresStore;
 use crate::postgres::tests::{applied, change, failure, lease, new_job, now, plan_of, store};
 use crate::{AtStage, AuditEntry, Change, ListedPhase, StateStore, TaskQuery};
-use parkhang_core::domain::{ErrorCategory, Job, JobId, StageName, Task, VolumeId};
+use parkhang_core::domain::testing::stage;
+use parkhang_core::domain::{ErrorCategory, Job, JobId, Task, VolumeId};
 use parkhang_core::policy::job_action::JobAction;
 use parkhang_core::policy::transition::Event;
 
@@ -103,7 +104,7 @@ async fn tasks_are_listed_by_how_far_they_are() {
     assert_eq!(of(AtStage::Last(first.clone()), None).await, names[..4]);
     assert_eq!(of(AtStage::Last(first.clone()), waiting).await, names[3..4]);
     assert_eq!(of(AtStage::Last(second.clone()), None).await, [""; 0]);
-    let unknown = StageName::new("proofs").unwrap();
+    let unknown = stage("proofs");
     assert_eq!(of(AtStage::Next(unknown), None).await, [""; 0]);
 
     let cancelled = store.act_on_job(job.id, JobAction::Cancel).await.unwrap();

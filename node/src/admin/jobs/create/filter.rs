@@ -63,10 +63,11 @@ impl Filters {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use parkhang_core::domain::testing::at;
 
     #[test]
     fn conditions_are_read_and_put_together() {
-        let now = DateTime::from_timestamp(1_700_000_000, 0).unwrap();
+        let now = at(0);
         let filters = [
             "collection=W1",
             "collection = W22",

@@ -1,51 +1,37 @@
 use std::collections::HashMap;
 
-use chrono::{DateTime, Utc};
 use proptest::prelude::*;
 
 use super::super::{Held, place};
 use super::*;
-use crate::domain::{
-    ErrorCategory, JobConfig, JobId, JobKey, JobStatus, Pipeline, PoolInfo, Position, Task, TaskStatus,
-    VolumeId, WorkerId,
-};
+use crate::domain::testing::{self, at, pipeline, pool, stage, task_at};
+use crate::domain::{ErrorCategory, JobConfig, JobId, PoolInfo, Task, TaskStatus, WorkerId};
 use crate::policy::poison::{Loss, SUSPECT_AFTER, is_suspect, lost_lease};
 use crate::policy::transition::{Event, is_finished, next};
 
 const STAGES: [&str; 2] = ["detect", "read"];
 
-fn stage(name: &str) -> StageName {
-    StageName::new(name).unwrap()
-}
-
-fn now() -> DateTime<Utc> {
-    DateTime::UNIX_EPOCH
-}
-
 fn job(id: i64, config: JobConfig) -> Job {
     Job {
         id: JobId(id),
-        key: JobKey::new(format!("J{id}")).unwrap(),
-        operation: "ocr".to_owned(),
-        pipeline: Pipeline::new(STAGES.map(stage).to_vec()).unwrap(),
+        pipeline: pipeline(&STAGES),
         config,
-        status: JobStatus::Running,
-        created_at: now(),
-        finished_at: None,
+        ..testing::job()
     }
 }
 
 fn fresh(job: i64, id: i64) -> Task {
-    let volume = VolumeId::new("W1", format!("I{id}")).unwrap();
-    Task::fresh(TaskId(id), JobId(job), volume, 3)
+    Task {
+        job_id: JobId(job),
+        ..testing::task(id)
+    }
 }
 
 fn suspect(job: i64, id: i64) -> Task {
     Task {
-        position: Position::At(stage("detect")),
-        status: TaskStatus::Pending,
+        job_id: JobId(job),
         interruptions: SUSPECT_AFTER,
-        ..fresh(job, id)
+        ..task_at(id, "detect", TaskStatus::Pending)
     }
 }
 
@@ -54,12 +40,7 @@ fn worker(node: &str, name: &str) -> WorkerId {
 }
 
 fn node(name: &str, slots: usize) -> [PoolInfo; 2] {
-    STAGES.map(|stage_name| PoolInfo {
-        worker: worker(name, stage_name),
-        stage: stage(stage_name),
-        slots,
-        models: Vec::new(),
-    })
+    STAGES.map(|stage_name| pool(&worker(name, stage_name).0, stage_name, slots))
 }
 
 fn held(node: &str, leases: usize, suspects: usize) -> Held {
@@ -75,7 +56,7 @@ fn held(node: &str, leases: usize, suspects: usize) -> Held {
 /// Task and node of each placement.
 fn placed(tasks: &[(Task, &Job)], pools: &[PoolInfo], held: &[Held]) -> Vec<(i64, String)> {
     let tasks = tasks.iter().map(|(task, job)| (task, *job));
-    let placements = place(now(), tasks, FreeSlots::of(pools, held), held);
+    let placements = place(at(0), tasks, FreeSlots::of(pools, held), held);
     let node = |worker: &WorkerId| worker.node().to_owned();
     placements
         .iter()

@@ -2,7 +2,8 @@ use proptest::prelude::*;
 
 use super::super::place;
 use super::*;
-use crate::domain::{JobConfig, JobKey, JobStatus, Pipeline, PoolInfo, Task, VolumeId, WorkerId};
+use crate::domain::testing::{self, at, pipeline, pool, stage, worker};
+use crate::domain::{JobConfig, Task};
 
 /// A job of a single stage: what it holds already, what waits, and what it may.
 #[derive(Debug, Clone)]
@@ -28,32 +29,23 @@ impl Claim {
     }
 }
 
-fn stage() -> StageName {
-    StageName::new("read").unwrap()
-}
-
 /// Leases that each claim gets of so many free slots.
 fn granted(claims: &[Claim], slots: usize) -> Vec<usize> {
-    let now = chrono::DateTime::UNIX_EPOCH;
     let id = |index: usize| JobId(index as i64);
     let job = |(index, claim): (usize, &Claim)| Job {
         id: id(index),
-        key: JobKey::new(format!("J{index}")).unwrap(),
-        operation: "test".to_owned(),
-        pipeline: Pipeline::new(vec![stage()]).unwrap(),
+        pipeline: pipeline(&["read"]),
         config: JobConfig {
             priority: claim.priority,
             max_running: claim.limit,
             ..JobConfig::default()
         },
-        status: JobStatus::Running,
-        created_at: now,
-        finished_at: None,
+        ..testing::job()
     };
     let jobs: Vec<Job> = claims.iter().enumerate().map(job).collect();
-    let task = |index: usize, n: usize| {
-        let volume = VolumeId::new("W1", format!("I{n}")).unwrap();
-        Task::fresh(TaskId((index * 100 + n) as i64), id(index), volume, 3)
+    let task = |index: usize, n: usize| Task {
+        job_id: id(index),
+        ..testing::task((index * 100 + n) as i64)
     };
     let tasks: Vec<(Task, &Job)> = jobs
         .iter()
@@ -64,21 +56,16 @@ fn granted(claims: &[Claim], slots: usize) -> Vec<usize> {
         .iter()
         .enumerate()
         .map(|(index, claim)| Held {
-            worker: WorkerId("elsewhere".to_owned()),
+            worker: worker("elsewhere"),
             job: id(index),
-            stage: stage(),
+            stage: stage("read"),
             leases: claim.held,
             suspects: 0,
         })
         .collect();
-    let pools = [PoolInfo {
-        worker: WorkerId("pool".to_owned()),
-        stage: stage(),
-        slots,
-        models: Vec::new(),
-    }];
+    let pools = [pool("pool", "read", slots)];
     let waiting = tasks.iter().map(|(task, job)| (task, *job));
-    let placements = place(now, waiting, FreeSlots::of(&pools, &held), &held);
+    let placements = place(at(0), waiting, FreeSlots::of(&pools, &held), &held);
     let of_job = |index: usize| {
         placements
             .iter()

@@ -7,7 +7,8 @@ use crate::postgres::browse::failures::WITH_FAILED_PAGES;
 use crate::postgres::browse::paces::SLOWEST;
 use crate::postgres::tests::{change, failure, new_job, now, plan_of, store};
 use crate::{AtStage, Change, ListedPhase, StateStore};
-use parkhang_core::domain::{ErrorCategory, TaskId, VolumeResults, WorkerId};
+use parkhang_core::domain::testing;
+use parkhang_core::domain::{ErrorCategory, TaskId, VolumeResults};
 use parkhang_core::policy::transition::Event;
 
 async fn at(store: &PostgresStore, seconds: i64, change: Change) -> Task {
@@ -19,7 +20,7 @@ async fn at(store: &PostgresStore, seconds: i64, change: Change) -> Task {
 async fn lease(store: &PostgresStore, seconds: i64, task: &Task, job: &Job, worker: &str) -> Task {
     let leased = Event::Leased {
         stage: job.pipeline.first().clone(),
-        worker: WorkerId(worker.to_owned()),
+        worker: testing::worker(worker),
         until: now() + TimeDelta::hours(1),
     };
     at(store, seconds, change(task, leased)).await
@@ -161,7 +162,7 @@ async fn the_slowest_volumes_of_a_job_and_those_with_failed_pages_are_found() {
                 task,
                 Event::Leased {
                     stage: job.pipeline.first().clone(),
-                    worker: WorkerId("w".to_owned()),
+                    worker: testing::worker("w"),
                     until: now() + TimeDelta::hours(1),
                 },
             ),

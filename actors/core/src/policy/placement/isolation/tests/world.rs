@@ -2,7 +2,7 @@
 //! that hang whatever they are given.
 
 use super::*;
-use crate::domain::Lease;
+use crate::domain::{Lease, Position};
 use crate::policy::pool_health::{FaultLimits, PoolHealth, Remedy};
 
 const LIMITS: FaultLimits = FaultLimits {
@@ -73,16 +73,16 @@ impl World {
     fn apply(&mut self, index: usize, event: &Event) {
         let task = &self.tasks[index];
         let scope = self.job.config.retry_scope;
-        self.tasks[index] = next(task, &self.job.pipeline, scope, event, now()).unwrap();
+        self.tasks[index] = next(task, &self.job.pipeline, scope, event, at(0)).unwrap();
     }
 
     fn pass(&mut self) {
         let (held, pools) = (self.held(), self.pools());
         let tasks = self.tasks.iter().map(|task| (task, &self.job));
-        let placements = place(now(), tasks, FreeSlots::of(&pools, &held), &held);
+        let placements = place(at(0), tasks, FreeSlots::of(&pools, &held), &held);
         for Placement { task, stage, worker } in placements {
             let index = self.tasks.iter().position(|known| known.id == task).unwrap();
-            let until = now();
+            let until = at(0);
             self.apply(index, &Event::Leased { stage, worker, until });
         }
         for task in self.tasks.iter().filter(|task| is_suspect(task)) {

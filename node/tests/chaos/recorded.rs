@@ -1,51 +1,44 @@
-use std::process::{ExitStatus, Stdio};
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use parkhang_test_support::Wait;
-use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
-use tokio::process::{Child, Command};
 
 use crate::cluster::LOOK;
 use crate::journal::{Journal, Line};
+use crate::process::{Process, Ready};
 
 /// Longest that a process may take to start or to end.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A node at work; killed when dropped.
-pub(crate) struct Process {
+/// A node at work whose words go into the journal; killed when dropped.
+pub(crate) struct Recorded {
     name: String,
-    child: Child,
-    pid: Pid,
-    /// What follows READY.
-    ready: String,
+    process: Process,
+    ready: Ready,
     journal: Journal,
 }
 
-impl Process {
+impl Recorded {
     /// Returns when the process says that it is ready.
-    pub(crate) async fn start(name: &str, command: std::process::Command, journal: &Journal) -> Self {
-        let mut command = Command::from(command);
+    pub(crate) async fn start(name: &str, mut command: Command, journal: &Journal) -> Self {
         command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true);
+            .stderr(Stdio::piped());
         let begin = journal.end();
-        let mut child = command.spawn().unwrap();
-        let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
-        record(name, child.stdout.take().unwrap(), journal);
-        record(name, child.stderr.take().unwrap(), journal);
-        let mut process = Self {
+        let mut process = Process::spawn(command);
+        record(name, process.stdout(), journal);
+        record(name, process.stderr(), journal);
+        let mut recorded = Self {
             name: name.to_owned(),
-            child,
-            pid,
-            ready: String::new(),
+            process,
+            ready: Ready(String::new()),
             journal: journal.clone(),
         };
-        process.ready = process.said(begin, "READY ").await;
-        process
+        recorded.ready = Ready(recorded.said(begin, "READY ").await);
+        recorded
     }
 
     /// Waits for a line, and returns what follows `part` in it.
@@ -68,42 +61,44 @@ impl Process {
 
     /// The name under which the cluster knows it.
     pub(crate) fn node(&self) -> &str {
-        self.ready.split(' ').next().unwrap()
+        self.ready.name()
     }
 
     /// The address at the end of an orchestrator's READY.
     pub(crate) fn listens(&self) -> std::net::SocketAddr {
-        self.ready.rsplit(' ').next().unwrap().parse().unwrap()
+        self.ready.address().parse().unwrap()
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
-        kill(self.pid, signal).unwrap();
+        self.process.signal(signal);
     }
 
     pub(crate) fn has_ended(&mut self) -> bool {
-        self.child.try_wait().unwrap().is_some()
+        self.process.0.try_wait().unwrap().is_some()
     }
 
     /// SIGKILL, and the end.
-    pub(crate) async fn kill(mut self) {
-        // It may have ended by itself.
-        let _ = self.child.start_kill();
-        self.end().await;
+    pub(crate) fn kill(self) {
+        self.process.kill();
     }
 
     pub(crate) async fn end(&mut self) -> ExitStatus {
-        match tokio::time::timeout(PATIENCE, self.child.wait()).await {
+        let what = format!("{} ends", self.name);
+        let wait = Wait::until(&what).at_most(PATIENCE).looking_every(LOOK);
+        match wait
+            .try_sees(async || self.process.0.try_wait().unwrap(), Option::is_some)
+            .await
+        {
             Ok(status) => status.unwrap(),
-            Err(_) => panic!("{} does not end\n{}", self.name, self.journal),
+            Err(error) => panic!("{error}\n{}", self.journal),
         }
     }
 }
 
-fn record(process: &str, output: impl AsyncRead + Unpin + Send + 'static, journal: &Journal) {
+fn record(process: &str, output: impl Read + Send + 'static, journal: &Journal) {
     let (process, journal) = (process.to_owned(), journal.clone());
-    tokio::spawn(async move {
-        let mut lines = BufReader::new(output).lines();
-        while let Ok(Some(line)) = lines.next_line().await {
+    std::thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
             journal.push(&process, line);
         }
     });
