@@ -1,4 +1,4 @@
-//! Latencies and overhead of a whole control plane with stages that do nothing: orchestrator, mirror, a Postgres that
+//! Latencies and overhead of a whole control plane with stages that do nothing: orchestrator, group committer, a Postgres that
 //! flushes, and the pools of a node, in one process or over a loopback session. Prints percentiles, which criterion does
 //! not. `cargo bench --bench cluster -- --test` runs it once, small.
 
@@ -75,7 +75,7 @@ impl Plane {
         let began = Instant::now();
         self.sandbox.orchestrator.wake();
         let end = self.sandbox.orchestrator.job_end(job.id).await.unwrap();
-        assert_eq!(end, JobEnd::Settled(JobStatus::Completed));
+        assert_eq!(end, JobEnd::Finished(JobStatus::Completed));
         began.elapsed()
     }
 

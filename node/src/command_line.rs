@@ -16,12 +16,12 @@ use crate::admin::{Admin, Entry, Operator, table};
 use crate::client::{CallError, Orchestrators, ServerArgs};
 use crate::config::{ConfigArgs, Loaded};
 use crate::database::database_for_command;
-use crate::session::{Given, Line, PATIENCE, Remote, Session, Shown};
+use crate::session::{Given, Line, Remote, Session, Shown, TIMEOUT};
 use crate::whoami::operator;
 
 /// Flags of every command on the command line.
 #[derive(Debug, Args)]
-struct Surface {
+struct SharedArgs {
     /// Print the answer as JSON.
     #[arg(long)]
     json: bool,
@@ -49,7 +49,7 @@ pub fn words(given: impl Iterator<Item = OsString>) -> Result<Vec<OsString>> {
 
 /// Adds the commands of the table to others.
 pub fn augment(command: clap::Command) -> clap::Command {
-    command.subcommands(table().clap(Surface::augment_args))
+    command.subcommands(table().clap(SharedArgs::augment_args))
 }
 
 /// True for a command line that names a command of the table.
@@ -62,21 +62,21 @@ pub async fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let (entry, arguments) = table()
         .given(matches)
         .ok_or_else(|| anyhow!("no command is given"))?;
-    let surface = Surface::from_arg_matches(arguments)?;
-    let loaded = Loaded::read(&surface.config)?.validated()?;
-    let shown = match orchestrators(&surface, entry, &loaded).await? {
+    let shared = SharedArgs::from_arg_matches(arguments)?;
+    let loaded = Loaded::read(&shared.config)?.validated()?;
+    let shown = match orchestrators(&shared, entry, &loaded).await? {
         Some(remote) => {
             warn_of_settings(entry, &loaded);
             let given = Given {
                 entry,
                 arguments: entry.given_elsewhere(arguments)?,
-                json: surface.json,
+                json: shared.json,
                 wait: entry.waits(arguments),
             };
-            let session = Session::new(Line::Remote(remote), PATIENCE);
+            let session = Session::new(Line::Remote(remote), TIMEOUT);
             session.give(&given).await.map_err(|reason| anyhow!(reason))?
         }
-        None => on_database(&surface, entry, arguments, loaded).await?,
+        None => on_database(&shared, entry, arguments, loaded).await?,
     };
     println!("{}", shown.text);
     Ok(if shown.failed {
@@ -87,12 +87,12 @@ pub async fn run(matches: &ArgMatches) -> Result<ExitCode> {
 }
 
 /// The orchestrators to ask, which answer; `None` where the command is to be carried out here.
-async fn orchestrators(surface: &Surface, entry: &Entry, loaded: &Loaded) -> Result<Option<Remote>> {
-    let is_named = !surface.server.server.is_empty();
+async fn orchestrators(shared: &SharedArgs, entry: &Entry, loaded: &Loaded) -> Result<Option<Remote>> {
+    let is_named = !shared.server.server.is_empty();
     if entry.near_database && !is_named {
         return Ok(None);
     }
-    let Some(found) = Orchestrators::find(&surface.server, loaded)? else {
+    let Some(found) = Orchestrators::find(&shared.server, loaded)? else {
         return Ok(None);
     };
     let remote = Remote::new(found);
@@ -121,7 +121,7 @@ fn warn_of_settings(entry: &Entry, loaded: &Loaded) {
 }
 
 async fn on_database(
-    surface: &Surface,
+    shared: &SharedArgs,
     entry: &'static Entry,
     arguments: &ArgMatches,
     loaded: Loaded,
@@ -150,5 +150,5 @@ async fn on_database(
             .until_over(&given, reply, ask, |news| eprintln!("{news}"))
             .await?;
     }
-    Ok(Shown::of(reply, surface.json))
+    Ok(Shown::of(reply, shared.json))
 }

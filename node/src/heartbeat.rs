@@ -8,6 +8,6 @@ use chrono::TimeDelta;
 pub const MISSED_HEARTBEATS: u32 = 4;
 
 /// Longest silence of a node that still counts as there.
-pub fn patience(heartbeat: Duration) -> TimeDelta {
+pub fn timeout(heartbeat: Duration) -> TimeDelta {
     TimeDelta::from_std(heartbeat * MISSED_HEARTBEATS).unwrap_or(TimeDelta::zero())
 }

@@ -33,7 +33,7 @@ pub async fn launcher(loaded: &Loaded) -> Result<Option<Arc<dyn Launcher>>> {
         LauncherKind::Local => Arc::new(LocalLauncher::new(LocalOptions {
             folder: loaded.state_dir()?.join("workers"),
             limit: section.local_limit,
-            patience: loaded.config.node.drain_deadline + GRACE,
+            timeout: loaded.config.node.drain_deadline + GRACE,
             command: worker_command(loaded)?,
         })),
         LauncherKind::Ecs => {

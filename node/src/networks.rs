@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn devices_are_told_by_name_and_number() {
-        for (text, told) in [
+        for (text, reported) in [
             ("cpu", "cpu"),
             ("cpu-f32", "cpu-f32"),
             ("wgpu", "wgpu:0"),
@@ -306,9 +306,9 @@ mod tests {
             ("wgpu-software:0", "wgpu-software:0"),
         ] {
             let spec = parse_device(text, NonZeroUsize::MIN).unwrap();
-            assert_eq!(device_name(&spec), told);
-            assert_eq!(spec.software_renderer, told.contains("software"));
-            assert_eq!(spec.precision == Precision::Int8, told == "cpu");
+            assert_eq!(device_name(&spec), reported);
+            assert_eq!(spec.software_renderer, reported.contains("software"));
+            assert_eq!(spec.precision == Precision::Int8, reported == "cpu");
         }
         for text in [
             "",

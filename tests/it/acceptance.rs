@@ -108,9 +108,9 @@ fn page(rows: &[Row], proofs: &BTreeMap<String, Vec<Proof>>) -> String {
     for row in rows {
         *counts.entry(row.state(proofs_of(row))).or_default() += 1;
     }
-    let told = ["holds", "in another form", "in part", "open", "not ours"];
-    let told = told.map(|state| format!("{state}: {}", counts.get(state).unwrap_or(&0)));
-    let _ = write!(page, "\nOf {} rows, {}.\n", rows.len(), told.join(", "));
+    let reported = ["holds", "in another form", "in part", "open", "not ours"];
+    let reported = reported.map(|state| format!("{state}: {}", counts.get(state).unwrap_or(&0)));
+    let _ = write!(page, "\nOf {} rows, {}.\n", rows.len(), reported.join(", "));
     for group in rows.chunk_by(|one, next| one.group == next.group) {
         let _ = write!(
             page,

@@ -6,7 +6,7 @@ use parkhang_actors::stage::StageLogic;
 use parkhang_core::domain::{ErrorCategory, JobStatus, Position, StageRunStatus, TaskStatus};
 use parkhang_sandbox::{FakeStage, Latch, NodePlan, Sandbox, Script, job_through};
 use parkhang_state::{MemoryStore, StateStore};
-use parkhang_store::storage::MemoryStore as MemoryArtifacts;
+use parkhang_store::storage::MemoryArtifacts;
 
 use crate::flaky_store::FlakyStore;
 use crate::new_stage::Syllables;

@@ -17,7 +17,7 @@ use parkhang_sandbox::{FakeStage, Latch, NodePlan, Run, Sandbox, Script};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// What the stages of a desk have done, as `job volume stage`, with what became of it where that was not success.
+/// What the stages of a control have done, as `job volume stage`, with what became of it where that was not success.
 type Diary = watch::Sender<Vec<String>>;
 
 fn note(diary: &Diary, run: &Run, what: &str) {
@@ -48,13 +48,13 @@ fn noted(name: &str, latch: &Latch, diary: &Diary) -> Arc<dyn StageLogic> {
 }
 
 /// One process with the stages `first` and `second`.
-struct Desk {
+struct Control {
     sandbox: Sandbox,
     latch: Latch,
     diary: Diary,
 }
 
-impl Desk {
+impl Control {
     async fn with_slots(slots: usize) -> Self {
         let sandbox = Sandbox::builder().start().await;
         let (latch, diary) = (Latch::new(), Diary::default());
@@ -121,53 +121,56 @@ impl Desk {
 /// Rows: F10.
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_job_stops_at_once_and_frees_its_slots() {
-    let desk = Desk::with_slots(1).await;
-    let unwanted = desk.job("unwanted", 2, &["first"], JobConfig::default()).await;
-    assert_eq!(desk.diary(1).await, ["unwanted I1 first"]);
+    let control = Control::with_slots(1).await;
+    let unwanted = control.job("unwanted", 2, &["first"], JobConfig::default()).await;
+    assert_eq!(control.diary(1).await, ["unwanted I1 first"]);
     let before = Instant::now();
-    desk.act(unwanted, JobAction::Cancel).await;
-    assert_eq!(desk.diary(2).await[1], "unwanted I1 first stopped");
+    control.act(unwanted, JobAction::Cancel).await;
+    assert_eq!(control.diary(2).await[1], "unwanted I1 first stopped");
     assert_eq!(
         before.elapsed(),
         Duration::ZERO,
         "told, and not found out by a heartbeat"
     );
 
-    desk.latch.open();
-    let wanted = desk.job("wanted", 2, &["first"], JobConfig::default()).await;
-    desk.ends(wanted, JobStatus::Completed).await;
-    let cancelled = desk.ends(unwanted, JobStatus::Cancelled).await;
+    control.latch.open();
+    let wanted = control.job("wanted", 2, &["first"], JobConfig::default()).await;
+    control.ends(wanted, JobStatus::Completed).await;
+    let cancelled = control.ends(unwanted, JobStatus::Cancelled).await;
     assert!(cancelled.finished_at.is_some());
-    let tasks = desk.sandbox.store.tasks(unwanted).await.unwrap();
+    let tasks = control.sandbox.store.tasks(unwanted).await.unwrap();
     for task in &tasks {
         assert_eq!(
             (task.fence(), task.status, task.attempts, task.interruptions),
             (None, TaskStatus::Pending, 0, 0)
         );
     }
-    let history = desk.sandbox.store.stage_runs(tasks[0].id).await.unwrap();
+    let history = control.sandbox.store.stage_runs(tasks[0].id).await.unwrap();
     let ends: Vec<StageRunStatus> = history.iter().map(|run| run.status).collect();
     assert_eq!(ends, [StageRunStatus::Cancelled]);
-    assert_eq!(desk.diary(4).await[2..], ["wanted I1 first", "wanted I2 first"]);
-    desk.stop().await;
+    assert_eq!(
+        control.diary(4).await[2..],
+        ["wanted I1 first", "wanted I2 first"]
+    );
+    control.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_paused_job_lets_its_stages_end_and_goes_on_where_it_stood() {
-    let desk = Desk::with_slots(1).await;
-    let job = desk
+    let control = Control::with_slots(1).await;
+    let job = control
         .job("job", 2, &["first", "second"], JobConfig::default())
         .await;
-    desk.diary(1).await;
-    desk.act(job, JobAction::Pause).await;
-    desk.latch.open();
-    desk.sandbox.orchestrator.idle(job).await.unwrap();
-    let other = desk
+    control.diary(1).await;
+    control.act(job, JobAction::Pause).await;
+    control.latch.open();
+    control.sandbox.orchestrator.idle(job).await.unwrap();
+    let other = control
         .job("other", 1, &["first", "second"], JobConfig::default())
         .await;
-    desk.ends(other, JobStatus::Completed).await;
+    control.ends(other, JobStatus::Completed).await;
 
-    let tasks = desk.sandbox.store.tasks(job).await.unwrap();
+    let tasks = control.sandbox.store.tasks(job).await.unwrap();
     let places: Vec<_> = tasks
         .iter()
         .map(|task| (task.position.as_str(), task.status))
@@ -177,29 +180,29 @@ async fn a_paused_job_lets_its_stages_end_and_goes_on_where_it_stood() {
         [("first", TaskStatus::Done), ("pending", TaskStatus::Pending)],
         "what ran came to its end, and nothing else was begun"
     );
-    desk.act(job, JobAction::Resume).await;
-    desk.ends(job, JobStatus::Completed).await;
-    let done = desk.diary(6).await;
+    control.act(job, JobAction::Resume).await;
+    control.ends(job, JobStatus::Completed).await;
+    let done = control.diary(6).await;
     assert_eq!(done.iter().filter(|entry| entry.starts_with("job")).count(), 4);
-    desk.stop().await;
+    control.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn free_slots_go_by_priority_as_it_is_now() {
-    let desk = Desk::with_slots(1).await;
+    let control = Control::with_slots(1).await;
     let priority = |priority| JobConfig {
         priority,
         ..JobConfig::default()
     };
-    let low = desk.job("low", 2, &["first"], priority(0)).await;
-    desk.diary(1).await;
-    desk.job("high", 2, &["first"], priority(5)).await;
-    let late = desk.job("late", 1, &["first"], priority(-1)).await;
-    desk.adjust(late, "priority=9").await;
-    desk.latch.open();
-    desk.ends(low, JobStatus::Completed).await;
+    let low = control.job("low", 2, &["first"], priority(0)).await;
+    control.diary(1).await;
+    control.job("high", 2, &["first"], priority(5)).await;
+    let late = control.job("late", 1, &["first"], priority(-1)).await;
+    control.adjust(late, "priority=9").await;
+    control.latch.open();
+    control.ends(low, JobStatus::Completed).await;
     assert_eq!(
-        desk.diary(5).await,
+        control.diary(5).await,
         [
             "low I1 first",
             "late I1 first",
@@ -208,86 +211,86 @@ async fn free_slots_go_by_priority_as_it_is_now() {
             "low I2 first"
         ]
     );
-    desk.stop().await;
+    control.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn jobs_of_equal_priority_run_side_by_side() {
-    let desk = Desk::with_slots(2).await;
+    let control = Control::with_slots(2).await;
     let limited = JobConfig {
         max_running: 1,
         ..JobConfig::default()
     };
-    let first = desk.job("first", 3, &["first"], limited).await;
-    desk.diary(1).await;
-    desk.job("second", 3, &["first"], JobConfig::default()).await;
-    desk.diary(2).await;
-    desk.adjust(first, "max_running=0").await;
-    desk.latch.open();
-    desk.ends(first, JobStatus::Completed).await;
-    let diary = desk.diary(6).await;
+    let first = control.job("first", 3, &["first"], limited).await;
+    control.diary(1).await;
+    control.job("second", 3, &["first"], JobConfig::default()).await;
+    control.diary(2).await;
+    control.adjust(first, "max_running=0").await;
+    control.latch.open();
+    control.ends(first, JobStatus::Completed).await;
+    let diary = control.diary(6).await;
     assert_eq!(diary[..2], ["first I1 first", "second I1 first"]);
-    desk.stop().await;
+    control.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_limit_that_is_lifted_takes_effect_at_once() {
-    let desk = Desk::with_slots(3).await;
+    let control = Control::with_slots(3).await;
     let limited = JobConfig {
         max_running: 1,
         ..JobConfig::default()
     };
-    let job = desk.job("job", 3, &["first"], limited).await;
-    desk.diary(1).await;
+    let job = control.job("job", 3, &["first"], limited).await;
+    control.diary(1).await;
     let before = Instant::now();
-    desk.adjust(job, "max_running=2").await;
-    assert_eq!(desk.diary(2).await, ["job I1 first", "job I2 first"]);
+    control.adjust(job, "max_running=2").await;
+    assert_eq!(control.diary(2).await, ["job I1 first", "job I2 first"]);
     assert_eq!(before.elapsed(), Duration::ZERO);
-    assert_eq!(desk.sandbox.store.tasks(job).await.unwrap()[2].lease, None);
-    desk.latch.open();
-    desk.ends(job, JobStatus::Completed).await;
-    desk.stop().await;
+    assert_eq!(control.sandbox.store.tasks(job).await.unwrap()[2].lease, None);
+    control.latch.open();
+    control.ends(job, JobStatus::Completed).await;
+    control.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_rerun_does_a_stage_and_what_follows_again() {
-    let desk = Desk::with_slots(1).await;
-    desk.latch.open();
-    let job = desk
+    let control = Control::with_slots(1).await;
+    control.latch.open();
+    let job = control
         .job("job", 2, &["first", "second"], JobConfig::default())
         .await;
-    desk.ends(job, JobStatus::Completed).await;
-    assert_eq!(desk.diary(4).await.len(), 4);
+    control.ends(job, JobStatus::Completed).await;
+    assert_eq!(control.diary(4).await.len(), 4);
 
-    desk.rerun(job, "second", "W1-I2", false).await;
-    desk.ends(job, JobStatus::Completed).await;
-    assert_eq!(desk.diary(5).await[4..], ["job I2 second"]);
-    desk.rerun(job, "first", "W?-I1", true).await;
-    desk.ends(job, JobStatus::Completed).await;
+    control.rerun(job, "second", "W1-I2", false).await;
+    control.ends(job, JobStatus::Completed).await;
+    assert_eq!(control.diary(5).await[4..], ["job I2 second"]);
+    control.rerun(job, "first", "W?-I1", true).await;
+    control.ends(job, JobStatus::Completed).await;
     assert_eq!(
-        desk.diary(7).await[5..],
+        control.diary(7).await[5..],
         ["job I1 first forced", "job I1 second forced"]
     );
-    for task in desk.sandbox.store.tasks(job).await.unwrap() {
+    for task in control.sandbox.store.tasks(job).await.unwrap() {
         assert_eq!((task.position, task.generation.0), (Position::Done, 1));
         assert!(!task.forced);
     }
-    desk.stop().await;
+    control.stop().await;
 }
 
 /// Rows: F15.
 #[tokio::test(start_paused = true)]
 async fn a_rerun_of_running_work_cuts_it_off() {
-    let desk = Desk::with_slots(1).await;
-    let job = desk.job("job", 1, &["first"], JobConfig::default()).await;
-    desk.diary(1).await;
-    desk.rerun(job, "first", "W1-I1", false).await;
+    let control = Control::with_slots(1).await;
+    let job = control.job("job", 1, &["first"], JobConfig::default()).await;
+    control.diary(1).await;
+    control.rerun(job, "first", "W1-I1", false).await;
     // The worker hears of it by its heartbeat, and is cut off; only then is its slot free.
-    assert_eq!(desk.diary(2).await, ["job I1 first", "job I1 first"]);
-    desk.latch.open();
-    desk.ends(job, JobStatus::Completed).await;
-    let task = desk.sandbox.store.tasks(job).await.unwrap().remove(0);
-    let history = desk.sandbox.store.stage_runs(task.id).await.unwrap();
+    assert_eq!(control.diary(2).await, ["job I1 first", "job I1 first"]);
+    control.latch.open();
+    control.ends(job, JobStatus::Completed).await;
+    let task = control.sandbox.store.tasks(job).await.unwrap().remove(0);
+    let history = control.sandbox.store.stage_runs(task.id).await.unwrap();
     let begun = history.iter().filter(|run| run.status == StageRunStatus::Done);
     assert_eq!(begun.count(), 1, "{history:#?}");
     assert_eq!((task.attempts, task.interruptions), (0, 0));
@@ -295,5 +298,5 @@ async fn a_rerun_of_running_work_cuts_it_off() {
         history.len() < 12,
         "a pool that has no room is not asked again and again"
     );
-    desk.stop().await;
+    control.stop().await;
 }

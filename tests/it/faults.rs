@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use parkhang_actors::supervisor::NodeSupervisor;
 use parkhang_core::domain::{
-    ErrorCategory, Hardware, JobStatus, OrderOutcome, PageOutcome, StageReport, StageVerdict, Task,
+    CommandOutcome, ErrorCategory, Hardware, JobStatus, PageOutcome, StageReport, StageVerdict, Task,
     TaskStatus, Unfit, VolumeId,
 };
 use parkhang_sandbox::{FAST_HEALTH, FakeStage, NodePlan, Run, Sandbox, Script, job_through};
@@ -166,7 +166,7 @@ async fn a_device_that_fails_ends_no_volume_and_is_taken_out_of_service() {
 
     // An operator has it looked at, in vain and then not.
     let restarted = sick.restart("on_device").await;
-    assert!(matches!(restarted, OrderOutcome::Done { .. }), "{restarted:?}");
+    assert!(matches!(restarted, CommandOutcome::Done { .. }), "{restarted:?}");
     let mut states = sick.out_of_order();
     states
         .wait_for(|stages| stages.values().any(|stage| !stage.out_of_service))

@@ -14,7 +14,7 @@ mod faults;
 mod flaky_store;
 mod guide;
 mod new_stage;
-mod orders;
+mod node_commands;
 mod remote;
 mod sick_device;
 mod sources;

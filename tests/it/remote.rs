@@ -71,7 +71,7 @@ async fn the_work_of_a_node_that_died_is_given_to_others() {
     let stuck = FakeStage::new("stage", Script::Until(Latch::new())).shared();
     let (mut remote, node) = start(vec![stuck.clone()]).await;
     stuck.has_begun(1).await;
-    // Its gates close with it, as when the process is killed.
+    // Its endpoints close with it, as when the process is killed.
     node.stop().await;
     remote.session.as_mut().unwrap().restart_uplink().await;
 

@@ -21,7 +21,7 @@ use parkhang_core::policy::claim::Offer;
 use parkhang_sandbox::{FakeStage, NodePlan, Sandbox, Script, job_through};
 use parkhang_state::{MemoryStore, StateError, StateStore};
 use parkhang_store::artifact::{ArtifactLayout, VolumeDone, VolumeFailed};
-use parkhang_store::storage::{ArtifactStore, MemoryStore as MemoryArtifacts};
+use parkhang_store::storage::{ArtifactStore, MemoryArtifacts};
 use parkhang_test_support::Wait;
 
 /// Short, as these tests have nobody to wake their nodes.
@@ -81,7 +81,7 @@ impl WorkSource for Barren {
         Ok(vec![LeaseStatus::Lost; fences.len()])
     }
 
-    async fn settle(&self, _: LeaseReport) -> Result<ReportReply, SourceError> {
+    async fn complete(&self, _: LeaseReport) -> Result<ReportReply, SourceError> {
         Ok(ReportReply::Fenced)
     }
 }

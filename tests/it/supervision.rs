@@ -85,11 +85,11 @@ async fn a_pool_that_hangs_is_replaced_and_blames_only_who_hung() {
 async fn a_stage_that_no_node_runs_is_an_alarm_while_work_waits_for_it() {
     let [first, second] =
         ["line_detection", "line_extraction"].map(|name| FakeStage::new(name, Script::Succeed).shared());
-    let deserted = watch::Sender::default();
-    let mut alarm = deserted.subscribe();
+    let unserved = watch::Sender::default();
+    let mut alarm = unserved.subscribe();
     let sandbox = Sandbox::builder()
         .job(job_through(&[first.logic(), second.logic()], 2))
-        .configured(|config| config.deserted = deserted)
+        .configured(|config| config.unserved = unserved)
         .start()
         .await;
     sandbox.node(plan(first).named("detects")).await;
@@ -122,11 +122,11 @@ async fn a_stage_that_nodes_take_for_themselves_is_not_deserted() {
     let stage = FakeStage::new("line_detection", Script::Succeed).shared();
     let told_of = async |state| store.record_nodes(&pulling(&stage.name(), state)).await.unwrap();
     told_of(NodeState::Joined).await;
-    let deserted = watch::Sender::default();
-    let mut alarm = deserted.subscribe();
+    let unserved = watch::Sender::default();
+    let mut alarm = unserved.subscribe();
     let sandbox = Sandbox::over(store.clone())
         .job(job_through(&[stage.logic()], 2))
-        .configured(|config| config.deserted = deserted)
+        .configured(|config| config.unserved = unserved)
         .start()
         .await;
     {

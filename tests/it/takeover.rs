@@ -68,8 +68,8 @@ async fn a_node_that_finds_the_new_leader_keeps_its_work() {
     };
     let renewal = ControlPlane::heartbeat(&sandbox.orchestrator, &worker, vec![pulse]).await;
     assert!(renewal.lost.is_empty());
-    let settled = tokio::time::timeout(LEASE, sandbox.orchestrator.idle(job.id)).await;
-    assert!(settled.is_err(), "the lease was ended");
+    let finished = tokio::time::timeout(LEASE, sandbox.orchestrator.idle(job.id)).await;
+    assert!(finished.is_err(), "the lease was ended");
     let task = &store.tasks(job.id).await.unwrap()[0];
     assert_eq!(task.fence(), Some(fence));
     sandbox.stop().await;

@@ -89,7 +89,7 @@ impl Failpoint {
 
     /// As [`Failpoint::pass`], also under the name of the volume in its stage.
     #[inline(always)]
-    pub fn pass_in(self, volume: &VolumeId, stage: &StageName) {
+    pub fn hit_in(self, volume: &VolumeId, stage: &StageName) {
         self.pass();
         #[cfg(feature = "failpoints")]
         armed::act(&format!("{self}@{volume}/{stage}"));

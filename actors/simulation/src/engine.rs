@@ -19,7 +19,7 @@ use crate::agenda::{Agenda, Millis};
 use crate::error::SimulationError;
 use crate::metered::MeteredStore;
 use crate::settings::{Settings, millis};
-use audit::{StageTally, Tally};
+use audit::{Counters, StageCounts};
 use cluster::{Address, Node};
 use group_commit::GroupCommit;
 use parkhang_actors::orchestrator::{PassLimits, Plan};
@@ -91,7 +91,7 @@ pub(super) struct Engine {
     pub offers: Vec<PoolInfo>,
     pub addresses: HashMap<WorkerId, Address>,
     pub mirror: GroupCommit<Origin>,
-    pub tally: Tally,
+    pub counts: Counters,
     pass: Option<Pass>,
     woken: bool,
     sampled_trips: u64,
@@ -134,14 +134,14 @@ impl Engine {
         };
         let job = store.create_job(&job, DateTime::UNIX_EPOCH).await?;
         let mut volumes = HashMap::new();
-        let mut tally = Tally {
+        let mut counts = Counters {
             stages: settings
                 .profile
                 .stages
                 .iter()
-                .map(|_| StageTally::default())
+                .map(|_| StageCounts::default())
                 .collect(),
-            ..Tally::default()
+            ..Counters::default()
         };
         for task in store.tasks(job.id).await? {
             let pages = settings.profile.pages_per_volume.quantile(random.random());
@@ -151,7 +151,7 @@ impl Engine {
                 is_poison: random.random_bool(settings.faults.poison.clamp(0.0, 1.0)),
             };
             volumes.insert(task.id, volume);
-            tally.ready_since.insert(task.id, 0);
+            counts.ready_since.insert(task.id, 0);
         }
         let heaviest = settings
             .profile
@@ -188,7 +188,7 @@ impl Engine {
             offers: Vec::new(),
             addresses: HashMap::new(),
             mirror: GroupCommit::new(),
-            tally,
+            counts,
             pass: None,
             woken: false,
             sampled_trips: 0,
@@ -256,14 +256,14 @@ impl Engine {
         let trips = self.store.traffic().round_trips();
         let seconds = self.settings.timings.full_pass.as_secs_f64();
         let rate = (trips - self.sampled_trips) as f64 / seconds.max(1e-3);
-        self.tally.peak_round_trips_per_s = self.tally.peak_round_trips_per_s.max(rate);
+        self.counts.peak_round_trips_per_s = self.counts.peak_round_trips_per_s.max(rate);
         self.sampled_trips = trips;
         for held in self.store.unmetered_leases(self.time(self.now)).await? {
             let Some(address) = self.addresses.get(&held.worker) else {
                 continue;
             };
             let class = self.settings.fleet[self.nodes[address.node].class];
-            self.tally.audit.overbooked_leases += u64::from(held.leases > class.slots);
+            self.counts.audit.overbooked_leases += u64::from(held.leases > class.slots);
         }
         Ok(())
     }
@@ -275,7 +275,7 @@ impl Engine {
             return Ok(());
         }
         self.woken = false;
-        self.tally.passes += 1;
+        self.counts.passes += 1;
         let limits = PassLimits {
             lease: TimeDelta::milliseconds(millis(self.settings.timings.lease)),
             max_interruptions: self.settings.timings.max_interruptions,
@@ -328,7 +328,7 @@ impl Engine {
     /// Begins the next transaction, if none is under way.
     pub(super) fn write(&mut self) {
         if let Some(size) = self.mirror.begin() {
-            self.tally.largest_group = self.tally.largest_group.max(size);
+            self.counts.largest_group = self.counts.largest_group.max(size);
             let timings = self.settings.timings;
             let further = u32::try_from(size - 1).unwrap_or(u32::MAX);
             let takes = timings.commit + timings.commit_each * further;
@@ -374,11 +374,11 @@ impl Engine {
                     .not_before
                     .map(|due| (due - DateTime::UNIX_EPOCH).num_milliseconds());
                 let ready = due.unwrap_or(self.now).max(self.now);
-                self.tally.ready_since.insert(task.id, ready);
+                self.counts.ready_since.insert(task.id, ready);
             }
             Outcome::Applied(_) => {}
-            Outcome::Fenced(_) => self.tally.fenced += 1,
-            Outcome::Illegal(_) => self.tally.audit.illegal_changes += 1,
+            Outcome::Fenced(_) => self.counts.fenced += 1,
+            Outcome::Illegal(_) => self.counts.audit.illegal_changes += 1,
         }
     }
 
@@ -393,7 +393,7 @@ impl Engine {
     }
 
     fn undelivered(&mut self, address: Address, fence: Fence) {
-        self.tally.undelivered += 1;
+        self.counts.undelivered += 1;
         if self.nodes[address.node].incarnation == address.incarnation {
             self.suspend(address.node, address.pool);
         }

@@ -13,15 +13,15 @@ use super::connection::Connector;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Accepts connections until `leaving`. Each handshake runs in a task of its own, so that a silent peer holds up nobody;
-/// connections beyond `max_strangers` that are not authenticated yet are closed at once, as anybody can open them.
+/// connections beyond `max_unauthenticated` that are not authenticated yet are closed at once, as anybody can open them.
 pub(super) async fn serve(
     listener: TcpListener,
     connector: Connector,
-    max_strangers: usize,
+    max_unauthenticated: usize,
     tasks: TaskTracker,
     leaving: CancellationToken,
 ) {
-    let strangers = Arc::new(Semaphore::new(max_strangers));
+    let unauthenticated = Arc::new(Semaphore::new(max_unauthenticated));
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -35,7 +35,7 @@ pub(super) async fn serve(
                 continue;
             }
         };
-        let Ok(permit) = strangers.clone().try_acquire_owned() else {
+        let Ok(permit) = unauthenticated.clone().try_acquire_owned() else {
             debug!(%from, "too many connections that are not authenticated; closing this one");
             continue;
         };
@@ -49,7 +49,7 @@ pub(super) async fn serve(
             drop(permit);
             match session {
                 Ok(mut session) => {
-                    // The name of the node is logged by the gates, once it introduces itself.
+                    // The name of the node is logged by the endpoints, once it introduces itself.
                     debug!(%from, "node connected");
                     tokio::select! {
                         () = session.closed() => debug!(%from, "node disconnected"),

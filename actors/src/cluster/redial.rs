@@ -10,7 +10,7 @@ pub struct RedialPolicy {
     /// Longest delay.
     pub longest: Duration,
     /// Length of a session after which the delays start over. A peer that accepts and then ends each session counts as away.
-    pub settled: Duration,
+    pub stable_after: Duration,
 }
 
 impl Default for RedialPolicy {
@@ -18,7 +18,7 @@ impl Default for RedialPolicy {
         Self {
             first: Duration::from_millis(100),
             longest: Duration::from_secs(5),
-            settled: Duration::from_secs(10),
+            stable_after: Duration::from_secs(10),
         }
     }
 }
@@ -38,7 +38,7 @@ impl Redial {
     /// Delay after an attempt that failed, or after a session that lasted for `lived`. `jitter` is drawn from 0 to 1 and takes
     /// away up to half of the delay, so that nodes which lost one peer together do not dial it together.
     pub(super) fn delay_after(&mut self, lived: Option<Duration>, jitter: f64) -> Duration {
-        if lived.is_some_and(|lived| lived >= self.policy.settled) {
+        if lived.is_some_and(|lived| lived >= self.policy.stable_after) {
             self.failures = 0;
         }
         let doubled = 2_u32.checked_pow(self.failures).unwrap_or(u32::MAX);
@@ -59,7 +59,7 @@ mod tests {
         let mut redial = Redial::new(RedialPolicy {
             first: Duration::from_millis(100),
             longest: Duration::from_millis(500),
-            settled: Duration::from_secs(10),
+            stable_after: Duration::from_secs(10),
         });
         let delays = [(); 5].map(|()| redial.delay_after(None, 0.0).as_millis());
         assert_eq!(delays, [100, 200, 400, 500, 500]);

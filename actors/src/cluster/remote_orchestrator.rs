@@ -1,4 +1,4 @@
-//! The side of a node that works: the gates of its pools, and the leading orchestrator, on whichever node it is.
+//! The side of a node that works: the endpoints of its pools, and the leading orchestrator, on whichever node it is.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,14 +11,16 @@ use ractor_cluster::RactorMessage;
 use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
-use super::gate::{AskError, Gate, LEASES_PER_MESSAGE, ORCHESTRATORS, ask, introduction, open_gate};
-use super::gate_watch::{GateEvent, GateWatch, GateWatchArguments};
+use super::endpoint::{
+    AskError, Endpoint, LEASES_PER_MESSAGE, ORCHESTRATORS, ask, introduction, open_endpoint,
+};
+use super::endpoint_discovery::{EndpointDiscovery, EndpointDiscoveryArguments, EndpointEvent};
 use super::name::NodeName;
-use super::stage_gate::{LatestEpoch, StageGate};
-use crate::supervisor::{ControlPlane, NodeDesk, OrderBook, PoolHandle};
+use super::stage_endpoint::{LatestEpoch, StageEndpoint};
+use crate::supervisor::{ControlPlane, IdempotentExecutor, NodeControl, PoolHandle};
 use crate::telemetry::{HeartbeatAnswered, HeartbeatUnanswered, resident_bytes};
 use crate::wire::{
-    GateRole, Heartbeat, NodeAbout, NodeNotice, NodePhase, Notice, PoolAbout, Report, ReportedOutcome,
+    EndpointRole, Heartbeat, NodeAbout, NodeNotice, NodePhase, Notice, PoolAbout, Report, ReportedOutcome,
 };
 use parkhang_core::domain::{
     Epoch, ErrorCategory, LeaseRenewal, LeaseReport, RenewalReply, ReportReply, StageError, StageVerdict,
@@ -37,7 +39,7 @@ const GATHERING: Duration = Duration::from_millis(100);
 pub struct UplinkConfig {
     /// Name of this node.
     pub node: NodeName,
-    /// Name of the cluster: gates of another one are not seen.
+    /// Name of the cluster: endpoints of another one are not seen.
     pub scope: String,
     /// Description of the node, without its pools and actors.
     pub about: NodeAbout,
@@ -64,7 +66,7 @@ impl UplinkConfig {
 #[derive(Debug, Clone)]
 struct Leader {
     id: ActorId,
-    gate: Gate,
+    endpoint: Endpoint,
     epoch: Epoch,
 }
 
@@ -75,7 +77,7 @@ pub struct RemoteOrchestrator {
     actor: ActorRef<UplinkMsg>,
     leader: watch::Receiver<Option<Leader>>,
     latest: Arc<LatestEpoch>,
-    book: OrderBook,
+    book: IdempotentExecutor,
     call_timeout: Duration,
 }
 
@@ -88,7 +90,7 @@ impl RemoteOrchestrator {
     pub async fn start(config: UplinkConfig) -> Result<Self, SpawnErr> {
         let (sender, leader) = watch::channel(None);
         let (latest, call_timeout) = (Arc::new(LatestEpoch::default()), config.call_timeout);
-        let book = OrderBook::default();
+        let book = IdempotentExecutor::default();
         let arguments = UplinkArguments {
             config,
             leader: sender,
@@ -105,9 +107,9 @@ impl RemoteOrchestrator {
         })
     }
 
-    /// Lets the leader describe this node's actors and give it orders, by this desk, from now on. To be called once.
-    pub fn open_desk(&self, desk: Arc<dyn NodeDesk>) {
-        self.book.open(desk);
+    /// Lets the leader describe this node's actors and give it commands, by this control, from now on. To be called once.
+    pub fn open_control(&self, control: Arc<dyn NodeControl>) {
+        self.book.open(control);
     }
 
     /// Waits until an orchestrator that leads has been found.
@@ -152,7 +154,7 @@ impl RemoteOrchestrator {
         let _ = self.actor.get_cell().wait(None).await;
     }
 
-    /// Closes the gates of this node's pools.
+    /// Closes the endpoints of this node's pools.
     pub async fn stop(self) {
         // An error says that it has stopped already.
         let _ = self.actor.stop_and_wait(None, None).await;
@@ -164,8 +166,8 @@ impl RemoteOrchestrator {
 
     async fn send(&self, report: &Report) -> Result<ReportReply, AskError> {
         let leader = self.leader().ok_or(AskError::NoAnswer)?;
-        let answer = ask(&leader.gate, report, CALLS_PER_REPORT * self.call_timeout).await;
-        // The pool repeats its report. The orchestrator is greeted meanwhile, and found again once it answers.
+        let answer = ask(&leader.endpoint, report, CALLS_PER_REPORT * self.call_timeout).await;
+        // The pool repeats its report. Handshakes with the orchestrator go on meanwhile, and found again once it answers.
         if matches!(answer, Err(AskError::NoAnswer)) {
             // Fails only when this side is stopping.
             let _ = self.actor.cast(UplinkMsg::Doubt(leader.id));
@@ -181,7 +183,7 @@ impl ControlPlane for RemoteOrchestrator {
         let _ = self.actor.cast(UplinkMsg::Open(pool));
     }
 
-    /// Closes the gate of the pool, without which no leader can give it work. Its heartbeats and reports go on.
+    /// Closes the endpoint of the pool, without which no leader can give it work. Its heartbeats and reports go on.
     fn suspend(&self, worker: WorkerId) {
         self.deregister(worker);
     }
@@ -217,7 +219,13 @@ impl ControlPlane for RemoteOrchestrator {
                 worker: worker.clone(),
                 leases: leases.to_vec(),
             };
-            match ask(&leader.gate, &heartbeat, CALLS_PER_HEARTBEAT * self.call_timeout).await {
+            match ask(
+                &leader.endpoint,
+                &heartbeat,
+                CALLS_PER_HEARTBEAT * self.call_timeout,
+            )
+            .await
+            {
                 // An orchestrator that was replaced does not know which leases its successor renewed: it may take live ones for lost.
                 Ok(reply) if self.latest.admit(reply.epoch).is_ok() => {
                     HeartbeatAnswered.emit();
@@ -257,12 +265,12 @@ fn unreportable(report: &LeaseReport, reason: &dyn std::fmt::Display) -> Report 
 /// Messages of the actor.
 #[derive(RactorMessage)]
 enum UplinkMsg {
-    /// A pool needs a gate.
+    /// A pool needs an endpoint.
     Open(PoolHandle),
     /// A pool takes no more work.
     Close(WorkerId),
     /// An orchestrator has come or gone.
-    Gate(GateEvent),
+    Endpoint(EndpointEvent),
     /// An orchestrator did not answer.
     Doubt(ActorId),
     /// The timer of the descriptions of this node.
@@ -277,13 +285,13 @@ struct UplinkArguments {
     config: UplinkConfig,
     leader: watch::Sender<Option<Leader>>,
     latest: Arc<LatestEpoch>,
-    book: OrderBook,
+    book: IdempotentExecutor,
 }
 
 struct UplinkState {
     arguments: UplinkArguments,
-    watch: GateWatch,
-    gates: HashMap<WorkerId, (Gate, PoolHandle)>,
+    watch: EndpointDiscovery,
+    endpoints: HashMap<WorkerId, (Endpoint, PoolHandle)>,
     /// A description because of new pools is due soon.
     new_pools: bool,
     phase: NodePhase,
@@ -305,19 +313,19 @@ impl Actor for Uplink {
         arguments: UplinkArguments,
     ) -> Result<UplinkState, ActorProcessingErr> {
         let heard = myself.clone();
-        let watch = GateWatchArguments {
+        let watch = EndpointDiscoveryArguments {
             node: arguments.config.node.clone(),
             scope: arguments.config.scope.clone(),
             group: ORCHESTRATORS,
             call_timeout: arguments.config.call_timeout,
             // Fails only when this actor has stopped.
-            tell: Box::new(move |event| drop(heard.cast(UplinkMsg::Gate(event)))),
+            notify: Box::new(move |event| drop(heard.cast(UplinkMsg::Endpoint(event)))),
         };
         myself.send_after(arguments.config.heartbeat, || UplinkMsg::Tell);
         Ok(UplinkState {
-            watch: GateWatch::spawn(watch, myself.get_cell()).await?,
+            watch: EndpointDiscovery::spawn(watch, myself.get_cell()).await?,
             arguments,
-            gates: HashMap::new(),
+            endpoints: HashMap::new(),
             new_pools: false,
             phase: NodePhase::Working,
             leaders: HashMap::new(),
@@ -334,52 +342,53 @@ impl Actor for Uplink {
         match message {
             UplinkMsg::Open(pool) => {
                 let worker = pool.info.worker.clone();
-                let gate = StageGate {
+                let endpoint = StageEndpoint {
                     node: state.arguments.config.node.clone(),
                     pool: pool.clone(),
                     latest: state.arguments.latest.clone(),
                     book: state.arguments.book.clone(),
                 };
-                let gate = open_gate(gate, &state.arguments.config.scope, myself.get_cell()).await?;
-                state.gates.insert(worker, (gate, pool));
+                let endpoint =
+                    open_endpoint(endpoint, &state.arguments.config.scope, myself.get_cell()).await?;
+                state.endpoints.insert(worker, (endpoint, pool));
                 if !std::mem::replace(&mut state.new_pools, true) {
                     myself.send_after(GATHERING, || UplinkMsg::TellOfPools);
                 }
             }
             UplinkMsg::Close(worker) => {
-                if let Some((gate, _)) = state.gates.remove(&worker) {
-                    gate.stop(None);
+                if let Some((endpoint, _)) = state.endpoints.remove(&worker) {
+                    endpoint.stop(None);
                 }
             }
-            UplinkMsg::Gate(GateEvent::Found(id, gate, info)) => match info.role {
-                GateRole::Orchestrator { epoch } => {
+            UplinkMsg::Endpoint(EndpointEvent::Found(id, endpoint, info)) => match info.role {
+                EndpointRole::Orchestrator { epoch } => {
                     info!(%epoch, "found an orchestrator");
-                    state.leaders.insert(id, Leader { id, gate, epoch });
+                    state.leaders.insert(id, Leader { id, endpoint, epoch });
                     state.follow();
-                    state.tell(None);
+                    state.notify(None);
                 }
-                GateRole::Stage(_) => {
-                    warn!(gate = %id, "ignoring the gate of a stage in the group of orchestrators")
+                EndpointRole::Stage(_) => {
+                    warn!(endpoint = %id, "ignoring the endpoint of a stage in the group of orchestrators")
                 }
             },
-            UplinkMsg::Gate(GateEvent::Gone(id)) => {
+            UplinkMsg::Endpoint(EndpointEvent::Gone(id)) => {
                 if let Some(leader) = state.leaders.remove(&id) {
                     info!(epoch = %leader.epoch, "an orchestrator is disconnected");
                     state.follow();
                 }
             }
-            UplinkMsg::Doubt(id) => state.watch.doubt(id),
+            UplinkMsg::Doubt(id) => state.watch.mark_suspect(id),
             UplinkMsg::Tell => {
-                state.tell(None);
+                state.notify(None);
                 myself.send_after(state.arguments.config.heartbeat, || UplinkMsg::Tell);
             }
             UplinkMsg::TellOfPools => {
                 state.new_pools = false;
-                state.tell(None);
+                state.notify(None);
             }
             UplinkMsg::Announce(phase, reply) => {
                 state.phase = phase;
-                state.tell(Some(reply));
+                state.notify(Some(reply));
             }
         }
         Ok(())
@@ -401,10 +410,10 @@ impl Actor for Uplink {
 impl UplinkState {
     /// Sends the leader a description of this node, and a word to `reply` when that is over. A leader of an earlier build may not
     /// understand it, and need not.
-    fn tell(&self, reply: Option<RpcReplyPort<()>>) {
+    fn notify(&self, reply: Option<RpcReplyPort<()>>) {
         let config = &self.arguments.config;
         let count = |number| u32::try_from(number).unwrap_or(u32::MAX);
-        let describe_pool = |(_, pool): &(Gate, PoolHandle)| PoolAbout {
+        let describe_pool = |(_, pool): &(Endpoint, PoolHandle)| PoolAbout {
             worker: pool.info.worker.clone(),
             stage: pool.info.stage.clone(),
             slots: count(pool.info.slots),
@@ -415,7 +424,7 @@ impl UplinkState {
             peer: introduction(&config.node),
             phase: self.phase,
             about: NodeAbout {
-                pools: self.gates.values().map(describe_pool).collect(),
+                pools: self.endpoints.values().map(describe_pool).collect(),
                 resident: resident_bytes(),
                 ..config.about.clone()
             },
@@ -435,7 +444,7 @@ impl UplinkState {
                 return;
             }
             if let (Some(leader), Ok(notice)) = (leader, NodeNotice::try_from(&notice))
-                && let Err(error) = ask(&leader.gate, &notice, limit).await
+                && let Err(error) = ask(&leader.endpoint, &notice, limit).await
             {
                 debug!(%error, "the leader did not answer the description of this node");
             }

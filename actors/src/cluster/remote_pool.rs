@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use ractor::ActorId;
 use tracing::{error, warn};
 
-use super::gate::{AskError, Gate, LEASES_PER_MESSAGE, ask};
-use super::gate_watch::GateWatch;
+use super::endpoint::{AskError, Endpoint, LEASES_PER_MESSAGE, ask};
+use super::endpoint_discovery::EndpointDiscovery;
 use crate::orchestrator::{Executor, Unreachable};
 use crate::wire::{Assign, Cancel, Drain};
 use parkhang_core::domain::{AssignReply, Assignment, Epoch, Fence, PoolInfo};
@@ -14,13 +14,13 @@ use parkhang_core::domain::{AssignReply, Assignment, Epoch, Fence, PoolInfo};
 #[derive(Debug)]
 pub(super) struct RemotePool {
     pub id: ActorId,
-    pub gate: Gate,
+    pub endpoint: Endpoint,
     pub info: PoolInfo,
     /// Epoch of this orchestrator's leadership.
     pub epoch: Epoch,
     /// Time limit for an answer; a healthy node answers in milliseconds.
     pub call_timeout: Duration,
-    pub watch: GateWatch,
+    pub watch: EndpointDiscovery,
 }
 
 #[async_trait]
@@ -35,7 +35,7 @@ impl Executor for RemotePool {
             // Sent again it would fail again, so it counts as a failed try.
             Err(unusable) => return Ok(refused(&unusable)),
         };
-        match ask(&self.gate, &assign, self.call_timeout).await {
+        match ask(&self.endpoint, &assign, self.call_timeout).await {
             Ok(reply) => {
                 if let AssignReply::StaleEpoch { seen } = reply {
                     error!(worker = %self.info.worker, ours = %self.epoch, %seen, "a later leader assigns to this node");
@@ -51,11 +51,11 @@ impl Executor for RemotePool {
     }
 
     fn probe(&self) {
-        self.watch.doubt(self.id);
+        self.watch.mark_suspect(self.id);
     }
 
     fn cancel(&self, fences: Vec<Fence>) {
-        let (gate, worker, epoch) = (self.gate.clone(), self.info.worker.clone(), self.epoch);
+        let (endpoint, worker, epoch) = (self.endpoint.clone(), self.info.worker.clone(), self.epoch);
         let limit = self.call_timeout;
         tokio::spawn(async move {
             for fences in fences.chunks(LEASES_PER_MESSAGE) {
@@ -63,7 +63,7 @@ impl Executor for RemotePool {
                     epoch,
                     fences: fences.to_vec(),
                 };
-                if let Err(error) = ask(&gate, &cancel, limit).await {
+                if let Err(error) = ask(&endpoint, &cancel, limit).await {
                     warn!(%worker, %error, "cannot notify a node of a cancellation; its next heartbeat tells it");
                 }
             }
@@ -71,9 +71,9 @@ impl Executor for RemotePool {
     }
 
     fn drain(&self) {
-        let (gate, worker, limit) = (self.gate.clone(), self.info.worker.clone(), self.call_timeout);
+        let (endpoint, worker, limit) = (self.endpoint.clone(), self.info.worker.clone(), self.call_timeout);
         tokio::spawn(async move {
-            if let Err(error) = ask(&gate, &Drain, limit).await {
+            if let Err(error) = ask(&endpoint, &Drain, limit).await {
                 warn!(%worker, %error, "cannot ask a node to drain");
             }
         });

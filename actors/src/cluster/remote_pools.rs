@@ -1,4 +1,4 @@
-//! The side of the leading orchestrator: its gate, and the pools of other nodes as they come and go.
+//! The side of the leading orchestrator: its endpoint, and the pools of other nodes as they come and go.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,30 +8,30 @@ use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SpawnEr
 use ractor_cluster::RactorMessage;
 use tracing::{info, warn};
 
-use super::gate::{AskError, Gate, STAGES, ask, open_gate};
-use super::gate_watch::{GateEvent, GateWatch, GateWatchArguments};
+use super::connection_tracker::{ConnectionLoss, ConnectionTracker, DisconnectId};
+use super::endpoint::{AskError, Endpoint, STAGES, ask, open_endpoint};
+use super::endpoint_discovery::{EndpointDiscovery, EndpointDiscoveryArguments, EndpointEvent};
 use super::name::NodeName;
-use super::orchestrator_gate::OrchestratorGate;
-use super::reach::{Absence, Loss, Reach};
+use super::orchestrator_endpoint::OrchestratorEndpoint;
+use super::registry::NodeRegistry;
 use super::remote_pool::RemotePool;
-use super::roster::Roster;
 use crate::orchestrator::OrchestratorHandle;
-use crate::wire::{GateRole, Order};
-use parkhang_core::domain::{Epoch, NodeOrder, OrderOutcome, PlacedOrder, PoolInfo, WorkerId};
+use crate::wire::{Command, EndpointRole};
+use parkhang_core::domain::{CommandOutcome, Epoch, IssuedCommand, NodeCommand, PoolInfo, WorkerId};
 
 /// Settings of an orchestrator's connections to the pools of other nodes.
 #[derive(Debug, Clone)]
 pub struct RemotePoolsConfig {
     /// Name of this node.
     pub node: NodeName,
-    /// Name of the cluster: gates of another one are not seen.
+    /// Name of the cluster: endpoints of another one are not seen.
     pub scope: String,
     /// The orchestrator.
     pub orchestrator: OrchestratorHandle,
     /// Epoch of its leadership. Pools that have seen a later one refuse it.
     pub epoch: Epoch,
     /// Receiver of the descriptions of other nodes.
-    pub roster: Roster,
+    pub registry: NodeRegistry,
     /// Time limit for the answer to a call that waits for nothing.
     pub call_timeout: Duration,
     /// Time for which a node may be disconnected before its leases end. A node that was only cut off dials again at once.
@@ -46,7 +46,7 @@ impl RemotePoolsConfig {
             scope: "parkhang".to_owned(),
             orchestrator,
             epoch,
-            roster: Roster::default(),
+            registry: NodeRegistry::default(),
             call_timeout: Duration::from_secs(2),
             grace: Duration::from_secs(3),
         }
@@ -68,13 +68,13 @@ impl RemotePools {
         Ok(Self(actor))
     }
 
-    /// Has an order carried out by its node. `None` if the node is not connected or does not answer: the order may be sent again,
+    /// Has a command carried out by its node. `None` if the node is not connected or does not answer: the command may be sent again,
     /// and is carried out once.
-    pub async fn order(&self, placed: &PlacedOrder) -> Option<OrderOutcome> {
+    pub async fn command(&self, placed: &IssuedCommand) -> Option<CommandOutcome> {
         let (sender, receiver) = ractor::concurrency::oneshot();
-        let (node, order) = (placed.node.clone(), placed.order.clone());
+        let (node, command) = (placed.node.clone(), placed.command.clone());
         self.0
-            .cast(PoolsMsg::Order(placed.id, node, order, sender.into()))
+            .cast(PoolsMsg::Command(placed.id, node, command, sender.into()))
             .ok()?;
         receiver.await.ok()?
     }
@@ -96,22 +96,22 @@ impl RemotePools {
 #[derive(RactorMessage)]
 enum PoolsMsg {
     /// A pool has come or gone.
-    Gate(GateEvent),
+    Endpoint(EndpointEvent),
     /// The grace of a disconnected pool is over.
-    Expire(WorkerId, Absence),
-    /// An order is to be carried out by this node.
-    Order(i64, String, NodeOrder, RpcReplyPort<Option<OrderOutcome>>),
+    Expire(WorkerId, DisconnectId),
+    /// A command is to be carried out by this node.
+    Command(i64, String, NodeCommand, RpcReplyPort<Option<CommandOutcome>>),
 }
 
-/// Multiple of the call timeout for an order, whose node may wait for a pool to answer.
+/// Multiple of the call timeout for a command, whose node may wait for a pool to answer.
 const CALLS_PER_ORDER: u32 = 2;
 
 struct PoolsState {
     config: RemotePoolsConfig,
-    watch: GateWatch,
-    reach: Reach,
-    /// Gates of the connected pools.
-    gates: HashMap<ActorId, (WorkerId, Gate)>,
+    watch: EndpointDiscovery,
+    connection_tracker: ConnectionTracker,
+    /// Endpoints of the connected pools.
+    endpoints: HashMap<ActorId, (WorkerId, Endpoint)>,
 }
 
 struct PoolsActor;
@@ -126,27 +126,27 @@ impl Actor for PoolsActor {
         myself: ActorRef<PoolsMsg>,
         config: RemotePoolsConfig,
     ) -> Result<PoolsState, ActorProcessingErr> {
-        let gate = OrchestratorGate {
+        let endpoint = OrchestratorEndpoint {
             node: config.node.clone(),
             orchestrator: config.orchestrator.clone(),
             epoch: config.epoch,
-            roster: config.roster.clone(),
+            registry: config.registry.clone(),
         };
-        open_gate(gate, &config.scope, myself.get_cell()).await?;
+        open_endpoint(endpoint, &config.scope, myself.get_cell()).await?;
         let heard = myself.clone();
-        let watch = GateWatchArguments {
+        let watch = EndpointDiscoveryArguments {
             node: config.node.clone(),
             scope: config.scope.clone(),
             group: STAGES,
             call_timeout: config.call_timeout,
             // Fails only when this actor has stopped.
-            tell: Box::new(move |event| drop(heard.cast(PoolsMsg::Gate(event)))),
+            notify: Box::new(move |event| drop(heard.cast(PoolsMsg::Endpoint(event)))),
         };
         Ok(PoolsState {
-            watch: GateWatch::spawn(watch, myself.get_cell()).await?,
+            watch: EndpointDiscovery::spawn(watch, myself.get_cell()).await?,
             config,
-            reach: Reach::default(),
-            gates: HashMap::new(),
+            connection_tracker: ConnectionTracker::default(),
+            endpoints: HashMap::new(),
         })
     }
 
@@ -157,19 +157,19 @@ impl Actor for PoolsActor {
         state: &mut PoolsState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            PoolsMsg::Gate(GateEvent::Found(id, gate, info)) => match info.role {
-                GateRole::Stage(info) => state.found(id, gate, info),
-                GateRole::Orchestrator { .. } => {
-                    warn!(gate = %id, "ignoring the gate of an orchestrator in the group of stages");
+            PoolsMsg::Endpoint(EndpointEvent::Found(id, endpoint, info)) => match info.role {
+                EndpointRole::Stage(info) => state.found(id, endpoint, info),
+                EndpointRole::Orchestrator { .. } => {
+                    warn!(endpoint = %id, "ignoring the endpoint of an orchestrator in the group of stages");
                 }
             },
-            PoolsMsg::Gate(GateEvent::Gone(id)) => {
-                state.gates.remove(&id);
-                match state.reach.lost(id) {
-                    Loss::Nothing => {}
-                    // The orchestrator may know the pool by the gate that ended. It is found again, by this one.
-                    Loss::OneOfSeveral(left) => state.watch.doubt(left),
-                    Loss::OutOfTouch(worker, absence) => {
+            PoolsMsg::Endpoint(EndpointEvent::Gone(id)) => {
+                state.endpoints.remove(&id);
+                match state.connection_tracker.lost(id) {
+                    ConnectionLoss::Nothing => {}
+                    // The orchestrator may know the pool by the endpoint that ended. It is found again, by this one.
+                    ConnectionLoss::OneOfSeveral(left) => state.watch.mark_suspect(left),
+                    ConnectionLoss::Disconnected(worker, absence) => {
                         info!(%worker, "pool disconnected");
                         state.config.orchestrator.suspend(worker.clone());
                         myself.send_after(state.config.grace, move || PoolsMsg::Expire(worker, absence));
@@ -177,16 +177,16 @@ impl Actor for PoolsActor {
                 }
             }
             PoolsMsg::Expire(worker, absence) => {
-                if state.reach.give_up(&worker, absence) {
-                    let mut in_touch = state.gates.values().map(|(other, _)| other.node());
+                if state.connection_tracker.give_up(&worker, absence) {
+                    let mut in_touch = state.endpoints.values().map(|(other, _)| other.node());
                     // A node whose other pools are connected has replaced this one, and is not lost.
                     if !in_touch.any(|node| node == worker.node()) {
-                        state.config.roster.lost(&worker);
+                        state.config.registry.lost(&worker);
                     }
                     state.config.orchestrator.deregister(worker);
                 }
             }
-            PoolsMsg::Order(id, node, order, reply) => state.order(id, &node, &order, reply),
+            PoolsMsg::Command(id, node, command, reply) => state.command(id, &node, &command, reply),
         }
         Ok(())
     }
@@ -205,21 +205,27 @@ impl Actor for PoolsActor {
 }
 
 impl PoolsState {
-    /// Sends the order to any gate of the node, and the outcome to `reply`, if the node is connected and answers.
-    fn order(&self, id: i64, node: &str, order: &NodeOrder, reply: RpcReplyPort<Option<OrderOutcome>>) {
-        let gate = self
-            .gates
+    /// Sends the command to any endpoint of the node, and the outcome to `reply`, if the node is connected and answers.
+    fn command(
+        &self,
+        id: i64,
+        node: &str,
+        command: &NodeCommand,
+        reply: RpcReplyPort<Option<CommandOutcome>>,
+    ) {
+        let endpoint = self
+            .endpoints
             .values()
             .find(|(worker, _)| worker.node() == node)
-            .map(|(_, gate)| gate.clone());
-        let order = Order::new(self.config.epoch, id, order);
+            .map(|(_, endpoint)| endpoint.clone());
+        let command = Command::new(self.config.epoch, id, command);
         let limit = CALLS_PER_ORDER * self.config.call_timeout;
         tokio::spawn(async move {
-            let outcome = match (gate, order) {
-                (Some(gate), Ok(order)) => match ask(&gate, &order, limit).await {
+            let outcome = match (endpoint, command) {
+                (Some(endpoint), Ok(command)) => match ask(&endpoint, &command, limit).await {
                     Ok(answer) => answer.outcome().ok(),
-                    // A node of an earlier build takes no orders.
-                    Err(AskError::Misunderstood(error)) => Some(OrderOutcome::refused(error.to_string())),
+                    // A node of an earlier build takes no commands.
+                    Err(AskError::Misunderstood(error)) => Some(CommandOutcome::refused(error.to_string())),
                     Err(AskError::NoAnswer) => None,
                 },
                 _ => None,
@@ -229,12 +235,12 @@ impl PoolsState {
         });
     }
 
-    fn found(&mut self, id: ActorId, gate: Gate, info: PoolInfo) {
-        self.gates.insert(id, (info.worker.clone(), gate.clone()));
-        self.reach.found(id, info.worker.clone());
+    fn found(&mut self, id: ActorId, endpoint: Endpoint, info: PoolInfo) {
+        self.endpoints.insert(id, (info.worker.clone(), endpoint.clone()));
+        self.connection_tracker.found(id, info.worker.clone());
         self.config.orchestrator.register(Arc::new(RemotePool {
             id,
-            gate,
+            endpoint,
             info,
             epoch: self.config.epoch,
             call_timeout: self.config.call_timeout,

@@ -15,16 +15,16 @@ use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
 use super::connection::Connector;
-use super::cut::Cut;
 use super::error::ClusterError;
 use super::listener;
 use super::name::NodeName;
+use super::partition::Partition;
 use super::redial::{Redial, RedialPolicy};
 use super::security::Security;
 use super::sessions::Sessions;
 use crate::telemetry::{Connected, Disconnected};
 
-/// Default limit on the bytes of one frame. Messages are far smaller; only the list of a node's gates can be larger than they.
+/// Default limit on the bytes of one frame. Messages are far smaller; only the list of a node's endpoints can be larger than they.
 const MAX_FRAME: u64 = 1 << 20;
 
 /// Address of a peer to dial, `host:port`. The host is also the name that its certificate must bear.
@@ -109,7 +109,7 @@ pub struct ClusterConfig {
     /// Time limits.
     pub timings: Timings,
     /// Limit on connections that are not authenticated yet.
-    pub max_strangers: usize,
+    pub max_unauthenticated: usize,
     /// Largest frame that is taken from a peer, in bytes.
     pub max_frame: u64,
 }
@@ -123,7 +123,7 @@ impl ClusterConfig {
             peers: Vec::new(),
             security,
             timings: Timings::default(),
-            max_strangers: 64,
+            max_unauthenticated: 64,
             max_frame: MAX_FRAME,
         }
     }
@@ -135,7 +135,7 @@ pub struct Cluster {
     node: NodeName,
     pub(super) connector: Connector,
     local_addr: Option<SocketAddr>,
-    cut: Cut,
+    partition: Partition,
     tasks: TaskTracker,
     leaving: CancellationToken,
     ended: CancellationToken,
@@ -194,14 +194,14 @@ impl Cluster {
             tasks.spawn(listener::serve(
                 listener,
                 connector.clone(),
-                config.max_strangers,
+                config.max_unauthenticated,
                 tasks.clone(),
                 leaving.clone(),
             ));
         }
-        let cut = Cut::default();
+        let partition = Partition::default();
         for peer in config.peers {
-            let links = (connector.clone(), cut.clone());
+            let links = (connector.clone(), partition.clone());
             let dialled = keep_connected(peer, links, leaving.clone());
             tasks.spawn(dialled);
         }
@@ -216,7 +216,7 @@ impl Cluster {
             node: config.node,
             connector,
             local_addr,
-            cut,
+            partition,
             tasks,
             leaving,
             ended,
@@ -239,8 +239,8 @@ impl Cluster {
     }
 
     /// Where the sessions that this node dials can be cut.
-    pub fn cut(&self) -> Cut {
-        self.cut.clone()
+    pub fn partition(&self) -> Partition {
+        self.partition.clone()
     }
 
     /// Waits until the node server is gone. Before [`Cluster::leave`] that is a failure: no session can come back, and the
@@ -271,12 +271,16 @@ async fn bind(address: SocketAddr, security: &Security) -> Result<TcpListener, C
 const TOLD_EVERY: u32 = 20;
 
 /// Keeps one session with the peer, for ever.
-async fn keep_connected(peer: PeerAddress, (connector, cut): (Connector, Cut), leaving: CancellationToken) {
+async fn keep_connected(
+    peer: PeerAddress,
+    (connector, partition): (Connector, Partition),
+    leaving: CancellationToken,
+) {
     let mut redial = Redial::new(connector.timings.redial);
     let mut failures = 0_u32;
     let rounds = async {
         loop {
-            cut.over().await;
+            partition.over().await;
             let lived = match connector.dial(&peer).await {
                 Ok(mut session) => {
                     Connected { peer: &peer }.emit();
@@ -284,7 +288,7 @@ async fn keep_connected(peer: PeerAddress, (connector, cut): (Connector, Cut), l
                     tokio::select! {
                         () = session.closed() => {}
                         // The session ends as it is dropped.
-                        () = cut.begun() => {}
+                        () = partition.begun() => {}
                     }
                     let after = since.elapsed();
                     Disconnected { peer: &peer, after }.emit();

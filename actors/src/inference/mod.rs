@@ -40,7 +40,7 @@ pub use segmentation::{PageSegmentation, PageTiles};
 /// holds its batch and its stack, and whatever the driver holds for it.
 const MAX_THREADS: usize = 8;
 
-struct Request<M: BatchModel> {
+struct InferenceRequest<M: BatchModel> {
     input: M::Input,
     reply: oneshot::Sender<Result<M::Output, InferenceError>>,
 }
@@ -64,7 +64,7 @@ struct Device<M: BatchModel> {
 
 /// A thread that owns the network.
 struct Thread<M: BatchModel> {
-    inbox: mpsc::Sender<Request<M>>,
+    inbox: mpsc::Sender<InferenceRequest<M>>,
     /// A forward pass is under way.
     busy: Arc<AtomicBool>,
     since: DateTime<Utc>,
@@ -72,7 +72,7 @@ struct Thread<M: BatchModel> {
 
 /// A device thread as it is now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DeviceStanding {
+pub struct DeviceStatus {
     pub name: String,
     /// Requests in its inbox.
     pub waiting: usize,
@@ -171,7 +171,10 @@ impl<M: BatchModel> Inference<M> {
         let (reply, answer) = oneshot::channel();
         // Cloned, so that the lock is not held while this waits for room: renewing the thread has to get at it.
         let inbox = self.thread().inbox.clone();
-        inbox.send(Request { input, reply }).await.map_err(|_| gone())?;
+        inbox
+            .send(InferenceRequest { input, reply })
+            .await
+            .map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?
     }
 
@@ -181,9 +184,9 @@ impl<M: BatchModel> Inference<M> {
     }
 
     /// Describes the device thread as it is now.
-    pub fn standing(&self) -> DeviceStanding {
+    pub fn status(&self) -> DeviceStatus {
         let thread = self.thread();
-        DeviceStanding {
+        DeviceStatus {
             name: self.0.name.clone(),
             waiting: thread.inbox.max_capacity() - thread.inbox.capacity(),
             capacity: self.0.capacity,
@@ -245,12 +248,12 @@ fn serve<M: BatchModel>(
     network: &str,
     model: &M,
     memory: &DeviceMemory,
-    mut inbox: mpsc::Receiver<Request<M>>,
+    mut inbox: mpsc::Receiver<InferenceRequest<M>>,
     passes: &AtomicU64,
     busy: &AtomicBool,
 ) {
     // A channel cannot take a request back, so the one that did not fit into a batch begins the next one.
-    let mut held: Option<Request<M>> = None;
+    let mut held: Option<InferenceRequest<M>> = None;
     loop {
         let Some(first) = held.take().or_else(|| inbox.blocking_recv()) else {
             return;
@@ -281,7 +284,7 @@ fn serve<M: BatchModel>(
     }
 }
 
-fn answer<M: BatchModel>(network: &str, model: &M, memory: &DeviceMemory, batch: Vec<Request<M>>) {
+fn answer<M: BatchModel>(network: &str, model: &M, memory: &DeviceMemory, batch: Vec<InferenceRequest<M>>) {
     let (inputs, replies): (Vec<_>, Vec<_>) = batch
         .into_iter()
         .map(|request| (request.input, request.reply))

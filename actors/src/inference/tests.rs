@@ -80,11 +80,11 @@ async fn a_thread_that_hangs_is_left_behind_and_ends_when_it_comes_back() {
     tokio::task::spawn_blocking(move || has_entered.recv().unwrap())
         .await
         .unwrap();
-    let standing = inference.standing();
-    assert_eq!((standing.waiting, standing.capacity, standing.busy), (0, 4, true));
+    let status = inference.status();
+    assert_eq!((status.waiting, status.capacity, status.busy), (0, 4, true));
     inference.renew().unwrap();
     assert_eq!(inference.infer(2).await, Ok(2));
-    assert_eq!(inference.standing().renewals, 1);
+    assert_eq!(inference.status().renewals, 1);
     go.send(()).unwrap();
     assert_eq!(hung.await.unwrap(), Ok(1));
     drop(inference);
@@ -120,7 +120,7 @@ async fn requests_that_wait_for_the_device_are_joined_into_one_batch() {
         // Of pages of several volumes, say.
         let mut others = Box::pin(join_all([2, 3, 4].map(|n| inference.infer(n))));
         assert_eq!(others.as_mut().now_or_never(), None);
-        assert_eq!(inference.standing().waiting, 3);
+        assert_eq!(inference.status().waiting, 3);
         go.send(()).unwrap();
         assert_eq!(first.await, Ok(1));
         assert_eq!(others.await, [Ok(2), Ok(3), Ok(4)]);

@@ -33,7 +33,7 @@ pub struct Autoscaler {
 }
 
 /// Everything that a pass decides by.
-struct Sight {
+struct Observation {
     now: DateTime<Utc>,
     loads: BTreeMap<StageName, Load>,
     nodes: Vec<NodeRecord>,
@@ -56,7 +56,7 @@ impl Autoscaler {
     ///
     /// When the store cannot be read or written, or belongs to a leader that was replaced.
     pub async fn pass(&self) -> Result<(), StateError> {
-        let sight = self.look().await?;
+        let sight = self.observe().await?;
         for (hardware, limits) in &self.config.limits {
             match self.scale(*hardware, limits, &sight).await {
                 Ok(record) => self.store.record_scaling(&record).await?,
@@ -70,11 +70,11 @@ impl Autoscaler {
         Ok(())
     }
 
-    async fn look(&self) -> Result<Sight, StateError> {
+    async fn observe(&self) -> Result<Observation, StateError> {
         let backlog = self.store.backlog().await?;
         let jobs = self.store.running_jobs().await?;
         let config = |id: JobId| jobs.iter().find(|job| job.id == id).map(|job| &job.config);
-        Ok(Sight {
+        Ok(Observation {
             now: self.store.now().await?,
             loads: loads(&backlog, config),
             nodes: self.store.nodes().await?,
@@ -86,7 +86,7 @@ impl Autoscaler {
         &self,
         hardware: Hardware,
         limits: &Limits,
-        sight: &Sight,
+        sight: &Observation,
     ) -> Result<ScalingRecord, LauncherError> {
         let loads: Vec<Load> = sight
             .loads

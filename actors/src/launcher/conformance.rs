@@ -16,18 +16,18 @@ const NOBODY: BTreeSet<String> = BTreeSet::new();
 pub(super) async fn suite(launcher: &dyn Launcher, other: &dyn Launcher) {
     assert_eq!(launcher.hardware(), BTreeSet::from(Hardware::ALL));
     for hardware in Hardware::ALL {
-        assert_eq!(counts(&settled(launcher, hardware).await.unwrap()), (0, 0));
+        assert_eq!(counts(&converged(launcher, hardware).await.unwrap()), (0, 0));
     }
     there_come_to_be_as_many_as_desired(launcher, other).await;
     more_than_allowed_are_refused(launcher).await;
 }
 
 /// Waits, for ever if need be, until there are as many workers as there are to be.
-pub(super) async fn settled(launcher: &dyn Launcher, hardware: Hardware) -> Result<Workers, LauncherError> {
+pub(super) async fn converged(launcher: &dyn Launcher, hardware: Hardware) -> Result<Workers, LauncherError> {
     loop {
         launcher.tend(hardware).await?;
         let workers = launcher.workers(hardware).await?;
-        if workers.are_settled() {
+        if workers.have_converged() {
             return Ok(workers);
         }
         tokio::time::sleep(ASKED_AGAIN).await;
@@ -46,7 +46,7 @@ async fn there_come_to_be_as_many_as_desired(launcher: &dyn Launcher, other: &dy
             .unwrap();
         let workers = launcher.workers(Hardware::Gpu).await.unwrap();
         assert_eq!(workers.desired, desired, "known at once");
-        let workers = settled(launcher, Hardware::Gpu).await.unwrap();
+        let workers = converged(launcher, Hardware::Gpu).await.unwrap();
         assert_eq!(counts(&workers), (desired, desired));
         if let Some(names) = &workers.names {
             assert_eq!(names.len(), desired as usize);
@@ -60,7 +60,7 @@ async fn there_come_to_be_as_many_as_desired(launcher: &dyn Launcher, other: &dy
             .set_desired(Hardware::Cpu, desired, &NOBODY)
             .await
             .unwrap();
-        let workers = settled(launcher, Hardware::Cpu).await.unwrap();
+        let workers = converged(launcher, Hardware::Cpu).await.unwrap();
         assert_eq!(counts(&workers), (desired, desired));
     }
 }

@@ -52,7 +52,7 @@ pub struct Workers {
 
 impl Workers {
     /// Returns whether as many run as are desired, and none is starting or stopping.
-    pub const fn are_settled(&self) -> bool {
+    pub const fn have_converged(&self) -> bool {
         self.running == self.desired && self.starting == 0 && self.stopping == 0
     }
 }

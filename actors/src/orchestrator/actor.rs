@@ -9,16 +9,16 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{Instrument, Span, error, warn};
 
+use super::committer::GroupCommitter;
 use super::delivery::{Delivered, Handover};
-use super::deserted::{DesertedStages, deserted_stages};
 use super::executor::{Executor, Unreachable};
 use super::handle::{ORCHESTRATOR, OrchestratorConfig};
 use super::job_names::JobNames;
 use super::markers::{AfterRound, MarkerError, MarkerRounds};
 use super::members::Members;
-use super::mirror::Mirror;
 use super::plan::{PassLimits, node_lost};
 use super::reconcile::{Pass, PassError, reconcile};
+use super::unserved::{UnservedStages, unserved_stages};
 use crate::telemetry::{
     AdvanceClock, LeaseLost, PassEnded, PoolJoined, PoolLeft, ReportAnswered, TaskReported, report_span,
 };
@@ -49,20 +49,20 @@ pub(super) enum OrchestratorMsg {
     WriteMarkers,
     MarkersWritten(Result<(), MarkerError>),
     PassEnded(Result<Pass, PassError>),
-    Deserted(BTreeSet<StageName>),
+    Unserved(BTreeSet<StageName>),
     Drain,
     Describe(RpcReplyPort<Vec<ActorRecord>>),
 }
 
-/// Time limit for the mirror to describe itself.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Time limit for the group committer to describe itself.
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(super) struct OrchestratorState {
     config: OrchestratorConfig,
     started: Instant,
     since: DateTime<Utc>,
-    deserted: DesertedStages,
-    mirror: Mirror,
+    unserved: UnservedStages,
+    committer: GroupCommitter,
     members: Members,
     /// A pass is under way.
     passing: bool,
@@ -87,15 +87,15 @@ impl Actor for Orchestrator {
         myself: ActorRef<OrchestratorMsg>,
         (config, changes): Self::Arguments,
     ) -> Result<OrchestratorState, ActorProcessingErr> {
-        let mirror = Mirror::spawn(config.store.clone(), myself.get_cell()).await?;
+        let committer = GroupCommitter::spawn(config.store.clone(), myself.get_cell()).await?;
         myself.cast(OrchestratorMsg::FullPass)?;
         Ok(OrchestratorState {
-            deserted: DesertedStages::new(config.deserted.clone()),
+            unserved: UnservedStages::new(config.unserved.clone()),
             markers: MarkerRounds::new(config.store.clone(), config.markers.clone()),
             config,
             started: Instant::now(),
             since: Utc::now(),
-            mirror,
+            committer,
             members: Members::default(),
             passing: false,
             woken: false,
@@ -145,7 +145,7 @@ impl Actor for Orchestrator {
             OrchestratorMsg::Report(report, reply) => state.record(*report, reply, &myself),
             OrchestratorMsg::Heartbeat(fences, reply) => state.renew(fences, reply),
             OrchestratorMsg::Recorded(has_ended) => {
-                state.members.end_rests();
+                state.members.end_backoffs();
                 state.announce();
                 state.wake(&myself);
                 if has_ended {
@@ -158,7 +158,7 @@ impl Actor for Orchestrator {
                 AfterRound::Again => state.write_markers(&myself),
                 AfterRound::Retry(delay) => drop(myself.send_after(delay, || OrchestratorMsg::WriteMarkers)),
             },
-            OrchestratorMsg::Deserted(stages) => state.deserted.found(stages, &state.members.stages()),
+            OrchestratorMsg::Unserved(stages) => state.unserved.found(stages, &state.members.stages()),
             OrchestratorMsg::PassEnded(result) => state.pass_ended(result, &myself),
             OrchestratorMsg::Drain => {
                 state.draining = true;
@@ -174,13 +174,13 @@ impl Actor for Orchestrator {
         _: ActorRef<OrchestratorMsg>,
         state: &mut OrchestratorState,
     ) -> Result<(), ActorProcessingErr> {
-        state.mirror.stop();
+        state.committer.stop();
         Ok(())
     }
 }
 
 impl OrchestratorState {
-    /// Sends descriptions of the orchestrator and its mirror.
+    /// Sends descriptions of the orchestrator and its group committer.
     fn describe(&self, reply: RpcReplyPort<Vec<ActorRecord>>) {
         let orchestrator = ActorRecord {
             since: Some(self.since),
@@ -190,14 +190,14 @@ impl OrchestratorState {
                 ActorState::busy(self.passing),
             )
         };
-        let mirror = self.mirror.clone();
+        let committer = self.committer.clone();
         tokio::spawn(async move {
-            let mirror = mirror.describe(PATIENCE).await.map(|mirror| ActorRecord {
+            let committer = committer.describe(TIMEOUT).await.map(|committer| ActorRecord {
                 parent: Some(ORCHESTRATOR.to_owned()),
-                ..mirror
+                ..committer
             });
             // The caller may have timed out.
-            let _ = reply.send([orchestrator].into_iter().chain(mirror).collect());
+            let _ = reply.send([orchestrator].into_iter().chain(committer).collect());
         });
     }
 
@@ -219,13 +219,13 @@ impl OrchestratorState {
             max_interruptions: self.config.max_interruptions,
             ends_leases: self.has_been_here(),
         };
-        let (store, mirror) = (self.config.store.clone(), self.mirror.clone());
+        let (store, committer) = (self.config.store.clone(), self.committer.clone());
         let pools = self.members.accepting(Instant::now());
         let (myself, advances) = (myself.clone(), self.advances.clone());
         tokio::spawn(async move {
             let assign = |pool: &Arc<dyn Executor>, assignment, decided| {
                 let handover = Handover {
-                    mirror: mirror.clone(),
+                    committer: committer.clone(),
                     orchestrator: myself.clone(),
                     pool: pool.clone(),
                     decided,
@@ -234,7 +234,7 @@ impl OrchestratorState {
                 tokio::spawn(handover.assign(assignment));
             };
             let began = Instant::now();
-            let result = reconcile(&store, &mirror, &pools, &assign, limits, Utc::now()).await;
+            let result = reconcile(&store, &committer, &pools, &assign, limits, Utc::now()).await;
             PassEnded {
                 took: began.elapsed(),
                 error: result.as_ref().err().map(|error| error as &dyn std::fmt::Display),
@@ -264,10 +264,10 @@ impl OrchestratorState {
         }
         let (store, pools, myself) = (self.config.store.clone(), self.members.pools(), myself.clone());
         tokio::spawn(async move {
-            match deserted_stages(&*store, pools, Utc::now()).await {
+            match unserved_stages(&*store, pools, Utc::now()).await {
                 // Fails only when the orchestrator has stopped.
-                Ok(stages) => drop(myself.cast(OrchestratorMsg::Deserted(stages))),
-                Err(error) => warn!(%error, "cannot see which stages are deserted"),
+                Ok(stages) => drop(myself.cast(OrchestratorMsg::Unserved(stages))),
+                Err(error) => warn!(%error, "cannot see which stages have no workers"),
             }
         });
     }
@@ -279,7 +279,7 @@ impl OrchestratorState {
                 for (worker, fences) in pass.cancelled {
                     self.members.cancel(&worker, fences);
                 }
-                if pass.progressed || !pass.settled.is_empty() {
+                if pass.progressed || !pass.finished.is_empty() {
                     self.announce();
                 }
                 // The tasks of these leases wait again, and this pass had read the ready ones already.
@@ -334,7 +334,7 @@ impl OrchestratorState {
         reply: RpcReplyPort<ReportReply>,
         myself: &ActorRef<OrchestratorMsg>,
     ) {
-        let (store, mirror, myself) = (self.config.store.clone(), self.mirror.clone(), myself.clone());
+        let (store, committer, myself) = (self.config.store.clone(), self.committer.clone(), myself.clone());
         let (max_interruptions, advances) = (self.config.max_interruptions, self.advances.clone());
         let jitter = rand::random_range(-1.0..=1.0);
         let names = self.names.clone();
@@ -346,7 +346,7 @@ impl OrchestratorState {
                 advances.reported(fence.task);
             }
             let outcome = match change_for(&*store, report, max_interruptions, jitter, Utc::now()).await {
-                Ok(change) => mirror.commit(change).await.ok(),
+                Ok(change) => committer.commit(change).await.ok(),
                 Err(error) => {
                     warn!(%error, "cannot read the task of a report");
                     None
@@ -408,7 +408,7 @@ impl OrchestratorState {
 
     /// Ends the leases of a pool that is gone, so that its tasks need not wait for them to expire.
     fn end_leases(&self, worker: WorkerId, myself: &ActorRef<OrchestratorMsg>) {
-        let (store, mirror, myself) = (self.config.store.clone(), self.mirror.clone(), myself.clone());
+        let (store, committer, myself) = (self.config.store.clone(), self.committer.clone(), myself.clone());
         let max_interruptions = self.config.max_interruptions;
         tokio::spawn(async move {
             let held = match store.leased_to(&worker).await {
@@ -421,7 +421,7 @@ impl OrchestratorState {
                 .map(|task| node_lost(task, max_interruptions))
                 .collect();
             // Both fail only when the orchestrator has stopped.
-            let outcomes = mirror.commit_all(changes).await.unwrap_or_default();
+            let outcomes = committer.commit_all(changes).await.unwrap_or_default();
             for outcome in &outcomes {
                 if let Outcome::Applied(task) = outcome {
                     LeaseLost(task).emit();

@@ -8,8 +8,8 @@ use tokio::time::Instant;
 use tracing::{Instrument, debug};
 
 use super::actor::OrchestratorMsg;
+use super::committer::{GroupCommitter, GroupCommitterGone};
 use super::executor::Executor;
-use super::mirror::{Mirror, MirrorGone};
 use crate::orchestrator::Unreachable;
 use crate::telemetry::{AdvanceClock, AssignmentAnswered, assign_span};
 use parkhang_core::domain::{AssignReply, Assignment, ErrorCategory, StageError};
@@ -41,13 +41,13 @@ const fn answer_name(answer: &Delivered) -> &'static str {
 ///
 /// # Errors
 ///
-/// When the mirror has stopped; the lease then runs out.
+/// When the group committer has stopped; the lease then runs out.
 async fn deliver(
-    mirror: &Mirror,
+    committer: &GroupCommitter,
     executor: &dyn Executor,
     assignment: Assignment,
     now: DateTime<Utc>,
-) -> Result<Delivered, MirrorGone> {
+) -> Result<Delivered, GroupCommitterGone> {
     let fence = assignment.fence.clone();
     let answer = executor.assign(assignment).await;
     let event = match &answer {
@@ -70,13 +70,15 @@ async fn deliver(
         }
     };
     debug!(task = %fence.task, stage = %fence.stage, worker = %executor.info().worker, ?answer, "assignment not taken");
-    mirror.commit(Change::new(Expected::Lease(fence), event)).await?;
+    committer
+        .commit(Change::new(Expected::Lease(fence), event))
+        .await?;
     Ok(answer)
 }
 
 /// A lease on its way to its pool.
 pub(super) struct Handover {
-    pub mirror: Mirror,
+    pub committer: GroupCommitter,
     pub orchestrator: ActorRef<OrchestratorMsg>,
     pub pool: Arc<dyn Executor>,
     /// Time of the decision.
@@ -90,8 +92,9 @@ impl Handover {
         let span = assign_span(&assignment, &self.pool.info().worker);
         let (task, stage) = (assignment.fence.task, assignment.fence.stage.clone());
         let assigned = async move {
-            // Without a mirror the orchestrator is stopping, and the lease expires.
-            let Ok(answer) = deliver(&self.mirror, self.pool.as_ref(), assignment, Utc::now()).await else {
+            // Without a group committer the orchestrator is stopping, and the lease expires.
+            let Ok(answer) = deliver(&self.committer, self.pool.as_ref(), assignment, Utc::now()).await
+            else {
                 return;
             };
             AssignmentAnswered {

@@ -35,7 +35,7 @@ pub struct OrchestratorConfig {
     /// Store for the markers of finished volumes; `None` writes none.
     pub markers: Option<Arc<dyn ArtifactStore>>,
     /// Channel for the stages that tasks wait for and no pool runs.
-    pub deserted: watch::Sender<BTreeSet<StageName>>,
+    pub unserved: watch::Sender<BTreeSet<StageName>>,
 }
 
 impl OrchestratorConfig {
@@ -47,7 +47,7 @@ impl OrchestratorConfig {
             full_pass: Duration::from_secs(30),
             max_interruptions: MAX_INTERRUPTIONS,
             markers: None,
-            deserted: watch::Sender::default(),
+            unserved: watch::Sender::default(),
         }
     }
 }
@@ -56,7 +56,7 @@ impl OrchestratorConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobEnd {
     /// The job has come to its end, with this status.
-    Settled(JobStatus),
+    Finished(JobStatus),
     /// The orchestrator has ended before the job.
     Abandoned,
 }
@@ -65,7 +65,7 @@ pub enum JobEnd {
 #[derive(Debug, Clone)]
 pub struct OrchestratorHandle {
     actor: ActorRef<OrchestratorMsg>,
-    settled: watch::Receiver<u64>,
+    finished: watch::Receiver<u64>,
     store: Arc<dyn StateStore>,
 }
 
@@ -75,14 +75,14 @@ impl OrchestratorHandle {
     ///
     /// # Errors
     ///
-    /// When the actor or its mirror cannot be started.
+    /// When the actor or its group committer cannot be started.
     pub async fn start(config: OrchestratorConfig) -> Result<Self, ractor::SpawnErr> {
-        let (sender, settled) = watch::channel(0);
+        let (sender, finished) = watch::channel(0);
         let store = config.store.clone();
         let (actor, _) = Actor::spawn(None, Orchestrator, (config, sender)).await?;
         Ok(Self {
             actor,
-            settled,
+            finished,
             store,
         })
     }
@@ -140,7 +140,7 @@ impl OrchestratorHandle {
     ///
     /// When the store cannot be read.
     pub async fn idle(&self, job: JobId) -> Result<(), StateError> {
-        let mut changes = self.settled.clone();
+        let mut changes = self.finished.clone();
         loop {
             // Marked as seen before the store is read, so that a change in between is not missed.
             changes.borrow_and_update();
@@ -165,13 +165,13 @@ impl OrchestratorHandle {
     ///
     /// When the store cannot be read, or has no such job.
     pub async fn job_end(&self, job: JobId) -> Result<JobEnd, StateError> {
-        let mut changes = self.settled.clone();
+        let mut changes = self.finished.clone();
         loop {
             changes.borrow_and_update();
             let status = self.store.job_by_id(job).await?.map(|job| job.status);
             match status {
                 Some(status @ (JobStatus::Completed | JobStatus::Failed | JobStatus::Cancelled)) => {
-                    return Ok(JobEnd::Settled(status));
+                    return Ok(JobEnd::Finished(status));
                 }
                 Some(_) => {}
                 None => return Err(StateError::NoSuchJob(job.to_string())),
@@ -182,7 +182,7 @@ impl OrchestratorHandle {
         }
     }
 
-    /// Describes the orchestrator and its mirror; none once it has ended.
+    /// Describes the orchestrator and its group committer; none once it has ended.
     pub async fn actors(&self) -> Vec<ActorRecord> {
         let (sender, receiver) = ractor::concurrency::oneshot();
         self.send(OrchestratorMsg::Describe(sender.into()));

@@ -13,7 +13,7 @@ use parkhang_core::domain::{Fence, PoolInfo, StageName, WorkerId};
 /// Time before work is offered again to a pool that should have had room; doubles as long as it has none. The orchestrator and a
 /// pool may disagree for a while, as when a cancelled stage has not reached its next checkpoint, and must not offer and refuse in
 /// a busy loop meanwhile.
-const FIRST_REST: Duration = Duration::from_millis(50);
+const FIRST_BACKOFF: Duration = Duration::from_millis(50);
 const LAST_REST: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ struct Member {
     /// The pool may be given work.
     accepting: bool,
     /// Time before which the pool is given nothing, as it had no room after all.
-    rests_until: Option<Instant>,
+    backoff_until: Option<Instant>,
     next_rest: Duration,
 }
 
@@ -37,10 +37,10 @@ impl Members {
         self.0.push(Member {
             pool,
             accepting: true,
-            rests_until: None,
-            next_rest: FIRST_REST,
+            backoff_until: None,
+            next_rest: FIRST_BACKOFF,
         });
-        self.tell(None);
+        self.notify(None);
     }
 
     /// Takes out a pool; returns whether it was known.
@@ -53,7 +53,7 @@ impl Members {
             return false;
         };
         let gone = self.0.swap_remove(index);
-        self.tell(Some(&gone.pool.info().stage));
+        self.notify(Some(&gone.pool.info().stage));
         true
     }
 
@@ -69,7 +69,7 @@ impl Members {
         self.0
             .iter()
             .filter(|member| member.accepting)
-            .filter(|member| member.rests_until.is_none_or(|until| until <= now))
+            .filter(|member| member.backoff_until.is_none_or(|until| until <= now))
             .map(|member| member.pool.clone())
             .collect()
     }
@@ -85,7 +85,7 @@ impl Members {
         self.pools().into_iter().map(|pool| pool.stage).collect()
     }
 
-    fn tell(&self, gone: Option<&StageName>) {
+    fn notify(&self, gone: Option<&StageName>) {
         let pools = self
             .0
             .iter()
@@ -96,10 +96,10 @@ impl Members {
     /// Notes that the pool had no room; it is given nothing for the time returned.
     pub(super) fn had_no_room(&mut self, worker: &WorkerId, now: Instant) -> Duration {
         let Some(member) = self.member(worker) else {
-            return FIRST_REST;
+            return FIRST_BACKOFF;
         };
         let rest = member.next_rest;
-        member.rests_until = Some(now + rest);
+        member.backoff_until = Some(now + rest);
         member.next_rest = (rest * 2).min(LAST_REST);
         rest
     }
@@ -107,14 +107,14 @@ impl Members {
     /// Notes that the pool had room.
     pub(super) fn had_room(&mut self, worker: &WorkerId) {
         if let Some(member) = self.member(worker) {
-            member.next_rest = FIRST_REST;
+            member.next_rest = FIRST_BACKOFF;
         }
     }
 
     /// Offers work to all pools again: a stage has ended somewhere, so any of them may have room.
-    pub(super) fn end_rests(&mut self) {
+    pub(super) fn end_backoffs(&mut self) {
         for member in &mut self.0 {
-            member.rests_until = None;
+            member.backoff_until = None;
         }
     }
 
@@ -143,7 +143,7 @@ impl Drop for Members {
     fn drop(&mut self) {
         let gone: Vec<Member> = self.0.drain(..).collect();
         for member in &gone {
-            self.tell(Some(&member.pool.info().stage));
+            self.notify(Some(&member.pool.info().stage));
         }
     }
 }

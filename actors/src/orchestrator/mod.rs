@@ -7,7 +7,7 @@
 //! (`members`), and they register again after a takeover. Nothing has to start a job either: its tasks are rows, and the next pass
 //! finds them.
 //!
-//! A lease is written through the `mirror` before it is offered to a pool (`delivery`), so a worker that nobody knows of cannot
+//! A lease is written through the `committer` before it is offered to a pool (`delivery`), so a worker that nobody knows of cannot
 //! exist. A free slot is derived from the leases anew with each pass and never counted up and down, as a count would drift with
 //! every fault between two of its steps. Every write is fenced by the task's stage, attempt and generation, and the store's epoch
 //! fences the whole orchestrator, so that one which was frozen, and does not know that it was replaced, changes nothing.
@@ -17,21 +17,21 @@
 //! back as a message.
 
 mod actor;
+mod committer;
 mod delivery;
-mod deserted;
 mod executor;
 mod handle;
 mod job_names;
 mod markers;
 mod members;
-mod mirror;
 mod plan;
 mod reconcile;
+mod unserved;
 
+pub use committer::MAX_BATCH;
+pub use committer::{GroupCommitter, GroupCommitterGone};
 pub use executor::{Executor, Unreachable};
 pub use handle::{JobEnd, MAX_INTERRUPTIONS, OrchestratorConfig, OrchestratorHandle};
 pub use markers::{MarkerError, write_markers};
-pub use mirror::MAX_BATCH;
-pub use mirror::{Mirror, MirrorGone};
 pub use plan::{PassLimits, Plan};
 pub use reconcile::release_abandoned_leases;

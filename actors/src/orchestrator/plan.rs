@@ -31,14 +31,14 @@ pub struct Plan {
     /// The changes.
     pub changes: Vec<Change>,
     /// Effect of each change, in the order of the changes.
-    sequels: Vec<Sequel>,
+    sequels: Vec<AfterCommit>,
     /// Time at which the next task that is backing off becomes due.
     pub next_due: Option<DateTime<Utc>>,
 }
 
 /// Effect of a change once it is written.
 #[derive(Debug)]
-enum Sequel {
+enum AfterCommit {
     /// The lease is offered to its pool.
     Assign(WorkerId, Arc<Job>),
     /// The pool is told that its work is no longer wanted.
@@ -80,11 +80,11 @@ impl Plan {
         let mut plan = Self::default();
         for task in &leases.expired {
             let change = node_lost(task, limits.max_interruptions);
-            plan.push(change, Sequel::Lost);
+            plan.push(change, AfterCommit::Lost);
         }
         for task in &leases.unwanted {
             if let (Some(fence), Some(lease)) = (task.fence(), &task.lease) {
-                let sequel = Sequel::Cancel(lease.worker.clone(), fence.clone());
+                let sequel = AfterCommit::Cancel(lease.worker.clone(), fence.clone());
                 plan.push(Change::new(Expected::Lease(fence), Event::Cancelled), sequel);
             }
         }
@@ -113,13 +113,13 @@ impl Plan {
             };
             plan.push(
                 Change::new(Expected::of(task), event),
-                Sequel::Assign(worker, job.clone()),
+                AfterCommit::Assign(worker, job.clone()),
             );
         }
         Ok(plan)
     }
 
-    fn push(&mut self, change: Change, sequel: Sequel) {
+    fn push(&mut self, change: Change, sequel: AfterCommit) {
         self.changes.push(change);
         self.sequels.push(sequel);
     }
@@ -129,15 +129,15 @@ impl Plan {
         let mut granted = Granted::default();
         for (outcome, sequel) in outcomes.into_iter().zip(self.sequels) {
             match (outcome, sequel) {
-                (Outcome::Applied(task), Sequel::Assign(worker, job)) => {
+                (Outcome::Applied(task), AfterCommit::Assign(worker, job)) => {
                     let assignment = Assignment::of(task, &job).map(|assignment| (worker, assignment));
                     granted.assignments.extend(assignment);
                 }
-                (Outcome::Applied(task), Sequel::Cancel(worker, fence)) => {
+                (Outcome::Applied(task), AfterCommit::Cancel(worker, fence)) => {
                     info!(task = %task.id, volume = %task.volume, stage = %fence.stage, %worker, "lease of a cancelled job ended");
                     granted.cancelled.entry(worker).or_default().push(fence);
                 }
-                (Outcome::Applied(task), Sequel::Lost) => {
+                (Outcome::Applied(task), AfterCommit::Lost) => {
                     granted.ended += 1;
                     LeaseLost(&task).emit();
                 }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use tokio::time::Instant;
 
+use super::committer::{GroupCommitter, GroupCommitterGone};
 use super::executor::Executor;
-use super::mirror::{Mirror, MirrorGone};
 use super::plan::{PassLimits, Plan, node_lost};
-use crate::telemetry::JobSettled;
+use crate::telemetry::JobFinished;
 use parkhang_core::domain::{Assignment, Fence, Job, JobId, PoolInfo, TaskStatus, WorkerId};
 use parkhang_core::failpoint::Failpoint;
 use parkhang_state::{Change, Outcome, StateError, StateStore};
@@ -20,7 +20,7 @@ pub(super) enum PassError {
     #[error(transparent)]
     State(#[from] StateError),
     #[error(transparent)]
-    Mirror(#[from] MirrorGone),
+    GroupCommitter(#[from] GroupCommitterGone),
 }
 
 /// Result of a pass, as far as the orchestrator needs it.
@@ -29,7 +29,7 @@ pub(super) struct Pass {
     /// Time at which the next task that is backing off becomes due.
     pub next_due: Option<DateTime<Utc>>,
     /// Jobs that this pass completed or failed, and cancelled ones that hold no lease any more.
-    pub settled: Vec<Job>,
+    pub finished: Vec<Job>,
     /// Something was written.
     pub progressed: bool,
     /// Leases that were ended because their jobs are cancelled.
@@ -39,14 +39,14 @@ pub(super) struct Pass {
 }
 
 /// Offers a written lease to its pool; takes the time at which it was decided. Must not wait for the answer.
-pub(super) type Assign<'a> = dyn Fn(&Arc<dyn Executor>, Assignment, Instant) + Send + Sync + 'a;
+pub(super) type AssignFn<'a> = dyn Fn(&Arc<dyn Executor>, Assignment, Instant) + Send + Sync + 'a;
 
 /// Runs one pass.
 pub(super) async fn reconcile(
     store: &Arc<dyn StateStore>,
-    mirror: &Mirror,
+    committer: &GroupCommitter,
     pools: &[Arc<dyn Executor>],
-    assign: &Assign<'_>,
+    assign: &AssignFn<'_>,
     limits: PassLimits,
     now: DateTime<Utc>,
 ) -> Result<Pass, PassError> {
@@ -60,7 +60,7 @@ pub(super) async fn reconcile(
     }
     // Written before anything is offered: should this process die in between, the leases expire, and no pool is at work on
     // something that the store does not know of.
-    let outcomes = mirror.commit_all(changes).await?;
+    let outcomes = committer.commit_all(changes).await?;
     let granted = plan.granted(outcomes);
     let progressed = granted.ended > 0 || !granted.cancelled.is_empty() || !granted.assignments.is_empty();
     if !granted.assignments.is_empty() {
@@ -76,13 +76,13 @@ pub(super) async fn reconcile(
     // A step of its own and not part of a report, so that a job whose last report was recorded by a leader that died then is
     // finished all the same.
     Failpoint::JobsUnsettled.pass();
-    let settled = store.finish_jobs(now).await?;
-    for job in &settled {
-        JobSettled(job).emit();
+    let finished = store.finish_jobs(now).await?;
+    for job in &finished {
+        JobFinished(job).emit();
     }
     Ok(Pass {
         next_due,
-        settled,
+        finished,
         progressed,
         cancelled: granted.cancelled,
         ended: granted.ended,

@@ -301,7 +301,7 @@ fn work_until_replaced(shared: &Shared) {
                 shared.idle.add_permits(1);
             }
             // The place is free before the caller can see the result.
-            settled => drop(settled),
+            finished => drop(finished),
         }
         hand_over();
     }

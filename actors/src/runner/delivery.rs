@@ -7,7 +7,7 @@ use super::{ItemOutcome, ManifestRecord, ManifestSink, OutputSink, RunContext, S
 use parkhang_core::domain::StageError;
 
 /// An outcome whose turn it is to be delivered.
-pub(super) struct Settled<T> {
+pub(super) struct FinishedItem<T> {
     pub(super) item: Arc<WorkItem>,
     pub(super) outcome: ItemOutcome<T>,
 }
@@ -20,7 +20,7 @@ pub(super) struct Delivery<T> {
     pub(super) manifest: Option<ManifestSink>,
     /// Outcomes from the kernel, which bounds them by counting those that are not acknowledged. A bounded channel would make the
     /// kernel wait for the sink, and it must not wait for anything.
-    pub(super) inbox: mpsc::UnboundedReceiver<Settled<T>>,
+    pub(super) inbox: mpsc::UnboundedReceiver<FinishedItem<T>>,
     pub(super) delivered: mpsc::UnboundedSender<()>,
 }
 
@@ -31,7 +31,7 @@ impl<T: Send + 'static> Delivery<T> {
     ///
     /// When the sink or the manifest cannot take an outcome.
     pub(super) async fn run(mut self, sink: &mut dyn OutputSink<T>) -> Result<(), StageError> {
-        while let Some(Settled { item, outcome }) = self.inbox.recv().await {
+        while let Some(FinishedItem { item, outcome }) = self.inbox.recv().await {
             let report = outcome.report.clone();
             // The sink goes first: what the manifest calls done has been kept.
             sink.deliver(&item, outcome).await?;

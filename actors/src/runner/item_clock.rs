@@ -23,10 +23,10 @@ pub async fn off_the_clock<T>(wait: impl Future<Output = T>) -> T {
 /// Stopwatch of one try, which stands while the try waits. A watch channel, since the timeout has to be computed anew with each
 /// wait that begins or ends.
 #[derive(Debug)]
-pub(super) struct ItemClock(watch::Sender<Reading>);
+pub(super) struct ItemClock(watch::Sender<ClockReading>);
 
 #[derive(Debug, Clone, Copy)]
-struct Reading {
+struct ClockReading {
     /// Time counted up to `since`.
     counted: Duration,
     since: Instant,
@@ -36,7 +36,7 @@ struct Reading {
 
 impl ItemClock {
     pub(super) fn start() -> Arc<Self> {
-        Arc::new(Self(watch::Sender::new(Reading {
+        Arc::new(Self(watch::Sender::new(ClockReading {
             counted: Duration::ZERO,
             since: Instant::now(),
             waits: 0,
@@ -52,7 +52,7 @@ impl ItemClock {
     pub(super) async fn has_counted(&self, limit: Duration) {
         let mut changes = self.0.subscribe();
         loop {
-            let Reading {
+            let ClockReading {
                 counted,
                 since,
                 waits,

@@ -10,11 +10,11 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use super::delivery::{Delivery, Settled};
+use super::counts::Counters;
+use super::delivery::{Delivery, FinishedItem};
 use super::hooks::call_hook;
 use super::item_run::{Ended, ItemRun, Jitter};
 use super::preview::standing;
-use super::tally::Tally;
 use super::{
     ItemOutcome, ItemWorker, ManifestSink, NoHooks, OutputSink, Redo, RunContext, StageHooks, StageOptions,
     StageOutcome, StagePlan, WorkItem,
@@ -79,7 +79,7 @@ pub async fn run_stage<W: ItemWorker>(
     let hooks = controls.hooks.clone();
     call_hook("before_stage", &context, |context| hooks.before_stage(context));
 
-    let (settled, inbox) = mpsc::unbounded_channel();
+    let (finished, inbox) = mpsc::unbounded_channel();
     let (delivered, acknowledged) = mpsc::unbounded_channel();
     let delivery = Delivery {
         context: context.clone(),
@@ -89,14 +89,14 @@ pub async fn run_stage<W: ItemWorker>(
         delivered,
     };
     let channels = Channels {
-        settled,
+        finished,
         acknowledged,
     };
     let kernel = Kernel::new(plan, worker, options, controls, channels, started);
     let work = async { Ok(kernel.run().await) };
     // A delivery that fails drops the kernel, and with it the tries in flight.
-    let (tally, ()) = try_join(work, delivery.run(sink)).await?;
-    let outcome = tally.into_outcome(started.elapsed());
+    let (counts, ()) = try_join(work, delivery.run(sink)).await?;
+    let outcome = counts.into_outcome(started.elapsed());
     call_hook("after_stage", &context, |context| {
         hooks.after_stage(&outcome, context)
     });
@@ -105,7 +105,7 @@ pub async fn run_stage<W: ItemWorker>(
 
 /// The kernel's ends of its channels with the delivery.
 struct Channels<T> {
-    settled: mpsc::UnboundedSender<Settled<T>>,
+    finished: mpsc::UnboundedSender<FinishedItem<T>>,
     acknowledged: mpsc::UnboundedReceiver<()>,
 }
 
@@ -145,7 +145,7 @@ struct Kernel<W: ItemWorker> {
     /// Items that the delivery still holds.
     undelivered: usize,
     channels: Channels<W::Output>,
-    tally: Tally,
+    counts: Counters,
 }
 
 impl<W: ItemWorker> Kernel<W> {
@@ -177,7 +177,7 @@ impl<W: ItemWorker> Kernel<W> {
             }),
             options: options.clone(),
             hooks: controls.hooks,
-            tally: Tally::new(items.len()),
+            counts: Counters::new(items.len()),
             items: order
                 .into_iter()
                 .map(|position| items[position].clone())
@@ -195,13 +195,13 @@ impl<W: ItemWorker> Kernel<W> {
         }
     }
 
-    async fn run(mut self) -> Tally {
+    async fn run(mut self) -> Counters {
         let mut ticks = self.ticks();
         loop {
             // First of all, so that every decision below counts what happened during the last await: whether the budget is used
             // up, whether the window has room, whether a worker is free.
             self.catch_up();
-            if self.tally.is_stopping() {
+            if self.counts.is_stopping() {
                 self.drop_queue();
             } else if self.may_submit() {
                 // One at a time: asking whether a result stands may take a while, and items that end meanwhile free a worker.
@@ -212,17 +212,17 @@ impl<W: ItemWorker> Kernel<W> {
             self.start();
             // The delivery may still be busy; it ends when its channel is closed, which dropping the kernel does.
             if self.running.is_empty()
-                && (self.tally.is_stopping() || self.next_submission == self.items.len())
+                && (self.counts.is_stopping() || self.next_submission == self.items.len())
             {
-                return self.tally;
+                return self.counts;
             }
-            let stopping = self.tally.is_stopping();
+            let stopping = self.counts.is_stopping();
             // Biased, so that a run on paused time takes the same course each time: ended items come before acknowledged ones,
             // and both before the clock.
             tokio::select! {
                 biased;
                 () = self.cancel.cancelled(), if !stopping => {}
-                Some(ended) = self.running.join_next_with_id(), if !self.running.is_empty() => self.settle(ended),
+                Some(ended) = self.running.join_next_with_id(), if !self.running.is_empty() => self.finish(ended),
                 Some(()) = self.channels.acknowledged.recv(), if self.undelivered > 0 => self.undelivered -= 1,
                 () = tick(&mut ticks) => self.report_progress(),
             }
@@ -240,12 +240,12 @@ impl<W: ItemWorker> Kernel<W> {
     /// Takes in everything that has happened so far, without waiting.
     fn catch_up(&mut self) {
         while let Some(ended) = self.running.try_join_next_with_id() {
-            self.settle(ended);
+            self.finish(ended);
         }
         while self.channels.acknowledged.try_recv().is_ok() {
             self.undelivered -= 1;
         }
-        self.tally.drained |= self.cancel.is_cancelled();
+        self.counts.drained |= self.cancel.is_cancelled();
     }
 
     /// Returns whether another item fits the window. Skipped items count too: their outputs are in memory until they are
@@ -262,7 +262,7 @@ impl<W: ItemWorker> Kernel<W> {
         let worker = &self.item_run.worker;
         match standing(&**worker, item, &self.options).await {
             Ok(output) => {
-                self.tally.skipped();
+                self.counts.skipped();
                 let manifest = worker.manifest(item, &output);
                 self.end(position, Some(ItemOutcome::skipped(output, manifest)));
                 // Nothing else makes this loop wait while items are skipped, and the delivery shares its task: let it take them
@@ -298,13 +298,13 @@ impl<W: ItemWorker> Kernel<W> {
             let task = self
                 .running
                 .spawn(async move { item_run.run(&item).await }.in_current_span());
-            self.tally.started(started - since);
+            self.counts.started(started - since);
             self.in_work.insert(task.id(), InWork { position, started });
         }
     }
 
     /// Takes in the end of a try's task: its outcome, its panic, or that it was drained.
-    fn settle(&mut self, ended: Result<(Id, Ended<W::Output>), JoinError>) {
+    fn finish(&mut self, ended: Result<(Id, Ended<W::Output>), JoinError>) {
         let id = match &ended {
             Ok((id, _)) => *id,
             Err(error) => error.id(),
@@ -327,9 +327,9 @@ impl<W: ItemWorker> Kernel<W> {
             self.end(work.position, None);
             return;
         };
-        self.tally.settled(&result, ended.duration);
-        if budget::is_exhausted(self.options.error_budget, self.tally.failed()) {
-            self.tally.over_budget = true;
+        self.counts.finished(&result, ended.duration);
+        if budget::is_exhausted(self.options.error_budget, self.counts.failed()) {
+            self.counts.over_budget = true;
             // The stage fails whatever another try would bring; those that wait for one end now.
             self.item_run.drain.cancel();
         }
@@ -337,7 +337,7 @@ impl<W: ItemWorker> Kernel<W> {
             Ok(output) => self.item_run.worker.manifest(&item, output),
             Err(_) => Map::new(),
         };
-        let outcome = ItemOutcome::settled(result, ended.attempts, ended.duration, manifest);
+        let outcome = ItemOutcome::finished(result, ended.attempts, ended.duration, manifest);
         self.end(work.position, Some(outcome));
     }
 
@@ -359,10 +359,10 @@ impl<W: ItemWorker> Kernel<W> {
             let Some(outcome) = outcome else {
                 continue;
             };
-            self.tally.delivered(outcome.report.error.as_ref());
+            self.counts.delivered(outcome.report.error.as_ref());
             self.undelivered += 1;
             // The delivery is gone only when it has failed, and the whole run with it.
-            let _ = self.channels.settled.send(Settled { item, outcome });
+            let _ = self.channels.finished.send(FinishedItem { item, outcome });
         }
     }
 
@@ -374,7 +374,7 @@ impl<W: ItemWorker> Kernel<W> {
     }
 
     fn report_progress(&self) {
-        let progress = self.tally.progress(self.running.len(), self.started.elapsed());
+        let progress = self.counts.progress(self.running.len(), self.started.elapsed());
         call_hook("progress", &self.context, |context| {
             self.hooks.progress(&progress, context)
         });

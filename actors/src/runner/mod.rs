@@ -14,6 +14,7 @@
 //! Blocking work of all stages goes to [`CpuPool`]: dropping a future or killing an actor cannot stop a blocking call, so a
 //! call that hangs has to be written off with its thread, which the threads of the async runtime would not survive.
 
+mod counts;
 mod cpu_pool;
 mod delivery;
 mod hooks;
@@ -25,7 +26,6 @@ mod options;
 mod outcome;
 mod plan;
 mod preview;
-mod tally;
 mod worker;
 
 use std::any::Any;

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use parkhang_core::domain::{ItemOrder, JobConfig};
+use parkhang_core::domain::{JobConfig, SchedulingOrder};
 use parkhang_core::policy::retry::RetryPolicy;
 
 /// Settings of a stage run.
@@ -24,7 +24,7 @@ pub struct StageOptions {
     pub force: bool,
     /// Seconds between progress reports; 0 means never.
     pub diagnostics_interval_s: f64,
-    pub order: ItemOrder,
+    pub order: SchedulingOrder,
     /// Cost that a place in the plan outweighs; see [`starting_order`](parkhang_core::policy::order::starting_order).
     pub ageing: f64,
 }
@@ -41,7 +41,7 @@ impl Default for StageOptions {
             resume: false,
             force: false,
             diagnostics_interval_s: 30.0,
-            order: ItemOrder::Fifo,
+            order: SchedulingOrder::Fifo,
             ageing: 0.0,
         }
     }

@@ -54,7 +54,7 @@ impl<T> ItemOutcome<T> {
     }
 
     /// An item that was worked on in this run.
-    pub(super) fn settled(
+    pub(super) fn finished(
         result: Result<T, StageError>,
         attempts: u32,
         duration: Duration,

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::{info, warn};
 
-use super::member::{Member, PoolHeartbeat};
+use super::member::{PoolHeartbeat, PoolMember};
 use super::wake::WakePause;
 use super::{Claim, SourceError, WorkSource};
 use crate::orchestrator::{Executor, Unreachable};
@@ -148,7 +148,7 @@ struct DispatcherState {
     pause: WakePause,
     /// The pause after a wake is under way.
     waking: bool,
-    pools: HashMap<WorkerId, Member>,
+    pools: HashMap<WorkerId, PoolMember>,
     /// Leases from their claim until their end is recorded.
     leases: HashMap<Fence, InHand>,
     claiming: bool,
@@ -159,7 +159,7 @@ struct DispatcherState {
     /// Callers that wait for a drain; `None` while there is none.
     draining: Option<Vec<RpcReplyPort<()>>>,
     /// Leases that are being released.
-    give_backs: JoinSet<()>,
+    releases: JoinSet<()>,
 }
 
 struct DispatcherActor;
@@ -187,7 +187,7 @@ impl Actor for DispatcherActor {
             again: false,
             heard: false,
             draining: None,
-            give_backs: JoinSet::new(),
+            releases: JoinSet::new(),
         })
     }
 
@@ -213,7 +213,7 @@ impl Actor for DispatcherActor {
             DispatcherMsg::Register(pool) => {
                 info!(worker = %pool.info.worker, stage = %pool.info.stage, slots = pool.info.slots, "pool takes work");
                 let worker = pool.info.worker.clone();
-                state.pools.insert(worker, Member::new(pool));
+                state.pools.insert(worker, PoolMember::new(pool));
                 state.claim(&myself);
             }
             DispatcherMsg::Suspend(worker) => {
@@ -253,7 +253,7 @@ impl Actor for DispatcherActor {
         state: &mut DispatcherState,
     ) -> Result<(), ActorProcessingErr> {
         // A lease that is being released would otherwise last until its deadline.
-        while state.give_backs.join_next().await.is_some() {}
+        while state.releases.join_next().await.is_some() {}
         Ok(())
     }
 }
@@ -283,7 +283,7 @@ impl DispatcherState {
             .pools
             .values()
             .filter(|member| member.accepting)
-            .map(|Member { pool, .. }| {
+            .map(|PoolMember { pool, .. }| {
                 let in_hand = self.in_hand(&pool.info.worker);
                 let free = pool.info.slots.saturating_sub(in_hand);
                 Offer {
@@ -341,7 +341,7 @@ impl DispatcherState {
         match claims {
             Ok(claims) if self.draining.is_some() => {
                 for claim in claims {
-                    self.give_back(claim.assignment.fence);
+                    self.release(claim.assignment.fence);
                 }
             }
             Ok(claims) => {
@@ -373,7 +373,7 @@ impl DispatcherState {
     fn assign(&mut self, claim: Claim, myself: &ActorRef<DispatcherMsg>) {
         let fence = claim.assignment.fence.clone();
         let Some(member) = self.pools.get(&claim.worker) else {
-            self.give_back(fence);
+            self.release(fence);
             return;
         };
         let in_hand = InHand {
@@ -402,16 +402,16 @@ impl DispatcherState {
             member.accepting = false;
         }
         // The next poll asks again. Asking at once would be a busy loop with a pool that disagrees about its room.
-        self.give_back(fence);
+        self.release(fence);
     }
 
     /// Releases a lease that no pool took.
-    fn give_back(&mut self, fence: Fence) {
-        while self.give_backs.try_join_next().is_some() {}
+    fn release(&mut self, fence: Fence) {
+        while self.releases.try_join_next().is_some() {}
         let source = self.source.clone();
-        self.give_backs.spawn(async move {
+        self.releases.spawn(async move {
             let (task, stage) = (fence.task, fence.stage.clone());
-            if let Err(error) = source.give_back(fence).await {
+            if let Err(error) = source.release(fence).await {
                 warn!(%task, %stage, %error, "cannot release a lease; it expires at its deadline");
             }
         });
@@ -434,7 +434,7 @@ impl DispatcherState {
             for fence in lost {
                 let (task, stage) = (fence.task, fence.stage.clone());
                 let report = LeaseReport { fence, verdict: None };
-                if let Err(error) = source.settle(report).await {
+                if let Err(error) = source.complete(report).await {
                     warn!(%task, %stage, %error, "cannot end a lost lease; it expires at its deadline");
                 }
             }

@@ -15,7 +15,7 @@ pub(super) struct PoolHeartbeat {
 }
 
 /// A pool that gets its work from a dispatcher.
-pub(super) struct Member {
+pub(super) struct PoolMember {
     pub pool: PoolHandle,
     /// The pool may be given work.
     pub accepting: bool,
@@ -34,7 +34,7 @@ impl PoolHeartbeat {
     }
 }
 
-impl Member {
+impl PoolMember {
     pub(super) fn new(pool: PoolHandle) -> Self {
         Self {
             pool,
@@ -54,7 +54,7 @@ impl Member {
             models: self.pool.info.models.clone(),
             slots: count(self.pool.info.slots),
             in_use: count(in_hand),
-            generation: self.pool.info.worker.incarnation().unwrap_or_default(),
+            incarnation: self.pool.info.worker.incarnation().unwrap_or_default(),
             last_heartbeat: self
                 .heartbeat
                 .as_ref()

@@ -85,16 +85,16 @@ pub trait WorkSource: Send + Sync + fmt::Debug {
     /// # Errors
     ///
     /// When the source does not answer; the report may be repeated.
-    async fn settle(&self, report: LeaseReport) -> Result<ReportReply, SourceError>;
+    async fn complete(&self, report: LeaseReport) -> Result<ReportReply, SourceError>;
 
     /// Releases a lease that was not made use of; no try is counted.
     ///
     /// # Errors
     ///
-    /// Those of [`WorkSource::settle`].
-    async fn give_back(&self, fence: Fence) -> Result<ReportReply, SourceError> {
+    /// Those of [`WorkSource::complete`].
+    async fn release(&self, fence: Fence) -> Result<ReportReply, SourceError> {
         let verdict = Some(StageVerdict::Interrupted);
-        self.settle(LeaseReport { fence, verdict }).await
+        self.complete(LeaseReport { fence, verdict }).await
     }
 
     /// Releases whatever this process holds beside its leases. Nothing is claimed afterwards.

@@ -74,7 +74,7 @@ impl WorkSource for StateClaims {
         Ok(self.store.renew_leases(fences, until).await?)
     }
 
-    async fn settle(&self, report: LeaseReport) -> Result<ReportReply, SourceError> {
+    async fn complete(&self, report: LeaseReport) -> Result<ReportReply, SourceError> {
         let now = self.clock.now().await?;
         let fence = report.fence.clone();
         let jitter = rand::random_range(-1.0..=1.0);

@@ -84,12 +84,12 @@ impl<R: ArtifactRow> Checkpoints<R> {
             .sync(&run.layout.stage_folder(&run.stage))
             .await
             .map_err(|error| run.storage_error(&error))?;
-        Failpoint::PartImagesFlushed.pass_in(run.volume(), &run.stage);
+        Failpoint::PartImagesFlushed.hit_in(run.volume(), &run.stage);
         let part = run.layout.part(&run.stage, self.next_part);
         write_table(store, &part, rows, &provenance)
             .await
             .map_err(|error| run.artifact_error(&error))?;
-        Failpoint::PartWritten.pass_in(run.volume(), &run.stage);
+        Failpoint::PartWritten.hit_in(run.volume(), &run.stage);
         self.next_part += 1;
         self.unsaved.clear();
         Ok(())

@@ -2,7 +2,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 
-use crate::inference::DeviceStanding;
+use crate::inference::DeviceStatus;
 use parkhang_core::domain::{Hardware, StageName, Unfit};
 use parkhang_store::artifact::ModelRef;
 
@@ -21,7 +21,7 @@ pub trait StageInfo: Send + Sync + fmt::Debug {
     }
 
     /// State of the thread that owns the network of the stage, if it has one.
-    fn device(&self) -> Option<DeviceStanding> {
+    fn device(&self) -> Option<DeviceStatus> {
         None
     }
 

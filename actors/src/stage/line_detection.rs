@@ -21,7 +21,7 @@ use super::page_stage::{PageStage, PlannedPage, VolumeRun};
 use super::registry::StageServices;
 use super::table::{SCANS, StageDefinition, StageModels};
 use super::{DEVICE_INBOX, image_quality};
-use crate::inference::{DeviceStanding, Inference, PageSegmentation, PageTiles};
+use crate::inference::{DeviceStatus, Inference, PageSegmentation, PageTiles};
 use crate::jpeg::encode_jpeg;
 use crate::runner::{CpuPool, off_the_clock};
 use crate::telemetry::at_step;
@@ -89,24 +89,24 @@ impl LineDetection {
     }
 
     fn detection_config(&self, config: &JobConfig) -> DetectionConfig {
-        let usual = match config.generation {
+        let defaults = match config.generation {
             Algorithms::Gen1 => DetectionConfig::gen1(),
             Algorithms::Gen2 => DetectionConfig {
                 threshold: self.threshold,
                 ..DetectionConfig::default()
             },
         };
-        let usual = match config.line_mode {
-            LineMode::Line => usual,
+        let defaults = match config.line_mode {
+            LineMode::Line => defaults,
             LineMode::Layout => DetectionConfig {
                 classes: Classes::Layout,
                 threshold: DetectionConfig::LAYOUT_THRESHOLD,
-                ..usual
+                ..defaults
             },
         };
         DetectionConfig {
             use_tps: config.use_tps,
-            ..usual
+            ..defaults
         }
     }
 
@@ -164,8 +164,8 @@ impl StageInfo for LineDetection {
         vec![self.model.clone()]
     }
 
-    fn device(&self) -> Option<DeviceStanding> {
-        Some(self.segmentation.standing())
+    fn device(&self) -> Option<DeviceStatus> {
+        Some(self.segmentation.status())
     }
 
     fn renew(&self) -> std::io::Result<()> {
@@ -207,7 +207,7 @@ impl PageStage for LineDetection {
             return Err(run.error(ErrorCategory::Config, message));
         }
         // Settings come first: the job fails here, before any scan is read.
-        let source_error = |error: parkhang_store::pages::SourceError| run.error(error.category(), error);
+        let source_error = |error: parkhang_store::pages::PageSourceError| run.error(error.category(), error);
         let mut pages = self.pages.pages(run.volume()).await.map_err(source_error)?;
         if run.config().limit > 0 {
             pages.truncate(run.config().limit);

@@ -60,7 +60,7 @@ struct Cut {
 
 impl LineExtraction {
     fn extraction_config(config: &JobConfig) -> ExtractionConfig {
-        let usual = match config.generation {
+        let defaults = match config.generation {
             Algorithms::Gen1 => ExtractionConfig::gen1(),
             Algorithms::Gen2 => ExtractionConfig::default(),
         };
@@ -68,7 +68,7 @@ impl LineExtraction {
             k_factor: f64::from(config.k_factor),
             bbox_tolerance: f64::from(config.bbox_tolerance),
             merge_lines: config.merge_lines,
-            ..usual
+            ..defaults
         }
     }
 }

@@ -19,7 +19,7 @@ use super::info::StageInfo;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
 use super::registry::{Recogniser, StageServices};
 use super::table::{StageDefinition, StageModels};
-use crate::inference::{DeviceStanding, Inference, LineRecognition};
+use crate::inference::{DeviceStatus, Inference, LineRecognition};
 use crate::runner::CpuPool;
 use parkhang_core::domain::{
     self, ErrorCategory, Hardware, JobConfig, StageError, StageName, TextEncoding, Unfit,
@@ -222,8 +222,8 @@ impl StageInfo for Ocr {
             .collect()
     }
 
-    fn device(&self) -> Option<DeviceStanding> {
-        self.readers.first().map(|reader| reader.recognition.standing())
+    fn device(&self) -> Option<DeviceStatus> {
+        self.readers.first().map(|reader| reader.recognition.status())
     }
 
     fn renew(&self) -> std::io::Result<()> {

@@ -416,7 +416,7 @@ impl<S: PageStage> ItemWorker for PageWorker<S> {
             self.stage.process(&self.run, page, fetched.await?).await
         };
         let rows = self.run.context.progress.follow_page(&item.item_id, work).await?;
-        Failpoint::PageDone.pass_in(self.run.volume(), &self.run.stage);
+        Failpoint::PageDone.hit_in(self.run.volume(), &self.run.stage);
         Ok(rows)
     }
 

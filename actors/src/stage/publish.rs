@@ -32,16 +32,16 @@ pub(super) async fn publish<R: ArtifactRow + Sync>(
         .sync(&run.layout.stage_folder(&run.stage))
         .await
         .map_err(|error| run.storage_error(&error))?;
-    Failpoint::ImagesFlushed.pass_in(run.volume(), &run.stage);
+    Failpoint::ImagesFlushed.hit_in(run.volume(), &run.stage);
     let errors = run.layout.errors(&run.stage);
     write_table(store, &errors, finished.errors, &provenance)
         .await
         .map_err(artifact_error)?;
-    Failpoint::ErrorsWritten.pass_in(run.volume(), &run.stage);
+    Failpoint::ErrorsWritten.hit_in(run.volume(), &run.stage);
     write_table(store, &run.table::<R>(), finished.rows, &provenance)
         .await
         .map_err(artifact_error)?;
-    Failpoint::TableWritten.pass_in(run.volume(), &run.stage);
+    Failpoint::TableWritten.hit_in(run.volume(), &run.stage);
     Ok(())
 }
 
@@ -86,7 +86,7 @@ pub(super) async fn drop_parts(run: &VolumeRun) -> Result<(), StageError> {
         .map(Ok)
         .try_for_each_concurrent(DELETIONS, |(part, _)| async move {
             store.delete(&part).await?;
-            Failpoint::PartDeleted.pass_in(run.volume(), &run.stage);
+            Failpoint::PartDeleted.hit_in(run.volume(), &run.stage);
             Ok(())
         })
         .await

@@ -12,18 +12,18 @@
 //! judgement (`node/repair`, with the decisions in `policy::pool_health`). Leases of volumes that are not to blame are released
 //! without counting a try.
 
+mod control;
 mod control_plane;
-mod desk;
 mod health;
+mod lease_gauge;
 mod node;
-mod occupancy;
 mod pool;
 mod progress_watch;
 mod restarts;
 mod stage_worker;
 
+pub use control::{IdempotentExecutor, NodeControl};
 pub use control_plane::ControlPlane;
-pub use desk::{NodeDesk, OrderBook};
 pub use health::HealthPolicy;
 pub use node::{NodeConfig, NodeSupervisor, OutOfOrder, StagesOutOfOrder};
 pub use pool::PoolHandle;

@@ -1,7 +1,7 @@
 //! The root of a node's actors: it starts a pool for every stage that fits the hardware, registers it with the control plane,
 //! and replaces a pool that dies. A pool that keeps dying ends the node, so that the service manager can see it.
 
-mod orders;
+mod commands;
 mod repair;
 mod tree;
 
@@ -16,16 +16,16 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{error, warn};
 
-use self::orders::Fate;
+use self::commands::Fate;
 use self::repair::Repair;
 use super::control_plane::ControlPlane;
 use super::health::HealthPolicy;
-use super::occupancy::Occupancy;
+use super::lease_gauge::LeaseGauge;
 use super::pool::{Drained, PoolArguments, PoolHandle, PoolMsg, StagePool};
 use super::restarts::Restarts;
 use crate::stage::{StageLogic, StageRegistry};
 use crate::telemetry::ProgressBoard;
-use parkhang_core::domain::{ActorRecord, Hardware, OrderOutcome, StageName, Unfit, WorkerId};
+use parkhang_core::domain::{ActorRecord, CommandOutcome, Hardware, StageName, Unfit, WorkerId};
 
 /// Name of the root of a node's stages.
 const SUPERVISOR: &str = "supervisor";
@@ -65,7 +65,7 @@ pub type StagesOutOfOrder = BTreeMap<StageName, OutOfOrder>;
 #[derive(Debug, Clone)]
 pub struct NodeSupervisor {
     actor: ActorRef<NodeMsg>,
-    occupancy: Occupancy,
+    lease_gauge: LeaseGauge,
     out_of_order: watch::Receiver<StagesOutOfOrder>,
 }
 
@@ -76,12 +76,12 @@ impl NodeSupervisor {
     ///
     /// When the actor cannot be started.
     pub async fn start(config: NodeConfig) -> Result<Self, ractor::SpawnErr> {
-        let occupancy = Occupancy::default();
+        let lease_gauge = LeaseGauge::default();
         let (sender, out_of_order) = watch::channel(StagesOutOfOrder::new());
-        let (actor, _) = Actor::spawn(None, NodeActor, (config, occupancy.clone(), sender)).await?;
+        let (actor, _) = Actor::spawn(None, NodeActor, (config, lease_gauge.clone(), sender)).await?;
         Ok(Self {
             actor,
-            occupancy,
+            lease_gauge,
             out_of_order,
         })
     }
@@ -113,7 +113,7 @@ impl NodeSupervisor {
 
     /// Takes no more work, lets the stages stop at their next checkpoint, and returns when every lease has been released.
     pub async fn drain(&self) {
-        self.drain_until(Drained::HandedBack).await;
+        self.drain_until(Drained::Released).await;
     }
 
     /// Drains like [`NodeSupervisor::drain`], but returns as soon as no stage runs: their work is checkpointed, and leases whose
@@ -131,8 +131,8 @@ impl NodeSupervisor {
     }
 
     /// Waits until the node's pools have held no lease for `time`.
-    pub async fn vacant_for(&self, time: Duration) {
-        self.occupancy.vacant_for(time).await;
+    pub async fn idle_for(&self, time: Duration) {
+        self.lease_gauge.idle_for(time).await;
     }
 
     /// Describes the supervisor, its pools and their workers and devices; none once it has ended.
@@ -146,23 +146,23 @@ impl NodeSupervisor {
 
     /// Replaces an actor, by the name that [`NodeSupervisor::actors`] gives it; its leases are released uncharged. A worker is
     /// not started anew: its slot is free, and the stage runs again where there is room.
-    pub async fn restart(&self, actor: &str) -> OrderOutcome {
+    pub async fn restart(&self, actor: &str) -> CommandOutcome {
         self.end(actor, Fate::Restarted).await
     }
 
     /// Kills an actor, as a fault would.
-    pub async fn kill(&self, actor: &str) -> OrderOutcome {
+    pub async fn kill(&self, actor: &str) -> CommandOutcome {
         self.end(actor, Fate::Killed).await
     }
 
-    async fn end(&self, actor: &str, fate: Fate) -> OrderOutcome {
+    async fn end(&self, actor: &str, fate: Fate) -> CommandOutcome {
         let (sender, receiver) = ractor::concurrency::oneshot();
-        let order = NodeMsg::End(actor.to_owned(), fate, sender.into());
-        let answer = match self.actor.cast(order) {
+        let command = NodeMsg::End(actor.to_owned(), fate, sender.into());
+        let answer = match self.actor.cast(command) {
             Ok(()) => receiver.await.ok(),
             Err(_) => None,
         };
-        answer.unwrap_or_else(|| OrderOutcome::refused("the node's supervisor has ended"))
+        answer.unwrap_or_else(|| CommandOutcome::refused("the node's supervisor has ended"))
     }
 
     /// Waits for the node to end. Without [`NodeSupervisor::stop`] that is a failure.
@@ -204,7 +204,7 @@ pub(super) enum NodeMsg {
     /// The actors are to be described.
     Describe(RpcReplyPort<Vec<ActorRecord>>),
     /// The actor of this name is to be ended.
-    End(String, Fate, RpcReplyPort<OrderOutcome>),
+    End(String, Fate, RpcReplyPort<CommandOutcome>),
 }
 
 struct Pool {
@@ -213,9 +213,9 @@ struct Pool {
     since: DateTime<Utc>,
 }
 
-struct NodeState {
+struct SupervisorState {
     config: NodeConfig,
-    occupancy: Occupancy,
+    lease_gauge: LeaseGauge,
     out_of_order: watch::Sender<StagesOutOfOrder>,
     /// State of repair of the stages that had faults.
     repairs: BTreeMap<StageName, Repair>,
@@ -237,14 +237,14 @@ struct NodeActor;
 
 impl Actor for NodeActor {
     type Msg = NodeMsg;
-    type State = NodeState;
-    type Arguments = (NodeConfig, Occupancy, watch::Sender<StagesOutOfOrder>);
+    type State = SupervisorState;
+    type Arguments = (NodeConfig, LeaseGauge, watch::Sender<StagesOutOfOrder>);
 
     async fn pre_start(
         &self,
         myself: ActorRef<NodeMsg>,
-        (config, occupancy, out_of_order): Self::Arguments,
-    ) -> Result<NodeState, ActorProcessingErr> {
+        (config, lease_gauge, out_of_order): Self::Arguments,
+    ) -> Result<SupervisorState, ActorProcessingErr> {
         for logic in config.registry.stages() {
             if let Some(slots) = config
                 .slots
@@ -255,9 +255,9 @@ impl Actor for NodeActor {
                 myself.cast(NodeMsg::Start(logic.clone(), slots))?;
             }
         }
-        Ok(NodeState {
+        Ok(SupervisorState {
             config,
-            occupancy,
+            lease_gauge,
             out_of_order,
             repairs: BTreeMap::new(),
             pools: HashMap::new(),
@@ -275,7 +275,7 @@ impl Actor for NodeActor {
         &self,
         myself: ActorRef<NodeMsg>,
         message: NodeMsg,
-        state: &mut NodeState,
+        state: &mut SupervisorState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
             NodeMsg::Start(logic, _) if state.draining => drop(state.awaited.remove(&logic.info().name())),
@@ -290,7 +290,7 @@ impl Actor for NodeActor {
             NodeMsg::GiveUp(reason) => return Err(reason.into()),
             NodeMsg::Drain(drained, reply) => state.drain(drained, reply),
             NodeMsg::Describe(reply) => state.describe(reply),
-            NodeMsg::End(name, fate, reply) => state.obey(&name, fate, reply, &myself),
+            NodeMsg::End(name, fate, reply) => state.execute(&name, fate, reply, &myself),
         }
         Ok(())
     }
@@ -299,7 +299,7 @@ impl Actor for NodeActor {
         &self,
         myself: ActorRef<NodeMsg>,
         event: SupervisionEvent,
-        state: &mut NodeState,
+        state: &mut SupervisorState,
     ) -> Result<(), ActorProcessingErr> {
         let (SupervisionEvent::ActorFailed(ended, _) | SupervisionEvent::ActorTerminated(ended, ..)) = event
         else {
@@ -321,7 +321,7 @@ impl Actor for NodeActor {
     }
 }
 
-impl NodeState {
+impl SupervisorState {
     async fn start(
         &mut self,
         logic: Arc<dyn StageLogic>,
@@ -344,7 +344,7 @@ impl NodeState {
             control_plane: self.config.control_plane.clone(),
             heartbeat: self.config.heartbeat,
             health: self.config.health,
-            occupancy: self.occupancy.clone(),
+            lease_gauge: self.lease_gauge.clone(),
             supervisor: myself.clone(),
         })
         .await?;

@@ -16,8 +16,8 @@ use tracing::{Span, warn};
 
 use super::control_plane::ControlPlane;
 use super::health::HealthPolicy;
+use super::lease_gauge::{LeaseGauge, Share};
 use super::node::NodeMsg;
-use super::occupancy::{Occupancy, Share};
 use super::progress_watch::ProgressWatch;
 use super::stage_worker::{StageWorker, WorkerArguments, WorkerMsg};
 use crate::orchestrator::{Executor, Unreachable};
@@ -36,7 +36,7 @@ mod stall;
 
 use self::leases::send_report;
 
-pub(super) use self::describe::{PoolStanding, WorkerFate};
+pub(super) use self::describe::{PoolStatus, WorkerFate};
 pub(super) use self::stall::Judgement;
 
 /// Delay before a report that was not recorded is sent again.
@@ -55,7 +55,7 @@ pub(super) struct PoolArguments {
     /// Time between two renewals of the leases.
     pub heartbeat: Duration,
     pub health: HealthPolicy,
-    pub occupancy: Occupancy,
+    pub lease_gauge: LeaseGauge,
     pub supervisor: ActorRef<NodeMsg>,
 }
 
@@ -124,7 +124,7 @@ pub(super) enum PoolMsg {
     Drain,
     /// The same; answered when the drain has come so far.
     DrainUntil(Drained, RpcReplyPort<()>),
-    Describe(RpcReplyPort<PoolStanding>),
+    Describe(RpcReplyPort<PoolStatus>),
     /// Another pool takes its place, at an operator's order; its stages are cut off.
     HandBack,
     /// Another pool takes its place; its stages stop at their next checkpoint.
@@ -141,7 +141,7 @@ pub(super) enum Drained {
     /// No stage runs any more; reports of their ends may still be under way.
     Checkpointed,
     /// No lease is left.
-    HandedBack,
+    Released,
 }
 
 /// A lease that the pool holds: from its acceptance until its end is recorded.
@@ -220,7 +220,7 @@ impl Actor for StagePool {
         myself.send_after(arguments.heartbeat, || PoolMsg::Beat);
         slots_in_use(&arguments.logic.info().name(), 0, arguments.slots);
         Ok(PoolState {
-            share: arguments.occupancy.share(),
+            share: arguments.lease_gauge.share(),
             arguments,
             slots: HashMap::new(),
             in_use,
@@ -250,7 +250,7 @@ impl Actor for StagePool {
             }
             PoolMsg::Recorded(fence) => {
                 if let Some(slot) = state.slots.remove(&fence) {
-                    Failpoint::ReportAnswered.pass_in(&slot.volume, &fence.stage);
+                    Failpoint::ReportAnswered.hit_in(&slot.volume, &fence.stage);
                 }
             }
             PoolMsg::Unrecorded(report) => {
@@ -264,7 +264,7 @@ impl Actor for StagePool {
                 state.replace_if_stalled(&myself)?;
                 myself.send_after(state.arguments.heartbeat, || PoolMsg::Beat);
             }
-            PoolMsg::Renewed(renewal) => state.obey(renewal, &myself),
+            PoolMsg::Renewed(renewal) => state.apply_renewal(renewal, &myself),
             PoolMsg::Drain => state.drain(&myself),
             PoolMsg::DrainUntil(drained, reply) => {
                 state.drain(&myself);
@@ -272,9 +272,9 @@ impl Actor for StagePool {
             }
             PoolMsg::Describe(reply) => {
                 // The caller may have timed out.
-                let _ = reply.send(state.standing());
+                let _ = reply.send(state.status());
             }
-            PoolMsg::HandBack => state.hand_back(&myself),
+            PoolMsg::HandBack => state.release(&myself),
             PoolMsg::Retire => {
                 state.replaced = true;
                 state.drain(&myself);
@@ -287,8 +287,8 @@ impl Actor for StagePool {
             }
         }
         // After every message, as most of them can end a lease.
-        state.tell_slots();
-        state.tell_drained();
+        state.report_slots();
+        state.report_drained();
         if state.slots.is_empty() && state.replaced {
             myself.stop(None);
         }
@@ -338,7 +338,7 @@ impl Slot {
 }
 
 impl PoolState {
-    fn tell_slots(&mut self) {
+    fn report_slots(&mut self) {
         let in_use = self.slots.len();
         self.share.set(in_use);
         if self.in_use.swap(in_use, Ordering::Relaxed) != in_use {
@@ -347,12 +347,12 @@ impl PoolState {
     }
 
     /// Answers those who wait for a drain that has come far enough.
-    fn tell_drained(&mut self) {
+    fn report_drained(&mut self) {
         let handed_back = self.slots.is_empty();
         let checkpointed = self.slots.values().all(|slot| slot.phase != Phase::Running);
         let has_come = |drained: Drained| match drained {
             Drained::Checkpointed => checkpointed,
-            Drained::HandedBack => handed_back,
+            Drained::Released => handed_back,
         };
         for (_, reply) in self.waiting.extract_if(.., |(drained, _)| has_come(*drained)) {
             // The caller may have timed out.
@@ -434,7 +434,7 @@ impl PoolState {
             drain,
             phase: Phase::Running,
         };
-        Failpoint::AssignAccepted.pass_in(&slot.volume, &fence.stage);
+        Failpoint::AssignAccepted.hit_in(&slot.volume, &fence.stage);
         self.slots.insert(fence, slot);
         Ok(AssignReply::Accepted)
     }

@@ -57,9 +57,9 @@ impl Actor for StageWorker {
         }) = state.take()
         {
             let volume = context.assignment.volume.clone();
-            Failpoint::StageStarted.pass_in(&volume, &fence.stage);
+            Failpoint::StageStarted.hit_in(&volume, &fence.stage);
             let verdict = logic.run(context).instrument(span).await;
-            Failpoint::StageEnded.pass_in(&volume, &fence.stage);
+            Failpoint::StageEnded.hit_in(&volume, &fence.stage);
             pool.cast(PoolMsg::Finished(fence, verdict))?;
         }
         myself.stop(None);

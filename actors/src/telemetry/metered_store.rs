@@ -112,12 +112,12 @@ impl ArtifactStore for MeteredStore {
 mod tests {
     use super::*;
     use crate::telemetry::testing::Measured;
-    use parkhang_store::storage::{LocalStore, MemoryStore, conformance};
+    use parkhang_store::storage::{LocalStore, MemoryArtifacts, conformance};
 
     #[tokio::test]
     async fn requests_and_bytes_are_counted_with_what_came_of_them() {
         let measured = Measured::begin();
-        let store = MeteredStore::new(Arc::new(MemoryStore::new()));
+        let store = MeteredStore::new(Arc::new(MemoryArtifacts::new()));
         let key = |key: &str| ArtifactKey::new(key).unwrap();
         store
             .put(&key("a"), Bytes::from_static(b"twelve bytes"))

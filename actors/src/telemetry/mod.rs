@@ -30,7 +30,7 @@ pub use memory::resident_bytes;
 pub use metered_store::MeteredStore;
 pub use metric::{Definition, Kind, describe};
 pub(crate) use orchestration::{
-    AdvanceClock, AssignmentAnswered, BatchCommitted, BatchRefused, JobSettled, LeaseLost, PassEnded,
+    AdvanceClock, AssignmentAnswered, BatchCommitted, BatchRefused, JobFinished, LeaseLost, PassEnded,
     PoolJoined, PoolLeft, ReportAnswered, StageDeserted, StageServed, TaskReported, pools_registered,
 };
 pub use orchestration::{ModelsMissed, TaskLevels};

@@ -135,9 +135,9 @@ impl TaskReported<'_> {
 }
 
 /// A job came to its end.
-pub(crate) struct JobSettled<'a>(pub &'a Job);
+pub(crate) struct JobFinished<'a>(pub &'a Job);
 
-impl JobSettled<'_> {
+impl JobFinished<'_> {
     pub(crate) fn emit(self) {
         let Job { key, status, .. } = self.0;
         JOBS_SETTLED.add(1, [status.as_str()]);
@@ -209,7 +209,7 @@ impl StageDeserted<'_> {
     }
 }
 
-/// A stage is deserted no more, or nothing waits for it.
+/// A stage is served again, or nothing waits for it.
 pub(crate) struct StageServed<'a> {
     pub stage: &'a StageName,
 }
@@ -246,61 +246,61 @@ pub(crate) fn pools_registered<'a>(
 /// job any more is set to zero.
 #[derive(Debug, Default)]
 pub struct ModelsMissed {
-    told: BTreeMap<StageName, usize>,
+    published: BTreeMap<StageName, usize>,
 }
 
 impl ModelsMissed {
     /// Sets the levels, with an alarm for each new stage.
-    pub fn tell(&mut self, jobs: BTreeMap<StageName, usize>) {
-        for stage in self.told.keys().filter(|stage| !jobs.contains_key(*stage)) {
+    pub fn publish(&mut self, jobs: BTreeMap<StageName, usize>) {
+        for stage in self.published.keys().filter(|stage| !jobs.contains_key(*stage)) {
             JOBS_WITHOUT_MODEL.set(0, [stage.as_str()]);
             info!(%stage, "every model that jobs wait for has been loaded by a node again");
         }
         for (stage, count) in &jobs {
             JOBS_WITHOUT_MODEL.set(*count, [stage.as_str()]);
-            if !self.told.contains_key(stage) {
+            if !self.published.contains_key(stage) {
                 error!(%stage, jobs = count, "work waits for a model that no node has loaded");
             }
         }
-        self.told = jobs;
+        self.published = jobs;
     }
 }
 
 impl Drop for ModelsMissed {
     /// Sets the levels to zero: the next leader sets them on its own node.
     fn drop(&mut self) {
-        self.tell(BTreeMap::new());
+        self.publish(BTreeMap::new());
     }
 }
 
 /// Levels of tasks and leases, as the database counts them. Remembers them, so that one with no tasks any more is set to zero.
 #[derive(Debug, Default)]
 pub struct TaskLevels {
-    told: BTreeSet<(String, &'static str)>,
+    published: BTreeSet<(String, &'static str)>,
 }
 
 impl TaskLevels {
     /// Sets the levels.
-    pub fn tell(&mut self, counts: &[TaskCount]) {
+    pub fn publish(&mut self, counts: &[TaskCount]) {
         let now: BTreeSet<(String, &'static str)> = counts
             .iter()
             .map(|count| (count.position.as_str().to_owned(), count.status.as_str()))
             .collect();
-        for (stage, status) in self.told.difference(&now) {
+        for (stage, status) in self.published.difference(&now) {
             set(stage, status, 0);
         }
         for count in counts {
             let tasks = usize::try_from(count.tasks).unwrap_or(usize::MAX);
             set(count.position.as_str(), count.status.as_str(), tasks);
         }
-        self.told = now;
+        self.published = now;
     }
 }
 
 impl Drop for TaskLevels {
     /// Sets the levels to zero: the next leader sets them on its own node.
     fn drop(&mut self) {
-        self.tell(&[]);
+        self.publish(&[]);
     }
 }
 
@@ -330,7 +330,7 @@ mod tests {
     fn levels_that_are_no_more_are_told_as_zero() {
         let measured = Measured::begin();
         let mut levels = TaskLevels::default();
-        levels.tell(&[
+        levels.publish(&[
             count("ocr", TaskStatus::Running, 2),
             count("pending", TaskStatus::Pending, 5),
         ]);
@@ -339,7 +339,7 @@ mod tests {
             "parkhang_tasks{stage=ocr,status=running} 2",
             "parkhang_tasks{stage=pending,status=pending} 5",
         ]);
-        levels.tell(&[count("pending", TaskStatus::Pending, 4)]);
+        levels.publish(&[count("pending", TaskStatus::Pending, 4)]);
         measured.assert_has(&[
             "parkhang_leases{stage=ocr} 0",
             "parkhang_tasks{stage=ocr,status=running} 0",
@@ -354,7 +354,7 @@ mod tests {
         let measured = Measured::begin();
         let stage = testing::stage("ocr");
         let mut missed = ModelsMissed::default();
-        missed.tell(BTreeMap::from([(stage, 2)]));
+        missed.publish(BTreeMap::from([(stage, 2)]));
         measured.assert_has(&["parkhang_jobs_without_model{stage=ocr} 2"]);
         drop(missed);
         measured.assert_has(&["parkhang_jobs_without_model{stage=ocr} 0"]);

@@ -84,7 +84,7 @@ mod tests {
 
     use super::*;
 
-    fn told(steps: &PageSteps) -> Vec<(String, PageStep)> {
+    fn published(steps: &PageSteps) -> Vec<(String, PageStep)> {
         let pages = steps.at_work(Utc::now()).into_iter();
         pages.map(|page| (page.page, page.step)).collect()
     }
@@ -100,17 +100,20 @@ mod tests {
             go_on.notified().await;
         }));
         assert_eq!(slow.as_mut().now_or_never(), None);
-        assert_eq!(told(&steps), [("slow".to_owned(), PageStep::Fetching)]);
+        assert_eq!(published(&steps), [("slow".to_owned(), PageStep::Fetching)]);
         let mut quick = Box::pin(steps.follow("quick", std::future::pending::<()>()));
         assert_eq!(quick.as_mut().now_or_never(), None);
         go_on.notify_one();
         assert_eq!(slow.as_mut().now_or_never(), None);
         // The other has been at its step for longer by now.
         let both = [("quick", PageStep::Fetching), ("slow", PageStep::Inferring)];
-        assert_eq!(told(&steps), both.map(|(page, step)| (page.to_owned(), step)));
+        assert_eq!(
+            published(&steps),
+            both.map(|(page, step)| (page.to_owned(), step))
+        );
         drop(quick);
         go_on.notify_one();
         slow.await;
-        assert_eq!(told(&steps), []);
+        assert_eq!(published(&steps), []);
     }
 }

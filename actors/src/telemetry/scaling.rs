@@ -98,12 +98,12 @@ impl WorkerStopping<'_> {
 /// A worker process has ended.
 pub(crate) struct WorkerEnded<'a> {
     pub name: &'a str,
-    pub was_told: bool,
+    pub was_signalled: bool,
 }
 
 impl WorkerEnded<'_> {
     pub(crate) fn emit(self) {
-        if self.was_told {
+        if self.was_signalled {
             info!(worker = self.name, "worker ended");
         } else {
             warn!(worker = self.name, "a worker ended by itself");

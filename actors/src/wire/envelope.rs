@@ -3,8 +3,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::message::{
-    Assign, Cancel, CancelReply, Drain, DrainReply, GateInfo, Heartbeat, HeartbeatReply, Hello, NodeNotice,
-    NoticeReply, Order, OrderReply, Report,
+    Assign, Cancel, CancelReply, Command, CommandReply, Drain, DrainReply, EndpointInfo, Handshake,
+    Heartbeat, HeartbeatReply, NodeNotice, NoticeReply, Report,
 };
 use super::{MAX_MESSAGE, codec};
 use parkhang_core::domain::{AssignReply, ReportReply};
@@ -98,8 +98,8 @@ macro_rules! kinds {
 
 kinds! {
     Fault = 0,
-    Hello = 1,
-    GateInfo = 2,
+    Handshake = 1,
+    EndpointInfo = 2,
     Assign = 3,
     AssignReply = 4,
     Heartbeat = 5,
@@ -112,12 +112,12 @@ kinds! {
     CancelReply = 12,
     NodeNotice = 13,
     NoticeReply = 14,
-    Order = 15,
-    OrderReply = 16,
+    Command = 15,
+    CommandReply = 16,
 }
 
-impl Request for Hello {
-    type Reply = GateInfo;
+impl Request for Handshake {
+    type Reply = EndpointInfo;
 }
 
 impl Request for Assign {
@@ -144,8 +144,8 @@ impl Request for Cancel {
     type Reply = CancelReply;
 }
 
-impl Request for Order {
-    type Reply = OrderReply;
+impl Request for Command {
+    type Reply = CommandReply;
 }
 
 /// One message as bytes. Making one from received bytes cannot fail, as the transport has nobody to report an error to; opening

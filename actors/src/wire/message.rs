@@ -16,22 +16,22 @@ pub struct Peer {
     pub node: String,
 }
 
-/// First message to a gate, which introduces the sender. Answered with [`GateInfo`].
+/// First message to an endpoint, which introduces the sender. Answered with [`EndpointInfo`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Hello {
+pub struct Handshake {
     pub peer: Peer,
 }
 
-/// Introduction of a gate.
+/// Introduction of an endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GateInfo {
+pub struct EndpointInfo {
     pub peer: Peer,
-    pub role: GateRole,
+    pub role: EndpointRole,
 }
 
-/// Part of a node that a gate belongs to.
+/// Part of a node that an endpoint belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum GateRole {
+pub enum EndpointRole {
     /// A pool of a stage.
     Stage(PoolInfo),
     /// An orchestrator that leads.
@@ -147,20 +147,20 @@ pub enum NodePhase {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NoticeReply;
 
-/// What the operator of a node wants it to do, sent to any of its gates. Answered with [`OrderReply`]; repeated until it is, and
+/// What the operator of a node wants it to do, sent to any of its endpoints. Answered with [`CommandReply`]; repeated until it is, and
 /// carried out once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Order {
+pub struct Command {
     pub epoch: Epoch,
-    /// Number of the order, by which it is carried out once.
+    /// Number of the command, by which it is carried out once.
     pub id: i64,
-    /// [`NodeOrder`](parkhang_core::domain::NodeOrder) as JSON.
-    pub order: String,
+    /// [`NodeCommand`](parkhang_core::domain::NodeOrder) as JSON.
+    pub command: String,
 }
 
-/// Outcome of an order.
+/// Outcome of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OrderReply {
-    /// [`OrderOutcome`](parkhang_core::domain::OrderOutcome) as JSON.
+pub struct CommandReply {
+    /// [`CommandOutcome`](parkhang_core::domain::OrderOutcome) as JSON.
     pub outcome: String,
 }

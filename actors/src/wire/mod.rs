@@ -11,16 +11,16 @@
 //! which a message is turned into bytes.
 
 mod codec;
+mod command;
 mod envelope;
 mod message;
 mod notice;
-mod order;
 mod translate;
 
 pub use envelope::{Envelope, Fault, Kind, Message, OpenError, Request, VERSION};
 pub use message::{
-    Assign, Cancel, CancelReply, Drain, DrainReply, GateInfo, GateRole, Heartbeat, HeartbeatReply, Hello,
-    NodeNotice, NodePhase, NoticeReply, Order, OrderReply, Peer, Report, ReportedOutcome,
+    Assign, Cancel, CancelReply, Command, CommandReply, Drain, DrainReply, EndpointInfo, EndpointRole,
+    Handshake, Heartbeat, HeartbeatReply, NodeNotice, NodePhase, NoticeReply, Peer, Report, ReportedOutcome,
 };
 pub use notice::{NodeAbout, Notice, PoolAbout};
 pub use translate::Unusable;

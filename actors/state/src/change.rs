@@ -142,10 +142,10 @@ pub(super) fn may_adjust(
     Ok(())
 }
 
-/// Tries of a task after those of its job have been set to `max_attempts`: (`max_attempts`, `allowance`). No task becomes or
+/// Tries of a task after those of its job have been set to `max_attempts`: (`max_attempts`, `retry_budget`). No task becomes or
 /// ceases to be terminal by this.
-pub(super) fn tries(task: &Task, max_attempts: i32) -> (i32, i32) {
-    let begun = task.max_attempts.saturating_sub(task.allowance);
+pub(super) fn retry_limits(task: &Task, max_attempts: i32) -> (i32, i32) {
+    let begun = task.max_attempts.saturating_sub(task.retry_budget);
     (
         begun.saturating_add(max_attempts).max(task.attempts + 1),
         max_attempts.max(task.stage_attempts + 1),

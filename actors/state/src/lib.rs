@@ -42,7 +42,7 @@ pub use memory::MemoryStore;
 pub use nodes::NodeSnapshot;
 #[cfg(any(test, feature = "testing"))]
 pub use postgres::testing::with_clock_ahead;
-pub use postgres::{JobChanges, Leadership, LeadershipTimings, OrderChanges, PostgresStore, WorkChanges};
+pub use postgres::{CommandChanges, JobChanges, Leadership, LeadershipTimings, PostgresStore, WorkChanges};
 pub use rerun::{RerunPreview, RerunResult, Sample};
 pub use statistics::{DURATION_BOUNDS_S, JobTaskCount, Paces, StageStatistics};
 pub use store::{ClaimRequest, StateStore};

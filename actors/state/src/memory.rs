@@ -19,7 +19,7 @@ use chrono::{DateTime, Utc};
 
 use self::tables::Tables;
 use super::backlog::{may_back_off, waiting_for};
-use super::change::{may_adjust, rerun_changes, tries};
+use super::change::{may_adjust, rerun_changes, retry_limits};
 use super::{
     Change, ClaimRequest, JobTaskCount, Leases, NodeSnapshot, Outcome, Ready, RerunResult, StageStatistics,
     StateError, StateStore,
@@ -155,7 +155,7 @@ impl StateStore for MemoryStore {
         if max_attempts != before.max_attempts {
             let tasks = tables.tasks.values_mut();
             for task in tasks.filter(|task| task.job_id == id && !is_terminal(task, scope)) {
-                (task.max_attempts, task.allowance) = tries(task, max_attempts);
+                (task.max_attempts, task.retry_budget) = retry_limits(task, max_attempts);
             }
         }
         Ok(job)

@@ -85,11 +85,11 @@ impl StageStatistics {
     }
 
     /// Statistics of the runs of a job, in the order of the stages' names.
-    pub(super) fn of_tallies(mut tallies: Vec<RunTally>) -> Vec<Self> {
-        tallies.sort_by_key(|tally| tally.duration_bucket);
-        let mut by_stage: BTreeMap<StageName, Vec<RunTally>> = BTreeMap::new();
-        for tally in tallies {
-            by_stage.entry(tally.stage.clone()).or_default().push(tally);
+    pub(super) fn of_tallies(mut tallies: Vec<RunCounts>) -> Vec<Self> {
+        tallies.sort_by_key(|counts| counts.duration_bucket);
+        let mut by_stage: BTreeMap<StageName, Vec<RunCounts>> = BTreeMap::new();
+        for counts in tallies {
+            by_stage.entry(counts.stage.clone()).or_default().push(counts);
         }
         by_stage
             .into_iter()
@@ -97,19 +97,19 @@ impl StageStatistics {
             .collect()
     }
 
-    fn of_stage(stage: StageName, tallies: &[RunTally]) -> Self {
-        let of = |status| tallies.iter().filter(move |tally| tally.status == status);
-        let count = |status| of(status).map(|tally| tally.runs).sum();
+    fn of_stage(stage: StageName, tallies: &[RunCounts]) -> Self {
+        let of = |status| tallies.iter().filter(move |counts| counts.status == status);
+        let count = |status| of(status).map(|counts| counts.runs).sum();
         let done: u64 = count(StageRunStatus::Done);
         // Nearest rank over the buckets, which come in the order of their durations: the one in which the rank falls.
         let percentile = |percent: u64| {
             let rank = (done * percent).div_ceil(100).max(1);
             let mut behind = 0;
-            let bucket = of(StageRunStatus::Done).find(|tally| {
-                behind += tally.runs;
+            let bucket = of(StageRunStatus::Done).find(|counts| {
+                behind += counts.runs;
                 behind >= rank
             });
-            bucket.map(|tally| middle_of(tally.duration_bucket))
+            bucket.map(|counts| middle_of(counts.duration_bucket))
         };
         Self {
             running: count(StageRunStatus::Running),
@@ -118,11 +118,11 @@ impl StageStatistics {
             interrupted: count(StageRunStatus::Interrupted),
             p50_s: percentile(50),
             p95_s: percentile(95),
-            seconds: of(StageRunStatus::Done).map(|tally| tally.seconds).sum(),
+            seconds: of(StageRunStatus::Done).map(|counts| counts.seconds).sum(),
             durations: spread(
-                of(StageRunStatus::Done).map(|tally| (middle_of(tally.duration_bucket), tally.runs)),
+                of(StageRunStatus::Done).map(|counts| (middle_of(counts.duration_bucket), counts.runs)),
             ),
-            pages: of(StageRunStatus::Done).map(|tally| tally.pages).sum(),
+            pages: of(StageRunStatus::Done).map(|counts| counts.pages).sum(),
             stage,
         }
     }
@@ -130,7 +130,7 @@ impl StageStatistics {
 
 /// Number of runs of one stage with one status and about the same duration.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct RunTally {
+pub(super) struct RunCounts {
     pub stage: StageName,
     pub status: StageRunStatus,
     /// Class of the duration: in bucket `b` it is above 1.02^(b-1) seconds and not above 1.02^b. Meaningless while runs go on.
@@ -162,8 +162,8 @@ mod tests {
 
     use super::*;
 
-    fn tally(seconds: f64) -> RunTally {
-        RunTally {
+    fn counts(seconds: f64) -> RunCounts {
+        RunCounts {
             stage: "ocr".parse().unwrap(),
             status: StageRunStatus::Done,
             duration_bucket: (seconds.ln() / 1.02_f64.ln()).ceil() as i16,
@@ -178,7 +178,7 @@ mod tests {
         fn percentiles_of_buckets_are_those_of_the_durations_to_one_per_cent(
             durations in prop::collection::vec(0.001..100_000.0_f64, 1..60),
         ) {
-            let found = StageStatistics::of_tallies(durations.iter().map(|seconds| tally(*seconds)).collect());
+            let found = StageStatistics::of_tallies(durations.iter().map(|seconds| counts(*seconds)).collect());
             for (percent, found) in [(50.0, found[0].p50_s), (95.0, found[0].p95_s)] {
                 let exact = percentile(&durations, percent);
                 let found = found.unwrap();

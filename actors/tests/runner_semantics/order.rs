@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parkhang_actors::runner::{Redo, StageControls, StageOptions, StageOutcome, WorkItem, preview_stage};
-use parkhang_core::domain::{ErrorCategory, ItemOrder};
+use parkhang_core::domain::{ErrorCategory, SchedulingOrder};
 use parkhang_core::policy::order::starting_order;
 use proptest::prelude::*;
 use tokio::time::sleep;
@@ -34,9 +34,9 @@ async fn outcomes_come_in_plan_order_whatever_ends_first() {
 async fn items_start_by_cost_when_asked() {
     let costs = [3.0, 1.0, 2.0, 1.0];
     for (order, expected) in [
-        (ItemOrder::Fifo, ["0", "1", "2", "3"]),
-        (ItemOrder::Sjf, ["1", "3", "2", "0"]),
-        (ItemOrder::Lpt, ["0", "2", "1", "3"]),
+        (SchedulingOrder::Fifo, ["0", "1", "2", "3"]),
+        (SchedulingOrder::Sjf, ["1", "3", "2", "0"]),
+        (SchedulingOrder::Lpt, ["0", "2", "1", "3"]),
     ] {
         let options = StageOptions { order, ..options(1) };
         let (_, collected) = run(items(&costs), work_off_cost, &options).await;
@@ -48,7 +48,7 @@ async fn items_start_by_cost_when_asked() {
 async fn longest_first_shortens_the_run() {
     let costs = [1.0, 1.0, 1.0, 1.0, 4.0];
     let mut walls = Vec::new();
-    for order in [ItemOrder::Fifo, ItemOrder::Lpt] {
+    for order in [SchedulingOrder::Fifo, SchedulingOrder::Lpt] {
         let options = StageOptions { order, ..options(2) };
         walls.push(run(items(&costs), work_off_cost, &options).await.0.wall_ms);
     }
@@ -70,7 +70,7 @@ async fn the_same_run_has_the_same_outcome() {
         let options = StageOptions {
             retries: 1,
             max_queue: 3,
-            order: ItemOrder::Lpt,
+            order: SchedulingOrder::Lpt,
             ..options(4)
         };
         let controls = StageControls {
@@ -129,7 +129,7 @@ async fn an_early_item_does_not_starve_when_ageing_counts() {
     let costs = [9.0, 1.0, 1.0, 1.0, 1.0, 1.0];
     for (ageing, place) in [(0.0, 5), (3.0, 2), (9.0, 0)] {
         let options = StageOptions {
-            order: ItemOrder::Sjf,
+            order: SchedulingOrder::Sjf,
             ageing,
             ..options(1)
         };
@@ -147,7 +147,7 @@ proptest! {
     fn every_item_is_accounted_for(
         costs in prop::collection::vec(0_u8..6, 0..30),
         workers in 1_usize..5, max_queue in 0_usize..4, error_budget in 0_usize..4, retries in 0_u32..3,
-        order in prop::sample::select(vec![ItemOrder::Fifo, ItemOrder::Sjf, ItemOrder::Lpt]),
+        order in prop::sample::select(vec![SchedulingOrder::Fifo, SchedulingOrder::Sjf, SchedulingOrder::Lpt]),
         cancel_after in prop::option::of(0_u64..12),
     ) {
         let costs: Vec<f64> = costs.into_iter().map(f64::from).collect();

@@ -3,13 +3,13 @@
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use clap::Args;
-use parkhang_core::domain::{ActorRecord, NodeOrder, NodeRecord, PageAtWork};
+use parkhang_core::domain::{ActorRecord, NodeCommand, NodeRecord, PageAtWork};
 use parkhang_state::StateStore;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::command::{Access, Answer, Command, Verb};
-use super::orders::{Obeyed, find_node, give};
+use super::orders::{Executed, find_node, give};
 use super::text::away;
 use super::{Admin, Refusal};
 
@@ -42,7 +42,7 @@ pub struct NodeTree {
 /// An actor, or a thread that works as one.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Actor {
-    /// Name by which orders address it, unique within its node.
+    /// Name by which commands address it, unique within its node.
     name: String,
     /// Name of the actor that watches over it.
     parent: Option<String>,
@@ -113,15 +113,15 @@ impl Command for Tree {
         };
         let mut known = admin.store.actors().await?;
         let nodes = nodes.into_iter().map(|node| {
-            let told = known
+            let reported = known
                 .iter()
-                .position(|told| told.node == node.name)
+                .position(|reported| reported.node == node.name)
                 .map(|index| known.swap_remove(index));
             NodeTree {
                 state: node.state.as_str(),
                 roles: node.roles,
-                told_at: told.as_ref().map(|told| told.told_at),
-                actors: told.map_or_else(Vec::new, |told| Actor::all(told.actors)),
+                told_at: reported.as_ref().map(|reported| reported.told_at),
+                actors: reported.map_or_else(Vec::new, |reported| Actor::all(reported.actors)),
                 node: node.name,
             }
         });
@@ -151,10 +151,10 @@ impl Command for Restart {
     const ACCESS: Access = Access::Operate;
     const VERB: Verb = Verb::Post;
     const PATH: &'static str = "/nodes/{node}/restart";
-    type Answer = Obeyed;
+    type Answer = Executed;
 
-    async fn run(self, admin: &Admin) -> Result<Obeyed, Refusal> {
-        give(admin, &self.node, NodeOrder::Restart { actor: self.actor }).await
+    async fn run(self, admin: &Admin) -> Result<Executed, Refusal> {
+        give(admin, &self.node, NodeCommand::Restart { actor: self.actor }).await
     }
 }
 
@@ -243,7 +243,7 @@ impl From<ActorRecord> for Actor {
             capacity: level.capacity,
         };
         let pool = record
-            .generation
+            .incarnation
             .and_then(|generation| i64::try_from(generation).ok());
         let work = record.work.as_ref();
         Self {
@@ -298,11 +298,16 @@ impl Answer for Actors {
     fn text(&self) -> String {
         let now = Utc::now();
         let nodes = self.nodes.iter().map(|node| {
-            let told = match node.told_at {
-                Some(told) => format!("reported {}", away(told, now)),
+            let reported = match node.told_at {
+                Some(reported) => format!("reported {}", away(reported, now)),
                 None => "has not reported its actors yet".to_owned(),
             };
-            let head = format!("{}  {}, {}, {told}", node.node, node.roles.join(","), node.state);
+            let head = format!(
+                "{}  {}, {}, {reported}",
+                node.node,
+                node.roles.join(","),
+                node.state
+            );
             if node.actors.is_empty() {
                 head
             } else {
@@ -333,7 +338,7 @@ mod tests {
                 used: 1,
                 capacity: Some(2),
             }),
-            generation: Some(3),
+            incarnation: Some(3),
             restarts: 1,
             since: Some(now - chrono::TimeDelta::seconds(90)),
             ..record("ocr", Some("supervisor"), ActorKind::Pool, ActorState::Working)

@@ -3,14 +3,14 @@
 use async_trait::async_trait;
 use chrono::Utc;
 use clap::Args;
-use parkhang_core::domain::{JobKey, NodeOrder, VolumeId};
+use parkhang_core::domain::{JobKey, NodeCommand, VolumeId};
 use parkhang_core::policy::transition::Event;
 use parkhang_state::{Change, Expected, StateStore};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::command::{Access, Answer, Command, Verb};
-use super::orders::{Obeyed, give};
+use super::orders::{Executed, give};
 use super::{Admin, Refusal, find_task};
 
 /// Longest duration of a fault, in seconds.
@@ -44,11 +44,11 @@ impl Command for Kill {
     const ACCESS: Access = Access::Admin;
     const VERB: Verb = Verb::Post;
     const PATH: &'static str = "/chaos/kill";
-    type Answer = Obeyed;
+    type Answer = Executed;
 
-    async fn run(self, admin: &Admin) -> Result<Obeyed, Refusal> {
+    async fn run(self, admin: &Admin) -> Result<Executed, Refusal> {
         allowed(admin)?;
-        give(admin, &self.node, NodeOrder::Kill { actor: self.actor }).await
+        give(admin, &self.node, NodeCommand::Kill { actor: self.actor }).await
     }
 }
 
@@ -71,11 +71,11 @@ impl Command for DropLink {
     const ACCESS: Access = Access::Admin;
     const VERB: Verb = Verb::Post;
     const PATH: &'static str = "/chaos/drop-link";
-    type Answer = Obeyed;
+    type Answer = Executed;
 
-    async fn run(self, admin: &Admin) -> Result<Obeyed, Refusal> {
+    async fn run(self, admin: &Admin) -> Result<Executed, Refusal> {
         allowed(admin)?;
-        let order = NodeOrder::DropLink {
+        let order = NodeCommand::DropLink {
             seconds: self.seconds,
         };
         give(admin, &self.node, order).await
@@ -104,11 +104,11 @@ impl Command for SlowStore {
     const ACCESS: Access = Access::Admin;
     const VERB: Verb = Verb::Post;
     const PATH: &'static str = "/chaos/slow-store";
-    type Answer = Obeyed;
+    type Answer = Executed;
 
-    async fn run(self, admin: &Admin) -> Result<Obeyed, Refusal> {
+    async fn run(self, admin: &Admin) -> Result<Executed, Refusal> {
         allowed(admin)?;
-        let order = NodeOrder::SlowStore {
+        let order = NodeCommand::SlowStore {
             delay_ms: self.delay_ms,
             seconds: self.seconds,
         };

@@ -17,7 +17,7 @@ use super::jobs::{counts_by_job, tallies, waiting_stages};
 use super::text::table;
 use super::workers::{self, Scaling};
 use super::{Admin, Refusal};
-use crate::words::counted;
+use crate::words::pluralize;
 
 /// Show a summary of the cluster: its throughput, the work that waits for each stage, and alarms.
 ///
@@ -81,11 +81,15 @@ impl Command for Status {
             if waits {
                 waiting.extend(waiting_stages(&job.pipeline, counts));
             }
-            for tally in tallies(&job.pipeline, counts) {
-                let stage = entry(&mut stages, &tally.stage);
-                stage.running += tally.running;
-                stage.failed += tally.failed;
-                stage.waiting += if waits { tally.waiting + tally.retrying } else { 0 };
+            for counts in tallies(&job.pipeline, counts) {
+                let stage = entry(&mut stages, &counts.stage);
+                stage.running += counts.running;
+                stage.failed += counts.failed;
+                stage.waiting += if waits {
+                    counts.waiting + counts.retrying
+                } else {
+                    0
+                };
             }
         }
         let nodes = admin.store.nodes().await?;
@@ -178,7 +182,7 @@ impl Answer for Cluster {
         let mut text = format!(
             "{} leads, {}, {:.0} pages a minute\n",
             self.leader.as_deref().unwrap_or("nobody"),
-            counted(self.nodes, "node"),
+            pluralize(self.nodes, "node"),
             self.pages_a_minute
         );
         let header = ["stage", "waiting", "running", "slots", "failed", "pages a minute"];

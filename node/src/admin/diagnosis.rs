@@ -13,8 +13,8 @@ use parkhang_state::{JobTaskCount, PostgresStore, StateError, StateStore};
 
 use super::jobs::waiting_stages;
 use super::text::away;
-use crate::heartbeat::patience;
-use crate::words::counted;
+use crate::heartbeat::timeout;
+use crate::words::pluralize;
 
 pub const NO_LEADER: &str = "no orchestrator leads";
 pub const START_ORCHESTRATOR: &str =
@@ -38,7 +38,7 @@ pub async fn facts_about(
         has_leader,
         nodes,
         held,
-        patience(heartbeat),
+        timeout(heartbeat),
         now,
     ))
 }
@@ -135,17 +135,17 @@ pub fn in_words(reason: &Reason, now: DateTime<Utc>) -> String {
             limit,
             held,
         } => {
-            let held = counted(*held, "lease");
+            let held = pluralize(*held, "lease");
             format!("the job holds {held}, and its {key} is {limit}, so that {stage} waits")
         }
         Reason::Suspect { stage } => format!(
             "it lost its node several times in a row, and waits for an empty one to run {stage} alone"
         ),
         Reason::NoSlot { stage, slots } => {
-            format!("all of {} of {stage} are in use", counted(*slots, "slot"))
+            format!("all of {} of {stage} are in use", pluralize(*slots, "slot"))
         }
         Reason::Nothing { stage, free } => {
-            let free = counted(*free, "slot");
+            let free = pluralize(*free, "slot");
             format!("nothing: {free} of {stage} free, and the next pass fills them")
         }
     }

@@ -62,7 +62,7 @@ fn node(name: &str, role: &str, stage: &str) -> NodeRecord {
             models: Vec::new(),
             slots: 1,
             in_use: 0,
-            generation: 1,
+            incarnation: 1,
             last_heartbeat: None,
             pages: None,
             pages_finished: None,

@@ -16,7 +16,7 @@ use utoipa::ToSchema;
 use super::command::{Access, Answer, Command, Verb};
 use super::text::{away, table};
 use super::{Admin, Refusal};
-use crate::words::counted;
+use crate::words::pluralize;
 
 pub use self::drain::Drain;
 pub use self::show::Show;
@@ -94,7 +94,7 @@ impl Command for List {
 
     async fn run(self, admin: &Admin) -> Result<Nodes, Refusal> {
         let leader = admin.store.leader().await?;
-        let told = admin.store.actors().await?;
+        let reported = admin.store.actors().await?;
         let now = Utc::now();
         let (shown, gone): (Vec<NodeRecord>, Vec<NodeRecord>) = admin
             .store
@@ -108,8 +108,8 @@ impl Command for List {
                 .map(|node| {
                     // The lock's owner may have died a moment ago, before the database noticed.
                     let leads = node.state.is_there() && leader.as_deref() == Some(node.name.as_str());
-                    let told = told.iter().find(|told| told.node == node.name);
-                    Node::new(node, leads, told)
+                    let reported = reported.iter().find(|reported| reported.node == node.name);
+                    Node::new(node, leads, reported)
                 })
                 .collect(),
             gone: gone.len(),
@@ -124,9 +124,9 @@ fn is_current(node: &NodeRecord, now: DateTime<Utc>) -> bool {
 
 impl Node {
     /// Combines the record of a node with its report of its actors, if there is one.
-    fn new(record: NodeRecord, leads: bool, told: Option<&NodeActors>) -> Self {
+    fn new(record: NodeRecord, leads: bool, reported: Option<&NodeActors>) -> Self {
         let restarts = |stage: &StageName| {
-            told?
+            reported?
                 .actors
                 .iter()
                 .find(|actor| actor.kind == ActorKind::Pool && actor.name == stage.as_str())
@@ -198,7 +198,7 @@ impl From<WorkerRecord> for Worker {
             models: record.models,
             slots: record.slots,
             in_use: record.in_use,
-            generation: record.generation,
+            generation: record.incarnation,
             restarts: None,
             last_heartbeat: record.last_heartbeat,
             pages: record.pages,
@@ -259,7 +259,7 @@ impl Worker {
             });
         let restarts = match self.restarts {
             None | Some(0) => String::new(),
-            Some(restarts) => format!(", replaced {}", counted(restarts, "time")),
+            Some(restarts) => format!(", replaced {}", pluralize(restarts, "time")),
         };
         let models = match self.models[..] {
             [] => String::new(),
@@ -310,25 +310,28 @@ mod tests {
         let worker = |stage: &str, number| WorkerRecord {
             slots: 2,
             in_use: 1,
-            generation: number,
+            incarnation: number,
             ..worker_record(&format!("cpu-1.0badcafe/{stage}/{number}"), stage)
         };
         let pool = |name: &str, restarts| ActorRecord {
             restarts,
             ..ActorRecord::new(name, ActorKind::Pool, ActorState::Working)
         };
-        let told = NodeActors {
+        let reported = NodeActors {
             node: "cpu-1.0badcafe".to_owned(),
             told_at: now,
             actors: vec![pool("reduce", 0), pool("ocr.4", 2), pool("ocr", 2)],
         };
-        let lines = |told| {
+        let lines = |reported| {
             let workers = vec![worker("reduce", 3), worker("ocr", 5)];
-            let node = Node::new(node(NodeState::Joined, now, workers), false, told);
+            let node = Node::new(node(NodeState::Joined, now, workers), false, reported);
             let lines = node.workers.iter().map(Worker::in_a_line);
             lines.collect::<Vec<_>>()
         };
-        assert_eq!(lines(Some(&told)), ["reduce 1/2", "ocr 1/2, replaced 2 times"]);
+        assert_eq!(
+            lines(Some(&reported)),
+            ["reduce 1/2", "ocr 1/2, replaced 2 times"]
+        );
         assert_eq!(lines(None), ["reduce 1/2", "ocr 1/2"]);
     }
 }

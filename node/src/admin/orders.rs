@@ -1,9 +1,9 @@
-//! Orders to nodes: rows in the database, which the leader sends to a node, or which a node that takes its work itself picks up.
+//! Commands to nodes: rows in the database, which the leader sends to a node, or which a node that takes its work itself picks up.
 
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use parkhang_core::domain::{NodeOrder, NodeRecord, OrderOutcome, PlacedOrder};
+use parkhang_core::domain::{CommandOutcome, IssuedCommand, NodeCommand, NodeRecord};
 use parkhang_state::StateStore;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -11,13 +11,13 @@ use utoipa::ToSchema;
 use super::command::Answer;
 use super::{Admin, Refusal};
 
-/// Time within which a node must have begun an order.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Time within which a node must have begun a command.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Order that was carried out, or has begun to be.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct Obeyed {
-    /// Number of the order.
+pub struct Executed {
+    /// Number of the command.
     order: i64,
     node: String,
     what: &'static str,
@@ -25,7 +25,7 @@ pub struct Obeyed {
     message: String,
 }
 
-impl Answer for Obeyed {
+impl Answer for Executed {
     fn text(&self) -> String {
         format!("{}: {}", self.node, self.message)
     }
@@ -78,78 +78,80 @@ fn pick(nodes: Vec<NodeRecord>, name: &str) -> Result<NodeRecord, String> {
     }
 }
 
-/// Gives a node an order and waits for its answer.
+/// Gives a node a command and waits for its answer.
 ///
 /// # Errors
 ///
-/// [`Refusal::NotFound`] if no such node is there, and [`Refusal::Conflict`] if it refuses the order or does not answer in time.
-pub async fn give(admin: &Admin, node: &str, order: NodeOrder) -> Result<Obeyed, Refusal> {
+/// [`Refusal::NotFound`] if no such node is there, and [`Refusal::Conflict`] if it refuses the command or does not answer in time.
+pub async fn give(admin: &Admin, node: &str, order: NodeCommand) -> Result<Executed, Refusal> {
     let node = find_node(admin, node).await?.name;
     let store = &admin.store;
-    let mut changes = store.order_changes().await?;
+    let mut changes = store.command_changes().await?;
     let id = store
-        .place_order(&node, &order, &admin.asked_by, PATIENCE)
+        .issue_command(&node, &order, &admin.asked_by, TIMEOUT)
         .await?;
     let outcome = async {
         loop {
-            if let Some(outcome) = store.order(id).await?.and_then(|order| order.outcome) {
+            if let Some(outcome) = store.command(id).await?.and_then(|command| command.outcome) {
                 return Ok::<_, Refusal>(outcome);
             }
             changes.next().await?;
         }
     };
-    let outcome = match tokio::time::timeout(PATIENCE, outcome).await {
+    let outcome = match tokio::time::timeout(TIMEOUT, outcome).await {
         Ok(outcome) => outcome?,
         Err(_) => {
-            // The row decides: if the node took the order in this very moment, its outcome stands and is returned instead.
-            let nobody = format!("the node did not answer within {PATIENCE:?}; it may be disconnected");
-            store.settle_order(id, &OrderOutcome::refused(nobody)).await?
+            // The row decides: if the node took the command in this very moment, its outcome stands and is returned instead.
+            let nobody = format!("the node did not answer within {TIMEOUT:?}; it may be disconnected");
+            store
+                .complete_command(id, &CommandOutcome::refused(nobody))
+                .await?
         }
     };
     match outcome {
-        OrderOutcome::Done { message } => Ok(Obeyed {
+        CommandOutcome::Done { message } => Ok(Executed {
             order: id,
             node,
             what: order.name(),
             message,
         }),
-        OrderOutcome::Refused { reason } => Err(Refusal::Conflict(format!("{node}: {reason}"))),
+        CommandOutcome::Refused { reason } => Err(Refusal::Conflict(format!("{node}: {reason}"))),
     }
 }
 
-/// Order to a node, with its outcome.
+/// Command to a node, with its outcome.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct Order {
+pub struct CommandSummary {
     order: i64,
     what: &'static str,
     asked_by: String,
     asked_at: DateTime<Utc>,
     done_at: Option<DateTime<Utc>>,
-    /// Answer of the node, or the reason for which the order was refused; absent while it waits.
+    /// Answer of the node, or the reason for which the command was refused; absent while it waits.
     message: Option<String>,
     refused: bool,
 }
 
-impl From<PlacedOrder> for Order {
-    fn from(placed: PlacedOrder) -> Self {
-        let (message, refused) = match placed.outcome {
-            Some(OrderOutcome::Done { message }) => (Some(message), false),
-            Some(OrderOutcome::Refused { reason }) => (Some(reason), true),
+impl From<IssuedCommand> for CommandSummary {
+    fn from(issued: IssuedCommand) -> Self {
+        let (message, refused) = match issued.outcome {
+            Some(CommandOutcome::Done { message }) => (Some(message), false),
+            Some(CommandOutcome::Refused { reason }) => (Some(reason), true),
             None => (None, false),
         };
         Self {
-            order: placed.id,
-            what: placed.order.name(),
-            asked_by: placed.asked_by,
-            asked_at: placed.asked_at,
-            done_at: placed.done_at,
+            order: issued.id,
+            what: issued.command.name(),
+            asked_by: issued.asked_by,
+            asked_at: issued.asked_at,
+            done_at: issued.done_at,
             message,
             refused,
         }
     }
 }
 
-impl Order {
+impl CommandSummary {
     pub fn asked_at(&self) -> DateTime<Utc> {
         self.asked_at
     }

@@ -19,9 +19,9 @@ pub struct Skipped {
 
 /// Counter of the items that are left out.
 #[derive(Debug, Default)]
-pub struct SkippedTally(BTreeMap<String, (u64, Vec<String>)>);
+pub struct SkippedCounts(BTreeMap<String, (u64, Vec<String>)>);
 
-impl SkippedTally {
+impl SkippedCounts {
     pub fn add(&mut self, reason: &str, sample: impl ToString) {
         let (count, samples) = self.0.entry(reason.to_owned()).or_default();
         *count += 1;
@@ -66,12 +66,12 @@ mod tests {
 
     #[test]
     fn a_line_has_the_count_the_reason_and_some_of_them() {
-        let mut tally = SkippedTally::default();
+        let mut counts = SkippedCounts::default();
         for number in 0..7 {
-            tally.add("listed twice", number);
+            counts.add("listed twice", number);
         }
-        tally.add("already read", "W1-I1");
-        let lines: Vec<String> = tally.into_skipped().iter().map(Skipped::line).collect();
+        counts.add("already read", "W1-I1");
+        let lines: Vec<String> = counts.into_skipped().iter().map(Skipped::line).collect();
         assert_eq!(
             lines,
             ["1 already read: W1-I1", "7 listed twice: 0, 1, 2, 3, 4, ..."]

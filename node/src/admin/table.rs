@@ -214,11 +214,11 @@ mod tests {
     fn a_surface_leaves_each_command_its_help() {
         /// Argument of an interface.
         #[derive(Debug, clap::Args)]
-        struct Surface {
+        struct SharedArgs {
             #[arg(long)]
             json: bool,
         }
-        for subject in table().clap(<Surface as clap::Args>::augment_args) {
+        for subject in table().clap(<SharedArgs as clap::Args>::augment_args) {
             for command in subject.get_subcommands() {
                 let about = command.get_about().map(ToString::to_string).unwrap_or_default();
                 assert!(!about.is_empty() && !about.contains("surface"), "{command:?}");

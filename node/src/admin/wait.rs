@@ -43,14 +43,14 @@ impl Entry {
         given: &Map<String, Value>,
         first: Reply,
         mut ask: impl AsyncFnMut(&'static Entry, &Map<String, Value>) -> Result<Reply, E>,
-        mut tell: impl FnMut(String),
+        mut report: impl FnMut(String),
     ) -> Result<Reply, E> {
         let question = self.wait.and_then(|wait| Some((wait, table().named(&wait.ask)?)));
         let Some((wait, entry)) = question else {
             return Ok(first);
         };
         let arguments = (wait.arguments)(given);
-        let (mut told, mut next_word) = (Vec::new(), Instant::now() + FIRST_WORD);
+        let (mut reported, mut next_word) = (Vec::new(), Instant::now() + FIRST_WORD);
         loop {
             let now = ask(entry, &arguments).await?;
             if (wait.is_over)(&first.data, &now.data) {
@@ -67,10 +67,10 @@ impl Entry {
             }
             if Instant::now() >= next_word {
                 let lines = (wait.progress)(&now.data);
-                for line in lines.iter().filter(|line| !told.contains(*line)) {
-                    tell(line.clone());
+                for line in lines.iter().filter(|line| !reported.contains(*line)) {
+                    report(line.clone());
                 }
-                (told, next_word) = (lines, Instant::now() + NEXT_WORD);
+                (reported, next_word) = (lines, Instant::now() + NEXT_WORD);
             }
             sleep(LOOK_AGAIN).await;
         }

@@ -15,7 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
 
 use super::answer::Denied;
-use super::desk::Desk;
+use super::state::ApiState;
 use crate::admin::Access;
 use crate::http::Endless;
 
@@ -74,8 +74,8 @@ impl Pulse {
     }
 }
 
-pub async fn events(desk: Desk, pulse: Pulse, headers: HeaderMap) -> Result<Response, Denied> {
-    let caller = desk.admit(&headers, Access::Read, "events")?;
+pub async fn events(state: ApiState, pulse: Pulse, headers: HeaderMap) -> Result<Response, Denied> {
+    let caller = state.admit(&headers, Access::Read, "events")?;
     let Some(stream) = pulse.stream_of(&caller.name) else {
         let message = format!("{} has {STREAMS} streams of events open; close one", caller.name);
         return Err(Denied::new(StatusCode::TOO_MANY_REQUESTS, "too_many", message));

@@ -9,7 +9,7 @@ use parkhang_core::domain::{Job, JobKey, VolumeId};
 use serde_json::Value;
 
 use super::answer::Denied;
-use super::desk::Desk;
+use super::state::ApiState;
 use super::view::view;
 use crate::admin::{Access, Refusal, find_task, page};
 use crate::client::ROOT;
@@ -145,22 +145,22 @@ impl Offer {
 }
 
 pub async fn file(
-    desk: &Desk,
+    state: &ApiState,
     headers: &HeaderMap,
     place: Place,
     query: Option<&str>,
     offer: &Offer,
 ) -> Result<Response, Denied> {
-    desk.admit(headers, Access::Read, "reading")?;
-    let (job, volume) = found(desk, &place).await?;
-    let document = desk.admin.library.document(&job, &volume).await?;
+    state.admit(headers, Access::Read, "reading")?;
+    let (job, volume) = found(state, &place).await?;
+    let document = state.admin.library.document(&job, &volume).await?;
     let page = || place.page(&document, &volume);
-    let base = || base(desk, headers, &job);
+    let base = || base(state, headers, &job);
     let download = match offer.wanted {
         Wanted::Picture => {
             let view = view(query.unwrap_or_default())?;
-            let stored = desk.admin.library.stored(&job, &volume).await;
-            return picture(desk, &stored, page()?, view).await;
+            let stored = state.admin.library.stored(&job, &volume).await;
+            return picture(state, &stored, page()?, view).await;
         }
         Wanted::PageXml => {
             Download::of_page(&volume, page()?, "page.xml", |page, _| page_xml(page, Utc::now()))?
@@ -179,14 +179,14 @@ pub async fn file(
         }
         // The table as the stage wrote it, with its provenance.
         Wanted::Parquet => {
-            let key = desk
+            let key = state
                 .admin
                 .library
                 .stored(&job, &volume)
                 .await
                 .layout
                 .ocr_results();
-            let bytes = desk
+            let bytes = state
                 .admin
                 .library
                 .store()
@@ -201,7 +201,7 @@ pub async fn file(
     Ok(download.answer(offer.kind))
 }
 
-async fn found(desk: &Desk, place: &Place) -> Result<(Job, VolumeId), Denied> {
+async fn found(state: &ApiState, place: &Place) -> Result<(Job, VolumeId), Denied> {
     let key: JobKey = place
         .job
         .parse()
@@ -210,7 +210,7 @@ async fn found(desk: &Desk, place: &Place) -> Result<(Job, VolumeId), Denied> {
         .volume
         .parse()
         .map_err(|error| Denied::invalid(format!("{error}")))?;
-    let (job, _) = find_task(&desk.admin, &key, &volume).await?;
+    let (job, _) = find_task(&state.admin, &key, &volume).await?;
     Ok((job, volume))
 }
 
@@ -219,8 +219,8 @@ async fn found(desk: &Desk, place: &Place) -> Result<(Job, VolumeId), Denied> {
 /// # Errors
 ///
 /// 422 if the Host header is missing or not valid.
-fn base(desk: &Desk, headers: &HeaderMap, job: &Job) -> Result<BaseUrl, Denied> {
-    let behind_tls = desk.secure || text(headers, FORWARDED_PROTOCOL) == Some("https");
+fn base(state: &ApiState, headers: &HeaderMap, job: &Job) -> Result<BaseUrl, Denied> {
+    let behind_tls = state.secure || text(headers, FORWARDED_PROTOCOL) == Some("https");
     let scheme = if behind_tls { "https" } else { "http" };
     let host = text(headers, HOST.as_str()).unwrap_or_default();
     format!("{scheme}://{host}{ROOT}/jobs/{}/iiif", job.key)
@@ -260,12 +260,12 @@ impl Place {
 }
 
 async fn picture(
-    desk: &Desk,
+    state: &ApiState,
     stored: &StoredVolume,
     (number, page): (usize, &PageDocument),
     view: View,
 ) -> Result<Response, Denied> {
-    let store = desk.admin.library.store().await?;
+    let store = state.admin.library.store().await?;
     let picture = page_picture(&**store, stored, page, view)
         .await
         .map_err(|error| match error {

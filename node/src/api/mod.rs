@@ -11,13 +11,13 @@
 
 mod answer;
 mod body;
-mod desk;
 mod events;
 mod files;
 mod openapi;
 mod router;
 mod server;
 mod session;
+mod state;
 mod view;
 
 pub use server::{Served, serve};

@@ -15,11 +15,11 @@ use serde_json::{Map, Value, json};
 
 use super::answer::{Denied, json};
 use super::body::read_body;
-use super::desk::Desk;
 use super::events::{Pulse, events};
 use super::files::{OFFERS, Place, file};
 use super::openapi::document;
 use super::session;
+use super::state::ApiState;
 use crate::access::{Access, Tokens};
 use crate::admin::{Admin, Argument, Entry, Operator, Refusal, Reply, Verb, table};
 use crate::client::{ORCHESTRATOR, REPLY, ROOT};
@@ -38,13 +38,13 @@ type Named = Result<RawPathParams, RawPathParamsRejection>;
 /// `node` is the name of the orchestrator that answers.
 pub fn router(admin: Admin, tokens: Arc<Tokens>, secure: bool, node: &str) -> Router {
     let pulse = Pulse::start(admin.store.clone());
-    let desk = Desk {
+    let state = ApiState {
         admin,
         tokens,
         secure,
     };
-    let (watching, introduced, node) = (desk.clone(), desk.clone(), node.to_owned());
-    let (opening, asked) = (desk.clone(), desk.clone());
+    let (watching, introduced, node) = (state.clone(), state.clone(), node.to_owned());
+    let (opening, asked) = (state.clone(), state.clone());
     let session = post(move |request| session::open(opening.clone(), request))
         .get(move |headers| session::show(asked.clone(), headers))
         .delete(session::close);
@@ -63,20 +63,20 @@ pub fn router(admin: Admin, tokens: Arc<Tokens>, secure: bool, node: &str) -> Ro
             get(move |headers: HeaderMap| events(watching.clone(), pulse.clone(), headers)),
         );
     let router = OFFERS.iter().fold(router, |router, offer| {
-        let desk = desk.clone();
+        let state = state.clone();
         let handler = move |parameters: Named, RawQuery(query): RawQuery, headers: HeaderMap| async move {
             let place = place(named(parameters)?);
-            file(&desk, &headers, place, query.as_deref(), offer).await
+            file(&state, &headers, place, query.as_deref(), offer).await
         };
         router.route(&format!("{ROOT}/jobs/{{job}}{}", offer.path), get(handler))
     });
     let router = table().entries().iter().fold(router, |router, entry| {
-        let desk = desk.clone();
+        let state = state.clone();
         let handler = move |parameters: Named, request: Request<Body>| async move {
             let path = named(parameters)?.into_iter();
             let path = path.map(|(name, value)| (name, Value::String(value)));
             let with_text = asks_for_text(request.headers());
-            let reply = desk.carry_out(entry, path.collect(), request).await?;
+            let reply = state.carry_out(entry, path.collect(), request).await?;
             Ok::<_, Denied>(if with_text {
                 whole(&reply)
             } else {
@@ -94,9 +94,9 @@ pub fn router(admin: Admin, tokens: Arc<Tokens>, secure: bool, node: &str) -> Ro
 }
 
 /// The name of the orchestrator that answers, and of the one that leads, if any does.
-async fn introduction(desk: Desk, headers: HeaderMap, node: String) -> Result<Response, Denied> {
-    desk.admit(&headers, Access::Read, "the name of the leader")?;
-    let leader = desk.admin.store.leader().await.map_err(Refusal::from)?;
+async fn introduction(state: ApiState, headers: HeaderMap, node: String) -> Result<Response, Denied> {
+    state.admit(&headers, Access::Read, "the name of the leader")?;
+    let leader = state.admin.store.leader().await.map_err(Refusal::from)?;
     Ok(json(
         StatusCode::OK,
         &json!({ "node": node, "leader": leader, "build": env!("CARGO_PKG_VERSION") }),
@@ -150,7 +150,7 @@ fn method(verb: Verb) -> MethodFilter {
     }
 }
 
-impl Desk {
+impl ApiState {
     async fn carry_out(
         &self,
         entry: &'static Entry,

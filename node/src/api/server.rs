@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use anyhow::Result;
 
-use super::desk::caller;
 use super::router::router;
+use super::state::caller;
 use crate::access::{Access, Caller, OWN_TOKEN, Tokens, own_token};
 use crate::admin::Admin;
 use crate::client::Registration;
@@ -17,7 +17,7 @@ use crate::tls::identity::read_details;
 const SHARES: Shares = Shares {
     all: 512,
     per_address: 256,
-    strangers: 128,
+    unauthenticated: 128,
     per_caller: 64,
 };
 

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::answer::{Denied, json};
 use super::body::read_body;
-use super::desk::{COOKIE_NAME, Desk, UNKNOWN_TOKEN, is_foreign};
+use super::state::{ApiState, COOKIE_NAME, UNKNOWN_TOKEN, is_foreign};
 
 /// Largest body of a sign-in, in bytes.
 const MAX_BODY: usize = 4096;
@@ -23,28 +23,28 @@ struct Shown {
 }
 
 /// Answers with the name and the role of the signed-in caller, or null.
-pub async fn show(desk: Desk, headers: HeaderMap) -> Result<Response, Denied> {
+pub async fn show(state: ApiState, headers: HeaderMap) -> Result<Response, Denied> {
     refuse_foreign(&headers)?;
-    let shown = desk
+    let shown = state
         .caller(&headers)
         .map(|caller| json!({ "name": caller.name, "access": caller.access.as_str() }));
     Ok(json(StatusCode::OK, &json!(shown)))
 }
 
-pub async fn open(desk: Desk, request: Request<Body>) -> Result<Response, Denied> {
+pub async fn open(state: ApiState, request: Request<Body>) -> Result<Response, Denied> {
     let (parts, body) = request.into_parts();
     refuse_foreign(&parts.headers)?;
     let bytes = read_body(body, MAX_BODY).await?;
     let Shown { token } = serde_json::from_slice(&bytes)
         .map_err(|_| Denied::invalid("the body must be a JSON object with the member token"))?;
-    if desk.tokens.caller(&token).is_none() {
+    if state.tokens.caller(&token).is_none() {
         return Err(Denied::new(
             StatusCode::UNAUTHORIZED,
             "unauthorized",
             UNKNOWN_TOKEN,
         ));
     }
-    Ok(with_cookie(&token, LASTS, desk.secure))
+    Ok(with_cookie(&token, LASTS, state.secure))
 }
 
 pub async fn close(request: Request<Body>) -> Result<Response, Denied> {

@@ -35,7 +35,7 @@ impl FromStr for ServerUrl {
 
     fn from_str(text: &str) -> Result<Self, InvalidUrl> {
         let uri: Uri = text.trim().parse().map_err(|_| InvalidUrl)?;
-        let (secure, usual) = match uri.scheme_str() {
+        let (secure, defaults) = match uri.scheme_str() {
             Some("http") => (false, 80),
             Some("https") => (true, 443),
             _ => return Err(InvalidUrl),
@@ -46,7 +46,7 @@ impl FromStr for ServerUrl {
         }
         let given = match uri.port() {
             Some(_) => authority.parse(),
-            None => format!("{authority}:{usual}").parse(),
+            None => format!("{authority}:{defaults}").parse(),
         };
         Ok(Self {
             secure,

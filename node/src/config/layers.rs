@@ -127,14 +127,14 @@ impl Layers {
         let Some(Setting { value, origin }) = self.settings.get(&key(JobConfig::GENERATION)).cloned() else {
             return;
         };
-        let usual = value.try_into().map(JobConfig::usual).ok();
-        let Some(Ok(Value::Table(usual))) = usual.map(Value::try_from) else {
+        let defaults = value.try_into().map(JobConfig::defaults_for).ok();
+        let Some(Ok(Value::Table(defaults))) = defaults.map(Value::try_from) else {
             return;
         };
         for name in JobConfig::BY_GENERATION {
             if let Some(setting) = self.settings.get_mut(&key(name))
                 && setting.origin == Origin::BuiltIn
-                && let Some(value) = usual.get(name)
+                && let Some(value) = defaults.get(name)
             {
                 *setting = Setting {
                     value: value.clone(),

@@ -276,7 +276,7 @@ mod tests {
     #[test]
     fn a_value_of_another_kind_is_refused_in_plain_words() {
         let schema = Schema::built_in().unwrap();
-        let told = |key, value: &str| schema.check(key, &value.parse().unwrap()).unwrap_err();
+        let message = |key, value: &str| schema.check(key, &value.parse().unwrap()).unwrap_err();
         for (key, value, words) in [
             (
                 "node.slots.cpu",
@@ -290,7 +290,7 @@ mod tests {
             ("pages.folder", "1", "must be text in quotes, not 1"),
             ("cluster.lease", "60", "must be text in quotes, not 60"),
         ] {
-            assert_eq!(told(key, value), words);
+            assert_eq!(message(key, value), words);
         }
     }
 

@@ -10,9 +10,9 @@ use super::*;
 use crate::config::values::Role;
 
 /// A folder for configuration files and what they name.
-struct Desk(tempfile::TempDir);
+struct Fixture(tempfile::TempDir);
 
-impl Desk {
+impl Fixture {
     fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -63,14 +63,14 @@ fn the_built_in_configuration_is_sound() {
 
 #[test]
 fn a_generation_brings_its_usual_values_unless_somebody_says_otherwise() {
-    let desk = Desk::new();
-    let file = desk.file("[job]\ngeneration = \"gen1\"\nk_factor = 1.7\n");
+    let fixture = Fixture::new();
+    let file = fixture.file("[job]\ngeneration = \"gen1\"\nk_factor = 1.7\n");
     let job = load(Some(&file), &[], &["job.merge_lines=true"]).config.job;
-    let usual = JobConfig::usual(job.generation);
+    let defaults = JobConfig::defaults_for(job.generation);
     assert_eq!((job.k_factor, job.merge_lines), (1.7, true));
     assert_eq!(
         (job.bbox_tolerance, job.use_tps),
-        (usual.bbox_tolerance, usual.use_tps)
+        (defaults.bbox_tolerance, defaults.use_tps)
     );
     assert_eq!(
         load(None, &[], &["job.generation=gen2"]).config.job,
@@ -80,15 +80,15 @@ fn a_generation_brings_its_usual_values_unless_somebody_says_otherwise() {
 
 #[test]
 fn a_layout_needs_a_model_that_knows_one() {
-    let told = the_problem(&["job.line_mode=layout"]);
+    let message = the_problem(&["job.line_mode=layout"]);
     assert!(
-        told.starts_with("--set: job.line_mode: line_mode=layout needs"),
-        "{told}"
+        message.starts_with("--set: job.line_mode: line_mode=layout needs"),
+        "{message}"
     );
-    let told = the_problem(&["node.models=/nowhere/at/all"]);
+    let message = the_problem(&["node.models=/nowhere/at/all"]);
     assert!(
-        told.starts_with("--set: node.models: /nowhere/at/all is no model"),
-        "{told}"
+        message.starts_with("--set: node.models: /nowhere/at/all is no model"),
+        "{message}"
     );
 }
 
@@ -113,8 +113,8 @@ fn the_second_process_of_a_node_has_a_port_of_its_own() {
 /// Rows: F13.
 #[test]
 fn later_layers_win_and_each_value_knows_its_own() {
-    let desk = Desk::new();
-    let path = desk.file("[node]\nname = 'a'\ndevice = 'wgpu'\n[cluster]\nlease = '90s'\n");
+    let fixture = Fixture::new();
+    let path = fixture.file("[node]\nname = 'a'\ndevice = 'wgpu'\n[cluster]\nlease = '90s'\n");
     let variables = [("PARKHANG_NODE__NAME", "b"), ("PARKHANG_NODE__ROLES", "cpu,gpu")];
     let loaded = load(Some(&path), &variables, &["node.name=c"]);
     assert_eq!(loaded.config.node.name.as_deref(), Some("c"));
@@ -129,8 +129,8 @@ fn later_layers_win_and_each_value_knows_its_own() {
 
 #[test]
 fn every_mistake_is_told_with_its_place() {
-    let desk = Desk::new();
-    let path = desk
+    let fixture = Fixture::new();
+    let path = fixture
         .file("[cluster]\nlisen = '127.0.0.1:1'\nlease = 'soon'\n\n[job]\nk_factor = 99\nbeam_width = -1\n");
     let variables = [
         ("PARKHANG_NODE__COLOUR", "red"),
@@ -142,33 +142,33 @@ fn every_mistake_is_told_with_its_place() {
         &variables,
         &["node.slots.cpu=many", "node", "tls=1", "node.roles=cpuu"],
     );
-    let told = |part: &str| {
+    let message = |part: &str| {
         let count = found.iter().filter(|problem| problem.contains(part)).count();
         assert_eq!(count, 1, "{part}: {found:#?}");
     };
-    told("cluster.toml:2: cluster.lisen: there is no such key; did you mean cluster.listen?");
-    told("cluster.toml:3: cluster.lease: \"soon\" is not a duration");
-    told("cluster.toml:6: job.k_factor: must be 0.1 to 10, not 99");
-    told("cluster.toml:7: job.beam_width: ");
-    told("PARKHANG_NODE__COLOUR: node.colour: there is no such key");
-    told("PARKHANG_CLUSTER_LISTEN: did you mean PARKHANG_CLUSTER__LISTEN?");
-    told("--set: node.slots.cpu: \"many\" is not a whole number");
-    told("--set: expected SECTION.KEY=VALUE");
-    told("--set: tls: there is no such key");
-    told("--set: node.roles: unknown variant `cpuu`");
+    message("cluster.toml:2: cluster.lisen: there is no such key; did you mean cluster.listen?");
+    message("cluster.toml:3: cluster.lease: \"soon\" is not a duration");
+    message("cluster.toml:6: job.k_factor: must be 0.1 to 10, not 99");
+    message("cluster.toml:7: job.beam_width: ");
+    message("PARKHANG_NODE__COLOUR: node.colour: there is no such key");
+    message("PARKHANG_CLUSTER_LISTEN: did you mean PARKHANG_CLUSTER__LISTEN?");
+    message("--set: node.slots.cpu: \"many\" is not a whole number");
+    message("--set: expected SECTION.KEY=VALUE");
+    message("--set: tls: there is no such key");
+    message("--set: node.roles: unknown variant `cpuu`");
     assert_eq!(found.len(), 10, "{found:#?}");
 }
 
 #[test]
 fn what_is_not_toml_or_not_there_is_told() {
-    let desk = Desk::new();
-    let path = desk.file("[node]\nname = \n");
+    let fixture = Fixture::new();
+    let path = fixture.file("[node]\nname = \n");
     let found = problems(Some(&path), &[], &[]);
     assert!(
         found.len() == 1 && found[0].contains("cluster.toml:2: "),
         "{found:?}"
     );
-    let found = problems(Some(&desk.0.path().join("none.toml")), &[], &[]);
+    let found = problems(Some(&fixture.0.path().join("none.toml")), &[], &[]);
     assert!(
         found.len() == 1 && found[0].contains("none.toml: No such file"),
         "{found:?}"
@@ -188,10 +188,10 @@ fn a_mistake_leaves_the_layer_below_in_force() {
 
 #[test]
 fn paths_in_a_file_start_from_the_file() {
-    let desk = Desk::new();
-    let path = desk.file("[storage]\nfolder = 'pages'\n[storage.cache]\nfolder = '/var/cache/x'\n");
+    let fixture = Fixture::new();
+    let path = fixture.file("[storage]\nfolder = 'pages'\n[storage.cache]\nfolder = '/var/cache/x'\n");
     let loaded = load(Some(&path), &[], &[]);
-    assert_eq!(loaded.config.storage.folder, Some(desk.0.path().join("pages")));
+    assert_eq!(loaded.config.storage.folder, Some(fixture.0.path().join("pages")));
     assert_eq!(
         loaded.config.storage.cache.folder,
         Some(PathBuf::from("/var/cache/x"))
@@ -202,7 +202,7 @@ fn paths_in_a_file_start_from_the_file() {
 
 #[test]
 fn nothing_leaves_the_machine_without_tls_and_a_cookie() {
-    let desk = Desk::new();
+    let fixture = Fixture::new();
     let problem = the_problem(&["cluster.listen=10.0.0.7:7400"]);
     assert!(
         problem.contains("needs TLS (cluster.tls) and a cookie"),
@@ -233,7 +233,7 @@ fn nothing_leaves_the_machine_without_tls_and_a_cookie() {
     let idle = problems(None, &[], &["node.roles=cpu", "cluster.listen=10.0.0.7:7400"]);
     assert_eq!(idle, Vec::<String>::new());
 
-    let cookie = desk.write("cookie", 0o600, "0123456789abcdef\n");
+    let cookie = fixture.write("cookie", 0o600, "0123456789abcdef\n");
     let cookie = format!("cluster.cookie_file={}", cookie.display());
     let problem = the_problem(&["cluster.listen=10.0.0.7:7400", &cookie]);
     assert!(problem.ends_with("needs TLS (cluster.tls)"), "{problem}");
@@ -336,8 +336,8 @@ fn what_cannot_work_together_is_refused() {
 
 #[test]
 fn flags_for_buckets_are_short_for_keys() {
-    let desk = Desk::new();
-    let file = desk.file("[pages]\nfolder = 'scans'\n[storage.s3]\nregion = 'eu-1'\n");
+    let fixture = Fixture::new();
+    let file = fixture.file("[pages]\nfolder = 'scans'\n[storage.s3]\nregion = 'eu-1'\n");
     let buckets = BucketArgs {
         input_bucket: Some("s3://archive/scans".to_owned()),
         input_folder: None,
@@ -404,14 +404,14 @@ fn a_value_that_nobody_set_is_blamed_on_what_it_does_not_go_with() {
 
 #[test]
 fn what_is_shown_can_be_read_again() {
-    let desk = Desk::new();
+    let fixture = Fixture::new();
     let loaded = load(
         None,
         &[],
         &["node.name=\"quoted\"", "storage.cache.size=7GiB", "job.limit=3"],
     );
     for origins in [false, true] {
-        let path = desk.file(&show::toml(&loaded, origins));
+        let path = fixture.file(&show::toml(&loaded, origins));
         let again = load(Some(&path), &[], &[]);
         assert_eq!(again.config, loaded.config);
         assert_eq!(again.problems, []);
@@ -429,10 +429,10 @@ fn a_mistake_is_told_by_the_flag_that_made_it() {
     let Err(Problems(problems)) = loaded.validated() else {
         panic!("there is no such role");
     };
-    let told = problems[0].to_string();
+    let message = problems[0].to_string();
     assert!(
-        told.starts_with("--role: node.roles: unknown variant `king`"),
-        "{told}"
+        message.starts_with("--role: node.roles: unknown variant `king`"),
+        "{message}"
     );
 }
 

@@ -136,23 +136,23 @@ fn compared_text(comparison: &Comparison, precision: Precision) -> &'static str 
 
 pub fn json(reports: &[Report]) -> Value {
     let devices = reports.iter().map(|report| {
-        let mut told = json!({
+        let mut reported = json!({
             "device": report.device(),
             "name": report.name,
             "state": report.verdict(),
         });
         match &report.state {
-            State::Absent(reason) | State::Unusable(reason) => told["reason"] = json!(reason),
+            State::Absent(reason) | State::Unusable(reason) => reported["reason"] = json!(reason),
             State::Present => {}
             State::Tested(tested) => {
-                told["tolerance"] = json!(Comparison::tolerance(report.spec.precision));
-                told["logit_difference"] = json!(tested.comparison.logit_difference);
-                told["text_equal"] = json!(tested.comparison.text_equal);
-                told["lines_per_s"] = json!(tested.throughput.lines_per_s);
-                told["tiles_per_s"] = json!(tested.throughput.tiles_per_s);
+                reported["tolerance"] = json!(Comparison::tolerance(report.spec.precision));
+                reported["logit_difference"] = json!(tested.comparison.logit_difference);
+                reported["text_equal"] = json!(tested.comparison.text_equal);
+                reported["lines_per_s"] = json!(tested.throughput.lines_per_s);
+                reported["tiles_per_s"] = json!(tested.throughput.tiles_per_s);
             }
         }
-        told
+        reported
     });
     json!({ "devices": devices.collect::<Vec<_>>() })
 }
@@ -222,7 +222,7 @@ mod tests {
             Report::absent(&spec(DeviceKind::Cuda), "no driver".to_owned()),
         ];
         let shown = table(&reports).to_string();
-        for told in [
+        for reported in [
             "wgpu:0",
             "passed",
             "1.0e-4",
@@ -232,11 +232,11 @@ mod tests {
             "absent",
             "no driver",
         ] {
-            assert!(shown.contains(told), "{told}: {shown}");
+            assert!(shown.contains(reported), "{reported}: {shown}");
         }
-        let told = json(&reports);
-        assert_eq!(told["devices"][0]["lines_per_s"], json!(812.25));
-        assert_eq!(told["devices"][1]["state"], json!("absent"));
-        assert_eq!(told["devices"][1]["reason"], json!("no driver"));
+        let reported = json(&reports);
+        assert_eq!(reported["devices"][0]["lines_per_s"], json!(812.25));
+        assert_eq!(reported["devices"][1]["state"], json!("absent"));
+        assert_eq!(reported["devices"][1]["reason"], json!("no driver"));
     }
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::matching::LineCount;
 use super::score::ErrorCount;
 use crate::ocr::FailedPage;
-use crate::words::counted;
+use crate::words::pluralize;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PageScore {
@@ -94,7 +94,7 @@ impl Report {
         table.add_row(cells("all", &self.overall));
         let mut text = format!("{table}\n");
         if !self.failed_pages.is_empty() {
-            let failed = counted(self.failed_pages.len(), "page");
+            let failed = pluralize(self.failed_pages.len(), "page");
             text += &format!("failed, and counted as pages without text: {failed}\n");
         }
         for FailedPage { page, stage, error } in self.failed_pages.iter().take(NAMED_FAILURES) {
@@ -158,12 +158,12 @@ mod tests {
         let mut report = Report::new(Vec::new());
         assert!(!report.table(false).contains("not read"));
         report.failed_pages = (0..=NAMED_FAILURES).map(failed).collect();
-        let told = report.table(false);
+        let reported = report.table(false);
         assert!(
-            told.contains("counted as pages without text: 21 pages\n"),
-            "{told}"
+            reported.contains("counted as pages without text: 21 pages\n"),
+            "{reported}"
         );
-        assert!(told.contains("page19, ocr: network failed\n"), "{told}");
-        assert!(!told.contains("page20"), "{told}");
+        assert!(reported.contains("page19, ocr: network failed\n"), "{reported}");
+        assert!(!reported.contains("page20"), "{reported}");
     }
 }

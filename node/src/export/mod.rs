@@ -29,7 +29,7 @@ use parkhang_core::domain::VolumeId;
 use parkhang_store::storage::ArtifactStore;
 
 use crate::config::Loaded;
-use crate::words::counted;
+use crate::words::pluralize;
 pub use alto::alto;
 pub use arguments::{ExportArgs, Format};
 use document::{PageDocument, VolumeDocument};
@@ -61,11 +61,11 @@ pub async fn run(arguments: ExportArgs) -> Result<ExitCode> {
     let exported = export_all(&results, formats, iiif, &target, &arguments.volume, shown).await?;
     results.require_text(exported.volumes)?;
     if exported.unread_pages > 0 {
-        let pages = counted(exported.unread_pages, "page");
+        let pages = pluralize(exported.unread_pages, "page");
         eprintln!("{pages} could not be read and are marked in the files");
     }
     if exported.without_text > 0 {
-        let left_out = counted(exported.without_text, "volume");
+        let left_out = pluralize(exported.without_text, "volume");
         eprintln!("{left_out} left out: no text yet");
     }
     Ok(ExitCode::SUCCESS)

@@ -1,8 +1,8 @@
 //! Admission of connections to a listener, when more arrive than it has room for.
 //!
 //! A connection whose requests present a token is authenticated; one that has presented none, or whose caller holds too many already,
-//! is a stranger. A new connection never waits for a stranger to leave: it replaces the oldest stranger of the address that has most
-//! of them. So a flood of silent sockets can take the share of strangers, and nothing from clients with a token.
+//! is unauthenticated. A new connection never waits for one of the latter to end: it replaces the oldest of the address that has most
+//! of them. So a flood of silent sockets can take the share of unauthenticated connections, and nothing from clients with a token.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
@@ -12,8 +12,8 @@ use std::net::{IpAddr, Ipv6Addr};
 pub struct Shares {
     pub all: usize,
     pub per_address: usize,
-    pub strangers: usize,
-    /// Authenticated connections of one caller; further ones count as strangers.
+    pub unauthenticated: usize,
+    /// Authenticated connections of one caller; further ones count as unauthenticated.
     pub per_caller: usize,
 }
 
@@ -21,7 +21,7 @@ pub struct Shares {
 pub type Number = u64;
 
 #[derive(Debug)]
-struct Guest {
+struct Connection {
     address: IpAddr,
     /// Name of the caller, if the connection is authenticated.
     caller: Option<String>,
@@ -33,7 +33,7 @@ pub enum Admitted {
     Yes {
         number: Number,
     },
-    /// Admitted in place of a stranger, which has to be closed.
+    /// Admitted in place of an unauthenticated connection, which has to be closed.
     InPlaceOf {
         number: Number,
         closed: Number,
@@ -46,7 +46,7 @@ pub enum Admitted {
 #[derive(Debug)]
 pub struct Admission {
     shares: Shares,
-    guests: BTreeMap<Number, Guest>,
+    connections: BTreeMap<Number, Connection>,
     next: Number,
 }
 
@@ -54,7 +54,7 @@ impl Admission {
     pub fn new(shares: Shares) -> Self {
         Self {
             shares,
-            guests: BTreeMap::new(),
+            connections: BTreeMap::new(),
             next: 0,
         }
     }
@@ -62,13 +62,21 @@ impl Admission {
     /// Decides about a new connection from `address`; one that it replaces is removed.
     pub fn arrive(&mut self, address: IpAddr) -> Admitted {
         let address = network(address);
-        let from_there = self.guests.values().filter(|guest| guest.address == address);
-        let strangers = self.guests.values().filter(|guest| guest.caller.is_none());
-        // An address at its limit may only replace a stranger of its own, so that one address cannot displace the others.
+        let from_there = self
+            .connections
+            .values()
+            .filter(|connection| connection.address == address);
+        let unauthenticated = self
+            .connections
+            .values()
+            .filter(|connection| connection.caller.is_none());
+        // An address at its limit may only replace an unauthenticated connection of its own, so that one address cannot displace the others.
         let closed = if from_there.count() >= self.shares.per_address {
-            self.oldest_stranger_of(address).map(Some)
-        } else if self.guests.len() >= self.shares.all || strangers.count() >= self.shares.strangers {
-            self.stranger_to_close().map(Some)
+            self.oldest_unauthenticated_of(address).map(Some)
+        } else if self.connections.len() >= self.shares.all
+            || unauthenticated.count() >= self.shares.unauthenticated
+        {
+            self.unauthenticated_to_close().map(Some)
         } else {
             Some(None)
         };
@@ -76,12 +84,12 @@ impl Admission {
             return Admitted::No;
         };
         if let Some(closed) = closed {
-            self.guests.remove(&closed);
+            self.connections.remove(&closed);
         }
         let number = self.next;
         self.next += 1;
         let caller = None;
-        self.guests.insert(number, Guest { address, caller });
+        self.connections.insert(number, Connection { address, caller });
         match closed {
             Some(closed) => Admitted::InPlaceOf { number, closed },
             None => Admitted::Yes { number },
@@ -91,30 +99,30 @@ impl Admission {
     /// Records that a request of the connection has presented a caller's token.
     pub fn recognise(&mut self, number: Number, caller: &str) {
         let known = self
-            .guests
+            .connections
             .values()
-            .filter(|guest| guest.caller.as_deref() == Some(caller))
+            .filter(|connection| connection.caller.as_deref() == Some(caller))
             .count();
-        if let Some(guest) = self.guests.get_mut(&number)
-            && guest.caller.as_deref() != Some(caller)
+        if let Some(connection) = self.connections.get_mut(&number)
+            && connection.caller.as_deref() != Some(caller)
         {
-            guest.caller = (known < self.shares.per_caller).then(|| caller.to_owned());
+            connection.caller = (known < self.shares.per_caller).then(|| caller.to_owned());
         }
     }
 
     pub fn leave(&mut self, number: Number) {
-        self.guests.remove(&number);
+        self.connections.remove(&number);
     }
 
-    fn oldest_stranger_of(&self, address: IpAddr) -> Option<Number> {
-        self.strangers()
+    fn oldest_unauthenticated_of(&self, address: IpAddr) -> Option<Number> {
+        self.unauthenticated()
             .find_map(|(number, from)| (from == address).then_some(number))
     }
 
-    fn stranger_to_close(&self) -> Option<Number> {
+    fn unauthenticated_to_close(&self) -> Option<Number> {
         let mut crowds: HashMap<IpAddr, (usize, Number)> = HashMap::new();
-        for (number, address) in self.strangers() {
-            // Strangers come the oldest first, so the number of the first one stays.
+        for (number, address) in self.unauthenticated() {
+            // They come the oldest first, so the number of the first one stays.
             let (crowd, _) = crowds.entry(address).or_insert((0, number));
             *crowd += 1;
         }
@@ -124,12 +132,12 @@ impl Admission {
             .map(|(_, oldest)| oldest)
     }
 
-    /// Strangers, the oldest first.
-    fn strangers(&self) -> impl Iterator<Item = (Number, IpAddr)> {
-        self.guests
+    /// Unauthenticated connections, the oldest first.
+    fn unauthenticated(&self) -> impl Iterator<Item = (Number, IpAddr)> {
+        self.connections
             .iter()
-            .filter(|(_, guest)| guest.caller.is_none())
-            .map(|(number, guest)| (*number, guest.address))
+            .filter(|(_, connection)| connection.caller.is_none())
+            .map(|(number, connection)| (*number, connection.address))
     }
 }
 
@@ -153,7 +161,7 @@ mod tests {
     const SHARES: Shares = Shares {
         all: 8,
         per_address: 4,
-        strangers: 6,
+        unauthenticated: 6,
         per_caller: 3,
     };
 
@@ -166,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_is_full_makes_room_among_its_own_strangers() {
+    fn an_address_that_is_full_makes_room_among_its_own_unauthenticated() {
         let mut admission = admission();
         for number in 0..4 {
             assert_eq!(admission.arrive(address(1)), Admitted::Yes { number });
@@ -182,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_crowd_of_strangers_gives_way() {
+    fn the_largest_crowd_of_unauthenticated_gives_way() {
         let mut admission = admission();
         for from in [1, 2, 2, 2, 3, 3] {
             admission.arrive(address(from));
@@ -200,9 +208,9 @@ mod tests {
             }
         }
         assert_eq!(
-            admission.strangers().count(),
+            admission.unauthenticated().count(),
             1,
-            "the fourth of them is a stranger"
+            "the fourth of them is not authenticated"
         );
     }
 
@@ -234,18 +242,18 @@ mod tests {
         fn shares_hold_and_nobody_who_is_known_gives_way(steps in prop::collection::vec(step(), 1..200)) {
             let mut admission = admission();
             for step in steps {
-                let numbers: Vec<Number> = admission.guests.keys().copied().collect();
-                let known: Vec<Number> = admission.guests.iter()
-                    .filter_map(|(number, guest)| guest.caller.is_some().then_some(*number))
+                let numbers: Vec<Number> = admission.connections.keys().copied().collect();
+                let known: Vec<Number> = admission.connections.iter()
+                    .filter_map(|(number, connection)| connection.caller.is_some().then_some(*number))
                     .collect();
                 match step {
                     Step::Arrive(from) => {
-                        let has_strangers = admission.strangers().any(|(_, there)| there == address(from));
+                        let has_unauthenticated = admission.unauthenticated().any(|(_, there)| there == address(from));
                         let answer = admission.arrive(address(from));
                         if let Admitted::InPlaceOf { closed, .. } = answer {
                             prop_assert!(!known.contains(&closed));
                         }
-                        prop_assert!(answer != Admitted::No || !has_strangers);
+                        prop_assert!(answer != Admitted::No || !has_unauthenticated);
                     }
                     Step::Recognise(at, who) if !numbers.is_empty() => {
                         admission.recognise(numbers[at.index(numbers.len())], &who.to_string());
@@ -253,10 +261,10 @@ mod tests {
                     Step::Leave(at) if !numbers.is_empty() => admission.leave(numbers[at.index(numbers.len())]),
                     Step::Recognise(..) | Step::Leave(_) => {}
                 }
-                prop_assert!(admission.guests.len() <= SHARES.all);
-                prop_assert!(admission.strangers().count() <= SHARES.strangers);
+                prop_assert!(admission.connections.len() <= SHARES.all);
+                prop_assert!(admission.unauthenticated().count() <= SHARES.unauthenticated);
                 for from in 0..5 {
-                    let there = admission.guests.values().filter(|guest| guest.address == address(from));
+                    let there = admission.connections.values().filter(|connection| connection.address == address(from));
                     prop_assert!(there.count() <= SHARES.per_address);
                 }
             }

@@ -22,7 +22,7 @@ use super::connection::{HEAD, converse};
 /// Pause after a failure to accept, such as too many open files, which would fail again at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Function that returns the name of the caller that a request's head authenticates; `None` for a stranger.
+/// Function that returns the name of the caller that a request's head authenticates; `None` if it authenticates nobody.
 pub type Recognise = Arc<dyn Fn(&HeaderMap) -> Option<String> + Send + Sync>;
 
 /// Routes of a listener, with its limits on connections.

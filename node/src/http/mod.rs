@@ -30,19 +30,19 @@ use self::recorder::Recorder;
 const SHARES: Shares = Shares {
     all: 64,
     per_address: 32,
-    strangers: 64,
+    unauthenticated: 64,
     per_caller: 0,
 };
 
 /// Server of health, readiness and metrics, for a service manager and Prometheus.
 #[derive(Debug)]
-pub struct Window {
+pub struct HealthServer {
     listener: Option<HttpListener>,
     probe: Arc<OnceLock<Arc<dyn Probe>>>,
 }
 
-impl Window {
-    /// Starts the server; until [`Window::probe`] is called the node is alive and not ready. Without an address nothing is served and no
+impl HealthServer {
+    /// Starts the server; until [`HealthServer::probe`] is called the node is alive and not ready. Without an address nothing is served and no
     /// metrics are collected.
     ///
     /// # Errors

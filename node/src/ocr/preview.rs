@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use super::input::Input;
 use crate::networks::cores;
-use crate::words::counted;
+use crate::words::pluralize;
 
 /// Work that a run would do.
 #[derive(Debug, Serialize)]
@@ -222,7 +222,7 @@ impl fmt::Display for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pages { skipped, to_do } => {
-                write!(f, "{} to do, {skipped} skipped", counted(to_do.len(), "page"))?;
+                write!(f, "{} to do, {skipped} skipped", pluralize(to_do.len(), "page"))?;
                 let mut reasons: BTreeMap<Redo, Vec<&str>> = BTreeMap::new();
                 for page in to_do {
                     reasons.entry(page.reason).or_default().push(&page.page);
@@ -243,7 +243,7 @@ impl fmt::Display for Work {
 impl fmt::Display for Preview {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for volume in &self.volumes {
-            let pages = counted(volume.pages, "page");
+            let pages = pluralize(volume.pages, "page");
             writeln!(f, "{}\t{pages}\t{}", volume.volume, volume.folder.display())?;
             for StagePreview { stage, work } in &volume.work {
                 writeln!(f, "  {stage}: {work}")?;

@@ -315,7 +315,7 @@ async fn wait_for_end(orchestrator: &OrchestratorHandle, job: &Job) -> Result<bo
     tokio::select! {
         end = orchestrator.job_end(job.id) => {
             return match end? {
-                JobEnd::Settled(_) => Ok(false),
+                JobEnd::Finished(_) => Ok(false),
                 JobEnd::Abandoned => bail!("the orchestrator stopped before the job did"),
             };
         }

@@ -7,7 +7,7 @@ use comfy_table::{Cell, CellAlignment, Table};
 use parkhang_core::domain::{JobStatus, VolumeResults};
 use serde::Serialize;
 
-use crate::words::counted;
+use crate::words::pluralize;
 
 /// Page that failed in a stage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -127,7 +127,7 @@ impl Summary {
             }
             let unnamed = volume.failed_pages.len().saturating_sub(NAMED_FAILURES);
             if unnamed > 0 {
-                let unnamed = counted(unnamed, "more page");
+                let unnamed = pluralize(unnamed, "more page");
                 text += &format!("{}: {unnamed} failed, see errors.parquet\n", volume.volume);
             }
         }
@@ -146,7 +146,7 @@ impl Summary {
             } else {
                 self.status.as_str()
             },
-            counted(read, "page"),
+            pluralize(read, "page"),
             self.failed(),
             self.wall_s,
             self.cpu_s,

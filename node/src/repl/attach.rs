@@ -14,9 +14,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(500);
 ///
 /// # Errors
 ///
-/// When none does within `patience`, or before that when one answers which would not do otherwise later, as it refuses the token.
-pub async fn attach(remote: &Remote, patience: Duration) -> Result<()> {
-    let deadline = Instant::now() + patience;
+/// When none does within `timeout`, or before that when one answers which would not do otherwise later, as it refuses the token.
+pub async fn attach(remote: &Remote, timeout: Duration) -> Result<()> {
+    let deadline = Instant::now() + timeout;
     let mut told_to_wait = false;
     loop {
         let survey = remote.look().await;
@@ -28,8 +28,8 @@ pub async fn attach(remote: &Remote, patience: Duration) -> Result<()> {
             bail!("cannot attach: {}", survey.troubles());
         }
         if !told_to_wait {
-            let patience = humantime::format_duration(patience);
-            eprintln!("no orchestrator is in touch; waiting for one, {patience} at most (--patience)");
+            let timeout = humantime::format_duration(timeout);
+            eprintln!("no orchestrator is in touch; waiting for one, {timeout} at most (--timeout)");
             told_to_wait = true;
         }
         sleep(LOOK_AGAIN.min(deadline.saturating_duration_since(Instant::now()))).await;

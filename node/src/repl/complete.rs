@@ -2,7 +2,7 @@
 
 use clap::{Arg, Command};
 
-use super::order::{OWN, grammar};
+use super::parse::{OWN, grammar};
 use crate::admin::aliases::{ALIASES, alias_of};
 
 /// Source of names that only the cluster knows.

@@ -4,7 +4,7 @@ use nu_ansi_term::{Color, Style};
 use reedline::{Highlighter, StyledText};
 
 use super::complete::{complete, place};
-use super::order::OWN;
+use super::parse::OWN;
 
 /// Highlighter that colours the words of commands and options by whether they exist.
 pub struct KnownWords;

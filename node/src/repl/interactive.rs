@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use reedline::Signal;
 
 use super::editor::LineEditor;
-use super::order::{Order, order};
+use super::parse::{ParsedLine, parse};
 use super::{keys, news, pager, tail};
 use crate::config::Loaded;
 use crate::session::{Given, Session};
@@ -25,7 +25,7 @@ pub async fn run(mut session: Session, loaded: &Loaded) -> Result<()> {
     println!("help lists the commands; Tab completes them; Ctrl-D leaves");
     tokio::select! {
         end = converse(&session, &mut editor) => end,
-        () = news::tell(&session) => Ok(()),
+        () = news::print(&session) => Ok(()),
     }
 }
 
@@ -37,25 +37,25 @@ async fn converse(session: &Session, editor: &mut LineEditor) -> Result<()> {
             _ => continue,
         };
         editor.remember()?;
-        let order = match order(&line) {
-            Ok(Order::Leave) => return Ok(()),
-            Ok(order) => order,
+        let parse = match parse(&line) {
+            Ok(ParsedLine::Leave) => return Ok(()),
+            Ok(parse) => parse,
             Err(reason) => {
                 eprintln!("{reason}");
                 continue;
             }
         };
-        if let Err(error) = obey(session, order).await {
+        if let Err(error) = execute(session, parse).await {
             eprintln!("{error:#}");
         }
     }
 }
 
-async fn obey(session: &Session, order: Order) -> Result<()> {
-    match order {
-        Order::Nothing | Order::Leave => Ok(()),
-        Order::Tell(text) => show(text).await,
-        Order::Give(given) => match unless_interrupted(session.give(&given)).await? {
+async fn execute(session: &Session, parse: ParsedLine) -> Result<()> {
+    match parse {
+        ParsedLine::Nothing | ParsedLine::Leave => Ok(()),
+        ParsedLine::Tell(text) => show(text).await,
+        ParsedLine::Give(given) => match unless_interrupted(session.give(&given)).await? {
             Some(Ok(shown)) => show(shown.text).await,
             Some(Err(reason)) => {
                 eprintln!("{reason}");
@@ -63,8 +63,8 @@ async fn obey(session: &Session, order: Order) -> Result<()> {
             }
             None => Ok(()),
         },
-        Order::Watch { every, line, given } => watch(session, every, &line, &given).await,
-        Order::Tail { every } => {
+        ParsedLine::Watch { every, line, given } => watch(session, every, &line, &given).await,
+        ParsedLine::Tail { every } => {
             println!("any key ends this");
             let follow = tail::follow(session, every, async |lines| {
                 // The terminal is in raw mode and needs a carriage return as well.

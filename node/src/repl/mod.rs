@@ -10,8 +10,8 @@ mod interactive;
 mod keys;
 mod names;
 mod news;
-mod order;
 mod pager;
+mod parse;
 mod prompt;
 mod script;
 mod tail;
@@ -28,7 +28,7 @@ use clap::Args;
 use self::attach::attach;
 use crate::client::{Orchestrators, ServerArgs};
 use crate::config::{ConfigArgs, Loaded};
-use crate::session::{Line, PATIENCE, Remote, Session};
+use crate::session::{Line, Remote, Session, TIMEOUT};
 
 /// Name of the log of an orchestrator whose terminal is used for commands.
 const LOG: &str = "orchestrator.log";
@@ -39,8 +39,8 @@ pub struct ReplArgs {
     #[arg(short, long, value_name = "COMMAND")]
     command: Vec<String>,
     /// Time that a command waits for a connection to an orchestrator.
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
-    patience: Duration,
+    #[arg(long, alias = "patience", value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
+    timeout: Duration,
     #[command(flatten)]
     server: ServerArgs,
     #[command(flatten)]
@@ -51,8 +51,8 @@ pub struct ReplArgs {
 pub async fn run(arguments: ReplArgs) -> Result<ExitCode> {
     let loaded = Loaded::read(&arguments.config)?.validated()?;
     let remote = Remote::new(Orchestrators::find_or_await(&arguments.server, &loaded)?);
-    attach(&remote, arguments.patience).await?;
-    let session = Session::new(Line::Remote(remote), arguments.patience);
+    attach(&remote, arguments.timeout).await?;
+    let session = Session::new(Line::Remote(remote), arguments.timeout);
     if !is_terminal() {
         // Like any command, it ends silently when the reader of its output has gone.
         sigpipe::reset();
@@ -70,7 +70,7 @@ pub async fn run(arguments: ReplArgs) -> Result<ExitCode> {
 /// Runs commands in the orchestrator's own process until the operator leaves. `attended` is true while Ctrl-C belongs to the editor and
 /// must not stop the orchestrator.
 pub async fn inside(loaded: &Loaded, line: Line, attended: &AtomicBool) {
-    let session = Session::new(line, PATIENCE);
+    let session = Session::new(line, TIMEOUT);
     let end = if is_terminal() {
         attended.store(true, Ordering::Relaxed);
         let end = interactive::run(session, loaded).await;

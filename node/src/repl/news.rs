@@ -1,19 +1,19 @@
 use crate::session::{InTouch, Session};
 
 /// Looks for ever who leads and who is in touch, and tells whenever that changes.
-pub async fn tell(session: &Session) {
-    let tell = async {
-        let mut told = session.line.in_touch();
+pub async fn print(session: &Session) {
+    let print = async {
+        let mut message = session.line.in_touch();
         loop {
-            let now = session.line.changed_from(&told).await;
-            for news in news(&told, &now) {
-                session.notices.tell(news);
+            let now = session.line.changed_from(&message).await;
+            for news in news(&message, &now) {
+                session.notices.notify(news);
             }
-            told = now;
+            message = now;
         }
     };
     tokio::select! {
-        () = tell => {}
+        () = print => {}
         () = session.line.keep_looking() => {}
     }
 }
@@ -55,7 +55,7 @@ mod tests {
         let orphaned = in_touch(None, Some("other"));
         let led = in_touch(Some("other"), Some("other"));
         let apart = in_touch(None, None);
-        for (before, now, told) in [
+        for (before, now, message) in [
             (&both, &both, &[][..]),
             (
                 &both,
@@ -71,7 +71,7 @@ mod tests {
             ),
             (&apart, &led, &["back in touch with other", "other leads"]),
         ] {
-            assert_eq!(news(before, now), told, "{before:?} {now:?}");
+            assert_eq!(news(before, now), message, "{before:?} {now:?}");
         }
     }
 }

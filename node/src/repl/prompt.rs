@@ -9,7 +9,7 @@ use crate::session::{InTouch, Line};
 /// Prompt with the name of the leader, or the lack of a leader or connection.
 pub struct LeaderPrompt(pub Line);
 
-fn told(now: &InTouch) -> String {
+fn message(now: &InTouch) -> String {
     match (&now.leader, &now.asked) {
         (_, None) => "parkhang (out of touch)".to_owned(),
         (None, Some(_)) => "parkhang (nobody leads)".to_owned(),
@@ -23,7 +23,7 @@ fn told(now: &InTouch) -> String {
 
 impl Prompt for LeaderPrompt {
     fn render_prompt_left(&self) -> Cow<'_, str> {
-        told(&self.0.in_touch()).into()
+        message(&self.0.in_touch()).into()
     }
 
     fn render_prompt_right(&self) -> Cow<'_, str> {
@@ -58,8 +58,8 @@ mod tests {
             asked: asked.map(str::to_owned),
         };
         let led = now(Some("orch-1.eu.0badcafe"), Some("orch-1.eu.0badcafe"));
-        assert_eq!(told(&led), "parkhang orch-1.eu");
-        assert_eq!(told(&now(None, Some("orch-2.1"))), "parkhang (nobody leads)");
-        assert_eq!(told(&now(None, None)), "parkhang (out of touch)");
+        assert_eq!(message(&led), "parkhang orch-1.eu");
+        assert_eq!(message(&now(None, Some("orch-2.1"))), "parkhang (nobody leads)");
+        assert_eq!(message(&now(None, None)), "parkhang (out of touch)");
     }
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use tokio::sync::mpsc;
 
-use super::order::{Order, order};
+use super::parse::{ParsedLine, parse};
 use super::{news, tail};
 use crate::session::Session;
 
@@ -41,22 +41,22 @@ async fn run(session: Session, mut lines: mpsc::Receiver<std::io::Result<String>
         let mut end = ExitCode::SUCCESS;
         while let Some(line) = lines.recv().await {
             let line = line?;
-            let answer = match order(&line) {
-                Ok(Order::Nothing) => continue,
-                Ok(Order::Leave) => break,
-                Ok(Order::Tell(text)) => {
+            let answer = match parse(&line) {
+                Ok(ParsedLine::Nothing) => continue,
+                Ok(ParsedLine::Leave) => break,
+                Ok(ParsedLine::Tell(text)) => {
                     println!("{text}");
                     continue;
                 }
-                Ok(Order::Give(given)) => session.give(&given).await,
-                Ok(Order::Tail { every }) => {
+                Ok(ParsedLine::Give(given)) => session.give(&given).await,
+                Ok(ParsedLine::Tail { every }) => {
                     tail::follow(&session, every, async |lines| {
                         lines.iter().for_each(|line| println!("{line}"))
                     })
                     .await;
                     continue;
                 }
-                Ok(Order::Watch { .. }) => Err("watch needs a terminal".to_owned()),
+                Ok(ParsedLine::Watch { .. }) => Err("watch needs a terminal".to_owned()),
                 Err(reason) => Err(reason),
             };
             match answer {
@@ -76,6 +76,6 @@ async fn run(session: Session, mut lines: mpsc::Receiver<std::io::Result<String>
     };
     tokio::select! {
         end = work => end,
-        () = news::tell(&session) => Ok(ExitCode::FAILURE),
+        () = news::print(&session) => Ok(ExitCode::FAILURE),
     }
 }

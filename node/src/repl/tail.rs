@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::order::{Order, order};
+use super::parse::{ParsedLine, parse};
 use crate::session::{Given, Session};
 
 /// Command that lists jobs.
@@ -86,7 +86,7 @@ async fn look(session: &Session) -> Result<Picture, String> {
 }
 
 async fn ask(session: &Session, line: &str) -> Result<Value, String> {
-    let Order::Give(given) = order(line)? else {
+    let ParsedLine::Give(given) = parse(line)? else {
         return Err(format!("{line} asks nothing"));
     };
     let shown = session.give(&Given { json: true, ..given }).await?;
@@ -149,13 +149,13 @@ mod tests {
             &[("job a", "completed"), ("job b", "running"), ("job c", "running")],
             &[("01", "eva paused a"), ("02", "otto resumed a")],
         );
-        let told = [
+        let message = [
             "otto resumed a",
             "job a: completed",
             "job c: running",
             "node n: not listed any more",
         ];
-        assert_eq!(changes(&before, &now), told);
+        assert_eq!(changes(&before, &now), message);
         assert_eq!(beginning(&before).len(), 3);
     }
 }

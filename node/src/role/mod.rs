@@ -11,15 +11,15 @@
 //! whatever is decided here could not be tested without processes, so decisions belong to `policy` and their execution to `actors`.
 
 mod arguments;
-mod desk;
-mod household;
+mod combined;
+mod commands;
+mod control;
 mod models;
 mod orchestrator;
-mod orders;
 mod probes;
 mod pull;
+mod readiness;
 mod services;
-mod standing;
 mod stop;
 mod watch;
 mod worker;
@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 
-use self::standing::Standing;
+use self::readiness::ReadinessReporter;
 use crate::config::{ConfigArgs, Loaded, Role, Shortcut, SourceKind};
 use crate::{join, log, repl};
 
@@ -55,16 +55,16 @@ pub async fn run(arguments: RoleArgs) -> Result<ExitCode> {
     let leads = roles.contains(&Role::Orchestrator);
     let works = roles.iter().any(|role| *role != Role::Orchestrator);
     let end = match (leads, works) {
-        (true, true) => household::run(&loaded, &arguments, node, ready_fd).await,
+        (true, true) => combined::run(&loaded, &arguments, node, ready_fd).await,
         (true, false) => {
-            let standing = Standing::open(&loaded, node, ready_fd).await?;
-            orchestrator::run(&loaded, standing, takes_commands).await
+            let readiness = ReadinessReporter::open(&loaded, node, ready_fd).await?;
+            orchestrator::run(&loaded, readiness, takes_commands).await
         }
         (false, true) => {
-            let standing = Standing::open(&loaded, node, ready_fd).await?;
+            let readiness = ReadinessReporter::open(&loaded, node, ready_fd).await?;
             match loaded.config.source.kind {
-                SourceKind::Direct => worker::run(&loaded, standing).await,
-                SourceKind::Postgres | SourceKind::Shards => pull::run(&loaded, standing).await,
+                SourceKind::Direct => worker::run(&loaded, readiness).await,
+                SourceKind::Postgres | SourceKind::Shards => pull::run(&loaded, readiness).await,
             }
         }
         (false, false) => bail!("this node has no role: give --role, or set node.roles"),

@@ -18,7 +18,7 @@ pub async fn look_for_missed_models(store: &PostgresStore, heartbeat: Duration) 
     loop {
         let began = Instant::now();
         match by_stage(store, heartbeat).await {
-            Ok(jobs) => levels.tell(jobs),
+            Ok(jobs) => levels.publish(jobs),
             Err(error) => debug!(%error, "cannot see which models are missed"),
         }
         tokio::time::sleep(COUNT_INTERVAL.max(began.elapsed() * COUNT_PAUSE)).await;

@@ -8,22 +8,22 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use chrono::{DateTime, Utc};
-use parkhang_actors::cluster::{NodeName, RemotePools, RemotePoolsConfig, Roster};
+use parkhang_actors::cluster::{NodeName, NodeRegistry, RemotePools, RemotePoolsConfig};
 use parkhang_actors::orchestrator::{OrchestratorConfig, OrchestratorHandle};
-use parkhang_actors::supervisor::OrderBook;
+use parkhang_actors::supervisor::IdempotentExecutor;
 use parkhang_core::domain::{NodeState, StageName};
 use parkhang_state::{Leadership, LeadershipTimings, PostgresStore, StateError};
 use parkhang_store::storage::StoreDelay;
 use tokio::sync::watch;
 use tracing::{info, warn};
 
-use super::desk::{Faults, OrchestratorDesk};
+use super::commands;
+use super::control::{Faults, OrchestratorControl};
 use super::models::look_for_missed_models;
-use super::orders;
 use super::probes::OrchestratorProbe;
-use super::standing::Standing;
-use super::stop::StopOrders;
-use super::watch::{Presence, Presently, count_tasks, record_last, record_nodes};
+use super::readiness::ReadinessReporter;
+use super::stop::ShutdownSignals;
+use super::watch::{NodeRegistration, NodeStatus, count_tasks, record_last, record_nodes};
 use super::workers;
 use crate::admin::Admin;
 use crate::api;
@@ -39,26 +39,30 @@ use crate::storage;
 /// # Errors
 ///
 /// If the process cannot start, or can no longer reach its nodes.
-pub async fn run(loaded: &Arc<Loaded>, mut standing: Standing, takes_commands: bool) -> Result<ExitCode> {
-    let mut stop = StopOrders::listen()?;
-    let node = standing.node.clone();
+pub async fn run(
+    loaded: &Arc<Loaded>,
+    mut readiness: ReadinessReporter,
+    takes_commands: bool,
+) -> Result<ExitCode> {
+    let mut stop = ShutdownSignals::listen()?;
+    let node = readiness.node.clone();
     let database = database(loaded).await?;
     // A standby listens and takes commands too: commands work on the database, and nodes stay connected to it for the day it leads.
     let cluster = join(loaded, &node, true).await?;
     let listens = cluster.local_addr().context("the orchestrator does not listen")?;
     let (leads, led) = watch::channel(None);
-    let deserted = watch::Sender::default();
-    standing.window.probe(Arc::new(OrchestratorProbe {
+    let unserved = watch::Sender::default();
+    readiness.window.probe(Arc::new(OrchestratorProbe {
         store: database.store.clone(),
         leads: led,
-        deserted: deserted.subscribe(),
+        unserved: unserved.subscribe(),
     }));
     let admin = Admin::new(database.store.clone(), loaded.clone());
     let api = api::serve(loaded, admin.clone(), node.as_str()).await?;
-    standing.api = api.as_ref().map(api::Served::url);
+    readiness.api = api.as_ref().map(api::Served::url);
     let leader = database.store.leader().await?;
     let stands_by = leader.map_or(String::new(), |leader| format!(" standing by for {leader},"));
-    standing.ready(&format!("orchestrator{stands_by} listening on {listens}"))?;
+    readiness.ready(&format!("orchestrator{stands_by} listening on {listens}"))?;
     if !is_named(&loaded.config.cluster, listens) {
         let own = loaded
             .config
@@ -71,15 +75,15 @@ pub async fn run(loaded: &Arc<Loaded>, mut standing: Standing, takes_commands: b
         );
     }
     // An orchestrator records itself, since no other one would record a standby.
-    let presence = Presence::of(&standing, "orchestrator", &loaded.config.node.tags);
-    let throne = Throne::default();
-    let book = OrderBook::default();
-    book.open(Arc::new(OrchestratorDesk {
-        reign: throne.orchestrator.subscribe(),
+    let presence = NodeRegistration::of(&readiness, "orchestrator", &loaded.config.node.tags);
+    let leader_state = LeaderState::default();
+    let book = IdempotentExecutor::default();
+    book.open(Arc::new(OrchestratorControl {
+        orchestrator: leader_state.orchestrator.subscribe(),
         since: Utc::now(),
         faults: Faults::new(loaded, None, StoreDelay::default()),
     }));
-    let presently = async |_: DateTime<Utc>| Presently {
+    let presently = async |_: DateTime<Utc>| NodeStatus {
         state: NodeState::Joined,
         workers: Vec::new(),
         actors: book.actors().await,
@@ -103,8 +107,16 @@ pub async fn run(loaded: &Arc<Loaded>, mut standing: Standing, takes_commands: b
             match database.store.lead(node.as_str(), timings).await {
                 Ok(leadership) => {
                     leads.send_replace(Some(leadership.epoch()));
-                    let end = reign(loaded, &node, &database.store, leadership, &deserted, &throne).await;
-                    throne.end();
+                    let end = run_as_leader(
+                        loaded,
+                        &node,
+                        &database.store,
+                        leadership,
+                        &unserved,
+                        &leader_state,
+                    )
+                    .await;
+                    leader_state.end();
                     leads.send_replace(None);
                     end?;
                 }
@@ -117,14 +129,14 @@ pub async fn run(loaded: &Arc<Loaded>, mut standing: Standing, takes_commands: b
         () = stop.next() => info!("stopping; running work continues under the next leader"),
         end = reigns => return end,
         () = presence.keep(&database.store, loaded.config.cluster.heartbeat, presently) => {}
-        () = orders::obey(&database.store, node.as_str(), &book) => {}
+        () = commands::execute_commands(&database.store, node.as_str(), &book) => {}
         () = cluster.ended() => bail!("the cluster transport ended"),
         () = terminal => {}
     }
-    standing.stopping();
-    let roster = throne.roster.borrow().clone();
-    if let Some(roster) = roster {
-        record_last(&database.store, &roster, loaded.config.cluster.call_timeout).await;
+    readiness.stopping();
+    let registry = leader_state.registry.borrow().clone();
+    if let Some(registry) = registry {
+        record_last(&database.store, &registry, loaded.config.cluster.call_timeout).await;
     }
     presence.end(&database.store).await;
     cluster.leave().await;
@@ -146,14 +158,14 @@ fn is_named(cluster: &Cluster, listens: SocketAddr) -> bool {
 
 /// Parts that run while this process leads.
 #[derive(Default)]
-struct Throne {
-    roster: watch::Sender<Option<Roster>>,
+struct LeaderState {
+    registry: watch::Sender<Option<NodeRegistry>>,
     orchestrator: watch::Sender<Option<OrchestratorHandle>>,
 }
 
-impl Throne {
+impl LeaderState {
     fn end(&self) {
-        self.roster.send_replace(None);
+        self.registry.send_replace(None);
         self.orchestrator.send_replace(None);
     }
 }
@@ -163,23 +175,23 @@ impl Throne {
 /// # Errors
 ///
 /// If the orchestrator cannot start, or the pools of other nodes are lost. The process ends then, and another one takes over.
-async fn reign(
+async fn run_as_leader(
     loaded: &Loaded,
     node: &NodeName,
     store: &PostgresStore,
     leadership: Leadership,
-    deserted: &watch::Sender<BTreeSet<StageName>>,
-    throne: &Throne,
+    unserved: &watch::Sender<BTreeSet<StageName>>,
+    leader_state: &LeaderState,
 ) -> Result<()> {
     let section = &loaded.config.orchestrator;
     // Every write of this leader carries its epoch, so that none takes effect after it was replaced, even if it does not know yet.
     let led = store.led_by(&leadership);
-    let roster = Roster::default();
-    throne.roster.send_replace(Some(roster.clone()));
+    let registry = NodeRegistry::default();
+    leader_state.registry.send_replace(Some(registry.clone()));
     let mut config = OrchestratorConfig::new(Arc::new(led.clone()));
     config.lease = loaded.config.cluster.lease;
     config.full_pass = section.full_pass;
-    config.deserted = deserted.clone();
+    config.unserved = unserved.clone();
     config.max_interruptions = i32::try_from(section.max_interruptions).unwrap_or(i32::MAX);
     config.markers = match storage::uncached_artifacts(loaded).await {
         Ok(artifacts) => Some(artifacts),
@@ -190,10 +202,10 @@ async fn reign(
         }
     };
     let orchestrator = OrchestratorHandle::start(config).await?;
-    throne.orchestrator.send_replace(Some(orchestrator.clone()));
+    leader_state.orchestrator.send_replace(Some(orchestrator.clone()));
     let cluster = &loaded.config.cluster;
     let pools = RemotePools::start(RemotePoolsConfig {
-        roster: roster.clone(),
+        registry: registry.clone(),
         call_timeout: cluster.call_timeout,
         ..RemotePoolsConfig::new(node.clone(), orchestrator.clone(), leadership.epoch())
     })
@@ -205,8 +217,8 @@ async fn reign(
         () = wake_on_changes(store, &orchestrator) => {}
         () = count_tasks(store) => {}
         () = look_for_missed_models(store, cluster.heartbeat) => {}
-        () = record_nodes(&led, &roster, cluster.heartbeat) => {}
-        () = orders::forward(store, &pools) => {}
+        () = record_nodes(&led, &registry, cluster.heartbeat) => {}
+        () = commands::forward(store, &pools) => {}
         () = workers::tend(loaded, &led) => {}
     }
     pools.stop().await;

@@ -25,7 +25,7 @@ pub struct OrchestratorProbe {
     /// Epoch in which this process leads.
     pub leads: watch::Receiver<Option<Epoch>>,
     /// Stages with waiting work that no node runs.
-    pub deserted: watch::Receiver<BTreeSet<StageName>>,
+    pub unserved: watch::Receiver<BTreeSet<StageName>>,
 }
 
 #[async_trait]
@@ -44,7 +44,7 @@ impl Probe for OrchestratorProbe {
                 "role": "orchestrator",
                 "leads": epoch.is_some(),
                 "epoch": epoch,
-                "deserted_stages": *self.deserted.borrow(),
+                "deserted_stages": *self.unserved.borrow(),
                 "reason": reason,
             }),
         }
@@ -123,7 +123,7 @@ mod tests {
     use chrono::TimeDelta;
     use parkhang_actors::source::{ShardOptions, Shards, SystemClock};
     use parkhang_actors::supervisor::OutOfOrder;
-    use parkhang_store::storage::MemoryStore;
+    use parkhang_store::storage::MemoryArtifacts;
 
     use super::*;
     use parkhang_core::domain::testing::stage;
@@ -136,7 +136,7 @@ mod tests {
             lease: TimeDelta::seconds(60),
             max_interruptions: 5,
         };
-        let source = Shards::new(Arc::new(MemoryStore::new()), Arc::new(SystemClock), options);
+        let source = Shards::new(Arc::new(MemoryArtifacts::new()), Arc::new(SystemClock), options);
         // Without a pool there is nothing to ask for.
         let dispatcher = Dispatcher::start(Arc::new(source), Duration::from_millis(1))
             .await

@@ -9,28 +9,28 @@ use chrono::TimeDelta;
 use parkhang_actors::source::{
     Dispatcher, ShardOptions, Shards, StateClaims, StoreClock, SystemClock, WorkSource,
 };
-use parkhang_actors::supervisor::OrderBook;
+use parkhang_actors::supervisor::IdempotentExecutor;
 use parkhang_core::domain::NodeState;
 use parkhang_state::PostgresStore;
 use parkhang_store::storage::StoreDelay;
 use tokio::sync::watch;
 use tracing::warn;
 
-use super::desk::{Faults, PullDesk};
-use super::orders;
+use super::commands;
+use super::control::{Faults, PullControl};
 use super::probes::PullProbe;
+use super::readiness::ReadinessReporter;
 use super::services;
-use super::standing::Standing;
-use super::stop::StopOrders;
-use super::watch::{Presence, Presently, lose_silent_nodes};
+use super::stop::ShutdownSignals;
+use super::watch::{NodeRegistration, NodeStatus, lose_silent_nodes};
 use super::worker::{LEFT_IDLE, nothing_to_do, supervise, wind_down};
 use crate::config::{Loaded, SourceKind};
 use crate::database::{Database, database};
 use crate::storage;
 
-pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
-    let mut stop = StopOrders::listen()?;
-    let node = standing.node.clone();
+pub async fn run(loaded: &Loaded, mut readiness: ReadinessReporter) -> Result<ExitCode> {
+    let mut stop = ShutdownSignals::listen()?;
+    let node = readiness.node.clone();
     let delay = StoreDelay::default();
     let registry = Arc::new(services::stages(loaded, &delay).await?);
     let (manifests, keep) = (services::manifests(loaded)?, loaded.config.node.keep_manifests);
@@ -42,15 +42,15 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
     let dispatcher = Dispatcher::start(source, loaded.config.source.poll).await?;
     let supervisor = supervise(loaded, &node, registry, Arc::new(dispatcher.clone())).await?;
     let roles = super::roles(loaded);
-    standing.window.probe(Arc::new(PullProbe {
+    readiness.window.probe(Arc::new(PullProbe {
         roles: roles.clone(),
         dispatcher: dispatcher.clone(),
         stages: supervisor.out_of_order(),
     }));
-    standing.ready(&roles)?;
+    readiness.ready(&roles)?;
     let state = watch::Sender::new(NodeState::Joined);
-    let book = OrderBook::default();
-    book.open(Arc::new(PullDesk {
+    let book = IdempotentExecutor::default();
+    book.open(Arc::new(PullControl {
         supervisor: supervisor.clone(),
         dispatcher: dispatcher.clone(),
         state: state.clone(),
@@ -59,7 +59,7 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
     }));
     let seen = Seen {
         database: database.as_ref(),
-        presence: Presence::of(&standing, &roles, &loaded.config.node.tags),
+        presence: NodeRegistration::of(&readiness, &roles, &loaded.config.node.tags),
         dispatcher: &dispatcher,
         state: state.clone(),
         book,
@@ -69,13 +69,13 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
         () = stop.next() => ExitCode::SUCCESS,
         () = nothing_to_do(loaded, &supervisor) => ExitCode::from(LEFT_IDLE),
         () = seen.keep(loaded) => ExitCode::SUCCESS,
-        () = seen.obey(node.as_str()) => ExitCode::SUCCESS,
+        () = seen.execute_commands(node.as_str()) => ExitCode::SUCCESS,
         () = dispatcher.ended() => bail!("the node no longer looks for work"),
         () = supervisor.ended() => bail!("the stages keep failing; the node ends"),
         never = services::remove_old_manifests(&manifests, keep) => match never {},
         () = wake_on_changes(database.as_ref(), &dispatcher, loaded) => ExitCode::SUCCESS,
     };
-    standing.stopping();
+    readiness.stopping();
     state.send_replace(NodeState::Draining);
     // The node's record is kept fresh while it drains, which may take longer than a silent node is believed to be alive.
     tokio::select! {
@@ -95,13 +95,13 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
     Ok(ends)
 }
 
-/// Link of this node to the database: its own record, and the orders for it.
+/// Link of this node to the database: its own record, and the commands for it.
 struct Seen<'a> {
     database: Option<&'a Database>,
-    presence: Presence,
+    presence: NodeRegistration,
     dispatcher: &'a Dispatcher,
     state: watch::Sender<NodeState>,
-    book: OrderBook,
+    book: IdempotentExecutor,
 }
 
 impl Seen<'_> {
@@ -111,7 +111,7 @@ impl Seen<'_> {
             return std::future::pending().await;
         };
         let heartbeat = loaded.config.cluster.heartbeat;
-        let now = async |now| Presently {
+        let now = async |now| NodeStatus {
             state: *self.state.borrow(),
             workers: self.dispatcher.workers(now).await,
             actors: self.book.actors().await,
@@ -122,10 +122,10 @@ impl Seen<'_> {
         );
     }
 
-    /// Carries out the orders of operators, for ever.
-    async fn obey(&self, node: &str) {
+    /// Carries out the commands of operators, for ever.
+    async fn execute_commands(&self, node: &str) {
         match self.database {
-            Some(database) => orders::obey(&database.store, node, &self.book).await,
+            Some(database) => commands::execute_commands(&database.store, node, &self.book).await,
             None => std::future::pending().await,
         }
     }

@@ -50,7 +50,7 @@ pub fn manifests(loaded: &Loaded) -> Result<ManifestFolder> {
     Ok(ManifestFolder::new(loaded.state_dir()?.join("manifests")))
 }
 
-/// Removes manifests of jobs that nothing was added to for `keep`, for ever. Those of a deleted job are removed at once by an order,
+/// Removes manifests of jobs that nothing was added to for `keep`, for ever. Those of a deleted job are removed at once by a command,
 /// if the node is there.
 pub async fn remove_old_manifests(folder: &ManifestFolder, keep: Duration) -> Infallible {
     if keep.is_zero() {

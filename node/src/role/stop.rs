@@ -11,14 +11,14 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Signals that stop a process: the first asks it to leave in order, the second to stop at once.
 #[derive(Debug)]
-pub struct StopOrders {
+pub struct ShutdownSignals {
     interrupt: Signal,
     terminate: Signal,
     /// True if an interrupt belongs to the command line of the terminal at the moment.
     attended: Arc<AtomicBool>,
 }
 
-impl StopOrders {
+impl ShutdownSignals {
     pub fn listen() -> Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,

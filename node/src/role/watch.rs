@@ -3,15 +3,15 @@
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
-use parkhang_actors::cluster::Roster;
+use parkhang_actors::cluster::NodeRegistry;
 use parkhang_actors::telemetry::{TaskLevels, resident_bytes};
 use parkhang_actors::wire::PROTOCOL;
 use parkhang_core::domain::{ActorRecord, NodeActors, NodeRecord, NodeState, WorkerRecord};
 use parkhang_state::{NodeSnapshot, PostgresStore, StateStore};
 use tracing::debug;
 
-use super::standing::Standing;
-use crate::heartbeat::{MISSED_HEARTBEATS, patience};
+use super::readiness::ReadinessReporter;
+use crate::heartbeat::{MISSED_HEARTBEATS, timeout};
 use crate::whoami::host;
 
 /// Shortest interval of counts.
@@ -30,7 +30,7 @@ pub async fn count_tasks(store: &PostgresStore) {
     loop {
         let began = Instant::now();
         match store.count_tasks().await {
-            Ok(counts) => levels.tell(&counts),
+            Ok(counts) => levels.publish(&counts),
             Err(error) => debug!(%error, "cannot count tasks now"),
         }
         tokio::time::sleep(COUNT_INTERVAL.max(began.elapsed() * COUNT_PAUSE)).await;
@@ -39,10 +39,10 @@ pub async fn count_tasks(store: &PostgresStore) {
 
 /// Records the nodes that are connected to the leader, on each change and with each heartbeat, for ever. `store` is fenced by the leader's
 /// epoch: once another leads, this one writes nothing more.
-pub async fn record_nodes(store: &PostgresStore, roster: &Roster, heartbeat: Duration) {
+pub async fn record_nodes(store: &PostgresStore, registry: &NodeRegistry, heartbeat: Duration) {
     loop {
         let news = async {
-            roster.news().await;
+            registry.news().await;
             tokio::time::sleep(GATHERING).await;
         };
         tokio::select! {
@@ -50,24 +50,24 @@ pub async fn record_nodes(store: &PostgresStore, roster: &Roster, heartbeat: Dur
             () = news => {}
         }
         let snapshot = NodeSnapshot {
-            nodes: roster.census(),
+            nodes: registry.snapshot(),
             // Silence is measured by the database's clock, by which the nodes were recorded.
             ..silent_nodes(store.now().await.unwrap_or_else(|_| Utc::now()), heartbeat)
         };
         match store.record_nodes(&snapshot).await {
-            Ok(()) => roster.written(&snapshot.nodes),
+            Ok(()) => registry.written(&snapshot.nodes),
             Err(error) => debug!(%error, "cannot record the nodes now"),
         }
-        if let Err(error) = store.record_actors(&roster.actors()).await {
+        if let Err(error) = store.record_actors(&registry.actors()).await {
             debug!(%error, "cannot record the actors now");
         }
     }
 }
 
 /// Records the last state of the nodes when a leader stops, including those that left just before it.
-pub async fn record_last(store: &PostgresStore, roster: &Roster, limit: Duration) {
+pub async fn record_last(store: &PostgresStore, registry: &NodeRegistry, limit: Duration) {
     let snapshot = NodeSnapshot {
-        nodes: roster.census(),
+        nodes: registry.snapshot(),
         ..NodeSnapshot::default()
     };
     if !matches!(
@@ -95,13 +95,13 @@ pub async fn lose_silent_nodes(store: &PostgresStore, heartbeat: Duration) {
 fn silent_nodes(now: DateTime<Utc>, heartbeat: Duration) -> NodeSnapshot {
     NodeSnapshot {
         nodes: Vec::new(),
-        lost_before: Some(now - patience(heartbeat)),
+        lost_before: Some(now - timeout(heartbeat)),
         forgotten_before: Some(now - MEMORY),
     }
 }
 
 /// Current state of a node.
-pub struct Presently {
+pub struct NodeStatus {
     pub state: NodeState,
     pub workers: Vec<WorkerRecord>,
     pub actors: Vec<ActorRecord>,
@@ -109,20 +109,20 @@ pub struct Presently {
 
 /// Registration of a node that writes its own record, by the clock of the database, because no leader knows it.
 #[derive(Debug)]
-pub struct Presence(NodeRecord);
+pub struct NodeRegistration(NodeRecord);
 
-impl Presence {
+impl NodeRegistration {
     /// Returns the registration of a node with these roles, separated by commas, and tags.
-    pub fn of(standing: &Standing, roles: &str, tags: &[String]) -> Self {
+    pub fn of(readiness: &ReadinessReporter, roles: &str, tags: &[String]) -> Self {
         let now = Utc::now();
         Self(NodeRecord {
-            name: standing.node.to_string(),
+            name: readiness.node.to_string(),
             roles: roles.split(',').map(str::to_owned).collect(),
             tags: tags.to_vec(),
             host: host(),
             build: env!("CARGO_PKG_VERSION").to_owned(),
             protocol: PROTOCOL,
-            health: standing.window.address().map(|address| address.to_string()),
+            health: readiness.window.address().map(|address| address.to_string()),
             started_at: Some(now),
             resident: None,
             last_seen: now,
@@ -136,7 +136,7 @@ impl Presence {
         &self,
         store: &PostgresStore,
         heartbeat: Duration,
-        presently: impl AsyncFn(DateTime<Utc>) -> Presently,
+        presently: impl AsyncFn(DateTime<Utc>) -> NodeStatus,
     ) {
         loop {
             self.write(store, &presently).await;
@@ -146,7 +146,7 @@ impl Presence {
 
     /// Records that the node has left in order.
     pub async fn end(&self, store: &PostgresStore) {
-        let left = async |_: DateTime<Utc>| Presently {
+        let left = async |_: DateTime<Utc>| NodeStatus {
             state: NodeState::Left,
             workers: Vec::new(),
             actors: Vec::new(),
@@ -154,7 +154,7 @@ impl Presence {
         self.write(store, &left).await;
     }
 
-    async fn write(&self, store: &PostgresStore, presently: &impl AsyncFn(DateTime<Utc>) -> Presently) {
+    async fn write(&self, store: &PostgresStore, presently: &impl AsyncFn(DateTime<Utc>) -> NodeStatus) {
         let written = async {
             let now = store.now().await?;
             let presently = presently(now).await;

@@ -16,11 +16,11 @@ use parkhang_core::policy::pool_health::FaultLimits;
 use parkhang_store::storage::StoreDelay;
 use tracing::{info, warn};
 
-use super::desk::{Faults, WorkerDesk};
+use super::control::{Faults, WorkerControl};
 use super::probes::WorkerProbe;
+use super::readiness::ReadinessReporter;
 use super::services;
-use super::standing::Standing;
-use super::stop::StopOrders;
+use super::stop::ShutdownSignals;
 use crate::config::{Loaded, Role};
 use crate::join::{SCOPE, join};
 use crate::whoami::host;
@@ -28,9 +28,9 @@ use crate::whoami::host;
 /// Exit status of a node that left because it was idle, by which a service manager knows not to start it again.
 pub const LEFT_IDLE: u8 = 3;
 
-pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
-    let mut stop = StopOrders::listen()?;
-    let node = standing.node.clone();
+pub async fn run(loaded: &Loaded, mut readiness: ReadinessReporter) -> Result<ExitCode> {
+    let mut stop = ShutdownSignals::listen()?;
+    let node = readiness.node.clone();
     let delay = StoreDelay::default();
     let registry = Arc::new(services::stages(loaded, &delay).await?);
     let (manifests, keep) = (services::manifests(loaded)?, loaded.config.node.keep_manifests);
@@ -42,7 +42,7 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
             tags: loaded.config.node.tags.clone(),
             host: host(),
             started_at: Some(Utc::now().timestamp_micros()),
-            health: standing.window.address().map(|address| address.to_string()),
+            health: readiness.window.address().map(|address| address.to_string()),
             ..NodeAbout::default()
         },
         heartbeat: loaded.config.cluster.heartbeat,
@@ -51,19 +51,19 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
     })
     .await?;
     let supervisor = supervise(loaded, &node, registry, Arc::new(orchestrator.clone())).await?;
-    // Orders are accepted only once there is a supervisor that can carry them out.
-    orchestrator.open_desk(Arc::new(WorkerDesk {
+    // Commands are accepted only once there is a supervisor that can carry them out.
+    orchestrator.open_control(Arc::new(WorkerControl {
         supervisor: supervisor.clone(),
         orchestrator: orchestrator.clone(),
-        faults: Faults::new(loaded, Some(cluster.cut()), delay),
+        faults: Faults::new(loaded, Some(cluster.partition()), delay),
         manifests: manifests.clone(),
     }));
-    standing.window.probe(Arc::new(WorkerProbe {
+    readiness.window.probe(Arc::new(WorkerProbe {
         roles: roles.clone(),
         orchestrator: orchestrator.clone(),
         stages: supervisor.out_of_order(),
     }));
-    standing.ready(&roles)?;
+    readiness.ready(&roles)?;
 
     let ends = tokio::select! {
         () = stop.next() => ExitCode::SUCCESS,
@@ -73,7 +73,7 @@ pub async fn run(loaded: &Loaded, mut standing: Standing) -> Result<ExitCode> {
         () = supervisor.ended() => bail!("the stages keep failing; the node ends"),
         never = services::remove_old_manifests(&manifests, keep) => match never {},
     };
-    standing.stopping();
+    readiness.stopping();
     orchestrator.announce(NodePhase::Draining).await;
     // A standby takes over within this time, if there is one; before that a missing leader does not mean that work cannot be released.
     let absence = orchestrator.absent(loaded.config.cluster.call_timeout);
@@ -113,7 +113,7 @@ pub async fn nothing_to_do(loaded: &Loaded, supervisor: &NodeSupervisor) {
     if idle_exit.is_zero() {
         return std::future::pending().await;
     }
-    supervisor.vacant_for(idle_exit).await;
+    supervisor.idle_for(idle_exit).await;
     info!(?idle_exit, "idle; the node leaves");
 }
 
@@ -125,19 +125,19 @@ pub async fn wind_down(
     supervisor: NodeSupervisor,
     meanwhile: impl Future<Output = ()>,
     absence: impl Future<Output = ()>,
-    stop: &mut StopOrders,
+    stop: &mut ShutdownSignals,
 ) {
     let deadline = loaded.config.node.drain_deadline;
     info!(?deadline, "stopping at the next checkpoints");
-    let forlorn = async {
+    let leader_gone = async {
         supervisor.checkpoint().await;
         absence.await;
     };
     tokio::select! {
-        // When work and time end together, the work counts: without the order a clean drain could be reported as one that failed.
+        // When work and time end together, the work counts: without the command a clean drain could be reported as one that failed.
         biased;
         _ = async { tokio::join!(supervisor.drain(), meanwhile) } => info!("all work is released"),
-        () = forlorn => warn!("leases are left to expire: no leader is connected to release them to"),
+        () = leader_gone => warn!("leases are left to expire: no leader is connected to release them to"),
         () = tokio::time::sleep(deadline) => warn!("leases are left to expire: the time to drain is over"),
         () = stop.next() => warn!("leases are left to expire: stopped at once"),
     }

@@ -20,7 +20,7 @@ pub use self::remote::{AskError, Remote};
 /// Between two looks for an orchestrator.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 /// Longest wait for an orchestrator to be in touch, where nobody says another.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The orchestrators that are known at one time, by their nodes' names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub struct Given {
 #[derive(Debug, Clone)]
 pub struct Session {
     pub line: Line,
-    patience: Duration,
+    timeout: Duration,
     pub notices: Notices,
 }
 
@@ -72,10 +72,10 @@ impl Shown {
 }
 
 impl Session {
-    pub fn new(line: Line, patience: Duration) -> Self {
+    pub fn new(line: Line, timeout: Duration) -> Self {
         Self {
             line,
-            patience,
+            timeout,
             notices: Notices::default(),
         }
     }
@@ -93,7 +93,7 @@ impl Session {
                 self.reply(entry, arguments).await
             };
             reply = entry
-                .until_over(arguments, reply, ask, |news| self.notices.tell(news))
+                .until_over(arguments, reply, ask, |news| self.notices.notify(news))
                 .await?;
         }
         Ok(Shown::of(reply, given.json))
@@ -101,7 +101,7 @@ impl Session {
 
     /// Waits for an orchestrator to be in touch. What only asks is asked again where an answer was lost.
     async fn reply(&self, entry: &'static Entry, arguments: &Map<String, Value>) -> Result<Reply, String> {
-        let deadline = Instant::now() + self.patience;
+        let deadline = Instant::now() + self.timeout;
         loop {
             let error = match self.line.ask(entry, arguments).await {
                 Ok(reply) => return Ok(reply),
@@ -109,7 +109,7 @@ impl Session {
             };
             let error = match error {
                 AskError::Refused(message) => return Err(message),
-                AskError::OutOfTouch => {
+                AskError::Disconnected => {
                     self.back_in_touch(deadline).await?;
                     continue;
                 }
@@ -124,7 +124,7 @@ impl Session {
                 return Err(error.to_string());
             }
             if !error.is_unsent() {
-                self.notices.tell(format!("{error}; asking again"));
+                self.notices.notify(format!("{error}; asking again"));
             }
             self.back_in_touch(deadline).await?;
         }
@@ -134,11 +134,11 @@ impl Session {
         let mut is_told = false;
         while self.line.look().await.asked.is_none() {
             if Instant::now() >= deadline {
-                return Err(AskError::OutOfTouch.to_string());
+                return Err(AskError::Disconnected.to_string());
             }
             if !is_told {
                 self.notices
-                    .tell("no orchestrator is in touch; waiting for one".to_owned());
+                    .notify("no orchestrator is in touch; waiting for one".to_owned());
                 is_told = true;
             }
             sleep(LOOK_AGAIN).await;
@@ -163,7 +163,7 @@ impl Notices {
         Self(Some(Terminal { writing, above }))
     }
 
-    pub fn tell(&self, news: String) {
+    pub fn notify(&self, news: String) {
         match &self.0 {
             // One that finds no room any more is one too many.
             Some(terminal) if terminal.writing.load(Ordering::Relaxed) => {

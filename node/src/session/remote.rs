@@ -25,7 +25,7 @@ const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
 pub enum AskError {
     /// It was not sent.
     #[error("no orchestrator is in touch")]
-    OutOfTouch,
+    Disconnected,
     #[error("{0}")]
     Refused(String),
     #[error("{0}")]
@@ -96,7 +96,7 @@ impl Remote {
     /// When it is refused, or nobody answers.
     pub async fn ask(&self, entry: &Entry, given: &Map<String, Value>) -> Result<Reply, AskError> {
         let asked = self.view.borrow().asked.clone();
-        let Met { server, .. } = asked.ok_or(AskError::OutOfTouch)?;
+        let Met { server, .. } = asked.ok_or(AskError::Disconnected)?;
         let answer = self.orchestrators.call(&server, &call(entry, given)).await;
         match answer {
             Ok(answer) => reply(answer).unwrap_or_else(|status| {

@@ -13,7 +13,7 @@ use super::ImportArgs;
 use crate::config::Loaded;
 use crate::database::database_for_command;
 use crate::storage::artifacts;
-use crate::words::counted;
+use crate::words::pluralize;
 
 /// Creates a job in the database from one in the artifact store. It keeps its name, and with it the keys of its artifacts.
 pub async fn run(arguments: ImportArgs) -> Result<ExitCode> {
@@ -34,7 +34,7 @@ pub async fn run(arguments: ImportArgs) -> Result<ExitCode> {
     if volumes.len() != manifest.volumes {
         bail!(
             "job {key} has {} by its job.json, and {} in its shards",
-            counted(manifest.volumes, "volume"),
+            pluralize(manifest.volumes, "volume"),
             volumes.len()
         );
     }
@@ -74,8 +74,8 @@ pub async fn run(arguments: ImportArgs) -> Result<ExitCode> {
         println!(
             "{}: {} of {}{in_storage}",
             job.key,
-            counted(manifest.volumes, "volume"),
-            counted(manifest.shards, "shard")
+            pluralize(manifest.volumes, "volume"),
+            pluralize(manifest.shards, "shard")
         );
     }
     Ok(ExitCode::SUCCESS)

@@ -22,7 +22,7 @@ use serde_json::json;
 use crate::admin::models_pair;
 use crate::config::{ConfigArgs, Loaded};
 use crate::storage::{VolumeArgs, artifacts, volumes};
-use crate::words::counted;
+use crate::words::pluralize;
 
 #[derive(Debug, Subcommand)]
 pub enum ShardsCommand {
@@ -147,8 +147,8 @@ async fn create(arguments: CreateArgs) -> Result<ExitCode> {
     } else {
         println!(
             "{job}: {} in {}",
-            counted(*volumes, "volume"),
-            counted(*shards, "shard")
+            pluralize(*volumes, "volume"),
+            pluralize(*shards, "shard")
         );
     }
     Ok(ExitCode::SUCCESS)

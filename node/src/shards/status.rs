@@ -11,7 +11,7 @@ use serde_json::json;
 use super::StatusArgs;
 use crate::config::Loaded;
 use crate::storage::artifacts;
-use crate::words::counted;
+use crate::words::pluralize;
 
 /// Runs the command; the exit status is 1 if a volume has failed or its state cannot be read.
 pub async fn run(arguments: StatusArgs) -> Result<ExitCode> {
@@ -48,7 +48,7 @@ async fn finished(
     job: &JobKey,
     every: std::time::Duration,
 ) -> Result<ShardSurvey> {
-    let mut told = String::new();
+    let mut reported = String::new();
     let mut ticks = tokio::time::interval(every);
     loop {
         ticks.tick().await;
@@ -57,9 +57,9 @@ async fn finished(
             return Ok(survey);
         }
         let line = headline(&survey);
-        if line != told {
+        if line != reported {
             eprintln!("{line}");
-            told = line;
+            reported = line;
         }
     }
 }
@@ -78,7 +78,7 @@ fn headline(survey: &ShardSurvey) -> String {
         "job {}{ordered}: {} of {} finished",
         survey.manifest.job,
         finished_shards(survey),
-        counted(survey.shards.len(), "shard")
+        pluralize(survey.shards.len(), "shard")
     )
 }
 

@@ -8,14 +8,14 @@ use anyhow::{Context, Result, bail, ensure};
 use futures::StreamExt;
 use parkhang_core::domain::VolumeId;
 use parkhang_store::pages::{
-    BdrcArchive, BucketFolders, LibraryFolder, PageSource, SourceError, WithBenchmark, discover_volumes,
+    BdrcArchive, BucketFolders, LibraryFolder, PageSource, PageSourceError, WithBenchmark, discover_volumes,
     read_intro_pages, survey,
 };
 use parkhang_store::storage::{ArtifactStore, LocalStore};
 
 use super::bucket;
 use crate::config::{Pages, PagesKind, S3};
-use crate::words::counted;
+use crate::words::pluralize;
 
 /// Volumes looked up concurrently.
 const LOOKUPS: usize = 32;
@@ -117,13 +117,13 @@ pub async fn all_volumes(pages: &Pages) -> Result<Vec<VolumeId>> {
 /// # Errors
 ///
 /// If the source of scans cannot be opened.
-pub async fn missing(pages: &Pages, named: &[VolumeId]) -> Result<Vec<(VolumeId, SourceError)>> {
+pub async fn missing(pages: &Pages, named: &[VolumeId]) -> Result<Vec<(VolumeId, PageSourceError)>> {
     let mut missing = Vec::new();
     // A folder is listed once; volumes of a bucket or an archive are looked up one by one, as it cannot be listed.
     if let (Some(folder), None, PagesKind::Folder) = (&pages.folder, &pages.s3.bucket, pages.kind) {
         let all: HashSet<VolumeId> = in_folder(folder).await?.into_iter().collect();
         let absent = named.iter().filter(|volume| !all.contains(volume));
-        missing.extend(absent.map(|volume| (volume.clone(), SourceError::NoSuchVolume(volume.clone()))));
+        missing.extend(absent.map(|volume| (volume.clone(), PageSourceError::NoSuchVolume(volume.clone()))));
     } else {
         let source = page_source(pages).await?;
         let mut found = survey(&*source, named.iter().cloned(), LOOKUPS);
@@ -135,7 +135,7 @@ pub async fn missing(pages: &Pages, named: &[VolumeId]) -> Result<Vec<(VolumeId,
 }
 
 /// Returns the message about volumes that cannot be read, of `named` volumes in all; `None` if there are none.
-pub fn refusal(missing: &[(VolumeId, SourceError)], named: usize) -> Option<String> {
+pub fn refusal(missing: &[(VolumeId, PageSourceError)], named: usize) -> Option<String> {
     let mut lines: Vec<String> = missing
         .iter()
         .take(NAMED)
@@ -148,7 +148,7 @@ pub fn refusal(missing: &[(VolumeId, SourceError)], named: usize) -> Option<Stri
         format!(
             "{} of {} cannot be read:\n  {}",
             missing.len(),
-            counted(named, "volume"),
+            pluralize(named, "volume"),
             lines.join("\n  ")
         )
     })

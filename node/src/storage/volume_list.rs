@@ -249,8 +249,8 @@ mod tests {
 
     #[test]
     fn bad_lines_are_told_by_number() {
-        let told = |text: &str| read_list(text.as_bytes()).unwrap_err().to_string();
-        let bad = told("W1-I1\nW1/I2\n\nW1\nW1,I1,ocr_benchmark\n{\"volume\":1}\nW1,I1,elsewhere\n");
+        let message = |text: &str| read_list(text.as_bytes()).unwrap_err().to_string();
+        let bad = message("W1-I1\nW1/I2\n\nW1\nW1,I1,ocr_benchmark\n{\"volume\":1}\nW1,I1,elsewhere\n");
         for line in [
             "lines that name no volume:\n  line 2: \"W1/I2\" is not a valid volume id",
             "\n  line 4: \"W1\"",
@@ -260,7 +260,7 @@ mod tests {
         ] {
             assert!(bad.contains(line), "{bad}");
         }
-        let many = told(&"?\n".repeat(SHOWN + 2));
+        let many = message(&"?\n".repeat(SHOWN + 2));
         assert!(
             many.ends_with(
                 "line 10: \"?\" is not a valid volume id: use W-I, such as W22084-I0886, of letters, digits, '.', '_' \
@@ -268,9 +268,9 @@ mod tests {
             ),
             "{many}"
         );
-        assert!(told("[7, \"W1-I1\"]").contains("\n  entry 1: 7 is neither a name"));
-        assert!(told("[\"W1-I1\"").starts_with("is not a JSON list"));
-        assert_eq!(told("\n# W1-I1\n"), "names no volumes");
+        assert!(message("[7, \"W1-I1\"]").contains("\n  entry 1: 7 is neither a name"));
+        assert!(message("[\"W1-I1\"").starts_with("is not a JSON list"));
+        assert_eq!(message("\n# W1-I1\n"), "names no volumes");
     }
 
     #[test]

@@ -127,8 +127,11 @@ fn an_identity_is_good_in_its_time_under_its_names_and_with_its_key() {
     pki.verify(&pki.ca(), None, now).unwrap();
     pki.verify(&pki.ca(), Some("127.0.0.1"), now).unwrap();
     let refused = |result: Result<(), TlsError>, reason: &str| {
-        let told = result.unwrap_err().to_string();
-        assert!(told.contains("orch-1.") && told.contains(reason), "{told}");
+        let reported = result.unwrap_err().to_string();
+        assert!(
+            reported.contains("orch-1.") && reported.contains(reason),
+            "{reported}"
+        );
     };
     refused(pki.verify(&pki.ca(), Some("10.0.0.1"), now), "not valid for name");
     refused(pki.verify(&foreign.ca(), None, now), "UnknownIssuer");

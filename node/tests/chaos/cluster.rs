@@ -17,7 +17,7 @@ use crate::site::Site;
 use crate::support::finish;
 
 /// Longest time until a cluster notices a fault, and what it does about it.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 /// Between two looks at what the processes say and what the database holds: a lease that is about to be lost is soon gone.
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
 
@@ -291,7 +291,7 @@ impl Cluster {
     }
 
     pub(crate) async fn until(&self, what: &str, condition: impl AsyncFn(&Self) -> bool) {
-        let wait = Wait::until(what).at_most(PATIENCE).looking_every(LOOK);
+        let wait = Wait::until(what).at_most(TIMEOUT).looking_every(LOOK);
         let waited = wait
             .try_sees(async || condition(self).await, |holds| *holds)
             .await;

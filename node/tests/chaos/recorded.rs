@@ -10,7 +10,7 @@ use crate::journal::{Journal, Line};
 use crate::process::{Process, Ready};
 
 /// Longest that a process may take to start or to end.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A node at work whose words go into the journal; killed when dropped.
 pub(crate) struct Recorded {
@@ -44,7 +44,7 @@ impl Recorded {
     /// Waits for a line, and returns what follows `part` in it.
     pub(crate) async fn said(&mut self, start: usize, part: &str) -> String {
         let what = format!("{} says {part:?}", self.name);
-        let wait = Wait::until(&what).at_most(PATIENCE).looking_every(LOOK);
+        let wait = Wait::until(&what).at_most(TIMEOUT).looking_every(LOOK);
         let mut looks_after_end = 0;
         let look = async || {
             looks_after_end += usize::from(self.has_ended());
@@ -84,7 +84,7 @@ impl Recorded {
 
     pub(crate) async fn end(&mut self) -> ExitStatus {
         let what = format!("{} ends", self.name);
-        let wait = Wait::until(&what).at_most(PATIENCE).looking_every(LOOK);
+        let wait = Wait::until(&what).at_most(TIMEOUT).looking_every(LOOK);
         match wait
             .try_sees(async || self.process.0.try_wait().unwrap(), Option::is_some)
             .await

@@ -266,8 +266,8 @@ fn a_plan_says_what_is_to_be_done_and_why() {
             "{stage:#}"
         );
     }
-    let told = finish(site.command(["job", "plan", JOB])).exits(0).stdout;
-    assert_eq!(told, "nothing is left to do\n");
+    let reported = finish(site.command(["job", "plan", JOB])).exits(0).stdout;
+    assert_eq!(reported, "nothing is left to do\n");
     let stands = plan(&["--from", "line_detection"]);
     assert!(
         stands["stages"]

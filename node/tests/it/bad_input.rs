@@ -6,27 +6,27 @@ use parkhang_core::domain::ErrorCategory;
 use parkhang_store::artifact::{ErrorRow, LineDetectionRow, OcrResultRow};
 
 use crate::exports::validate_xml;
-use crate::support::{Desk, finish, node, rows, small_page, workspace};
+use crate::support::{Fixture, finish, node, rows, small_page, workspace};
 
-fn fixture(name: &str) -> Vec<u8> {
+fn damaged(name: &str) -> Vec<u8> {
     std::fs::read(workspace().join("models/cv/tests/fixtures/decode").join(name)).unwrap()
 }
 
 /// One page that can be read and those that cannot.
-fn desk() -> (Desk, Vec<&'static str>) {
-    let desk = Desk::new();
-    desk.put("good.tif", &small_page());
+fn one_good_page() -> (Fixture, Vec<&'static str>) {
+    let fixture = Fixture::new();
+    fixture.put("good.tif", &small_page());
     let bad = [
         ("empty", "jpg", Vec::new()),
-        ("cut", "jpg", fixture("gray.jpg")[..2000].to_vec()),
-        ("cut_png", "png", fixture("rgb.png")[..150].to_vec()),
-        ("cut_tiff", "tif", fixture("gray_lzw.tif")[..100].to_vec()),
+        ("cut", "jpg", damaged("gray.jpg")[..2000].to_vec()),
+        ("cut_png", "png", damaged("rgb.png")[..150].to_vec()),
+        ("cut_tiff", "tif", damaged("gray_lzw.tif")[..100].to_vec()),
         (
             "html",
             "jpg",
             b"<!DOCTYPE html><html><body>404</body></html>".to_vec(),
         ),
-        ("float", "tif", fixture("float.tif")),
+        ("float", "tif", damaged("float.tif")),
         (
             "garbage",
             "png",
@@ -34,23 +34,23 @@ fn desk() -> (Desk, Vec<&'static str>) {
         ),
     ];
     for (name, extension, bytes) in &bad {
-        desk.put(&format!("{name}.{extension}"), bytes);
+        fixture.put(&format!("{name}.{extension}"), bytes);
     }
-    (desk, bad.map(|(name, ..)| name).to_vec())
+    (fixture, bad.map(|(name, ..)| name).to_vec())
 }
 
 /// Rows: F28, F30.
 #[test]
 fn bad_scans_are_named_and_the_good_one_is_read() {
-    let (desk, mut bad) = desk();
-    let run = desk.read(&["--export", "text,html"]).exits(1);
+    let (fixture, mut bad) = one_good_page();
+    let run = fixture.read(&["--export", "text,html"]).exits(1);
     assert_eq!(run.json()["volumes"][0]["results"]["nb_errors"], bad.len());
     let failed = run.json()["volumes"][0]["failed_pages"].clone();
     assert_eq!(failed.as_array().unwrap().len(), bad.len());
 
-    let layout = desk.layout();
+    let layout = fixture.layout();
     let stage = "line_detection".to_owned().try_into().unwrap();
-    let errors: Vec<ErrorRow> = rows(&desk.out(), &layout.errors(&stage));
+    let errors: Vec<ErrorRow> = rows(&fixture.out(), &layout.errors(&stage));
     let mut named: Vec<&str> = errors.iter().map(|row| row.image_name.as_str()).collect();
     named.sort_unstable();
     bad.sort_unstable();
@@ -59,10 +59,10 @@ fn bad_scans_are_named_and_the_good_one_is_read() {
         assert_eq!(error.category, ErrorCategory::Input, "{error:?}");
         assert_eq!(error.attempts, 1, "bad input is not tried again: {error:?}");
     }
-    let lines: Vec<OcrResultRow> = rows(&desk.out(), &layout.ocr_results());
+    let lines: Vec<OcrResultRow> = rows(&fixture.out(), &layout.ocr_results());
     assert_eq!(lines.len(), 7);
     assert!(lines.iter().all(|line| line.image_name == "good"));
-    let html = std::fs::read_to_string(desk.out().join("export/html/W1-I1.html")).unwrap();
+    let html = std::fs::read_to_string(fixture.out().join("export/html/W1-I1.html")).unwrap();
     for error in &errors {
         assert!(
             html.contains(&error.image_name),
@@ -72,13 +72,13 @@ fn bad_scans_are_named_and_the_good_one_is_read() {
     }
 
     let mut export = node(["export", "--format", "text,pagexml,alto,hocr,jsonl"]);
-    export.arg(desk.out());
+    export.arg(fixture.out());
     let exported = finish(export).exits(0);
-    let told = format!(
+    let reported = format!(
         "{} pages could not be read and are marked in the files\n",
         bad.len()
     );
-    assert_eq!(exported.stderr, told);
+    assert_eq!(exported.stderr, reported);
     for (format, extension) in [
         ("text", "txt"),
         ("pagexml", "xml"),
@@ -86,14 +86,14 @@ fn bad_scans_are_named_and_the_good_one_is_read() {
         ("hocr", "hocr"),
     ] {
         for name in &bad {
-            let path = desk
+            let path = fixture
                 .out()
                 .join(format!("export/{format}/W1-I1/{name}.{extension}"));
             let text = std::fs::read_to_string(path).unwrap();
             assert!(text.contains("not read: "), "{text}");
         }
     }
-    let folder = desk.out().join("export");
+    let folder = fixture.out().join("export");
     validate_xml(
         "page-xml/page-2019-07-15.xsd",
         &folder.join("pagexml"),
@@ -105,14 +105,15 @@ fn bad_scans_are_named_and_the_good_one_is_read() {
         ["http://www.loc.gov/standards/xlink/xlink.xsd", "xlink.xsd"],
     );
 
-    let blank = desk.out().with_file_name("blank");
-    desk.read_into(&blank, &["--config", "on_item_error=blank"])
+    let blank = fixture.out().with_file_name("blank");
+    fixture
+        .read_into(&blank, &["--config", "on_item_error=blank"])
         .exits(1);
     let pages: Vec<LineDetectionRow> = rows(&blank, &layout.line_detection());
     assert_eq!(pages.len(), bad.len() + 1, "blank keeps the page");
 
-    let fail = desk.out().with_file_name("fail");
-    let failed = desk
+    let fail = fixture.out().with_file_name("fail");
+    let failed = fixture
         .read_into(&fail, &["--config", "on_item_error=fail"])
         .exits(1);
     assert_eq!(failed.json()["status"], "failed");

@@ -30,8 +30,8 @@ fn two_commands_make_a_secure_cluster() {
     config(&sound, &file).exits(0);
     let elsewhere = [&public[..], &["cluster.advertise=other.example:7400"]].concat();
     let refused = config(&elsewhere, &file).exits(1);
-    let told = format!("{}:5: cluster.tls.certificate_file: ", file.display());
-    assert!(refused.stderr.contains(&told), "{}", refused.stderr);
+    let reported = format!("{}:5: cluster.tls.certificate_file: ", file.display());
+    assert!(refused.stderr.contains(&reported), "{}", refused.stderr);
     assert!(
         refused.stderr.contains("not valid for name"),
         "{}",
@@ -57,8 +57,8 @@ fn a_host_that_is_none_is_refused_and_nothing_is_issued() {
     tls(&["init"], &pki).exits(0);
     for host in ["orch 1", "", "orch_1:7400", "*"] {
         let refused = tls(&["issue", "orch-1", "--host", "127.0.0.1", "--host", host], &pki).exits(1);
-        let told = format!("error: {host:?} is neither a DNS name nor an IP address\n");
-        assert_eq!(refused.stderr, told);
+        let reported = format!("error: {host:?} is neither a DNS name nor an IP address\n");
+        assert_eq!(refused.stderr, reported);
         assert!(!pki.join("orch-1.pem").exists());
     }
 }
@@ -139,7 +139,7 @@ fn all_mistakes_are_told_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("cluster.toml");
     std::fs::write(&file, "[cluster]\nhartbeat = '1s'\nlease = '1s'\n").unwrap();
-    let told = config(
+    let reported = config(
         &["check", "--set", "storage.kind=s3", "--set", "node.roles=king"],
         &file,
     )
@@ -150,7 +150,7 @@ fn all_mistakes_are_told_at_once() {
         "--set: node.roles: unknown variant `king`",
         "--set: storage.s3.bucket: required",
     ] {
-        assert!(told.stderr.contains(part), "{part}\n{}", told.stderr);
+        assert!(reported.stderr.contains(part), "{part}\n{}", reported.stderr);
     }
     let shown = config(&["show"], &file).exits(1);
     assert!(shown.stderr.contains("cluster.hartbeat"), "{}", shown.stderr);

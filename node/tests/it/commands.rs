@@ -3,12 +3,12 @@
 use parkhang_core::domain::{JobKey, LayoutName, VolumeId};
 use parkhang_store::artifact::{ArtifactLayout, ImageName, OcrResultRow, VolumeDone};
 
-use crate::support::{Desk, VOLUME, finish, node, provenance, rows, small_page};
+use crate::support::{Fixture, VOLUME, finish, node, provenance, rows, small_page};
 
 #[test]
 fn a_dry_run_says_what_would_be_done_and_does_nothing() {
-    let desk = Desk::with_pages(3);
-    let plan = desk.read(&["--dry-run", "--limit", "2"]).exits(0).json();
+    let fixture = Fixture::with_pages(3);
+    let plan = fixture.read(&["--dry-run", "--limit", "2"]).exits(0).json();
     assert_eq!(plan["volumes"][0]["volume"], "W1-I1");
     assert_eq!(plan["volumes"][0]["pages"], 2);
     assert_eq!(
@@ -17,13 +17,15 @@ fn a_dry_run_says_what_would_be_done_and_does_nothing() {
     );
     assert_eq!(plan["device"], "cpu");
     assert_eq!(plan["models"].as_array().unwrap().len(), 2);
-    let refused = desk.read(&["--dry-run", "--model", "/nowhere/at/all"]).exits(1);
+    let refused = fixture
+        .read(&["--dry-run", "--model", "/nowhere/at/all"])
+        .exits(1);
     assert!(
         refused.stderr.contains("/nowhere/at/all is no model"),
         "{}",
         refused.stderr
     );
-    assert!(!desk.out().exists());
+    assert!(!fixture.out().exists());
     assert_eq!(
         plan["volumes"][0]["work"][0],
         serde_json::json!({ "stage": "line_detection", "work": "all_pages" })
@@ -33,10 +35,13 @@ fn a_dry_run_says_what_would_be_done_and_does_nothing() {
 /// Rows: 176.
 #[test]
 fn a_dry_run_says_which_pages_stand_and_why_others_do_not() {
-    let desk = Desk::with_pages(2);
-    desk.read(&["--export", "jsonl"]).exits(0);
+    let fixture = Fixture::with_pages(2);
+    fixture.read(&["--export", "jsonl"]).exits(0);
     let work = |options: &[&str]| {
-        let plan = desk.read(&[&["--dry-run"][..], options].concat()).exits(0).json();
+        let plan = fixture
+            .read(&[&["--dry-run"][..], options].concat())
+            .exits(0)
+            .json();
         plan["volumes"][0]["work"].clone()
     };
     let stands = |stage: &str| serde_json::json!({ "stage": stage, "work": { "pages": { "skipped": 2, "to_do": [] } } });
@@ -71,9 +76,9 @@ fn a_dry_run_says_which_pages_stand_and_why_others_do_not() {
     );
 
     let scan = small_page();
-    desk.put("page02.tif", &scan);
-    let image = desk.layout().rotated_image(&ImageName::new("page00").unwrap());
-    std::fs::remove_file(desk.out().join(image.as_str())).unwrap();
+    fixture.put("page02.tif", &scan);
+    let image = fixture.layout().rotated_image(&ImageName::new("page00").unwrap());
+    std::fs::remove_file(fixture.out().join(image.as_str())).unwrap();
     let detection = serde_json::json!({
         "stage": "line_detection",
         "work": { "pages": { "skipped": 1, "to_do": [
@@ -87,22 +92,25 @@ fn a_dry_run_says_which_pages_stand_and_why_others_do_not() {
         follows("reduce", "line_detection"),
     ]);
     assert_eq!(work(&[]), expected);
-    assert!(!desk.out().join(image.as_str()).exists());
+    assert!(!fixture.out().join(image.as_str()).exists());
 }
 
 /// Rows: 193.
 #[test]
 fn a_job_may_ask_for_a_file_of_hashes_beside_each_table() {
-    let desk = Desk::with_pages(1);
-    let table = desk.layout().ocr_results();
-    let path = desk.out().join(desk.layout().fingerprint_file(&table).as_str());
-    desk.read(&["--export", "jsonl"]).exits(0);
+    let fixture = Fixture::with_pages(1);
+    let table = fixture.layout().ocr_results();
+    let path = fixture
+        .out()
+        .join(fixture.layout().fingerprint_file(&table).as_str());
+    fixture.read(&["--export", "jsonl"]).exits(0);
     assert!(!path.exists());
     // Nothing is read again, and the file comes all the same.
-    desk.read(&["--export", "jsonl", "--config", "fingerprint_files=true"])
+    fixture
+        .read(&["--export", "jsonl", "--config", "fingerprint_files=true"])
         .exits(0);
-    assert_eq!(desk.made("ocr"), 0);
-    let made_from = provenance::<OcrResultRow>(&desk.out(), &table);
+    assert_eq!(fixture.made("ocr"), 0);
+    let made_from = provenance::<OcrResultRow>(&fixture.out(), &table);
     let noted: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     assert_eq!(
         noted,
@@ -113,53 +121,56 @@ fn a_job_may_ask_for_a_file_of_hashes_beside_each_table() {
 /// Rows: 94, 101, F34.
 #[test]
 fn a_volume_is_marked_in_a_layout_with_markers() {
-    let desk = Desk::with_pages(1);
-    desk.read(&["--export", "jsonl", "--config", "layout=bdrc_v1"])
+    let fixture = Fixture::with_pages(1);
+    fixture
+        .read(&["--export", "jsonl", "--config", "layout=bdrc_v1"])
         .exits(0);
     let volume: VolumeId = VOLUME.parse().unwrap();
     let layout = ArtifactLayout::new(LayoutName::BdrcV1, &JobKey::new("ocr").unwrap()).volume(&volume);
     let markers = layout.markers().unwrap();
-    let marker = std::fs::read(desk.out().join(markers.done.as_str())).unwrap();
+    let marker = std::fs::read(fixture.out().join(markers.done.as_str())).unwrap();
     let done: VolumeDone = serde_json::from_slice(&marker).unwrap();
     assert_eq!((done.volume_id, done.took_ms.len()), (volume, 4));
     assert_eq!(done.results.unwrap().total_images, 1);
-    assert!(!desk.out().join(markers.error.as_str()).exists());
+    assert!(!fixture.out().join(markers.error.as_str()).exists());
 }
 
 #[test]
 fn a_limit_and_a_range_of_stages_narrow_the_run() {
-    let desk = Desk::with_pages(3);
+    let fixture = Fixture::with_pages(3);
     let cut = ["--limit", "1", "--export", "jsonl", "--config", "decoder=greedy"];
-    desk.read(&cut).exits(0);
-    let lines: Vec<OcrResultRow> = rows(&desk.out(), &desk.layout().ocr_results());
+    fixture.read(&cut).exits(0);
+    let lines: Vec<OcrResultRow> = rows(&fixture.out(), &fixture.layout().ocr_results());
     assert!(!lines.is_empty() && lines.iter().all(|line| line.image_name == "page00"));
 
-    let manifest = desk
+    let manifest = fixture
         .out()
         .join("manifests/ocr/W1-I1/parkhang.line_detection.manifest.jsonl");
     std::fs::remove_file(&manifest).unwrap();
-    desk.read(&["--limit", "1", "--stages", "ocr..reduce"]).exits(0);
+    fixture
+        .read(&["--limit", "1", "--stages", "ocr..reduce"])
+        .exits(0);
     assert!(!manifest.exists(), "line_detection was not asked for");
-    assert_eq!(desk.made("ocr"), 1, "another decoder reads the page again");
+    assert_eq!(fixture.made("ocr"), 1, "another decoder reads the page again");
 }
 
 #[test]
 fn a_run_that_ends_before_the_text_has_nothing_to_export() {
-    let desk = Desk::with_pages(1);
-    let run = desk.read(&["--stages", "..line_extraction"]).exits(0);
+    let fixture = Fixture::with_pages(1);
+    let run = fixture.read(&["--stages", "..line_extraction"]).exits(0);
     assert_eq!(run.json()["exported"], serde_json::json!([]));
 
     let mut command = node(["export", "--format", "text"]);
-    command.arg(desk.out());
+    command.arg(fixture.out());
     let refused = finish(command).exits(1);
     assert!(refused.stderr.contains("has no text yet"), "{}", refused.stderr);
 }
 
 #[test]
 fn mistakes_on_the_command_line_are_named() {
-    let desk = Desk::with_pages(1);
+    let fixture = Fixture::with_pages(1);
     let refused = |options: &[&str], why: &str| {
-        let run = desk.read(options).exits(1);
+        let run = fixture.read(options).exits(1);
         assert!(run.stderr.contains(why), "{}", run.stderr);
         assert_eq!(run.stdout, "");
     };
@@ -180,8 +191,11 @@ fn a_score_says_which_pages_could_not_be_read() {
         command.arg(folder.path()).args(options);
         finish(command).exits(0)
     };
-    let told = score(&[]).stdout;
-    assert!(told.contains("counted as pages without text: 1 page\n"), "{told}");
-    assert!(told.contains("torn, line_detection: "), "{told}");
+    let reported = score(&[]).stdout;
+    assert!(
+        reported.contains("counted as pages without text: 1 page\n"),
+        "{reported}"
+    );
+    assert!(reported.contains("torn, line_detection: "), "{reported}");
     assert_eq!(score(&["--json"]).json()["failed_pages"][0]["page"], "torn");
 }

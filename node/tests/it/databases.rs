@@ -23,13 +23,13 @@ fn a_question_before_there_is_a_database_says_so_and_begins_none() {
         "job pause press",
         "export --job press --to out",
     ] {
-        let told = run(&site, line, "127.0.0.1:1").exits(1).stderr;
+        let reported = run(&site, line, "127.0.0.1:1").exits(1).stderr;
         for said in [
             "no database here yet: none in",
             "node --role orchestrator begins one",
             "--config-file",
         ] {
-            assert!(told.contains(said), "{line}: {told}");
+            assert!(reported.contains(said), "{line}: {reported}");
         }
     }
     assert!(!site.path("state/pg").exists());
@@ -37,11 +37,11 @@ fn a_question_before_there_is_a_database_says_so_and_begins_none() {
     run(&site, "job create press", "127.0.0.1:1").exits(0);
     let listed = run(&site, "job list --json", "127.0.0.1:1").exits(0).json();
     assert_eq!(listed["jobs"][0]["job"], json!(JOB));
-    let told = run(&site, "job status nobody", "127.0.0.1:1").exits(1).stderr;
+    let reported = run(&site, "job status nobody", "127.0.0.1:1").exits(1).stderr;
     let place = format!("in the private database in {}", site.path("state/pg").display());
     assert!(
-        told.contains(&format!("there is no job nobody {place}")),
-        "{told}"
+        reported.contains(&format!("there is no job nobody {place}")),
+        "{reported}"
     );
 }
 
@@ -52,15 +52,18 @@ fn no_command_begins_a_database_beside_that_of_the_orchestrators() {
     let living = listener.local_addr().unwrap().to_string();
     for orchestrators in [living.as_str(), "orch.invalid:7400"] {
         for line in ["job create press", "job list"] {
-            let told = run(&site, line, orchestrators).exits(1).stderr;
+            let reported = run(&site, line, orchestrators).exits(1).stderr;
             for said in [orchestrators, "--server URL", "PARKHANG_CONFIG", "DATABASE_URL"] {
-                assert!(told.contains(said), "{line}: {told}");
+                assert!(reported.contains(said), "{line}: {reported}");
             }
         }
     }
     assert!(!site.path("state/pg").exists());
 
     run(&site, "job create press", "127.0.0.1:1").exits(0);
-    let told = run(&site, "job list", &living).exits(0).stderr;
-    assert!(told.contains("nobody leads in the private database"), "{told}");
+    let reported = run(&site, "job list", &living).exits(0).stderr;
+    assert!(
+        reported.contains("nobody leads in the private database"),
+        "{reported}"
+    );
 }

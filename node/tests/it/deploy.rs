@@ -26,11 +26,16 @@ fn values(key: &str) -> Vec<String> {
 fn installed_unit(folder: &Path) -> PathBuf {
     let path = folder.join("parkhang@gpu.service");
     let program = env!("CARGO_BIN_EXE_node");
-    std::fs::write(
-        &path,
-        unit().replace(&format!("={PROGRAM} "), &format!("={program} ")),
-    )
-    .unwrap();
+    let lines: Vec<String> = unit()
+        .lines()
+        .map(|line| match line.split_once('=') {
+            Some((key, command)) if key.starts_with("Exec") => {
+                format!("{key}={}", command.replacen(PROGRAM, program, 1))
+            }
+            _ => line.to_owned(),
+        })
+        .collect();
+    std::fs::write(&path, lines.join("\n")).unwrap();
     path
 }
 

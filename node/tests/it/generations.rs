@@ -3,24 +3,24 @@
 use parkhang_store::artifact::{LineDetectionRow, OcrResultRow};
 use rapidfuzz::distance::levenshtein;
 
-use crate::support::{Desk, finish, node, provenance, rows, workspace};
+use crate::support::{Fixture, finish, node, provenance, rows, workspace};
 
 /// Rows: 12, 15, 18.
 #[test]
 fn a_page_is_read_by_the_algorithms_of_either_generation() {
-    let desk = Desk::with_pages(1);
-    let made = || ["line_detection", "line_extraction", "ocr"].map(|stage| desk.made(stage));
+    let fixture = Fixture::with_pages(1);
+    let made = || ["line_detection", "line_extraction", "ocr"].map(|stage| fixture.made(stage));
     let text = || -> Vec<String> {
-        let lines: Vec<OcrResultRow> = rows(&desk.out(), &desk.layout().ocr_results());
+        let lines: Vec<OcrResultRow> = rows(&fixture.out(), &fixture.layout().ocr_results());
         lines.into_iter().map(|line| line.text).collect()
     };
-    desk.read(&[]).exits(0);
-    let usual = text();
+    fixture.read(&[]).exits(0);
+    let defaults = text();
     assert_eq!(made(), [1, 1, 1]);
 
-    desk.read(&["--config", "generation=gen1"]).exits(0);
+    fixture.read(&["--config", "generation=gen1"]).exits(0);
     assert_eq!(made(), [1, 1, 1], "everything is made anew");
-    let pages: Vec<LineDetectionRow> = rows(&desk.out(), &desk.layout().line_detection());
+    let pages: Vec<LineDetectionRow> = rows(&fixture.out(), &fixture.layout().line_detection());
     let mask = image::load_from_memory(&pages[0].rot_mask).unwrap();
     assert_eq!(
         (mask.width() as i32, mask.height() as i32),
@@ -30,25 +30,25 @@ fn a_page_is_read_by_the_algorithms_of_either_generation() {
     assert!(pages[0].regions.is_none());
     let older = text();
     // It leaves the pieces of a line apart that a gap divides.
-    assert!(older.len() >= usual.len(), "{older:#?} {usual:#?}");
-    let (older, joined) = (older.concat(), usual.concat());
+    assert!(older.len() >= defaults.len(), "{older:#?} {defaults:#?}");
+    let (older, joined) = (older.concat(), defaults.concat());
     let alike = levenshtein::normalized_similarity(older.chars(), joined.chars());
     assert!(alike > 0.9, "{alike}: {older} {joined}");
 
-    desk.read(&["--config", "generation=gen2"]).exits(0);
-    assert_eq!(text(), usual);
+    fixture.read(&["--config", "generation=gen2"]).exits(0);
+    assert_eq!(text(), defaults);
 }
 
 #[test]
 fn a_layout_that_no_model_knows_is_refused() {
-    let desk = Desk::with_pages(1);
-    let refused = desk.read(&["--config", "line_mode=layout"]).exits(1);
+    let fixture = Fixture::with_pages(1);
+    let refused = fixture.read(&["--config", "line_mode=layout"]).exits(1);
     assert!(
         refused.stderr.contains("line_mode=layout needs"),
         "{}",
         refused.stderr
     );
-    assert_eq!(desk.made("line_detection"), 0);
+    assert_eq!(fixture.made("line_detection"), 0);
 }
 
 /// The network has random weights, which are sure of nothing: there may be no region, but the page is asked for them and read.
@@ -59,11 +59,12 @@ fn a_model_of_a_layout_is_asked_for_regions() {
     for (from, to) in [("layout.json", "config.json"), ("layout.pth", "layout.pth")] {
         std::fs::copy(fixture.join(from), model.path().join(to)).unwrap();
     }
-    let desk = Desk::with_pages(1);
+    let fixture = Fixture::with_pages(1);
     let model = model.path().to_str().unwrap();
-    desk.read(&["--model", model, "--config", "line_mode=layout"])
+    fixture
+        .read(&["--model", model, "--config", "line_mode=layout"])
         .exits(0);
-    let pages: Vec<LineDetectionRow> = rows(&desk.out(), &desk.layout().line_detection());
+    let pages: Vec<LineDetectionRow> = rows(&fixture.out(), &fixture.layout().line_detection());
     let kinds = ["caption", "image", "margin"];
     let regions = pages[0].regions.as_ref().unwrap();
     for region in regions {
@@ -73,8 +74,8 @@ fn a_model_of_a_layout_is_asked_for_regions() {
         );
     }
 
-    desk.read(&["--model", model]).exits(0);
-    let pages: Vec<LineDetectionRow> = rows(&desk.out(), &desk.layout().line_detection());
+    fixture.read(&["--model", model]).exits(0);
+    let pages: Vec<LineDetectionRow> = rows(&fixture.out(), &fixture.layout().line_detection());
     assert!(pages[0].regions.is_none(), "lines alone are asked for");
 }
 
@@ -108,7 +109,7 @@ fn devices_are_listed_and_tested_and_a_named_one_must_be_there() {
 /// Rows: 102.
 #[test]
 fn a_recogniser_is_chosen_and_the_results_say_which() {
-    let desk = Desk::with_pages(2);
+    let fixture = Fixture::with_pages(2);
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("copy");
     std::fs::create_dir(&copy).unwrap();
@@ -123,22 +124,22 @@ fn a_recogniser_is_chosen_and_the_results_say_which() {
     std::fs::write(&description, json.replace(shipped, "a-copy")).unwrap();
 
     let automatic = format!("auto:{}", folder.path().display());
-    desk.read(&["--model", &automatic]).exits(0);
+    fixture.read(&["--model", &automatic]).exits(0);
     let made_by = || -> Vec<String> {
-        let provenance = provenance::<OcrResultRow>(&desk.out(), &desk.layout().ocr_results());
+        let provenance = provenance::<OcrResultRow>(&fixture.out(), &fixture.layout().ocr_results());
         provenance.models.into_iter().map(|model| model.name).collect()
     };
     // Both are equally sure of everything, and the shipped one is the first.
     assert_eq!(made_by(), [shipped]);
-    assert_eq!(desk.made("ocr"), 2);
-    desk.read(&["--model", &automatic]).exits(0);
-    assert_eq!(desk.made("ocr"), 0, "the same one is chosen again");
+    assert_eq!(fixture.made("ocr"), 2);
+    fixture.read(&["--model", &automatic]).exits(0);
+    assert_eq!(fixture.made("ocr"), 0, "the same one is chosen again");
     let named = ["--model", &automatic, "--config", "models=ocr=a-copy"];
-    desk.read(&named).exits(0);
-    assert_eq!((made_by(), desk.made("ocr")), (vec!["a-copy".to_owned()], 2));
-    desk.read(&["--model", copy.to_str().unwrap()]).exits(0);
-    assert_eq!((made_by(), desk.made("ocr")), (vec!["a-copy".to_owned()], 0));
-    let absent = desk.read(&["--config", "models=ocr=a-copy"]).exits(1);
+    fixture.read(&named).exits(0);
+    assert_eq!((made_by(), fixture.made("ocr")), (vec!["a-copy".to_owned()], 2));
+    fixture.read(&["--model", copy.to_str().unwrap()]).exits(0);
+    assert_eq!((made_by(), fixture.made("ocr")), (vec!["a-copy".to_owned()], 0));
+    let absent = fixture.read(&["--config", "models=ocr=a-copy"]).exits(1);
     assert!(
         absent
             .stderr

@@ -124,8 +124,8 @@ fn failed_pages_of_a_job_are_one_list() {
     assert!(shown.contains("W1-I2") && !shown.contains("--after"), "{shown}");
 
     let plan = |arguments: &[&str]| {
-        let told = finish(site.command_of(&[&["job", "plan", JOB], arguments].concat()));
-        told.exits(0).stdout
+        let reported = finish(site.command_of(&[&["job", "plan", JOB], arguments].concat()));
+        reported.exits(0).stdout
     };
     assert!(plan(&[]).contains("3 pages failed; once the cause is gone"));
     assert!(plan(&["--from", "line_detection"]).contains("3 pages failed before"));

@@ -1,6 +1,6 @@
 //! Runs that are cut off, and the runs that take them up again.
 
-use crate::support::{Desk, Running, VOLUME, assert_same_files};
+use crate::support::{Fixture, Running, VOLUME, assert_same_files};
 
 const PAGES: u8 = 10;
 const PER_PART: usize = 2;
@@ -8,77 +8,78 @@ const WORKERS: usize = 2;
 const OPTIONS: [&str; 4] = ["--config", "checkpoint_pages=2", "--workers", "2"];
 
 /// Waits for the first part of a stage.
-fn wait_for_part(desk: &Desk, run: &mut Running, stage: &str) {
+fn wait_for_part(fixture: &Fixture, run: &mut Running, stage: &str) {
     let part = format!("jobs/ocr/volumes/{VOLUME}/{stage}/parts/part-00000.parquet");
-    let part = desk.out().join(part);
+    let part = fixture.out().join(part);
     run.wait_for_file(&format!("{stage} had saved a part"), &part);
 }
 
 /// Kills a run once a stage has saved a part, and returns how many pages of it the manifest tells of.
-fn kill_within(desk: &Desk, stage: &str) -> usize {
-    let mut run = desk.start(&OPTIONS);
-    wait_for_part(desk, &mut run, stage);
+fn kill_within(fixture: &Fixture, stage: &str) -> usize {
+    let mut run = fixture.start(&OPTIONS);
+    wait_for_part(fixture, &mut run, stage);
     run.kill();
-    desk.manifest(stage).len()
+    fixture.manifest(stage).len()
 }
 
 #[test]
 fn a_killed_run_is_taken_up_and_leaves_no_trace() {
-    let desk = Desk::with_pages(PAGES);
+    let fixture = Fixture::with_pages(PAGES);
     let pages = usize::from(PAGES);
     for stage in ["line_detection", "ocr"] {
-        let finished = kill_within(&desk, stage);
-        let mut run = desk.start(&OPTIONS);
+        let finished = kill_within(&fixture, stage);
+        let mut run = fixture.start(&OPTIONS);
         // The next stage has begun once this one is done, or the process has ended.
         match stage {
             "line_detection" => {
-                wait_for_part(&desk, &mut run, "line_extraction");
+                wait_for_part(&fixture, &mut run, "line_extraction");
                 run.kill();
             }
             _ => assert_eq!(run.exit_code(), Some(0)),
         }
-        let repeated = desk.made(stage).saturating_sub(pages - finished);
+        let repeated = fixture.made(stage).saturating_sub(pages - finished);
         assert!(
             repeated <= PER_PART + WORKERS,
             "{repeated} of {finished} finished pages of {stage} were repeated"
         );
         assert!(
-            desk.made(stage) <= pages - PER_PART,
+            fixture.made(stage) <= pages - PER_PART,
             "a saved part was not taken over"
         );
     }
-    let undisturbed = desk.out().with_file_name("undisturbed");
-    desk.read_into(&undisturbed, &OPTIONS).exits(0);
-    assert_same_files(&desk.out().join("jobs"), &undisturbed.join("jobs"));
+    let undisturbed = fixture.out().with_file_name("undisturbed");
+    fixture.read_into(&undisturbed, &OPTIONS).exits(0);
+    assert_same_files(&fixture.out().join("jobs"), &undisturbed.join("jobs"));
 }
 
 /// Rows: F21.
 #[test]
 fn an_interrupt_drains_and_the_next_run_finishes() {
-    let desk = Desk::with_pages(6);
-    let mut run = desk.start(&OPTIONS);
-    wait_for_part(&desk, &mut run, "line_detection");
+    let fixture = Fixture::with_pages(6);
+    let mut run = fixture.start(&OPTIONS);
+    wait_for_part(&fixture, &mut run, "line_detection");
     run.interrupt();
     assert_eq!(run.exit_code(), Some(130));
 
-    let second = desk.read(&OPTIONS).exits(0);
+    let second = fixture.read(&OPTIONS).exits(0);
     assert_eq!(second.json()["volumes"][0]["results"]["total_images"], 6);
     assert!(
-        desk.made("line_detection") <= 6 - PER_PART,
+        fixture.made("line_detection") <= 6 - PER_PART,
         "finished pages are kept"
     );
 }
 
 #[test]
 fn an_output_folder_has_one_process_at_a_time() {
-    let desk = Desk::with_pages(4);
-    let mut first = desk.start(&OPTIONS);
-    wait_for_part(&desk, &mut first, "line_detection");
-    let second = desk.read(&OPTIONS).exits(1);
+    let fixture = Fixture::with_pages(4);
+    let mut first = fixture.start(&OPTIONS);
+    wait_for_part(&fixture, &mut first, "line_detection");
+    let second = fixture.read(&OPTIONS).exits(1);
     assert!(second.stderr.contains("another process"), "{}", second.stderr);
 
     // Another folder is free, though both share the private Postgres.
-    desk.read_into(&desk.out().with_file_name("other"), &["--limit", "1"])
+    fixture
+        .read_into(&fixture.out().with_file_name("other"), &["--limit", "1"])
         .exits(0);
     assert_eq!(first.exit_code(), Some(0));
 }

@@ -78,13 +78,16 @@ fn a_job_is_steered_from_the_command_line() {
         ])
         .exits(0)
         .json();
-    let told = ["job", "status", "priority", "max_running", "volumes", "done"];
-    assert_eq!(fields(&created, &told), json!(["press", "running", -2, 3, 2, 0]));
+    let reported = ["job", "status", "priority", "max_running", "volumes", "done"];
+    assert_eq!(
+        fields(&created, &reported),
+        json!(["press", "running", -2, 3, 2, 0])
+    );
 
     let paused = office.job(&["pause", "press"]).exits(0);
     assert_eq!(paused.stdout, "press: paused, priority -2\n");
     let raised = office.job(&["priority", "press", "7", "--json"]).exits(0).json();
-    assert_eq!(fields(&raised, &told), json!(["press", "paused", 7, 3, 2, 0]));
+    assert_eq!(fields(&raised, &reported), json!(["press", "paused", 7, 3, 2, 0]));
     let limits = office
         .job(&["limits", "press", "retries=5", "max_running=0"])
         .exits(0);
@@ -93,7 +96,7 @@ fn a_job_is_steered_from_the_command_line() {
     assert_eq!(fields(&limits, &["retries", "priority"]), json!([5, 7]));
     let listed = office.job(&["list", "--json"]).exits(0).json();
     assert_eq!(
-        fields(&listed["jobs"][0], &told),
+        fields(&listed["jobs"][0], &reported),
         json!(["press", "paused", 7, 0, 2, 0])
     );
     assert_eq!(listed["jobs"].as_array().unwrap().len(), 1);
@@ -137,7 +140,10 @@ fn a_job_is_steered_from_the_command_line() {
     let cancelled = office.job(&["cancel", "press"]).exits(0);
     assert_eq!(cancelled.stdout, "press: cancelled, priority 7\n");
     let status = office.job(&["status", "press", "--json"]).exits(1).json();
-    assert_eq!(fields(&status, &told), json!(["press", "cancelled", 7, 0, 2, 0]));
+    assert_eq!(
+        fields(&status, &reported),
+        json!(["press", "cancelled", 7, 0, 2, 0])
+    );
     let listed = office.run("tasks", &["list", "press", "--json"]).exits(0).json();
     assert_eq!(
         fields(&listed["tasks"][1], &["volume", "words"]),
@@ -204,13 +210,13 @@ fn a_job_is_shown_updated_and_deleted() {
 fn what_cannot_be_done_to_a_job_is_refused_with_the_reason() {
     let office = Office::new();
     let first = office.job(&["create", "press"]).exits(0).stderr;
-    let (folder, told) = (
+    let (folder, reported) = (
         office.folder.path().display(),
         "using built-in defaults: no cluster.toml in",
     );
     assert!(
         first.contains(&format!(
-            "{told} {folder}; new private database in {folder}/state/pg\n"
+            "{reported} {folder}; new private database in {folder}/state/pg\n"
         )),
         "{first}"
     );
@@ -282,12 +288,12 @@ fn a_job_that_nobody_works_on_says_who_is_missing() {
     let site = Site::with_volumes(1, 1);
     finish(site.command(["job", "create", JOB])).exits(0);
     let status = || finish(site.command(["job", "status", JOB])).exits(0).stdout;
-    let forlorn = status();
+    let leader_gone = status();
     let waiting = "job press: running\n       1  waiting for line_detection\n";
-    assert!(forlorn.starts_with(waiting), "{forlorn}");
+    assert!(leader_gone.starts_with(waiting), "{leader_gone}");
     assert!(
-        forlorn.contains("`node --role orchestrator` starts one"),
-        "{forlorn}"
+        leader_gone.contains("`node --role orchestrator` starts one"),
+        "{leader_gone}"
     );
 
     let orchestrator = Node::start(&site, "orchestrator", &["127.0.0.1:1"]);
@@ -373,17 +379,20 @@ fn running_work_is_stopped_and_finished_work_done_again() {
 
     let retry = |options: &[&str]| {
         let words = [&["tasks", "retry", "press", "W1-I0", "--from", "ocr"], options].concat();
-        let told = finish(site.command_of(&words)).exits(0).stdout;
+        let reported = finish(site.command_of(&words)).exits(0).stdout;
         ask(["job", "status", "press", "--wait"]);
-        (told, recognised(&site, "press").0)
+        (reported, recognised(&site, "press").0)
     };
-    let (told, kept) = retry(&[]);
-    assert!(told.contains("are kept (--force recomputes them)"), "{told}");
+    let (reported, kept) = retry(&[]);
+    assert!(
+        reported.contains("are kept (--force recomputes them)"),
+        "{reported}"
+    );
     assert_eq!(kept, inode, "what stands is not touched");
     let runs = ask(["tasks", "show", "press", "W1-I0"]).stdout;
     assert!(runs.contains(" 3 kept "), "{runs}");
-    let (told, forced) = retry(&["--force"]);
-    assert!(!told.contains("kept"), "{told}");
+    let (reported, forced) = retry(&["--force"]);
+    assert!(!reported.contains("kept"), "{reported}");
     assert_ne!(forced, inode, "it was made again");
 }
 
@@ -399,10 +408,10 @@ fn a_job_tells_why_a_volume_failed_and_reads_it_once_it_is_mended() {
     create.args(["--config", "on_item_error=fail"]);
     finish(create).exits(0);
 
-    let told = ["status", "done", "failed"];
+    let reported = ["status", "done", "failed"];
     let status = finish(site.command(["job", "status", JOB, "--wait", "--json"]));
     let status = status.exits(1).json();
-    assert_eq!(fields(&status, &told), json!(["failed", 1, 1]));
+    assert_eq!(fields(&status, &reported), json!(["failed", 1, 1]));
     let cause = status["failures"][0].as_str().unwrap();
     assert!(
         cause.starts_with("1 at line_detection: ") && cause.ends_with(" (W1-I1)"),
@@ -431,5 +440,8 @@ fn a_job_tells_why_a_volume_failed_and_reads_it_once_it_is_mended() {
         "1 volume goes back to line_detection\n"
     );
     let status = finish(site.command(["job", "status", JOB, "--wait", "--json"]));
-    assert_eq!(fields(&status.exits(0).json(), &told), json!(["completed", 2, 0]));
+    assert_eq!(
+        fields(&status.exits(0).json(), &reported),
+        json!(["completed", 2, 0])
+    );
 }

@@ -128,11 +128,12 @@ fn a_model_for_a_stage_that_there_is_not_is_refused() {
         "{}",
         refused.stderr
     );
-    let told = "line_extraction=x: line_extraction has no model; stages that have are line_detection and ocr";
+    let reported =
+        "line_extraction=x: line_extraction has no model; stages that have are line_detection and ocr";
     let refused = finish(site.command(["job", "create", JOB, "--model", "line_extraction=x"])).exits(1);
-    assert!(refused.stderr.contains(told), "{}", refused.stderr);
+    assert!(refused.stderr.contains(reported), "{}", refused.stderr);
     finish(site.command(["job", "create", JOB])).exits(0);
     finish(site.command(["job", "pause", JOB])).exits(0);
     let refused = finish(site.command(["job", "update", JOB, "models=line_extraction=x"])).exits(1);
-    assert!(refused.stderr.contains(told), "{}", refused.stderr);
+    assert!(refused.stderr.contains(reported), "{}", refused.stderr);
 }

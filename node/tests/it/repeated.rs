@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::support::{Desk, assert_same_files, files, small_page};
+use crate::support::{Fixture, assert_same_files, files, small_page};
 
 fn written(folder: &Path) -> BTreeMap<PathBuf, SystemTime> {
     files(folder)
@@ -19,17 +19,17 @@ fn written(folder: &Path) -> BTreeMap<PathBuf, SystemTime> {
 /// Rows: F18, F19.
 #[test]
 fn only_what_changed_is_made_again() {
-    let desk = Desk::with_pages(3);
+    let fixture = Fixture::with_pages(3);
     let made = |stages: [usize; 3]| {
-        let found = ["line_detection", "line_extraction", "ocr"].map(|stage| desk.made(stage));
+        let found = ["line_detection", "line_extraction", "ocr"].map(|stage| fixture.made(stage));
         assert_eq!(found, stages);
     };
-    desk.read(&[]).exits(0);
+    fixture.read(&[]).exits(0);
     made([3, 3, 3]);
 
-    let artifacts = desk.out().join("jobs");
+    let artifacts = fixture.out().join("jobs");
     let before = written(&artifacts);
-    let second = desk.read(&[]).exits(0);
+    let second = fixture.read(&[]).exits(0);
     assert_eq!(
         (second.count("pages_read"), second.count("pages_skipped")),
         (0, 3)
@@ -37,22 +37,22 @@ fn only_what_changed_is_made_again() {
     made([0, 0, 0]);
     assert_eq!(written(&artifacts), before, "nothing is written again");
 
-    desk.read(&["--config", "decoder=greedy"]).exits(0);
+    fixture.read(&["--config", "decoder=greedy"]).exits(0);
     made([0, 0, 3]);
 
     let mut page = small_page();
     page.push(0xff);
-    desk.put("page01.tif", &page);
-    desk.read(&["--config", "decoder=greedy"]).exits(0);
-    let manifest = desk.manifest("line_detection");
+    fixture.put("page01.tif", &page);
+    fixture.read(&["--config", "decoder=greedy"]).exits(0);
+    let manifest = fixture.manifest("line_detection");
     assert_eq!(manifest["page01"], "success");
-    assert_eq!(desk.made("line_detection"), 1);
+    assert_eq!(fixture.made("line_detection"), 1);
 
-    let copy = desk.out().with_file_name("copy");
-    desk.read_into(&copy, &["--config", "decoder=greedy"]).exits(0);
+    let copy = fixture.out().with_file_name("copy");
+    fixture.read_into(&copy, &["--config", "decoder=greedy"]).exits(0);
     assert_same_files(&artifacts, &copy.join("jobs"));
 
-    desk.read(&["--force", "--config", "decoder=greedy"]).exits(0);
+    fixture.read(&["--force", "--config", "decoder=greedy"]).exits(0);
     made([3, 3, 3]);
     assert_same_files(&artifacts, &copy.join("jobs"));
 }

@@ -61,7 +61,7 @@ impl Conversation {
         Self::until(&mut self.answers, what)
     }
 
-    fn told(&mut self, what: &str) -> String {
+    fn reported(&mut self, what: &str) -> String {
         Self::until(&mut self.news, what)
     }
 
@@ -147,7 +147,7 @@ fn a_session_goes_on_when_the_leader_dies() {
 
     let (killed, successor) = (first.name().to_owned(), second.name().to_owned());
     first.kill();
-    let news = session.told(&format!("{successor} leads"));
+    let news = session.reported(&format!("{successor} leads"));
     assert!(news.ends_with(" leads") || news.ends_with(&killed), "{news}");
     session.say("job create after");
     session.answered("after: 1 volume");
@@ -156,7 +156,7 @@ fn a_session_goes_on_when_the_leader_dies() {
 
     // Without anybody it waits, and goes on when somebody is there.
     second.kill();
-    session.told("no orchestrator is in touch");
+    session.reported("no orchestrator is in touch");
     session.say("job list");
     let _third = Node::start(&site, "orchestrator", &["127.0.0.1:1"]);
     session.answered("after");
@@ -184,14 +184,20 @@ fn who_has_no_token_is_refused_and_told_why() {
         }
         assert!(!refused.stderr.contains("quite-another"), "{}", refused.stderr);
     }
-    let nobody = finish({
-        let mut command = site.command(["repl", "--server", "http://127.0.0.1:1"]);
-        command.args(["-c", "job list", "--patience", "100ms"]);
-        command
-    });
-    let told = nobody.exits(1).stderr;
-    assert!(told.contains("waiting for one, 100ms at most"), "{told}");
-    assert!(told.contains("is an orchestrator running there?"), "{told}");
+    // `--patience` is the former name of the option, which scripts may still use.
+    for option in ["--timeout", "--patience"] {
+        let nobody = finish({
+            let mut command = site.command(["repl", "--server", "http://127.0.0.1:1"]);
+            command.args(["-c", "job list", option, "100ms"]);
+            command
+        });
+        let reported = nobody.exits(1).stderr;
+        assert!(reported.contains("waiting for one, 100ms at most"), "{reported}");
+        assert!(
+            reported.contains("is an orchestrator running there?"),
+            "{reported}"
+        );
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What strangers at the HTTP ports of an orchestrator can do: not be an administrator, and shut nobody out.
+//! What unauthenticated clients at the HTTP ports of an orchestrator can do: not be an administrator, and shut nobody out.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;

@@ -16,7 +16,7 @@ use crate::process::Process;
 use crate::site::put_pages;
 
 /// Longest time that a process takes to load its models and to read some pages.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(crate) const VOLUME: &str = "W1-I1";
 
@@ -34,11 +34,11 @@ pub(crate) fn small_page() -> Vec<u8> {
 }
 
 /// Scans in `PAGES/W1-I1`, to be read into `OUT`; gone with the test.
-pub(crate) struct Desk {
+pub(crate) struct Fixture {
     folder: tempfile::TempDir,
 }
 
-impl Desk {
+impl Fixture {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(folder.path().join("pages").join(VOLUME)).unwrap();
@@ -47,9 +47,9 @@ impl Desk {
 
     /// So many pages that look alike and differ in their bytes.
     pub(crate) fn with_pages(count: u8) -> Self {
-        let desk = Self::new();
-        put_pages(&desk.pages().join(VOLUME), 0, count);
-        desk
+        let fixture = Self::new();
+        put_pages(&fixture.pages().join(VOLUME), 0, count);
+        fixture
     }
 
     pub(crate) fn put(&self, name: &str, bytes: &[u8]) {
@@ -208,7 +208,7 @@ impl Running {
             (is_there, said.last().cloned())
         };
         Wait::until(what)
-            .at_most(PATIENCE)
+            .at_most(TIMEOUT)
             .looking_every(Duration::from_millis(10))
             .sees(look, |(is_there, _)| *is_there);
     }

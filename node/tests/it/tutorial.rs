@@ -16,7 +16,7 @@ use parkhang_test_support::Wait;
 use crate::support::workspace;
 
 /// Longest that a command may take to say what it should.
-const PATIENCE: Duration = Duration::from_secs(180);
+const TIMEOUT: Duration = Duration::from_secs(180);
 /// Ends what a command prints; its status follows.
 const END: &str = "=== status ";
 
@@ -166,9 +166,9 @@ fn the_tutorial_does_what_it_says() {
         if command.starts_with("scripts/") || command.starts_with("export PATH=") {
             continue;
         }
-        let patience = if looks(&command) { PATIENCE } else { Duration::ZERO };
+        let timeout = if looks(&command) { TIMEOUT } else { Duration::ZERO };
         Wait::until(&format!("{command:?} says {output:#?}"))
-            .at_most(patience)
+            .at_most(timeout)
             .sees(|| shell.run(&command), |said| keeps(&output, said));
         run += 1;
         compared += usize::from(!output.is_empty());

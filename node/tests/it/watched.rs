@@ -88,15 +88,15 @@ fn the_counters_of_a_cluster_add_up_to_what_its_job_did() {
     finish(site.command(["job", "create", JOB])).exits(0);
     finish(site.command(["job", "status", JOB, "--wait"])).exits(0);
 
-    let (told, done) = (Scrape::of(&orchestrator), Scrape::of(&worker));
+    let (reported, done) = (Scrape::of(&orchestrator), Scrape::of(&worker));
     for stage in STAGES {
         let recorded =
             format!("parkhang_reports_total{{stage=\"{stage}\",verdict=\"done\",recording=\"recorded\"}}");
-        assert_eq!(told.value(&recorded), 2.0);
+        assert_eq!(reported.value(&recorded), 2.0);
         let runs = format!("parkhang_stage_runs_total{{stage=\"{stage}\",outcome=\"done\"}}");
         assert_eq!(done.value(&runs), 2.0);
         let started = done.value(&format!("parkhang_stage_runs_started_total{{stage=\"{stage}\"}}"));
-        let accepted = told.value(&format!(
+        let accepted = reported.value(&format!(
             "parkhang_assignments_total{{stage=\"{stage}\",answer=\"accepted\"}}"
         ));
         assert_eq!(started, accepted, "{stage}");
@@ -109,26 +109,26 @@ fn the_counters_of_a_cluster_add_up_to_what_its_job_did() {
             6.0
         );
     }
-    assert_eq!(told.sum("parkhang_assign_seconds_count"), 8.0);
+    assert_eq!(reported.sum("parkhang_assign_seconds_count"), 8.0);
     assert_eq!(
-        told.sum("parkhang_stage_advance_seconds_count"),
+        reported.sum("parkhang_stage_advance_seconds_count"),
         6.0,
         "each volume has three steps"
     );
     assert_eq!(
-        told.value("parkhang_jobs_settled_total{status=\"completed\"}"),
+        reported.value("parkhang_jobs_settled_total{status=\"completed\"}"),
         1.0
     );
-    assert_eq!(told.sum("parkhang_pools"), 4.0);
+    assert_eq!(reported.sum("parkhang_pools"), 4.0);
     // A lease and its end for each of eight stage runs; what a pool had no room for after all is given back.
-    let returned = told.sum("parkhang_assignments_total") - 8.0;
+    let returned = reported.sum("parkhang_assignments_total") - 8.0;
     assert_eq!(
-        told.value("parkhang_mirror_batch_changes_sum"),
+        reported.value("parkhang_mirror_batch_changes_sum"),
         16.0 + 2.0 * returned
     );
     assert_eq!(
-        told.value("parkhang_mirror_batch_changes_count"),
-        told.value("parkhang_mirror_commit_seconds_count")
+        reported.value("parkhang_mirror_batch_changes_count"),
+        reported.value("parkhang_mirror_commit_seconds_count")
     );
     assert!(done.value("parkhang_storage_bytes_total{direction=\"written\"}") > 0.0);
     assert!(done.sum("parkhang_inference_batch_requests_sum") >= 6.0);
@@ -157,9 +157,9 @@ fn assert_lines_name_their_work(log: &Path, node: &str, messages: &[&str]) {
         .collect();
     assert!(lines.iter().all(|line| line["node"] == node), "{log}");
     for message in messages {
-        let told: Vec<&Value> = lines.iter().filter(|line| line["message"] == *message).collect();
-        assert_eq!(told.len(), 8, "{message}: {log}");
-        for line in told {
+        let reported: Vec<&Value> = lines.iter().filter(|line| line["message"] == *message).collect();
+        assert_eq!(reported.len(), 8, "{message}: {log}");
+        for line in reported {
             assert_eq!(line["job"], JOB);
             assert!(STAGES.contains(&line["stage"].as_str().unwrap()), "{line}");
             for field in ["task", "volume", "attempt", "generation"] {
@@ -334,6 +334,6 @@ fn an_orchestrator_that_stands_by_says_so_and_who_leads() {
     assert_eq!(standby.stop(), Some(0));
     let said = said();
     assert!(!said.contains("slow statement"), "{said}");
-    let told = "cluster.orchestrators does not have this one, 127.0.0.1:";
-    assert!(said.contains(told), "{said}");
+    let reported = "cluster.orchestrators does not have this one, 127.0.0.1:";
+    assert!(said.contains(reported), "{said}");
 }

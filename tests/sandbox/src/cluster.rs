@@ -131,7 +131,7 @@ impl Sandbox {
     /// The same of any job.
     pub async fn job_ends(&self, job: JobId, status: JobStatus) -> Vec<Task> {
         let end = self.orchestrator.job_end(job).await.unwrap();
-        assert_eq!(end, JobEnd::Settled(status));
+        assert_eq!(end, JobEnd::Finished(status));
         self.store.tasks(job).await.unwrap()
     }
 

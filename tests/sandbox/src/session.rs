@@ -76,7 +76,7 @@ fn config(node: &str) -> ClusterConfig {
     config.timings.redial = RedialPolicy {
         first: Duration::from_millis(10),
         longest: Duration::from_millis(50),
-        settled: Duration::from_secs(1),
+        stable_after: Duration::from_secs(1),
     };
     config
 }

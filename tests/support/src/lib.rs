@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 pub use documented::assert_documented;
 
 /// Longest wait, unless [`Wait::at_most`] says otherwise: several times what a busy machine of two cores needs to start a process.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
@@ -27,7 +27,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 pub struct Wait<'a> {
     what: &'a str,
     place: &'static Location<'static>,
-    patience: Duration,
+    timeout: Duration,
     pause: Duration,
     longest_pause: Duration,
 }
@@ -39,14 +39,14 @@ impl<'a> Wait<'a> {
         Self {
             what,
             place: Location::caller(),
-            patience: PATIENCE,
+            timeout: TIMEOUT,
             pause: FIRST_PAUSE,
             longest_pause: LONGEST_PAUSE,
         }
     }
 
-    pub fn at_most(self, patience: Duration) -> Self {
-        Self { patience, ..self }
+    pub fn at_most(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
     }
 
     /// Equal pauses instead of growing ones, for a state that soon passes.
@@ -116,7 +116,7 @@ impl<'a> Wait<'a> {
     fn gives_up(&self, last: &impl Debug) -> WaitedTooLong {
         WaitedTooLong(format!(
             "{}: waited {:?} until {}; seen last: {last:?}",
-            self.place, self.patience, self.what
+            self.place, self.timeout, self.what
         ))
     }
 }
@@ -143,7 +143,7 @@ struct Pauses {
 impl Pauses {
     fn of(wait: &Wait) -> Self {
         Self {
-            deadline: Instant::now() + wait.patience,
+            deadline: Instant::now() + wait.timeout,
             next: wait.pause,
             longest: wait.longest_pause,
         }

@@ -6,7 +6,7 @@ use super::{Attempt, Generation, JobKey, VolumeId};
 /// An actor of a node, or a thread that works as one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ActorRecord {
-    /// What orders name it by: unique within its node.
+    /// What commands name it by: unique within its node.
     pub name: String,
     /// Name of the actor that watches over it.
     #[serde(default)]
@@ -18,9 +18,9 @@ pub struct ActorRecord {
     /// How often another has taken its place since the node began.
     #[serde(default)]
     pub restarts: u64,
-    /// Of a pool: counts the pools that the node has started, this one included.
-    #[serde(default)]
-    pub generation: Option<u64>,
+    /// Of a pool: number of pools that the node has started up to this one.
+    #[serde(default, rename = "generation")]
+    pub incarnation: Option<u64>,
     /// Of a pool.
     #[serde(default)]
     pub slots: Option<Level>,
@@ -185,7 +185,7 @@ impl ActorRecord {
             state,
             since: None,
             restarts: 0,
-            generation: None,
+            incarnation: None,
             slots: None,
             inbox: None,
             work: None,

@@ -121,10 +121,10 @@ mod tests {
         assert_eq!(refused("k_factor=2"), ConfigError::Decides("k_factor".to_owned()));
         assert_eq!(refused("limit=2"), ConfigError::Decides("limit".to_owned()));
         assert_eq!(refused("layout=bdrc_v1"), ConfigError::Fixed("layout".to_owned()));
-        let told = refused("k_factor=2").to_string();
+        let reported = refused("k_factor=2").to_string();
         assert!(
-            told.contains("job pause") && told.contains("job update"),
-            "{told}"
+            reported.contains("job pause") && reported.contains("job update"),
+            "{reported}"
         );
         let unknown = refused("k_facto=2").to_string();
         assert!(

@@ -10,7 +10,7 @@ use super::suggestion::nearest;
 
 mod choices;
 
-pub use choices::{Decoder, ItemOrder, LayoutName, LineMode, OnItemError, RetryScope, TextEncoding};
+pub use choices::{Decoder, LayoutName, LineMode, OnItemError, RetryScope, SchedulingOrder, TextEncoding};
 
 /// Reason for which a configuration cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -84,7 +84,7 @@ pub struct JobConfig {
     /// Items of a stage in work at once; 0 takes what the node offers.
     pub workers: usize,
     /// Order in which the items of a stage are started.
-    pub order: ItemOrder,
+    pub order: SchedulingOrder,
     /// Cost that a place in the volume outweighs under an order by cost; 0 is none.
     pub ageing: f64,
     /// Items submitted beside those in work; 0 lets the stage choose.
@@ -138,7 +138,7 @@ impl Default for JobConfig {
             retry_scope: RetryScope::Task,
             checkpoint_pages: 16,
             workers: 0,
-            order: ItemOrder::Fifo,
+            order: SchedulingOrder::Fifo,
             ageing: 0.0,
             max_queue: 0,
             error_budget: 0,
@@ -173,7 +173,7 @@ impl JobConfig {
     ];
 
     /// Usual settings of a job of a generation.
-    pub fn usual(generation: Algorithms) -> Self {
+    pub fn defaults_for(generation: Algorithms) -> Self {
         match generation {
             Algorithms::Gen2 => Self::default(),
             Algorithms::Gen1 => Self {
@@ -235,7 +235,7 @@ impl JobConfig {
             language_model,
             min_confidence,
             ..
-        } = Self::usual(self.generation);
+        } = Self::defaults_for(self.generation);
         Self {
             generation,
             k_factor,
@@ -281,11 +281,11 @@ impl JobConfig {
 
     /// True if a volume has the same results in a job of the other configuration, on nodes with the same models.
     pub fn reads_like(&self, other: &Self) -> bool {
-        self.deciding() == other.deciding()
+        self.fingerprint_config() == other.fingerprint_config()
     }
 
     /// Keys that decide about results and their place, with their values.
-    fn deciding(&self) -> Map<String, Value> {
+    fn fingerprint_config(&self) -> Map<String, Value> {
         let mut keys = self.keys();
         let others =
             ADJUSTABLE

@@ -19,7 +19,7 @@ mod job_config;
 mod lease;
 mod named_model;
 mod node;
-mod order;
+mod node_command;
 mod pipeline;
 mod pool;
 mod progress;
@@ -40,7 +40,8 @@ pub use ids::{Attempt, Epoch, Generation, JobId, JobKey, TaskId, WorkerId};
 pub use image::ImageRecord;
 pub use job::{Job, JobStatus, NewJob};
 pub use job_config::{
-    ConfigError, Decoder, ItemOrder, JobConfig, LayoutName, LineMode, OnItemError, RetryScope, TextEncoding,
+    ConfigError, Decoder, JobConfig, LayoutName, LineMode, OnItemError, RetryScope, SchedulingOrder,
+    TextEncoding,
 };
 pub use lease::{
     AssignReply, Assignment, LeaseRenewal, LeaseReport, LeaseStatus, RenewalReply, ReportReply, StageReport,
@@ -48,7 +49,7 @@ pub use lease::{
 };
 pub use named_model::{InvalidModel, NamedModel, NamedModels};
 pub use node::{NodeRecord, NodeState, WorkerRecord};
-pub use order::{NodeOrder, OrderOutcome, PlacedOrder};
+pub use node_command::{CommandOutcome, IssuedCommand, NodeCommand};
 pub use pipeline::{Hardware, InvalidPipeline, Pipeline, Position, StageName};
 pub use pool::PoolInfo;
 pub use progress::{PageOutcome, StageProgress};

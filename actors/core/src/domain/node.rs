@@ -65,8 +65,9 @@ pub struct WorkerRecord {
     pub models: Vec<String>,
     pub slots: u32,
     pub in_use: u32,
-    /// Counts the pools that the node has started, of whatever stage, this one included.
-    pub generation: u64,
+    /// Number of pools that the node has started up to this one, of whatever stage.
+    #[serde(rename = "generation")]
+    pub incarnation: u64,
     /// When it last renewed its leases; one without leases has none to renew.
     pub last_heartbeat: Option<DateTime<Utc>>,
     /// Pages of the tasks in work, as of the last heartbeat.

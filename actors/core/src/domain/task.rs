@@ -48,8 +48,10 @@ pub struct Task {
     /// Value of `attempts` at which the task is terminal if the retry scope is the task.
     pub max_attempts: i32,
     /// Number of failed tries that a fresh start allows. A rerun sets `max_attempts` to `attempts` plus this.
-    pub allowance: i32,
-    /// Failed tries of the current stage; `allowance` of them are terminal if the retry scope is the stage.
+    // The key of records that shards keep in the artifact store.
+    #[serde(rename = "allowance")]
+    pub retry_budget: i32,
+    /// Failed tries of the current stage; `retry_budget` of them are terminal if the retry scope is the stage.
     pub stage_attempts: i32,
     pub generation: Generation,
     /// Lost leases in a row without progress, the sign of a poison volume.
@@ -79,7 +81,7 @@ impl Task {
             status: TaskStatus::Pending,
             attempts: 0,
             max_attempts,
-            allowance: max_attempts,
+            retry_budget: max_attempts,
             stage_attempts: 0,
             generation: Generation(0),
             interruptions: 0,
@@ -193,4 +195,18 @@ pub struct TaskCount {
     pub position: Position,
     pub status: TaskStatus,
     pub tasks: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::task;
+    use super::*;
+
+    #[test]
+    fn a_task_reads_and_writes_the_keys_of_records_that_lie_in_artifact_stores() {
+        let task = task(1);
+        let written = serde_json::to_value(&task).unwrap();
+        assert_eq!(written["allowance"], task.retry_budget);
+        assert_eq!(serde_json::from_value::<Task>(written).unwrap(), task);
+    }
 }

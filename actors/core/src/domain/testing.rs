@@ -149,7 +149,7 @@ pub fn worker_record(name: &str, stage_name: &str) -> WorkerRecord {
         models: Vec::new(),
         slots: 1,
         in_use: 0,
-        generation: 1,
+        incarnation: 1,
         last_heartbeat: None,
         pages: None,
         pages_finished: None,

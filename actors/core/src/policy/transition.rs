@@ -152,7 +152,7 @@ pub enum Illegal {
 pub fn is_terminal(task: &Task, scope: RetryScope) -> bool {
     let used_up = match scope {
         RetryScope::Task => task.attempts >= task.max_attempts,
-        RetryScope::Stage => task.stage_attempts >= task.allowance,
+        RetryScope::Stage => task.stage_attempts >= task.retry_budget,
     };
     let hopeless = task.last_error.as_ref().is_some_and(|error| !error.retryable);
     task.status == TaskStatus::Failed && (used_up || hopeless)
@@ -368,7 +368,7 @@ fn rerun(
             TaskStatus::Done
         },
         position,
-        max_attempts: task.attempts.saturating_add(task.allowance),
+        max_attempts: task.attempts.saturating_add(task.retry_budget),
         stage_attempts: 0,
         generation: after(task.generation),
         interruptions: 0,

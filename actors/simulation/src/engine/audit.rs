@@ -35,7 +35,7 @@ pub struct Ends {
 
 /// Counts of a stage.
 #[derive(Debug, Default)]
-pub(crate) struct StageTally {
+pub(crate) struct StageCounts {
     pub succeeded: u64,
     /// Pages worked on, including those that were lost.
     pub pages: u64,
@@ -47,10 +47,10 @@ pub(crate) struct StageTally {
 
 /// Counts of a simulation.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct Counters {
     pub audit: Audit,
     pub ends: Ends,
-    pub stages: Vec<StageTally>,
+    pub stages: Vec<StageCounts>,
     /// Slot time used, by class and stage.
     pub busy: HashMap<(usize, usize), Millis>,
     /// Slot time spent on pages that were lost.

@@ -165,10 +165,10 @@ impl Engine {
         let slots = self.class_of(address.node).slots;
         let pool = &mut self.nodes[address.node].pools[address.pool];
         if pool.running.len() >= slots {
-            self.tally.audit.overbooked_slots += 1;
+            self.counts.audit.overbooked_slots += 1;
         }
         if self.running_tasks.contains_key(&fence.task) {
-            self.tally.audit.doubled_tasks += 1;
+            self.counts.audit.doubled_tasks += 1;
         }
         let (run, number) = (self.begin(address, fence), self.next_run);
         self.next_run += 1;
@@ -190,9 +190,9 @@ impl Engine {
 
     fn begin(&mut self, address: Address, fence: Fence) -> Run {
         let stage = self.nodes[address.node].pools[address.pool].stage;
-        if let Some(ready) = self.tally.ready_since.remove(&fence.task) {
+        if let Some(ready) = self.counts.ready_since.remove(&fence.task) {
             let waited = (self.now - ready).max(0) as f32 / 1000.0;
-            self.tally.stages[stage].waits.push(waited);
+            self.counts.stages[stage].waits.push(waited);
         }
         let volume = self.volumes[&fence.task];
         let per_page = &self.settings.profile.stages[stage].seconds_per_page;
@@ -228,10 +228,10 @@ impl Engine {
         let Some(run) = self.runs.remove(&number) else {
             return;
         };
-        let ends = &mut self.tally.ends;
+        let ends = &mut self.counts.ends;
         let (verdict, remains) = match run.fate {
             Fate::Succeeds => {
-                self.tally.stages[run.stage].succeeded += 1;
+                self.counts.stages[run.stage].succeeded += 1;
                 let verdict = StageVerdict::Succeeded(StageReport::default());
                 (Some(verdict), run.saved(self.now))
             }
@@ -267,11 +267,11 @@ impl Engine {
         self.running_tasks.remove(&run.fence.task);
         self.standing.insert((run.fence.task, run.stage), remains.stand);
         let class = self.nodes[run.address.node].class;
-        *self.tally.busy.entry((class, run.stage)).or_default() += self.now - run.began;
-        let stage = &mut self.tally.stages[run.stage];
+        *self.counts.busy.entry((class, run.stage)).or_default() += self.now - run.began;
+        let stage = &mut self.counts.stages[run.stage];
         stage.pages += u64::from(remains.worked);
         stage.lost_pages += u64::from(remains.lost_pages);
-        self.tally.lost += remains.lost;
+        self.counts.lost += remains.lost;
     }
 
     /// The report of a lease is recorded: its slot is free.
@@ -286,7 +286,7 @@ impl Engine {
         if !self.is_up(node, incarnation) {
             return Ok(());
         }
-        // Straight to the store and not through the mirror, as in the real orchestrator: renewals change no task.
+        // Straight to the store and not through the group committer, as in the real orchestrator: renewals change no task.
         let timings = self.settings.timings;
         let until = self.time(self.now + millis(timings.lease));
         for pool in &self.nodes[node].pools {
@@ -322,7 +322,7 @@ impl Engine {
             }
         }
         let end = self.now + millis(self.settings.faults.notice);
-        self.tally.announced_ends += 1;
+        self.counts.announced_ends += 1;
         self.agenda.enter(end, Event::End(node, incarnation));
     }
 
@@ -330,7 +330,7 @@ impl Engine {
         if !self.is_up(node, incarnation) {
             return;
         }
-        self.tally.node_ends += 1;
+        self.counts.node_ends += 1;
         let suspected = self.take_down(node, incarnation);
         let back = self.now + exponential(&mut self.random, millis(self.settings.faults.repair));
         // The suspicion is of this incarnation and would be ignored once there is another, with the old pools still on offer.
@@ -364,7 +364,7 @@ impl Engine {
             .collect();
         for number in numbers {
             if let Some(run) = self.runs.remove(&number) {
-                self.tally.ends.killed += 1;
+                self.counts.ends.killed += 1;
                 let remains = run.cut_off(self.now, self.settings.config.checkpoint_pages);
                 self.account(&run, remains);
             }

@@ -3,7 +3,7 @@ use std::collections::VecDeque;
 use parkhang_actors::orchestrator::MAX_BATCH;
 use parkhang_state::Change;
 
-/// Queue of the mirror: changes that come while a transaction is under way form the next one. `O` is the source of a change.
+/// Queue of the group committer: changes that come while a transaction is under way form the next one. `O` is the source of a change.
 #[derive(Debug)]
 pub(crate) struct GroupCommit<O> {
     waiting: VecDeque<(Change, O)>,

@@ -115,7 +115,7 @@ pub struct StageSummary {
 
 impl SimulationReport {
     pub(crate) fn of(engine: &Engine, tasks: &[Task], deciding: Duration, whole: Duration) -> Self {
-        let (tally, settings) = (&engine.tally, &engine.settings);
+        let (counts, settings) = (&engine.counts, &engine.settings);
         let scope = engine.job.config.retry_scope;
         let poisoned = |task: &&Task| {
             task.last_error
@@ -124,9 +124,9 @@ impl SimulationReport {
         };
         let terminal: Vec<&Task> = tasks.iter().filter(|task| is_terminal(task, scope)).collect();
         let quarantined = terminal.iter().copied().filter(poisoned).count();
-        let worked: u64 = tally.stages.iter().map(|stage| stage.pages).sum();
-        let repeated: u64 = tally.stages.iter().map(|stage| stage.lost_pages).sum();
-        let used: Millis = tally.busy.values().sum();
+        let worked: u64 = counts.stages.iter().map(|stage| stage.pages).sum();
+        let repeated: u64 = counts.stages.iter().map(|stage| stage.lost_pages).sum();
+        let used: Millis = counts.busy.values().sum();
         let (traffic, makespan_s) = (engine.store.traffic(), seconds(engine.now));
         Self {
             volumes: tasks.len(),
@@ -145,29 +145,29 @@ impl SimulationReport {
             classes: (0..settings.fleet.len())
                 .map(|class| ClassReport::of(engine, class))
                 .collect(),
-            stages: (0..tally.stages.len())
+            stages: (0..counts.stages.len())
                 .map(|stage| StageSummary::of(engine, stage))
                 .collect(),
-            ends: tally.ends,
-            node_ends: tally.node_ends,
-            announced_ends: tally.announced_ends,
+            ends: counts.ends,
+            node_ends: counts.node_ends,
+            announced_ends: counts.announced_ends,
             node_hours: engine
                 .nodes
                 .iter()
                 .map(|node| hours(node.paid_until(engine.now)))
                 .sum(),
-            scalings: tally.scalings,
+            scalings: counts.scalings,
             repeated_pages: repeated,
             repeated_share: share(repeated as f64, worked as f64),
-            lost_time_share: share(tally.lost as f64, used as f64),
-            undelivered: tally.undelivered,
-            fenced: tally.fenced,
-            passes: tally.passes,
-            largest_group: tally.largest_group,
+            lost_time_share: share(counts.lost as f64, used as f64),
+            undelivered: counts.undelivered,
+            fenced: counts.fenced,
+            passes: counts.passes,
+            largest_group: counts.largest_group,
             round_trips_per_s: share(traffic.round_trips() as f64, makespan_s),
-            peak_round_trips_per_s: tally.peak_round_trips_per_s,
+            peak_round_trips_per_s: counts.peak_round_trips_per_s,
             traffic,
-            audit: tally.audit,
+            audit: counts.audit,
             cost: Cost {
                 deciding_s: deciding.as_secs_f64(),
                 storing_s: engine.store.inside().as_secs_f64(),
@@ -190,7 +190,7 @@ impl ClassReport {
             .enumerate()
             .filter(|(_, stage)| stage.hardware == class.hardware)
             .map(|(stage, profile)| {
-                let busy = engine.tally.busy.get(&(number, stage)).copied().unwrap_or(0);
+                let busy = engine.counts.busy.get(&(number, stage)).copied().unwrap_or(0);
                 let offered = up as f64 * class.slots as f64;
                 (profile.stage.to_string(), share(busy as f64, offered))
             });
@@ -198,7 +198,7 @@ impl ClassReport {
             hardware: class.hardware.as_str(),
             nodes: class.nodes,
             slots: class.slots,
-            most_nodes: engine.tally.most_nodes.get(&number).copied().unwrap_or(0),
+            most_nodes: engine.counts.most_nodes.get(&number).copied().unwrap_or(0),
             node_hours: nodes().map(|node| hours(node.paid_until(engine.now))).sum(),
             up: share(up as f64, engine.now as f64 * class.nodes as f64),
             utilisation: utilisation.collect(),
@@ -208,11 +208,11 @@ impl ClassReport {
 
 impl StageSummary {
     fn of(engine: &Engine, number: usize) -> Self {
-        let (profile, tally) = (
+        let (profile, counts) = (
             &engine.settings.profile.stages[number],
-            &engine.tally.stages[number],
+            &engine.counts.stages[number],
         );
-        let mut waits = tally.waits.clone();
+        let mut waits = counts.waits.clone();
         waits.sort_by(f32::total_cmp);
         let wait = |share: f64| {
             let rank = (share * waits.len() as f64).ceil() as usize;
@@ -221,9 +221,9 @@ impl StageSummary {
         Self {
             stage: profile.stage.to_string(),
             hardware: profile.hardware.as_str(),
-            succeeded: tally.succeeded,
-            pages: tally.pages,
-            repeated_pages: tally.lost_pages,
+            succeeded: counts.succeeded,
+            pages: counts.pages,
+            repeated_pages: counts.lost_pages,
             wait_p50_s: wait(0.50),
             wait_p95_s: wait(0.95),
         }

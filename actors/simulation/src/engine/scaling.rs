@@ -64,7 +64,7 @@ impl Engine {
         let count = |nodes: usize| u32::try_from(nodes).unwrap_or(u32::MAX);
         let launched = self.of_class(number, |node| node.launched.is_some()).len();
         let idle = self.of_class(number, |node| node.launched.is_some() && node.is_idle());
-        let changed_at = self.tally.scaled_at.get(&number);
+        let changed_at = self.counts.scaled_at.get(&number);
         let fleet = Fleet {
             desired: count(launched),
             limit: Some(count(class.nodes)),
@@ -77,8 +77,8 @@ impl Engine {
         if desired == launched {
             return;
         }
-        self.tally.scalings += 1;
-        self.tally.scaled_at.insert(number, self.now);
+        self.counts.scalings += 1;
+        self.counts.scaled_at.insert(number, self.now);
         if desired > launched {
             self.launch(number, desired - launched, millis(autoscaling.boot));
         } else {
@@ -100,7 +100,7 @@ impl Engine {
             self.agenda.enter(ready, Event::Join(node));
         }
         let launched = self.of_class(class, |node| node.launched.is_some()).len();
-        let most = self.tally.most_nodes.entry(class).or_default();
+        let most = self.counts.most_nodes.entry(class).or_default();
         *most = (*most).max(launched);
     }
 

@@ -32,15 +32,15 @@ async fn only_certificates_of_the_same_authority_connect() {
     worker.leave().await;
 
     // Does not trust the orchestrator.
-    let stranger = theirs.trusted_by(&theirs.issue("worker"));
-    let stranger = Cluster::start(config("stranger", security(stranger)))
+    let unauthenticated = theirs.trusted_by(&theirs.issue("worker"));
+    let unauthenticated = Cluster::start(config("stranger", security(unauthenticated)))
         .await
         .unwrap();
-    match stranger.connector.dial(&at).await {
+    match unauthenticated.connector.dial(&at).await {
         Err(LinkError::Io { phase, .. }) => assert_eq!(phase, Phase::TlsHandshake),
         other => panic!("{other:?}"),
     }
-    stranger.leave().await;
+    unauthenticated.leave().await;
 
     // Trusts the orchestrator, which does not trust it.
     let intruder = ours.trusted_by(&theirs.issue("worker"));

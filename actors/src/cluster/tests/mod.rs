@@ -1,6 +1,6 @@
 mod certificates;
 mod encrypted;
-mod gates;
+mod endpoints;
 mod plain;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -19,7 +19,7 @@ pub(super) async fn alone() -> MutexGuard<'static, ()> {
     SERIAL.lock().await
 }
 
-pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(20);
 const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 pub(super) fn cookie() -> Cookie {
@@ -31,7 +31,7 @@ pub(super) fn config(node: &str, security: Security) -> ClusterConfig {
     config.timings.redial = RedialPolicy {
         first: Duration::from_millis(10),
         longest: Duration::from_millis(50),
-        settled: Duration::from_secs(1),
+        stable_after: Duration::from_secs(1),
     };
     config
 }
@@ -50,7 +50,7 @@ pub(super) fn address(cluster: &Cluster) -> PeerAddress {
 /// Waits until so many peers are connected.
 pub(super) async fn connected(cluster: &Cluster, peers: usize) {
     let mut count = cluster.connected();
-    let reached = timeout(PATIENCE, count.wait_for(|count| *count == peers));
+    let reached = timeout(TIMEOUT, count.wait_for(|count| *count == peers));
     reached.await.expect("in time").unwrap();
 }
 
@@ -58,7 +58,7 @@ pub(super) async fn connected(cluster: &Cluster, peers: usize) {
 async fn is_closed(stream: &mut TcpStream) {
     let mut rest = Vec::new();
     // A reset is as good as an end.
-    let _ = timeout(PATIENCE, stream.read_to_end(&mut rest))
+    let _ = timeout(TIMEOUT, stream.read_to_end(&mut rest))
         .await
         .expect("the listener closes it");
 }

@@ -3,7 +3,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::{PATIENCE, address, alone, config, connected, cookie, is_closed, listening};
+use super::{TIMEOUT, address, alone, config, connected, cookie, is_closed, listening};
 use crate::cluster::{
     Cluster, ClusterConfig, ClusterError, Cookie, InsecureAddress, LinkError, PeerAddress, Phase, Security,
 };
@@ -49,11 +49,11 @@ async fn another_secret_is_refused() {
         .await
         .unwrap();
     let other = Security::Loopback(Cookie::new("another secret entirely").unwrap());
-    let stranger = Cluster::start(config("stranger", other)).await.unwrap();
-    let refused = stranger.connector.dial(&address(&orchestrator)).await;
+    let unauthenticated = Cluster::start(config("stranger", other)).await.unwrap();
+    let refused = unauthenticated.connector.dial(&address(&orchestrator)).await;
     assert!(matches!(refused, Err(LinkError::Refused)), "{refused:?}");
     assert_eq!(*orchestrator.connected().borrow(), 0);
-    stranger.leave().await;
+    unauthenticated.leave().await;
     orchestrator.leave().await;
 }
 
@@ -61,7 +61,7 @@ async fn another_secret_is_refused() {
 async fn connections_that_do_not_authenticate_are_few_and_short() {
     let _alone = alone().await;
     let mut config = listening("orchestrator", loopback());
-    config.max_strangers = 1;
+    config.max_unauthenticated = 1;
     config.timings.handshake = Duration::from_millis(300);
     let orchestrator = Cluster::start(config).await.unwrap();
     let at = orchestrator.local_addr().unwrap();
@@ -95,7 +95,7 @@ async fn a_peer_that_falls_silent_is_dropped() {
     hasty.timings.idle = Duration::from_millis(200);
     let worker = Cluster::start(hasty).await.unwrap();
     let mut session = worker.connector.dial(&address(&orchestrator)).await.unwrap();
-    timeout(PATIENCE, session.closed()).await.expect("in time");
+    timeout(TIMEOUT, session.closed()).await.expect("in time");
     connected(&orchestrator, 0).await;
     worker.leave().await;
     orchestrator.leave().await;

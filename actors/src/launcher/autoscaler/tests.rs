@@ -116,11 +116,11 @@ async fn with_less_to_do_the_idle_go() {
         }],
         ..node_record(&format!("launched-gpu-{number}.0badcafe"))
     };
-    let census = NodeSnapshot {
+    let snapshot = NodeSnapshot {
         nodes: vec![node(1, 1), node(2, 1), node(3, 1), node(4, 0)],
         ..NodeSnapshot::default()
     };
-    store.record_nodes(&census).await.unwrap();
+    store.record_nodes(&snapshot).await.unwrap();
     let autoscaler = Autoscaler::new(store.clone(), launcher.clone(), config());
     autoscaler.pass().await.unwrap();
     let workers = launcher.workers(Hardware::Gpu).await.unwrap();

@@ -31,13 +31,13 @@ pub(super) struct Entries {
 
 /// Record of the workers of this machine, locked against other processes that launch any until it is dropped.
 #[derive(Debug)]
-pub(super) struct Ledger {
+pub(super) struct ProcessLedger {
     pub(super) entries: Entries,
     path: PathBuf,
     _lock: File,
 }
 
-impl Ledger {
+impl ProcessLedger {
     /// Opens the record, once no other process has it open.
     pub(super) fn open(folder: &Path) -> Result<Self, LauncherError> {
         let path = folder.join("workers.json");

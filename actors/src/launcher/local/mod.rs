@@ -20,7 +20,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use nix::sys::signal::Signal;
 
-use self::ledger::{Launched, Ledger};
+use self::ledger::{Launched, ProcessLedger};
 pub use self::process::{Process, start_process};
 use super::{Launcher, LauncherError, Workers, within};
 use crate::telemetry::{WorkerEnded, WorkerStarted, WorkerStopping};
@@ -37,7 +37,7 @@ pub struct LocalOptions {
     /// Limit on workers of each hardware.
     pub limit: u32,
     /// Time after which a worker that was told to end, and has not, is killed.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// Source of the commands that start workers.
     pub command: Arc<WorkerCommand>,
 }
@@ -57,12 +57,12 @@ impl LocalLauncher {
     /// Runs `work` on the record, from which the workers that have ended are taken out first.
     async fn on_record<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&LocalOptions, &mut Ledger) -> Result<T, LauncherError> + Send + 'static,
+        work: impl FnOnce(&LocalOptions, &mut ProcessLedger) -> Result<T, LauncherError> + Send + 'static,
     ) -> Result<T, LauncherError> {
         let options = self.options.clone();
         let path = options.folder.clone();
         let worked = tokio::task::spawn_blocking(move || {
-            let mut ledger = Ledger::open(&options.folder)?;
+            let mut ledger = ProcessLedger::open(&options.folder)?;
             let ended = ledger.take_ended();
             if !ended.is_empty() {
                 ledger.save()?;
@@ -73,7 +73,7 @@ impl LocalLauncher {
             {
                 WorkerEnded {
                     name,
-                    was_told: stopping_since.is_some(),
+                    was_signalled: stopping_since.is_some(),
                 }
                 .emit();
             }
@@ -141,7 +141,7 @@ impl Launcher for LocalLauncher {
 /// Starts or stops workers until their number is the desired one. The record is written after each, so that none is forgotten.
 fn adjust(
     options: &LocalOptions,
-    ledger: &mut Ledger,
+    ledger: &mut ProcessLedger,
     hardware: Hardware,
     idle: &BTreeSet<String>,
 ) -> Result<(), LauncherError> {
@@ -193,7 +193,7 @@ fn adjust(
 }
 
 /// Names of the workers to stop: idle ones before others, those started last before earlier ones.
-fn to_stop(ledger: &Ledger, hardware: Hardware, count: usize, idle: &BTreeSet<String>) -> Vec<String> {
+fn to_stop(ledger: &ProcessLedger, hardware: Hardware, count: usize, idle: &BTreeSet<String>) -> Vec<String> {
     let mut names: Vec<&String> = ledger
         .of(hardware)
         .filter(|launched| launched.stopping_since.is_none())
@@ -208,16 +208,13 @@ fn to_stop(ledger: &Ledger, hardware: Hardware, count: usize, idle: &BTreeSet<St
 /// Kills the workers that were told to end longer ago than they may take for it.
 fn kill_overdue(
     options: &LocalOptions,
-    ledger: &Ledger,
+    ledger: &ProcessLedger,
     hardware: Hardware,
     now: DateTime<Utc>,
 ) -> Result<(), LauncherError> {
-    let patience = TimeDelta::from_std(options.patience).unwrap_or(TimeDelta::MAX);
-    let is_overdue = |launched: &&Launched| {
-        launched
-            .stopping_since
-            .is_some_and(|since| now - since > patience)
-    };
+    let timeout = TimeDelta::from_std(options.timeout).unwrap_or(TimeDelta::MAX);
+    let is_overdue =
+        |launched: &&Launched| launched.stopping_since.is_some_and(|since| now - since > timeout);
     for Launched { name, process, .. } in ledger.of(hardware).filter(is_overdue) {
         process
             .signal(Signal::SIGKILL)
@@ -256,7 +253,7 @@ impl fmt::Debug for LocalOptions {
         f.debug_struct("LocalOptions")
             .field("folder", &self.folder)
             .field("limit", &self.limit)
-            .field("patience", &self.patience)
+            .field("timeout", &self.timeout)
             .finish_non_exhaustive()
     }
 }

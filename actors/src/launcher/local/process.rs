@@ -40,7 +40,7 @@ impl Process {
     /// Identifies a running process, or one that has ended and was not waited for yet.
     pub(super) fn of(number: u32) -> io::Result<Self> {
         let number = i32::try_from(number).map_err(io::Error::other)?;
-        let (started, _) = standing(number)?;
+        let (started, _) = process_state(number)?;
         Ok(Self {
             number,
             started,
@@ -50,7 +50,7 @@ impl Process {
 
     /// Returns whether the process runs. One that has ended and was not waited for does not.
     pub(super) fn is_alive(&self) -> bool {
-        let is_the_same = standing(self.number)
+        let is_the_same = process_state(self.number)
             .is_ok_and(|(started, state)| started == self.started && !matches!(state, 'Z' | 'X'));
         is_the_same && boot().is_ok_and(|boot| boot == self.boot)
     }
@@ -73,7 +73,7 @@ impl Process {
 }
 
 /// Start of a process in ticks since the boot, and its state.
-fn standing(number: i32) -> io::Result<(u64, char)> {
+fn process_state(number: i32) -> io::Result<(u64, char)> {
     let text = std::fs::read_to_string(format!("/proc/{number}/stat"))?;
     parse(&text).ok_or_else(|| io::Error::other(format!("/proc/{number}/stat has an unknown form")))
 }

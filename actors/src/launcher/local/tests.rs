@@ -3,7 +3,7 @@ use std::process::Child;
 use tempfile::TempDir;
 
 use super::*;
-use crate::launcher::conformance::{self, settled};
+use crate::launcher::conformance::{self, converged};
 
 /// Launchers of processes that do nothing; the processes end with the test.
 pub(in crate::launcher) struct Machine {
@@ -21,7 +21,7 @@ impl Machine {
         LocalOptions {
             folder: self.folder.path().to_owned(),
             limit: 8,
-            patience: Duration::from_secs(60),
+            timeout: Duration::from_secs(60),
             command: Arc::new(|_, _| {
                 let mut command = Command::new("sleep");
                 command.arg("1000");
@@ -49,7 +49,7 @@ impl Machine {
     }
 
     fn launched(&self) -> Vec<Launched> {
-        Ledger::open(self.folder.path()).unwrap().entries.launched
+        ProcessLedger::open(self.folder.path()).unwrap().entries.launched
     }
 }
 
@@ -99,7 +99,7 @@ async fn the_idle_go_first_and_then_the_latest() {
     let machine = Machine::new();
     let launcher = machine.launcher();
     let remaining = async || {
-        let workers = settled(&launcher, Hardware::Cpu).await.unwrap();
+        let workers = converged(&launcher, Hardware::Cpu).await.unwrap();
         workers.names.unwrap().into_iter().collect::<Vec<_>>()
     };
     launcher.set_desired(Hardware::Cpu, 4, &NOBODY).await.unwrap();
@@ -126,7 +126,7 @@ async fn a_worker_that_ends_by_itself_is_replaced() {
     let workers = launcher.workers(Hardware::Gpu).await.unwrap();
     assert_eq!((workers.desired, workers.running), (2, 1));
     launcher.tend(Hardware::Gpu).await.unwrap();
-    assert!(launcher.workers(Hardware::Gpu).await.unwrap().are_settled());
+    assert!(launcher.workers(Hardware::Gpu).await.unwrap().have_converged());
     let after = machine.launched();
     assert_eq!(after[0], before[1], "the other one is left alone");
     assert_eq!(after[1].name, before[0].name);
@@ -155,10 +155,10 @@ async fn a_worker_that_does_not_stop_is_killed_in_the_end() {
     let workers = patient.workers(Hardware::Gpu).await.unwrap();
     assert_eq!((workers.running, workers.stopping), (0, 1));
     let hasty = LocalLauncher::new(LocalOptions {
-        patience: Duration::ZERO,
+        timeout: Duration::ZERO,
         ..deaf
     });
-    assert_eq!(settled(&hasty, Hardware::Gpu).await.unwrap().stopping, 0);
+    assert_eq!(converged(&hasty, Hardware::Gpu).await.unwrap().stopping, 0);
 }
 
 #[tokio::test]
@@ -167,7 +167,7 @@ async fn a_process_that_it_did_not_start_is_never_stopped() {
     let mut stranger: Child = Command::new("sleep").arg("1000").spawn().unwrap();
     let mut process = Process::of(stranger.id()).unwrap();
     process.started += 1;
-    let mut ledger = Ledger::open(machine.folder.path()).unwrap();
+    let mut ledger = ProcessLedger::open(machine.folder.path()).unwrap();
     ledger.entries.desired.insert(Hardware::Gpu, 1);
     ledger.entries.launched.push(Launched {
         name: "launched-gpu-1".to_owned(),

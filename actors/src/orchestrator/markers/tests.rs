@@ -4,16 +4,16 @@ use parkhang_core::domain::{ErrorCategory, JobConfig, JobKey, LayoutName, NewJob
 use parkhang_core::policy::transition::Event;
 use parkhang_state::{Change, Expected, MemoryStore, Outcome};
 use parkhang_store::artifact::Markers;
-use parkhang_store::storage::{ArtifactKey, MemoryStore as MemoryArtifacts};
+use parkhang_store::storage::{ArtifactKey, MemoryArtifacts};
 
 /// A job of three volumes and one stage, in a layout with markers.
-struct Desk {
+struct Control {
     store: MemoryStore,
     artifacts: MemoryArtifacts,
     job: Job,
 }
 
-impl Desk {
+impl Control {
     async fn new() -> Self {
         let store = MemoryStore::new();
         let job = NewJob {
@@ -86,27 +86,41 @@ fn failure() -> Event {
 /// Rows: 94, 101, F34.
 #[tokio::test]
 async fn a_finished_volume_has_the_marker_of_its_end() {
-    let desk = Desk::new().await;
-    desk.run("W1-I1", Event::Succeeded).await;
-    desk.run("W1-I2", failure()).await;
-    desk.write().await.unwrap();
-    assert_eq!(desk.marked("W1-I1").await, (true, false));
-    assert_eq!(desk.marked("W1-I2").await, (false, true));
-    assert_eq!(desk.marked("W1-I3").await, (false, false));
+    let control = Control::new().await;
+    control.run("W1-I1", Event::Succeeded).await;
+    control.run("W1-I2", failure()).await;
+    control.write().await.unwrap();
+    assert_eq!(control.marked("W1-I1").await, (true, false));
+    assert_eq!(control.marked("W1-I2").await, (false, true));
+    assert_eq!(control.marked("W1-I3").await, (false, false));
 
-    let done = desk.artifacts.get(&desk.markers("W1-I1").done).await.unwrap();
-    let told: VolumeDone = serde_json::from_slice(&done).unwrap();
-    assert_eq!((&told.job, &told.volume_id), (&desk.job.key, &volume("W1-I1")));
-    assert_eq!((told.done_at, told.took_ms[&stage("ocr")]), (at(12), 2000.0));
-    let failed = desk.artifacts.get(&desk.markers("W1-I2").error).await.unwrap();
-    let told: VolumeFailed = serde_json::from_slice(&failed).unwrap();
+    let done = control
+        .artifacts
+        .get(&control.markers("W1-I1").done)
+        .await
+        .unwrap();
+    let reported: VolumeDone = serde_json::from_slice(&done).unwrap();
     assert_eq!(
-        (told.error.unwrap().message.as_str(), told.failed_at),
+        (&reported.job, &reported.volume_id),
+        (&control.job.key, &volume("W1-I1"))
+    );
+    assert_eq!(
+        (reported.done_at, reported.took_ms[&stage("ocr")]),
+        (at(12), 2000.0)
+    );
+    let failed = control
+        .artifacts
+        .get(&control.markers("W1-I2").error)
+        .await
+        .unwrap();
+    let reported: VolumeFailed = serde_json::from_slice(&failed).unwrap();
+    assert_eq!(
+        (reported.error.unwrap().message.as_str(), reported.failed_at),
         ("torn", at(12))
     );
 
     // A process that dies before it notes what it wrote writes the same again.
-    let rerun = Desk::new().await;
+    let rerun = Control::new().await;
     rerun.run("W1-I1", Event::Succeeded).await;
     rerun
         .artifacts
@@ -122,37 +136,37 @@ async fn a_finished_volume_has_the_marker_of_its_end() {
 
 #[tokio::test]
 async fn a_volume_that_is_done_again_has_the_marker_of_its_last_end() {
-    let desk = Desk::new().await;
-    desk.run("W1-I1", failure()).await;
-    desk.write().await.unwrap();
-    assert_eq!(desk.marked("W1-I1").await, (false, true));
+    let control = Control::new().await;
+    control.run("W1-I1", failure()).await;
+    control.write().await.unwrap();
+    assert_eq!(control.marked("W1-I1").await, (false, true));
     let again = Event::Rerun {
         stage: stage("ocr"),
         force: false,
     };
-    desk.commit("W1-I1", again, 20).await;
-    desk.run("W1-I1", Event::Succeeded).await;
-    desk.write().await.unwrap();
-    assert_eq!(desk.marked("W1-I1").await, (true, false));
+    control.commit("W1-I1", again, 20).await;
+    control.run("W1-I1", Event::Succeeded).await;
+    control.write().await.unwrap();
+    assert_eq!(control.marked("W1-I1").await, (true, false));
 }
 
 #[tokio::test]
 async fn a_marker_that_cannot_be_written_is_still_due_and_holds_up_no_other() {
-    let desk = Desk::new().await;
-    desk.run("W1-I1", Event::Succeeded).await;
-    desk.run("W1-I2", Event::Succeeded).await;
+    let control = Control::new().await;
+    control.run("W1-I1", Event::Succeeded).await;
+    control.run("W1-I2", Event::Succeeded).await;
     // What lies below the key of an object keeps it from being written.
-    let in_the_way = desk.markers("W1-I1").done.join("x").unwrap();
-    desk.artifacts.put(&in_the_way, "x".into()).await.unwrap();
-    assert!(matches!(desk.write().await, Err(MarkerError::Storage(_))));
-    assert_eq!(desk.marked("W1-I2").await, (true, false));
-    let due = desk.store.volumes_to_mark(9).await.unwrap();
+    let in_the_way = control.markers("W1-I1").done.join("x").unwrap();
+    control.artifacts.put(&in_the_way, "x".into()).await.unwrap();
+    assert!(matches!(control.write().await, Err(MarkerError::Storage(_))));
+    assert_eq!(control.marked("W1-I2").await, (true, false));
+    let due = control.store.volumes_to_mark(9).await.unwrap();
     assert_eq!(due.len(), 1);
 
-    desk.artifacts.delete(&in_the_way).await.unwrap();
-    desk.write().await.unwrap();
-    assert_eq!(desk.marked("W1-I1").await, (true, false));
-    assert!(desk.store.volumes_to_mark(9).await.unwrap().is_empty());
+    control.artifacts.delete(&in_the_way).await.unwrap();
+    control.write().await.unwrap();
+    assert_eq!(control.marked("W1-I1").await, (true, false));
+    assert!(control.store.volumes_to_mark(9).await.unwrap().is_empty());
 }
 
 #[tokio::test]

@@ -79,7 +79,7 @@ impl World {
             Happening::Fail(run, category) => self.fail(run, category).await,
             Happening::Die(run) => self.die(run).await,
             Happening::NodeDies(node) => self.node_dies(node).await,
-            Happening::GiveBack(run) => self.give_back(run).await,
+            Happening::GiveBack(run) => self.release(run).await,
             Happening::Freeze(run) => self.freeze(run),
             Happening::Thaw(run) => self.thaw(run).await,
             Happening::Act(job, action) => self.act(job, action).await,

@@ -39,7 +39,7 @@ async fn volumes_go_through_their_stages(site: Arc<dyn Site>) {
             assert!(claim.assignment.lease_until >= at(round + LEASE * 3 / 4));
             assert_eq!(at(round) + claim.lasts, claim.assignment.lease_until);
             assert_eq!(
-                settle(&process, claim, success(), at(round)).await,
+                complete(&process, claim, success(), at(round)).await,
                 ReportReply::Recorded
             );
         }
@@ -98,7 +98,7 @@ async fn two_kinds_of_hardware_take_turns(site: Arc<dyn Site>) {
                 .all(|claim| claim.assignment.fence.stage.as_str() == "detect")
         );
         for claim in &detected {
-            settle(&gpu, claim, success(), at(round)).await;
+            complete(&gpu, claim, success(), at(round)).await;
         }
         let read = cpu.claim(&[room("read", 1)], at(round)).await.unwrap();
         assert!(
@@ -106,7 +106,7 @@ async fn two_kinds_of_hardware_take_turns(site: Arc<dyn Site>) {
                 .all(|claim| claim.assignment.fence.stage.as_str() == "read")
         );
         for claim in &read {
-            settle(&cpu, claim, success(), at(round)).await;
+            complete(&cpu, claim, success(), at(round)).await;
         }
         idle = if detected.is_empty() && read.is_empty() {
             idle + 1
@@ -129,13 +129,13 @@ async fn a_failure_backs_off_and_ends(site: Arc<dyn Site>) {
     site.create(job_of(1)).await;
     let (process, other) = (site.process("p"), site.process("q"));
     let claim = process.claim(&both(1), at(0)).await.unwrap().remove(0);
-    settle(&process, &claim, failure(ErrorCategory::Transient), at(1)).await;
+    complete(&process, &claim, failure(ErrorCategory::Transient), at(1)).await;
     for process in [&process, &other] {
         assert!(process.claim(&both(1), at(6)).await.unwrap().is_empty());
     }
     let again = other.claim(&both(1), at(12)).await.unwrap().remove(0);
     assert_eq!(again.assignment.fence.attempt.0, 2);
-    settle(&other, &again, failure(ErrorCategory::Transient), at(13)).await;
+    complete(&other, &again, failure(ErrorCategory::Transient), at(13)).await;
     assert!(process.claim(&both(1), at(5000)).await.unwrap().is_empty());
     let task = site.tasks().await.remove(0);
     assert_eq!(
@@ -152,7 +152,7 @@ async fn an_outage_of_the_storage_is_waited_out(site: Arc<dyn Site>) {
     for outages in 1..=5 {
         let claim = process.claim(&both(1), at(now)).await.unwrap().remove(0);
         assert_eq!(claim.assignment.fence.attempt.0, 1);
-        settle(&process, &claim, failure(ErrorCategory::Network), at(now)).await;
+        complete(&process, &claim, failure(ErrorCategory::Network), at(now)).await;
         let task = site.tasks().await.remove(0);
         assert_eq!(
             (task.attempts, task.outages, task.status),
@@ -171,7 +171,7 @@ async fn an_outage_of_the_storage_is_waited_out(site: Arc<dyn Site>) {
         now += 400;
     }
     let claim = process.claim(&both(1), at(now)).await.unwrap().remove(0);
-    settle(&process, &claim, success(), at(now)).await;
+    complete(&process, &claim, success(), at(now)).await;
     let task = site.tasks().await.remove(0);
     assert_eq!(
         (task.status, task.outages, task.last_error),
@@ -185,15 +185,12 @@ async fn what_is_given_back_is_free_and_uncharged(site: Arc<dyn Site>) {
     let claim = first.claim(&both(1), at(0)).await.unwrap().remove(0);
     assert!(second.claim(&both(1), at(1)).await.unwrap().is_empty());
     let fence = claim.assignment.fence.clone();
-    assert_eq!(
-        first.give_back(fence, at(2)).await.unwrap(),
-        ReportReply::Recorded
-    );
+    assert_eq!(first.release(fence, at(2)).await.unwrap(), ReportReply::Recorded);
     first.leave(at(2)).await.unwrap();
     let next = second.claim(&both(1), at(3)).await.unwrap().remove(0);
     assert_ne!(next.assignment.fence, claim.assignment.fence);
     assert_eq!(
-        settle(&first, &claim, success(), at(4)).await,
+        complete(&first, &claim, success(), at(4)).await,
         ReportReply::Fenced
     );
     let task = site.tasks().await.remove(0);
@@ -227,7 +224,7 @@ async fn a_dead_process_is_succeeded(site: Arc<dyn Site>) {
 
     for verdict in [success(), failure(ErrorCategory::Input), None] {
         assert_eq!(
-            settle(&dead, &lost, verdict, at(LEASE + 1)).await,
+            complete(&dead, &lost, verdict, at(LEASE + 1)).await,
             ReportReply::Fenced
         );
     }
@@ -240,7 +237,7 @@ async fn a_dead_process_is_succeeded(site: Arc<dyn Site>) {
     assert_eq!(running.status, TaskStatus::Running);
     assert_eq!(running.generation, again.assignment.fence.generation);
     assert_eq!(
-        settle(&next, again, success(), at(LEASE + 2)).await,
+        complete(&next, again, success(), at(LEASE + 2)).await,
         ReportReply::Recorded
     );
     let done = task(site.tasks().await);
@@ -268,7 +265,7 @@ async fn renewal_keeps_a_lease(site: Arc<dyn Site>) {
         );
     }
     assert_eq!(
-        settle(&holder, &claim, success(), at(20 * LEASE / 4)).await,
+        complete(&holder, &claim, success(), at(20 * LEASE / 4)).await,
         ReportReply::Recorded
     );
     assert_eq!(site.tasks().await[0].interruptions, 0);
@@ -307,13 +304,13 @@ async fn a_report_may_be_repeated(site: Arc<dyn Site>) {
         let claim = process.claim(&both(1), at(0)).await.unwrap().remove(0);
         assert_eq!(claim.assignment.fence.stage.as_str(), stage);
         assert_eq!(
-            settle(&process, &claim, success(), at(1)).await,
+            complete(&process, &claim, success(), at(1)).await,
             ReportReply::Recorded
         );
         let before = site.tasks().await;
         for verdict in [success(), failure(ErrorCategory::Input), None] {
             assert_eq!(
-                settle(&process, &claim, verdict, at(2)).await,
+                complete(&process, &claim, verdict, at(2)).await,
                 ReportReply::Fenced
             );
         }
@@ -325,7 +322,7 @@ async fn who_leaves_holds_nothing_back(site: Arc<dyn Site>) {
     site.create(job_of(3)).await;
     let (first, second) = (site.process("first"), site.process("second"));
     let claim = first.claim(&both(1), at(0)).await.unwrap().remove(0);
-    settle(&first, &claim, success(), at(1)).await;
+    complete(&first, &claim, success(), at(1)).await;
     first.leave(at(2)).await.unwrap();
     let taken = second.claim(&both(9), at(3)).await.unwrap();
     assert_eq!(taken.len(), 3, "{:?}", names(&taken));
@@ -348,7 +345,7 @@ async fn a_paused_job_hands_out_nothing(site: Arc<dyn Site>) {
         [LeaseStatus::Held]
     );
     assert_eq!(
-        settle(&process, &claim, success(), at(OBEYED + 1)).await,
+        complete(&process, &claim, success(), at(OBEYED + 1)).await,
         ReportReply::Recorded,
         "what runs goes on to its end"
     );
@@ -376,7 +373,7 @@ async fn what_is_cancelled_is_given_back(site: Arc<dyn Site>) {
             .unwrap(),
         [LeaseStatus::Cancelled]
     );
-    process.give_back(fence, at(OBEYED + 1)).await.unwrap();
+    process.release(fence, at(OBEYED + 1)).await.unwrap();
     for process in [&process, &other] {
         assert!(process.claim(&both(9), at(2 * OBEYED)).await.unwrap().is_empty());
         assert!(process.claim(&both(9), at(10 * LEASE)).await.unwrap().is_empty());
@@ -399,7 +396,7 @@ async fn many_processes_share_the_work(site: Arc<dyn Site>) {
                 let claims = process.claim(&both(2), now).await.unwrap();
                 for claim in &claims {
                     assert_eq!(
-                        settle(&process, claim, success(), now).await,
+                        complete(&process, claim, success(), now).await,
                         ReportReply::Recorded
                     );
                 }

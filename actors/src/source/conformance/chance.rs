@@ -136,7 +136,7 @@ impl Model {
         found
     }
 
-    async fn settle(&mut self, process: usize, lease: usize, how: How) {
+    async fn complete(&mut self, process: usize, lease: usize, how: How) {
         let (source, leases) = &mut self.processes[process];
         if leases.is_empty() {
             return;
@@ -149,7 +149,7 @@ impl Model {
             How::Lost => None,
             How::GivenBack => Some(StageVerdict::Interrupted),
         };
-        let recording = settle(source, &claim, verdict, at(self.now)).await;
+        let recording = complete(source, &claim, verdict, at(self.now)).await;
         if safe_until > self.now {
             assert_eq!(recording, ReportReply::Recorded, "{:?}", claim.assignment.fence);
         }
@@ -189,7 +189,7 @@ impl Model {
                 detect,
                 read,
             } => drop(self.claim(process, detect, read).await),
-            Deed::Settle { process, lease, how } => self.settle(process, lease, how).await,
+            Deed::Settle { process, lease, how } => self.complete(process, lease, how).await,
             Deed::Renew { process } => self.renew(process).await,
             Deed::Die { process } => {
                 let successor = self.start();
@@ -198,7 +198,7 @@ impl Model {
             }
             Deed::Leave { process } => {
                 while !self.processes[process].1.is_empty() {
-                    self.settle(process, 0, How::GivenBack).await;
+                    self.complete(process, 0, How::GivenBack).await;
                 }
                 self.processes[process].0.leave(at(self.now)).await.unwrap();
                 self.processes[process].0 = self.start();
@@ -223,7 +223,7 @@ impl Model {
                 0
             };
             while !self.processes[last].1.is_empty() {
-                self.settle(last, 0, How::Succeeded).await;
+                self.complete(last, 0, How::Succeeded).await;
             }
         }
         for task in self.site.tasks().await {

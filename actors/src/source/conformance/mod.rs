@@ -21,7 +21,7 @@ use parkhang_core::domain::{
 use parkhang_core::policy::claim::Offer;
 use parkhang_core::policy::job_action::JobAction;
 use parkhang_state::{EmbeddedPostgres, MemoryStore, PostgresStore};
-use parkhang_store::storage::{LocalStore, MemoryStore as MemoryArtifacts};
+use parkhang_store::storage::{LocalStore, MemoryArtifacts};
 
 /// Seconds that a lease lasts, and losses in a row that set a volume aside.
 const LEASE: i64 = 60;
@@ -87,9 +87,9 @@ impl Process {
         self.source.renew(fences).await
     }
 
-    async fn give_back(&self, fence: Fence, now: DateTime<Utc>) -> Result<ReportReply, SourceError> {
+    async fn release(&self, fence: Fence, now: DateTime<Utc>) -> Result<ReportReply, SourceError> {
         self.clock.set(now);
-        self.source.give_back(fence).await
+        self.source.release(fence).await
     }
 
     async fn leave(&self, now: DateTime<Utc>) -> Result<(), SourceError> {
@@ -198,7 +198,7 @@ fn failure(category: ErrorCategory) -> Option<StageVerdict> {
     )))
 }
 
-async fn settle(
+async fn complete(
     process: &Process,
     claim: &Claim,
     verdict: Option<StageVerdict>,
@@ -208,7 +208,7 @@ async fn settle(
     process.clock.set(now);
     process
         .source
-        .settle(LeaseReport { fence, verdict })
+        .complete(LeaseReport { fence, verdict })
         .await
         .unwrap()
 }

@@ -51,7 +51,7 @@ async fn leases_go_by_the_clock_of_the_server_however_far_off_that_of_the_node_i
             verdict,
         };
         assert_eq!(
-            holder.settle(report(success())).await.unwrap(),
+            holder.complete(report(success())).await.unwrap(),
             ReportReply::Recorded
         );
         let task = store.tasks(job.id).await.unwrap().remove(0);
@@ -73,14 +73,14 @@ async fn nodes_are_told_of_work_that_can_be_claimed_and_of_no_other() {
     let process = site.process("p");
 
     let claims = process.claim(&both(2), at(0)).await.unwrap();
-    settle(&process, &claims[0], success(), at(1)).await;
-    settle(&process, &claims[1], failure(ErrorCategory::Network), at(1)).await;
+    complete(&process, &claims[0], success(), at(1)).await;
+    complete(&process, &claims[1], failure(ErrorCategory::Network), at(1)).await;
     let last = process.claim(&both(2), at(2)).await.unwrap().remove(0);
-    settle(&process, &last, success(), at(3)).await;
+    complete(&process, &last, success(), at(3)).await;
     let again = process.claim(&both(2), at(30)).await.unwrap().remove(0);
-    process.give_back(again.assignment.fence, at(31)).await.unwrap();
+    process.release(again.assignment.fence, at(31)).await.unwrap();
     let again = process.claim(&both(2), at(32)).await.unwrap().remove(0);
-    settle(&process, &again, failure(ErrorCategory::Input), at(33)).await;
+    complete(&process, &again, failure(ErrorCategory::Input), at(33)).await;
 
     let stage = |name| Some(stage(name));
     for expected in [

@@ -24,7 +24,7 @@ impl ControlPlane for Dispatcher {
 
     async fn report(&self, report: LeaseReport) -> ReportReply {
         let fence = report.fence.clone();
-        match self.source.settle(report).await {
+        match self.source.complete(report).await {
             Ok(answer) => {
                 self.send(DispatcherMsg::Ended(vec![fence]));
                 answer

@@ -22,7 +22,7 @@ pub enum ShardLease {
 impl ShardLease {
     /// Returns whether the shard may be taken at `now`, and is worth taking for a process that runs `stages`. A holder that died
     /// left no note of the stages that are waited for, so its shard is worth a look.
-    pub fn invites(&self, stages: &BTreeSet<&StageName>, now: DateTime<Utc>) -> bool {
+    pub fn is_claimable(&self, stages: &BTreeSet<&StageName>, now: DateTime<Utc>) -> bool {
         match self {
             Self::Held { until, .. } => *until <= now,
             Self::Free { waiting, .. } => waiting
@@ -53,14 +53,14 @@ mod tests {
             worker: worker.clone(),
             until: at(60),
         };
-        assert!(!held.invites(&both, at(59)));
-        assert!(held.invites(&cpu, at(60)));
+        assert!(!held.is_claimable(&both, at(59)));
+        assert!(held.is_claimable(&cpu, at(60)));
         let free = ShardLease::Free {
             worker,
             waiting: BTreeMap::from([(detect.clone(), at(10))]),
         };
-        assert!(!free.invites(&both, at(9)));
-        assert!(free.invites(&both, at(10)));
-        assert!(!free.invites(&cpu, at(500)));
+        assert!(!free.is_claimable(&both, at(9)));
+        assert!(free.is_claimable(&both, at(10)));
+        assert!(!free.is_claimable(&cpu, at(500)));
     }
 }

@@ -152,7 +152,7 @@ impl Shards {
             }
         }
         if !shard.is_busy() {
-            self.let_go(shard).await?;
+            self.release_shard(shard).await?;
         }
         Ok(())
     }
@@ -192,7 +192,7 @@ impl Shards {
     }
 
     /// Releases a shard; one in which nothing is left to do is finished first.
-    pub(super) async fn let_go(&self, shard: &Arc<HeldShard>) -> Result<(), SourceError> {
+    pub(super) async fn release_shard(&self, shard: &Arc<HeldShard>) -> Result<(), SourceError> {
         let now = self.clock.now().await?;
         let is_finished = shard.is_finished();
         if is_finished {
@@ -292,7 +292,7 @@ impl Shards {
         let held = Arc::new(held);
         self.held().insert(id, held.clone());
         for error in &held.unreadable {
-            self.tell_unreadable(error);
+            self.report_unreadable(error);
         }
         // Leases of the former holder, which has lost the shard and with it the right to go on.
         for task in held.tasks().into_iter().filter(|task| task.lease.is_some()) {
@@ -323,13 +323,13 @@ impl Shards {
         let stages = search.stages_for(job);
         let mut inviting = BTreeSet::new();
         for (id, lease) in shards.iter().zip(leases) {
-            let invites = match lease {
-                Ok(Some(lease)) => lease.invites(&stages, now),
+            let is_claimable = match lease {
+                Ok(Some(lease)) => lease.is_claimable(&stages, now),
                 // Nobody has ever held the shard, so all its volumes wait for the first stage.
                 Ok(None) => stages.contains(job.pipeline.first()),
                 Err(error) => self.pass_over(error.into()).map(|()| false)?,
             };
-            if invites {
+            if is_claimable {
                 inviting.insert(*id);
             }
         }

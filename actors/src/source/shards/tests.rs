@@ -15,7 +15,7 @@ use parkhang_core::domain::{
 use parkhang_core::policy::claim::Offer;
 use parkhang_store::artifact::ShardLayout;
 use parkhang_store::storage::{
-    ArtifactKey, ArtifactStore, MemoryStore, ObjectMeta, PutOutcome, StorageError,
+    ArtifactKey, ArtifactStore, MemoryArtifacts, ObjectMeta, PutOutcome, StorageError,
 };
 
 const LEASE: TimeDelta = TimeDelta::seconds(60);
@@ -23,7 +23,7 @@ const LEASE: TimeDelta = TimeDelta::seconds(60);
 /// A store of which each request takes a time, and the clock by which it does.
 #[derive(Debug)]
 struct Site {
-    objects: MemoryStore,
+    objects: MemoryArtifacts,
     now: Mutex<DateTime<Utc>>,
     request: TimeDelta,
 }
@@ -31,7 +31,7 @@ struct Site {
 impl Site {
     fn new(request: TimeDelta) -> Arc<Self> {
         Arc::new(Self {
-            objects: MemoryStore::new(),
+            objects: MemoryArtifacts::new(),
             now: Mutex::new(at(0)),
             request,
         })
@@ -138,7 +138,7 @@ fn room(stage: &str, free: usize) -> Vec<Offer> {
 async fn succeed(process: &Shards, claim: &Claim) {
     let fence = claim.assignment.fence.clone();
     let verdict = Some(StageVerdict::Succeeded(StageReport::default()));
-    let recording = process.settle(LeaseReport { fence, verdict }).await.unwrap();
+    let recording = process.complete(LeaseReport { fence, verdict }).await.unwrap();
     assert_eq!(recording, ReportReply::Recorded);
 }
 
@@ -306,7 +306,7 @@ async fn an_object_that_cannot_be_read_costs_its_shard_alone_when_a_process_leav
     for claim in first.claim(&room("read", 4)).await.unwrap() {
         match claim.assignment.volume.i_id() {
             "I0000" | "I0002" => succeed(&first, &claim).await,
-            _ => drop(first.give_back(claim.assignment.fence).await.unwrap()),
+            _ => drop(first.release(claim.assignment.fence).await.unwrap()),
         }
     }
     first.leave().await.unwrap();
@@ -352,7 +352,7 @@ async fn a_finished_shard_keeps_none_of_its_earlier_leases_and_stays_lost_for_wh
         fence: held.assignment.fence,
         verdict: Some(StageVerdict::Succeeded(StageReport::default())),
     };
-    assert_eq!(frozen.settle(report).await.unwrap(), ReportReply::Fenced);
+    assert_eq!(frozen.complete(report).await.unwrap(), ReportReply::Fenced);
 }
 
 #[tokio::test]

@@ -139,7 +139,7 @@ impl Shards {
     }
 
     /// Reports the error if it lies in one object; returns whether it does.
-    pub(super) fn tell_unreadable(&self, error: &ShardError) -> bool {
+    pub(super) fn report_unreadable(&self, error: &ShardError) -> bool {
         let Some(key) = error.unreadable() else {
             return false;
         };
@@ -151,7 +151,7 @@ impl Shards {
     /// Drops an error that lies in one object, after reporting it, so that work goes on beside the object. Any other stays.
     pub(super) fn pass_over(&self, error: SourceError) -> Result<(), SourceError> {
         match &error {
-            SourceError::Shards(unreadable) if self.tell_unreadable(unreadable) => Ok(()),
+            SourceError::Shards(unreadable) if self.report_unreadable(unreadable) => Ok(()),
             _ => Err(error),
         }
     }
@@ -212,7 +212,7 @@ impl WorkSource for Shards {
         Ok(statuses)
     }
 
-    async fn settle(&self, report: LeaseReport) -> Result<ReportReply, SourceError> {
+    async fn complete(&self, report: LeaseReport) -> Result<ReportReply, SourceError> {
         let now = self.clock.now().await?;
         let fence = report.fence.clone();
         let found = self
@@ -246,7 +246,10 @@ impl WorkSource for Shards {
         let held: Vec<Arc<HeldShard>> = self.held().values().cloned().collect();
         let mut end = Ok(());
         for shard in held.iter().filter(|shard| !shard.is_busy()) {
-            let left = self.let_go(shard).await.or_else(|error| self.pass_over(error));
+            let left = self
+                .release_shard(shard)
+                .await
+                .or_else(|error| self.pass_over(error));
             end = end.and(left);
         }
         end

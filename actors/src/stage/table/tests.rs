@@ -100,7 +100,7 @@ fn page() -> String {
     );
     page.push_str("|---|---|---|---|---|---|\n");
     for stage in built_in().stages() {
-        let generations = [Algorithms::Gen1, Algorithms::Gen2].map(JobConfig::usual);
+        let generations = [Algorithms::Gen1, Algorithms::Gen2].map(JobConfig::defaults_for);
         let keys: BTreeSet<String> = generations
             .iter()
             .flat_map(|config| (stage.settings)(config).into_iter().map(|(key, _)| key))

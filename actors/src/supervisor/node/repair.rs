@@ -11,7 +11,7 @@ use chrono::Utc;
 use ractor::{ActorId, ActorRef};
 use tracing::{error, info, warn};
 
-use super::{NodeMsg, NodeState, OutOfOrder, Pool};
+use super::{NodeMsg, OutOfOrder, Pool, SupervisorState};
 use crate::supervisor::pool::{Drained, Judgement, PoolMsg};
 use crate::telemetry::stage_out_of_order;
 use parkhang_core::domain::{StageName, Unfit};
@@ -43,7 +43,7 @@ enum Hopeless {
     NotRenewed { stage: StageName, reason: String },
 }
 
-impl NodeState {
+impl SupervisorState {
     /// Takes a pool out that made no progress, and has the stage renewed.
     pub(super) fn stalled(&mut self, id: ActorId, myself: &ActorRef<NodeMsg>) {
         let Some(stage) = self.retire(id) else {
@@ -246,7 +246,7 @@ impl NodeState {
             // One that has ended meanwhile holds no lease any more.
             let _ = pool.handle.actor.cast(PoolMsg::HandBack);
         }
-        let handed_back = self.drained(Drained::HandedBack);
+        let handed_back = self.drained(Drained::Released);
         let (myself, reason) = (myself.clone(), reason.to_string());
         tokio::spawn(async move {
             if tokio::time::timeout(FAREWELL, handed_back).await.is_err() {

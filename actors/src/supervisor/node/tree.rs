@@ -7,13 +7,13 @@ use chrono::{DateTime, Utc};
 use ractor::rpc::CallResult;
 use ractor::{ActorRef, RpcReplyPort};
 
-use super::{NodeState, Pool, SUPERVISOR};
+use super::{Pool, SUPERVISOR, SupervisorState};
 use crate::stage::StageLogic;
-use crate::supervisor::pool::{PoolMsg, PoolStanding};
+use crate::supervisor::pool::{PoolMsg, PoolStatus};
 use parkhang_core::domain::{ActorKind, ActorRecord, ActorState, Level, LoadedModel};
 
 /// Time limit for a pool to describe itself.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 /// Limit on workers that are described, of all pools together: the description of a node must fit one message.
 const MAX_WORKERS: usize = 64;
 
@@ -22,7 +22,7 @@ struct Known {
     name: String,
     actor: ActorRef<PoolMsg>,
     logic: Arc<dyn StageLogic>,
-    generation: Option<u64>,
+    incarnation: Option<u64>,
     since: DateTime<Utc>,
     slots: usize,
     restarts: u64,
@@ -30,7 +30,7 @@ struct Known {
     is_replaced: bool,
 }
 
-impl NodeState {
+impl SupervisorState {
     /// Sends the actors of this node, parents before their children.
     pub(super) fn describe(&self, reply: RpcReplyPort<Vec<ActorRecord>>) {
         let state = if self.draining {
@@ -62,12 +62,12 @@ impl NodeState {
             .map(|pool| self.known(pool, false))
             .chain(self.replaced.values().map(|pool| self.known(pool, true)))
             .collect();
-        pools.sort_by_key(|pool| pool.generation);
+        pools.sort_by_key(|pool| pool.incarnation);
         tokio::spawn(async move {
-            let standings = futures::future::join_all(pools.iter().map(|pool| standing(&pool.actor))).await;
+            let statuses = futures::future::join_all(pools.iter().map(|pool| status(&pool.actor))).await;
             let room = MAX_WORKERS / pools.len().max(1);
-            for (pool, standing) in pools.iter().zip(standings) {
-                records.extend(pool.records(standing, room));
+            for (pool, status) in pools.iter().zip(statuses) {
+                records.extend(pool.records(status, room));
             }
             // The caller may have timed out.
             let _ = reply.send(records);
@@ -76,15 +76,15 @@ impl NodeState {
 
     fn known(&self, pool: &Pool, is_replaced: bool) -> Known {
         let stage = pool.logic.info().name();
-        let generation = pool.handle.info.worker.incarnation();
+        let incarnation = pool.handle.info.worker.incarnation();
         Known {
-            name: match (is_replaced, generation) {
-                (true, Some(generation)) => format!("{stage}.{generation}"),
+            name: match (is_replaced, incarnation) {
+                (true, Some(incarnation)) => format!("{stage}.{incarnation}"),
                 _ => stage.to_string(),
             },
             actor: pool.handle.actor.clone(),
             logic: pool.logic.clone(),
-            generation,
+            incarnation,
             since: pool.since,
             slots: pool.handle.info.slots,
             restarts: self.restarts_of(&stage),
@@ -93,18 +93,18 @@ impl NodeState {
     }
 }
 
-async fn standing(pool: &ActorRef<PoolMsg>) -> Option<PoolStanding> {
-    match pool.call(PoolMsg::Describe, Some(PATIENCE)).await {
-        Ok(CallResult::Success(standing)) => Some(standing),
+async fn status(pool: &ActorRef<PoolMsg>) -> Option<PoolStatus> {
+    match pool.call(PoolMsg::Describe, Some(TIMEOUT)).await {
+        Ok(CallResult::Success(status)) => Some(status),
         Ok(CallResult::Timeout | CallResult::SenderError) | Err(_) => None,
     }
 }
 
 impl Known {
     /// Describes the pool, its device, and as many of its workers as there is room for.
-    fn records(&self, standing: Option<PoolStanding>, room: usize) -> Vec<ActorRecord> {
-        let (state, slots, mut workers) = match standing {
-            Some(standing) => (standing.state, standing.slots, standing.workers),
+    fn records(&self, status: Option<PoolStatus>, room: usize) -> Vec<ActorRecord> {
+        let (state, slots, mut workers) = match status {
+            Some(status) => (status.state, status.slots, status.workers),
             None => (
                 ActorState::Silent,
                 Level {
@@ -128,7 +128,7 @@ impl Known {
             parent: Some(SUPERVISOR.to_owned()),
             since: Some(self.since),
             restarts: self.restarts,
-            generation: self.generation,
+            incarnation: self.incarnation,
             slots: Some(slots),
             models: models.collect(),
             left_out: left_out as u64,

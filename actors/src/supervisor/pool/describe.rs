@@ -1,4 +1,4 @@
-//! Description of a pool and its workers, and orders of operators that end them.
+//! Description of a pool and its workers, and commands of operators that end them.
 
 use chrono::Utc;
 use ractor::ActorRef;
@@ -8,7 +8,7 @@ use parkhang_core::domain::{ActorKind, ActorRecord, ActorState, ActorWork, Fence
 
 /// Description of a pool.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::supervisor) struct PoolStanding {
+pub(in crate::supervisor) struct PoolStatus {
     pub state: ActorState,
     /// Slots that hold a lease, of all slots.
     pub slots: Level,
@@ -19,13 +19,13 @@ pub(in crate::supervisor) struct PoolStanding {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::supervisor) enum WorkerFate {
     /// Stopped, and its lease released.
-    HandedBack,
+    Released,
     /// Killed, for supervision to notice.
     Killed,
 }
 
 impl PoolState {
-    pub(super) fn standing(&self) -> PoolStanding {
+    pub(super) fn status(&self) -> PoolStatus {
         let (stage, now) = (self.arguments.logic.info().name(), Utc::now());
         let describe_worker = |(fence, slot): (&Fence, &Slot)| {
             let progress = slot.followed.progress().now();
@@ -51,7 +51,7 @@ impl PoolState {
         };
         let mut workers: Vec<ActorRecord> = self.slots.iter().map(describe_worker).collect();
         workers.sort_by(|one, other| one.name.cmp(&other.name));
-        PoolStanding {
+        PoolStatus {
             state: if self.draining {
                 ActorState::Draining
             } else {
@@ -66,7 +66,7 @@ impl PoolState {
     }
 
     /// Cuts the stages off and releases their leases; the pool ends with the last one. Another has taken its place.
-    pub(super) fn hand_back(&mut self, myself: &ActorRef<PoolMsg>) {
+    pub(super) fn release(&mut self, myself: &ActorRef<PoolMsg>) {
         (self.draining, self.replaced) = (true, true);
         let fences: Vec<Fence> = self.slots.keys().cloned().collect();
         for fence in fences {
@@ -87,7 +87,7 @@ impl PoolState {
             return false;
         };
         slot.worker.kill();
-        if fate == WorkerFate::HandedBack {
+        if fate == WorkerFate::Released {
             let fence = fence.clone();
             self.end(&fence, Some(StageVerdict::Interrupted), myself);
         }

@@ -34,7 +34,7 @@ impl PoolState {
     }
 
     /// Stops the stages whose leases are lost or cancelled.
-    pub(super) fn obey(&mut self, renewal: RenewalReply, myself: &ActorRef<PoolMsg>) {
+    pub(super) fn apply_renewal(&mut self, renewal: RenewalReply, myself: &ActorRef<PoolMsg>) {
         for fence in renewal.lost {
             // Killed and not drained: another worker may be at the volume, and whatever this one reports would be fenced.
             if let Some(slot) = self.slots.remove(&fence) {

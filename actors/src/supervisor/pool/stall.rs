@@ -41,7 +41,7 @@ impl PoolState {
         }
         if self.replaced {
             // Its stages were to stop at their next checkpoint, and do not reach one.
-            self.hand_back(myself);
+            self.release(myself);
             return Ok(());
         }
         (self.draining, self.replaced) = (true, true);

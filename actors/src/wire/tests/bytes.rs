@@ -3,9 +3,9 @@
 use ractor::BytesConvertable;
 
 use crate::wire::{
-    Assign, Cancel, CancelReply, Drain, DrainReply, Envelope, Fault, GateInfo, GateRole, Heartbeat,
-    HeartbeatReply, Hello, Message, NodeNotice, NodePhase, NoticeReply, Order, OrderReply, Peer, Report,
-    ReportedOutcome,
+    Assign, Cancel, CancelReply, Command, CommandReply, Drain, DrainReply, EndpointInfo, EndpointRole,
+    Envelope, Fault, Handshake, Heartbeat, HeartbeatReply, Message, NodeNotice, NodePhase, NoticeReply, Peer,
+    Report, ReportedOutcome,
 };
 use parkhang_core::domain::testing;
 use parkhang_core::domain::{
@@ -59,10 +59,10 @@ fn released_encodings_stay() {
     };
     let encodings = [
         bytes(&Fault::UnknownKind { kind: 200 }),
-        bytes(&Hello { peer: peer() }),
-        bytes(&GateInfo {
+        bytes(&Handshake { peer: peer() }),
+        bytes(&EndpointInfo {
             peer: peer(),
-            role: GateRole::Stage(offer),
+            role: EndpointRole::Stage(offer),
         }),
         bytes(&Assign {
             epoch: Epoch(3),
@@ -106,12 +106,12 @@ fn released_encodings_stay() {
             about: "{}".to_owned(),
         }),
         bytes(&NoticeReply),
-        bytes(&Order {
+        bytes(&Command {
             epoch: Epoch(3),
             id: 300,
-            order: "{}".to_owned(),
+            command: "{}".to_owned(),
         }),
-        bytes(&OrderReply {
+        bytes(&CommandReply {
             outcome: "{}".to_owned(),
         }),
     ];

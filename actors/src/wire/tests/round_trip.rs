@@ -29,8 +29,8 @@ macro_rules! round_trips {
 }
 
 round_trips!(
-    hello,
-    gate_info,
+    handshake,
+    endpoint_info,
     assign,
     assign_reply,
     heartbeat,
@@ -39,8 +39,8 @@ round_trips!(
     report_reply,
     cancel,
     node_notice,
-    order,
-    order_reply
+    command,
+    command_reply
 );
 
 #[test]
@@ -92,8 +92,8 @@ fn open_as_anything(envelope: &Envelope) -> Result<(), OpenError> {
     use parkhang_core::domain::{AssignReply, ReportReply};
     match envelope.kind()? {
         Kind::Fault => envelope.open::<Fault>().map(drop),
-        Kind::Hello => envelope.open::<Hello>().map(drop),
-        Kind::GateInfo => envelope.open::<GateInfo>().map(drop),
+        Kind::Handshake => envelope.open::<Handshake>().map(drop),
+        Kind::EndpointInfo => envelope.open::<EndpointInfo>().map(drop),
         Kind::Assign => envelope.open::<Assign>().map(drop),
         Kind::AssignReply => envelope.open::<AssignReply>().map(drop),
         Kind::Heartbeat => envelope.open::<Heartbeat>().map(drop),
@@ -106,8 +106,8 @@ fn open_as_anything(envelope: &Envelope) -> Result<(), OpenError> {
         Kind::CancelReply => envelope.open::<CancelReply>().map(drop),
         Kind::NodeNotice => envelope.open::<NodeNotice>().map(drop),
         Kind::NoticeReply => envelope.open::<NoticeReply>().map(drop),
-        Kind::Order => envelope.open::<Order>().map(drop),
-        Kind::OrderReply => envelope.open::<OrderReply>().map(drop),
+        Kind::Command => envelope.open::<Command>().map(drop),
+        Kind::CommandReply => envelope.open::<CommandReply>().map(drop),
     }
 }
 

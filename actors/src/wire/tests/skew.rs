@@ -35,7 +35,7 @@ fn a_newer_kind_is_refused_by_number() {
 }
 
 #[test]
-fn a_kind_that_this_gate_does_not_serve_is_refused() {
+fn a_kind_that_this_endpoint_does_not_serve_is_refused() {
     let misled = Envelope::seal(&ReportReply::Recorded).unwrap();
     let kind = Kind::ReportReply.number();
     let refused = OpenError::Refused(Fault::UnexpectedKind { kind });

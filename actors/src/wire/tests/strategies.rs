@@ -5,8 +5,8 @@ use proptest::option;
 use proptest::prelude::*;
 
 use crate::wire::{
-    Assign, Cancel, Fault, GateInfo, GateRole, Heartbeat, HeartbeatReply, Hello, NodeNotice, NodePhase,
-    Order, OrderReply, Peer, Report, ReportedOutcome,
+    Assign, Cancel, Command, CommandReply, EndpointInfo, EndpointRole, Fault, Handshake, Heartbeat,
+    HeartbeatReply, NodeNotice, NodePhase, Peer, Report, ReportedOutcome,
 };
 use parkhang_core::domain::{
     AssignReply, Attempt, Epoch, Fence, Generation, JobKey, LeaseRenewal, PoolInfo, RenewalReply,
@@ -46,8 +46,8 @@ fn peer() -> impl Strategy<Value = Peer> {
     })
 }
 
-pub(super) fn hello() -> impl Strategy<Value = Hello> {
-    peer().prop_map(|peer| Hello { peer })
+pub(super) fn handshake() -> impl Strategy<Value = Handshake> {
+    peer().prop_map(|peer| Handshake { peer })
 }
 
 fn pool_info() -> impl Strategy<Value = PoolInfo> {
@@ -61,12 +61,12 @@ fn pool_info() -> impl Strategy<Value = PoolInfo> {
     })
 }
 
-pub(super) fn gate_info() -> impl Strategy<Value = GateInfo> {
+pub(super) fn endpoint_info() -> impl Strategy<Value = EndpointInfo> {
     let role = prop_oneof![
-        pool_info().prop_map(GateRole::Stage),
-        any::<i64>().prop_map(|epoch| GateRole::Orchestrator { epoch: Epoch(epoch) }),
+        pool_info().prop_map(EndpointRole::Stage),
+        any::<i64>().prop_map(|epoch| EndpointRole::Orchestrator { epoch: Epoch(epoch) }),
     ];
-    (peer(), role).prop_map(|(peer, role)| GateInfo { peer, role })
+    (peer(), role).prop_map(|(peer, role)| EndpointInfo { peer, role })
 }
 
 pub(super) fn assign() -> impl Strategy<Value = Assign> {
@@ -188,14 +188,14 @@ pub(super) fn node_notice() -> impl Strategy<Value = NodeNotice> {
     (peer(), phase, ".{0,500}").prop_map(|(peer, phase, about)| NodeNotice { peer, phase, about })
 }
 
-pub(super) fn order() -> impl Strategy<Value = Order> {
-    (any::<i64>(), any::<i64>(), ".{0,500}").prop_map(|(epoch, id, order)| Order {
+pub(super) fn command() -> impl Strategy<Value = Command> {
+    (any::<i64>(), any::<i64>(), ".{0,500}").prop_map(|(epoch, id, command)| Command {
         epoch: Epoch(epoch),
         id,
-        order,
+        command,
     })
 }
 
-pub(super) fn order_reply() -> impl Strategy<Value = OrderReply> {
-    ".{0,500}".prop_map(|outcome| OrderReply { outcome })
+pub(super) fn command_reply() -> impl Strategy<Value = CommandReply> {
+    ".{0,500}".prop_map(|outcome| CommandReply { outcome })
 }

@@ -175,13 +175,13 @@ fn what_a_node_of_another_build_tells_of_itself_is_read_as_far_as_it_is_known() 
     let received: NodeNotice = Envelope::seal(&message).unwrap().open().unwrap();
     assert_eq!(Notice::try_from(received).unwrap(), notice);
 
-    let told = |about: &str| NodeNotice {
+    let message = |about: &str| NodeNotice {
         about: about.to_owned(),
         ..message.clone()
     };
-    let other = Notice::try_from(told("{\"host\": \"host\", \"colour\": \"red\"}")).unwrap();
+    let other = Notice::try_from(message("{\"host\": \"host\", \"colour\": \"red\"}")).unwrap();
     assert_eq!(other.about.host.as_deref(), Some("host"));
-    assert!(Notice::try_from(told("no json")).is_err());
+    assert!(Notice::try_from(message("no json")).is_err());
 }
 
 fn introduction() -> Peer {

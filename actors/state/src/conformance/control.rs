@@ -186,7 +186,7 @@ async fn new_tries_hold_for_what_has_not_failed_for_good(store: Store) {
             let adjustment = Adjustment::new([format!("max_attempts={tries}")]).unwrap();
             store.adjust_job(job.id, &adjustment).await.unwrap();
             let tasks = store.tasks(job.id).await.unwrap();
-            let tries = tasks.iter().map(|task| (task.max_attempts, task.allowance));
+            let tries = tasks.iter().map(|task| (task.max_attempts, task.retry_budget));
             tries.collect::<Vec<_>>()
         };
         assert_eq!(to(5).await, [(5, 5), (2, 2), (5, 5)]);

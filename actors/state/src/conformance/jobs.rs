@@ -74,7 +74,7 @@ async fn volumes_keep_their_order_and_count_once(store: Store) {
     assert!(
         tasks
             .iter()
-            .all(|task| (task.max_attempts, task.allowance) == (2, 2))
+            .all(|task| (task.max_attempts, task.retry_budget) == (2, 2))
     );
 }
 

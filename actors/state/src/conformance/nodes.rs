@@ -28,7 +28,7 @@ fn worker(name: &str, in_use: u32) -> WorkerRecord {
         models: vec!["a, b".to_owned(), "c".to_owned()],
         slots: 2,
         in_use,
-        generation: 3,
+        incarnation: 3,
         last_heartbeat: Some(at(1)),
         pages: Some(400),
         ..testing::worker_record(name, "detect")

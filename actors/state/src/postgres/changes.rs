@@ -13,7 +13,7 @@ const JOBS: &str = "parkhang_jobs";
 /// Channel on which workers that take work themselves announce the stage for which a task has become runnable.
 const WORK: &str = "parkhang_work";
 
-/// Channel on which the database announces that an order to a node was placed or carried out.
+/// Channel on which the database announces that a command to a node was placed or carried out.
 const ORDERS: &str = "parkhang_orders";
 
 impl PostgresStore {
@@ -35,13 +35,13 @@ impl PostgresStore {
         WorkChanges::listen(&self.pool).await
     }
 
-    /// Subscribes to orders that are placed or carried out from now on.
+    /// Subscribes to commands that are placed or carried out from now on.
     ///
     /// # Errors
     ///
     /// Those of every method, see [`StateError`].
-    pub async fn order_changes(&self) -> Result<OrderChanges, StateError> {
-        OrderChanges::listen(&self.pool).await
+    pub async fn command_changes(&self) -> Result<CommandChanges, StateError> {
+        CommandChanges::listen(&self.pool).await
     }
 }
 
@@ -101,11 +101,11 @@ impl WorkChanges {
     }
 }
 
-/// Subscription to orders to nodes that are placed and carried out.
+/// Subscription to commands to nodes that are placed and carried out.
 #[derive(Debug)]
-pub struct OrderChanges(PgListener);
+pub struct CommandChanges(PgListener);
 
-impl OrderChanges {
+impl CommandChanges {
     async fn listen(pool: &PgPool) -> Result<Self, StateError> {
         let mut listener = PgListener::connect_with(pool).await?;
         listener.listen(ORDERS).await?;

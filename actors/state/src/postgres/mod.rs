@@ -20,6 +20,7 @@ mod backlog;
 mod browse;
 mod changes;
 mod claims;
+mod commands;
 mod commit;
 mod database;
 mod deletion;
@@ -29,7 +30,6 @@ mod jobs;
 mod leadership;
 mod markers;
 mod nodes;
-mod orders;
 mod rerun;
 mod rows;
 mod scaling;
@@ -47,7 +47,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 
-pub use changes::{JobChanges, OrderChanges, WorkChanges};
+pub use changes::{CommandChanges, JobChanges, WorkChanges};
 pub(super) use database::{create_database, has_database};
 pub use leadership::{Leadership, LeadershipTimings};
 

@@ -115,7 +115,7 @@ async fn upsert(connection: &mut PgConnection, nodes: &[NodeRecord]) -> Result<(
     .bind(workers.iter().map(|(_, worker)| worker.stage.as_str()).collect::<Vec<_>>())
     .bind(number(|worker| Some(u64::from(worker.slots))))
     .bind(number(|worker| Some(u64::from(worker.in_use))))
-    .bind(number(|worker| Some(worker.generation)))
+    .bind(number(|worker| Some(worker.incarnation)))
     .bind(beats)
     .bind(number(|worker| worker.pages))
     .bind(number(|worker| worker.pages_finished))
@@ -187,7 +187,7 @@ fn worker(row: &PgRow) -> Result<WorkerRecord, StateError> {
         models: row.try_get::<Json<Vec<String>>, _>("models")?.0,
         slots: count("slots")?,
         in_use: count("in_use")?,
-        generation: number("generation")?.unwrap_or_default(),
+        incarnation: number("generation")?.unwrap_or_default(),
         last_heartbeat: row.try_get("last_heartbeat")?,
         pages: number("pages")?,
         pages_finished: number("pages_finished")?,

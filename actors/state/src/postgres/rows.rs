@@ -88,7 +88,7 @@ impl FromRow<'_, PgRow> for TaskRow {
             status: word(row, &TaskStatus::ALL, TaskStatus::as_str)?,
             attempts: row.try_get("attempts")?,
             max_attempts: row.try_get("max_attempts")?,
-            allowance: row.try_get("allowance")?,
+            retry_budget: row.try_get("allowance")?,
             stage_attempts: row.try_get("stage_attempts")?,
             generation: Generation(row.try_get("generation")?),
             interruptions: row.try_get("interruptions")?,

@@ -4,7 +4,7 @@ use sqlx::postgres::PgPool;
 use sqlx::{PgExecutor, Row};
 
 use super::rows::{JobTaskCountRow, number, stage_name, unreadable, word};
-use crate::statistics::RunTally;
+use crate::statistics::RunCounts;
 use crate::{JobTaskCount, StageStatistics, StateError};
 use parkhang_core::domain::{JobId, StageRunStatus, TaskCount, TaskStatus};
 
@@ -66,7 +66,7 @@ pub(super) async fn stage_statistics(pool: &PgPool, job: JobId) -> Result<Vec<St
     let tallies = rows
         .iter()
         .map(|row| {
-            Ok(RunTally {
+            Ok(RunCounts {
                 stage: stage_name(row, "stage")?,
                 status: word(row, &StageRunStatus::ALL, StageRunStatus::as_str)?,
                 duration_bucket: row.try_get("duration_bucket")?,
@@ -75,7 +75,7 @@ pub(super) async fn stage_statistics(pool: &PgPool, job: JobId) -> Result<Vec<St
                 pages: number(row, "pages")?,
             })
         })
-        .collect::<sqlx::Result<Vec<RunTally>>>()?;
+        .collect::<sqlx::Result<Vec<RunCounts>>>()?;
     Ok(StageStatistics::of_tallies(tallies))
 }
 

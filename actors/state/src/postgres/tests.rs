@@ -255,7 +255,7 @@ async fn the_tries_of_a_large_job_are_set_in_many_transactions() {
         assert!(
             tasks
                 .iter()
-                .all(|task| (task.max_attempts, task.allowance) == (7, 7))
+                .all(|task| (task.max_attempts, task.retry_budget) == (7, 7))
         );
         let transactions: i64 = sqlx::query_scalar("select count(distinct xmin::text) from tasks")
             .fetch_one(&store.pool)

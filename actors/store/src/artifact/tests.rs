@@ -15,7 +15,7 @@ use proptest::prelude::*;
 
 use super::provenance::tests::sample;
 use super::*;
-use crate::storage::{ArtifactKey, MemoryStore};
+use crate::storage::{ArtifactKey, MemoryArtifacts};
 use parkhang_core::domain::{ErrorCategory, TextEncoding};
 
 fn key() -> ArtifactKey {
@@ -150,7 +150,7 @@ fn many_batches_are_read_one_at_a_time() {
 
 #[tokio::test]
 async fn a_table_goes_through_a_store_with_its_provenance() {
-    let store = MemoryStore::new();
+    let store = MemoryArtifacts::new();
     write_table(&store, &key(), error_rows(3), &sample())
         .await
         .unwrap();

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use super::names::is_image_name;
-use super::{PageRef, PageSource, SourceError};
+use super::{PageRef, PageSource, PageSourceError};
 use crate::storage::{ArtifactKey, ArtifactStore, InvalidKey, StorageError};
 use parkhang_core::domain::{ErrorCategory, VolumeId};
 
@@ -19,12 +19,12 @@ impl BucketFolders {
         Self { store }
     }
 
-    fn folder(volume: &VolumeId) -> Result<ArtifactKey, SourceError> {
+    fn folder(volume: &VolumeId) -> Result<ArtifactKey, PageSourceError> {
         ArtifactKey::new(volume.to_string()).map_err(|error| no_name(volume, "", &error))
     }
 }
 
-fn no_name(volume: &VolumeId, page: &str, error: &InvalidKey) -> SourceError {
+fn no_name(volume: &VolumeId, page: &str, error: &InvalidKey) -> PageSourceError {
     unreadable(volume, page, error, ErrorCategory::Input)
 }
 
@@ -33,8 +33,8 @@ fn unreadable(
     page: &str,
     error: &dyn std::error::Error,
     category: ErrorCategory,
-) -> SourceError {
-    SourceError::Unreadable {
+) -> PageSourceError {
+    PageSourceError::Unreadable {
         volume: volume.clone(),
         page: page.to_owned(),
         message: error.to_string(),
@@ -44,13 +44,13 @@ fn unreadable(
 
 #[async_trait]
 impl PageSource for BucketFolders {
-    async fn pages(&self, volume: &VolumeId) -> Result<Vec<PageRef>, SourceError> {
+    async fn pages(&self, volume: &VolumeId) -> Result<Vec<PageRef>, PageSourceError> {
         let folder = Self::folder(volume)?;
         let listed = self.store.list(&folder).await;
         let listed = listed.map_err(|error| unreadable(volume, "the list", &error, error.category()))?;
         // A bucket has no folders but those that hold something.
         if listed.is_empty() {
-            return Err(SourceError::NoSuchVolume(volume.clone()));
+            return Err(PageSourceError::NoSuchVolume(volume.clone()));
         }
         let below = folder.as_str().len() + 1;
         let images = listed.iter().filter_map(|(key, meta)| {
@@ -64,8 +64,8 @@ impl PageSource for BucketFolders {
         Ok(images.collect())
     }
 
-    async fn read(&self, volume: &VolumeId, page: &PageRef) -> Result<Bytes, SourceError> {
-        let missing = || SourceError::NoSuchPage {
+    async fn read(&self, volume: &VolumeId, page: &PageRef) -> Result<Bytes, PageSourceError> {
+        let missing = || PageSourceError::NoSuchPage {
             volume: volume.clone(),
             page: page.name.clone(),
         };
@@ -85,12 +85,12 @@ impl PageSource for BucketFolders {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::MemoryStore;
+    use crate::storage::MemoryArtifacts;
 
     /// Rows: F26.
     #[tokio::test]
     async fn a_volume_is_a_folder_of_images() {
-        let store = Arc::new(MemoryStore::new());
+        let store = Arc::new(MemoryArtifacts::new());
         for name in [
             "W1-I1/b.tif",
             "W1-I1/a.JPG",
@@ -115,9 +115,9 @@ mod tests {
             ..pages[0].clone()
         };
         let error = source.read(&volume, &elsewhere).await.unwrap_err();
-        assert!(matches!(error, SourceError::NoSuchPage { .. }), "{error}");
+        assert!(matches!(error, PageSourceError::NoSuchPage { .. }), "{error}");
         let absent = VolumeId::new("W1", "I2").unwrap();
         let error = source.pages(&absent).await.unwrap_err();
-        assert_eq!(error, SourceError::NoSuchVolume(absent));
+        assert_eq!(error, PageSourceError::NoSuchVolume(absent));
     }
 }

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use super::names::{is_image_name, volume_id};
-use super::{PageRef, PageSource, SourceError};
+use super::{PageRef, PageSource, PageSourceError};
 use parkhang_core::domain::{ErrorCategory, InvalidName, VolumeId};
 
 /// Volume that lies in one folder of images.
@@ -143,16 +143,16 @@ impl FolderSource {
         }
     }
 
-    fn folder(&self, volume: &VolumeId) -> Result<&PathBuf, SourceError> {
+    fn folder(&self, volume: &VolumeId) -> Result<&PathBuf, PageSourceError> {
         self.folders
             .get(volume)
-            .ok_or_else(|| SourceError::NoSuchVolume(volume.clone()))
+            .ok_or_else(|| PageSourceError::NoSuchVolume(volume.clone()))
     }
 }
 
 #[async_trait]
 impl PageSource for FolderSource {
-    async fn pages(&self, volume: &VolumeId) -> Result<Vec<PageRef>, SourceError> {
+    async fn pages(&self, volume: &VolumeId) -> Result<Vec<PageRef>, PageSourceError> {
         let folder = self.folder(volume)?;
         let failed = |error: std::io::Error| unreadable(volume, "", &error);
         let mut entries = tokio::fs::read_dir(folder).await.map_err(failed)?;
@@ -174,17 +174,17 @@ impl PageSource for FolderSource {
         Ok(pages)
     }
 
-    async fn read(&self, volume: &VolumeId, page: &PageRef) -> Result<Bytes, SourceError> {
+    async fn read(&self, volume: &VolumeId, page: &PageRef) -> Result<Bytes, PageSourceError> {
         // A listed name is one path segment; anything else did not come from `pages`.
         if Path::new(&page.name).file_name() != Some(page.name.as_ref()) {
-            return Err(SourceError::NoSuchPage {
+            return Err(PageSourceError::NoSuchPage {
                 volume: volume.clone(),
                 page: page.name.clone(),
             });
         }
         match tokio::fs::read(self.folder(volume)?.join(&page.name)).await {
             Ok(bytes) => Ok(bytes.into()),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(SourceError::NoSuchPage {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(PageSourceError::NoSuchPage {
                 volume: volume.clone(),
                 page: page.name.clone(),
             }),
@@ -193,8 +193,8 @@ impl PageSource for FolderSource {
     }
 }
 
-fn unreadable(volume: &VolumeId, page: &str, error: &std::io::Error) -> SourceError {
-    SourceError::Unreadable {
+fn unreadable(volume: &VolumeId, page: &str, error: &std::io::Error) -> PageSourceError {
+    PageSourceError::Unreadable {
         volume: volume.clone(),
         page: page.to_owned(),
         message: error.to_string(),
@@ -262,7 +262,7 @@ mod tests {
             version: None,
         };
         let error = source.read(&"W-I".parse().unwrap(), &page).await.unwrap_err();
-        assert!(matches!(error, SourceError::NoSuchPage { .. }));
+        assert!(matches!(error, PageSourceError::NoSuchPage { .. }));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::{FolderSource, PageRef, PageSource, SourceError, VolumeFolder, discover_volumes};
+use super::{FolderSource, PageRef, PageSource, PageSourceError, VolumeFolder, discover_volumes};
 use parkhang_core::domain::{ErrorCategory, VolumeId};
 
 /// Source of all volumes below one folder, also of those that are put there while the program runs.
@@ -27,8 +27,8 @@ impl LibraryFolder {
         self.known.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    async fn look_again(&self, wanted: &VolumeId) -> Result<Arc<FolderSource>, SourceError> {
-        let unreadable = |message: String| SourceError::Unreadable {
+    async fn look_again(&self, wanted: &VolumeId) -> Result<Arc<FolderSource>, PageSourceError> {
+        let unreadable = |message: String| PageSourceError::Unreadable {
             volume: wanted.clone(),
             page: self.root.display().to_string(),
             message,
@@ -48,16 +48,16 @@ impl LibraryFolder {
 
 #[async_trait]
 impl PageSource for LibraryFolder {
-    async fn pages(&self, volume: &VolumeId) -> Result<Vec<PageRef>, SourceError> {
+    async fn pages(&self, volume: &VolumeId) -> Result<Vec<PageRef>, PageSourceError> {
         match self.known().pages(volume).await {
-            Err(SourceError::NoSuchVolume(_)) => self.look_again(volume).await?.pages(volume).await,
+            Err(PageSourceError::NoSuchVolume(_)) => self.look_again(volume).await?.pages(volume).await,
             pages => pages,
         }
     }
 
-    async fn read(&self, volume: &VolumeId, page: &PageRef) -> Result<Bytes, SourceError> {
+    async fn read(&self, volume: &VolumeId, page: &PageRef) -> Result<Bytes, PageSourceError> {
         match self.known().read(volume, page).await {
-            Err(SourceError::NoSuchVolume(_)) => self.look_again(volume).await?.read(volume, page).await,
+            Err(PageSourceError::NoSuchVolume(_)) => self.look_again(volume).await?.read(volume, page).await,
             bytes => bytes,
         }
     }
@@ -80,7 +80,7 @@ mod tests {
         let library = LibraryFolder::new(folder.path().to_owned());
         assert_eq!(library.pages(&id("I1")).await.unwrap().len(), 1);
         let missing = library.pages(&id("I2")).await;
-        assert_eq!(missing, Err(SourceError::NoSuchVolume(id("I2"))));
+        assert_eq!(missing, Err(PageSourceError::NoSuchVolume(id("I2"))));
 
         add("W1-I2");
         let pages = library.pages(&id("I2")).await.unwrap();

@@ -46,7 +46,7 @@ pub struct PageRef {
 
 /// Reason for which a page could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SourceError {
+pub enum PageSourceError {
     #[error("volume {0} is not in this source")]
     NoSuchVolume(VolumeId),
     #[error("page {page} of volume {volume} does not exist")]
@@ -60,7 +60,7 @@ pub enum SourceError {
     },
 }
 
-impl SourceError {
+impl PageSourceError {
     /// Category by which a stage decides about another try.
     pub fn category(&self) -> ErrorCategory {
         match self {
@@ -78,8 +78,8 @@ pub trait PageSource: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     ///
-    /// [`SourceError`] if the volume is not there or cannot be listed.
-    async fn pages(&self, volume: &VolumeId) -> Result<Vec<PageRef>, SourceError>;
+    /// [`PageSourceError`] if the volume is not there or cannot be listed.
+    async fn pages(&self, volume: &VolumeId) -> Result<Vec<PageRef>, PageSourceError>;
 
-    async fn read(&self, volume: &VolumeId, page: &PageRef) -> Result<Bytes, SourceError>;
+    async fn read(&self, volume: &VolumeId, page: &PageRef) -> Result<Bytes, PageSourceError>;
 }

@@ -1,7 +1,7 @@
 use bytes::Bytes;
 use futures::{Stream, StreamExt, stream};
 
-use super::{PageRef, PageSource, SourceError};
+use super::{PageRef, PageSource, PageSourceError};
 use parkhang_core::domain::VolumeId;
 
 /// Stream of the bytes of `pages` in their order, while up to `depth` of them are on their way. With a source that takes a time
@@ -11,7 +11,7 @@ pub fn read_ahead<'a>(
     volume: &'a VolumeId,
     pages: impl IntoIterator<Item = PageRef, IntoIter: Send + 'a>,
     depth: usize,
-) -> impl Stream<Item = (PageRef, Result<Bytes, SourceError>)> + Send + 'a {
+) -> impl Stream<Item = (PageRef, Result<Bytes, PageSourceError>)> + Send + 'a {
     stream::iter(pages)
         .map(move |page| async move {
             let read = source.read(volume, &page).await;
@@ -39,17 +39,17 @@ mod tests {
 
     #[async_trait]
     impl PageSource for FarAway {
-        async fn pages(&self, _: &VolumeId) -> Result<Vec<PageRef>, SourceError> {
+        async fn pages(&self, _: &VolumeId) -> Result<Vec<PageRef>, PageSourceError> {
             Ok(Vec::new())
         }
 
-        async fn read(&self, volume: &VolumeId, page: &PageRef) -> Result<Bytes, SourceError> {
+        async fn read(&self, volume: &VolumeId, page: &PageRef) -> Result<Bytes, PageSourceError> {
             let reading = self.reading.fetch_add(1, Ordering::SeqCst) + 1;
             self.most.fetch_max(reading, Ordering::SeqCst);
             tokio::time::sleep(Duration::from_millis(100)).await;
             self.reading.fetch_sub(1, Ordering::SeqCst);
             match page.size {
-                13 => Err(SourceError::NoSuchPage {
+                13 => Err(PageSourceError::NoSuchPage {
                     volume: volume.clone(),
                     page: page.name.clone(),
                 }),

@@ -1,6 +1,6 @@
 use futures::{Stream, StreamExt, stream};
 
-use super::{PageRef, PageSource, SourceError};
+use super::{PageRef, PageSource, PageSourceError};
 use parkhang_core::domain::VolumeId;
 
 /// Looks `volumes` up in a source, up to `concurrency` at once, before a job is made of them: the pages of each, or the reason
@@ -9,7 +9,7 @@ pub fn survey<'a>(
     source: &'a dyn PageSource,
     volumes: impl IntoIterator<Item = VolumeId, IntoIter: Send + 'a>,
     concurrency: usize,
-) -> impl Stream<Item = (VolumeId, Result<Vec<PageRef>, SourceError>)> + Send + 'a {
+) -> impl Stream<Item = (VolumeId, Result<Vec<PageRef>, PageSourceError>)> + Send + 'a {
     stream::iter(volumes)
         .map(move |volume| async move {
             let pages = source.pages(&volume).await;

@@ -19,12 +19,12 @@ pub fn get_many<'a>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::MemoryStore;
+    use super::super::MemoryArtifacts;
     use super::*;
 
     #[tokio::test]
     async fn objects_come_in_the_order_of_their_keys_and_a_missing_one_is_only_itself() {
-        let store = MemoryStore::new();
+        let store = MemoryArtifacts::new();
         let keys: Vec<ArtifactKey> = (0..20)
             .rev()
             .map(|index| ArtifactKey::new(format!("many/{index}")).unwrap())

@@ -113,12 +113,12 @@ impl ArtifactStore for DelayedStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::MemoryStore;
+    use crate::storage::MemoryArtifacts;
 
     #[tokio::test(start_paused = true)]
     async fn requests_wait_while_the_fault_lasts() {
         let delay = StoreDelay::default();
-        let store = DelayedStore::new(Arc::new(MemoryStore::new()), delay.clone());
+        let store = DelayedStore::new(Arc::new(MemoryArtifacts::new()), delay.clone());
         let key: ArtifactKey = "a".parse().unwrap();
         let began = Instant::now();
         store.head(&key).await.unwrap();

@@ -6,16 +6,16 @@ use parkhang_test_s3::{Endpoint, Fault};
 
 use super::conformance::{suite, suite_of_a_bucket};
 use super::s3::tests as s3;
-use super::{CachedStore, DelayedStore, LocalStore, MemoryStore, StoreDelay};
+use super::{CachedStore, DelayedStore, LocalStore, MemoryArtifacts, StoreDelay};
 
 #[tokio::test]
 async fn memory() {
-    suite(Arc::new(MemoryStore::new())).await;
+    suite(Arc::new(MemoryArtifacts::new())).await;
 }
 
 #[tokio::test]
 async fn one_that_can_be_slowed_down() {
-    let store = DelayedStore::new(Arc::new(MemoryStore::new()), StoreDelay::default());
+    let store = DelayedStore::new(Arc::new(MemoryArtifacts::new()), StoreDelay::default());
     suite(Arc::new(store)).await;
 }
 

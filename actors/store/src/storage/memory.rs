@@ -9,11 +9,11 @@ use super::{ArtifactKey, ArtifactStore, ObjectMeta, PutOutcome, StorageError, cl
 
 /// Store in memory for tests, as strict as [`LocalStore`](super::LocalStore).
 #[derive(Debug, Default)]
-pub struct MemoryStore {
+pub struct MemoryArtifacts {
     objects: Mutex<BTreeMap<ArtifactKey, Bytes>>,
 }
 
-impl MemoryStore {
+impl MemoryArtifacts {
     /// Empty store.
     pub fn new() -> Self {
         Self::default()
@@ -39,7 +39,7 @@ fn check_prefixes(objects: &BTreeMap<ArtifactKey, Bytes>, key: &ArtifactKey) -> 
 }
 
 #[async_trait]
-impl ArtifactStore for MemoryStore {
+impl ArtifactStore for MemoryArtifacts {
     async fn get(&self, key: &ArtifactKey) -> Result<Bytes, StorageError> {
         find(&self.objects(), key)
     }

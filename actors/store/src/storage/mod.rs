@@ -37,7 +37,7 @@ pub use delayed::{DelayedStore, StoreDelay};
 pub use error::{InvalidKey, StorageError};
 pub use key::ArtifactKey;
 pub use local::LocalStore;
-pub use memory::MemoryStore;
+pub use memory::MemoryArtifacts;
 pub use s3::{MAX_BACKOFF, S3Options, S3Store};
 
 /// Facts about an object without its bytes.

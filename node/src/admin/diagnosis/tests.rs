@@ -103,7 +103,7 @@ fn models_that_differ_between_nodes_are_told_unless_the_job_names_one() {
         node.workers[0].models = models.iter().map(|model| (*model).to_owned()).collect();
         node
     };
-    let told = |nodes: &[NodeRecord], overrides: &[&str]| {
+    let message = |nodes: &[NodeRecord], overrides: &[&str]| {
         let mut job = job(JobStatus::Running);
         job.config = JobConfig::default()
             .with_overrides(overrides.iter().copied())
@@ -112,15 +112,15 @@ fn models_that_differ_between_nodes_are_told_unless_the_job_names_one() {
         told_of(&job, &counts, true, nodes)
     };
     let (older, newer) = (with(&["older"]), with(&["newer"]));
-    let mixed = told(&[older.clone(), newer.clone()], &[]);
+    let mixed = message(&[older.clone(), newer.clone()], &[]);
     assert_eq!(mixed.len(), 1, "{mixed:?}");
     assert!(
         mixed[0].starts_with("nodes have loaded different models for ocr (newer, older)"),
         "{mixed:?}"
     );
-    assert_eq!(told(&[older.clone(), older.clone()], &[]), [""; 0]);
-    assert_eq!(told(&[older, newer], &["models=ocr=older"]), [""; 0]);
-    assert_eq!(told(&[with(&["a", "b"]), with(&["b", "a"])], &[]), [""; 0]);
+    assert_eq!(message(&[older.clone(), older.clone()], &[]), [""; 0]);
+    assert_eq!(message(&[older, newer], &["models=ocr=older"]), [""; 0]);
+    assert_eq!(message(&[with(&["a", "b"]), with(&["b", "a"])], &[]), [""; 0]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use chrono::Utc;
 use clap::Args;
 use futures::{StreamExt, TryStreamExt, stream};
-use parkhang_core::domain::{Job, JobKey, NodeOrder, NodeRecord, Task, TaskId};
+use parkhang_core::domain::{Job, JobKey, NodeCommand, NodeRecord, Task, TaskId};
 use parkhang_state::StateStore;
 use parkhang_store::artifact::ArtifactLayout;
 use serde::Serialize;
@@ -15,10 +15,10 @@ use utoipa::ToSchema;
 use super::{JobSummary, find};
 use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::{Admin, Refusal};
-use crate::words::counted;
+use crate::words::pluralize;
 
 /// Longest time of one deletion: longer, and an HTTP client would time out. The next `job delete` continues.
-const PATIENCE: Duration = Duration::from_secs(40);
+const TIMEOUT: Duration = Duration::from_secs(40);
 /// Lifetime of the order by which a node deletes its manifests of the job. A node that is disconnected for longer keeps them until
 /// they expire.
 const ORDER_STANDS: Duration = Duration::from_secs(3600);
@@ -68,7 +68,7 @@ impl Command for Delete {
         let job = find(admin, &self.job).await?;
         let volumes = JobSummary::of(admin, &job).await?.volumes;
         if !self.yes {
-            let what = counted(volumes, "volume");
+            let what = pluralize(volumes, "volume");
             return Err(Refusal::Invalid(format!(
                 "this would delete job {} with {what} for good; --yes confirms it",
                 job.key
@@ -86,7 +86,7 @@ impl Command for Delete {
                 refusal => refusal,
             })?;
         if running > 0 {
-            let stages = counted(running, "stage");
+            let stages = pluralize(running, "stage");
             return Err(Refusal::Conflict(format!(
                 "job {}: {stages} still running; they stop at their next checkpoint",
                 job.key
@@ -100,7 +100,7 @@ impl Command for Delete {
             left: volumes,
         };
         let began = Instant::now();
-        while began.elapsed() < PATIENCE {
+        while began.elapsed() < TIMEOUT {
             let tasks = admin.store.first_tasks(job.id, BATCH).await?;
             if tasks.is_empty() {
                 forget_on_nodes(admin, &job).await?;
@@ -123,12 +123,12 @@ impl Command for Delete {
 /// Orders the nodes that are there to delete their manifests of the job. Those on other machines expire
 /// (`node.keep_manifests`).
 async fn forget_on_nodes(admin: &Admin, job: &Job) -> Result<(), Refusal> {
-    let order = NodeOrder::ForgetJob { job: job.key.clone() };
+    let order = NodeCommand::ForgetJob { job: job.key.clone() };
     let leads = |node: &NodeRecord| node.roles == ["orchestrator"];
     for node in admin.store.nodes().await? {
         if node.state.is_there() && !leads(&node) {
             let (name, by) = (&node.name, &admin.asked_by);
-            admin.store.place_order(name, &order, by, ORDER_STANDS).await?;
+            admin.store.issue_command(name, &order, by, ORDER_STANDS).await?;
         }
     }
     Ok(())
@@ -165,9 +165,9 @@ async fn delete_artifacts(admin: &Admin, job: &Job, tasks: &[Task]) -> Result<u6
 
 impl Answer for Deleted {
     fn text(&self) -> String {
-        let mut text = format!("{}: {} deleted", self.job, counted(self.volumes, "volume"));
+        let mut text = format!("{}: {} deleted", self.job, pluralize(self.volumes, "volume"));
         if self.artifacts > 0 {
-            text.push_str(&format!(", and {}", counted(self.artifacts, "file")));
+            text.push_str(&format!(", and {}", pluralize(self.artifacts, "file")));
         }
         if self.left > 0 {
             text.push_str(&format!(

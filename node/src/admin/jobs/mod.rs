@@ -6,6 +6,7 @@
 //! node must carry out are rows of the database too.
 
 mod config;
+mod counts;
 mod create;
 mod delete;
 mod errors;
@@ -18,9 +19,9 @@ mod stats;
 mod status;
 mod steer;
 mod summary;
-mod tally;
 
 pub use self::config::{Config, Update};
+pub use self::counts::{tallies, waiting_stages};
 pub use self::create::{Create, models_pair};
 pub use self::delete::Delete;
 pub use self::errors::Errors;
@@ -32,7 +33,6 @@ pub use self::stats::{StageStats, Stats, stage_table};
 pub use self::status::Status;
 pub use self::steer::{Cancel, Pause, Resume};
 pub use self::summary::{JobSummary, by_job, counts_by_job};
-pub use self::tally::{tallies, waiting_stages};
 
 use parkhang_core::domain::{Job, JobKey};
 use parkhang_state::StateStore;

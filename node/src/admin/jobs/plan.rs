@@ -16,7 +16,7 @@ use super::{find, rerun};
 use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::text::table;
 use crate::admin::{Admin, Refusal};
-use crate::words::counted;
+use crate::words::pluralize;
 
 /// Show what is still to be done for a job, stage by stage, why, and the estimated minutes.
 ///
@@ -285,8 +285,8 @@ impl PlannedStage {
         match (self.runs, self.samples) {
             (0, _) => String::new(),
             (_, 0) => "nothing like it yet".to_owned(),
-            (_, samples) if self.of_this_job => counted(samples, "run"),
-            (_, samples) => format!("{} of other jobs", counted(samples, "run")),
+            (_, samples) if self.of_this_job => pluralize(samples, "run"),
+            (_, samples) => format!("{} of other jobs", pluralize(samples, "run")),
         }
     }
 }
@@ -349,11 +349,11 @@ impl Answer for PlanAnswer {
         if self.given_up > 0 {
             text.push_str(&format!(
                 "\n{} failed for good; tasks retry tries them again",
-                counted(self.given_up, "volume")
+                pluralize(self.given_up, "volume")
             ));
         }
         if self.failed_pages > 0 {
-            let pages = counted(self.failed_pages, "page");
+            let pages = pluralize(self.failed_pages, "page");
             text.push_str(&match &self.from {
                 Some(_) => format!(
                     "\n{pages} failed before; what failed from there on is tried again, and is not counted"
@@ -384,7 +384,7 @@ impl Answer for PlanAnswer {
         if unknown > 0 {
             text.push_str(&format!(
                 "\nthe results of {} do not record what they were made with; they count as valid",
-                counted(unknown, "volume")
+                pluralize(unknown, "volume")
             ));
         }
         text

@@ -16,7 +16,7 @@ use super::plan::{PlanAnswer, plan};
 use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::tasks::State;
 use crate::admin::{Admin, Refusal};
-use crate::words::counted;
+use crate::words::pluralize;
 
 /// Volumes read in one query.
 const PAGE: u32 = 1_000;
@@ -257,7 +257,7 @@ impl Answer for RerunAnswer {
         } else {
             Vec::new()
         };
-        let (volumes, dry_run) = (counted(self.number, "volume"), self.dry_run);
+        let (volumes, dry_run) = (pluralize(self.number, "volume"), self.dry_run);
         lines.push(match (&self.from, dry_run, self.number) {
             (Some(from), true, _) => format!("{volumes} would go back to {from}"),
             (Some(from), false, 1) => format!("{volumes} goes back to {from}"),

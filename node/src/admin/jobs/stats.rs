@@ -12,7 +12,7 @@ use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::orders::node_meant;
 use crate::admin::text::table;
 use crate::admin::{Admin, Refusal};
-use crate::words::counted;
+use crate::words::pluralize;
 
 /// Number of slowest volumes shown.
 const SLOWEST: u32 = 5;
@@ -152,7 +152,7 @@ impl Answer for Statistics {
                 "\nslow: {}, {:.1} s for {}{a_page}",
                 slow.volume,
                 slow.seconds,
-                counted(slow.pages, "page")
+                pluralize(slow.pages, "page")
             ));
         }
         text

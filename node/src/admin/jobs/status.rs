@@ -12,13 +12,13 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::tally::{StageTally, tallies, waiting_stages};
+use super::counts::{StageCounts, tallies, waiting_stages};
 use super::{JobSummary, find};
 use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::diagnosis::{cluster_facts, in_lines};
 use crate::admin::wait::Wait;
 use crate::admin::{Admin, Refusal};
-use crate::words::counted;
+use crate::words::pluralize;
 
 /// Causes of failures that are shown.
 const CAUSES: u32 = 10;
@@ -50,7 +50,7 @@ pub const UNTIL_ENDED: Wait = Wait {
 /// Progress of the job and what is in its way, for somebody who waits all the same.
 fn progress(now: &Value) -> Vec<String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let volumes = counted(now["volumes"].as_u64().unwrap_or_default(), "volume");
+    let volumes = pluralize(now["volumes"].as_u64().unwrap_or_default(), "volume");
     let mut lines = vec![format!("{}: {} of {volumes}", text(&now["job"]), now["done"])];
     lines.extend(now["obstacles"].as_array().into_iter().flatten().map(text));
     if now["status"] == JobStatus::Paused.as_str() {
@@ -65,7 +65,7 @@ pub struct JobDetails {
     #[serde(flatten)]
     summary: JobSummary,
     /// Stages in the order of the pipeline.
-    stages: Vec<StageTally>,
+    stages: Vec<StageCounts>,
     /// Seconds left at the throughput of the last ten minutes; absent while there is none.
     eta_s: Option<f64>,
     /// Conditions that keep it from making progress, each with what to do about it.
@@ -175,7 +175,7 @@ impl Answer for JobDetails {
         }
         if self.failed_pages > 0 {
             let (pages, volumes) = (
-                counted(self.failed_pages, "page"),
+                pluralize(self.failed_pages, "page"),
                 self.volumes_with_failed_pages.join(", "),
             );
             lines.push(format!(

@@ -1,10 +1,10 @@
 use async_trait::async_trait;
 use clap::Args;
-use parkhang_core::domain::NodeOrder;
+use parkhang_core::domain::NodeCommand;
 use serde_json::{Map, Value};
 
 use crate::admin::command::{Access, Command, Verb};
-use crate::admin::orders::{Obeyed, give};
+use crate::admin::orders::{Executed, give};
 use crate::admin::wait::Wait;
 use crate::admin::{Admin, Refusal};
 
@@ -33,10 +33,10 @@ impl Command for Drain {
         progress: |_| Vec::new(),
         answers: false,
     });
-    type Answer = Obeyed;
+    type Answer = Executed;
 
-    async fn run(self, admin: &Admin) -> Result<Obeyed, Refusal> {
-        give(admin, &self.node, NodeOrder::Drain).await
+    async fn run(self, admin: &Admin) -> Result<Executed, Refusal> {
+        give(admin, &self.node, NodeCommand::Drain).await
     }
 }
 

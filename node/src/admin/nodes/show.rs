@@ -1,4 +1,4 @@
-//! `nodes show`: a node with its actors and orders.
+//! `nodes show`: a node with its actors and commands.
 
 use async_trait::async_trait;
 use chrono::Utc;
@@ -9,14 +9,14 @@ use utoipa::ToSchema;
 use super::Node;
 use crate::admin::actors::{Actor, tree};
 use crate::admin::command::{Access, Answer, Command, Verb};
-use crate::admin::orders::{Order, find_node};
+use crate::admin::orders::{CommandSummary, find_node};
 use crate::admin::text::away;
 use crate::admin::{Admin, Refusal};
 
-/// Number of orders shown.
+/// Number of commands shown.
 const ORDERS: u32 = 10;
 
-/// Show one node: its properties, its actors, and the orders that operators gave it.
+/// Show one node: its properties, its actors, and the commands that operators gave it.
 #[derive(Debug, Args)]
 pub struct Show {
     /// Name of the node, or a unique prefix of it.
@@ -24,14 +24,14 @@ pub struct Show {
     node: String,
 }
 
-/// Node with its actors and orders.
+/// Node with its actors and commands.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct NodeDetails {
     node: Node,
     /// Actors, parents before their children.
     actors: Vec<Actor>,
-    /// Its last orders, the newest first.
-    orders: Vec<Order>,
+    /// Its last commands, the newest first.
+    orders: Vec<CommandSummary>,
 }
 
 #[async_trait]
@@ -46,12 +46,12 @@ impl Command for Show {
         let record = find_node(admin, &self.node).await?;
         let leads = admin.store.leader().await?.as_deref() == Some(record.name.as_str());
         let known = admin.store.actors().await?;
-        let told = known.into_iter().find(|told| told.node == record.name);
-        let orders = admin.store.orders_of(&record.name, ORDERS).await?;
+        let reported = known.into_iter().find(|reported| reported.node == record.name);
+        let orders = admin.store.commands_to(&record.name, ORDERS).await?;
         Ok(NodeDetails {
-            node: Node::new(record, leads, told.as_ref()),
-            actors: told.map_or_else(Vec::new, |told| Actor::all(told.actors)),
-            orders: orders.into_iter().map(Order::from).collect(),
+            node: Node::new(record, leads, reported.as_ref()),
+            actors: reported.map_or_else(Vec::new, |reported| Actor::all(reported.actors)),
+            orders: orders.into_iter().map(CommandSummary::from).collect(),
         })
     }
 }

@@ -15,7 +15,7 @@ use crate::admin::{Admin, Refusal};
 use crate::export::document::VolumeDocument;
 
 /// Time after which a search returns what it has found so far.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// Volumes read from the database in one query.
 const BATCH: u32 = 50;
 /// Letters of context shown before and after a match.
@@ -113,7 +113,7 @@ impl Search {
             };
             let page = admin.store.task_page(job, &query).await?;
             for task in &page.tasks {
-                if began.elapsed() > PATIENCE || found.matches.len() >= limit {
+                if began.elapsed() > TIMEOUT || found.matches.len() >= limit {
                     // The volume at which the search stopped is the first of the next one; 0 is before all tasks.
                     found.next = Some(after.map_or(0, |task| task.0));
                     return Ok(found);

@@ -13,7 +13,7 @@ use crate::admin::actors::PageInHand;
 use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::text::{away, table};
 use crate::admin::{Admin, Refusal};
-use crate::words::counted;
+use crate::words::pluralize;
 
 /// Show one volume of a job: its state, every try of every stage, and its results.
 ///
@@ -119,8 +119,8 @@ async fn at_work(admin: &Admin, job: &Job, task: &Task) -> Result<Vec<PageInHand
         .actors()
         .await?
         .into_iter()
-        .filter(|told| told.node == lease.worker.node())
-        .flat_map(|told| told.actors)
+        .filter(|reported| reported.node == lease.worker.node())
+        .flat_map(|reported| reported.actors)
         .filter_map(|actor| actor.work)
         .find(|work| work.job == job.key && work.volume == task.volume);
     Ok(PageInHand::all(work.map_or_else(Vec::new, |work| work.at_work)))
@@ -208,7 +208,7 @@ impl Answer for TaskDetails {
         let now = Utc::now();
         let task = &self.task;
         let number = |count: i32| u64::try_from(count).unwrap_or(0);
-        let tries = counted(number(task.attempts), "time");
+        let tries = pluralize(number(task.attempts), "time");
         let mut text = format!("{}: {}, failed {tries}\n", task.volume, task.words);
         if let (Some(error), Some(category)) = (&task.error, self.category) {
             let item = self
@@ -253,10 +253,10 @@ impl Answer for TaskDetails {
                 .map_or(String::new(), |mean| format!(", confidence {mean:.3}"));
             text.push_str(&format!(
                 "\n{}, {}, {}, {} failed{confidence}",
-                counted(number(results.images), "page"),
-                counted(number(results.lines), "line"),
-                counted(number(results.characters), "character"),
-                counted(number(results.errors), "page"),
+                pluralize(number(results.images), "page"),
+                pluralize(number(results.lines), "line"),
+                pluralize(number(results.characters), "character"),
+                pluralize(number(results.errors), "page"),
             ));
         }
         for page in &self.at_work {
@@ -290,9 +290,9 @@ mod tests {
         let first = run("ocr", 0, json!({ "read": 6, "skipped": 0, "models": ["old"] }));
         let again = run("ocr", 1, json!({ "read": 2, "skipped": 4, "models": ["new"] }));
         let kept = run("ocr", 2, json!({ "read": 0, "skipped": 6, "models": ["new"] }));
-        let spoilt = run("ocr", 0, json!({ "read": 2, "skipped": 0, "failed": 1 }));
+        let with_failed_pages = run("ocr", 0, json!({ "read": 2, "skipped": 0, "failed": 1 }));
         let reduce = run("reduce", 0, json!({ "lines": 9 }));
-        let pages = [&first, &again, &kept, &spoilt, &reduce].map(Run::pages);
+        let pages = [&first, &again, &kept, &with_failed_pages, &reduce].map(Run::pages);
         assert_eq!(pages, ["6", "2, 4 kept", "6 kept", "2, 1 failed", ""]);
         let task = TaskLine {
             volume: "W1-I1".to_owned(),

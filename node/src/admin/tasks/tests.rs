@@ -160,10 +160,10 @@ async fn a_rerun_gives_new_tries_to_the_failed_it_means_and_to_no_others() {
         given["status"] = json!("failed");
         desk.ask("job rerun", given).await
     };
-    let Err(Refusal::Invalid(told)) = desk.ask("job rerun", json!({ "job": "press" })).await else {
+    let Err(Refusal::Invalid(reported)) = desk.ask("job rerun", json!({ "job": "press" })).await else {
         panic!("it must be told which");
     };
-    assert!(told.contains("--from"), "{told}");
+    assert!(reported.contains("--from"), "{reported}");
     let causes = desk.ask("job errors", json!({ "job": "press" })).await.unwrap();
     let cause = causes["groups"][0]["cause"].clone();
     assert_eq!(cause, "input: page * of * is no image");

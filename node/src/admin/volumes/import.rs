@@ -19,10 +19,10 @@ use utoipa::ToSchema;
 use super::lists::{ListPlace, Reading, find};
 use super::volumes_of_list;
 use crate::admin::command::{Access, Answer, Command, Verb};
-use crate::admin::skipped::{Skipped, SkippedTally};
+use crate::admin::skipped::{Skipped, SkippedCounts};
 use crate::admin::{Admin, Refusal};
 use crate::storage::{VolumeArgs, archive};
-use crate::words::counted;
+use crate::words::pluralize;
 
 /// Lists read concurrently.
 const READS: usize = 32;
@@ -101,18 +101,18 @@ impl Command for Import {
             store: &admin.store,
             archive,
             progress: progress.clone(),
-            tally: Tally::default(),
+            counts: Counters::default(),
         };
-        let (tally, (new, changed)) = tokio::try_join!(reader.read(places, sender), writer.write(receiver))?;
+        let (counts, (new, changed)) = tokio::try_join!(reader.read(places, sender), writer.write(receiver))?;
         progress.finish_and_clear();
         Ok(Imported {
             dry_run,
             new,
             changed,
-            unchanged: tally.unchanged,
-            images: tally.images,
-            junk: tally.junk.into_skipped(),
-            failed: tally.failed.into_skipped(),
+            unchanged: counts.unchanged,
+            images: counts.images,
+            junk: counts.junk.into_skipped(),
+            failed: counts.failed.into_skipped(),
         })
     }
 }
@@ -190,14 +190,14 @@ impl Import {
 
 /// Counts of what was read so far.
 #[derive(Debug, Default)]
-struct Tally {
+struct Counters {
     unchanged: u64,
     images: u64,
-    junk: SkippedTally,
-    failed: SkippedTally,
+    junk: SkippedCounts,
+    failed: SkippedCounts,
 }
 
-impl Tally {
+impl Counters {
     fn count(&mut self, volume: &VolumeId, list: &ImageList) {
         self.images += list.images.len() as u64;
         for junk in &list.junk {
@@ -216,11 +216,15 @@ struct Reader<'a> {
     store: &'a PostgresStore,
     archive: Option<BdrcArchive>,
     progress: ProgressBar,
-    tally: Tally,
+    counts: Counters,
 }
 
 impl Reader<'_> {
-    async fn read(mut self, places: Vec<ListPlace>, batches: mpsc::Sender<Batch>) -> Result<Tally, Refusal> {
+    async fn read(
+        mut self,
+        places: Vec<ListPlace>,
+        batches: mpsc::Sender<Batch>,
+    ) -> Result<Counters, Refusal> {
         let (mut batch, mut images) = (Batch::new(), 0);
         for places in places.chunks(ASKED) {
             let volumes: Vec<VolumeId> = places.iter().map(|place| place.volume.clone()).collect();
@@ -238,10 +242,10 @@ impl Reader<'_> {
             while let Some((volume, is_known, reading)) = readings.next().await {
                 self.progress.inc(1);
                 match reading {
-                    Ok(Reading::Unchanged) => self.tally.unchanged += 1,
-                    Err(unread) => self.tally.failed.add(unread.reason, unread.sample),
+                    Ok(Reading::Unchanged) => self.counts.unchanged += 1,
+                    Err(unread) => self.counts.failed.add(unread.reason, unread.sample),
                     Ok(Reading::Read(manifest)) => {
-                        self.tally.count(&volume, &manifest.list);
+                        self.counts.count(&volume, &manifest.list);
                         images += manifest.list.images.len();
                         let import = VolumeImport {
                             volume,
@@ -255,7 +259,7 @@ impl Reader<'_> {
                     images = 0;
                     if batches.send(std::mem::take(&mut batch)).await.is_err() {
                         // The writer has failed and returns its error from `try_join!`.
-                        return Ok(self.tally);
+                        return Ok(self.counts);
                     }
                 }
             }
@@ -263,7 +267,7 @@ impl Reader<'_> {
         if !batch.is_empty() {
             let _ = batches.send(batch).await;
         }
-        Ok(self.tally)
+        Ok(self.counts)
     }
 }
 
@@ -318,10 +322,10 @@ impl Answer for Imported {
         let would = if self.dry_run { "would be " } else { "" };
         let mut lines = vec![format!(
             "{} {would}new, {} {would}changed, {} unchanged: {} {would}imported",
-            counted(self.new, "volume"),
+            pluralize(self.new, "volume"),
             self.changed,
             self.unchanged,
-            counted(self.images, "image"),
+            pluralize(self.images, "image"),
         )];
         let junk = self.junk.iter().map(|junk| format!("left out: {}", junk.line()));
         lines.extend(junk);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use parkhang_core::domain::VolumeId;
-use parkhang_store::pages::{BdrcArchive, SourceError, VolumeManifest, VolumeVersion, volume_of_folder};
+use parkhang_store::pages::{BdrcArchive, PageSourceError, VolumeManifest, VolumeVersion, volume_of_folder};
 
 /// Name of a volume's list, without extension, in the archive and in copies of it.
 const LIST: &str = "dimensions";
@@ -54,7 +54,7 @@ impl ListPlace {
                 .await
                 .map(Reading::Read)
                 .map_err(unread),
-            (None, None, _) => Err(unread(SourceError::NoSuchVolume(self.volume.clone()))),
+            (None, None, _) => Err(unread(PageSourceError::NoSuchVolume(self.volume.clone()))),
         }
     }
 
@@ -72,9 +72,9 @@ impl ListPlace {
     }
 }
 
-fn unread(error: SourceError) -> Unread {
+fn unread(error: PageSourceError) -> Unread {
     match error {
-        SourceError::NoSuchVolume(volume) => Unread {
+        PageSourceError::NoSuchVolume(volume) => Unread {
             reason: "not in the archive",
             sample: volume.to_string(),
         },

@@ -13,7 +13,7 @@ use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::tasks::{Results, TaskLine};
 use crate::admin::text::{away, table};
 use crate::admin::{Admin, Refusal};
-use crate::words::counted;
+use crate::words::pluralize;
 
 /// Largest number of jobs in an answer.
 const JOBS: u32 = 50;
@@ -156,7 +156,7 @@ impl Answer for VolumeDetails {
         let mut text = match (version, images, imported_at) {
             (Some(version), Some(images), Some(at)) => format!(
                 "{volume}: version {version} with {}, imported {}\n",
-                counted(*images, "image"),
+                pluralize(*images, "image"),
                 away(*at, now)
             ),
             _ => format!("{volume}: its list of images was not imported\n"),

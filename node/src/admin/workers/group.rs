@@ -82,7 +82,7 @@ impl WorkerGroup {
             running: workers.running,
             starting: workers.starting,
             stopping: workers.stopping,
-            settled: workers.are_settled(),
+            settled: workers.have_converged(),
             limit: workers.limit,
             joined: nodes.iter().filter(has_joined).count(),
             idle: idle_workers(nodes, hardware, workers).0,

@@ -24,7 +24,7 @@ use crate::launcher::section;
 #[derive(Debug, Args)]
 pub struct Launch {
     #[command(flatten)]
-    meant: Meant,
+    meant: ScaleRequest,
 }
 
 /// Set the number of workers.
@@ -34,12 +34,12 @@ pub struct Launch {
 #[derive(Debug, Args)]
 pub struct Scale {
     #[command(flatten)]
-    meant: Meant,
+    meant: ScaleRequest,
 }
 
 // Number and selection of workers. A doc comment here would become the help of the commands.
 #[derive(Debug, Args)]
-struct Meant {
+struct ScaleRequest {
     /// Number of workers, for each selected hardware.
     #[arg(long, value_name = "N")]
     count: u32,
@@ -121,7 +121,11 @@ fn are_settled(changed: &Value, now: &Value) -> bool {
     meant.all(|group| group["settled"] == true)
 }
 
-async fn change(admin: &Admin, meant: &Meant, to: impl Fn(u32) -> u32) -> Result<LaunchedWorkers, Refusal> {
+async fn change(
+    admin: &Admin,
+    meant: &ScaleRequest,
+    to: impl Fn(u32) -> u32,
+) -> Result<LaunchedWorkers, Refusal> {
     if admin.loaded.config.autoscaler.enabled {
         return Err(Refusal::Conflict(
             "the autoscaler decides the number of workers (autoscaler.enabled); change its floor and cap instead"
@@ -142,7 +146,7 @@ async fn change(admin: &Admin, meant: &Meant, to: impl Fn(u32) -> u32) -> Result
     LaunchedWorkers::of(admin, &*launcher, &meant).await
 }
 
-impl Meant {
+impl ScaleRequest {
     async fn hardware(&self, admin: &Admin, launcher: &dyn Launcher) -> Result<BTreeSet<Hardware>, Refusal> {
         let mut meant = launcher.hardware();
         if let Some(hardware) = self.hardware.map(Hardware::from) {

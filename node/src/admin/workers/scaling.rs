@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use crate::admin::text::away;
 use crate::admin::{Admin, Refusal};
-use crate::words::counted;
+use crate::words::pluralize;
 
 /// Last decision of the autoscaler for workers with one kind of hardware, and what it was based on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
@@ -71,7 +71,7 @@ impl Scaling {
         format!(
             "{}: {} to be there of at most {} ({}), {} running, {} waiting, {} in work; decided {}",
             self.hardware,
-            counted(self.desired, "worker"),
+            pluralize(self.desired, "worker"),
             self.cap,
             self.reason,
             self.running,

@@ -8,11 +8,11 @@ fn a_check_tells_of_a_folder_without_scans() {
     let scans = format!("pages.folder={}", folder.path().display());
     let fit = |flags: &[&str]| load(None, &[COOKIE], flags).fit_to_work().map(drop);
     load(None, &[COOKIE], &[&scans]).fit_to_start().unwrap();
-    let told = fit(&[&scans]).unwrap_err().0[0].to_string();
-    assert!(told.starts_with("--set: pages.folder: "), "{told}");
-    assert!(told.contains("holds no page images"), "{told}");
-    let told = fit(&[&scans, "pages.kind=bdrc"]).unwrap_err().0[0].to_string();
-    assert!(told.contains("has no folder Works"), "{told}");
+    let message = fit(&[&scans]).unwrap_err().0[0].to_string();
+    assert!(message.starts_with("--set: pages.folder: "), "{message}");
+    assert!(message.contains("holds no page images"), "{message}");
+    let message = fit(&[&scans, "pages.kind=bdrc"]).unwrap_err().0[0].to_string();
+    assert!(message.contains("has no folder Works"), "{message}");
     std::fs::create_dir_all(folder.path().join("Works/60")).unwrap();
     fit(&[&scans, "pages.kind=bdrc"]).unwrap();
     std::fs::write(folder.path().join("1.tif"), "scan").unwrap();
@@ -24,8 +24,8 @@ fn a_check_tells_of_a_folder_without_scans() {
 fn a_node_that_reads_scans_must_find_them_and_others_need_not() {
     let fit = |flags: &[&str]| load(None, &[COOKIE], flags).fit_to_start().map(drop);
     let missing = "pages.folder=/nowhere/at/all";
-    let told = fit(&[missing]).unwrap_err().0[0].to_string();
-    assert_eq!(told, "--set: pages.folder: /nowhere/at/all does not exist");
+    let message = fit(&[missing]).unwrap_err().0[0].to_string();
+    assert_eq!(message, "--set: pages.folder: /nowhere/at/all does not exist");
     fit(&[missing, "node.roles=orchestrator"]).unwrap();
     load(None, &[], &[missing]).validated().unwrap();
     fit(&["pages.folder=/"]).unwrap();
@@ -33,28 +33,28 @@ fn a_node_that_reads_scans_must_find_them_and_others_need_not() {
 
 #[test]
 fn a_file_where_a_folder_belongs_is_refused() {
-    let desk = Desk::new();
-    let file = desk.write("file", 0o644, "");
+    let fixture = Fixture::new();
+    let file = fixture.write("file", 0o644, "");
     let problem = the_problem(&[&format!("node.state_dir={}", file.display())]);
     assert!(problem.contains("is not a folder"), "{problem}");
 }
 
 #[test]
 fn an_orchestrator_must_find_its_tokens_and_others_need_not() {
-    let desk = Desk::new();
-    let missing = desk.0.path().join("none");
+    let fixture = Fixture::new();
+    let missing = fixture.0.path().join("none");
     let digest = "0".repeat(64);
-    let bad = desk.write("bad", 0o600, &format!("eva read {digest}\notto chief {digest}\n"));
-    let good = desk.write("good", 0o600, &format!("eva read {digest}\n"));
+    let bad = fixture.write("bad", 0o600, &format!("eva read {digest}\notto chief {digest}\n"));
+    let good = fixture.write("good", 0o600, &format!("eva read {digest}\n"));
     let flag = |path: &Path| format!("api.tokens_file={}", path.display());
     let fit = |flags: &[&str]| load(None, &[COOKIE], flags).fit_to_start().map(drop);
-    let told = |path: &Path| {
+    let message = |path: &Path| {
         let loaded = load(None, &[COOKIE], &[&flag(path)]);
         loaded.fit_to_work().unwrap_err().0[0].to_string()
     };
-    let none = told(&missing);
+    let none = message(&missing);
     assert!(none.starts_with("--set: api.tokens_file: cannot read "), "{none}");
-    let chief = told(&bad);
+    let chief = message(&bad);
     assert!(
         chief.contains("line 2: chief is no role; there are read, operate and admin"),
         "{chief}"
@@ -68,10 +68,10 @@ fn an_orchestrator_must_find_its_tokens_and_others_need_not() {
 #[test]
 fn a_node_that_meets_others_needs_the_secret_that_they_share() {
     let fit = |flags: &[&str]| load(None, &[], flags).fit_to_start().map(drop);
-    let told = fit(&["node.roles=gpu"]).unwrap_err().0[0].to_string();
+    let message = fit(&["node.roles=gpu"]).unwrap_err().0[0].to_string();
     assert!(
-        told.starts_with("--set: cluster.cookie_file: required: a secret that all nodes"),
-        "{told}"
+        message.starts_with("--set: cluster.cookie_file: required: a secret that all nodes"),
+        "{message}"
     );
     fit(&["node.roles=gpu", "source.kind=postgres"]).unwrap();
     let unread = fit(&["cluster.cookie_file=/nowhere/at/all"]).unwrap_err().0;

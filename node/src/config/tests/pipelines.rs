@@ -12,8 +12,8 @@ fn stages_of(loaded: &Loaded, name: &str) -> Vec<String> {
 
 #[test]
 fn a_pipeline_is_named_in_any_layer() {
-    let desk = Desk::new();
-    let file = desk.file("[pipeline.lines]\nstages = [\"line_detection\"]\n");
+    let fixture = Fixture::new();
+    let file = fixture.file("[pipeline.lines]\nstages = [\"line_detection\"]\n");
     let from_file = load(Some(&file), &[], &[]).validated().unwrap();
     assert_eq!(stages_of(&from_file, "lines"), ["line_detection"]);
     let variable = (
@@ -38,8 +38,8 @@ fn a_pipeline_is_named_in_any_layer() {
 
 #[test]
 fn a_pipeline_that_cannot_run_is_refused_with_its_place() {
-    let desk = Desk::new();
-    let file = desk.file("[pipeline.text]\nstages = [\"line_detection\", \"ocr\"]\n");
+    let fixture = Fixture::new();
+    let file = fixture.file("[pipeline.text]\nstages = [\"line_detection\", \"ocr\"]\n");
     let place = format!("{}:2: pipeline.text.stages: ", file.display());
     assert_eq!(
         problems(Some(&file), &[], &[]),
@@ -74,7 +74,7 @@ fn a_pipeline_that_cannot_run_is_refused_with_its_place() {
         let found = the_problem(&[flag]);
         assert!(found.starts_with(problem), "{flag}: {found}");
     }
-    let number = desk.file("[pipeline.x]\nstages = 3\n");
+    let number = fixture.file("[pipeline.x]\nstages = 3\n");
     let found = problems(Some(&number), &[], &[]);
     assert!(
         found[0].ends_with("pipeline.x.stages: must be a list of names of stages, not 3"),

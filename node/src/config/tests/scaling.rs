@@ -103,8 +103,8 @@ fn an_autoscaler_has_a_launcher_and_bounds() {
 
 #[test]
 fn what_flags_said_can_be_said_again() {
-    let desk = Desk::new();
-    let path = desk.file("[node]\nname = 'desk'\n");
+    let fixture = Fixture::new();
+    let path = fixture.file("[node]\nname = 'desk'\n");
     let flags = ["node.slots.gpu=3", "cluster.lease=90s", "node.roles=cpu,gpu"];
     let loaded = load(Some(&path), &[("PARKHANG_JOB__LIMIT", "4")], &flags);
     assert_eq!(loaded.file(), Some(path.as_path()));

@@ -5,8 +5,8 @@ use super::*;
 #[test]
 fn secrets_come_from_variables_and_private_files_only() {
     const SECRET: &str = "postgres://u:hunter2@db/x";
-    let desk = Desk::new();
-    let path = desk.file(&format!("[state]\ndatabase_url = '{SECRET}'\n"));
+    let fixture = Fixture::new();
+    let path = fixture.file(&format!("[state]\ndatabase_url = '{SECRET}'\n"));
     let found = problems(
         Some(&path),
         &[],
@@ -19,14 +19,14 @@ fn secrets_come_from_variables_and_private_files_only() {
     );
     assert!(!found.join(" ").contains("hunter2"), "{found:?}");
 
-    let open = desk.write("open", 0o644, SECRET);
+    let open = fixture.write("open", 0o644, SECRET);
     let problem = the_problem(&[&format!("state.database_url_file={}", open.display())]);
     assert!(
         problem.contains("mode 644") && !problem.contains("hunter2"),
         "{problem}"
     );
 
-    let private = desk.write("private", 0o600, &format!("{SECRET}\n"));
+    let private = fixture.write("private", 0o600, &format!("{SECRET}\n"));
     let file = format!("state.database_url_file={}", private.display());
     for (variables, flags, origin) in [
         (&[("DATABASE_URL", SECRET)][..], &[][..], "DATABASE_URL"),

@@ -57,7 +57,7 @@ pub enum Decoder {
 /// Order in which the items of a stage are started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum ItemOrder {
+pub enum SchedulingOrder {
     #[default]
     Fifo,
     /// Shortest first, which cuts the mean waiting time.

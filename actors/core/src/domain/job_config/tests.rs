@@ -24,7 +24,10 @@ fn a_generation_brings_its_usual_values_and_named_ones_stay() {
             .with_overrides(pairs.iter().copied())
             .unwrap()
     };
-    assert_eq!(config(&["generation=gen1"]), JobConfig::usual(Algorithms::Gen1));
+    assert_eq!(
+        config(&["generation=gen1"]),
+        JobConfig::defaults_for(Algorithms::Gen1)
+    );
     for pairs in [
         ["k_factor=2.1", "generation=gen1"],
         ["generation=gen1", "k_factor=2.1"],
@@ -48,7 +51,7 @@ fn a_generation_brings_its_usual_values_and_named_ones_stay() {
 
 #[test]
 fn the_keys_of_a_generation_are_all_that_differs() {
-    let values = |generation| serde_json::to_value(JobConfig::usual(generation)).unwrap();
+    let values = |generation| serde_json::to_value(JobConfig::defaults_for(generation)).unwrap();
     let (one, two) = (values(Algorithms::Gen1), values(Algorithms::Gen2));
     let differing: Vec<&str> = one
         .as_object()
@@ -70,7 +73,7 @@ fn bad_overrides_name_the_key() {
             .unwrap_err()
             .to_string()
     };
-    for (pair, told) in [
+    for (pair, reported) in [
         ("k_factr=1", "there is no key k_factr; did you mean k_factor?"),
         ("colour=1", "there is no key colour"),
         ("k_factor", "\"k_factor\" is not key=value"),
@@ -103,7 +106,7 @@ fn bad_overrides_name_the_key() {
         ("ageing=-1", "ageing must be 0 to 1000000000, not -1"),
         ("generation=gen3", "generation must be gen1 or gen2, not gen3"),
     ] {
-        assert_eq!(fail(pair), told);
+        assert_eq!(fail(pair), reported);
     }
 }
 

@@ -361,16 +361,16 @@ proptest! {
     /// The views agree: what a job is told of a stage is what a task is told that waits for it.
     #[test]
     fn a_job_is_told_what_its_task_is(job in any_job(), cluster in any_cluster()) {
-        let told = of_task(&fresh(), &job, &cluster);
+        let reported = of_task(&fresh(), &job, &cluster);
         let mut of_job = of_job(&job, &[stage("read")].into(), &cluster);
         of_job.retain(|reason| !matches!(reason, Reason::MixedModels { .. }));
-        match &told {
-            Reason::NoLeader | Reason::NoPool { .. } | Reason::NoModel { .. } => prop_assert_eq!(of_job, [told]),
+        match &reported {
+            Reason::NoLeader | Reason::NoPool { .. } | Reason::NoModel { .. } => prop_assert_eq!(of_job, [reported]),
             // Nobody waits for a job that has ended or has not begun.
             Reason::Job { status } if *status != JobStatus::Paused => {
                 prop_assert!(matches!(of_job[..], [] | [Reason::NoLeader]), "{:?}", of_job);
             }
-            Reason::Job { .. } => prop_assert_eq!(of_job, [told]),
+            Reason::Job { .. } => prop_assert_eq!(of_job, [reported]),
             _ => prop_assert_eq!(of_job, []),
         }
     }

@@ -14,7 +14,7 @@ fn pipeline() -> Pipeline {
 fn fresh() -> Task {
     Task {
         max_attempts: 2,
-        allowance: 2,
+        retry_budget: 2,
         ..task(1)
     }
 }

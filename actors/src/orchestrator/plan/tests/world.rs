@@ -93,8 +93,8 @@ impl World {
         let granted = plan.granted(outcomes);
         self.check_grants(&before).await;
         for (worker, fences) in granted.cancelled {
-            let told = |run: &Run| run.worker == worker && fences.contains(&run.fence) && !run.frozen;
-            self.runs.retain(|run| !told(run));
+            let reported = |run: &Run| run.worker == worker && fences.contains(&run.fence) && !run.frozen;
+            self.runs.retain(|run| !reported(run));
         }
         for (worker, assignment) in granted.assignments {
             assert!(
@@ -244,7 +244,7 @@ impl World {
         }
     }
 
-    pub(super) async fn give_back(&mut self, index: usize) {
+    pub(super) async fn release(&mut self, index: usize) {
         if let Some(run) = self.take(index, false) {
             self.report(run, Event::Released).await;
         }

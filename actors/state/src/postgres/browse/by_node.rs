@@ -8,7 +8,7 @@ use sqlx::{FromRow, Row};
 use super::paces::{LATELY, pace};
 use crate::postgres::PostgresStore;
 use crate::postgres::rows::{TaskRow, number, stage_name, task_columns, unreadable, word};
-use crate::statistics::RunTally;
+use crate::statistics::RunCounts;
 use crate::{Pace, StageStatistics, StateError, TaskPage, TaskQuery};
 use parkhang_core::domain::{Job, JobId, JobKey, StageRunStatus, Task, TaskStatus};
 
@@ -71,7 +71,7 @@ impl PostgresStore {
             .bind(job.map(|job| job.0))
             .fetch_all(&self.pool)
             .await?;
-        let tallies: sqlx::Result<Vec<RunTally>> = rows.iter().map(tally).collect();
+        let tallies: sqlx::Result<Vec<RunCounts>> = rows.iter().map(counts).collect();
         Ok(StageStatistics::of_tallies(tallies?))
     }
 
@@ -156,9 +156,9 @@ impl PostgresStore {
     }
 }
 
-/// Tally of a row of [`RUNS`].
-fn tally(row: &PgRow) -> sqlx::Result<RunTally> {
-    Ok(RunTally {
+/// Counts of a row of [`RUNS`].
+fn counts(row: &PgRow) -> sqlx::Result<RunCounts> {
+    Ok(RunCounts {
         stage: stage_name(row, "stage")?,
         status: word(row, &StageRunStatus::ALL, StageRunStatus::as_str)?,
         duration_bucket: row.try_get("duration_bucket")?,

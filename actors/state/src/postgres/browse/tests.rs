@@ -132,7 +132,7 @@ async fn failures_that_differ_in_numbers_and_names_are_one_cause() {
     }
     fail(&store, &job, &tasks[3], ErrorCategory::Transient, "disk full").await;
     let groups = store.error_groups(&job, 10).await.unwrap();
-    let told: Vec<(u64, u64, &str, ErrorCategory)> = groups
+    let reported: Vec<(u64, u64, &str, ErrorCategory)> = groups
         .iter()
         .map(|group| {
             (
@@ -144,7 +144,7 @@ async fn failures_that_differ_in_numbers_and_names_are_one_cause() {
         })
         .collect();
     assert_eq!(
-        told,
+        reported,
         [
             (2, 2, messages[0], ErrorCategory::Input),
             (1, 1, "disk full", ErrorCategory::Input),

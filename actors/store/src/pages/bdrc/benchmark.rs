@@ -5,7 +5,7 @@ use bytes::Bytes;
 use md5::{Digest, Md5};
 
 use super::manifest::has_image_ending;
-use super::{PageRef, PageSource, SourceError};
+use super::{PageRef, PageSource, PageSourceError};
 use crate::storage::{ArtifactKey, ArtifactStore, StorageError};
 use parkhang_core::domain::{ErrorCategory, InvalidName, VolumeId};
 
@@ -54,8 +54,8 @@ fn version(volume: &VolumeId) -> Option<String> {
     Some(hex::encode(Md5::digest(name)))
 }
 
-fn key(volume: &VolumeId, path: String) -> Result<ArtifactKey, SourceError> {
-    ArtifactKey::new(path.as_str()).map_err(|error| SourceError::Unreadable {
+fn key(volume: &VolumeId, path: String) -> Result<ArtifactKey, PageSourceError> {
+    ArtifactKey::new(path.as_str()).map_err(|error| PageSourceError::Unreadable {
         volume: volume.clone(),
         page: path,
         message: error.to_string(),
@@ -65,13 +65,13 @@ fn key(volume: &VolumeId, path: String) -> Result<ArtifactKey, SourceError> {
 
 #[async_trait]
 impl PageSource for WithBenchmark {
-    async fn pages(&self, volume: &VolumeId) -> Result<Vec<PageRef>, SourceError> {
+    async fn pages(&self, volume: &VolumeId) -> Result<Vec<PageRef>, PageSourceError> {
         let Some(folder) = folder(volume) else {
             return self.archive.pages(volume).await;
         };
         let folder = key(volume, folder)?;
         let listed = self.benchmark.list(&folder).await;
-        let listed = listed.map_err(|error| SourceError::Unreadable {
+        let listed = listed.map_err(|error| PageSourceError::Unreadable {
             volume: volume.clone(),
             page: folder.to_string(),
             message: error.to_string(),
@@ -89,16 +89,16 @@ impl PageSource for WithBenchmark {
         });
         let pages: Vec<PageRef> = pages.collect();
         match pages.is_empty() {
-            true => Err(SourceError::NoSuchVolume(volume.clone())),
+            true => Err(PageSourceError::NoSuchVolume(volume.clone())),
             false => Ok(pages),
         }
     }
 
-    async fn read(&self, volume: &VolumeId, page: &PageRef) -> Result<Bytes, SourceError> {
+    async fn read(&self, volume: &VolumeId, page: &PageRef) -> Result<Bytes, PageSourceError> {
         let Some(folder) = folder(volume) else {
             return self.archive.read(volume, page).await;
         };
-        let missing = || SourceError::NoSuchPage {
+        let missing = || PageSourceError::NoSuchPage {
             volume: volume.clone(),
             page: page.name.clone(),
         };
@@ -108,7 +108,7 @@ impl PageSource for WithBenchmark {
         let key = key(volume, format!("{folder}/{}", page.name))?;
         self.benchmark.get(&key).await.map_err(|error| match error {
             StorageError::NotFound { .. } => missing(),
-            error => SourceError::Unreadable {
+            error => PageSourceError::Unreadable {
                 volume: volume.clone(),
                 page: page.name.clone(),
                 message: error.to_string(),
@@ -123,7 +123,7 @@ mod tests {
     use super::super::BdrcArchive;
     use super::super::tests::cases;
     use super::*;
-    use crate::storage::MemoryStore;
+    use crate::storage::MemoryArtifacts;
 
     /// Rows: F26.
     #[test]
@@ -152,7 +152,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_volume_is_read_where_its_name_says_it_is() {
-        let store = Arc::new(MemoryStore::new());
+        let store = Arc::new(MemoryArtifacts::new());
         for name in ["b.jpg", "a.png", "sub/c.jpg", "d.txt", "E.TIF"] {
             let key = ArtifactKey::new(format!("ocr_benchmark/images/W1/I1/202603/{name}"));
             store.put(&key.unwrap(), name.into()).await.unwrap();
@@ -173,13 +173,13 @@ mod tests {
             ..pages[0].clone()
         };
         let error = source.read(&volume, &elsewhere).await.unwrap_err();
-        assert!(matches!(error, SourceError::NoSuchPage { .. }), "{error}");
+        assert!(matches!(error, PageSourceError::NoSuchPage { .. }), "{error}");
         for absent in [
             benchmark_volume("W1", "I1", "1").unwrap(),
             "W1-I1".parse().unwrap(),
         ] {
             let error = source.pages(&absent).await.unwrap_err();
-            assert_eq!(error, SourceError::NoSuchVolume(absent));
+            assert_eq!(error, PageSourceError::NoSuchVolume(absent));
         }
     }
 }

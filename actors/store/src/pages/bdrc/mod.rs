@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use md5::{Digest, Md5};
 
-use super::{PageRef, PageSource, SourceError};
+use super::{PageRef, PageSource, PageSourceError};
 use crate::storage::{ArtifactKey, ArtifactStore, StorageError, VersionedObject};
 use parkhang_core::domain::{ErrorCategory, VolumeId};
 use place::{collection_folder, image_folder};
@@ -122,8 +122,8 @@ impl BdrcArchive {
     ///
     /// # Errors
     ///
-    /// [`SourceError`] if there is no list, or if it cannot be read.
-    pub async fn manifest(&self, volume: &VolumeId) -> Result<VolumeManifest, SourceError> {
+    /// [`PageSourceError`] if there is no list, or if it cannot be read.
+    pub async fn manifest(&self, volume: &VolumeId) -> Result<VolumeManifest, PageSourceError> {
         let key = manifest_key(volume)?;
         let found = self.store.get_versioned(&key).await;
         read(volume, found.map_err(|error| unreachable(volume, &error))?)
@@ -138,7 +138,7 @@ impl BdrcArchive {
         &self,
         volume: &VolumeId,
         known: &str,
-    ) -> Result<Option<VolumeManifest>, SourceError> {
+    ) -> Result<Option<VolumeManifest>, PageSourceError> {
         let key = manifest_key(volume)?;
         let found = self.store.get_if_changed(&key, known).await;
         let found = found.map_err(|error| unreachable(volume, &error))?;
@@ -160,12 +160,12 @@ impl BdrcArchive {
     }
 }
 
-fn manifest_key(volume: &VolumeId) -> Result<ArtifactKey, SourceError> {
+fn manifest_key(volume: &VolumeId) -> Result<ArtifactKey, PageSourceError> {
     let key = ArtifactKey::new(format!("{}/{MANIFEST}", image_folder(volume)));
     key.map_err(|error| unreadable(volume, error.to_string(), ErrorCategory::Input))
 }
 
-fn read(volume: &VolumeId, found: VersionedObject) -> Result<VolumeManifest, SourceError> {
+fn read(volume: &VolumeId, found: VersionedObject) -> Result<VolumeManifest, PageSourceError> {
     let list = ImageList::read(&found.bytes);
     Ok(VolumeManifest {
         list: list.map_err(|error| unreadable(volume, error.to_string(), ErrorCategory::Input))?,
@@ -173,15 +173,15 @@ fn read(volume: &VolumeId, found: VersionedObject) -> Result<VolumeManifest, Sou
     })
 }
 
-fn unreachable(volume: &VolumeId, error: &StorageError) -> SourceError {
+fn unreachable(volume: &VolumeId, error: &StorageError) -> PageSourceError {
     match error {
-        StorageError::NotFound { .. } => SourceError::NoSuchVolume(volume.clone()),
+        StorageError::NotFound { .. } => PageSourceError::NoSuchVolume(volume.clone()),
         error => unreadable(volume, error.to_string(), error.category()),
     }
 }
 
-fn unreadable(volume: &VolumeId, message: String, category: ErrorCategory) -> SourceError {
-    SourceError::Unreadable {
+fn unreadable(volume: &VolumeId, message: String, category: ErrorCategory) -> PageSourceError {
+    PageSourceError::Unreadable {
         volume: volume.clone(),
         page: MANIFEST.to_owned(),
         message,
@@ -191,22 +191,22 @@ fn unreadable(volume: &VolumeId, message: String, category: ErrorCategory) -> So
 
 #[async_trait]
 impl PageSource for BdrcArchive {
-    async fn pages(&self, volume: &VolumeId) -> Result<Vec<PageRef>, SourceError> {
+    async fn pages(&self, volume: &VolumeId) -> Result<Vec<PageRef>, PageSourceError> {
         let mut pages = self.manifest(volume).await?.into_pages();
         let intro = self.intro_pages.get(volume).copied().unwrap_or(0);
         pages.drain(..intro.min(pages.len()));
         Ok(pages)
     }
 
-    async fn read(&self, volume: &VolumeId, page: &PageRef) -> Result<Bytes, SourceError> {
-        let unreadable = |message: String, category| SourceError::Unreadable {
+    async fn read(&self, volume: &VolumeId, page: &PageRef) -> Result<Bytes, PageSourceError> {
+        let unreadable = |message: String, category| PageSourceError::Unreadable {
             volume: volume.clone(),
             page: page.name.clone(),
             message,
             category,
         };
         if page.name.contains('/') {
-            return Err(SourceError::NoSuchPage {
+            return Err(PageSourceError::NoSuchPage {
                 volume: volume.clone(),
                 page: page.name.clone(),
             });
@@ -214,7 +214,7 @@ impl PageSource for BdrcArchive {
         let key = ArtifactKey::new(format!("{}/{}", image_folder(volume), page.name))
             .map_err(|error| unreadable(error.to_string(), ErrorCategory::Input))?;
         self.store.get(&key).await.map_err(|error| match error {
-            StorageError::NotFound { .. } => SourceError::NoSuchPage {
+            StorageError::NotFound { .. } => PageSourceError::NoSuchPage {
                 volume: volume.clone(),
                 page: page.name.clone(),
             },

@@ -7,7 +7,7 @@ use flate2::write::GzEncoder;
 use serde_json::Value;
 
 use super::*;
-use crate::storage::MemoryStore;
+use crate::storage::MemoryArtifacts;
 
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/volumes")
@@ -107,7 +107,7 @@ fn gzipped(text: &str) -> Bytes {
 }
 
 async fn archive() -> (BdrcArchive, VolumeId) {
-    let store = MemoryStore::new();
+    let store = MemoryArtifacts::new();
     let put = async |name: &str, bytes: Bytes| {
         let key = format!("Works/60/W22084/images/W22084-0886/{name}");
         store.put(&ArtifactKey::new(key).unwrap(), bytes).await.unwrap();
@@ -139,7 +139,7 @@ async fn pages_are_read_from_beside_their_list() {
         version: None,
     };
     let error = archive.read(&volume, &elsewhere).await.unwrap_err();
-    assert!(matches!(error, SourceError::NoSuchPage { .. }), "{error}");
+    assert!(matches!(error, PageSourceError::NoSuchPage { .. }), "{error}");
 }
 
 #[tokio::test]
@@ -181,7 +181,7 @@ async fn the_version_follows_the_list() {
     assert!(emptied.into_pages().is_empty());
     archive.store.delete(&key).await.unwrap();
     let error = archive.manifest(&volume).await.unwrap_err();
-    assert_eq!(error, SourceError::NoSuchVolume(volume));
+    assert_eq!(error, PageSourceError::NoSuchVolume(volume));
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use parkhang_test_s3::{Endpoint, Fault, Method};
 
-use super::super::MemoryStore;
+use super::super::MemoryArtifacts;
 use super::super::s3::tests::store_at;
 use super::*;
 
@@ -24,7 +24,11 @@ fn bytes_in(folder: &Path) -> u64 {
     files.map(|file| file.unwrap().metadata().unwrap().len()).sum()
 }
 
-async fn filled(store: MemoryStore, names: impl IntoIterator<Item = String>, size: usize) -> MemoryStore {
+async fn filled(
+    store: MemoryArtifacts,
+    names: impl IntoIterator<Item = String>,
+    size: usize,
+) -> MemoryArtifacts {
     for name in names {
         let bytes = name.bytes().cycle().take(size).collect::<Vec<u8>>();
         store.put(&key(&name), bytes.into()).await.unwrap();
@@ -87,7 +91,7 @@ async fn what_was_written_here_is_not_fetched() {
 #[tokio::test]
 async fn what_was_not_read_for_longest_goes_first() {
     let names = || (0..32).map(|index| format!("page/{index}"));
-    let store = filled(MemoryStore::new(), names(), 1000).await;
+    let store = filled(MemoryArtifacts::new(), names(), 1000).await;
     let folder = tempfile::tempdir().unwrap();
     let store = CachedStore::open(store, folder.path(), 16 << 10).await.unwrap();
     let long_ago = SystemTime::now() - Duration::from_secs(3600);
@@ -113,14 +117,14 @@ async fn what_was_not_read_for_longest_goes_first() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn stores_that_share_a_folder_share_its_capacity_and_never_read_a_part() {
     let names = || (0..64).map(|index| format!("page/{index}"));
-    let source = Arc::new(filled(MemoryStore::new(), names(), 3000).await);
+    let source = Arc::new(filled(MemoryArtifacts::new(), names(), 3000).await);
     let folder = tempfile::tempdir().unwrap();
     let capacity = 64 << 10;
     let readers: Vec<_> = (0..4)
         .map(|reader| {
             let (source, folder) = (Arc::clone(&source), folder.path().to_owned());
             tokio::spawn(async move {
-                let own = filled(MemoryStore::new(), names(), 3000).await;
+                let own = filled(MemoryArtifacts::new(), names(), 3000).await;
                 let store = CachedStore::open(own, folder, capacity).await.unwrap();
                 for step in 0..256 {
                     let name = key(&format!("page/{}", (step * 7 + reader * 13) % 64));
@@ -141,7 +145,7 @@ async fn stores_that_share_a_folder_share_its_capacity_and_never_read_a_part() {
 
 #[tokio::test]
 async fn a_damaged_copy_and_a_lost_folder_are_fetched_again() {
-    let store = filled(MemoryStore::new(), ["page".to_owned()], 1000).await;
+    let store = filled(MemoryArtifacts::new(), ["page".to_owned()], 1000).await;
     let whole = store.get(&key("page")).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let store = CachedStore::open(store, folder.path(), ROOMY).await.unwrap();
@@ -163,7 +167,7 @@ async fn a_damaged_copy_and_a_lost_folder_are_fetched_again() {
 
 #[tokio::test]
 async fn an_object_too_long_for_the_cache_passes_through() {
-    let store = filled(MemoryStore::new(), ["page".to_owned()], 1000).await;
+    let store = filled(MemoryArtifacts::new(), ["page".to_owned()], 1000).await;
     let folder = tempfile::tempdir().unwrap();
     let store = CachedStore::open(store, folder.path(), 1200).await.unwrap();
     assert_eq!(store.get(&key("page")).await.unwrap().len(), 1000);

@@ -6,11 +6,11 @@ use chrono::Utc;
 use clap::Args;
 use parkhang_core::domain::{ErrorCategory, JobConfig, JobKey, NewJob, VolumeId};
 use parkhang_state::{Readers, StateStore, VolumePage};
-use parkhang_store::pages::SourceError;
+use parkhang_store::pages::PageSourceError;
 
 use super::filter::{Filter, Filters};
 use crate::admin::jobs::find;
-use crate::admin::skipped::{Skipped, SkippedTally};
+use crate::admin::skipped::{Skipped, SkippedCounts};
 use crate::admin::volumes::volumes_of_list;
 use crate::admin::{Admin, Refusal};
 use crate::storage::{VolumeArgs, all_volumes, missing, refusal};
@@ -69,7 +69,7 @@ impl ChoiceArgs {
         let force = self.force || job.config.force;
         let (limit, is_filtered) = (self.limit, !self.query.is_empty());
         let mut candidates = self.candidates(admin, &filters).await?;
-        let mut skipped = SkippedTally::default();
+        let mut skipped = SkippedCounts::default();
 
         let mut named = HashSet::new();
         candidates.keep("named twice", &mut skipped, |volume| named.insert(volume.clone()));
@@ -144,7 +144,7 @@ impl Candidates {
     fn keep(
         &mut self,
         otherwise: &str,
-        skipped: &mut SkippedTally,
+        skipped: &mut SkippedCounts,
         mut condition: impl FnMut(&VolumeId) -> bool,
     ) {
         self.volumes.retain(|volume| {
@@ -157,7 +157,7 @@ impl Candidates {
     }
 
     /// Refuses what is not in the source, or leaves it out.
-    async fn look_up(&mut self, admin: &Admin, skipped: &mut SkippedTally) -> Result<(), Refusal> {
+    async fn look_up(&mut self, admin: &Admin, skipped: &mut SkippedCounts) -> Result<(), Refusal> {
         let unseen: Vec<VolumeId> = self
             .volumes
             .iter()
@@ -172,7 +172,7 @@ impl Candidates {
         // A source out of reach says nothing about what it holds.
         let out_of_reach = missing.iter().find(|(_, error)| {
             let category = error.category();
-            category != ErrorCategory::Input && !matches!(error, SourceError::NoSuchVolume(_))
+            category != ErrorCategory::Input && !matches!(error, PageSourceError::NoSuchVolume(_))
         });
         if let Some((_, error)) = out_of_reach {
             return Err(Refusal::Unavailable(error.to_string()));

@@ -18,9 +18,9 @@ use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::diagnosis::{creation_warnings, facts_about};
 use crate::admin::skipped::Skipped;
 use crate::admin::{Admin, Refusal};
-use crate::heartbeat::patience;
+use crate::heartbeat::timeout;
 use crate::networks;
-use crate::words::counted;
+use crate::words::pluralize;
 
 /// Make a job over the volumes of the scans (pages), or over those that the options choose; it starts at once.
 ///
@@ -114,7 +114,7 @@ impl Command for Create {
         let heartbeat = admin.loaded.config.cluster.heartbeat;
         let nodes = admin.store.nodes().await?;
         let cluster = facts_about(&admin.store, &nodes, heartbeat).await?;
-        let silence = patience(heartbeat);
+        let silence = timeout(heartbeat);
         let unserved = unserved(&pipeline, &admin.stages, &nodes, silence, cluster.now);
         if !self.choice.force && !unserved.is_empty() {
             return Err(nobody_runs(&unserved));
@@ -198,7 +198,7 @@ fn nothing(skipped: &[Skipped]) -> Refusal {
 
 impl Answer for Created {
     fn text(&self) -> String {
-        let volumes = counted(self.chosen, "volume");
+        let volumes = pluralize(self.chosen, "volume");
         let mut lines: Vec<String> = self.named.iter().take(LISTED).cloned().collect();
         if self.chosen > LISTED as u64 && self.dry_run {
             lines.push("...".to_owned());

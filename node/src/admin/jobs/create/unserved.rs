@@ -5,16 +5,16 @@ use parkhang_actors::stage::StageTable;
 use parkhang_core::domain::{NodeRecord, Pipeline, StageName};
 
 /// Stages of a pipeline that none of the nodes with their hardware has, though there are such nodes. A node of this build has all
-/// stages of its hardware, once it is ready; where there is no node of the hardware, one may come. `patience` is the time for which a
+/// stages of its hardware, once it is ready; where there is no node of the hardware, one may come. `timeout` is the time for which a
 /// node may be silent and still count.
 pub fn unserved<'p>(
     pipeline: &'p Pipeline,
     table: &StageTable,
     nodes: &[NodeRecord],
-    patience: TimeDelta,
+    timeout: TimeDelta,
     now: DateTime<Utc>,
 ) -> Vec<&'p StageName> {
-    let present = |node: &&NodeRecord| node.state.is_there() && now - node.last_seen <= patience;
+    let present = |node: &&NodeRecord| node.state.is_there() && now - node.last_seen <= timeout;
     let is_unserved = |stage: &&StageName| {
         let Some(hardware) = table.hardware_of(stage) else {
             return false;
@@ -52,7 +52,7 @@ mod tests {
             models: Vec::new(),
             slots: 1,
             in_use: 0,
-            generation: 1,
+            incarnation: 1,
             last_heartbeat: None,
             pages: None,
             pages_finished: None,

@@ -1,5 +1,5 @@
-//! Durable transitions a second, through the mirror, on a Postgres that flushes: a lease and its end for each task, so many
-//! at once. The mirror commits them in groups of at most 1,000.
+//! Durable transitions a second, through the group committer, on a Postgres that flushes: a lease and its end for each task, so many
+//! at once. It commits them in groups of at most 1,000.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a bench fails by panicking")]
 
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use chrono::{TimeDelta, Utc};
 use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
-use parkhang_actors::orchestrator::Mirror;
+use parkhang_actors::orchestrator::GroupCommitter;
 use parkhang_core::domain::{Job, Task, WorkerId};
 use parkhang_core::policy::transition::Event;
 use parkhang_state::{Change, Expected, Outcome, StateStore};
@@ -20,7 +20,7 @@ use support::Server;
 
 const TASKS: usize = 20_000;
 
-/// The mirror is linked to somebody.
+/// Actor that the committer is linked to.
 struct Owner;
 
 impl Owner {
@@ -42,7 +42,7 @@ impl Actor for Owner {
 
 /// Tasks that go round: leased for their first stage, and given back.
 struct Round {
-    mirror: Mirror,
+    committer: GroupCommitter,
     job: Job,
     tasks: Vec<Task>,
 }
@@ -52,7 +52,7 @@ impl Round {
         let job = support::job_of(&store, TASKS).await;
         Self {
             tasks: store.tasks(job.id).await.unwrap(),
-            mirror: Mirror::spawn(store, Owner::start().await).await.unwrap(),
+            committer: GroupCommitter::spawn(store, Owner::start().await).await.unwrap(),
             job,
         }
     }
@@ -73,7 +73,7 @@ impl Round {
         let changes = tasks
             .iter()
             .map(|task| Change::new(Expected::of(task), event(task)));
-        let outcomes = self.mirror.commit_all(changes.collect()).await.unwrap();
+        let outcomes = self.committer.commit_all(changes.collect()).await.unwrap();
         let applied = outcomes.into_iter().map(|outcome| match outcome {
             Outcome::Applied(task) => task,
             refused => panic!("{refused:?}"),
@@ -87,7 +87,7 @@ fn transitions(criterion: &mut Criterion) {
     let server = Server::start();
     for (name, flush) in [("flushed", true), ("unflushed", false)] {
         let mut round = runtime.block_on(async { Round::new(server.store(name, flush).await).await });
-        let mut group = criterion.benchmark_group(format!("mirror/{name}"));
+        let mut group = criterion.benchmark_group(format!("committer/{name}"));
         group
             .sample_size(10)
             .sampling_mode(SamplingMode::Flat)
@@ -105,7 +105,7 @@ fn transitions(criterion: &mut Criterion) {
             });
         }
         group.finish();
-        round.mirror.stop();
+        round.committer.stop();
     }
 }
 

@@ -12,28 +12,28 @@ use parkhang_state::{StateError, StateStore};
 
 /// The stages for which tasks wait and no pool is there, as they were last found.
 #[derive(Debug)]
-pub(super) struct DesertedStages(watch::Sender<BTreeSet<StageName>>);
+pub(super) struct UnservedStages(watch::Sender<BTreeSet<StageName>>);
 
-impl DesertedStages {
-    pub(super) fn new(told: watch::Sender<BTreeSet<StageName>>) -> Self {
-        Self(told)
+impl UnservedStages {
+    pub(super) fn new(reported: watch::Sender<BTreeSet<StageName>>) -> Self {
+        Self(reported)
     }
 
-    /// Raises an alarm for each stage that is deserted now and was not, and calls it off for the others. A stage that is
+    /// Raises an alarm for each stage that is unserved now and was not, and calls it off for the others. A stage that is
     /// `served` by now was joined while the store was asked.
-    pub(super) fn found(&self, mut deserted: BTreeSet<StageName>, served: &BTreeSet<StageName>) {
-        deserted.retain(|stage| !served.contains(stage));
-        let before = self.0.send_replace(deserted.clone());
-        for stage in deserted.difference(&before) {
+    pub(super) fn found(&self, mut unserved: BTreeSet<StageName>, served: &BTreeSet<StageName>) {
+        unserved.retain(|stage| !served.contains(stage));
+        let before = self.0.send_replace(unserved.clone());
+        for stage in unserved.difference(&before) {
             StageDeserted { stage }.emit();
         }
-        for stage in before.difference(&deserted) {
+        for stage in before.difference(&unserved) {
             StageServed { stage }.emit();
         }
     }
 }
 
-impl Drop for DesertedStages {
+impl Drop for UnservedStages {
     /// Whoever leads now raises alarms.
     fn drop(&mut self) {
         self.found(BTreeSet::new(), &BTreeSet::new());
@@ -42,7 +42,7 @@ impl Drop for DesertedStages {
 
 /// Reads the stages that tasks wait for at `now` and nobody runs: neither the leader's `pools`, nor nodes that take their work
 /// themselves. The leader knows these by the leases they hold, and by what they record of themselves.
-pub(super) async fn deserted_stages(
+pub(super) async fn unserved_stages(
     store: &dyn StateStore,
     pools: Vec<PoolInfo>,
     now: DateTime<Utc>,
@@ -60,13 +60,13 @@ pub(super) async fn deserted_stages(
     cluster.pools.extend(pools);
     let unserved = needed.into_iter().filter(|stage| !cluster.is_run(stage));
     let one_each: BTreeMap<StageName, usize> = unserved.map(|stage| (stage.clone(), 1)).collect();
-    let mut deserted = BTreeSet::new();
+    let mut unserved = BTreeSet::new();
     for (task, job) in store.ready_tasks(&one_each, now).await?.tasks {
         if let Reason::NoPool { stage, .. } = of_task(&task, &job, &cluster) {
-            deserted.insert(stage);
+            unserved.insert(stage);
         }
     }
-    Ok(deserted)
+    Ok(unserved)
 }
 
 #[cfg(test)]
@@ -78,11 +78,11 @@ mod tests {
     fn a_stage_that_was_joined_meanwhile_is_not_deserted() {
         let stages =
             |names: &[&str]| -> BTreeSet<StageName> { names.iter().map(|name| stage(name)).collect() };
-        let told = watch::Sender::default();
-        let deserted = DesertedStages::new(told.clone());
-        deserted.found(stages(&["ocr", "reduce"]), &stages(&["ocr"]));
-        assert_eq!(*told.borrow(), stages(&["reduce"]));
-        deserted.found(stages(&["reduce"]), &stages(&["ocr", "reduce"]));
-        assert_eq!(*told.borrow(), stages(&[]));
+        let reported = watch::Sender::default();
+        let unserved = UnservedStages::new(reported.clone());
+        unserved.found(stages(&["ocr", "reduce"]), &stages(&["ocr"]));
+        assert_eq!(*reported.borrow(), stages(&["reduce"]));
+        unserved.found(stages(&["reduce"]), &stages(&["ocr", "reduce"]));
+        assert_eq!(*reported.borrow(), stages(&[]));
     }
 }

@@ -11,22 +11,22 @@ use sd_notify::NotifyState;
 use tracing::warn;
 
 use crate::config::Loaded;
-use crate::http::Window;
+use crate::http::HealthServer;
 
 /// Channels through which a node reports that it is ready.
 #[derive(Debug)]
-pub struct Standing {
+pub struct ReadinessReporter {
     pub node: NodeName,
-    pub window: Window,
+    pub window: HealthServer,
     /// URL of its HTTP interface.
     pub api: Option<String>,
     ready_fd: Option<RawFd>,
 }
 
-impl Standing {
+impl ReadinessReporter {
     pub async fn open(loaded: &Loaded, node: NodeName, ready_fd: Option<RawFd>) -> Result<Self> {
         Ok(Self {
-            window: Window::open(loaded.config.health.listen).await?,
+            window: HealthServer::open(loaded.config.health.listen).await?,
             api: None,
             node,
             ready_fd,
@@ -37,7 +37,7 @@ impl Standing {
     pub fn unwatched(node: NodeName, ready_fd: Option<RawFd>) -> Self {
         Self {
             node,
-            window: Window::closed(),
+            window: HealthServer::closed(),
             api: None,
             ready_fd,
         }

@@ -1,37 +1,37 @@
 use chrono::Utc;
 use tracing::{info, warn};
 
-use super::gate::{Answer, ORCHESTRATORS, introduction, request, seal, unexpected};
+use super::endpoint::{Answer, ORCHESTRATORS, introduction, request, seal, unexpected};
 use super::name::NodeName;
-use super::roster::Roster;
+use super::registry::NodeRegistry;
 use crate::orchestrator::OrchestratorHandle;
 use crate::supervisor::ControlPlane;
 use crate::wire::{
-    Envelope, Fault, GateInfo, GateRole, Heartbeat, HeartbeatReply, Hello, Kind, NodeNotice, NodePhase,
-    Notice, NoticeReply, Report, Unusable,
+    EndpointInfo, EndpointRole, Envelope, Fault, Handshake, Heartbeat, HeartbeatReply, Kind, NodeNotice,
+    NodePhase, Notice, NoticeReply, Report, Unusable,
 };
 use parkhang_core::domain::{Epoch, ReportReply};
 
 /// Lets the pools of other nodes reach the orchestrator of this node, while it leads.
 #[derive(Clone)]
-pub(super) struct OrchestratorGate {
+pub(super) struct OrchestratorEndpoint {
     pub node: NodeName,
     pub orchestrator: OrchestratorHandle,
     pub epoch: Epoch,
-    pub roster: Roster,
+    pub registry: NodeRegistry,
 }
 
-impl Answer for OrchestratorGate {
+impl Answer for OrchestratorEndpoint {
     const GROUP: &'static str = ORCHESTRATORS;
 
     async fn answer(&self, envelope: &Envelope) -> Result<Envelope, Fault> {
         match envelope.kind()? {
-            Kind::Hello => {
-                let Hello { peer } = request(envelope)?;
-                info!(peer = %peer.node, build = %peer.build, protocol = peer.protocol, "greeted");
-                seal(&GateInfo {
+            Kind::Handshake => {
+                let Handshake { peer } = request(envelope)?;
+                info!(peer = %peer.node, build = %peer.build, protocol = peer.protocol, "handshake");
+                seal(&EndpointInfo {
                     peer: introduction(&self.node),
-                    role: GateRole::Orchestrator { epoch: self.epoch },
+                    role: EndpointRole::Orchestrator { epoch: self.epoch },
                 })
             }
             Kind::Heartbeat => seal(&self.heartbeat(request(envelope)?).await),
@@ -48,7 +48,7 @@ impl Answer for OrchestratorGate {
     }
 }
 
-impl OrchestratorGate {
+impl OrchestratorEndpoint {
     fn note(&self, notice: NodeNotice) -> Result<(), Fault> {
         let notice = Notice::try_from(notice).map_err(|unusable| malformed(Kind::NodeNotice, &unusable))?;
         if notice.phase != NodePhase::Working {
@@ -56,13 +56,13 @@ impl OrchestratorGate {
                 self.orchestrator.suspend(pool.worker.clone());
             }
         }
-        self.roster.told(notice, Utc::now());
+        self.registry.update(notice, Utc::now());
         Ok(())
     }
 
     async fn heartbeat(&self, heartbeat: Heartbeat) -> HeartbeatReply {
         let Heartbeat { worker, leases } = heartbeat;
-        self.roster.heartbeat(&worker, &leases, Utc::now());
+        self.registry.heartbeat(&worker, &leases, Utc::now());
         HeartbeatReply {
             epoch: self.epoch,
             leases: ControlPlane::heartbeat(&self.orchestrator, &worker, leases).await,

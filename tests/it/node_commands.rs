@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parkhang_actors::supervisor::NodeSupervisor;
 use parkhang_core::domain::{
-    ActorKind, ActorRecord, ActorState, Hardware, JobStatus, Level, OrderOutcome, PageOutcome, StageReport,
+    ActorKind, ActorRecord, ActorState, CommandOutcome, Hardware, JobStatus, Level, PageOutcome, StageReport,
     StageRunStatus, StageVerdict, TaskStatus,
 };
 use parkhang_sandbox::{FakeStage, Latch, NodePlan, Run, Sandbox, Script, job_through};
@@ -73,8 +73,8 @@ impl Site {
     }
 }
 
-fn is_done(outcome: &OrderOutcome) -> bool {
-    matches!(outcome, OrderOutcome::Done { .. })
+fn is_done(outcome: &CommandOutcome) -> bool {
+    matches!(outcome, CommandOutcome::Done { .. })
 }
 
 /// Rows: 249.
@@ -95,7 +95,7 @@ async fn a_node_shows_its_supervisor_its_pools_and_their_workers() {
         used: 2,
         capacity: Some(2),
     };
-    assert_eq!((pool.slots, pool.generation), (Some(full), Some(1)));
+    assert_eq!((pool.slots, pool.incarnation), (Some(full), Some(1)));
     let work = actors[2].work.as_ref().unwrap();
     assert_eq!((work.pages, work.pages_finished), (Some(2), Some(1)));
     assert_eq!(work.volume.to_string(), "W1-I1");
@@ -108,7 +108,7 @@ async fn a_pool_that_is_restarted_gives_its_leases_back_uncharged() {
     assert!(is_done(&site.node.restart("waiting").await));
     site.stage.has_begun(4).await;
     let pool = site.actor("waiting").await.unwrap();
-    assert_eq!((pool.restarts, pool.generation), (1, Some(2)));
+    assert_eq!((pool.restarts, pool.incarnation), (1, Some(2)));
     assert_eq!(site.stage.renewals(), 1);
     let tasks = site.sandbox.tasks().await;
     assert!(
@@ -132,7 +132,7 @@ async fn a_worker_that_is_restarted_gives_its_lease_back_and_one_that_is_killed_
     let lost: Vec<i32> = tasks.iter().map(|task| task.interruptions).collect();
     assert_eq!(lost, [0, 1]);
     let pool = site.actor("waiting").await.unwrap();
-    assert_eq!((pool.restarts, pool.generation), (0, Some(1)), "the pool stands");
+    assert_eq!((pool.restarts, pool.incarnation), (0, Some(1)), "the pool stands");
     assert_eq!(site.end().await, [1, 1]);
 }
 
@@ -154,7 +154,7 @@ async fn what_is_not_there_and_what_must_not_end_is_refused() {
         ("supervisor", "the supervisor ends with its process"),
     ] {
         match site.node.restart(actor).await {
-            OrderOutcome::Refused { reason: said } => assert!(said.starts_with(reason), "{said}"),
+            CommandOutcome::Refused { reason: said } => assert!(said.starts_with(reason), "{said}"),
             outcome => panic!("{outcome:?}"),
         }
     }

@@ -6,7 +6,7 @@ use parkhang_core::policy::percentile::percentile;
 
 /// Counts of a run so far.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct Counters {
     total: usize,
     skipped: usize,
     succeeded: usize,
@@ -21,7 +21,7 @@ pub(super) struct Tally {
     exec_ms: Vec<f64>,
 }
 
-impl Tally {
+impl Counters {
     pub(super) fn new(total: usize) -> Self {
         Self {
             total,
@@ -37,7 +37,7 @@ impl Tally {
         self.queue_ms.push(milliseconds(queued));
     }
 
-    pub(super) fn settled<T>(&mut self, result: &Result<T, StageError>, duration: Duration) {
+    pub(super) fn finished<T>(&mut self, result: &Result<T, StageError>, duration: Duration) {
         match result {
             Ok(_) => self.succeeded += 1,
             Err(_) => self.failed += 1,
@@ -64,8 +64,8 @@ impl Tally {
     }
 
     pub(super) fn progress(&self, in_flight: usize, elapsed: Duration) -> Progress {
-        let settled = self.succeeded + self.failed;
-        let remaining = elapsed.as_secs_f64() * self.unfinished() as f64 / settled as f64;
+        let finished = self.succeeded + self.failed;
+        let remaining = elapsed.as_secs_f64() * self.unfinished() as f64 / finished as f64;
         Progress {
             total: self.total,
             skipped: self.skipped,

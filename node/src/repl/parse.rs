@@ -31,7 +31,7 @@ const WATCHED_EVERY: Duration = Duration::from_secs(2);
 const FOLLOWED_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
-pub enum Order {
+pub enum ParsedLine {
     Nothing,
     Leave,
     /// Says this, which is known here.
@@ -49,7 +49,7 @@ pub enum Order {
 
 /// What every command takes here.
 #[derive(Debug, Args)]
-struct Surface {
+struct SharedArgs {
     /// Print the answer as JSON.
     #[arg(long)]
     json: bool,
@@ -62,7 +62,7 @@ pub fn grammar() -> &'static clap::Command {
             .multicall(true)
             .disable_help_subcommand(true)
             .subcommand_required(true)
-            .subcommands(table().clap(Surface::augment_args));
+            .subcommands(table().clap(SharedArgs::augment_args));
         command.build();
         command
     });
@@ -70,18 +70,18 @@ pub fn grammar() -> &'static clap::Command {
 }
 
 /// Reads a line. Fails, and says why, if it asks for what there is not.
-pub fn order(line: &str) -> Result<Order, String> {
+pub fn parse(line: &str) -> Result<ParsedLine, String> {
     let words = shlex::split(line).ok_or("a quotation mark has no other to match it")?;
     let Some(first) = words.first() else {
-        return Ok(Order::Nothing);
+        return Ok(ParsedLine::Nothing);
     };
     match first.as_str() {
-        "exit" | "quit" => Ok(Order::Leave),
-        "help" | "?" => help(&words[1..]).map(Order::Tell),
+        "exit" | "quit" => Ok(ParsedLine::Leave),
+        "help" | "?" => help(&words[1..]).map(ParsedLine::Tell),
         "tail" => {
             let (every, rest) = pause(&words[1..]);
             match rest {
-                [] => Ok(Order::Tail {
+                [] => Ok(ParsedLine::Tail {
                     every: every.unwrap_or(FOLLOWED_EVERY),
                 }),
                 _ => Err("tail takes a number of seconds and nothing else".to_owned()),
@@ -91,12 +91,12 @@ pub fn order(line: &str) -> Result<Order, String> {
             let (every, rest) = pause(&words[1..]);
             let line = shlex::try_join(rest.iter().map(String::as_str)).map_err(|error| error.to_string())?;
             match given(rest.to_vec())? {
-                Order::Give(given) => Ok(Order::Watch {
+                ParsedLine::Give(given) => Ok(ParsedLine::Watch {
                     every: every.unwrap_or(WATCHED_EVERY),
                     line,
                     given,
                 }),
-                order => Ok(order),
+                parse => Ok(parse),
             }
         }
         _ => given(words),
@@ -113,7 +113,7 @@ fn pause(words: &[String]) -> (Option<Duration>, &[String]) {
     }
 }
 
-fn given(words: Vec<String>) -> Result<Order, String> {
+fn given(words: Vec<String>) -> Result<ParsedLine, String> {
     let words = expanded(words)?;
     let Some(subject) = words.first() else {
         return Err("a command is needed".to_owned());
@@ -125,13 +125,13 @@ fn given(words: Vec<String>) -> Result<Order, String> {
         Ok(matches) => matches,
         Err(error) => match error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-                return Ok(Order::Tell(error.render().to_string().trim_end().to_owned()));
+                return Ok(ParsedLine::Tell(error.render().to_string().trim_end().to_owned()));
             }
             _ => return Err(Refusal::invalid(&error).to_string()),
         },
     };
     let (entry, matches) = table().given(&matches).ok_or("a command is needed")?;
-    let surface = Surface::from_arg_matches(matches).map_err(|error| error.to_string())?;
+    let shared = SharedArgs::from_arg_matches(matches).map_err(|error| error.to_string())?;
     if entry
         .given(matches)
         .get(VOLUME_LIST)
@@ -139,12 +139,12 @@ fn given(words: Vec<String>) -> Result<Order, String> {
     {
         return Err("--volumes-from must name a file here: commands are read from standard input".to_owned());
     }
-    Ok(Order::Give(Given {
+    Ok(ParsedLine::Give(Given {
         entry,
         arguments: entry
             .given_elsewhere(matches)
             .map_err(|refusal| refusal.to_string())?,
-        json: surface.json,
+        json: shared.json,
         wait: entry.waits(matches),
     }))
 }
@@ -222,16 +222,16 @@ mod tests {
     use super::*;
 
     fn given(line: &str) -> Given {
-        match order(line).unwrap() {
-            Order::Give(given) => given,
-            order => panic!("{order:?}"),
+        match parse(line).unwrap() {
+            ParsedLine::Give(given) => given,
+            parse => panic!("{parse:?}"),
         }
     }
 
-    fn told(line: &str) -> String {
-        match order(line).unwrap() {
-            Order::Tell(text) => text,
-            order => panic!("{order:?}"),
+    fn message(line: &str) -> String {
+        match parse(line).unwrap() {
+            ParsedLine::Tell(text) => text,
+            parse => panic!("{parse:?}"),
         }
     }
 
@@ -275,8 +275,8 @@ mod tests {
         let create = given(&format!("job create x --volumes-from {}", file.display()));
         let arguments = serde_json::json!({"job": "x", "volume": ["W1-I1", "W1-I2"]});
         assert_eq!(Value::Object(create.arguments), arguments);
-        assert!(order("job create x --volumes-from -").is_err());
-        assert!(order("job create x --volumes-from /nowhere").is_err());
+        assert!(parse("job create x --volumes-from -").is_err());
+        assert!(parse("job create x --volumes-from /nowhere").is_err());
     }
 
     #[test]
@@ -292,32 +292,32 @@ mod tests {
             ("create_job --volumes", "--volumes needs a value"),
             ("help job sing", "there is no command job sing"),
         ] {
-            let refusal = order(line).unwrap_err();
+            let refusal = parse(line).unwrap_err();
             assert!(refusal.starts_with(reason), "{line}: {refusal}");
         }
     }
 
     #[test]
     fn what_is_no_command_of_the_table() {
-        assert!(matches!(order("  "), Ok(Order::Nothing)));
-        assert!(matches!(order("# nothing"), Ok(Order::Nothing)));
-        assert!(matches!(order("exit"), Ok(Order::Leave)));
+        assert!(matches!(parse("  "), Ok(ParsedLine::Nothing)));
+        assert!(matches!(parse("# nothing"), Ok(ParsedLine::Nothing)));
+        assert!(matches!(parse("exit"), Ok(ParsedLine::Leave)));
         assert!(
-            matches!(order("tail 0.5"), Ok(Order::Tail { every }) if every == Duration::from_millis(500))
+            matches!(parse("tail 0.5"), Ok(ParsedLine::Tail { every }) if every == Duration::from_millis(500))
         );
-        match order("watch 5 job status 'a b'") {
+        match parse("watch 5 job status 'a b'") {
             Err(error) => assert!(error.contains("a b"), "{error}"),
-            order => panic!("{order:?}"),
+            parse => panic!("{parse:?}"),
         }
-        match order("watch 5 job list --limit 3").unwrap() {
-            Order::Watch { every, line, given } => {
+        match parse("watch 5 job list --limit 3").unwrap() {
+            ParsedLine::Watch { every, line, given } => {
                 assert_eq!(
                     (every, line.as_str()),
                     (Duration::from_secs(5), "job list --limit 3")
                 );
                 assert_eq!(given.entry.name, ["job", "list"]);
             }
-            order => panic!("{order:?}"),
+            parse => panic!("{parse:?}"),
         }
     }
 
@@ -341,17 +341,17 @@ mod tests {
 
     #[test]
     fn help_lists_and_explains_every_command() {
-        let overview = told("help");
+        let overview = message("help");
         for entry in table().entries() {
             let name = entry.name.join(" ");
             assert!(overview.contains(&name), "{name}");
-            let explained = told(&format!("help {name}"));
+            let explained = message(&format!("help {name}"));
             assert!(explained.contains(&format!("Usage: {name}")), "{explained}");
             assert!(explained.contains("--json"), "{explained}");
         }
-        assert!(told("help watch").contains("SECONDS"));
-        assert!(told("help create_job").contains("Usage: job create"));
-        assert!(told("job create --help").contains("Usage: job create"));
-        assert!(told("job").contains("Usage: job"));
+        assert!(message("help watch").contains("SECONDS"));
+        assert!(message("help create_job").contains("Usage: job create"));
+        assert!(message("job create --help").contains("Usage: job create"));
+        assert!(message("job").contains("Usage: job"));
     }
 }

@@ -1,5 +1,5 @@
-//! Discovery of the gates of other nodes: each one that appears in a group is sent a `Hello` until it introduces itself, and
-//! reported when it is gone. A gate is known by its group before it is known to answer, and a node that is frozen stays in its
+//! Discovery of the endpoints of other nodes: each one that appears in a group is sent a `Handshake` until it introduces itself, and
+//! reported when it is gone. An endpoint is known by its group before it is known to answer, and a node that is frozen stays in its
 //! groups; so only an answer counts.
 
 use std::collections::HashMap;
@@ -10,65 +10,65 @@ use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, Supervisio
 use ractor_cluster::RactorMessage;
 use tracing::{debug, error, warn};
 
-use super::gate::{AskError, Gate, ask, compatible, introduction};
+use super::endpoint::{AskError, Endpoint, ask, compatible, introduction};
 use super::name::NodeName;
-use crate::wire::{GateInfo, Hello};
+use crate::wire::{EndpointInfo, Handshake};
 
-/// Time between two greetings of a gate that does not answer.
+/// Time between two greetings of an endpoint that does not answer.
 const GREETING_PAUSE: Duration = Duration::from_secs(1);
 
-/// Event of a gate.
-pub(super) enum GateEvent {
+/// Event of an endpoint.
+pub(super) enum EndpointEvent {
     /// It has introduced itself; once more after each time that it was [doubted](GateWatch::doubt).
-    Found(ActorId, Gate, GateInfo),
+    Found(ActorId, Endpoint, EndpointInfo),
     /// It has left its group, or its node is disconnected.
     Gone(ActorId),
 }
 
-pub(super) struct GateWatchArguments {
+pub(super) struct EndpointDiscoveryArguments {
     pub node: NodeName,
     pub scope: String,
     pub group: &'static str,
-    /// Time limit for the answer to a greeting.
+    /// Time limit for the answer to a handshake.
     pub call_timeout: Duration,
     /// Called for each event; must not block.
-    pub tell: Box<dyn Fn(GateEvent) + Send + Sync>,
+    pub notify: Box<dyn Fn(EndpointEvent) + Send + Sync>,
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct GateWatch(ActorRef<WatchMsg>);
+pub(super) struct EndpointDiscovery(ActorRef<WatchMsg>);
 
-impl GateWatch {
+impl EndpointDiscovery {
     pub(super) async fn spawn(
-        arguments: GateWatchArguments,
+        arguments: EndpointDiscoveryArguments,
         supervisor: ActorCell,
     ) -> Result<Self, ractor::SpawnErr> {
         let (actor, _) = Actor::spawn_linked(None, WatchActor, arguments, supervisor).await?;
         Ok(Self(actor))
     }
 
-    /// Takes note that the gate did not answer: it is greeted until it does, and reported as found again.
-    pub(super) fn doubt(&self, gate: ActorId) {
+    /// Takes note that the endpoint did not answer: handshakes are repeated until it does, and reported as found again.
+    pub(super) fn mark_suspect(&self, endpoint: ActorId) {
         // Without a watch, its owner is stopping.
-        let _ = self.0.cast(WatchMsg::Greet(gate));
+        let _ = self.0.cast(WatchMsg::Greet(endpoint));
     }
 }
 
 #[derive(RactorMessage)]
 enum WatchMsg {
     Greet(ActorId),
-    Greeted(ActorId, Result<GateInfo, AskError>),
+    Greeted(ActorId, Result<EndpointInfo, AskError>),
 }
 
 struct WatchState {
-    arguments: GateWatchArguments,
-    gates: HashMap<ActorId, Known>,
+    arguments: EndpointDiscoveryArguments,
+    endpoints: HashMap<ActorId, Known>,
 }
 
 struct Known {
-    gate: Gate,
-    /// A greeting is under way or about to be repeated.
-    greeting: bool,
+    endpoint: Endpoint,
+    /// A handshake is under way or about to be repeated.
+    handshake: bool,
 }
 
 struct WatchActor;
@@ -76,12 +76,12 @@ struct WatchActor;
 impl Actor for WatchActor {
     type Msg = WatchMsg;
     type State = WatchState;
-    type Arguments = GateWatchArguments;
+    type Arguments = EndpointDiscoveryArguments;
 
     async fn pre_start(
         &self,
         myself: ActorRef<WatchMsg>,
-        arguments: GateWatchArguments,
+        arguments: EndpointDiscoveryArguments,
     ) -> Result<WatchState, ActorProcessingErr> {
         // In this order: members that join from now on are announced, and those that are there already are not. One that joins in
         // between comes twice, which does no harm.
@@ -89,7 +89,7 @@ impl Actor for WatchActor {
         let members = ractor::pg::get_scoped_members(&arguments.scope, &arguments.group.to_owned());
         let mut state = WatchState {
             arguments,
-            gates: HashMap::new(),
+            endpoints: HashMap::new(),
         };
         state.joined(members, &myself)?;
         Ok(state)
@@ -102,8 +102,8 @@ impl Actor for WatchActor {
         state: &mut WatchState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            WatchMsg::Greet(id) => state.greet(id, &myself),
-            WatchMsg::Greeted(id, answer) => state.greeted(id, answer, &myself),
+            WatchMsg::Greet(id) => state.handshake(id, &myself),
+            WatchMsg::Greeted(id, answer) => state.handshaken(id, answer, &myself),
         }
         Ok(())
     }
@@ -124,8 +124,8 @@ impl Actor for WatchActor {
                 if group == state.arguments.group =>
             {
                 for member in members {
-                    if state.gates.remove(&member.get_id()).is_some() {
-                        (state.arguments.tell)(GateEvent::Gone(member.get_id()));
+                    if state.endpoints.remove(&member.get_id()).is_some() {
+                        (state.arguments.notify)(EndpointEvent::Gone(member.get_id()));
                     }
                 }
                 Ok(())
@@ -141,52 +141,61 @@ impl WatchState {
         members: Vec<ActorCell>,
         myself: &ActorRef<WatchMsg>,
     ) -> Result<(), ActorProcessingErr> {
-        // The gates of this node are for other nodes.
+        // The endpoints of this node are for other nodes.
         for member in members.into_iter().filter(|member| !member.get_id().is_local()) {
             let id = member.get_id();
             let known = Known {
-                gate: member.into(),
-                greeting: false,
+                endpoint: member.into(),
+                handshake: false,
             };
-            if self.gates.insert(id, known).is_none() {
+            if self.endpoints.insert(id, known).is_none() {
                 myself.cast(WatchMsg::Greet(id))?;
             }
         }
         Ok(())
     }
 
-    fn greet(&mut self, id: ActorId, myself: &ActorRef<WatchMsg>) {
-        let Some(known) = self.gates.get_mut(&id).filter(|known| !known.greeting) else {
+    fn handshake(&mut self, id: ActorId, myself: &ActorRef<WatchMsg>) {
+        let Some(known) = self.endpoints.get_mut(&id).filter(|known| !known.handshake) else {
             return;
         };
-        known.greeting = true;
-        let (gate, myself, limit) = (known.gate.clone(), myself.clone(), self.arguments.call_timeout);
-        let hello = Hello {
+        known.handshake = true;
+        let (endpoint, myself, limit) = (
+            known.endpoint.clone(),
+            myself.clone(),
+            self.arguments.call_timeout,
+        );
+        let handshake = Handshake {
             peer: introduction(&self.arguments.node),
         };
         tokio::spawn(async move {
-            let answer = ask(&gate, &hello, limit).await;
+            let answer = ask(&endpoint, &handshake, limit).await;
             // Fails only when the watch has stopped.
             let _ = myself.cast(WatchMsg::Greeted(id, answer));
         });
     }
 
-    fn greeted(&mut self, id: ActorId, answer: Result<GateInfo, AskError>, myself: &ActorRef<WatchMsg>) {
-        let Some(known) = self.gates.get_mut(&id) else {
+    fn handshaken(
+        &mut self,
+        id: ActorId,
+        answer: Result<EndpointInfo, AskError>,
+        myself: &ActorRef<WatchMsg>,
+    ) {
+        let Some(known) = self.endpoints.get_mut(&id) else {
             return;
         };
-        known.greeting = false;
+        known.handshake = false;
         match answer.map(compatible) {
-            Ok(Ok(info)) => (self.arguments.tell)(GateEvent::Found(id, known.gate.clone(), info)),
-            // Greeting these again would bring the same answer; another build of the node has another gate.
+            Ok(Ok(info)) => (self.arguments.notify)(EndpointEvent::Found(id, known.endpoint.clone(), info)),
+            // Another handshake with these would bring the same answer; another build of the node has another endpoint.
             Ok(Err(incompatible)) => {
                 error!(error = %incompatible, "ignoring a node of another protocol version")
             }
             Err(unheard @ AskError::Misunderstood(_)) => {
-                warn!(error = %unheard, group = self.arguments.group, "ignoring a gate whose messages cannot be read");
+                warn!(error = %unheard, group = self.arguments.group, "ignoring an endpoint whose messages cannot be read");
             }
             Err(AskError::NoAnswer) => {
-                debug!(gate = %id, "a gate does not answer yet");
+                debug!(endpoint = %id, "an endpoint does not answer yet");
                 myself.send_after(GREETING_PAUSE, move || WatchMsg::Greet(id));
             }
         }

@@ -5,16 +5,16 @@ use tokio::sync::watch;
 
 /// Number of leases that the pools of a node hold together; clones share it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Occupancy(Arc<watch::Sender<usize>>);
+pub(super) struct LeaseGauge(Arc<watch::Sender<usize>>);
 
 /// The part of one pool in the number, which is taken back when it is dropped.
 #[derive(Debug)]
 pub(super) struct Share {
-    of: Occupancy,
+    of: LeaseGauge,
     leases: usize,
 }
 
-impl Occupancy {
+impl LeaseGauge {
     pub(super) fn share(&self) -> Share {
         Share {
             of: self.clone(),
@@ -23,7 +23,7 @@ impl Occupancy {
     }
 
     /// Waits until no pool has held a lease for `time`.
-    pub(super) async fn vacant_for(&self, time: Duration) {
+    pub(super) async fn idle_for(&self, time: Duration) {
         let mut leases = self.0.subscribe();
         loop {
             // A stage that began and ended meanwhile shows as a change all the same, and the time starts anew.
@@ -65,14 +65,14 @@ mod tests {
     /// Rows: F21.
     #[tokio::test(start_paused = true)]
     async fn a_node_is_vacant_when_none_of_its_pools_has_held_a_lease_for_a_while() {
-        let occupancy = Occupancy::default();
-        let (mut one, mut other) = (occupancy.share(), occupancy.share());
+        let lease_gauge = LeaseGauge::default();
+        let (mut one, mut other) = (lease_gauge.share(), lease_gauge.share());
         one.set(2);
         other.set(1);
         let began = Instant::now();
         let waiting = tokio::spawn({
-            let occupancy = occupancy.clone();
-            async move { occupancy.vacant_for(AWHILE).await }
+            let lease_gauge = lease_gauge.clone();
+            async move { lease_gauge.idle_for(AWHILE).await }
         });
         tokio::task::yield_now().await;
         advance(AWHILE * 2).await;

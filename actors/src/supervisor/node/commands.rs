@@ -1,11 +1,11 @@
-//! Orders of operators that end one of a node's actors.
+//! Commands of operators that end one of a node's actors.
 
 use ractor::rpc::CallResult;
 use ractor::{ActorId, ActorRef, RpcReplyPort};
 
-use super::{NodeMsg, NodeState, SUPERVISOR};
+use super::{NodeMsg, SUPERVISOR, SupervisorState};
 use crate::supervisor::pool::{PoolMsg, WorkerFate};
-use parkhang_core::domain::OrderOutcome;
+use parkhang_core::domain::CommandOutcome;
 
 /// Manner in which an actor is ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,29 +16,29 @@ pub(in crate::supervisor) enum Fate {
     Killed,
 }
 
-impl NodeState {
-    /// Carries the order out and sends its outcome.
-    pub(super) fn obey(
+impl SupervisorState {
+    /// Carries the command out and sends its outcome.
+    pub(super) fn execute(
         &mut self,
         name: &str,
         fate: Fate,
-        reply: RpcReplyPort<OrderOutcome>,
+        reply: RpcReplyPort<CommandOutcome>,
         myself: &ActorRef<NodeMsg>,
     ) {
         let outcome = match (name.split_once('/'), fate) {
-            (None, Fate::Restarted) if name == SUPERVISOR => OrderOutcome::refused(
+            (None, Fate::Restarted) if name == SUPERVISOR => CommandOutcome::refused(
                 "the supervisor ends with its process: drain the node and start it again",
             ),
             (None, Fate::Killed) if name == SUPERVISOR => {
                 myself.kill();
-                OrderOutcome::done("the supervisor is killed, and the process ends with it")
+                CommandOutcome::done("the supervisor is killed, and the process ends with it")
             }
             (None, fate) => self.end_pool(name, fate, myself),
             (Some((stage, below)), fate) => match self.pool_of(stage) {
                 None => no_such(name),
                 Some(id) if self.has_device(id, below) => match fate {
                     Fate::Restarted => self.end_pool(stage, fate, myself),
-                    Fate::Killed => OrderOutcome::refused("a thread cannot be killed; restart replaces it"),
+                    Fate::Killed => CommandOutcome::refused("a thread cannot be killed; restart replaces it"),
                 },
                 Some(id) => return self.end_worker(id, name, fate, reply),
             },
@@ -61,10 +61,12 @@ impl NodeState {
             .is_some_and(|device| device.name == name)
     }
 
-    fn end_pool(&mut self, stage: &str, fate: Fate, myself: &ActorRef<NodeMsg>) -> OrderOutcome {
+    fn end_pool(&mut self, stage: &str, fate: Fate, myself: &ActorRef<NodeMsg>) -> CommandOutcome {
         let Some(id) = self.pool_of(stage) else {
             if fate == Fate::Restarted && !self.draining && self.put_to_the_test(stage, myself) {
-                return OrderOutcome::done(format!("{stage} was out of service, and is being tested again"));
+                return CommandOutcome::done(format!(
+                    "{stage} was out of service, and is being tested again"
+                ));
             }
             return no_such(stage);
         };
@@ -72,17 +74,17 @@ impl NodeState {
             if let Some(pool) = self.pools.get(&id) {
                 pool.handle.actor.kill();
             }
-            return OrderOutcome::done(format!("{stage} is killed"));
+            return CommandOutcome::done(format!("{stage} is killed"));
         }
         if self.draining {
-            return OrderOutcome::refused("the node is draining, and starts nothing any more");
+            return CommandOutcome::refused("the node is draining, and starts nothing any more");
         }
         let Some(pool) = self.pools.remove(&id) else {
             return no_such(stage);
         };
         if let Err(error) = pool.logic.info().renew() {
             self.pools.insert(id, pool);
-            return OrderOutcome::refused(format!("cannot start a thread for the device: {error}"));
+            return CommandOutcome::refused(format!("cannot start a thread for the device: {error}"));
         }
         let (logic, slots) = (pool.logic.clone(), pool.handle.info.slots);
         // First of all, so that no assignment is on its way to the pool when it ends: its lease would count as lost.
@@ -93,12 +95,12 @@ impl NodeState {
         self.count_restart(&logic.info().name());
         // Fails only when this supervisor is ending.
         let _ = myself.cast(NodeMsg::Start(logic, slots));
-        OrderOutcome::done(format!(
+        CommandOutcome::done(format!(
             "{stage} is replaced, and its leases are given back uncharged"
         ))
     }
 
-    fn end_worker(&self, pool: ActorId, name: &str, fate: Fate, reply: RpcReplyPort<OrderOutcome>) {
+    fn end_worker(&self, pool: ActorId, name: &str, fate: Fate, reply: RpcReplyPort<CommandOutcome>) {
         let Some(pool) = self.pools.get(&pool).map(|pool| pool.handle.actor.clone()) else {
             return;
         };
@@ -106,14 +108,14 @@ impl NodeState {
         tokio::spawn(async move {
             let (how, said) = match fate {
                 Fate::Restarted => (
-                    WorkerFate::HandedBack,
+                    WorkerFate::Released,
                     "is stopped, and its lease given back uncharged",
                 ),
                 Fate::Killed => (WorkerFate::Killed, "is killed"),
             };
             let asked = pool.call(|reply| PoolMsg::EndWorker(name.clone(), how, reply), None);
             let outcome = match asked.await {
-                Ok(CallResult::Success(true)) => OrderOutcome::done(format!("{name} {said}")),
+                Ok(CallResult::Success(true)) => CommandOutcome::done(format!("{name} {said}")),
                 _ => no_such(&name),
             };
             // The caller may have timed out.
@@ -122,8 +124,8 @@ impl NodeState {
     }
 }
 
-fn no_such(name: &str) -> OrderOutcome {
-    OrderOutcome::refused(format!(
+fn no_such(name: &str) -> CommandOutcome {
+    CommandOutcome::refused(format!(
         "there is no actor {name} that could be ended; actors tree shows what there is"
     ))
 }

@@ -1,4 +1,4 @@
-//! Actors that nodes report, and orders of operators to nodes.
+//! Actors that nodes report, and commands of operators to nodes.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use sqlx::types::Json;
 
 use super::{PostgresStore, leadership};
 use crate::StateError;
-use parkhang_core::domain::{ActorRecord, NodeActors, NodeOrder, OrderOutcome, PlacedOrder};
+use parkhang_core::domain::{ActorRecord, CommandOutcome, IssuedCommand, NodeActors, NodeCommand};
 
-/// Time for which orders are kept, in days.
+/// Time for which commands are kept, in days.
 const MEMORY_DAYS: i32 = 7;
 
 impl PostgresStore {
@@ -76,43 +76,43 @@ impl PostgresStore {
             .collect()
     }
 
-    /// Places an order to a node, which is not begun any more once `patience` is over; returns its number.
+    /// Issues a command to a node, which is not begun any more once `timeout` is over; returns its number.
     ///
     /// # Errors
     ///
     /// Those of every method, see [`StateError`].
-    pub async fn place_order(
+    pub async fn issue_command(
         &self,
         node: &str,
-        order: &NodeOrder,
+        command: &NodeCommand,
         asked_by: &str,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<i64, StateError> {
         sqlx::query("delete from node_orders where asked_at < clock_timestamp() - make_interval(days => $1)")
             .bind(MEMORY_DAYS)
             .execute(&self.pool)
             .await?;
-        // By the clock of the database, as the process that places an order and the one that carries it out may differ in theirs.
+        // By the clock of the database, as the process that issues a command and the one that carries it out may differ in theirs.
         Ok(sqlx::query_scalar(
             "insert into node_orders (node, what, asked_by, asked_at, expires_at)
              select $1, $2, $3, t.now_at, t.now_at + make_interval(secs => $4) from clock_timestamp() as t (now_at)
              returning id",
         )
         .bind(node)
-        .bind(Json(order))
+        .bind(Json(command))
         .bind(asked_by)
-        .bind(patience.as_secs_f64())
+        .bind(timeout.as_secs_f64())
         .fetch_one(&self.pool)
         .await?)
     }
 
-    /// Returns the orders that are to be carried out, of one node or of all, in the order of their numbers. One that this build
+    /// Returns the commands that are to be carried out, of one node or of all, in the order of their numbers. One that this build
     /// does not know is left to expire.
     ///
     /// # Errors
     ///
     /// Those of every method, see [`StateError`].
-    pub async fn open_orders(&self, node: Option<&str>) -> Result<Vec<PlacedOrder>, StateError> {
+    pub async fn open_commands(&self, node: Option<&str>) -> Result<Vec<IssuedCommand>, StateError> {
         let rows = sqlx::query(
             "select * from node_orders
              where done_at is null and expires_at > clock_timestamp() and ($1::text is null or node = $1) order by id",
@@ -120,15 +120,19 @@ impl PostgresStore {
         .bind(node)
         .fetch_all(&self.pool)
         .await?;
-        Ok(rows.iter().filter_map(|row| placed(row).ok()).collect())
+        Ok(rows.iter().filter_map(|row| issued(row).ok()).collect())
     }
 
-    /// Writes the outcome of an order. The first outcome stands, and is returned.
+    /// Writes the outcome of a command. The first outcome stands, and is returned.
     ///
     /// # Errors
     ///
     /// Those of every method, see [`StateError`].
-    pub async fn settle_order(&self, id: i64, outcome: &OrderOutcome) -> Result<OrderOutcome, StateError> {
+    pub async fn complete_command(
+        &self,
+        id: i64,
+        outcome: &CommandOutcome,
+    ) -> Result<CommandOutcome, StateError> {
         sqlx::query(
             "update node_orders set done_at = clock_timestamp(), outcome = $2 where id = $1 and done_at is null",
         )
@@ -136,45 +140,45 @@ impl PostgresStore {
         .bind(Json(outcome))
         .execute(&self.pool)
         .await?;
-        let known = self.order(id).await?.and_then(|order| order.outcome);
+        let known = self.command(id).await?.and_then(|command| command.outcome);
         Ok(known.unwrap_or_else(|| outcome.clone()))
     }
 
-    /// Returns the order of a number.
+    /// Returns the command of a number.
     ///
     /// # Errors
     ///
     /// Those of every method, see [`StateError`].
-    pub async fn order(&self, id: i64) -> Result<Option<PlacedOrder>, StateError> {
+    pub async fn command(&self, id: i64) -> Result<Option<IssuedCommand>, StateError> {
         let row = sqlx::query("select * from node_orders where id = $1")
             .bind(id)
             .fetch_optional(&self.pool)
             .await?;
-        row.as_ref().map(placed).transpose()
+        row.as_ref().map(issued).transpose()
     }
 
-    /// Returns the last orders to a node, the newest first.
+    /// Returns the last commands to a node, the newest first.
     ///
     /// # Errors
     ///
     /// Those of every method, see [`StateError`].
-    pub async fn orders_of(&self, node: &str, limit: u32) -> Result<Vec<PlacedOrder>, StateError> {
+    pub async fn commands_to(&self, node: &str, limit: u32) -> Result<Vec<IssuedCommand>, StateError> {
         let rows = sqlx::query("select * from node_orders where node = $1 order by id desc limit $2")
             .bind(node)
             .bind(i64::from(limit))
             .fetch_all(&self.pool)
             .await?;
-        Ok(rows.iter().filter_map(|row| placed(row).ok()).collect())
+        Ok(rows.iter().filter_map(|row| issued(row).ok()).collect())
     }
 }
 
-/// Order of a row.
-fn placed(row: &PgRow) -> Result<PlacedOrder, StateError> {
-    let outcome: Option<Json<OrderOutcome>> = row.try_get("outcome")?;
-    Ok(PlacedOrder {
+/// Command of a row.
+fn issued(row: &PgRow) -> Result<IssuedCommand, StateError> {
+    let outcome: Option<Json<CommandOutcome>> = row.try_get("outcome")?;
+    Ok(IssuedCommand {
         id: row.try_get("id")?,
         node: row.try_get("node")?,
-        order: row.try_get::<Json<NodeOrder>, _>("what")?.0,
+        command: row.try_get::<Json<NodeCommand>, _>("what")?.0,
         asked_by: row.try_get("asked_by")?,
         asked_at: row.try_get("asked_at")?,
         expires_at: row.try_get("expires_at")?,
@@ -194,10 +198,10 @@ mod tests {
     use parkhang_core::domain::testing::node_record;
     use parkhang_core::domain::{ActorKind, ActorState, NodeRecord, NodeState};
 
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const TIMEOUT: Duration = Duration::from_secs(60);
 
-    fn restart() -> NodeOrder {
-        NodeOrder::Restart {
+    fn restart() -> NodeCommand {
+        NodeCommand::Restart {
             actor: "ocr".to_owned(),
         }
     }
@@ -205,33 +209,33 @@ mod tests {
     #[tokio::test]
     async fn an_order_is_open_until_its_first_outcome_or_its_time_is_over() {
         let store = store().await;
-        let mut changes = store.order_changes().await.unwrap();
-        let place = async |node, patience| {
-            let placed = store.place_order(node, &restart(), "tashi", patience).await;
+        let mut changes = store.command_changes().await.unwrap();
+        let place = async |node, timeout| {
+            let placed = store.issue_command(node, &restart(), "tashi", timeout).await;
             placed.unwrap()
         };
         let open = async |node| {
-            let open = store.open_orders(node).await.unwrap();
-            open.iter().map(|order| order.id).collect::<Vec<_>>()
+            let open = store.open_commands(node).await.unwrap();
+            open.iter().map(|command| command.id).collect::<Vec<_>>()
         };
-        let first = place("a", PATIENCE).await;
+        let first = place("a", TIMEOUT).await;
         changes.next().await.unwrap();
-        let second = place("b", PATIENCE).await;
+        let second = place("b", TIMEOUT).await;
         let late = place("b", Duration::ZERO).await;
         assert_eq!(open(None).await, [first, second]);
         assert_eq!(open(Some("b")).await, [second]);
 
-        let done = OrderOutcome::done("it is replaced");
-        assert_eq!(store.settle_order(first, &done).await.unwrap(), done);
-        let again = OrderOutcome::refused("too late");
-        assert_eq!(store.settle_order(first, &again).await.unwrap(), done);
+        let done = CommandOutcome::done("it is replaced");
+        assert_eq!(store.complete_command(first, &done).await.unwrap(), done);
+        let again = CommandOutcome::refused("too late");
+        assert_eq!(store.complete_command(first, &again).await.unwrap(), done);
         assert_eq!(open(None).await, [second]);
-        let order = store.order(first).await.unwrap().unwrap();
-        assert_eq!((order.order, order.outcome), (restart(), Some(done)));
-        assert!(order.done_at.is_some());
-        let of_b = store.orders_of("b", 10).await.unwrap();
+        let command = store.command(first).await.unwrap().unwrap();
+        assert_eq!((command.command, command.outcome), (restart(), Some(done)));
+        assert!(command.done_at.is_some());
+        let of_b = store.commands_to("b", 10).await.unwrap();
         assert_eq!(
-            of_b.iter().map(|order| order.id).collect::<Vec<_>>(),
+            of_b.iter().map(|command| command.id).collect::<Vec<_>>(),
             [late, second]
         );
     }

@@ -1,6 +1,6 @@
 //! All roles on one machine with one command. The orchestrator and the roles that work are two processes of this same program,
 //! as they are on a cluster of many machines: a stage that takes its process down leaves the orchestrator standing, and the
-//! other way round. This process starts both, starts again what fell over, and passes on the order to stop.
+//! other way round. This process starts both, starts again what fell over, and passes on the command to stop.
 
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
@@ -17,8 +17,8 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tracing::{error, info, warn};
 
-use super::standing::Standing;
-use super::stop::StopOrders;
+use super::readiness::ReadinessReporter;
+use super::stop::ShutdownSignals;
 use crate::config::{ConfigArgs, Loaded, Role, beside};
 use crate::launcher::GRACE;
 
@@ -27,7 +27,7 @@ const MAX_RESTARTS: usize = 5;
 const RESTART_WINDOW: Duration = Duration::from_secs(60);
 const RESTART_PAUSE: Duration = Duration::from_secs(1);
 
-/// What one part of the household says.
+/// What one part of the process says.
 enum Word {
     /// What follows the name in its READY line.
     Ready(String),
@@ -49,8 +49,8 @@ pub async fn run(
     node: NodeName,
     ready_fd: Option<RawFd>,
 ) -> Result<ExitCode> {
-    let mut stop = StopOrders::listen()?;
-    let mut standing = Standing::unwatched(node, ready_fd);
+    let mut stop = ShutdownSignals::listen()?;
+    let mut readiness = ReadinessReporter::unwatched(node, ready_fd);
     let (said, mut words) = mpsc::unbounded_channel();
     let others: Vec<&str> = loaded
         .config
@@ -84,7 +84,7 @@ pub async fn run(
                 if parts[1].process.is_none() && ready[1].is_none() {
                     parts[1].start(1, &said)?;
                 } else if let ([Some(leads), Some(_)], false) = (&ready, all_were) {
-                    standing.ready(&leads.replacen("orchestrator", &super::roles(loaded), 1))?;
+                    readiness.ready(&leads.replacen("orchestrator", &super::roles(loaded), 1))?;
                 }
             }
             Word::Ended(status) => {
@@ -99,7 +99,7 @@ pub async fn run(
         }
     }
     info!("stopping");
-    standing.stopping();
+    readiness.stopping();
     match stop_all(&mut parts, &mut words, &mut stop, drain).await {
         true => Ok(ExitCode::SUCCESS),
         false => Ok(ExitCode::FAILURE),
@@ -111,22 +111,22 @@ pub async fn run(
 async fn stop_all(
     parts: &mut [Part; 2],
     words: &mut mpsc::UnboundedReceiver<(usize, Word)>,
-    stop: &mut StopOrders,
+    stop: &mut ShutdownSignals,
     drain: Duration,
 ) -> bool {
     let mut in_order = true;
-    for (index, patience) in [(1, drain + GRACE), (0, GRACE)] {
-        parts[index].tell(Signal::SIGTERM);
-        let deadline = tokio::time::sleep(patience);
+    for (index, timeout) in [(1, drain + GRACE), (0, GRACE)] {
+        parts[index].signal(Signal::SIGTERM);
+        let deadline = tokio::time::sleep(timeout);
         tokio::pin!(deadline);
         let mut killed = false;
         while parts[index].process.is_some() {
             tokio::select! {
-                // Haste: said again, as it was to this process.
-                () = stop.next() => parts[index].tell(Signal::SIGTERM),
+                // A second signal, passed on as it came to this process.
+                () = stop.next() => parts[index].signal(Signal::SIGTERM),
                 () = &mut deadline, if !killed => {
-                    error!(part = parts[index].name, ?patience, "a part of this node does not stop and is killed");
-                    parts[index].tell(Signal::SIGKILL);
+                    error!(part = parts[index].name, ?timeout, "a part of this node does not stop and is killed");
+                    parts[index].signal(Signal::SIGKILL);
                     killed = true;
                 }
                 word = words.recv() => match word {
@@ -193,11 +193,11 @@ impl Part {
         self.start(index, said)
     }
 
-    fn tell(&self, order: Signal) {
+    fn signal(&self, command: Signal) {
         if let Some(process) = &self.process
-            && let Err(error) = process.signal(order)
+            && let Err(error) = process.signal(command)
         {
-            warn!(part = self.name, %order, %error, "a part of this node cannot be told");
+            warn!(part = self.name, %command, %error, "a part of this node cannot be told");
         }
     }
 }

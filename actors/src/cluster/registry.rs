@@ -12,15 +12,15 @@ use parkhang_core::domain::{LeaseRenewal, NodeActors, NodeRecord, NodeState, Wor
 
 /// The nodes and their actors. Clones share them.
 #[derive(Debug, Clone, Default)]
-pub struct Roster {
+pub struct NodeRegistry {
     nodes: Arc<Mutex<BTreeMap<String, NodeRecord>>>,
     actors: Arc<Mutex<BTreeMap<String, NodeActors>>>,
     news: Arc<Notify>,
 }
 
-impl Roster {
+impl NodeRegistry {
     /// Takes in the description of a node.
-    pub(super) fn told(&self, notice: Notice, now: DateTime<Utc>) {
+    pub(super) fn update(&self, notice: Notice, now: DateTime<Utc>) {
         let Notice {
             peer,
             phase,
@@ -39,7 +39,7 @@ impl Roster {
         let workers = about.pools.into_iter().map(|pool| {
             let known = known.iter().find(|known| known.worker == pool.worker);
             WorkerRecord {
-                generation: pool.worker.incarnation().unwrap_or_default(),
+                incarnation: pool.worker.incarnation().unwrap_or_default(),
                 worker: pool.worker,
                 stage: pool.stage,
                 models: pool.models,
@@ -108,7 +108,7 @@ impl Roster {
     }
 
     /// The nodes as they are now, including those that are gone and not yet [written](Self::written).
-    pub fn census(&self) -> Vec<NodeRecord> {
+    pub fn snapshot(&self) -> Vec<NodeRecord> {
         self.nodes().values().cloned().collect()
     }
 
@@ -117,10 +117,10 @@ impl Roster {
         self.actors_by_node().values().cloned().collect()
     }
 
-    /// Forgets the nodes that are gone by this census, once it has been written to the store.
-    pub fn written(&self, census: &[NodeRecord]) {
+    /// Forgets the nodes that are gone by this snapshot, once it has been written to the store.
+    pub fn written(&self, snapshot: &[NodeRecord]) {
         let mut nodes = self.nodes();
-        for node in census.iter().filter(|node| !node.state.is_there()) {
+        for node in snapshot.iter().filter(|node| !node.state.is_there()) {
             // The node may have come back since.
             if nodes.get(&node.name) == Some(node) {
                 nodes.remove(&node.name);
@@ -189,41 +189,41 @@ mod tests {
 
     #[test]
     fn what_pools_have_done_stays_with_them_while_they_work() {
-        let roster = Roster::default();
+        let registry = NodeRegistry::default();
         let pool = worker("cpu-1.0badcafe/reduce/2");
-        roster.heartbeat(&pool, &[renewal(1, 1)], at(0));
+        registry.heartbeat(&pool, &[renewal(1, 1)], at(0));
         assert_eq!(
-            roster.census(),
+            registry.snapshot(),
             [],
             "a node that has not told of itself is not known"
         );
-        roster.told(notice(NodePhase::Working, 2), at(1));
-        roster.heartbeat(&pool, &[renewal(400, 10), renewal(100, 0)], at(2));
-        roster.told(notice(NodePhase::Working, 2), at(3));
-        let node = roster.census().remove(0);
+        registry.update(notice(NodePhase::Working, 2), at(1));
+        registry.heartbeat(&pool, &[renewal(400, 10), renewal(100, 0)], at(2));
+        registry.update(notice(NodePhase::Working, 2), at(3));
+        let node = registry.snapshot().remove(0);
         assert_eq!((node.last_seen, node.state), (at(3), NodeState::Joined));
-        assert_eq!(node.workers[0].generation, 2);
+        assert_eq!(node.workers[0].incarnation, 2);
         assert_eq!(node.workers[0].last_heartbeat, Some(at(2)));
         assert_eq!(
             (node.workers[0].pages, node.workers[0].pages_finished),
             (Some(500), Some(10))
         );
-        roster.told(notice(NodePhase::Draining, 0), at(4));
-        let node = roster.census().remove(0);
+        registry.update(notice(NodePhase::Draining, 0), at(4));
+        let node = registry.snapshot().remove(0);
         assert_eq!((node.state, node.workers[0].pages), (NodeState::Draining, None));
     }
 
     #[tokio::test]
     async fn who_comes_and_goes_is_news_and_who_stays_is_not() {
-        let roster = Roster::default();
-        let news = || roster.news().now_or_never().is_some();
-        roster.told(notice(NodePhase::Working, 0), at(0));
+        let registry = NodeRegistry::default();
+        let news = || registry.news().now_or_never().is_some();
+        registry.update(notice(NodePhase::Working, 0), at(0));
         assert!(news());
-        roster.told(notice(NodePhase::Working, 2), at(1));
+        registry.update(notice(NodePhase::Working, 2), at(1));
         assert!(!news(), "the node is there as before");
-        roster.told(notice(NodePhase::Draining, 2), at(2));
+        registry.update(notice(NodePhase::Draining, 2), at(2));
         assert!(news());
-        roster.lost(&worker("cpu-1.0badcafe/reduce/2"));
+        registry.lost(&worker("cpu-1.0badcafe/reduce/2"));
         assert!(news());
     }
 
@@ -234,28 +234,28 @@ mod tests {
             (NodePhase::Working, NodeState::Lost),
             (NodePhase::Leaving, NodeState::Left),
         ] {
-            let roster = Roster::default();
-            roster.told(notice(phase, 0), at(0));
-            roster.lost(&pool);
-            let unwritten = roster.census();
+            let registry = NodeRegistry::default();
+            registry.update(notice(phase, 0), at(0));
+            registry.lost(&pool);
+            let unwritten = registry.snapshot();
             assert_eq!(unwritten[0].state, end);
-            let census = roster.census();
-            assert_eq!(census, unwritten);
-            assert_eq!(roster.actors()[0].actors[0].name, "reduce");
-            roster.written(&census);
-            assert_eq!((roster.census(), roster.actors()), (vec![], vec![]));
+            let snapshot = registry.snapshot();
+            assert_eq!(snapshot, unwritten);
+            assert_eq!(registry.actors()[0].actors[0].name, "reduce");
+            registry.written(&snapshot);
+            assert_eq!((registry.snapshot(), registry.actors()), (vec![], vec![]));
         }
     }
 
     #[test]
     fn a_node_that_is_back_before_its_loss_is_written_stays() {
-        let roster = Roster::default();
-        roster.told(notice(NodePhase::Working, 0), at(0));
-        roster.written(&roster.census());
-        roster.lost(&worker("cpu-1.0badcafe/reduce/2"));
-        let census = roster.census();
-        roster.told(notice(NodePhase::Working, 0), at(1));
-        roster.written(&census);
-        assert_eq!(roster.census()[0].state, NodeState::Joined);
+        let registry = NodeRegistry::default();
+        registry.update(notice(NodePhase::Working, 0), at(0));
+        registry.written(&registry.snapshot());
+        registry.lost(&worker("cpu-1.0badcafe/reduce/2"));
+        let snapshot = registry.snapshot();
+        registry.update(notice(NodePhase::Working, 0), at(1));
+        registry.written(&snapshot);
+        assert_eq!(registry.snapshot()[0].state, NodeState::Joined);
     }
 }

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 /// Counts of a job's volumes by their progress with one stage.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
-pub struct StageTally {
+pub struct StageCounts {
     pub stage: String,
     /// Volumes whose next stage it is.
     pub waiting: u64,
@@ -21,13 +21,13 @@ pub struct StageTally {
 }
 
 /// Counts for each stage, in the order of the pipeline.
-pub fn tallies(pipeline: &Pipeline, counts: &[JobTaskCount]) -> Vec<StageTally> {
+pub fn tallies(pipeline: &Pipeline, counts: &[JobTaskCount]) -> Vec<StageCounts> {
     let stages = pipeline.stages();
-    let mut tallies: Vec<StageTally> = stages
+    let mut tallies: Vec<StageCounts> = stages
         .iter()
-        .map(|stage| StageTally {
+        .map(|stage| StageCounts {
             stage: stage.to_string(),
-            ..StageTally::default()
+            ..StageCounts::default()
         })
         .collect();
     for count in counts {
@@ -41,15 +41,15 @@ pub fn tallies(pipeline: &Pipeline, counts: &[JobTaskCount]) -> Vec<StageTally> 
                 None => continue,
             },
         };
-        for tally in tallies.iter_mut().take(at) {
-            tally.done += count.tasks;
+        for counts in tallies.iter_mut().take(at) {
+            counts.done += count.tasks;
         }
-        if let Some(tally) = tallies.get_mut(at) {
+        if let Some(counts) = tallies.get_mut(at) {
             let number = match count.status {
-                TaskStatus::Running => &mut tally.running,
-                TaskStatus::Failed if count.terminal => &mut tally.failed,
-                TaskStatus::Failed => &mut tally.retrying,
-                TaskStatus::Pending | TaskStatus::Done => &mut tally.waiting,
+                TaskStatus::Running => &mut counts.running,
+                TaskStatus::Failed if count.terminal => &mut counts.failed,
+                TaskStatus::Failed => &mut counts.retrying,
+                TaskStatus::Pending | TaskStatus::Done => &mut counts.waiting,
             };
             *number += count.tasks;
         }
@@ -61,7 +61,7 @@ pub fn tallies(pipeline: &Pipeline, counts: &[JobTaskCount]) -> Vec<StageTally> 
 pub fn waiting_stages(pipeline: &Pipeline, counts: &[JobTaskCount]) -> BTreeSet<StageName> {
     let tallies = tallies(pipeline, counts);
     let stages = tallies.iter().zip(pipeline.stages());
-    let waiting = stages.filter(|(tally, _)| tally.waiting + tally.retrying > 0);
+    let waiting = stages.filter(|(counts, _)| counts.waiting + counts.retrying > 0);
     waiting.map(|(_, stage)| stage.clone()).collect()
 }
 
@@ -101,13 +101,13 @@ mod tests {
             count("done", TaskStatus::Done, false, 128),
         ];
         let tallies = tallies(&ocr_pipeline(), &counts);
-        let numbers = |tally: &StageTally| {
+        let numbers = |counts: &StageCounts| {
             (
-                tally.waiting,
-                tally.running,
-                tally.retrying,
-                tally.failed,
-                tally.done,
+                counts.waiting,
+                counts.running,
+                counts.retrying,
+                counts.failed,
+                counts.done,
             )
         };
         let numbers: Vec<_> = tallies.iter().map(numbers).collect();

@@ -1,4 +1,4 @@
-//! The mirror: every state change goes through here and is in Postgres before anyone acts on it. Changes that arrive while a
+//! The group committer: every state change goes through here and is in Postgres before anyone acts on it. Changes that arrive while a
 //! transaction is under way form the next one: the batch grows with the load, one flush serves many changes, and a lone change
 //! waits for nobody. When the database is away, changes are kept and tried again; nothing advances and nothing is lost. Trying
 //! again does no harm where the answer to a commit was lost, because each change is fenced and a change may be repeated.
@@ -22,57 +22,57 @@ pub const MAX_BATCH: usize = 1_000;
 const FIRST_RETRY: Duration = Duration::from_millis(100);
 const LAST_RETRY: Duration = Duration::from_secs(10);
 
-/// End of the mirror actor: the process is shutting down or has lost its orchestrator.
+/// End of the committer: the process is shutting down or has lost its orchestrator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the mirror is gone")]
-pub struct MirrorGone;
+#[error("the group committer has ended")]
+pub struct GroupCommitterGone;
 
-/// Cheap handle on the mirror.
+/// Cheap handle on the group committer.
 #[derive(Debug, Clone)]
-pub struct Mirror(ActorRef<MirrorMsg>);
+pub struct GroupCommitter(ActorRef<GroupCommitterMsg>);
 
-impl Mirror {
-    /// Starts the mirror. Its end is the end of `owner` too, which could write nothing without it.
+impl GroupCommitter {
+    /// Starts the committer. Its end is the end of `owner` too, which could write nothing without it.
     ///
     /// # Errors
     ///
     /// When the actor cannot be started.
     pub async fn spawn(store: Arc<dyn StateStore>, owner: ActorCell) -> Result<Self, ractor::SpawnErr> {
-        let (mirror, _) = Actor::spawn_linked(None, MirrorActor, store, owner).await?;
-        Ok(Self(mirror))
+        let (committer, _) = Actor::spawn_linked(None, GroupCommitterActor, store, owner).await?;
+        Ok(Self(committer))
     }
 
     /// Writes the change and returns its outcome. Waits as long as the database is away.
     ///
     /// # Errors
     ///
-    /// When the mirror has ended; the change may have been written or not.
-    pub async fn commit(&self, change: Change) -> Result<Outcome, MirrorGone> {
+    /// When the committer has ended; the change may have been written or not.
+    pub async fn commit(&self, change: Change) -> Result<Outcome, GroupCommitterGone> {
         let (sender, receiver) = ractor::concurrency::oneshot();
         self.0
-            .cast(MirrorMsg::Commit(Box::new(change), sender.into()))
-            .map_err(|_| MirrorGone)?;
-        receiver.await.map_err(|_| MirrorGone)
+            .cast(GroupCommitterMsg::Commit(Box::new(change), sender.into()))
+            .map_err(|_| GroupCommitterGone)?;
+        receiver.await.map_err(|_| GroupCommitterGone)
     }
 
     /// Writes several changes, which share a transaction where they can, and returns their outcomes in order.
     ///
     /// # Errors
     ///
-    /// Those of [`Mirror::commit`].
-    pub async fn commit_all(&self, changes: Vec<Change>) -> Result<Vec<Outcome>, MirrorGone> {
+    /// Those of [`GroupCommitter::commit`].
+    pub async fn commit_all(&self, changes: Vec<Change>) -> Result<Vec<Outcome>, GroupCommitterGone> {
         futures::future::try_join_all(changes.into_iter().map(|change| self.commit(change))).await
     }
 
-    /// Describes the mirror; `None` if it does not answer within `limit`.
+    /// Describes the committer; `None` if it does not answer within `limit`.
     pub(super) async fn describe(&self, limit: Duration) -> Option<ActorRecord> {
-        match self.0.call(MirrorMsg::Describe, Some(limit)).await {
+        match self.0.call(GroupCommitterMsg::Describe, Some(limit)).await {
             Ok(CallResult::Success(record)) => Some(record),
             Ok(CallResult::Timeout | CallResult::SenderError) | Err(_) => None,
         }
     }
 
-    /// Stops the mirror. Changes that are not written yet stay unanswered.
+    /// Stops the committer. Changes that are not written yet stay unanswered.
     pub fn stop(&self) {
         self.0.stop(None);
     }
@@ -85,14 +85,14 @@ struct Waiting {
 }
 
 #[derive(RactorMessage)]
-enum MirrorMsg {
+enum GroupCommitterMsg {
     Commit(Box<Change>, RpcReplyPort<Outcome>),
     Committed(Vec<Waiting>, Result<Vec<Outcome>, StateError>),
     Retry,
     Describe(RpcReplyPort<ActorRecord>),
 }
 
-struct MirrorState {
+struct GroupCommitterState {
     store: Arc<dyn StateStore>,
     /// Changes for the next transaction.
     waiting: Vec<Waiting>,
@@ -102,19 +102,19 @@ struct MirrorState {
     since: DateTime<Utc>,
 }
 
-struct MirrorActor;
+struct GroupCommitterActor;
 
-impl Actor for MirrorActor {
-    type Msg = MirrorMsg;
-    type State = MirrorState;
+impl Actor for GroupCommitterActor {
+    type Msg = GroupCommitterMsg;
+    type State = GroupCommitterState;
     type Arguments = Arc<dyn StateStore>;
 
     async fn pre_start(
         &self,
-        _: ActorRef<MirrorMsg>,
+        _: ActorRef<GroupCommitterMsg>,
         store: Arc<dyn StateStore>,
-    ) -> Result<MirrorState, ActorProcessingErr> {
-        Ok(MirrorState {
+    ) -> Result<GroupCommitterState, ActorProcessingErr> {
+        Ok(GroupCommitterState {
             store,
             waiting: Vec::new(),
             writing: false,
@@ -125,19 +125,19 @@ impl Actor for MirrorActor {
 
     async fn handle(
         &self,
-        myself: ActorRef<MirrorMsg>,
-        message: MirrorMsg,
-        state: &mut MirrorState,
+        myself: ActorRef<GroupCommitterMsg>,
+        message: GroupCommitterMsg,
+        state: &mut GroupCommitterState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            MirrorMsg::Commit(change, reply) => {
+            GroupCommitterMsg::Commit(change, reply) => {
                 state.waiting.push(Waiting {
                     change: *change,
                     reply,
                 });
                 state.write_next(&myself);
             }
-            MirrorMsg::Committed(written, Ok(outcomes)) => {
+            GroupCommitterMsg::Committed(written, Ok(outcomes)) => {
                 for (waiting, outcome) in written.into_iter().zip(outcomes) {
                     // The caller may have been stopped meanwhile; the change is written all the same.
                     let _ = waiting.reply.send(outcome);
@@ -146,11 +146,11 @@ impl Actor for MirrorActor {
                 state.writing = false;
                 state.write_next(&myself);
             }
-            MirrorMsg::Committed(unwritten, Err(error @ StateError::Deposed(_))) => {
+            GroupCommitterMsg::Committed(unwritten, Err(error @ StateError::Deposed(_))) => {
                 warn!(changes = unwritten.len(), %error, "another orchestrator leads; leaving these changes to it");
                 myself.stop(None);
             }
-            MirrorMsg::Committed(unwritten, Err(error)) => {
+            GroupCommitterMsg::Committed(unwritten, Err(error)) => {
                 BatchRefused {
                     changes: unwritten.len(),
                     error: &error,
@@ -161,14 +161,14 @@ impl Actor for MirrorActor {
                 // a store that is away is not asked anew for each change that comes in.
                 let newer = std::mem::replace(&mut state.waiting, unwritten);
                 state.waiting.extend(newer);
-                myself.send_after(state.retry_delay, || MirrorMsg::Retry);
+                myself.send_after(state.retry_delay, || GroupCommitterMsg::Retry);
                 state.retry_delay = (state.retry_delay * 2).min(LAST_RETRY);
             }
-            MirrorMsg::Retry => {
+            GroupCommitterMsg::Retry => {
                 state.writing = false;
                 state.write_next(&myself);
             }
-            MirrorMsg::Describe(reply) => {
+            GroupCommitterMsg::Describe(reply) => {
                 // The caller may have timed out.
                 let _ = reply.send(state.describe());
             }
@@ -177,7 +177,7 @@ impl Actor for MirrorActor {
     }
 }
 
-impl MirrorState {
+impl GroupCommitterState {
     fn describe(&self) -> ActorRecord {
         ActorRecord {
             since: Some(self.since),
@@ -190,7 +190,7 @@ impl MirrorState {
     }
 
     /// Begins the next transaction, unless one is under way. It runs beside the actor, whose inbox takes changes meanwhile.
-    fn write_next(&mut self, myself: &ActorRef<MirrorMsg>) {
+    fn write_next(&mut self, myself: &ActorRef<GroupCommitterMsg>) {
         if self.writing || self.waiting.is_empty() {
             return;
         }
@@ -206,8 +206,8 @@ impl MirrorState {
                 let (changes, took) = (changes.len(), began.elapsed());
                 BatchCommitted { changes, took }.emit();
             }
-            // Fails only when the mirror has been stopped; then nobody waits for the answer.
-            let _ = myself.cast(MirrorMsg::Committed(batch, result));
+            // Fails only when the committer has been stopped; then nobody waits for the answer.
+            let _ = myself.cast(GroupCommitterMsg::Committed(batch, result));
         });
     }
 }

@@ -5,9 +5,9 @@ use tokio::time::Instant;
 
 /// Fault that is injected on purpose: the node ends its sessions and dials nobody for a time. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct Cut(watch::Sender<Option<Instant>>);
+pub struct Partition(watch::Sender<Option<Instant>>);
 
-impl Cut {
+impl Partition {
     /// Begins the fault, which lasts for `time`.
     pub fn begin(&self, time: Duration) {
         self.0.send_replace(Some(Instant::now() + time));
@@ -43,14 +43,14 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_cut_lasts_as_long_as_it_was_said_to() {
-        let cut = Cut::default();
-        assert!(cut.over().now_or_never().is_some());
-        assert!(cut.begun().now_or_never().is_none());
+        let partition = Partition::default();
+        assert!(partition.over().now_or_never().is_some());
+        assert!(partition.begun().now_or_never().is_none());
         let began = Instant::now();
-        cut.begin(Duration::from_secs(3));
-        cut.begun().await;
-        cut.over().await;
+        partition.begin(Duration::from_secs(3));
+        partition.begun().await;
+        partition.over().await;
         assert_eq!(began.elapsed(), Duration::from_secs(3));
-        assert!(cut.begun().now_or_never().is_none());
+        assert!(partition.begun().now_or_never().is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! Gates: the only actors that other nodes can send messages to. A gate takes one envelope and answers with one, whatever it
+//! Endpoints: the only actors that other nodes can send messages to. An endpoint takes one envelope and answers with one, whatever it
 //! was sent; it decides nothing and passes everything on to a local actor.
 
 use std::marker::PhantomData;
@@ -8,63 +8,63 @@ use ractor::rpc::CallResult;
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, RpcReplyPort, SpawnErr};
 use ractor_cluster::RactorClusterMessage;
 
-use crate::wire::{Envelope, Fault, GateInfo, Kind, Message, OpenError, PROTOCOL, Peer, Request};
+use crate::wire::{EndpointInfo, Envelope, Fault, Kind, Message, OpenError, PROTOCOL, Peer, Request};
 
 use super::name::NodeName;
 
 /// Limit on the leases in one message, which keeps it under its size limit however long the names are.
 pub(super) const LEASES_PER_MESSAGE: usize = 100;
 
-/// Group of the gates of stage pools, within a cluster's scope.
+/// Group of the endpoints of stage pools, within a cluster's scope.
 pub(super) const STAGES: &str = "stages";
-/// Group of the gates of leading orchestrators.
+/// Group of the endpoints of leading orchestrators.
 pub(super) const ORCHESTRATORS: &str = "orchestrators";
 
-/// The one message of a gate. The name of the variant is on the wire.
+/// The one message of an endpoint. The name of the variant is on the wire.
 #[derive(RactorClusterMessage)]
-pub(super) enum GateMsg {
+pub(super) enum EndpointMsg {
     #[rpc]
     Ask(Envelope, RpcReplyPort<Envelope>),
 }
 
-/// A gate, here or on another node.
-pub(super) type Gate = ActorRef<GateMsg>;
+/// An endpoint, here or on another node.
+pub(super) type Endpoint = ActorRef<EndpointMsg>;
 
-/// Receiver of the requests to a gate.
+/// Receiver of the requests to an endpoint.
 pub(super) trait Answer: Clone + Send + Sync + 'static {
-    /// The group in which other nodes find the gate.
+    /// The group in which other nodes find the endpoint.
     const GROUP: &'static str;
 
     /// Answers a request; a fault is sent back as such.
     fn answer(&self, envelope: &Envelope) -> impl Future<Output = Result<Envelope, Fault>> + Send;
 }
 
-/// Opens a gate to `answerer` for other nodes of the cluster `scope`; it closes with its supervisor.
-pub(super) async fn open_gate<A: Answer>(
+/// Opens an endpoint to `answerer` for other nodes of the cluster `scope`; it closes with its supervisor.
+pub(super) async fn open_endpoint<A: Answer>(
     answerer: A,
     scope: &str,
     supervisor: ActorCell,
-) -> Result<Gate, SpawnErr> {
-    let (gate, _) = Actor::spawn_linked(None, GateActor(PhantomData), answerer, supervisor).await?;
-    ractor::pg::join_scoped(scope.to_owned(), A::GROUP.to_owned(), vec![gate.get_cell()]);
-    Ok(gate)
+) -> Result<Endpoint, SpawnErr> {
+    let (endpoint, _) = Actor::spawn_linked(None, EndpointActor(PhantomData), answerer, supervisor).await?;
+    ractor::pg::join_scoped(scope.to_owned(), A::GROUP.to_owned(), vec![endpoint.get_cell()]);
+    Ok(endpoint)
 }
 
-struct GateActor<A>(PhantomData<A>);
+struct EndpointActor<A>(PhantomData<A>);
 
-impl<A: Answer> Actor for GateActor<A> {
-    type Msg = GateMsg;
+impl<A: Answer> Actor for EndpointActor<A> {
+    type Msg = EndpointMsg;
     type State = A;
     type Arguments = A;
 
-    async fn pre_start(&self, _: ActorRef<GateMsg>, answerer: A) -> Result<A, ActorProcessingErr> {
+    async fn pre_start(&self, _: ActorRef<EndpointMsg>, answerer: A) -> Result<A, ActorProcessingErr> {
         Ok(answerer)
     }
 
     async fn handle(
         &self,
-        _: ActorRef<GateMsg>,
-        GateMsg::Ask(envelope, port): GateMsg,
+        _: ActorRef<EndpointMsg>,
+        EndpointMsg::Ask(envelope, port): EndpointMsg,
         answerer: &mut A,
     ) -> Result<(), ActorProcessingErr> {
         // Beside the actor, as an answer may wait for a commit and must not hold up the requests behind it.
@@ -74,7 +74,7 @@ impl<A: Answer> Actor for GateActor<A> {
     }
 }
 
-/// Reason why a gate gave no usable answer.
+/// Reason why an endpoint gave no usable answer.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AskError {
     /// The request cannot be sent, or one side cannot read the message of the other.
@@ -85,11 +85,15 @@ pub(super) enum AskError {
     NoAnswer,
 }
 
-/// Asks a gate. Every request may be repeated, and a lost answer looks like a lost request.
-pub(super) async fn ask<R: Request>(gate: &Gate, request: &R, limit: Duration) -> Result<R::Reply, AskError> {
+/// Asks an endpoint. Every request may be repeated, and a lost answer looks like a lost request.
+pub(super) async fn ask<R: Request>(
+    endpoint: &Endpoint,
+    request: &R,
+    limit: Duration,
+) -> Result<R::Reply, AskError> {
     let envelope = Envelope::seal(request).map_err(|fault| AskError::Misunderstood(fault.into()))?;
-    match gate
-        .call(|reply| GateMsg::Ask(envelope, reply), Some(limit))
+    match endpoint
+        .call(|reply| EndpointMsg::Ask(envelope, reply), Some(limit))
         .await
     {
         Ok(CallResult::Success(answer)) => answer.open().map_err(AskError::Misunderstood),
@@ -137,8 +141,8 @@ pub(super) fn introduction(node: &NodeName) -> Peer {
 #[error("node {} (build {}) speaks protocol {}, this node protocol {PROTOCOL}", .0.node, .0.build, .0.protocol)]
 pub(super) struct Incompatible(pub Peer);
 
-/// The gate's introduction, if its node has the same protocol version as this one.
-pub(super) fn compatible(info: GateInfo) -> Result<GateInfo, Incompatible> {
+/// The endpoint's introduction, if its node has the same protocol version as this one.
+pub(super) fn compatible(info: EndpointInfo) -> Result<EndpointInfo, Incompatible> {
     if info.peer.protocol == PROTOCOL {
         Ok(info)
     } else {

@@ -1,4 +1,4 @@
-//! Every message through a session of two node servers. In one process each sees its own gates as those of its peer, which
+//! Every message through a session of two node servers. In one process each sees its own endpoints as those of its peer, which
 //! is all that these tests need: what is asked is encoded, crosses a socket, and is answered the same way.
 
 use std::collections::HashMap;
@@ -10,8 +10,8 @@ use chrono::Utc;
 use ractor::BytesConvertable;
 use tokio::time::timeout;
 
-use super::{PATIENCE, address, alone, config, connected, cookie, listening};
-use crate::cluster::gate::{AskError, Gate, GateMsg, ORCHESTRATORS, STAGES, ask, introduction};
+use super::{TIMEOUT, address, alone, config, connected, cookie, listening};
+use crate::cluster::endpoint::{AskError, Endpoint, EndpointMsg, ORCHESTRATORS, STAGES, ask, introduction};
 use crate::cluster::{
     Cluster, ClusterConfig, NodeName, RemoteOrchestrator, RemotePools, RemotePoolsConfig, Security,
     UplinkConfig,
@@ -21,8 +21,8 @@ use crate::stage::{StageContext, StageInfo, StageLogic, StageRegistry};
 use crate::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
 use crate::telemetry::ProgressBoard;
 use crate::wire::{
-    Assign, Drain, DrainReply, Envelope, Fault, GateRole, Heartbeat, Hello, Kind, NodeNotice, NodePhase,
-    NoticeReply, OpenError, Report, ReportedOutcome,
+    Assign, Drain, DrainReply, EndpointRole, Envelope, Fault, Handshake, Heartbeat, Kind, NodeNotice,
+    NodePhase, NoticeReply, OpenError, Report, ReportedOutcome,
 };
 use parkhang_core::domain::testing;
 use parkhang_core::domain::{
@@ -63,31 +63,31 @@ impl Pair {
     }
 }
 
-/// The gate of a group, as the peer sees it.
-async fn remote_gate(scope: &str, group: &str) -> Gate {
+/// The endpoint of a group, as the peer sees it.
+async fn remote_endpoint(scope: &str, group: &str) -> Endpoint {
     let found = async {
         loop {
             let members = ractor::pg::get_scoped_members(&scope.to_owned(), &group.to_owned());
-            if let Some(gate) = members.into_iter().find(|member| !member.get_id().is_local()) {
-                return gate.into();
+            if let Some(endpoint) = members.into_iter().find(|member| !member.get_id().is_local()) {
+                return endpoint.into();
             }
             tokio::task::yield_now().await;
         }
     };
-    timeout(PATIENCE, found).await.expect("the gate shows")
+    timeout(TIMEOUT, found).await.expect("the endpoint shows")
 }
 
-async fn refusal(gate: &Gate, bytes: Vec<u8>) -> Fault {
+async fn refusal(endpoint: &Endpoint, bytes: Vec<u8>) -> Fault {
     let envelope = Envelope::from_bytes(bytes);
-    let answer = gate
-        .call(|reply| GateMsg::Ask(envelope, reply), Some(LIMIT))
+    let answer = endpoint
+        .call(|reply| EndpointMsg::Ask(envelope, reply), Some(LIMIT))
         .await
         .unwrap()
         .unwrap();
     answer.open().unwrap()
 }
 
-async fn refuses_what_it_cannot_read(gate: &Gate, unserved: Kind) {
+async fn refuses_what_it_cannot_read(endpoint: &Endpoint, unserved: Kind) {
     for (bytes, fault) in [
         (vec![], Fault::NoHeader),
         (vec![9, 1, 0], Fault::UnknownVersion { version: 9 }),
@@ -100,9 +100,9 @@ async fn refuses_what_it_cannot_read(gate: &Gate, unserved: Kind) {
         ),
         (vec![1; 70_000], Fault::TooLarge { bytes: 70_000 }),
     ] {
-        assert_eq!(refusal(gate, bytes).await, fault);
+        assert_eq!(refusal(endpoint, bytes).await, fault);
     }
-    let garbage = refusal(gate, vec![1, Kind::Hello.number(), 255, 255, 255]).await;
+    let garbage = refusal(endpoint, vec![1, Kind::Handshake.number(), 255, 255, 255]).await;
     assert!(matches!(garbage, Fault::Malformed { kind: 1, .. }), "{garbage:?}");
 }
 
@@ -152,9 +152,9 @@ impl StageLogic for Waiting {
 }
 
 #[tokio::test]
-async fn a_stage_gate_answers_whatever_it_is_sent() {
+async fn a_stage_endpoint_answers_whatever_it_is_sent() {
     let _alone = alone().await;
-    let (scope, name) = ("stage-gate", NodeName::unique("node").unwrap());
+    let (scope, name) = ("stage-endpoint", NodeName::unique("node").unwrap());
     let pair = Pair::start().await;
     let uplink = RemoteOrchestrator::start(UplinkConfig::new(name.clone(), scope))
         .await
@@ -169,20 +169,20 @@ async fn a_stage_gate_answers_whatever_it_is_sent() {
         health: HealthPolicy::default(),
     });
     let node = node.await.unwrap();
-    let gate = remote_gate(scope, STAGES).await;
+    let endpoint = remote_endpoint(scope, STAGES).await;
 
-    let hello = Hello {
+    let handshake = Handshake {
         peer: introduction(&name),
     };
-    let info = ask(&gate, &hello, LIMIT).await.unwrap();
+    let info = ask(&endpoint, &handshake, LIMIT).await.unwrap();
     assert_eq!(info.peer, introduction(&name));
     match info.role {
-        GateRole::Stage(offer) => {
+        EndpointRole::Stage(offer) => {
             assert_eq!((offer.stage, offer.slots), (stage(), 1));
         }
         other => panic!("{other:?}"),
     }
-    refuses_what_it_cannot_read(&gate, Kind::Heartbeat).await;
+    refuses_what_it_cannot_read(&endpoint, Kind::Heartbeat).await;
 
     let strange = Assign {
         fence: Fence {
@@ -207,10 +207,10 @@ async fn a_stage_gate_answers_whatever_it_is_sent() {
         (&assign(2, 5), AssignReply::Busy),
         (&assign(2, 4), AssignReply::StaleEpoch { seen: Epoch(5) }),
     ] {
-        assert_eq!(ask(&gate, request, LIMIT).await.unwrap(), reply);
+        assert_eq!(ask(&endpoint, request, LIMIT).await.unwrap(), reply);
     }
     for (request, complaint) in [(&strange, "runs waiting"), (&unreadable, "configuration")] {
-        match ask(&gate, request, LIMIT).await.unwrap() {
+        match ask(&endpoint, request, LIMIT).await.unwrap() {
             AssignReply::Refused { reason } => assert!(reason.contains(complaint), "{reason}"),
             other => panic!("{other:?}"),
         }
@@ -219,14 +219,14 @@ async fn a_stage_gate_answers_whatever_it_is_sent() {
         config: "x".repeat(70_000),
         ..assign(3, 5)
     };
-    match ask(&gate, &huge, LIMIT).await {
+    match ask(&endpoint, &huge, LIMIT).await {
         Err(AskError::Misunderstood(OpenError::Unreadable(Fault::TooLarge { .. }))) => {}
         other => panic!("{other:?}"),
     }
 
-    assert_eq!(ask(&gate, &Drain, LIMIT).await.unwrap(), DrainReply);
+    assert_eq!(ask(&endpoint, &Drain, LIMIT).await.unwrap(), DrainReply);
     assert_eq!(
-        ask(&gate, &assign(4, 5), LIMIT).await.unwrap(),
+        ask(&endpoint, &assign(4, 5), LIMIT).await.unwrap(),
         AssignReply::Draining
     );
     node.stop().await;
@@ -235,9 +235,9 @@ async fn a_stage_gate_answers_whatever_it_is_sent() {
 }
 
 #[tokio::test]
-async fn an_orchestrator_gate_answers_whatever_it_is_sent() {
+async fn an_orchestrator_endpoint_answers_whatever_it_is_sent() {
     let _alone = alone().await;
-    let (scope, name) = ("orchestrator-gate", NodeName::unique("node").unwrap());
+    let (scope, name) = ("orchestrator-endpoint", NodeName::unique("node").unwrap());
     let pair = Pair::start().await;
     let orchestrator = OrchestratorHandle::start(OrchestratorConfig::new(Arc::new(MemoryStore::new())));
     let orchestrator = orchestrator.await.unwrap();
@@ -245,16 +245,16 @@ async fn an_orchestrator_gate_answers_whatever_it_is_sent() {
         scope: scope.to_owned(),
         ..RemotePoolsConfig::new(name.clone(), orchestrator.clone(), Epoch(7))
     };
-    let roster = config.roster.clone();
+    let registry = config.registry.clone();
     let pools = RemotePools::start(config).await.unwrap();
-    let gate = remote_gate(scope, ORCHESTRATORS).await;
+    let endpoint = remote_endpoint(scope, ORCHESTRATORS).await;
 
-    let hello = Hello {
+    let handshake = Handshake {
         peer: introduction(&name),
     };
-    let info = ask(&gate, &hello, LIMIT).await.unwrap();
-    assert_eq!(info.role, GateRole::Orchestrator { epoch: Epoch(7) });
-    refuses_what_it_cannot_read(&gate, Kind::Assign).await;
+    let info = ask(&endpoint, &handshake, LIMIT).await.unwrap();
+    assert_eq!(info.role, EndpointRole::Orchestrator { epoch: Epoch(7) });
+    refuses_what_it_cannot_read(&endpoint, Kind::Assign).await;
 
     // There is no such task: the lease is over, and so is the right to report on it.
     let pages = StageProgress {
@@ -271,7 +271,7 @@ async fn an_orchestrator_gate_answers_whatever_it_is_sent() {
             progress: Some(pages),
         }],
     };
-    let reply = ask(&gate, &heartbeat, LIMIT).await.unwrap();
+    let reply = ask(&endpoint, &heartbeat, LIMIT).await.unwrap();
     assert_eq!(
         (reply.epoch, reply.leases.lost, reply.leases.cancelled),
         (Epoch(7), vec![fence(1)], vec![])
@@ -282,18 +282,18 @@ async fn an_orchestrator_gate_answers_whatever_it_is_sent() {
         about: about.to_owned(),
     };
     assert_eq!(
-        ask(&gate, &notice("{\"roles\": [\"cpu\"]}"), LIMIT)
+        ask(&endpoint, &notice("{\"roles\": [\"cpu\"]}"), LIMIT)
             .await
             .unwrap(),
         NoticeReply
     );
-    let nodes = roster.census();
+    let nodes = registry.snapshot();
     assert_eq!(
         (nodes[0].name.as_str(), nodes[0].state),
         (name.as_str(), NodeState::Draining)
     );
     assert_eq!(nodes[0].roles, ["cpu"]);
-    let refused = ask(&gate, &notice("no json"), LIMIT).await;
+    let refused = ask(&endpoint, &notice("no json"), LIMIT).await;
     assert!(
         matches!(
             &refused,
@@ -309,7 +309,7 @@ async fn an_orchestrator_gate_answers_whatever_it_is_sent() {
         outcome,
     };
     for outcome in [ReportedOutcome::Interrupted, ReportedOutcome::Died] {
-        let reply = ask(&gate, &report(outcome), LIMIT).await.unwrap();
+        let reply = ask(&endpoint, &report(outcome), LIMIT).await.unwrap();
         assert_eq!(reply, ReportReply::Fenced);
     }
     let nonsense = report(ReportedOutcome::Succeeded {
@@ -317,23 +317,25 @@ async fn an_orchestrator_gate_answers_whatever_it_is_sent() {
         fingerprint: None,
         results: None,
     });
-    match ask(&gate, &nonsense, LIMIT).await {
+    match ask(&endpoint, &nonsense, LIMIT).await {
         Err(AskError::Misunderstood(OpenError::Refused(Fault::Malformed { reason, .. }))) => {
             assert!(reason.contains("metrics"), "{reason}");
         }
         other => panic!("{other:?}"),
     }
     orchestrator.stop().await;
-    let unheard = ask(&gate, &report(ReportedOutcome::Died), LIMIT).await.unwrap();
+    let unheard = ask(&endpoint, &report(ReportedOutcome::Died), LIMIT)
+        .await
+        .unwrap();
     assert_eq!(unheard, ReportReply::Unrecorded);
     pools.stop().await;
     pair.leave().await;
 }
 
 #[tokio::test]
-async fn a_gate_that_is_gone_gives_no_answer() {
+async fn an_endpoint_that_is_gone_gives_no_answer() {
     let _alone = alone().await;
-    let (scope, name) = ("gone-gate", NodeName::unique("node").unwrap());
+    let (scope, name) = ("gone-endpoint", NodeName::unique("node").unwrap());
     let pair = Pair::start().await;
     let orchestrator = OrchestratorHandle::start(OrchestratorConfig::new(Arc::new(MemoryStore::new())));
     let orchestrator = orchestrator.await.unwrap();
@@ -342,12 +344,12 @@ async fn a_gate_that_is_gone_gives_no_answer() {
         ..RemotePoolsConfig::new(name.clone(), orchestrator.clone(), Epoch(1))
     };
     let pools = RemotePools::start(config).await.unwrap();
-    let gate = remote_gate(scope, ORCHESTRATORS).await;
+    let endpoint = remote_endpoint(scope, ORCHESTRATORS).await;
     pair.leave().await;
-    let hello = Hello {
+    let handshake = Handshake {
         peer: introduction(&name),
     };
-    let answer = ask(&gate, &hello, LIMIT).await;
+    let answer = ask(&endpoint, &handshake, LIMIT).await;
     assert!(matches!(answer, Err(AskError::NoAnswer)), "{answer:?}");
     pools.stop().await;
     orchestrator.stop().await;

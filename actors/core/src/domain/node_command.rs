@@ -3,10 +3,11 @@ use serde::{Deserialize, Serialize};
 
 use super::JobKey;
 
-/// What an operator wants a node to do.
+/// Command of an operator to a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+// The tag is part of the rows of `node_orders`.
 #[serde(tag = "order", rename_all = "snake_case")]
-pub enum NodeOrder {
+pub enum NodeCommand {
     /// Take no more work, and hand back what is in hand at the next checkpoints.
     Drain,
     /// Put another in the place of an actor. Its leases are given back, and nothing is charged for it.
@@ -21,7 +22,7 @@ pub enum NodeOrder {
     SlowStore { delay_ms: u64, seconds: u64 },
 }
 
-impl NodeOrder {
+impl NodeCommand {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Drain => "drain",
@@ -42,10 +43,10 @@ impl NodeOrder {
     }
 }
 
-/// What became of an order.
+/// Outcome of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
-pub enum OrderOutcome {
+pub enum CommandOutcome {
     /// It was carried out, or has begun to be.
     Done {
         message: String,
@@ -55,7 +56,7 @@ pub enum OrderOutcome {
     },
 }
 
-impl OrderOutcome {
+impl CommandOutcome {
     pub fn done(message: impl Into<String>) -> Self {
         let message = message.into();
         Self::Done { message }
@@ -67,19 +68,19 @@ impl OrderOutcome {
     }
 }
 
-/// An order as it is kept: whoever leads, or the node itself, finds it and writes what became of it.
+/// Row of a command: the leader, or the node itself, finds it and records its outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PlacedOrder {
+pub struct IssuedCommand {
     pub id: i64,
     /// Name of the node.
     pub node: String,
-    pub order: NodeOrder,
+    pub command: NodeCommand,
     pub asked_by: String,
     pub asked_at: DateTime<Utc>,
-    /// Nobody begins with it after this time.
+    /// Time after which no node begins it.
     pub expires_at: DateTime<Utc>,
     pub done_at: Option<DateTime<Utc>>,
-    pub outcome: Option<OrderOutcome>,
+    pub outcome: Option<CommandOutcome>,
 }
 
 #[cfg(test)]
@@ -87,23 +88,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn orders_read_as_they_are_kept() {
+    fn commands_read_as_they_are_kept() {
         for (order, text) in [
-            (NodeOrder::Drain, r#"{"order":"drain"}"#),
+            (NodeCommand::Drain, r#"{"order":"drain"}"#),
             (
-                NodeOrder::Restart {
+                NodeCommand::Restart {
                     actor: "ocr".to_owned(),
                 },
                 r#"{"order":"restart","actor":"ocr"}"#,
             ),
             (
-                NodeOrder::ForgetJob {
+                NodeCommand::ForgetJob {
                     job: JobKey::new("press").unwrap(),
                 },
                 r#"{"order":"forget_job","job":"press"}"#,
             ),
             (
-                NodeOrder::SlowStore {
+                NodeCommand::SlowStore {
                     delay_ms: 200,
                     seconds: 30,
                 },
@@ -111,8 +112,8 @@ mod tests {
             ),
         ] {
             assert_eq!(serde_json::to_string(&order).unwrap(), text);
-            assert_eq!(serde_json::from_str::<NodeOrder>(text).unwrap(), order);
+            assert_eq!(serde_json::from_str::<NodeCommand>(text).unwrap(), order);
         }
-        assert!(serde_json::from_str::<NodeOrder>(r#"{"order":"dance"}"#).is_err());
+        assert!(serde_json::from_str::<NodeCommand>(r#"{"order":"dance"}"#).is_err());
     }
 }

@@ -3,15 +3,15 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use tracing::info;
 
-use super::gate::{Answer, STAGES, introduction, request, seal, unexpected};
+use super::endpoint::{Answer, STAGES, introduction, request, seal, unexpected};
 use super::name::NodeName;
 use crate::orchestrator::Executor;
-use crate::supervisor::{OrderBook, PoolHandle};
+use crate::supervisor::{IdempotentExecutor, PoolHandle};
 use crate::wire::{
-    Assign, Cancel, CancelReply, Drain, DrainReply, Envelope, Fault, GateInfo, GateRole, Hello, Kind, Order,
-    OrderReply,
+    Assign, Cancel, CancelReply, Command, CommandReply, Drain, DrainReply, EndpointInfo, EndpointRole,
+    Envelope, Fault, Handshake, Kind,
 };
-use parkhang_core::domain::{AssignReply, Epoch, OrderOutcome, PoolInfo};
+use parkhang_core::domain::{AssignReply, CommandOutcome, Epoch, PoolInfo};
 
 /// Latest epoch that this node has heard of. An orchestrator of an earlier one has been replaced.
 #[derive(Debug)]
@@ -31,24 +31,24 @@ impl LatestEpoch {
     }
 }
 
-/// Gate by which orchestrators of other nodes reach a pool of this node.
+/// Endpoint by which orchestrators of other nodes reach a pool of this node.
 #[derive(Clone)]
-pub(super) struct StageGate {
+pub(super) struct StageEndpoint {
     pub node: NodeName,
     pub pool: PoolHandle,
     pub latest: Arc<LatestEpoch>,
-    /// Orders to the node, which come through any of its gates.
-    pub book: OrderBook,
+    /// Commands to the node, which come through any of its endpoints.
+    pub book: IdempotentExecutor,
 }
 
-impl Answer for StageGate {
+impl Answer for StageEndpoint {
     const GROUP: &'static str = STAGES;
 
     async fn answer(&self, envelope: &Envelope) -> Result<Envelope, Fault> {
         match envelope.kind()? {
-            Kind::Hello => {
-                let Hello { peer } = request(envelope)?;
-                info!(peer = %peer.node, build = %peer.build, protocol = peer.protocol, stage = %self.pool.info.stage, "greeted");
+            Kind::Handshake => {
+                let Handshake { peer } = request(envelope)?;
+                info!(peer = %peer.node, build = %peer.build, protocol = peer.protocol, stage = %self.pool.info.stage, "handshake");
                 seal(&self.info())
             }
             Kind::Assign => seal(&self.assign(request(envelope)?).await),
@@ -61,11 +61,11 @@ impl Answer for StageGate {
                 self.cancel(request(envelope)?);
                 seal(&CancelReply)
             }
-            Kind::Order => {
-                let order: Order = request(envelope)?;
-                let outcome = self.carry_out(order).await;
-                let reply = OrderReply::new(&outcome).map_err(|unusable| Fault::Malformed {
-                    kind: Kind::OrderReply.number(),
+            Kind::Command => {
+                let command: Command = request(envelope)?;
+                let outcome = self.carry_out(command).await;
+                let reply = CommandReply::new(&outcome).map_err(|unusable| Fault::Malformed {
+                    kind: Kind::CommandReply.number(),
                     reason: unusable.to_string(),
                 })?;
                 seal(&reply)
@@ -75,11 +75,11 @@ impl Answer for StageGate {
     }
 }
 
-impl StageGate {
-    fn info(&self) -> GateInfo {
-        GateInfo {
+impl StageEndpoint {
+    fn info(&self) -> EndpointInfo {
+        EndpointInfo {
             peer: introduction(&self.node),
-            role: GateRole::Stage(PoolInfo::clone(&self.pool.info)),
+            role: EndpointRole::Stage(PoolInfo::clone(&self.pool.info)),
         }
     }
 
@@ -90,13 +90,13 @@ impl StageGate {
         }
     }
 
-    async fn carry_out(&self, order: Order) -> OrderOutcome {
-        if let Err(seen) = self.latest.admit(order.epoch) {
-            return OrderOutcome::refused(format!("the sender was replaced by the leader of epoch {seen}"));
+    async fn carry_out(&self, command: Command) -> CommandOutcome {
+        if let Err(seen) = self.latest.admit(command.epoch) {
+            return CommandOutcome::refused(format!("the sender was replaced by the leader of epoch {seen}"));
         }
-        match order.order() {
-            Ok(wanted) => self.book.carry_out(order.id, wanted).await,
-            Err(unusable) => OrderOutcome::refused(unusable.to_string()),
+        match command.command() {
+            Ok(wanted) => self.book.carry_out(command.id, wanted).await,
+            Err(unusable) => CommandOutcome::refused(unusable.to_string()),
         }
     }
 

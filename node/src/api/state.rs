@@ -17,14 +17,14 @@ pub const COOKIE_NAME: &str = "parkhang_token";
 
 /// State of the interface: what requests are answered with, and the tokens that they may present.
 #[derive(Debug, Clone)]
-pub struct Desk {
+pub struct ApiState {
     pub admin: Admin,
     pub tokens: Arc<Tokens>,
     /// True if requests come over TLS.
     pub secure: bool,
 }
 
-impl Desk {
+impl ApiState {
     /// Returns the caller that a request's token belongs to, if any.
     pub fn caller(&self, headers: &HeaderMap) -> Option<&Caller> {
         caller(&self.tokens, headers)
