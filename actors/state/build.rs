@@ -12,6 +12,7 @@ fn main() -> io::Result<()> {
     let mut paths = fs::read_dir(&folder)?
         .map(|entry| Ok(entry?.path()))
         .collect::<io::Result<Vec<_>>>()?;
+    // A folder lists its files in no order, and migrations are applied in that of their numbers.
     paths.sort();
 
     let mut list = String::from("&[\n");

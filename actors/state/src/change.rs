@@ -104,6 +104,8 @@ pub fn apply(task: &Task, job: &Job, change: &Change, now: DateTime<Utc>) -> (Ou
     if !is_expected(task, &change.expected) {
         return (Outcome::Fenced(Some(task.clone())), None);
     }
+    // The job may have been paused or cancelled since the task was chosen, and then nothing more of it
+    // begins.
     if matches!(change.event, Event::Leased { .. }) && job.status != JobStatus::Running {
         let reason = format!("job {} is {}", job.key, job.status.as_str());
         return (Outcome::Illegal(reason), None);
@@ -145,8 +147,12 @@ pub(super) fn may_adjust(
 /// Tries of a task after those of its job have been set to `max_attempts`: (`max_attempts`, `retry_budget`). No task becomes or
 /// ceases to be terminal by this.
 pub(super) fn retry_limits(task: &Task, max_attempts: i32) -> (i32, i32) {
+    // A rerun sets `max_attempts` to the attempts so far plus the budget, so the difference is what was used
+    // up before it.
     let begun = task.max_attempts.saturating_sub(task.retry_budget);
     (
+        // Both limits stay above what is used up, as a lower one would make the task terminal outside of a
+        // transition.
         begun.saturating_add(max_attempts).max(task.attempts + 1),
         max_attempts.max(task.stage_attempts + 1),
     )
@@ -162,6 +168,7 @@ fn is_expected(task: &Task, expected: &Expected) -> bool {
             attempts,
             generation,
         } => {
+            // A task cannot be leased and come back to these values: each end of a lease changes one of them.
             task.lease.is_none()
                 && task.id == *id
                 && task.position == *position
@@ -173,6 +180,8 @@ fn is_expected(task: &Task, expected: &Expected) -> bool {
 }
 
 fn stage_run(before: &Task, after: &Task, change: &Change, now: DateTime<Utc>) -> Option<StageRun> {
+    // The fence of a run is that of its lease. The task has it after the event that begins the lease, and
+    // before one that ends it.
     let (leased, status, ended_at) = match change.event {
         Event::Leased { .. } => (after, StageRunStatus::Running, None),
         Event::Succeeded => (before, StageRunStatus::Done, Some(now)),
@@ -183,6 +192,7 @@ fn stage_run(before: &Task, after: &Task, change: &Change, now: DateTime<Utc>) -
         Event::Cancelled => (before, StageRunStatus::Cancelled, Some(now)),
     };
     Some(StageRun {
+        // A task that is quarantined or sent back without a lease has no run to end.
         fence: leased.fence()?,
         status,
         worker: leased.lease.as_ref()?.worker.clone(),

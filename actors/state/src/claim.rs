@@ -43,6 +43,7 @@ pub(super) async fn claim(
         .filter_map(|task| request.end_of(task, now))
         .chain(leases.unwanted.iter().map(cancellation))
         .collect();
+    // Written before the ready tasks are read, so that a task whose lease ran out can be claimed at once.
     store.commit(&ends, now).await?;
     let mut room: BTreeMap<StageName, usize> = BTreeMap::new();
     for offer in request.offers.iter().filter(|offer| offer.free > 0) {

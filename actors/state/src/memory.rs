@@ -65,6 +65,7 @@ impl StateStore for MemoryStore {
                 tables.last_job += 1;
                 key.clone()
             }
+            // An operator may have named a job `J{id}` by hand; the next number is tried then.
             None => loop {
                 tables.last_job += 1;
                 let key = format!("J{}", tables.last_job);
@@ -192,6 +193,8 @@ impl StateStore for MemoryStore {
         let (held, expired) = tables.index.leases(now);
         let task = |id: TaskId| tables.tasks.get(&id);
         let is_cancelled = |job: &Arc<Job>| job.status == JobStatus::Cancelled;
+        // A lease that both ran out and is of a cancelled job counts as cancelled only, so that no loss is
+        // counted.
         let of_cancelled_job = |task: &&Task| tables.jobs.get(&task.job_id).is_some_and(is_cancelled);
         let expired = expired
             .into_iter()
@@ -323,6 +326,7 @@ impl StateStore for MemoryStore {
                 continue;
             }
             if let Some(lease) = &mut task.lease {
+                // Heartbeats may arrive out of order; an older one must not shorten the lease.
                 lease.until = lease.until.max(until);
                 index.renewed(fence.task, &lease.worker, lease.until);
             }
@@ -349,6 +353,7 @@ impl StateStore for MemoryStore {
                         JobStatus::Completed
                     }
                 }
+                // A cancelled job has not ended while a worker may still hold a lease of it.
                 JobStatus::Cancelled if index.leased(id).is_empty() => JobStatus::Cancelled,
                 _ => continue,
             };

@@ -45,6 +45,7 @@ pub async fn change_for(
         ..ReportContext::default()
     };
     match &report.verdict {
+        // Only the last stage of a volume brings results, so its history is read once.
         Some(StageVerdict::Succeeded(success)) if success.results.is_some() => {
             let runs = store.stage_runs(fence.task).await?;
             context.processing_ms = processing_ms(&runs, fence, now);
@@ -91,6 +92,7 @@ pub fn change_of(report: LeaseReport, context: ReportContext, now: DateTime<Utc>
         Some(StageVerdict::Failed(error)) if error.is_outage() => {
             let outages = context.task.map_or(0, |task| task.outages).saturating_add(1);
             let count = u32::try_from(outages).unwrap_or(u32::MAX);
+            // Without a job the task was deleted: the change will be fenced off, whatever its delay.
             let delay = retry::outage_backoff(context.retry_backoff_s.unwrap_or(1.0), count, context.jitter);
             let what = match error.category {
                 ErrorCategory::Node => "node out of order",
@@ -147,6 +149,8 @@ fn processing_ms(runs: &[StageRun], current: &Fence, now: DateTime<Utc>) -> f32 
             _ => None,
         };
         if let Some(ended) = ended {
+            // Runs come in the order in which they began, so a later run of a stage takes the place of an
+            // earlier one.
             by_stage.insert(&run.fence.stage, ended - run.started_at);
         }
     }

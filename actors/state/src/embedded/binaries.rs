@@ -71,6 +71,7 @@ fn choose(
             searched: format!("{DEBIAN}/*/bin"),
         });
     }
+    // Postgres opens no data of another major version, so a newer one beside it is no substitute.
     match made_by {
         None => installed.into_iter().max(),
         Some(version) => installed

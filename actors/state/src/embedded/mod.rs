@@ -187,6 +187,7 @@ impl EmbeddedPostgres {
 ///
 /// [`EmbeddedError::NoDataFolder`] if the environment names no home folder.
 pub fn data_folder() -> Result<PathBuf, EmbeddedError> {
+    // For root the server runs as another account, which could not enter root's home folder.
     if nix::unistd::geteuid().is_root() {
         return Ok(PathBuf::from("/var/lib/parkhang"));
     }
@@ -205,5 +206,6 @@ fn create_owned(folder: &Path, account: Option<&Account>) -> Result<(), Embedded
     if let Some(account) = account {
         chown(folder, Some(account.uid), Some(account.gid)).map_err(at(folder))?;
     }
+    // Every process that reaches the socket is superuser, so no other account may enter.
     fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).map_err(at(folder))
 }

@@ -162,6 +162,8 @@ impl Server {
                     started.into_iter().for_each(reap);
                     return Ok(());
                 }
+                // Started once only: a server that exits while it starts has written the reason to its log,
+                // and would exit again.
                 State::Stopped if started.is_none() => {
                     self.clear_stale_files()?;
                     self.make_data(binaries)?;
@@ -256,6 +258,8 @@ impl Server {
             Durability::Full => nix::unistd::syncfs(&folder).map_err(|errno| at(&self.folder)(errno.into())),
             Durability::None => Ok(()),
         };
+        // The data are on disk before their name says that they are complete, and the name before a user
+        // relies on it.
         sync()?;
         fs::rename(&unfinished, &data).map_err(at(&data))?;
         sync()
@@ -295,6 +299,7 @@ impl Server {
                 .arg(binaries.program("pg_ctl"))
                 .args(["stop", "--mode", "fast", "--wait", "--timeout", "300", "--pgdata"])
                 .arg(self.data()),
+            // Stopped without a checkpoint, as the data are removed next.
             Durability::None => watcher
                 .args([
                     "sh",

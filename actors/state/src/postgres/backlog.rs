@@ -133,6 +133,8 @@ pub(super) async fn ready_tasks(
         .into_iter()
         .map(|job| (job.id, job))
         .collect();
+    // Nothing is locked and the statements share no snapshot: if a task or its job changes meanwhile, the
+    // lease is refused when it is written.
     let (mut lanes, mut backing_off) = (Lanes::default(), Lanes::default());
     for job in jobs.values() {
         for (stage, room) in room {

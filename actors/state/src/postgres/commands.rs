@@ -29,6 +29,7 @@ impl PostgresStore {
         let names: Vec<&str> = nodes.iter().map(|node| node.node.as_str()).collect();
         let reported_at: Vec<_> = nodes.iter().map(|node| node.told_at).collect();
         let actors: Vec<Json<&[ActorRecord]>> = nodes.iter().map(|node| Json(&node.actors[..])).collect();
+        // The join leaves out nodes that have gone, whose actors the next statement would delete again.
         sqlx::query(
             "insert into node_actors (node, told_at, actors)
              select t.node, t.told_at, t.actors

@@ -83,6 +83,7 @@ pub(super) async fn apply_all(
             .get(&id)
             .and_then(|task| Some((task, jobs.get(&task.job_id)?)));
         let Some((task, job)) = row else {
+            // The task was deleted with its job since the writer read it.
             outcomes.push(Outcome::Fenced(None));
             continue;
         };

@@ -71,6 +71,7 @@ impl PostgresStore {
     pub async fn delete_tasks(&self, job: JobId, tasks: &[TaskId]) -> Result<(), StateError> {
         let ids: Vec<i64> = tasks.iter().map(|task| task.0).collect();
         let mut transaction = self.pool.begin().await?;
+        // Locked in the order of ids, as a commit locks them, so that the two cannot deadlock.
         let ids: Vec<i64> = sqlx::query_scalar(
             "select id from tasks where id = any($1) and job_id = $2 order by id for update",
         )
@@ -105,6 +106,7 @@ impl PostgresStore {
             .bind(job.id.0)
             .execute(&mut *transaction)
             .await?;
+        // Totals go only if the job has gone: while it stays, they count tasks that may be added to it.
         for statement in [
             "delete from task_counts where job_id = $1 and not exists (select from jobs where id = $1)",
             "delete from run_counts where job_id = $1 and not exists (select from jobs where id = $1)",

@@ -15,6 +15,8 @@ impl From<sqlx::Error> for StateError {
             | sqlx::Error::ColumnIndexOutOfBounds { .. }
             | sqlx::Error::Decode(_)
             | sqlx::Error::TypeNotFound { .. } => Self::Corrupt(error.to_string()),
+            // Such a statement is refused each time, so it must not look like an outage, which callers wait
+            // out.
             sqlx::Error::Database(ref refusal)
                 if refusal
                     .code()

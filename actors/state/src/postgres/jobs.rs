@@ -291,6 +291,7 @@ pub(super) async fn set_status(
     job: Job,
     status: JobStatus,
 ) -> Result<Job, StateError> {
+    // A job with a new status has work again or has it taken back, so its end is written anew by `finish`.
     let finished_at = job.finished_at.filter(|_| job.status == status);
     sqlx::query("update jobs set status = $2::job_status, finished_at = $3 where id = $1")
         .bind(job.id.0)

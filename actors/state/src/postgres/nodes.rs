@@ -90,6 +90,7 @@ async fn upsert(connection: &mut PgConnection, nodes: &[NodeRecord]) -> Result<(
     .execute(&mut *connection)
     .await?;
 
+    // Replaced as a whole, so that no worker stays which the node does not report any more.
     sqlx::query("delete from workers where node = any($1)")
         .bind(&names)
         .execute(&mut *connection)

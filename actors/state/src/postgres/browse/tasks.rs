@@ -121,6 +121,7 @@ async fn of_phase(
                 .fetch_all(pool)
                 .await?
         }
+        // A task that is done stands at no stage any more.
         Some(ListedPhase::Done) if query.stage.is_some() => Vec::new(),
         Some(ListedPhase::Done) => {
             sqlx::query_as(DONE)
