@@ -53,6 +53,7 @@ impl<'a> Columns<'a> {
                     column: column.to_owned(),
                 });
             }
+            // The table was written before the column was added.
             return T::from_array(column, &new_null_array(&T::data_type(), self.rows()));
         };
         if !T::NULLABLE {

@@ -38,6 +38,7 @@ impl ArtifactError {
     pub fn category(&self) -> ErrorCategory {
         match self {
             Self::Storage(error) => error.category(),
+            // What is stored is at fault, and another try would read the same.
             Self::Unreadable { .. }
             | Self::NoProvenance { .. }
             | Self::WrongTable { .. }

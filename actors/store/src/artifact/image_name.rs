@@ -51,6 +51,7 @@ pub fn image_names(files: &[String]) -> Vec<ImageName> {
     }
     let stands_as_it_is = |stem: &str| sharers.get(stem) == Some(&1) && shortened(&make_safe(stem)) == stem;
 
+    // Stems that stand as they are come first, so that no hashed name takes the place of one.
     let mut names: BTreeMap<&str, String> = BTreeMap::new();
     for file in files {
         let stem = stem(file);
@@ -59,6 +60,8 @@ pub fn image_names(files: &[String]) -> Vec<ImageName> {
         }
     }
     let mut taken: BTreeSet<String> = names.values().cloned().collect();
+    // In the order of names, as a salt depends on the names given before; the order of `files` must not
+    // count.
     let sorted: BTreeSet<&str> = files.iter().map(String::as_str).collect();
     for file in sorted {
         if !names.contains_key(file) {
@@ -69,6 +72,7 @@ pub fn image_names(files: &[String]) -> Vec<ImageName> {
     }
     files
         .iter()
+        // Every file got its name in one of the two loops.
         .map(|file| ImageName(names[file.as_str()].clone()))
         .collect()
 }

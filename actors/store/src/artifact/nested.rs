@@ -58,9 +58,11 @@ fn read_points<T: ArrowPrimitiveType, const N: usize>(
             reason: format!("a point has {} coordinates, not {N}", odd[1] - odd[0]),
         });
     }
+    // The array may be a slice of a larger one, whose offsets do not begin at 0.
     let (first, last) = (offsets[0] as usize, offsets[offsets.len() - 1] as usize);
     let values = lists.values().slice(first, last - first);
     refuse_nulls(column, &values)?;
+    // Nothing is left over, as every point was found to have `N` coordinates.
     let (whole, _) = numbers::<T>(column, &values)?.as_chunks::<N>();
     Ok(whole.to_vec())
 }

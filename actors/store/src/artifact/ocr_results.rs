@@ -109,6 +109,7 @@ fn read_segments(column: &str, array: &dyn Array) -> Result<Vec<Segment>, Column
     for child in structs.columns() {
         refuse_nulls(column, child)?;
     }
+    // By place, as `check_schema` has found the fields under these names and in this order.
     let texts = String::from_array(column, structs.column(0))?;
     let xs = i32::from_array(column, structs.column(1))?;
     let widths = i32::from_array(column, structs.column(2))?;

@@ -64,6 +64,7 @@ fn read_regions(column: &str, array: &dyn Array) -> Result<Vec<PageRegion>, Colu
     for child in structs.columns() {
         refuse_nulls(column, child)?;
     }
+    // By place, as `check_schema` has found the fields under these names and in this order.
     let kinds = String::from_array(column, structs.column(0))?;
     let contours = Contour::from_array(column, structs.column(1))?;
     let region = |(kind, contour)| PageRegion { kind, contour };

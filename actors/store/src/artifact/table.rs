@@ -143,6 +143,7 @@ fn guarded<T>(
     key: &ArtifactKey,
     read: impl FnOnce() -> Result<T, ArtifactError>,
 ) -> Result<T, ArtifactError> {
+    // A reader that panicked is dropped, so nobody sees it half changed.
     catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| {
         Err(ArtifactError::Unreadable {
             key: key.clone(),

@@ -48,6 +48,8 @@ impl<R: ArtifactRow> TableWriter<R> {
     /// [`ParquetError`] if the schema or the metadata cannot be written.
     pub fn new(provenance: &Provenance) -> Result<Self, ParquetError> {
         let schema = Arc::new(Schema::new(R::fields()));
+        // Readers go by the Parquet types alone, so the Arrow schema would only be one more thing that may
+        // differ.
         let options = ArrowWriterOptions::new()
             .with_properties(properties::<R>(provenance)?)
             .with_skip_arrow_metadata(true);
@@ -144,6 +146,7 @@ fn properties<R: ArtifactRow>(provenance: &Provenance) -> Result<WriterPropertie
     let builder = WriterProperties::builder()
         .set_created_by(concat!("parkhang version ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL)?))
+        // Row groups are closed by their bytes, in `write_pending`.
         .set_max_row_group_row_count(None)
         .set_coerce_types(true)
         .set_key_value_metadata(Some(metadata));
@@ -179,6 +182,7 @@ fn set_leaves(
             builder
                 .set_column_dictionary_enabled(path.clone(), false)
                 .set_column_compression(path.clone(), Compression::UNCOMPRESSED)
+                // Nobody looks for an image by the order of its bytes.
                 .set_column_statistics_enabled(path, EnabledStatistics::None)
         }
         _ => builder,

@@ -70,6 +70,7 @@ fn as_id(name: &str) -> String {
         .filter(|word| !word.is_empty())
         .collect();
     let mut id: String = words.join("_");
+    // The characters that are kept are ASCII, so every byte ends one.
     id.truncate(ID_LENGTH - HASH_LENGTH - 1);
     format!("{id}_{}", &hash[..HASH_LENGTH])
 }

@@ -61,6 +61,8 @@ impl StorageError {
             Self::Remote { category, .. } => *category,
             Self::ShuttingDown { .. } => ErrorCategory::Transient,
             Self::Io { source, .. } => match source.kind() {
+                // These wait for an operator. Anything else, a full disk too, may pass and is waited out like
+                // an outage.
                 io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => ErrorCategory::Config,
                 _ => ErrorCategory::Network,
             },

@@ -156,6 +156,7 @@ impl Folder {
             return Ok(staging);
         }
         let opened = Staging::open(&self.root)?;
+        // Of two first writers one finds the place taken; its staging folder removes itself.
         Ok(self.staging.get_or_init(|| opened))
     }
 
@@ -184,6 +185,7 @@ impl Folder {
         let fail = |source| reading("read", key, source);
         let mut file = File::open(self.path(key)).map_err(fail)?;
         let meta = file.metadata().map_err(fail)?;
+        // A folder can be opened too, and has a length.
         if !meta.is_file() {
             return Err(StorageError::NotFound { key: key.clone() });
         }
@@ -207,6 +209,7 @@ impl Folder {
         self.place(&target, || fs::rename(staged.path(), &target))
             .map_err(fail)?;
         if durable {
+            // The new name is an entry of the folder, which a flush of the file does not write.
             return sync_parent(&target).map_err(fail);
         }
         *self.unsynced().entry(key.clone()).or_default() += 1;
@@ -220,6 +223,7 @@ impl Folder {
         let target = self.path(key);
         match self.place(&target, || fs::hard_link(staged.path(), &target)) {
             Ok(()) => sync_parent(&target).map_err(fail).map(|()| PutOutcome::Created),
+            // A link fails with the same error over a folder, which is no object of this key.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !target.is_dir() => {
                 Ok(PutOutcome::Exists)
             }
@@ -282,6 +286,7 @@ impl Folder {
         let _changing = self.folder_changes();
         let folders = path.ancestors().skip(1).take_while(|folder| *folder != self.root);
         for folder in folders {
+            // A folder that is not empty is still needed, and so is every one above it.
             if fs::remove_dir(folder).is_err() {
                 break;
             }
@@ -308,6 +313,7 @@ impl Folder {
                     Ok(meta) if meta.is_dir() => folders.push(key),
                     Ok(meta) if meta.is_file() => found.push((key, ObjectMeta { size: meta.len() })),
                     Ok(_) => {}
+                    // Deleted since the folder was read.
                     Err(error) if is_absence(&error) => {}
                     Err(source) => return Err(failed("list", prefix, source)),
                 }
@@ -366,6 +372,7 @@ fn sync_all(paths: &BTreeSet<PathBuf>) -> io::Result<()> {
     let paths: Vec<&PathBuf> = paths.iter().collect();
     let next = AtomicUsize::new(0);
     let worker = || -> io::Result<()> {
+        // Relaxed is enough: threads share the number alone, and the paths were there before the threads.
         while let Some(path) = paths.get(next.fetch_add(1, Ordering::Relaxed)) {
             match File::open(path).and_then(|file| file.sync_all()) {
                 Err(error) if !is_absence(&error) => return Err(error),

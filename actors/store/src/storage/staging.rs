@@ -35,6 +35,7 @@ impl Staging {
             if !is_linked(&lock, &lock_path) {
                 continue;
             }
+            // Made under the lock, so that nobody takes the folder for an abandoned one.
             let folder = parent.join(id);
             fs::create_dir(&folder)?;
             return Ok(Self {
@@ -95,10 +96,12 @@ fn remove_abandoned(parent: &Path) -> io::Result<()> {
         if lock_path.extension().is_none_or(|extension| extension != "lock") {
             continue;
         }
+        // Another store that opens this root has removed it.
         let Ok(lock) = File::open(&lock_path) else {
             continue;
         };
         if lock.try_lock().is_ok() {
+            // The lock file goes last: if this is cut off, the next store finds it and removes the rest.
             let _ = fs::remove_dir_all(lock_path.with_extension(""));
             let _ = fs::remove_file(&lock_path);
         }

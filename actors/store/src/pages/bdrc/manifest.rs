@@ -100,6 +100,7 @@ pub fn unpacked(bytes: &[u8]) -> Result<Cow<'_, [u8]>, ManifestError> {
     }
     let mut text = Vec::new();
     MultiGzDecoder::new(bytes)
+        // One byte more than is allowed tells a list that is too long from one that just fits.
         .take(MAX_BYTES + 1)
         .read_to_end(&mut text)
         .map_err(ManifestError::Gzip)?;
@@ -176,6 +177,7 @@ fn image(name: String, fields: &Map<String, Value>) -> ImageRecord {
         u32::try_from(side).ok().filter(|side| *side > 0)
     };
     let word = |key: &str| match fields.get(key)? {
+        // The texts go to Postgres, which refuses the character zero.
         Value::String(word) => Some(word.replace('\0', "").chars().take(WORD).collect()),
         Value::Number(number) => Some(number.to_string()),
         _ => None,

@@ -194,6 +194,7 @@ impl PageSource for BdrcArchive {
     async fn pages(&self, volume: &VolumeId) -> Result<Vec<PageRef>, PageSourceError> {
         let mut pages = self.manifest(volume).await?.into_pages();
         let intro = self.intro_pages.get(volume).copied().unwrap_or(0);
+        // The number is the catalogue's, which may count more pages than the list has.
         pages.drain(..intro.min(pages.len()));
         Ok(pages)
     }

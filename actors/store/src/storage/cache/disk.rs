@@ -97,15 +97,18 @@ impl DiskCache {
             return Ok(());
         };
         let size = (header.len() + object.bytes.len()) as u64;
+        // A copy as large as this would push out most of the others.
         if size > self.capacity / 2 {
             return Ok(());
         }
         let path = self.path(key);
+        // Not flushed: a copy that a crash has damaged is found out by its hash.
         let staged = self.staging.write(&[&header, &object.bytes], false)?;
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
         }
         fs::rename(staged.path(), &path)?;
+        // The lock is released before the sweep, which may wait for another process.
         let due = {
             let mut usage = self.usage.lock().unwrap_or_else(PoisonError::into_inner);
             usage.bytes += size;

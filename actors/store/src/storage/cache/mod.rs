@@ -140,6 +140,7 @@ impl<S: ArtifactStore> ArtifactStore for CachedStore<S> {
 
     /// Reads a part from the copy if there is a good one; a part that is read from the store is not kept.
     async fn get_range(&self, key: &ArtifactKey, range: Range<u64>) -> Result<Bytes, StorageError> {
+        // Without a copy only the part is fetched, as the whole object may be many times as large.
         if !self.on_disk(key, |disk, key| disk.holds(key)).await {
             return self.store.get_range(key, range).await;
         }

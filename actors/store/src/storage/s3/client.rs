@@ -33,6 +33,8 @@ pub(super) async fn connect(
     })?;
 
     let timeouts = TimeoutConfig::builder().connect_timeout(options.connect_timeout);
+    // The SDK's retries and its detection of stalls are off, as this store has its own and the two would
+    // multiply.
     let mut config = Builder::from(&shared)
         .force_path_style(options.path_style)
         .retry_config(RetryConfig::disabled())
@@ -41,6 +43,7 @@ pub(super) async fn connect(
     if let Some(endpoint) = &options.endpoint {
         config = config.endpoint_url(endpoint);
     }
+    // Who asks for no checksums has a server that knows no trailers; it would refuse those of parts as well.
     let bare = shared.request_checksum_calculation() == Some(RequestChecksumCalculation::WhenRequired);
     Ok(Connection {
         client: Client::from_conf(config.build()),

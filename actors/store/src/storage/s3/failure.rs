@@ -60,6 +60,7 @@ impl Failure {
 
     /// True if the same request may succeed if it is sent again.
     pub(super) fn is_retryable(&self) -> bool {
+        // The request of a lost upload cannot succeed any more: `write_parts` begins another upload.
         self.meaning != Meaning::UploadGone && self.category().retryable_by_default()
     }
 

@@ -40,6 +40,7 @@ impl Writer<'_> {
         let outcome = uploaded.await;
         match outcome {
             Ok(PutOutcome::Created) => upload.finish(),
+            // Also where the key is taken: parts that nobody completes cost money.
             _ => upload.abort().await,
         }
         outcome
@@ -88,6 +89,7 @@ impl Writer<'_> {
             self.send_part(upload, number, bytes.slice(start..end))
         });
         let concurrency = self.bucket.options.part_concurrency.max(1);
+        // In order, as the request that completes the upload must list the parts by ascending number.
         stream::iter(parts).buffered(concurrency).try_collect().await
     }
 
@@ -215,6 +217,8 @@ impl Upload {
 
 impl Drop for Upload {
     fn drop(&mut self) {
+        // Without a runtime the process is about to end, and the bucket's rule on incomplete uploads has to
+        // do it.
         if let (Some(place), Ok(runtime)) = (self.place.take(), tokio::runtime::Handle::try_current()) {
             runtime.spawn(async move { place.abort().await });
         }

@@ -31,6 +31,8 @@ impl Bucket {
                 let request = match part {
                     Part::Whole => request,
                     Part::WholeUnless(version) => request.if_none_match(format!("\"{version}\"")),
+                    // HTTP names the last byte of a range; as the range is not empty, the subtraction cannot
+                    // wrap.
                     Part::Range(range) => request.range(format!("bytes={}-{}", range.start, range.end - 1)),
                 };
                 let answer = self.answered(request.send()).await?;

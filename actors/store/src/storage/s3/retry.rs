@@ -58,6 +58,7 @@ impl Retry {
     pub(super) async fn pause(&self, attempt: u32) {
         let jitter = rand::random_range(-1.0..=1.0);
         let nominal = backoff(self.backoff.as_secs_f64(), attempt, 0.0).min(MAX_BACKOFF);
+        // Chance is added behind the limit: clients that have reached it must not come back all at once.
         tokio::time::sleep(backoff(nominal.as_secs_f64(), 1, jitter)).await;
     }
 }
