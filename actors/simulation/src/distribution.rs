@@ -27,6 +27,7 @@ impl Distribution {
 
     /// Value below which this share of all values lies; `share` is from 0 to 1.
     pub fn quantile(&self, share: f64) -> f64 {
+        // `new` refuses an empty list, so there is a last value.
         let place = share.clamp(0.0, 1.0) * (self.0.len() - 1) as f64;
         let below = place.floor() as usize;
         let above = (below + 1).min(self.0.len() - 1);

@@ -143,6 +143,7 @@ impl Engine {
                 .collect(),
             ..Counters::default()
         };
+        // Drawn in the order of tasks and not of a hash map, so that a seed gives the same run each time.
         for task in store.tasks(job.id).await? {
             let pages = settings.profile.pages_per_volume.quantile(random.random());
             let volume = Volume {
@@ -309,6 +310,8 @@ impl Engine {
 
     /// Offers the leases to their pools and ends the pass.
     async fn pass_over(&mut self, pass: Pass) -> Result<(), SimulationError> {
+        // A pass is over once no outcome is missing, so none is dropped here and they match the changes in
+        // order.
         let granted = pass.plan.granted(pass.outcomes.into_iter().flatten().collect());
         let arrival = self.now + millis(self.settings.timings.message);
         for (worker, assignment) in granted.assignments {

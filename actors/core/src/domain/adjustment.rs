@@ -53,6 +53,7 @@ impl Adjustment {
                 false => ConfigError::NotALimit(named),
             });
         }
+        // Tried on the defaults, so that a value that no job may have is refused before a job is looked for.
         adjustment.apply(JobConfig::default())?;
         Ok(adjustment)
     }

@@ -251,6 +251,7 @@ impl JobConfig {
 
     /// The same settings with another value of one key.
     fn with(self, key: &str, text: &str) -> Result<Self, ConfigError> {
+        // Through the serialised form and back, so that the type of each key decides which values it takes.
         let keys = self.keys();
         let Some(before) = keys.get(key) else {
             return Err(ConfigError::Unknown(key.to_owned()));
@@ -287,6 +288,7 @@ impl JobConfig {
     /// Keys that decide about results and their place, with their values.
     fn fingerprint_config(&self) -> Map<String, Value> {
         let mut keys = self.keys();
+        // Beside the adjustable keys, these change the course of the work and not its results.
         let others =
             ADJUSTABLE
                 .into_iter()

@@ -185,6 +185,7 @@ impl Pipeline {
 
     /// First stage.
     pub fn first(&self) -> &StageName {
+        // `new` refuses an empty list, and every pipeline is made by it.
         &self.0[0]
     }
 

@@ -164,6 +164,8 @@ pub fn decide(limits: &Limits, loads: &[Load], fleet: &Fleet, now: DateTime<Utc>
         true => 0,
         false => fleet.desired.saturating_sub(fleet.idle),
     };
+    // A worker at work would have to give its volumes back, so while there is work only idle ones are given
+    // up.
     let fewer = wanted.max(kept);
     match fewer < fleet.desired {
         _ if wanted == fleet.desired && asked > cap => hold(Reason::AtCap),

@@ -39,6 +39,7 @@ impl BatchSizes {
         if tried <= smallest {
             return None;
         }
+        // Another batch may have shown meanwhile that less fits; a size that is known only becomes smaller.
         let next = self.allowed(network, (tried / 2).max(smallest));
         self.fitting.insert(network.clone(), next);
         Some(next)

@@ -53,9 +53,11 @@ pub fn choose<'a>(
             ..offer.pool.clone()
         })
         .collect();
+    // The slots that leases in hand take are not in `free`, so no leases are subtracted from it below.
     let (suspects, others): (Vec<_>, Vec<_>) = tasks.into_iter().partition(|(task, _)| is_suspect(task));
     if is_idle(offers) {
         let mut alone = place(now, suspects, FreeSlots::of(&pools, &[]), held);
+        // Nothing runs beside a suspect, another suspect neither.
         alone.truncate(1);
         if !alone.is_empty() {
             return alone;

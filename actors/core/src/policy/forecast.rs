@@ -153,7 +153,9 @@ pub fn forecast(cohorts: &[Cohort], again: Option<&Again>, known: Known<'_>) -> 
                 Some(cause) if comes => {
                     *stage.runs.entry(cause).or_default() += cohort.volumes;
                     let pages = match cohort.counted {
+                        // No volume of the cohort is counted yet, so the mean of the others stands in.
                         0 => mean.map(|mean| mean * cohort.volumes as f64),
+                        // Those that are not counted are taken to be like those that are.
                         counted => Some(cohort.pages as f64 * cohort.volumes as f64 / counted as f64),
                     };
                     stage.pages = pages.map(|pages| pages + stage.pages.unwrap_or_default());
@@ -177,6 +179,7 @@ fn begin(cohort: &Cohort, again: Option<&Again>, pipeline: &Pipeline) -> Option<
     let own = match &cohort.position {
         Position::Pending => 0,
         Position::At(stage) => {
+            // A job that was reopened may have lost the stage; then nothing of its pipeline comes after it.
             let at = place(stage).unwrap_or(stages.len());
             if cohort.status == TaskStatus::Done {
                 at + 1
@@ -245,6 +248,7 @@ impl StageForecast {
             return (Some(Cause::ConfigChanged), settings);
         }
         let mut named = known.named.of(&self.stage).peekable();
+        // Runs that wrote down no names are compared by the digests below alone.
         if named.peek().is_some() && !made.names.is_empty() {
             let is_named = named.any(|named| made.names.iter().any(|name| name == named));
             if !is_named {

@@ -26,6 +26,7 @@ fn mean(confidences: &[Option<f32>]) -> f64 {
     let sum: f64 = confidences
         .iter()
         .map(sure)
+        // One NaN would make the mean one, and every comparison with it false.
         .map(|confidence| if confidence.is_nan() { 0.0 } else { confidence })
         .sum();
     sum / confidences.len().max(1) as f64

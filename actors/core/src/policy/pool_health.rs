@@ -81,6 +81,7 @@ impl PoolHealth {
     pub fn failed(&mut self, why: &Unfit, limits: FaultLimits) -> Remedy {
         match why {
             Unfit::Disk(_) => {
+                // No renewal gives a disk room, so the stage is only tested again, for as long as it takes.
                 self.waits = self.waits.saturating_add(1);
                 Remedy::Ask {
                     after: delay(self.waits),

@@ -29,11 +29,14 @@ pub struct Cause(Pattern);
 
 impl Cause {
     pub fn new(text: &str) -> Self {
+        // Escaping writes `*` as `[*]`; it alone gets its meaning back, as messages may hold `?` and
+        // brackets.
         let pattern = Pattern::escape(text).replace("[*]", "*");
         Self(Pattern::new(&pattern).unwrap_or_default())
     }
 
     pub fn is_of(&self, error: &StageError) -> bool {
+        // Cut like `error_cause` of the database, by which operators are shown causes.
         let message = error.message.chars().take(CAUSE_LETTERS).collect::<String>();
         self.0.matches(&format!("{}: {message}", error.category.as_str()))
     }

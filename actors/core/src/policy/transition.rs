@@ -296,6 +296,7 @@ fn failed(task: &Task, scope: RetryScope, error: &StageError, not_before: Option
         status: TaskStatus::Failed,
         attempts: task.attempts + 1,
         stage_attempts: task.stage_attempts + 1,
+        // A worker that reports a failure has survived it, which ends the row of losses.
         interruptions: 0,
         outages: 0,
         lease: None,

@@ -110,6 +110,8 @@ impl Engine {
     pub(crate) async fn join(&mut self, node: usize) -> Result<(), SimulationError> {
         let class = self.class_of(node);
         let joining = &mut self.nodes[node];
+        // An entry of the agenda is never taken back: the node may have been retired, or put off, since it
+        // was made.
         if joining.launched.is_none() || !joining.is_down() || self.now < joining.ready_at {
             return Ok(());
         }
@@ -345,6 +347,7 @@ impl Engine {
         retiring.paid = retiring.paid_until(self.now);
         retiring.launched = None;
         if !retiring.is_down() {
+            // As one that has drained: its session ends in order, and nobody waits for a silence.
             retiring.condition = Condition::Draining;
             let incarnation = retiring.incarnation;
             self.take_down(node, incarnation);

@@ -56,6 +56,7 @@ pub(crate) struct Remains {
 
 impl Run {
     pub(crate) fn whole_time(&self) -> Millis {
+        // Pages that stand never exceed those of the volume, as `finished_pages` ends there.
         let left = f64::from(self.pages - self.stood);
         ((left * self.page_ms).ceil() as Millis).max(1)
     }
@@ -111,6 +112,7 @@ impl Run {
 /// A time drawn from the exponential distribution of this mean.
 pub(crate) fn exponential(random: &mut StdRng, mean: Millis) -> Millis {
     let share: f64 = random.random();
+    // The share may be 0 and is never 1, so the logarithm is finite.
     let factor = -(1.0 - share).ln();
     ((factor * mean as f64) as Millis).max(1)
 }

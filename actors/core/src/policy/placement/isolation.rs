@@ -37,6 +37,7 @@ impl<'a> Suspects<'a> {
             let to_go = suspect.job.pipeline.to_go(suspect.stage);
             (Reverse(suspect.job.config.priority), to_go, suspect.task)
         });
+        // Counted once: whatever is placed below closes its node, so the counts of the open ones stay right.
         let leases = free.leases_by_node();
         let mut empties_one = false;
         for Suspect { job, stage, task } in self.0 {

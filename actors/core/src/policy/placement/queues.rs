@@ -102,6 +102,8 @@ impl<'a> Queues<'a> {
 
     pub(super) fn nearest_to_the_end_first(self) -> Vec<StageQueue<'a>> {
         let mut queues: Vec<StageQueue<'a>> = self.0.into_values().collect();
+        // By name where they are equally near: a hash map has no order, and the same facts must give the same
+        // placements.
         queues.sort_by_key(|queue| (queue.to_go, queue.stage));
         queues
     }
@@ -119,6 +121,8 @@ impl<'a> StageQueue<'a> {
         let jobs = self.jobs.values();
         let mut turns: BinaryHeap<_> = jobs.map(|(job, _)| shares.turn(job, stage)).collect();
         while let Some((.., Reverse(id))) = turns.pop() {
+            // A job that is passed over does not get another turn: within a pass its leases, its tasks and
+            // the pools for it only become scarcer.
             let Some((job, tasks)) = self.jobs.get_mut(&id) else {
                 continue;
             };

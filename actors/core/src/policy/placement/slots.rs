@@ -33,6 +33,7 @@ impl<'a> Alike<'a> {
             if closed.is_empty() || !closed.contains(worker.node()) {
                 return Some(*roomiest);
             }
+            // Dropped for good, as a closed node stays closed for the rest of the pass.
             PeekMut::pop(roomiest);
         }
         None
@@ -41,6 +42,7 @@ impl<'a> Alike<'a> {
     /// Takes a slot of the roomiest pool.
     fn take(&mut self) {
         if let Some(mut roomiest) = self.roomy.peek_mut() {
+            // Pools without a free slot are not kept, so the number does not wrap.
             roomiest.0 -= 1;
             if roomiest.0 == 0 {
                 PeekMut::pop(roomiest);
