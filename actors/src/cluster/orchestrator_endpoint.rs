@@ -51,6 +51,7 @@ impl Answer for OrchestratorEndpoint {
 impl OrchestratorEndpoint {
     fn note(&self, notice: NodeNotice) -> Result<(), Fault> {
         let notice = Notice::try_from(notice).map_err(|unusable| malformed(Kind::NodeNotice, &unusable))?;
+        // Whatever was still assigned to a node that drains or leaves would only come back.
         if notice.phase != NodePhase::Working {
             for pool in &notice.about.pools {
                 self.orchestrator.suspend(pool.worker.clone());

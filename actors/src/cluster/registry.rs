@@ -31,6 +31,8 @@ impl NodeRegistry {
             told_at: now,
             actors: std::mem::take(&mut about.actors),
         };
+        // Released at once: `written` takes this lock while it holds the nodes, so nobody may hold both the
+        // other way round.
         self.actors_by_node().insert(peer.node.clone(), actors);
         let mut nodes = self.nodes();
         let before = nodes.remove(&peer.node);

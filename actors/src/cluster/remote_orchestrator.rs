@@ -365,6 +365,7 @@ impl Actor for Uplink {
                     info!(%epoch, "found an orchestrator");
                     state.leaders.insert(id, Leader { id, endpoint, epoch });
                     state.follow();
+                    // A leader knows nothing of this node before it is described to it.
                     state.notify(None);
                 }
                 EndpointRole::Stage(_) => {
@@ -401,6 +402,8 @@ impl Actor for Uplink {
         _: &mut UplinkState,
     ) -> Result<(), ActorProcessingErr> {
         match event {
+            // Without an endpoint its pool would be out of reach unnoticed; the end of this actor is seen in
+            // `ended`.
             SupervisionEvent::ActorFailed(_, error) => Err(error),
             _ => Ok(()),
         }

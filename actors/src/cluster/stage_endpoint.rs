@@ -26,6 +26,7 @@ impl Default for LatestEpoch {
 impl LatestEpoch {
     /// Takes note of an epoch; the error holds a later one, if one is known.
     pub(super) fn admit(&self, epoch: Epoch) -> Result<(), Epoch> {
+        // Relaxed is enough: the number guards no other memory, and the operation is one step.
         let seen = self.0.fetch_max(epoch.0, Ordering::Relaxed);
         if epoch.0 < seen { Err(Epoch(seen)) } else { Ok(()) }
     }
@@ -122,6 +123,7 @@ impl StageEndpoint {
                 };
             }
         };
+        // A pool that has ended takes nothing, like one without a free slot: the lease is released uncharged.
         self.pool.assign(assignment).await.unwrap_or(AssignReply::Busy)
     }
 }

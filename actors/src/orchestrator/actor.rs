@@ -127,6 +127,7 @@ impl Actor for Orchestrator {
                     slots: pool.info().slots,
                 }
                 .emit();
+                // The others were asked to drain before this pool joined.
                 if state.draining {
                     pool.drain();
                 }
@@ -288,6 +289,7 @@ impl OrchestratorState {
                     myself.send_after(delay, || OrchestratorMsg::Wake);
                 }
             }
+            // A pass fails because the store does, which would fail again if it were asked at once.
             Err(_) => {
                 myself.send_after(Duration::from_secs(1), || OrchestratorMsg::Wake);
             }

@@ -148,6 +148,7 @@ impl Actor for GroupCommitterActor {
             }
             GroupCommitterMsg::Committed(unwritten, Err(error @ StateError::Deposed(_))) => {
                 warn!(changes = unwritten.len(), %error, "another orchestrator leads; leaving these changes to it");
+                // Those who wait find the committer gone, and the orchestrator ends with it.
                 myself.stop(None);
             }
             GroupCommitterMsg::Committed(unwritten, Err(error)) => {
@@ -199,6 +200,7 @@ impl GroupCommitterState {
         let batch = std::mem::replace(&mut self.waiting, rest);
         let (store, myself) = (self.store.clone(), myself.clone());
         tokio::spawn(async move {
+            // Cloned, as the batch stays for its replies, and for another try should this one fail.
             let changes: Vec<Change> = batch.iter().map(|waiting| waiting.change.clone()).collect();
             let began = Instant::now();
             let result = store.commit(&changes, Utc::now()).await;

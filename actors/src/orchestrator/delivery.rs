@@ -108,6 +108,7 @@ impl Handover {
                 self.advances.advanced(task, &stage);
             }
             let worker = self.pool.info().worker.clone();
+            // Fails only when the orchestrator has stopped.
             let _ = self.orchestrator.cast(OrchestratorMsg::Delivered(worker, answer));
         };
         assigned.instrument(span).await;

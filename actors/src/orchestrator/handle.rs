@@ -167,6 +167,7 @@ impl OrchestratorHandle {
     pub async fn job_end(&self, job: JobId) -> Result<JobEnd, StateError> {
         let mut changes = self.finished.clone();
         loop {
+            // As in `idle`: a change after this line ends the wait below.
             changes.borrow_and_update();
             let status = self.store.job_by_id(job).await?.map(|job| job.status);
             match status {

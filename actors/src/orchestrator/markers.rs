@@ -86,6 +86,7 @@ async fn mark(
         return Ok(());
     };
     let end = end_of(store, task, job).await?;
+    // In this order there is a marker at any moment, though for a moment there may be two.
     artifacts.put(end.key(&markers), end.json()?).await?;
     end.clear_other(&markers, artifacts).await?;
     Ok(())
@@ -192,6 +193,7 @@ impl MarkerRounds {
                 let delay = self.retry_delay;
                 warn!(%error, retry_in = ?delay, "cannot write the markers of finished volumes now");
                 self.retry_delay = (delay * 2).min(LAST_RETRY);
+                // The retry also finds the volumes that were finished during this round.
                 AfterRound::Retry(delay)
             }
         }

@@ -68,6 +68,7 @@ pub(super) async fn reconcile(
         let by_worker: HashMap<&WorkerId, &Arc<dyn Executor>> =
             pools.iter().map(|pool| (&pool.info().worker, pool)).collect();
         for (worker, assignment) in granted.assignments {
+            // Always there, as the plan places work with these pools and no others.
             if let Some(pool) = by_worker.get(&worker) {
                 assign(pool, assignment, decided);
             }

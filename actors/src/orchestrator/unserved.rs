@@ -50,6 +50,7 @@ pub(super) async fn unserved_stages(
     let jobs = store.running_jobs().await?;
     let needed: BTreeSet<&StageName> = jobs.iter().flat_map(|job| job.pipeline.stages()).collect();
     let is_served = |stage: &StageName| pools.iter().any(|pool| pool.stage == *stage);
+    // So it is nearly always, and then nothing more is asked of the store.
     if needed.iter().all(|stage| is_served(stage)) {
         return Ok(BTreeSet::new());
     }

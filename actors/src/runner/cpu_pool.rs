@@ -254,8 +254,12 @@ impl Drop for Guard {
     fn drop(&mut self) {
         let mut state = self.ticket.state();
         match std::mem::take(&mut *state) {
+            // No thread has begun the job: the permit returns here, and the thread that takes the job passes
+            // it over.
             State::Waiting(_) => *state = State::GivenUp { replaced: false },
             State::Running(permit) => {
+                // Counted under the lock of the ticket, so that the thread, should it come back now, counts
+                // down only after.
                 self.shared.hung.fetch_add(1, Ordering::Relaxed);
                 self.shared.written_off.fetch_add(1, Ordering::Relaxed);
                 let replacement = spawn_thread(&self.shared);

@@ -60,6 +60,7 @@ impl ItemClock {
             let over = async {
                 match waits {
                     0 => sleep_until(since + limit.saturating_sub(counted)).await,
+                    // The clock stands, and the end of the wait is a change of the reading.
                     _ => std::future::pending().await,
                 }
             };

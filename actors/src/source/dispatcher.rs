@@ -339,6 +339,7 @@ impl DispatcherState {
         self.claiming = false;
         let heard = std::mem::take(&mut self.heard);
         match claims {
+            // Claimed before the drain began, and nobody is to run it any more.
             Ok(claims) if self.draining.is_some() => {
                 for claim in claims {
                     self.release(claim.assignment.fence);
@@ -361,6 +362,7 @@ impl DispatcherState {
                     self.claim(myself);
                 }
             }
+            // Asked again with the next poll: a source that is away must not be asked in a busy loop.
             Err(error) => {
                 warn!(%error, "cannot claim work now");
                 self.health.send_replace(SourceHealth::Fails);
@@ -407,6 +409,7 @@ impl DispatcherState {
 
     /// Releases a lease that no pool took.
     fn release(&mut self, fence: Fence) {
+        // The set keeps the results of tasks that have ended until they are taken.
         while self.releases.try_join_next().is_some() {}
         let source = self.source.clone();
         self.releases.spawn(async move {

@@ -120,6 +120,7 @@ impl<R: ArtifactRow> Checkpoints<R> {
 #[async_trait]
 impl<R: ArtifactRow + Sync> OutputSink<Vec<R>> for Checkpoints<R> {
     async fn deliver(&mut self, item: &WorkItem, outcome: ItemOutcome<Vec<R>>) -> Result<(), StageError> {
+        // Every item is a planned page, so its position is known.
         let index = self.positions.get(&item.item_id).map_or(0, |(index, _)| *index);
         let report = outcome.report;
         match outcome.result {

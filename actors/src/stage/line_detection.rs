@@ -231,6 +231,8 @@ impl PageStage for LineDetection {
                     }
                     // The page is planned all the same: it fails as an item, with its retries, and does not fail the volume.
                     Some((_, Err(error))) => Digest::of(error.to_string().as_bytes()),
+                    // There is one read for each page without a version, so they do not run out before the
+                    // pages.
                     None => break,
                 },
             };

@@ -37,6 +37,7 @@ impl Ocr {
         let mut trials = vec![Vec::new(); candidates.len()];
         let mut lines = 0;
         for rows in tried_pages(planned) {
+            // The loop ends at `TRIAL_LINES`, so the difference cannot wrap.
             let rows = &rows[..rows.len().min(TRIAL_LINES - lines)];
             match self.try_readers(run, rows, &candidates, &mut trials).await {
                 Ok(()) => lines += rows.len(),

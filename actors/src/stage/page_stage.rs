@@ -72,6 +72,7 @@ impl VolumeRun {
 
     pub(crate) fn storage_error(&self, error: &StorageError) -> StageError {
         let failure = self.error(error.category(), error);
+        // Input errors lie in the page: an object that it names is not there, for one.
         if error.category() != ErrorCategory::Input {
             // The first failure is kept: later ones are often its consequences.
             let _ = self.store_failure.set(failure.clone());

@@ -278,6 +278,7 @@ impl Actor for NodeActor {
         state: &mut SupervisorState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
+            // A pool that was to come back when the drain began has nothing to do any more.
             NodeMsg::Start(logic, _) if state.draining => drop(state.awaited.remove(&logic.info().name())),
             NodeMsg::Start(logic, slots) => return state.start(logic, slots, &myself).await,
             NodeMsg::Stalled(id) => state.stalled(id, &myself),

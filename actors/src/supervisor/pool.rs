@@ -87,6 +87,8 @@ impl Executor for PoolHandle {
             .actor
             .cast(PoolMsg::Assign(Box::new(assignment), sender.into()))
         {
+            // A pool that has ended takes nothing, like one without room; its supervisor takes it out of
+            // assignment.
             Ok(()) => Ok(receiver.await.unwrap_or(AssignReply::Busy)),
             Err(_) => Ok(AssignReply::Busy),
         }

@@ -29,6 +29,7 @@ impl Restarts {
         if restarts > policy.max_restarts {
             return Err(TooManyRestarts { restarts, window });
         }
+        // The restart that was counted above lies within the window, so there is at least one.
         let doublings = u32::try_from(restarts - 1).unwrap_or(u32::MAX);
         let backoff = policy
             .restart_backoff

@@ -209,6 +209,7 @@ impl Envelope {
     }
 
     fn body<M: DeserializeOwned>(&self, kind: Kind) -> Result<M, Fault> {
+        // The kind was read from the header, so there is one.
         codec::decode(&self.0[HEADER..]).map_err(|reason| Fault::Malformed {
             kind: kind.number(),
             reason: clipped(reason),

@@ -70,6 +70,8 @@ impl ProcessLedger {
         let write = || -> io::Result<()> {
             let mut file = NamedTempFile::new_in(folder)?;
             file.write_all(&serde_json::to_vec_pretty(&self.entries)?)?;
+            // Flushed before it gets its name, or a power cut could leave an empty record, which cannot be
+            // read.
             file.as_file().sync_all()?;
             file.persist(&self.path)?;
             Ok(())

@@ -67,6 +67,7 @@ impl LocalLauncher {
             if !ended.is_empty() {
                 ledger.save()?;
             }
+            // Told once the record is saved: until then the next one to open it finds the same ends.
             for Launched {
                 name, stopping_since, ..
             } in &ended
@@ -180,6 +181,8 @@ fn adjust(
         };
         launched
             .process
+            // Told first and noted after: should this process die in between, the worker is told again, which
+            // does no harm. Noted first, it might be killed without having been asked.
             .signal(Signal::SIGTERM)
             .map_err(|source| LauncherError::Stop {
                 name: name.clone(),
@@ -230,6 +233,7 @@ fn kill_overdue(
 fn start(options: &LocalOptions, hardware: Hardware, name: &str) -> io::Result<Process> {
     let output = output(&options.folder, name)?;
     let mut command = (options.command)(hardware, name);
+    // A file and not a pipe, which nobody would read once this process has gone.
     command.stdout(output.try_clone()?).stderr(output);
     let (process, mut child) = start_process(command)?;
     // Takes the end of a process that this one outlives; nobody waits for the others.

@@ -84,6 +84,7 @@ fn parse(stat: &str) -> Option<(u64, char)> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace();
     let state = fields.next()?.chars().next()?;
+    // The third field is taken, so the fourth has index 0 here and the 22nd has index 18.
     Some((fields.nth(18)?.parse().ok()?, state))
 }
 

@@ -54,6 +54,7 @@ impl JobManifest {
         let layout = ShardLayout::new(&self.job);
         let finished = store.list(&layout.done_folder()).await?.len();
         let status = match ordered(store, &self.job).await? {
+            // No object says that a job has ended: it follows from the markers of its shards.
             JobStatus::Running if finished >= self.shards as usize => JobStatus::Completed,
             status => status,
         };

@@ -192,6 +192,7 @@ impl HeldShard {
         let tasks = self.tasks();
         for task in &tasks {
             let marked = self.marked().contains(&task.id);
+            // The log keeps no results, so a marker that is missing is made from the record.
             if let Some(log) = self.log(task.id).filter(|log| !marked && log.step > 0) {
                 let key = self.layout.record(self.id.shard, &task.volume, log.step);
                 let record = read_record(&key, &self.store.get(&key).await?)?;
@@ -217,6 +218,7 @@ impl HeldShard {
     async fn reread(&self, log: &VolumeLog) -> Result<VolumeLog, ShardError> {
         let mut step = log.step + 1;
         let key = |step| self.layout.record(self.id.shard, &log.task.volume, step);
+        // The numbers have no gaps, as each record is made by a writer that knew the one before.
         while self.store.head(&key(step + 1)).await?.is_some() {
             step += 1;
         }

@@ -34,6 +34,7 @@ pub(super) fn task_id(id: ShardId, line: u32) -> TaskId {
 pub(super) fn shard_of(task: TaskId) -> Option<ShardId> {
     let place = task.0 >> LINE_BITS;
     Some(ShardId {
+        // The part for the job counts from 1; an id from elsewhere has 0 there, and -1 is no index.
         job: usize::try_from((place >> SHARD_BITS) - 1).ok()?,
         shard: u32::try_from(place & i64::from(MAX_SHARDS - 1)).ok()?,
     })

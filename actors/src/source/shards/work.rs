@@ -130,6 +130,7 @@ impl Shards {
                 self.found().orders.insert(index, (now, status));
                 Ok(status)
             }
+            // A store that is away for a moment must not stop work that nobody has ordered to stop.
             (Err(error), Some((_, status))) => {
                 debug!(job = %key, %error, "cannot read the orders to a job now");
                 Ok(status)
@@ -245,6 +246,7 @@ impl WorkSource for Shards {
         let _turn = self.turn.lock().await;
         let held: Vec<Arc<HeldShard>> = self.held().values().cloned().collect();
         let mut end = Ok(());
+        // A shard in which a stage may still run stays leased until its deadline.
         for shard in held.iter().filter(|shard| !shard.is_busy()) {
             let left = self
                 .release_shard(shard)

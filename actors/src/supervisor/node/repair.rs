@@ -68,6 +68,7 @@ impl SupervisorState {
             // One that has ended meanwhile holds no lease any more.
             let _ = handle.actor.cast(PoolMsg::Retire);
         }
+        // A pool that is out of order itself proves nothing against the volumes that stood still before it.
         self.judge_all(&stage, &Judgement::Pool);
         self.count_restart(&stage);
         self.awaited.insert(stage.clone(), Utc::now());
@@ -84,6 +85,7 @@ impl SupervisorState {
         if let Some(repair) = self.repairs.get_mut(&stage) {
             repair.health.page_read();
             self.judge_all(&stage, &Judgement::Volumes);
+            // Faults count in a row only, and a stage that works has ended the row.
             self.repairs.remove(&stage);
         }
     }
@@ -140,6 +142,7 @@ impl SupervisorState {
             (Some(Err(unfit)), _) => (repair.health.failed(&unfit, limits), unfit.to_string()),
             (None, _) => (repair.health.silent(limits), "it does not answer".to_owned()),
         };
+        // The test ran without any of the volumes, so they are not to blame.
         self.judge_all(stage, &Judgement::Pool);
         self.act(stage, remedy, &reason, myself)
     }
