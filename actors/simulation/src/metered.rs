@@ -138,6 +138,7 @@ impl StateStore for MeteredStore {
                 .count();
             let results = changes.iter().filter(|change| change.results.is_some()).count();
             let writes = match (moved, results) {
+                // Where no change applies, Postgres is sent no writes either.
                 (0, _) => 0,
                 // Tasks and their history.
                 (_, 0) => 2,

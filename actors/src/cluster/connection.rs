@@ -50,6 +50,7 @@ impl Connector {
             .collect();
         let mut last = LinkError::NoAddress(peer.as_str().to_owned());
         for address in addresses {
+            // Each of them, as one name may stand for addresses here and on other machines.
             self.security.permit(address)?;
             match self.within(Phase::Connecting, TcpStream::connect(address)).await {
                 Ok(stream) => return self.secure_client(stream, peer).await,

@@ -77,6 +77,7 @@ impl Sessions {
             // The connection took too long, and nobody waits for the session any more.
             session.actor.stop(Some("unwatched".to_owned()));
         }
+        // The count takes the same lock.
         drop(entries);
         self.count();
     }

@@ -252,6 +252,8 @@ impl Cluster {
     /// Ends all sessions and stops listening and dialling.
     pub async fn leave(self) {
         self.leaving.cancel();
+        // The tasks hold the sessions, which end with them, before the server that owns the sessions is
+        // stopped.
         self.tasks.close();
         self.tasks.wait().await;
         // An error says that it has stopped already.

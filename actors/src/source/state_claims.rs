@@ -92,6 +92,7 @@ impl WorkSource for StateClaims {
             }
         };
         TaskReported(&task).emit();
+        // The job was deleted since the report was recorded, and nobody waits for its end.
         let Some(job) = self.store.job_by_id(task.job_id).await? else {
             return Ok(ReportReply::Recorded);
         };

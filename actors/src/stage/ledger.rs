@@ -38,6 +38,7 @@ impl<R: ArtifactRow> Ledger<R> {
             final_pages: None,
             next_part: 0,
         };
+        // Nothing counts as done then, not even the parts of an attempt that was interrupted.
         if run.config().force {
             return Ok(ledger);
         }

@@ -121,6 +121,7 @@ impl PageStage for LineExtraction {
                     .provenance
                     .pages
                     .get(&row.image_name)
+                    // A page that failed there and stands blank has a row and no fingerprint.
                     .map_or_else(|| Digest::of(b""), |made_of| made_of.digest());
                 Ok(PlannedPage {
                     index: u32::try_from(row.page_index).unwrap_or(0),

@@ -25,6 +25,7 @@ pub(super) async fn publish<R: ArtifactRow + Sync>(
     provenance: &Provenance,
 ) -> Result<(), StageError> {
     let mut provenance = provenance.clone();
+    // A page that failed is not named, or the next run of the stage would take it for done.
     provenance.pages.retain(|page, _| finished.pages.contains(page));
     let artifact_error = |error| run.artifact_error(&error);
     let store = run.store.as_ref();

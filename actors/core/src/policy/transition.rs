@@ -351,6 +351,7 @@ fn rerun(
     let index_of = |name: &str| pipeline.stages().iter().position(|s| s.as_str() == name);
     let requested = index_of(stage.as_str()).ok_or_else(not_reached)?;
     let reached = match phase {
+        // A task that has not begun can be sent to its first stage alone, where it gets its tries anew.
         Phase::Fresh => Some(0),
         Phase::Finished => Some(pipeline.stages().len()),
         Phase::StageDone => index_of(task.position.as_str()).map(|index| index + 1),

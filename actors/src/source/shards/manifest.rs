@@ -59,6 +59,7 @@ impl JobManifest {
     ) -> Result<Self, ShardError> {
         let key = job.key.clone().ok_or(ShardError::Unnamed)?;
         let layout = ShardLayout::new(&key);
+        // Looked up first, so that the shards of a job that exists are not replaced.
         if store.head(&layout.job()).await?.is_some() {
             return Err(ShardError::Exists(key));
         }

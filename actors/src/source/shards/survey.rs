@@ -81,6 +81,7 @@ impl ShardSurvey {
                     unreadable.extend(errors);
                 }
                 Err(error) if error.unreadable().is_some() => {
+                    // It keeps its place, as the shards are listed in their order.
                     shards.push(ShardState::Open(Vec::new()));
                     unreadable.push(error);
                 }

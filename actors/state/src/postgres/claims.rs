@@ -129,6 +129,8 @@ async fn lease_all(
     Ok(outcomes
         .into_iter()
         .filter_map(|outcome| {
+            // Not applied where the job was paused or cancelled since the jobs were read: only those with a
+            // limit are locked.
             let task = outcome.applied()?;
             let job = jobs.iter().find(|job| job.id == task.job_id)?;
             Some((task, Arc::clone(job)))

@@ -29,6 +29,7 @@ impl PostgresStore {
     ) -> Result<Vec<ImportOutcome>, StateError> {
         let mut transaction = self.pool.begin().await?;
         let volumes: Vec<&VolumeId> = imports.iter().map(|import| &import.volume).collect();
+        // Inserted first, so that every volume has a row that can be locked.
         add_names(&mut transaction, volumes.iter().copied()).await?;
         let known = lock(&mut transaction, &volumes).await?;
         let mut seen = HashSet::new();

@@ -179,6 +179,7 @@ async fn hold(
     resign: CancellationToken,
 ) {
     let mut ticks = tokio::time::interval(timings.interval);
+    // A process that was frozen must not make up for all the signs of life that it missed.
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tokio::select! {

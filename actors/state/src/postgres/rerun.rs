@@ -170,6 +170,7 @@ impl<'a> RerunSelection<'a> {
                 };
                 let page = self.store.task_page(self.job, &query).await?;
                 *after = page.next;
+                // There is no task to go on from then, so the next phase begins with its first one.
                 if page.next.is_none() {
                     phases.pop_front();
                 }

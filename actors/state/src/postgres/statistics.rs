@@ -13,6 +13,7 @@ pub(super) async fn job_task_counts(
     executor: impl PgExecutor<'_>,
     job: Option<JobId>,
 ) -> Result<Vec<JobTaskCount>, StateError> {
+    // Totals are rows of changes, which may cancel each other out: such a place has no tasks and is left out.
     let rows: Vec<JobTaskCountRow> = sqlx::query_as(
         "select job_id, current_stage, status::text as status, terminal, sum(tasks)::bigint as tasks
          from task_counts where $1::bigint is null or job_id = $1

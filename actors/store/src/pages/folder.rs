@@ -54,6 +54,7 @@ pub fn discover_volumes(
         for folder in volume_folders(root)? {
             let volume = volume_id(&folder, w_id, i_id)?;
             if let Some(first) = places.get(&volume).and_then(|place| found.get(*place)) {
+                // A folder that is named twice, or once itself and once by its parent, is one volume.
                 if first.folder == folder {
                     continue;
                 }
@@ -94,6 +95,7 @@ fn volume_folders(root: &Path) -> Result<Vec<PathBuf>, DiscoverError> {
     if !root.is_dir() {
         return Err(DiscoverError::NotAFolder(root.to_owned()));
     }
+    // One path for one folder, however it was named, by which a repeated one is known.
     let root = root.canonicalize().map_err(io)?;
     if has_images(&root)? {
         return Ok(vec![root]);

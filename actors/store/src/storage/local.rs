@@ -212,6 +212,7 @@ impl Folder {
             // The new name is an entry of the folder, which a flush of the file does not write.
             return sync_parent(&target).map_err(fail);
         }
+        // Noted once the file is in its place, so that a sync that finds the note finds the file.
         *self.unsynced().entry(key.clone()).or_default() += 1;
         Ok(())
     }
@@ -267,6 +268,7 @@ impl Folder {
         }
         let mut unsynced = self.unsynced();
         for (key, writes) in pending {
+            // A file that was written again during the flush stays noted, as the flush may have missed it.
             if unsynced.get(&key) == Some(&writes) {
                 unsynced.remove(&key);
             }
