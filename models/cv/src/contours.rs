@@ -46,6 +46,8 @@ pub fn find_contours(mask: &GrayImage) -> Vec<Contour> {
         loop {
             let left = labels.cells[at];
             at = first_other(&labels.cells[..row_end], at + 1, left);
+            // The frame to the right of the image is outside and never a hole, so a change to it is none to
+            // follow.
             if at >= row_end {
                 break;
             }

@@ -30,6 +30,7 @@ pub fn even_light(image: &mut GrayImage, least_paper: u8) {
         gains.blend_row(y, &mut row_gains);
         for (value, &(left, right, share)) in row.iter_mut().zip(&taps) {
             let gain = row_gains[left] + (row_gains[right] - row_gains[left]) * share;
+            // Paper brighter than that of its square exceeds 255, where the cast stops.
             *value = (f32::from(*value) * gain + 0.5) as u8;
         }
     }
@@ -93,10 +94,12 @@ impl Gains {
         }
         // A drawing or a dark edge fills some squares, and their brightest neighbour shows the light there.
         let papers = neighbourhoods(&papers, columns.count, |levels| levels.fold(0.0, f32::max));
+        // The maxima are plateaus with steep sides; the mean spreads a step over several squares.
         let papers = neighbourhoods(&papers, columns.count, mean);
         let well_lit = percentile(&papers, WELL_LIT)?.max(f32::from(least_paper));
         let values: Vec<f32> = papers
             .iter()
+            // Black squares have no paper; with 1 they get the greatest gain as other dark ones do.
             .map(|paper| (well_lit / paper.max(1.0)).clamp(1.0, MOST_GAIN))
             .collect();
         values.iter().any(|&gain| gain > LEAST_GAIN).then_some(Self {
@@ -117,6 +120,7 @@ impl Gains {
 }
 
 fn paper(image: &GrayImage, columns: std::ops::Range<u32>, rows: std::ops::Range<u32>) -> f32 {
+    // Counts of 256 levels give a percentile without sorting the pixels of every square.
     let mut histogram = [0_usize; 256];
     let width = image.width() as usize;
     for y in rows.clone() {

@@ -17,6 +17,8 @@ pub fn dilate_rect(image: &GrayImage, width: NonZeroU32, height: NonZeroU32) -> 
     let width = (width.get() as usize).min(2 * columns + 1);
     let height = (height.get() as usize).min(2 * rows + 1);
 
+    // The window only ever looks down and to the right. The rows lie `above` too low at first, so that it
+    // reaches as far up; the zeros before them change no maximum.
     let above = height / 2;
     let mut dilated = vec![0; columns * (rows + above)];
     dilate_rows(image, width, &mut dilated[columns * above..]);
@@ -39,6 +41,7 @@ fn dilate_rows(image: &GrayImage, window: usize, dilated: &mut [u8]) {
             for ((doubled, here), ahead) in doubled.iter_mut().zip(&maxima).zip(ahead) {
                 *doubled = (*here).max(*ahead);
             }
+            // There is nothing ahead of the last values, which are their own maximum.
             doubled[reach..].copy_from_slice(&maxima[reach..]);
             std::mem::swap(&mut maxima, &mut doubled);
         }
@@ -50,6 +53,8 @@ fn dilate_rows(image: &GrayImage, window: usize, dilated: &mut [u8]) {
 fn slide_maximum_down(pixels: &mut [u8], columns: usize, window: usize) {
     for shift in shifts(window) {
         let distance = (shift * columns).min(pixels.len());
+        // From top to bottom, what a row is compared with has not been changed yet: no second buffer is
+        // needed.
         let mut rest = &mut *pixels;
         while rest.len() > distance {
             let (here, ahead) = rest.split_at_mut(distance);

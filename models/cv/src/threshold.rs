@@ -40,6 +40,8 @@ fn threshold_rows(image: &GrayImage, kernel: &[f32], c: f32, binary: &mut GrayIm
     let (width, height) = (image.width() as usize, image.height() as usize);
     let radius = kernel.len() - 1;
     let block = 2 * radius + 1;
+    // Whole blocks of lanes spare the loops their tails; what is blurred behind the end of a row is not
+    // written out.
     let stride = width.next_multiple_of(LANES);
     // The rows around the current one, blurred horizontally; row y is kept at slot y modulo the block.
     let mut blurred = vec![0.0_f32; stride * block];
@@ -49,12 +51,16 @@ fn threshold_rows(image: &GrayImage, kernel: &[f32], c: f32, binary: &mut GrayIm
     let row_of = |offset: usize| offset % block * stride;
     let mut pairs = Vec::with_capacity(radius);
     for (y, out) in binary.chunks_exact_mut(width).enumerate() {
+        // The ring holds the rows from y - radius to y + radius and no more: each row is blurred along once,
+        // and the one that a new row replaces lies above all that are still read.
         while next_row <= (y + radius).min(height - 1) {
             let row = &image.as_raw()[next_row * width..][..width];
             pad(row, radius, &mut padded);
             blur_row(&padded, kernel, &mut blurred[row_of(next_row)..][..stride]);
             next_row += 1;
         }
+        // Rows equally far above and below have the same weight and take one multiplication. Clamped rows
+        // repeat the border, and are in the ring as they are nearer than the block reaches.
         pairs.clear();
         pairs.extend((1..=radius).map(|distance| {
             (
@@ -71,6 +77,7 @@ fn threshold_rows(image: &GrayImage, kernel: &[f32], c: f32, binary: &mut GrayIm
                 add_pair(&mut mean, above, below, weight);
             }
             for ((out, &pixel), mean) in out.iter_mut().zip(pixels).zip(mean) {
+                // OpenCV rounds the mean to a byte before it compares.
                 let brighter = f32::from(pixel) - mean.round_ties_even() > -c;
                 *out = if brighter { u8::MAX } else { 0 };
             }

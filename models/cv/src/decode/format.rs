@@ -51,6 +51,8 @@ impl PageFormat {
             [b'I', b'I', 42 | 43, 0, ..] | [b'M', b'M', 0, 42 | 43, ..] => Ok(Self::Tiff),
             [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Ok(Self::Png),
             [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Ok(Self::WebP),
+            // BMP and PNM begin with letters that a text can begin with too: the reserved zeros of the one
+            // and the white space after the digit of the other are looked at as well.
             [b'B', b'M', _, _, _, _, 0, 0, 0, 0, ..] => Ok(Self::Bmp),
             [b'P', b'1'..=b'7', b'\n' | b'\r' | b' ' | b'\t' | b'#', ..] => Ok(Self::Pnm),
             [_, _, _, _, b'f', b't', b'y', b'p', ..] => Err(DecodeError::UnsupportedFormat {

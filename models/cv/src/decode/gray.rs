@@ -29,6 +29,7 @@ pub(super) fn from_ink([c, m, y, k]: [u8; 4]) -> u8 {
 
 /// `gray` with straight alpha laid on white paper.
 pub(super) fn on_white(gray: u8, alpha: u8) -> u8 {
+    // The first term is at most alpha, so the sum is a byte.
     scale(gray, alpha) + (255 - alpha)
 }
 

@@ -71,6 +71,7 @@ pub(super) fn decode_components(
         .ok_or_else(|| malformed("no frame header"))?;
     let output = match (space, wanted) {
         (ColorSpace::YCbCr | ColorSpace::Luma, Wanted::Luma) => ColorSpace::Luma,
+        // No convention says what colours two components stand for.
         (ColorSpace::MultiBand(_), _) => {
             return Err(DecodeError::unsupported(PageFormat::Jpeg, "two components"));
         }
@@ -80,6 +81,7 @@ pub(super) fn decode_components(
     let written = output.num_components() as u64;
     // Every 8 x 8 block costs at least one bit in the stream.
     let pixels = u64::from(width) * u64::from(height);
+    // A progressive stream is kept as coefficients of 16 bits, for all components, until its last scan.
     limits.check(width, height, written + 2 * stored)?;
     if pixels / 512 > bytes.len() as u64 {
         return Err(DecodeError::Truncated {
@@ -96,6 +98,7 @@ pub(super) fn decode_components(
     let (samples, warning) = match sound.map_or_else(|| run(bytes, output, true), Ok) {
         Ok(samples) if structure.ended => (samples, None),
         Ok(samples) => (samples, Some(DecodeWarning::MissingEndMarker)),
+        // Whatever the decoder objects to, a stream without its end marker was cut off.
         Err(_) if !structure.ended => {
             return Err(DecodeError::Truncated {
                 format: PageFormat::Jpeg,
@@ -112,6 +115,7 @@ pub(super) fn decode_components(
         }
     };
     let components = output.num_components();
+    // Every caller takes rows out of the samples by the size in the header.
     if samples.len() as u64 != pixels * components as u64 {
         return Err(malformed("the decoder returned another size than the header"));
     }
@@ -156,6 +160,8 @@ fn to_gray(space: ColorSpace, components: usize, samples: Vec<u8>) -> Result<Vec
 fn options() -> DecoderOptions {
     DecoderOptions::default()
         .set_strict_mode(false)
+        // As much as a frame header can state. The decoder's default, 16384, would refuse long scrolls;
+        // memory is bounded by `DecodeLimits`.
         .set_max_width(usize::from(u16::MAX))
         .set_max_height(usize::from(u16::MAX))
 }
@@ -190,6 +196,7 @@ fn orientation(decoder: &JpegDecoder<ZCursor<&[u8]>>) -> Orientation {
 fn refusal(error: &DecodeErrors, bytes: &[u8]) -> DecodeError {
     let structure = Structure::of(bytes);
     match (error, structure.precision) {
+        // Decoders fail on 12-bit streams in various ways, so the header decides what the error says.
         (_, Some(bits)) if bits != 8 => {
             DecodeError::unsupported(PageFormat::Jpeg, format!("{bits}-bit samples"))
         }

@@ -15,12 +15,14 @@ pub(super) fn decode(bytes: &[u8], format: PageFormat, limits: &DecodeLimits) ->
     limits.check(
         width,
         height,
+        // The grey page exists beside the decoded one for a while.
         u64::from(decoder.color_type().bytes_per_pixel()) + 1,
     )?;
     let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
     let image = DynamicImage::from_decoder(decoder).map_err(|e| refusal(e, format))?;
     let mut gray = to_gray(image, format)?;
     let mut warnings = Vec::new();
+    // WebP is lossy as a rule: a nearly black page of zeros and ones is then what was scanned.
     if format != PageFormat::WebP && gray::scale_zero_one(&mut gray) {
         warnings.push(DecodeWarning::ZeroOneScaled);
     }
@@ -54,6 +56,8 @@ fn open(
     }
     let mut reader = ImageReader::with_format(Cursor::new(bytes), image_format(format));
     let mut limits = Limits::no_limits();
+    // The size of the page is checked by the caller, with an error that states it; this bounds what the
+    // decoder allocates for anything else.
     limits.max_alloc = max_bytes;
     reader.limits(limits);
     reader.into_decoder().map_err(|e| refusal(e, format))

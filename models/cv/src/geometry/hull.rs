@@ -11,6 +11,7 @@ pub fn convex_hull(points: &[Point]) -> Contour {
     let (Some(&leftmost), Some(&rightmost)) = (order.first(), order.last()) else {
         return Contour::new();
     };
+    // The order is by x and then by y: equal ends mean that all points are one.
     if points[leftmost] == points[rightmost] {
         return vec![points[leftmost]];
     }
@@ -19,6 +20,7 @@ pub fn convex_hull(points: &[Point]) -> Contour {
     let mut bottom = 0;
     for rank in 1..order.len() {
         let y = points[order[rank]].y;
+        // Strictly: of several highest or lowest points OpenCV takes the leftmost, where it parts the chains.
         if y < points[order[top]].y {
             top = rank;
         }
@@ -35,6 +37,7 @@ pub fn convex_hull(points: &[Point]) -> Contour {
     ];
     let mut hull = Vec::new();
     for (towards, back) in halves {
+        // Each chain ends where the next begins; that point is taken from one of them only.
         hull.extend_from_slice(&towards[..towards.len() - 1]);
         hull.extend(back[1..].iter().rev());
     }
@@ -54,6 +57,7 @@ fn chain(points: &[Point], order: impl ExactSizeIterator<Item = usize>, side: Si
     let mut chain: Vec<usize> = Vec::new();
     let last_rank = order.len() - 1;
     for (rank, index) in order.enumerate() {
+        // A point that occurs twice, at both ends of the chain: this quarter of the hull has no extent.
         if rank == last_rank && chain.first().is_some_and(|&first| points[first] == points[index]) {
             chain.truncate(1);
             break;
@@ -76,6 +80,7 @@ fn chain(points: &[Point], order: impl ExactSizeIterator<Item = usize>, side: Si
 
 /// Positive if the way from `a` over `b` to `c` turns right on screen.
 fn cross(a: Point, b: Point, c: Point) -> i64 {
+    // In 64 bits: products of differences of coordinates leave 32 bits from 46341 pixels on.
     let (ax, ay) = (i64::from(b.x) - i64::from(a.x), i64::from(b.y) - i64::from(a.y));
     let (bx, by) = (i64::from(c.x) - i64::from(b.x), i64::from(c.y) - i64::from(b.y));
     ax * by - ay * bx

@@ -16,6 +16,8 @@ impl RotatedRect {
     /// The four corners (x, y): the lower left of the unrotated rectangle first, then clockwise on screen.
     pub fn corners(&self) -> [(f32, f32); 4] {
         let radians = f64::from(self.angle).to_radians();
+        // OpenCV takes sine and cosine in double precision and goes on in single. The corners are rounded to
+        // pixels later, so the same mixture is needed for the same boxes.
         let half_cos = radians.cos() as f32 * 0.5;
         let half_sin = radians.sin() as f32 * 0.5;
         let ((x, y), (width, height)) = (self.center, self.size);
@@ -89,6 +91,7 @@ impl Vector {
     }
 
     fn degrees(self) -> f32 {
+        // OpenCV keeps the radians in a float before it makes degrees of them.
         let radians = f64::from(self.y).atan2(f64::from(self.x)) as f32;
         (f64::from(radians) * 180.0 / std::f64::consts::PI) as f32
     }

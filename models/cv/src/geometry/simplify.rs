@@ -14,6 +14,7 @@ pub fn simplify(contour: &[Point], epsilon: f64) -> Contour {
     }
 
     let mut kept = Contour::new();
+    // A stack, the piece that comes first on top: the corners come out in the order of the contour.
     let mut open = vec![(farthest, start), (start, farthest)];
     while let Some((from, to)) = open.pop() {
         match farthest_from_chord(contour, from, to, tolerance) {
@@ -54,6 +55,8 @@ fn farthest_from_chord(contour: &[Point], from: usize, to: usize, tolerance: f64
     let mut index = (from + 1) % count;
     while index != to {
         let (px, py) = between(contour[from], contour[index]);
+        // Twice the area of the triangle is the distance times the length of the chord. The squares of both
+        // sides are compared, which spares a root and a division for each point.
         let area = (py * dx - px * dy).abs();
         if area > largest {
             (farthest, largest) = (index, area);
@@ -78,6 +81,8 @@ fn drop_almost_straight(corners: &mut Contour, tolerance: f64) {
         let straight = area * area <= 0.5 * tolerance * (dx * dx + dy * dy);
         if straight && dx != 0.0 && dy != 0.0 && px * nx + py * ny >= 0.0 {
             remaining -= 1;
+            // The corner after a dropped one is kept without being looked at, as in OpenCV: never two in a
+            // row go.
             corners[written] = after;
             before = after;
             corner = corners[(read + 1) % count];

@@ -58,6 +58,8 @@ pub(super) fn clip(mut from: Position, mut to: Position, bounds: Bounds) -> Clip
     }
     if undecided(outside(from, bounds), outside(to, bounds)) {
         let (dx, dy) = (to.x - from.x, to.y - from.y);
+        // Rows before columns, and the second end along the line from the first as it was clipped and
+        // rounded: another order gives other pixels than OpenCV's.
         clip_y(&mut from, (dx, dy), bounds);
         let (dx, dy) = (to.x - from.x, to.y - from.y);
         clip_y(&mut to, (dx, dy), bounds);
@@ -106,6 +108,7 @@ fn clip_y(end: &mut Position, (dx, dy): (i64, i64), bounds: Bounds) {
         BELOW => bounds.bottom,
         _ => return,
     };
+    // The other end does not lie beyond the same side, so the line has a slope here and dy is not zero.
     end.x += ((edge - end.y) as f64 * dx as f64 / dy as f64) as i64;
     end.y = edge;
 }
@@ -122,6 +125,7 @@ fn clip_x(end: &mut Position, (dx, dy): (i64, i64), bounds: Bounds) {
 
 /// Bresenham's line between two pixels of the image, always drawn from left to right.
 pub(super) fn draw(image: &mut GrayImage, from: Position, to: Position, value: u8) {
+    // OpenCV draws from left to right; in the other direction ties of the error would fall on other pixels.
     let (from, to) = if to.x < from.x { (to, from) } else { (from, to) };
     let (dx, dy) = (to.x - from.x, (to.y - from.y).abs());
     let down = (to.y - from.y).signum();

@@ -24,6 +24,8 @@ impl Edge {
         if from.y == to.y {
             return None;
         }
+        // OpenCV clips edges before it collects them and takes the slope from what is left. Its rounding
+        // differs from that of the whole edge, so the clipped ends count wherever they have a slope.
         let (start, end) = if clipped.0.y == clipped.1.y {
             (from, to)
         } else {
@@ -64,12 +66,17 @@ pub(super) fn fill(image: &mut GrayImage, mut edges: Vec<Edge>, value: u8) {
     let mut waiting = edges.into_iter().peekable();
     let mut active: Vec<Edge> = Vec::new();
     for (y, row) in (first as i64..).zip(image.chunks_exact_mut(width).skip(first)) {
+        // An edge has its top row and not its bottom row: a row through a corner is crossed once, by one of
+        // two edges.
         active.retain(|edge| edge.bottom > y);
         while let Some(edge) = waiting.next_if(|edge| edge.top == y) {
             active.push(edge);
         }
+        // Edges of a polygon that crosses itself change places from row to row.
         active.sort_unstable_by_key(|edge| edge.x);
         for pair in active.chunks_exact(2) {
+            // Rounded inwards on both sides; pixels that the edge only touches belong to the lines, which are
+            // drawn as well.
             let from = (pair[0].x + (1 << SHIFT) - 1) >> SHIFT;
             let to = pair[1].x >> SHIFT;
             let (from, end) = (from.max(0), to.min(width as i64 - 1) + 1);

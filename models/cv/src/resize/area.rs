@@ -46,6 +46,8 @@ fn average_blocks<P: Pixel<Subpixel = u8>>(image: &Image<P>, width: usize, heigh
             }
         }
         for (out, &sum) in out.iter_mut().zip(&sums) {
+            // OpenCV has integer code for halves, which rounds halves up; other factors are floats, rounded
+            // half to even.
             *out = if (width, height) == (2, 2) {
                 ((sum + 2) >> 2) as u8
             } else {

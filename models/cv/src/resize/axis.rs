@@ -67,6 +67,7 @@ impl Axis {
     /// Taps around the target pixel's centre.
     pub(super) fn linear_taps(&self) -> Vec<Tap> {
         let taps = (0..self.target).map(|at| {
+            // OpenCV goes on in single precision from here, and the fraction is rounded to a weight later.
             let position = ((at as f64 + 0.5) * self.scale - 0.5) as f32;
             let first = position.floor();
             self.tap(first as isize, position - first)
@@ -78,6 +79,8 @@ impl Axis {
     pub(super) fn area_taps(&self) -> Vec<Tap> {
         let taps = (0..self.target).map(|at| {
             let first = (at as f64 * self.scale).floor();
+            // The part of the target pixel to the right of its first source pixel, in target pixels; negative
+            // where it lies within that one.
             let overlap = ((at as f64 + 1.0) - (first + 1.0) * self.growth) as f32;
             self.tap(
                 first as isize,
@@ -108,8 +111,11 @@ impl Axis {
         let shares = (0..self.target).map(|at| {
             let from = at as f64 * self.scale;
             let to = from + self.scale;
+            // At the end of a row rounding may let a pixel reach beyond the image; the shares of what is
+            // there add up to one.
             let cell = self.scale.min(self.source as f64 - from);
             let last_whole = (to.floor() as usize).min(self.source - 1);
+            // A target pixel that covers no source pixel whole has only a head and a tail.
             let first_whole = (from.ceil() as usize).min(last_whole);
 
             let share = |source: usize, part: f64| Share {

@@ -90,6 +90,7 @@ fn interleave(rows: [&[u8]; LANES], beside: &mut [[u8; LANES]]) {
             }
         } else {
             for (pixels, row) in columns.iter_mut().zip(&rows) {
+                // What lies behind the end of a row stays as it was: no share refers to it.
                 pixels[..row.len()].copy_from_slice(row);
             }
         }

@@ -45,6 +45,7 @@ pub(super) fn blend<P: Pixel<Subpixel = u8>>(
     let mut upper = (None, Vec::with_capacity(row_length));
     let mut lower = (None, Vec::with_capacity(row_length));
     for (out, &tap) in pixels.chunks_exact_mut(row_length).zip(rows) {
+        // The lower row of one target row is often the upper row of the next.
         if lower.0 == Some(tap.first) {
             std::mem::swap(&mut upper, &mut lower);
         }
@@ -56,6 +57,8 @@ pub(super) fn blend<P: Pixel<Subpixel = u8>>(
         }
         let [above, below] = weights(tap);
         for ((out, &a), &b) in out.iter_mut().zip(&upper.1).zip(&lower.1) {
+            // Two weights leave 22 fractional bits, which OpenCV's vector code drops in three steps, 4, 16
+            // and 2, to stay within 16-bit products. One step would round other values.
             let sum = ((above * (a >> 4)) >> 16) + ((below * (b >> 4)) >> 16);
             *out = ((sum + 2) >> 2) as u8;
         }

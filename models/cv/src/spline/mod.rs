@@ -147,6 +147,8 @@ fn are_collinear(points: &[(f64, f64)]) -> bool {
         xy += x * y;
         yy += y * y;
     }
+    // The determinant of the scatter matrix, compared with the square of its trace: no unit of length
+    // matters.
     let spread = xx * yy - xy * xy;
     spread.is_nan() || spread <= 1e-12 * (xx + yy) * (xx + yy)
 }

@@ -18,6 +18,7 @@ pub(super) fn solve(matrix: &mut [Vec<f64>], values: &mut [[f64; 2]]) -> Result<
         let relative = |row: usize, matrix: &[Vec<f64>]| matrix[row][column].abs() / scales[row];
         let pivot = (column..size)
             .max_by(|&a, &b| relative(a, matrix).total_cmp(&relative(b, matrix)))
+            // Zero and NaN are no pivots, and division by a subnormal number can overflow.
             .filter(|&row| matrix[row][column].is_normal())
             .ok_or(SingularSystem)?;
         matrix.swap(column, pivot);

@@ -58,6 +58,7 @@ fn for_each_position(
             // A transform costs a logarithm for each control point: at every pixel, that is tens of millions for a page.
             let cell = nodes.cell(left / STEP, top / STEP);
             for y in top..(top + STEP).min(height) {
+                // A bilinear map is linear along a row, so a row of a cell needs only its two ends.
                 let ends = cell.as_ref().map(|cell| cell.row(y - top));
                 for x in left..(left + STEP).min(width) {
                     let position = ends.map_or_else(
@@ -82,6 +83,8 @@ struct Cell([(f64, f64); 4]);
 
 impl Nodes {
     fn new(spline: &ThinPlateSpline, width: usize, height: usize) -> Self {
+        // A side of n cells has n + 1 nodes, and the second differences at the outermost need one more on
+        // each side.
         let (columns, rows) = (width.div_ceil(STEP) + 3, height.div_ceil(STEP) + 3);
         let coordinate = |node: usize| (node as f64 - 1.0) * STEP as f64;
         let positions = (0..rows).flat_map(|row| {

@@ -87,7 +87,10 @@ where
     if row_length == 0 {
         return warped;
     }
+    // OpenCV rounds the part that comes from x and the part that comes from y to 1/1024 pixel each before it
+    // adds them. Rounding the sum once would sample other places.
     let fixed = |value: f64| (value * f64::from(1 << POSITION_BITS)).round_ties_even() as i32;
+    // The lower bits are dropped by a shift, which rounds down; half a step makes it the nearest.
     let half_step = 1 << (POSITION_BITS - SAMPLE_BITS - 1);
     let steps: Vec<Position> = (0..image.width())
         .map(|x| Position {
@@ -173,6 +176,7 @@ impl<P: Pixel<Subpixel = u8>> Source<'_, P> {
         let top = (ys[0] >> SAMPLE_BITS).min(end);
         let mut astray = 0;
         for lane in 0..LANES {
+            // Zero only where the column is the expected one: all lanes are tested without a branch.
             astray |= (xs[lane] >> SAMPLE_BITS) ^ (left.wrapping_add(lane as i32));
             // Neither above the first row nor below the second.
             astray |= ((ys[lane] >> SAMPLE_BITS).wrapping_sub(top)) & !1;
@@ -203,6 +207,7 @@ impl<P: Pixel<Subpixel = u8>> Source<'_, P> {
                 (second, third)
             };
             let sum = upper * (SAMPLE_STEPS - fraction_y) + lower * fraction_y;
+            // The four weights add up to 1024, so the rounded sum is a byte.
             pixels[lane] = ((sum + SAMPLE_STEPS * SAMPLE_STEPS / 2) >> (2 * SAMPLE_BITS)) as u8;
         }
         true
@@ -233,6 +238,8 @@ impl<P: Pixel<Subpixel = u8>> Source<'_, P> {
                     (lower[channel], lower[channel + channels]),
                 );
             }
+        // Between -1 and 0 the border and the first pixel are still blended, as between the last pixel and
+        // the border.
         } else if left < -1 || top < -1 || left >= width || top >= height {
             pixel.fill(self.border);
         } else {

@@ -23,6 +23,8 @@ pub fn map_coordinates(
     let sampler = Sampler::new(image, interpolation);
     GrayImage::from_fn(width, height, |x, y| {
         let value = sampler.sample(source(x, y));
+        // A cubic overshoots beside edges, below 0 and above 255: a float is clamped by the cast, and half a
+        // level added before it cuts off the fraction is SciPy's rounding.
         image::Luma([value.map_or(border, |value| (value + 0.5) as u8)])
     })
 }
@@ -62,8 +64,10 @@ fn linear(image: &GrayImage, (x, y): (f64, f64)) -> Option<f64> {
     if !contains(width, height, (x, y)) {
         return None;
     }
+    // No coordinate is negative here, so cutting off the fraction is the floor.
     let (left, top) = (x as u32 as usize, y as u32 as usize);
     let (fraction_x, fraction_y) = (x - left as f64, y - top as f64);
+    // At the last pixel the fraction is zero: the neighbour has no weight, but its index has to exist.
     let right = (left + 1).min(width - 1);
     let below = (top + 1).min(height - 1);
     let row = |y: usize| {
@@ -87,6 +91,8 @@ impl CubicSpline {
         let (width, height) = (image.width() as usize, image.height() as usize);
         let mut coefficients: Vec<f64> = image.iter().map(|&pixel| f64::from(pixel)).collect();
         if width > 0 {
+            // A spline in two dimensions is a product of two in one, so that the filters of both axes are
+            // independent.
             for row in coefficients.chunks_exact_mut(width) {
                 prefilter(row, 1);
             }
@@ -132,12 +138,15 @@ impl CubicSpline {
             } else {
                 mirrored
             };
+            // Mirroring once is enough from three pixels on. Of one pixel there is one knot, and of two the
+            // knot that is still outside has no weight, only an index that has to exist.
             mirrored.clamp(0, last) as usize
         })
     }
 
     fn weights(fraction: f64) -> [f64; 4] {
         let rest = 1.0 - fraction;
+        // The two polynomials of the cubic B-spline: up to a distance of one, and from there to two.
         let near = |distance: f64| (distance * distance * (distance - 2.0) * 3.0 + 4.0) / 6.0;
         let far = |closeness: f64| closeness * closeness * closeness / 6.0;
         [far(rest), near(fraction), near(rest), far(fraction)]
@@ -150,6 +159,8 @@ fn prefilter(values: &mut [f64], stride: usize) {
     if count < 2 {
         return;
     }
+    // The B-spline has the values 1/6, 4/6, 1/6 at the knots. Its inverse is a recursive filter with this
+    // pole, run forwards and back; the gain keeps a constant row as it is.
     let pole = 3.0_f64.sqrt() - 2.0;
     let gain = (1.0 - pole) * (1.0 - 1.0 / pole);
     values.iter_mut().for_each(|value| *value *= gain);
@@ -163,6 +174,7 @@ fn prefilter(values: &mut [f64], stride: usize) {
         for index in 1..count - 1 {
             sum += power * (at(index) + last_power * at(count - 1 - index));
             power *= pole;
+            // The powers underflow before the six hundredth sample, and further ones would add nothing.
             if power == 0.0 {
                 break;
             }
@@ -173,6 +185,7 @@ fn prefilter(values: &mut [f64], stride: usize) {
         values[index] += pole * values[index - stride];
     }
 
+    // The start of the way back: the sum over the mirrored sequence has a closed form there.
     let last = (count - 1) * stride;
     for index in last..values.len() {
         values[index] = (pole * values[index - stride] + values[index]) * pole / (pole * pole - 1.0);

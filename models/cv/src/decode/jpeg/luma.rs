@@ -10,6 +10,7 @@ pub(super) fn luma(bytes: &[u8], width: usize, height: usize) -> Option<Vec<u8>>
     let mut decompressor = Decompressor::new().ok()?;
     let header = decompressor.read_header(bytes).ok()?;
     let stores_luma = matches!(header.colorspace, Colorspace::Gray | Colorspace::YCbCr);
+    // A size that the two decoders read differently means a stream that is not sound.
     if !stores_luma || header.is_lossless || (header.width, header.height) != (width, height) {
         return None;
     }

@@ -45,6 +45,7 @@ impl Structure {
                             u16::from_be_bytes([h1, h0]).into(),
                         ));
                     }
+                    // The length counts its own two bytes.
                     let Some(after) = rest.get(length..) else { break };
                     rest = after;
                 }

@@ -33,6 +33,8 @@ pub(super) fn decode(
         },
         strict: true,
     };
+    // Strictly first, as only that tells damaged data from sound data; the lenient decoder goes on past every
+    // error without a word.
     if let Err(strict) = hayro_ccitt::decode(data, &mut sink, &mut DecoderContext::new(settings)) {
         if strict == hayro_ccitt::DecodeError::UnexpectedEof {
             return Err(TRUNCATED);
@@ -40,7 +42,9 @@ pub(super) fn decode(
         sink.restart();
         settings.strict = false;
         match hayro_ccitt::decode(data, &mut sink, &mut DecoderContext::new(settings)) {
+            // Rows that were read before the end do not make up for those that are missing.
             Err(hayro_ccitt::DecodeError::UnexpectedEof) => return Err(TRUNCATED),
+            // Without a single row there is nothing to warn about, only a broken page.
             Err(error) if sink.filled == 0 => return Err(malformed(error)),
             Ok(_) | Err(_) => {
                 let rows = sink.filled;
@@ -66,6 +70,8 @@ fn ends_block(data: &[u8], encoding: EncodingMode) -> bool {
         EncodingMode::Group3_2D => (0x000_6003, 26),
         EncodingMode::Group3_1D | EncodingMode::Group4 => (0x00_1001, 24),
     };
+    // Writers pad with zero bits and zero bytes. The last code ends in a one, so the lowest one of the data
+    // is its end, at any of eight offsets.
     let end = data.iter().rposition(|&b| b != 0).map_or(0, |at| at + 1);
     let tail = data[end.saturating_sub(4)..end]
         .iter()
@@ -100,6 +106,7 @@ impl PackedRows {
 impl Decoder for PackedRows {
     fn push_row(&mut self, changes: &[u32]) {
         let start = self.filled * self.row_bytes;
+        // Damaged data can hold more rows than the directory says.
         let Some(row) = self.packed.get_mut(start..start + self.row_bytes) else {
             return;
         };

@@ -43,6 +43,7 @@ pub(super) fn chunk<'a>(
             Cow::Owned(ccitt::decode(&data, layout, rows, warnings)?)
         }
     };
+    // From here on every row can be cut out of the data without a check.
     if packed.len() < expected {
         return Err(TRUNCATED);
     }
@@ -77,6 +78,7 @@ fn pack_bits(mut data: &[u8], expected: usize) -> Vec<u8> {
 }
 
 fn lzw(data: &[u8], expected: usize) -> Result<Vec<u8>, DecodeError> {
+    // TIFF's LZW widens its codes one code earlier than GIF's.
     let mut decoder = weezl::decode::Decoder::with_tiff_size_switch(BitOrder::Msb, 8);
     let mut out = vec![0; expected];
     let (mut read, mut written) = (0, 0);
@@ -95,6 +97,7 @@ fn lzw(data: &[u8], expected: usize) -> Result<Vec<u8>, DecodeError> {
 
 fn deflate(data: &[u8], expected: usize) -> Result<Vec<u8>, DecodeError> {
     let mut out = Vec::with_capacity(expected);
+    // Deflate can pack a thousand to one: what unpacks to more than the chunk has is not read on.
     match ZlibDecoder::new(data).take(expected as u64).read_to_end(&mut out) {
         Ok(_) => Ok(out),
         Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => Err(TRUNCATED),
@@ -133,6 +136,7 @@ fn jpeg_chunk(
         ));
     }
     if let Some(warning) = decoded.warning
+        // All strips of a file tend to have the same fault, of which one warning is enough.
         && !warnings.contains(&warning)
     {
         warnings.push(warning);
@@ -141,6 +145,8 @@ fn jpeg_chunk(
 }
 
 fn sum_differences(row: &mut [u8], layout: &Layout) {
+    // The predictor works sample by sample, modulo the range of a sample; the left neighbour of the same
+    // colour is a whole pixel away.
     let step = layout.interleaved();
     if layout.bits == 8 {
         for i in step..row.len() {

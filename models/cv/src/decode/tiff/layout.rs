@@ -111,12 +111,15 @@ impl Layout {
         let bits = bits(&mut tags, compression)?;
         let (mut photometric, jpeg_luma) = photometric(&mut tags, bits, compression)?;
         if jpeg_luma {
+            // The JPEG decoder is asked for luma alone, so a pixel has one sample from here on, whatever the
+            // tags say.
             photometric = Photometric::BlackIsZero;
             samples = 1;
         }
         if samples < photometric.samples() || samples > MAX_SAMPLES {
             return Err(unsupported(format!("{samples} samples a pixel")));
         }
+        // The predictor belongs to these two compressions; elsewhere the tag says nothing about the samples.
         let differences = matches!(compression, Compression::Lzw | Compression::Deflate)
             && tags.number(Tag::Predictor, PREDICTOR_NONE)? == PREDICTOR_HORIZONTAL;
         if differences && bits < 8 {
@@ -125,6 +128,7 @@ impl Layout {
             )));
         }
         let alpha = match tags.numbers(Tag::ExtraSamples)?.first() {
+            // The tag names an extra sample, but no pixel has room for one.
             Some(_) if samples == photometric.samples() => Alpha::None,
             Some(&ALPHA_ASSOCIATED) => Alpha::Associated,
             Some(&ALPHA_UNASSOCIATED) => Alpha::Unassociated,
@@ -158,6 +162,8 @@ impl Layout {
             chunk_height: if tiled {
                 chunk_height
             } else {
+                // A page in one strip often states the default, 2^32 - 1 rows a strip, which as such would
+                // break every limit.
                 chunk_height.min(height)
             },
             tiled,
@@ -166,6 +172,7 @@ impl Layout {
             orientation,
             more_pages,
         };
+        // `chunk_range` indexes both lists by chunk and plane.
         let wanted = layout.chunks_in_plane() as u64 * layout.planes() as u64;
         if (layout.offsets.len() as u64).min(layout.lengths.len() as u64) >= wanted {
             Ok(layout)
@@ -261,6 +268,7 @@ impl Layout {
 const MAX_SAMPLES: usize = 16;
 
 fn compression(tags: &mut Tags<'_, '_>) -> Result<Compression, DecodeError> {
+    // No compression has the largest number, so a value out of range ends in the error that names it.
     let number = u16::try_from(tags.number(Tag::Compression, 1)?).unwrap_or(u16::MAX);
     Ok(match CompressionMethod::from_u16_exhaustive(number) {
         CompressionMethod::None => Compression::None,
@@ -328,6 +336,7 @@ fn photometric(
 /// the high byte undoes in either case; some fill only the low byte.
 fn palette(tags: &mut Tags<'_, '_>, bits: usize) -> Result<Vec<u8>, DecodeError> {
     let values = tags.numbers(Tag::ColorMap)?;
+    // The index of a pixel is at most 2^bits - 1, so with this check each has its grey.
     let entries = 1 << bits;
     if values.len() < 3 * entries {
         return Err(malformed("the palette is too short"));

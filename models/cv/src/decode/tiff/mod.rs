@@ -46,6 +46,7 @@ pub(super) fn decode(
             .map(|plane| compression::chunk(bytes, &layout, index, plane, limits, &mut warnings))
             .collect::<Result<Vec<_>, _>>()?;
         let (left, top) = layout.chunk_origin(index);
+        // Tiles at the right and bottom edge hold more than the page; what lies beside it is left out.
         let used = (width - left).min(layout.chunk_width as usize);
         let mut line = Vec::with_capacity(planes.len());
         for y in 0..rows.min(height - top) {
@@ -61,6 +62,7 @@ pub(super) fn decode(
         warnings.truncate(MAX_WARNINGS);
     }
 
+    // A lossy codec makes a nearly black page of zeros and ones by itself, which is no page of one bit.
     if layout.is_gray8() && layout.compression != Compression::Jpeg && gray::scale_zero_one(&mut gray) {
         warnings.push(DecodeWarning::ZeroOneScaled);
     }

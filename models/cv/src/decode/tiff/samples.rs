@@ -14,6 +14,7 @@ pub(super) struct ToGray<'a> {
 
 impl<'a> ToGray<'a> {
     pub(super) fn new(layout: &'a Layout) -> Self {
+        // Samples of 16 bits are scaled one by one and never use the table.
         let top = (1_u32 << layout.bits.min(8)) - 1;
         let table: Vec<u8> = (0..=top)
             .map(|v| match &layout.photometric {
@@ -22,6 +23,7 @@ impl<'a> ToGray<'a> {
                 _ => (v * 255 / top) as u8,
             })
             .collect();
+        // Most scans of one bit are large: one look-up writes eight pixels.
         let octets = match layout.bits {
             1 => (0..=255_u8)
                 .map(|b| std::array::from_fn(|i| table[usize::from(b >> (7 - i) & 1)]))
@@ -74,6 +76,8 @@ impl<'a> ToGray<'a> {
         match self.layout.alpha {
             Alpha::None => gray,
             Alpha::Unassociated => on_white(gray, at(self.layout.photometric.samples())),
+            // The colours are multiplied by alpha already and only the share of the paper is missing. A
+            // writer that did not multiply them would go over 255.
             Alpha::Associated => gray.saturating_add(255 - at(self.layout.photometric.samples())),
         }
     }
@@ -107,6 +111,7 @@ impl<'a> ToGray<'a> {
             8 => u16::from(data[index]),
             bits => {
                 let position = index * bits;
+                // 1, 2 and 4 divide 8: a sample never lies in two bytes.
                 let mask = (1_u16 << bits) - 1;
                 u16::from(data[position / 8]) >> (8 - bits - position % 8) & mask
             }
