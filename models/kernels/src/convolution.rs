@@ -49,6 +49,8 @@ impl Conv2dShape {
         Self {
             kernel: [1, kernel],
             dilation: [1, dilation],
+            // Half of what an odd kernel reaches on each side, so that there are as many columns after it as
+            // before.
             padding: [0, dilation * (kernel / 2)],
             stored_flat: true,
             ..Self::pointwise(inputs, outputs)

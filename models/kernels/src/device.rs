@@ -189,6 +189,7 @@ impl ComputeDevice {
                 if index >= count {
                     return Err(DeviceError::NoSuchIndex { kind, index, count });
                 }
+                // The list is dropped afterwards, so its order does not matter.
                 let device = found.swap_remove(index);
                 if kind == DeviceKind::Wgpu
                     && !imitation_will_do
@@ -203,6 +204,8 @@ impl ComputeDevice {
                     pool: None,
                 };
                 opened
+                    // A driver that lists a device need not be able to compute on it. Reading the value back
+                    // forces the work to be done, which is queued otherwise.
                     .run(|| read(Tensor::<1>::zeros([1], opened.burn())))
                     .map_err(|reason| DeviceError::Unusable { kind, index, reason })?;
                 Ok(opened)
@@ -234,6 +237,7 @@ impl ComputeDevice {
         &self,
         call: impl FnOnce() -> Result<T, InferenceError> + Send,
     ) -> Result<T, InferenceError> {
+        // Within the pool, so that a panic is caught on the thread that it happens on.
         let guarded = || catch_unwind(AssertUnwindSafe(call));
         let outcome = match &self.pool {
             Some(pool) => pool.install(guarded),
@@ -263,6 +267,7 @@ pub fn read<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f32>, InferenceErro
 /// The backends report lack of memory as text only, in a panic or in an execution error. A buffer larger than the device
 /// can have is the same to a batch: half of it fits.
 fn backend_error(message: &str) -> InferenceError {
+    // Drivers and backends spell the same in their own ways.
     let folded = message.to_lowercase();
     let signs = [
         "out of memory",

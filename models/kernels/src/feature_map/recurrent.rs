@@ -41,6 +41,7 @@ impl DirectionWeights {
             of_zero: vec![0.0; gates],
         };
         let shape = Conv2dShape::pointwise(inputs, gates);
+        // Only networks of other programs have these layers, and those are computed in full precision.
         M::convolution(weights, shape, Precision::Full, device)
     }
 }
@@ -71,6 +72,8 @@ impl HostLstm {
             let mut recurrent = vec![0.0; gates.next_multiple_of(LANES) * hidden];
             for gate in 0..gates {
                 for unit in 0..hidden {
+                    // Side by side lie the weights of one unit for many gates. A step then adds up vectors,
+                    // each times one number, and never has to sum up along a vector.
                     let block = gate / LANES * hidden * LANES;
                     recurrent[block + unit * LANES + gate % LANES] =
                         direction.recurrent[gate * hidden + unit];
@@ -115,6 +118,8 @@ impl HostDirection {
         let mut sums = vec![0.0_f32; width.next_multiple_of(LANES)];
         for step in 0..steps {
             let step = if reverse { steps - 1 - step } else { step };
+            // The projection of the inputs does not depend on the state and was computed for all steps as one
+            // product.
             sums[..width].copy_from_slice(&gates[step * width..(step + 1) * width]);
             for (block, sums) in self
                 .recurrent
@@ -197,6 +202,7 @@ impl DeviceLstm {
                 states.push(state.clone().unsqueeze_dim::<3>(2));
             }
             if number == 1 {
+                // The way back visits the last step first, and the result is in the order of the line.
                 states.reverse();
             }
             ways.push(Tensor::cat(states, 2));

@@ -76,7 +76,11 @@ impl FeatureMap for RowMap {
         else {
             return super::whole_block(self, block);
         };
+        // The middle of a block is twice as wide as the map, and the largest of what lies between its
+        // convolutions.
         let rows_at_once = (BAND / (2 * self.channels * self.width).max(1)).max(1);
+        // A depthwise convolution computes so many rows together; another number would leave it single ones
+        // in each band.
         let rows_at_once = rows_at_once.next_multiple_of(DepthwiseConvolution::ROWS);
         let mut result = Self::unset(self.rows, self.channels, self.width);
         let band = (rows_at_once * self.channels * self.width).max(1);
@@ -87,6 +91,7 @@ impl FeatureMap for RowMap {
             let wide = depthwise
                 .rows(self, rows, Activation::None)
                 .convolve(&block.widen, Activation::Relu)?;
+            // The block adds to its input: the last convolution sums up where the input already lies.
             target.copy_from_slice(seen);
             narrow.accumulate(target, &wide, Activation::Relu);
         }
@@ -133,6 +138,7 @@ impl FeatureMap for RowMap {
         } = pool;
         let output = |size: usize, axis: usize| (size + 2 * padding - kernel[axis]) / stride[axis] + 1;
         let (rows, width) = (output(self.rows, 0), output(self.width, 1));
+        // Padding must not win against negative values, so it is left out rather than counted as zero.
         let mut values = vec![f32::NEG_INFINITY; rows * self.channels * width];
         for (row, target) in values
             .chunks_exact_mut((self.channels * width).max(1))
@@ -168,6 +174,8 @@ impl FeatureMap for RowMap {
     }
 
     fn mean(&self, columns: usize) -> Self {
+        // Rows are added up in 64 bits: the sum of a whole map grows far beyond its values and would lose
+        // their digits.
         let mut sums = vec![0.0_f64; self.channels];
         for row in self.values.chunks_exact((self.channels * self.width).max(1)) {
             for (channel, sum) in row.chunks_exact(self.width.max(1)).zip(&mut sums) {
@@ -234,6 +242,7 @@ impl FeatureMap for RowMap {
         let (down, across) = (between(self.rows, rows), between(self.width, columns));
         let mut values = Vec::with_capacity(rows * self.channels * columns);
         let mut blend = vec![0.0; self.channels * self.width];
+        // First between rows and then along them: the blend of two rows is made once for all columns.
         for (first, second, share) in down {
             let (Some(upper), Some(lower)) = (self.row(first), self.row(second)) else {
                 continue;

@@ -116,6 +116,8 @@ impl SeenRows {
         } = self.vertical;
         let offsets = (0..kernel).map(|tap| tap * dilation);
         let last = offsets.filter(|offset| offset % stride == remainder).max();
+        // From the first output row a tap sees place `offset / stride` of these rows, and from each next one
+        // the next place.
         last.map_or(0, |last| self.rows + last / stride)
     }
 

@@ -89,9 +89,12 @@ impl WithSimd for Pass<'_> {
         let [padding, dilation] = [shape.padding[1], shape.dilation[1]];
         const ROWS: usize = DepthwiseConvolution::ROWS;
         // What the rows see of a channel, with zeros around.
+        // The last strip of a row is computed whole and reads up to the next multiple.
         let stride = width.next_multiple_of(columns) + 2 * padding;
         let reach = vertical.dilation * (vertical.kernel - 1);
         let mut plane = PooledBuffer::take((target.rows + reach) * stride);
+        // The buffer holds values of its last use, and only the middle of its rows is written: the margins
+        // have to be zero.
         plane.fill(0.0);
         let kernels = weight.chunks_exact(shape.kernel[0] * shape.kernel[1]);
         for (channel, kernel) in kernels.enumerate() {
@@ -104,6 +107,8 @@ impl WithSimd for Pass<'_> {
             }
             let mut row = 0;
             while row < target.rows {
+                // Neighbouring rows of the output see the same rows only where the taps of the kernel are
+                // neighbours as well.
                 let together = if vertical.dilation == 1 && target.rows - row >= ROWS {
                     ROWS
                 } else {

@@ -71,6 +71,7 @@ impl WithSimd for DirectPass<'_> {
         let in_place: Vec<u32> = (0..map.channels)
             .map(|channel| (channel * map.width) as u32)
             .collect();
+        // One panel for all strips: it is filled anew for each, and stays in the cache.
         let mut panel = vec![0.0; vertical.kernel * row_values];
         let (width, channels) = (target.width, target.channels);
         for (row, target) in target
@@ -100,6 +101,8 @@ impl WithSimd for DirectPass<'_> {
                     }
                 };
                 for (block, weights) in weights.blocks().enumerate() {
+                    // Rows are the outermost of the terms, so the taps that see the map are one run of the
+                    // weights.
                     let weights = &weights[seen.start * row_terms..seen.end * row_terms];
                     let block = Block {
                         panel,

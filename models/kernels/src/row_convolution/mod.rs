@@ -154,6 +154,7 @@ impl RowConvolution {
         } = self.shape;
         let reach = dilation[axis] * (kernel[axis] - 1);
         (input + 2 * padding[axis])
+            // A map smaller than the kernel has no place for it.
             .checked_sub(reach + 1)
             .map_or(0, |last| last / stride[axis] + 1)
     }
@@ -190,6 +191,8 @@ impl Form {
         }
         let taps = shape.kernel[1];
         let at_points = weight.len() / taps * POINTS;
+        // A tile needs columns that see neighbouring values, which those of a convolution with a stride do
+        // not.
         let worthwhile = taps > 1
             && shape.stride[1] == 1
             && shape.inputs.min(shape.outputs) >= Self::MIN_CHANNELS
@@ -229,6 +232,7 @@ impl VerticalTaps {
             .saturating_sub(start)
             .div_ceil(self.dilation);
         let end = end.min(self.kernel);
+        // Rounded up on both sides: the first tap not above the map, and the first one below it.
         let first = self.padding.saturating_sub(start).div_ceil(self.dilation);
         first.min(end)..end
     }
@@ -297,6 +301,8 @@ impl Epilogue<'_> {
     ) {
         let whole = N * S::F32_LANES;
         let mut values = [0.0; MAX_COLUMNS];
+        // The sigmoid is a plain loop that the compiler vectorises, and vectors would write beyond a target
+        // that ends within one: both go by way of an array.
         if self.activation == Activation::Sigmoid || target.len() != whole {
             store::<S, N>(sums, &mut values);
             self.write(output, &values[..whole], target);

@@ -66,6 +66,7 @@ pub(super) fn multiply<S: Simd>(
     columns: usize,
     tile: &mut Tile,
 ) {
+    // The number of vectors is a constant of the loop, as only then the sums are held in registers.
     match columns.div_ceil(S::F32_LANES) {
         0 | 1 => multiply_vectors::<S, 1>(simd, panel, weights, tile),
         2 => multiply_vectors::<S, 2>(simd, panel, weights, tile),
@@ -100,6 +101,8 @@ pub(super) fn sums<S: Simd, const N: usize>(
     for (&start, weights) in panel.starts.iter().zip(weights) {
         let seen = load::<S, N>(&panel.values[start as usize..][..N * S::F32_LANES]);
         for (sums, &weight) in sums.iter_mut().zip(weights) {
+            // Outputs are the outer dimension of the block: a weight is spread once and used for all vectors
+            // of columns.
             let weight = simd.splat_f32s(weight);
             for (sum, seen) in sums.iter_mut().zip(seen) {
                 *sum = simd.mul_add_e_f32s(weight, seen, *sum);

@@ -85,7 +85,11 @@ impl Evaluation {
         let at_infinity = with_roots(points.into_iter());
         let of_pair: [Vec<f64>; PAIRS] = std::array::from_fn(|pair| without(1 + 2 * pair));
         Self {
+            // Without the root 0 the others are pairs of opposites, and the polynomial has even powers alone;
+            // with all roots it is that times x, with odd powers alone.
             zero: std::array::from_fn(|index| at_zero[2 * index] as f32),
+            // Without the root p the polynomial is x (x + p) times one of even powers: its even powers come
+            // from x^2 and are the same for -p, its odd ones come from p x and have the other sign.
             even: std::array::from_fn(|pair| {
                 std::array::from_fn(|index| of_pair[pair][2 * index + 2] as f32)
             }),
@@ -127,6 +131,7 @@ pub(super) fn interpolate<S: Simd, const COLUMNS: usize>(
     sums: [S::f32s; POINTS],
 ) -> [S::f32s; COLUMNS] {
     let mut columns = [simd.splat_f32s(0.0); COLUMNS];
+    // At 0 all powers but the lowest vanish, and at infinity the highest is all that counts.
     columns[0] = sums[0];
     columns[COLUMNS - 1] = sums[POINTS - 1];
     for pair in 0..PAIRS {
@@ -137,6 +142,7 @@ pub(super) fn interpolate<S: Simd, const COLUMNS: usize>(
         ];
         let mut power = 1.0;
         for (number, column) in columns.iter_mut().enumerate() {
+            // The even powers of p and of -p are the same, the odd ones opposite.
             *column = scaled_add(simd, *column, power, both[number % 2]);
             power *= PAIR[pair] as f32;
         }

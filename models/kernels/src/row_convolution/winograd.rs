@@ -94,6 +94,7 @@ impl<const TILE: usize> WithSimd for WinogradPass<'_, TILE> {
             // on into what lies behind.
             let stride = lines.count() * band.line() + S::F32_LANES;
             // The rows of the kernel look into the same lines, so only pieces and channels have values of their own.
+            // The last strip of a point is a whole one and reads on behind its tiles.
             let point_stride = terms / kernel_rows * stride + MAX_COLUMNS;
             if panel.len() < POINTS * point_stride {
                 panel = PooledBuffer::take(POINTS * point_stride);
@@ -118,6 +119,8 @@ impl<const TILE: usize> WithSimd for WinogradPass<'_, TILE> {
             let sums: &mut [Tile] = sums[..size].as_chunks_mut().0.as_chunks_mut().0;
             for (point, weights) in self.convolution.weights.iter().enumerate() {
                 for number in 0..strips {
+                    // A strip further on every term is as far further on, so that all strips share the
+                    // starts.
                     let panel = Panel {
                         values: &panel[point * point_stride + number * strip..],
                         starts: &starts,
@@ -168,6 +171,7 @@ impl<const TILE: usize> WinogradPass<'_, TILE> {
                 let (piece, channel) = (term / self.map.channels, term % self.map.channels);
                 let start = term * stride + number * band.line();
                 let Some(row) = row else {
+                    // The transform is linear: a row of zeros is zero at every point.
                     for point in 0..POINTS {
                         panel[point * point_stride + start..][..band.line()].fill(0.0);
                     }
@@ -200,6 +204,8 @@ impl<const TILE: usize> WinogradPass<'_, TILE> {
                         let values = evaluation.of(simd, columns);
                         for (point, value) in values.into_iter().enumerate() {
                             let target = &mut panel[point * point_stride + start + first..];
+                            // A vector that is not full writes into the next phase or line, which is filled
+                            // after this one, or into the room that is left behind the last.
                             S::as_mut_simd_f32s(&mut target[..S::F32_LANES]).0[0] = value;
                         }
                     }

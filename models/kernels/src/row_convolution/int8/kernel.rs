@@ -36,6 +36,8 @@ pub(super) struct Row<'a> {
 /// Smallest and largest of some values and zero.
 #[arcane(import_intrinsics)]
 pub(super) fn range(_: X64V4xToken, values: &[f32]) -> (f32, f32) {
+    // Four minima and maxima that do not wait for each other: one alone would stand still for the time of an
+    // instruction.
     const AT_ONCE: usize = 4;
     let mut low = [_mm512_setzero_ps(); AT_ONCE];
     let mut high = [_mm512_setzero_ps(); AT_ONCE];
@@ -51,6 +53,7 @@ pub(super) fn range(_: X64V4xToken, values: &[f32]) -> (f32, f32) {
     let low = low.map(|low| _mm512_reduce_min_ps(low));
     let high = high.map(|high| _mm512_reduce_max_ps(high));
     (
+        // From zero, because the padding around the map is quantised with it.
         low.iter().chain(rest).copied().fold(0.0, f32::min),
         high.iter().chain(rest).copied().fold(0.0, f32::max),
     )
@@ -59,6 +62,7 @@ pub(super) fn range(_: X64V4xToken, values: &[f32]) -> (f32, f32) {
 /// Quantises four channels of a row, as far as `target` goes.
 #[arcane(import_intrinsics)]
 pub(super) fn quantize(_: X64V4xToken, channels: [&[f32]; QUAD], features: Quantization, target: &mut [u32]) {
+    // A product for each value in place of a quotient, which takes several times as long.
     let factor = _mm512_set1_ps(1.0 / features.scale);
     let zero = _mm512_set1_ps(features.zero_point);
     let (vectors, rest) = target.as_chunks_mut::<LANES>();

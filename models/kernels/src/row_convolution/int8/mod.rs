@@ -72,6 +72,8 @@ impl Int8 {
             let (row, quad, column) = (term / (quads * across), term / across % quads, term % across);
             std::array::from_fn(|channel| {
                 let input = QUAD * quad + channel;
+                // The channels that fill up the last quad hold the zero point, and weights of zero keep them
+                // out of the sums.
                 if input >= shape.inputs {
                     return 0;
                 }
@@ -159,6 +161,7 @@ impl Int8 {
     ) {
         // Padding is the value 0, which is the zero point and not the byte 0.
         let zero = u32::from_ne_bytes([features.zero_point as u8; QUAD]);
+        // The value 0 becomes the zero point, as that of the padding does.
         let beyond = vec![0.0; map.width];
         let mut quantized = vec![0; map.width];
         let channel_words = self.windows.channel_width(width).max(1);
@@ -203,6 +206,7 @@ impl Quantization {
         // one level fewer keeps them below 256.
         let levels = if low < 0.0 { 254.0 } else { 255.0 };
         let scale = (high - low) / levels;
+        // A map of zeros has no range, and the reciprocal of a subnormal scale would be infinite.
         if scale > 0.0 && scale.is_normal() {
             Self {
                 scale,
@@ -222,6 +226,7 @@ fn weight_scale(weights: &[f32]) -> f32 {
     let largest = weights
         .iter()
         .fold(0.0, |largest: f32, weight| largest.max(weight.abs()));
+    // An output whose weights are all zero needs a scale to divide by, whichever.
     if largest > 0.0 { largest / MAX_WEIGHT } else { 1.0 }
 }
 
