@@ -22,14 +22,14 @@ pub(crate) fn tanh(value: f32) -> f32 {
 #[inline(always)]
 fn exp(value: f32) -> f32 {
     /// Adding it rounds to a whole number, which is then in the low bits.
-    // 1.5 * 2^23: floats around it are one apart, and the half keeps negative numbers within the same power
-    // of two.
     const ROUND: f32 = 12_582_912.0;
     /// ln 2 in two parts; the first has so few digits that small multiples of it are exact.
     const LN_2_HIGH: f32 = 0.693_359_4;
     const LN_2_LOW: f32 = -2.121_944_4e-4;
     // Beyond these the power of two does not fit the eight bits of an exponent.
     let value = value.clamp(-87.0, 88.0);
+    // The constant is 1.5 * 2^23: floats around it are one apart, and the half keeps negative numbers within
+    // the same power of two.
     let rounded = value * std::f32::consts::LOG2_E + ROUND;
     let power = rounded - ROUND;
     let rest = value - power * LN_2_HIGH - power * LN_2_LOW;

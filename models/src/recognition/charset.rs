@@ -52,6 +52,7 @@ impl Charset {
         }
         let mut first_use: HashMap<&str, usize> = HashMap::with_capacity(labels.len());
         for (index, label) in labels.iter().enumerate() {
+            // `pyctcdecode` refuses such a charset too: one text would have two classes.
             if let Some(first) = first_use.insert(label, index) {
                 return Err(CharsetError::Duplicate {
                     label: label.clone(),

@@ -51,11 +51,14 @@ impl Ngrams {
     /// ln of the probability of a class after a history, and the history after it; `None` for what is passed over.
     pub fn step(&self, history: &History, class: usize) -> Option<(f32, History)> {
         let unit = self.unit_of.get(class).copied().filter(|unit| *unit != 0)?;
+        // All lengths are gone through even when the probability is known: the next unit needs the n-gram of
+        // each length that ends in this one.
         let mut after = History::EMPTY;
         let mut log_prob = None;
         let mut weight = 0.0;
         for length in (0..self.levels.len()).rev() {
             let before = length.checked_sub(1).map(|level| (level, history.0[level]));
+            // A context that the corpus does not have costs nothing: its weight for backing off is 1.
             if before.is_some_and(|(_, entry)| entry == ABSENT) {
                 continue;
             }
@@ -67,6 +70,8 @@ impl Ngrams {
                     log_prob.get_or_insert_with(|| weight + self.levels[length].log_probs[entry as usize]);
                 }
                 None if log_prob.is_none() => {
+                    // Katz: no such n-gram, so the shorter one counts, times the weight of the context that
+                    // was too long.
                     weight +=
                         before.map_or(0.0, |(level, entry)| self.levels[level].back_off[entry as usize]);
                 }

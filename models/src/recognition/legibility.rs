@@ -31,6 +31,7 @@ fn usual_confidence(lines: &[LineText]) -> f32 {
     let mut seen = 0.0;
     let middle = weights.iter().find(|(_, weight)| {
         seen += weight;
+        // Where no line has any weight the page has no text, and no confidence is usual on it.
         seen > 0.0 && 2.0 * seen >= total
     });
     middle.map_or(0.0, |(confidence, _)| *confidence)

@@ -83,6 +83,7 @@ pub fn read_logits(
     let content = line.content_frames(log_probs.frames());
     let decoded = options.preprocessing.decoded_frames(line, log_probs.frames());
     let scale = FrameToPixel {
+        // Decoding counts frames from the first one that it sees, which may lie before the line.
         frames: content.start - decoded.start..content.end - decoded.start,
         columns: line.shown.clone(),
     };
@@ -99,6 +100,8 @@ fn spell(decoding: &Decoding, charset: &Charset, scale: &FrameToPixel, target: E
         syllable.text = convert(&syllable.text);
     }
     LineText {
+        // The text is converted whole and not put together of syllables: a stack can be spelled otherwise
+        // beside its neighbour.
         text: convert(&decoding.text).trim().to_owned(),
         confidence: decoding.confidence,
         syllables,
@@ -112,6 +115,8 @@ fn respell(text: &str, from: Encoding, to: Encoding) -> String {
         (Encoding::Unicode, Encoding::Wylie) => ewts::to_wylie(&canonical_order(text)),
         (Encoding::Wylie, Encoding::Wylie) => standard_wylie(text),
         (Encoding::Wylie, Encoding::Unicode) => {
+            // Networks write the Wylie they were trained on. The repairs that are meant for people would read
+            // some of its capitals as slips.
             canonical_order(&ewts::to_unicode_exact(&standard_wylie(text)))
         }
     }

@@ -60,6 +60,8 @@ fn syllable_length(tokens: &[DecodedToken], charset: &Charset) -> usize {
     let (mut has_letter, mut ended) = (false, false);
     for (index, token) in tokens.iter().enumerate() {
         let label = charset.label(token.class);
+        // Labels are whole stacks in some charsets and may hold a delimiter beside letters, so both ends are
+        // looked at.
         let starts_with_letter = label.starts_with(|c| !is_delimiter(c));
         if ended && starts_with_letter {
             return index;
@@ -80,6 +82,8 @@ fn is_delimiter(c: char, encoding: Encoding) -> bool {
 
 fn build(tokens: &[DecodedToken], charset: &Charset, scale: &FrameToPixel) -> Option<Syllable> {
     let (first, last) = (tokens.first()?, tokens.last()?);
+    // A mean of logarithms is the logarithm of a geometric mean, so that a long syllable is not less sure for
+    // its length.
     let log_prob = tokens.iter().map(|token| f64::from(token.log_prob)).sum::<f64>() / tokens.len() as f64;
     Some(Syllable {
         text: tokens.iter().map(|token| charset.label(token.class)).collect(),

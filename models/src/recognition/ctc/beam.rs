@@ -121,6 +121,7 @@ impl Vocabulary {
         let mut best = None::<(Entry, f32)>;
         for entry in &self.0 {
             let log_prob = row[entry.class];
+            // Strictly: of equal classes the first one counts, as everywhere in the decoders.
             if best.is_none_or(|(_, highest)| log_prob > highest) {
                 best = Some((*entry, log_prob));
             }
@@ -215,6 +216,7 @@ impl<'l> Lattice<'l> {
         let start = Beam {
             text: empty,
             trimmed: empty,
+            // As after a blank: there is no token that the first class could go on with.
             last: BLANK,
             score: 0.0,
             language: 0.0,
@@ -251,6 +253,7 @@ impl<'l> Lattice<'l> {
             .iter()
             .map(|candidate| candidate.score)
             .fold(f64::NEG_INFINITY, f64::max);
+        // Relative to the best, because scores fall from frame to frame.
         let worst = best + f64::from(search.beam_prune_log_prob);
         self.candidates.retain(|candidate| candidate.score >= worst);
         keep_best(&mut self.candidates, search.width.max(1), |candidate| {
@@ -266,6 +269,7 @@ impl<'l> Lattice<'l> {
             let mut beam = Beam {
                 last: candidate.last,
                 score: candidate.score,
+                // Kept apart, so that what is reported in the end is the probability of the network alone.
                 language: source.language + candidate.language,
                 history: candidate.history,
                 ..*source
@@ -409,6 +413,7 @@ impl<'l> Lattice<'l> {
             tokens.push(token);
             node = parent;
         }
+        // The arena only knows the way back to the start of the line.
         tokens.reverse();
         tokens
     }
@@ -416,6 +421,7 @@ impl<'l> Lattice<'l> {
 
 /// Sorts by falling score, earlier items first among equals, and cuts the list to `count`.
 fn keep_best<T>(items: &mut Vec<T>, count: usize, score: impl Fn(&T) -> f64) {
+    // A stable sort, because `pyctcdecode` leaves equals in their order.
     items.sort_by(|a, b| score(b).total_cmp(&score(a)));
     items.truncate(count);
 }
@@ -423,5 +429,6 @@ fn keep_best<T>(items: &mut Vec<T>, count: usize, score: impl Fn(&T) -> f64) {
 /// ln(e^a + e^b) for finite numbers.
 fn add_log(a: f64, b: f64) -> f64 {
     let (high, low) = if a > b { (a, b) } else { (b, a) };
+    // The exponent is at most zero and cannot overflow; `ln_1p` keeps what is added where it is small.
     high + (low - high).exp().ln_1p()
 }

@@ -10,7 +10,9 @@ pub fn greedy(log_probs: &LogProbs, charset: &Charset) -> Decoding {
     let mut last = BLANK;
     for frame in 0..log_probs.frames() {
         let (class, log_prob) = log_probs.best(frame);
+        // The score of the path, for which blanks count as well.
         log_score += f64::from(log_prob);
+        // An empty label writes nothing, yet parts equal classes as the blank does.
         let writes = class != BLANK && !charset.label(class).is_empty();
         if writes {
             match tokens.last_mut() {

@@ -52,14 +52,17 @@ fn exp(x: f32) -> f32 {
         0.000_154_035_3,
     ];
 
+    // A comparison that NaN fails, so that it goes through to the result; `max` would turn it into a number.
     let x = if x < -87.0 { -87.0 } else { x };
     let exponent = x * std::f32::consts::LOG2_E;
+    // The constant is 1.5 * 2^23, around which floats are one apart; the half keeps negative sums there too.
     let rounded = exponent + ROUND;
     let fraction = exponent - (rounded - ROUND);
     let power = TAYLOR
         .iter()
         .rev()
         .fold(0.0, |sum, coefficient| sum * fraction + coefficient);
+    // The shift leaves only the low bits of the rounded exponent, in the place of a float's exponent.
     let scale = (rounded.to_bits() << MANTISSA_BITS).wrapping_add(BIAS << MANTISSA_BITS);
     power * f32::from_bits(scale)
 }

@@ -28,6 +28,7 @@ impl LogProbs {
             if value.is_nan() {
                 return Err(InferenceError::Failed("the network answered NaN".to_owned()));
             }
+            // A probability of zero is minus infinity, and the difference of two of them would be NaN.
             *value = value.clamp(FLOOR, f32::MAX);
         }
         Ok(Self {
@@ -70,6 +71,7 @@ impl LogProbs {
     pub fn best(&self, frame: usize) -> (usize, f32) {
         let row = self.frame(frame);
         let highest = lanes::highest(row);
+        // Two passes, of which the first is done in vectors, are faster than one that carries an index along.
         let class = row.iter().position(|&value| value == highest);
         (class.unwrap_or(0), highest)
     }
@@ -88,7 +90,10 @@ pub fn log_softmax(logits: Logits) -> Result<LogProbs, InferenceError> {
     check_shape(frames, classes, values.len())?;
     for row in values.chunks_exact_mut(classes) {
         let highest = lanes::highest(row);
+        // Less the highest score no exponential overflows, and at least one of them is 1.
         let log_sum = highest + lanes::sum_of_exp(row, highest).ln();
+        // NaN or infinity anywhere, or minus infinity everywhere, shows in the sum: one look a frame is
+        // enough.
         if !log_sum.is_finite() {
             return Err(InferenceError::Failed(
                 "the network answered NaN or infinite scores".to_owned(),

@@ -59,6 +59,7 @@ impl Decoding {
         let confidence = if frames == 0 {
             0.0
         } else {
+            // A path or a text can come out a little more probable than certain by rounding.
             (log_score / units as f64).exp().min(1.0) as f32
         };
         Self {

@@ -27,6 +27,7 @@ impl TextHash {
     }
 
     pub(super) fn followed_by(self, next: Self) -> Self {
+        // Two residues below 2^61 add up within 64 bits.
         let value = multiply(self.value, next.shift) + next.value;
         Self {
             value: if value >= MODULUS { value - MODULUS } else { value },
@@ -36,11 +37,14 @@ impl TextHash {
 
     /// A table key for this text together with a class.
     pub(super) fn with_class(self, class: usize) -> u64 {
+        // Odd factors make this a bijection of the text for each class; they spread classes, which are small
+        // numbers, over all bits.
         (self.value ^ (class as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_mul(0xff51_afd7_ed55_8ccd)
     }
 }
 
 fn multiply(a: u64, b: u64) -> u64 {
+    // The remainder is below 2^61, so that the cast loses nothing.
     (u128::from(a) * u128::from(b) % u128::from(MODULUS)) as u64
 }
 
@@ -62,6 +66,7 @@ impl Hasher for IdentityHasher {
     }
 
     fn write_u64(&mut self, value: u64) {
+        // Tables take the low bits, and the product before has mixed the high ones best.
         self.0 = value ^ (value >> 32);
     }
 }

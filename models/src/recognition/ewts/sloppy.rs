@@ -42,6 +42,7 @@ const REPLACEMENTS: &[(&str, &str)] = &[
 pub(super) fn repair(wylie: &str) -> String {
     let mut text = wylie.to_owned();
     for (from, to) in REPLACEMENTS {
+        // Most texts have few of the slips, and looking allocates nothing.
         if text.contains(from) {
             text = text.replace(from, to);
         }

@@ -51,6 +51,8 @@ pub(super) fn tokenize(wylie: &str) -> Vec<Token<'_>> {
 
 /// Length of the longest spelling of several letters at the start of `rest`; all of them are ASCII.
 fn multi_letter(rest: &str) -> Option<usize> {
+    // The longest first: `tsh` is not `t` and `sh`. Where a length ends within a character, `get` finds no
+    // text.
     (2..=LONGEST).rev().find(|&length| {
         rest.get(..length).is_some_and(|text| {
             text == LINE_BREAK
@@ -74,6 +76,7 @@ fn escape(rest: &str) -> Option<usize> {
         let last = rest.char_indices().nth(characters - 1)?;
         Some(last.0 + last.1.len_utf8())
     };
+    // At the end of the text the digits may be missing.
     length_of(characters).or_else(|| length_of(2))
 }
 

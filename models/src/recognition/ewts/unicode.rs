@@ -106,6 +106,7 @@ fn stack(tokens: &[Token<'_>], out: &mut String) -> usize {
         has_vowel,
         ..
     } = reader;
+    // Only now, because the vowel that makes a stack of consonants stands behind all of them.
     if consonants > 1 && !has_vowel && !has_plus {
         // Several consonants without a vowel are several letters, not a stack.
         if let Some(Sign::Consonant(first)) = tokens.first().map(|token| token.sign) {
@@ -150,6 +151,7 @@ impl StackReader<'_> {
             }
             has_plus = true;
             self.at += 1;
+            // A `+` before what cannot stand below is consumed, but joins nothing.
             let joins = match self.peek() {
                 Some(Sign::Vowel(_)) => true,
                 Some(Sign::Consonant(consonant)) => consonant.subjoined.is_some(),
@@ -185,6 +187,8 @@ impl StackReader<'_> {
         self.out.push_str(if is_top {
             letter.top
         } else {
+            // Head letters and `+` are taken only before letters that have a form below another, so it is
+            // there.
             letter.subjoined.unwrap_or(letter.top)
         });
         self.at += 1;
@@ -199,6 +203,8 @@ impl StackReader<'_> {
             else {
                 break;
             };
+            // `l` hangs below single letters only; after two it begins the next stack or belongs to it, as in
+            // `brla`.
             if !legal::is_subscript(wylie) || (*wylie == "l" && self.consonants > 1) {
                 break;
             }

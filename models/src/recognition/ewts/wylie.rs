@@ -133,9 +133,11 @@ impl Stack {
             }
             letters.next();
         }
+        // The letter a only carries the vowel, which is the whole spelling then.
         if consonants == ["a"] && !vowels.is_empty() {
             consonants.clear();
         }
+        // Unicode writes a long vowel as two signs, EWTS as one capital.
         if let ["A", short, ..] = vowels[..]
             && let Some(long) = long_vowel(short)
         {
@@ -226,6 +228,7 @@ fn assign_roles(stacks: &mut [Stack]) {
     };
     let has_prefix = stacks[0]
         .bare()
+        // The table has no row for roots with wa-zur, which take the prefixes of the root without it.
         .is_some_and(|letter| legal::is_prefix(letter, &stacks[1].joined.replace("+w", "")));
     let has_suffix = stacks[last].bare().is_some_and(legal::is_suffix);
     let has_second_suffix = last > 1
@@ -236,6 +239,7 @@ fn assign_roles(stacks: &mut [Stack]) {
     affixes[0] = has_prefix;
     affixes[last] |= has_suffix || has_second_suffix;
     affixes[last - 1] |= has_second_suffix;
+    // Of two bare letters that could be prefix and suffix the first is the root, as `pyewts` reads them.
     if last == 1 && has_prefix && has_suffix {
         affixes[0] = false;
     }

@@ -36,6 +36,7 @@ impl Ngrams {
     pub fn parse(file: &[u8]) -> Result<Self, NgramError> {
         let mut bytes = Vec::new();
         GzDecoder::new(file)
+            // A file that unpacks to more is cut off here and then fails by its length.
             .take(MAX_BYTES)
             .read_to_end(&mut bytes)
             .map_err(NgramError::Unpack)?;
@@ -66,6 +67,8 @@ impl Ngrams {
                 Some(before) => before.children.clone(),
                 None => vec![0, u32::try_from(level.units.len()).unwrap_or(u32::MAX)],
             };
+            // `find` searches by halves and takes ranges from these starts: an order that is not there would
+            // hide n-grams.
             if !is_ordered(level, &starts) {
                 return Err(NgramError::Disorder(place + 1));
             }
@@ -132,6 +135,7 @@ impl<'b> Reader<'b> {
             .map(|weight| f32::from(weight.cast_signed()) * STEP)
             .collect();
         let counts = self.words(size)?;
+        // The file has counts, which fit 16 bits; their running sums are the places of the children.
         let mut children = Vec::with_capacity(size + 1);
         let mut total = 0;
         children.push(total);

@@ -50,6 +50,7 @@ impl Preprocessing {
 
     fn width_step(&self) -> usize {
         match self {
+            // All prepared lines have the size of the canvas.
             Self::BdrcGen1 { .. } | Self::BdrcGen2 { .. } => 1,
             Self::Ink { .. } => WIDTH_STEP,
         }

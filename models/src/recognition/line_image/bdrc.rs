@@ -19,6 +19,7 @@ pub(super) fn prepare(line: &GrayImage, width: u32, height: u32, pre_pad: bool) 
     let padded_width = line.width() + 2 * pad;
     let (target_width, target_height) = (f64::from(width), f64::from(height));
     let aspect = f64::from(padded_width) / f64::from(line.height());
+    // Cut off and not rounded, as in `ocrv1`: the threshold sees other pixels at another size.
     let (new_width, new_height) = if aspect > target_width / target_height {
         (width, ((target_width / aspect) as u32).max(1))
     } else {

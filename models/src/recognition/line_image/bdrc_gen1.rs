@@ -21,6 +21,7 @@ pub(super) fn prepare(line: &GrayImage, width: u32, height: u32, pre_pad: bool) 
         f64::from(height) / f64::from(line.height()),
     );
     let scaled = |side: u32, ratio: f64, most: u32| ((f64::from(side) * ratio) as u32).clamp(1, most.max(1));
+    // The side that limits is set exactly; multiplied by the ratio it might be a pixel short by rounding.
     let (ratio, new_width, new_height) = if by_width <= by_height {
         (by_width, width, scaled(line.height(), by_width, height))
     } else {

@@ -51,6 +51,7 @@ pub(super) fn prepare(line: &LineImage<'_>, height: u32, stroke_pitch: Option<No
         Some(pitch) => even_strokes(ink, inked.len(), pitch),
         None => (ink, inked.len()),
     };
+    // In columns of the image that was cut, before it was scaled: pages know no others.
     let in_image = |column| (column as u64 * u64::from(line.image.width()) / all_columns as u64) as u32;
     PreparedLine {
         height: height as usize,
@@ -90,6 +91,7 @@ fn ink_of_level(low: f64, high: f64) -> [f32; 256] {
 fn stretched_ink(image: &GrayImage) -> [f32; 256] {
     let mut histogram = [0_usize; 256];
     for &level in image.as_raw() {
+        // Counted by ink, the opposite of grey, as percentiles are taken of ink.
         histogram[usize::from(u8::MAX - level)] += 1;
     }
     let low = percentile(&histogram, PAPER_PERCENTILE) / 255.0;

@@ -94,6 +94,7 @@ impl PreparedLine {
         }
         let start = frames * self.left_pad / self.width;
         let end = frames * (self.left_pad + self.content_width) / self.width;
+        // Rounding may leave a very short line no frame of its own.
         let start = start.min(frames - 1);
         start..end.clamp(start + 1, frames)
     }

@@ -19,6 +19,7 @@ pub(super) fn even_strokes(ink: Vec<f32>, width: usize, pitch: NonZeroU16) -> (V
     let pitch = usize::from(pitch.get());
     let stretch = match stroke_pitch(&ink, width, pitch) {
         Some(found) => (pitch as f64 / found).clamp(LEAST_STRETCH, MOST_STRETCH),
+        // Blank paper is none of the text: the fewest frames do for it.
         None => LEAST_STRETCH,
     };
     let stretched = ((width as f64 * stretch).round_ties_even() as usize).max(1);
@@ -42,6 +43,7 @@ fn stroke_pitch(ink: &[f32], width: usize, pitch_of_gap: usize) -> Option<f64> {
         let mut inside = false;
         for (column, &value) in inked.iter_mut().zip(row) {
             let dark = value >= DARK;
+            // A stroke is counted where the cut enters it, however thick it is.
             strokes += usize::from(dark && !inside);
             *column |= dark;
             inside = dark;
@@ -78,6 +80,7 @@ fn column_sources(from: usize, to: usize) -> Vec<(usize, usize, f32)> {
     let scale = from as f64 / to as f64;
     (0..to)
         .map(|column| {
+            // Pixels are sampled by their centres, as in the tool that made the training data.
             let position = ((column as f64 + 0.5) * scale - 0.5).clamp(0.0, (from - 1) as f64);
             let left = position as usize;
             (left, (left + 1).min(from - 1), position.fract() as f32)
