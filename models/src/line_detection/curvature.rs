@@ -31,6 +31,7 @@ impl Bend {
         let mean = centers.iter().map(|center| f64::from(center.y)).sum::<f64>() / 5.0;
         Some(Self {
             centers,
+            // Python rounds half to even.
             level: mean.round_ties_even() as i32,
             rise,
         })
@@ -67,6 +68,8 @@ fn slice_ranges(width: i32) -> [(i32, i32); 5] {
         half + quarter,
         width - SLICE_WIDTH,
     ];
+    // In a line narrower than 160 pixels some slices begin before it. `ldv1` clamps them; in the first
+    // generation Python counted such indices from the other end.
     starts.map(|start| (start.clamp(0, width), (start + SLICE_WIDTH).clamp(0, width)))
 }
 
@@ -81,6 +84,7 @@ fn sample(mask: &GrayImage, bounds: Rect, start: i32, end: i32) -> Slice {
     };
     let (row, thickness) = match first.zip(last) {
         Some((first, last)) => ((first + last) / 2, last - first + 1),
+        // A slice without ink must not look like a bend: the middle of the box, and as thick as that.
         None => (bounds.height / 2, bounds.height),
     };
     Slice {

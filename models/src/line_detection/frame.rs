@@ -66,6 +66,8 @@ pub fn prepare(page: &GrayImage, bilevel: bool, tile_size: usize, config: &Detec
     }
     let (width, height) = page.dimensions();
     let tile = u32::try_from(tile_size).unwrap_or(u32::MAX);
+    // Shrunk first: light, tone and threshold are then worked out on what the network sees, and for fewer
+    // pixels.
     let frame_size = ScaleLimits::for_page(width, height, tile, config).frame_size(width, height);
     let shrunk = frame_size != (width, height);
     let mut grey = if shrunk {
@@ -76,6 +78,7 @@ pub fn prepare(page: &GrayImage, bilevel: bool, tile_size: usize, config: &Detec
 
     let grid = TileGrid::new(frame_size.0, frame_size.1, tile_size);
     if config.even_light && !bilevel {
+        // In sRGB and before linear light, where shadows have too few levels left to be brightened.
         even_light(&mut grey, LEAST_PAPER);
     }
     let tiles = if bilevel && !shrunk {

@@ -59,8 +59,10 @@ pub(super) fn regions(mask: &GrayImage, kind: RegionKind, page_size: (u32, u32))
     );
     let mut contours: Vec<Contour> = find_contours(mask)
         .into_iter()
+        // The borders of holes run clockwise, and a region is filled by its outer border.
         .filter(|contour| !is_clockwise(contour))
         .map(|contour| scaled(&contour, x, y))
+        // Measured in pixels of the page: the frame shrinks pages by factors of their own.
         .filter(|contour| contour_area(contour) > MIN_REGION_AREA)
         .map(|contour| simplify(&contour, SIMPLIFY * arc_length(&contour)))
         .collect();

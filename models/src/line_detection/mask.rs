@@ -26,6 +26,8 @@ pub(super) fn examine(mask: &GrayImage, config: &DetectionConfig) -> Findings {
     let directions: Vec<LineDirection> = contours.iter().map(direction).collect();
     let angle = page_skew(&directions, config);
     let mut geometry = PageGeometry::turned(width, height, angle);
+    // The contours are turned and not the mask: bends are measured on polygons, and a turned mask would cost
+    // a warp and another search for contours.
     let contours = geometry.turn_contours(contours);
     if !config.use_tps || contours.is_empty() {
         return Findings {

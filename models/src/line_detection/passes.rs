@@ -125,10 +125,12 @@ pub(super) fn finish_mask(frame: Frame, mask: GrayImage, config: &DetectionConfi
     if config.algorithms == Algorithms::Gen1 {
         return Pass1::Done(gen1_lines(frame.page_size, gen1::examine(mask, config)));
     }
+    // The second pass never asks for a third: what is left of the skew is not estimated again.
     if let Some(straightening) = frame.straightening {
         let contours = line_contours(&mask, config);
         return Pass1::Done(page_lines(mask, frame.page_size, &contours, straightening));
     }
+    // Before the skew is measured: the edges of neighbouring lines on a crop would have a say in it.
     if is_one_line(frame.page_size, &line_contours(&mask, config), config) {
         return Pass1::Done(one_line(mask, frame.page_size));
     }
@@ -137,6 +139,7 @@ pub(super) fn finish_mask(frame: Frame, mask: GrayImage, config: &DetectionConfi
         geometry,
         tps_ratio,
     } = examine(&mask, config);
+    // A second pass doubles the work of the network, so a small skew only turns the contours.
     let steep = geometry.angle().abs() >= config.second_pass_angle_deg;
     let needs_second_pass = steep || geometry.dewarp().is_some();
     let straightening = Straightening { geometry, tps_ratio };
@@ -181,6 +184,7 @@ fn turned_mask(mask: GrayImage, geometry: &PageGeometry) -> GrayImage {
     }
     let mut turned = straighten_onto(&mask, geometry, 0);
     for value in turned.iter_mut() {
+        // Bilinear sampling leaves greys at the edges; half keeps the lines as thick as they were.
         *value = if *value > 127 { u8::MAX } else { 0 };
     }
     turned
@@ -211,11 +215,13 @@ fn page_lines(
 }
 
 fn box_of_min_area_rect(contour: &[Point]) -> Rect {
+    // Half to even, as NumPy rounds.
     let corner = |(x, y): (f32, f32)| Point::new(x.round_ties_even() as i32, y.round_ties_even() as i32);
     bounding_rect(&min_area_rect(contour).corners().map(corner))
 }
 
 pub(super) fn scaled(contour: &[Point], x: f64, y: f64) -> Contour {
+    // Both factors are needed: the sides of a frame are cut to whole pixels each by itself.
     let scale = |value: i32, factor: f64| (f64::from(value) * factor).round_ties_even() as i32;
     contour
         .iter()

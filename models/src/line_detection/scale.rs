@@ -51,11 +51,15 @@ impl ScaleLimits {
         }
         let mut factor = (max_width / w).min(max_height / h).min(1.0);
         let scaled = h * factor;
+        // The tile is computed whole in any case, so what would be padding goes into resolution; where that
+        // means enlarging, `frame_size` leaves the page alone.
         if NEARLY_ONE_TILE * tile < scaled && scaled < tile {
             factor = tile / h;
         }
         let scaled = h * factor;
         if scaled > tile {
+            // A row of tiles costs the same for few rows of pixels as for many, so a short last one is not
+            // worth its time.
             let whole_rows = ((scaled - tile) / stride).floor();
             let boundary = tile + whole_rows * stride;
             let excess = scaled - boundary;
@@ -63,6 +67,7 @@ impl ScaleLimits {
                 factor = boundary / h;
             }
         }
+        // Rows of tiles are what a page costs; this limit holds whatever those in pixels allow.
         let tallest = tile + f64::from(self.max_rows.saturating_sub(1)) * stride;
         if h * factor > tallest {
             factor = tallest / h;
@@ -76,6 +81,7 @@ impl ScaleLimits {
         if factor >= 1.0 {
             return (width, height);
         }
+        // Cut off and not rounded, as in `ldv1`.
         let scaled = |side: u32| ((f64::from(side) * factor) as u32).max(1);
         (scaled(width), scaled(height))
     }

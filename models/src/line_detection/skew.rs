@@ -35,6 +35,7 @@ impl LineDirection {
 pub(super) fn page_skew(lines: &[LineDirection], config: &DetectionConfig) -> f32 {
     let (skews, weights): (Vec<f32>, Vec<f32>) = lines
         .iter()
+        // A flat rectangle has no area, and a weight of zero could leave the mean without any.
         .map(|line| (line.skew(), (line.width * line.height).max(1.0)))
         .filter(|(skew, _)| skew.abs() >= FLAT_DEG && skew.abs() <= config.max_angle_deg)
         .unzip();
@@ -42,8 +43,10 @@ pub(super) fn page_skew(lines: &[LineDirection], config: &DetectionConfig) -> f3
     let deviations: Vec<f32> = skews.iter().map(|skew| (skew - center).abs()).collect();
     let spread = median(&deviations).unwrap_or(0.0);
 
+    // Directions are in single precision as upstream's are; sums of areas of a page would lose digits in it.
     let (mut sum, mut total) = (0.0_f64, 0.0_f64);
     for ((&skew, &weight), &deviation) in skews.iter().zip(&weights).zip(&deviations) {
+        // With a spread of zero half of the lines agree exactly, and every other one would be an outlier.
         if spread == 0.0 || deviation <= OUTLIER_DEVIATIONS * spread {
             sum += f64::from(skew) * f64::from(weight);
             total += f64::from(weight);

@@ -178,6 +178,8 @@ fn turn_about_center(width: u32, height: u32, angle: f32) -> Affine {
 
 /// Finds the argument for which a map close to the identity has this value, by fixed-point iteration.
 fn invert(spline: &ThinPlateSpline, value: (f64, f64)) -> (f64, f64) {
+    // A spline far from the identity may never come close; the bound keeps bad control points from hanging a
+    // page.
     const STEPS: usize = 50;
     const CLOSE: f64 = 0.01;
     let mut argument = value;
@@ -209,6 +211,8 @@ pub fn straighten(page: &GrayImage, geometry: &PageGeometry) -> GrayImage {
 /// Straightens a page like [`straighten`], on a background of this grey level.
 pub fn straighten_onto(page: &GrayImage, geometry: &PageGeometry, background: u8) -> GrayImage {
     let (width, height) = page.dimensions();
+    // Two warps and not one of both maps: upstream turns first and then flattens what was turned, with its
+    // rounding.
     let turned = match geometry.angle {
         0.0 => Cow::Borrowed(page),
         angle => Cow::Owned(warp_affine(
@@ -221,6 +225,8 @@ pub fn straighten_onto(page: &GrayImage, geometry: &PageGeometry, background: u8
         return turned.into_owned();
     };
     let ratio = |to: u32, from: u32| f64::from(to) / f64::from(from.max(1));
+    // A spline can be scaled by one factor only. Those of the two sides differ by rounding, and `ocrv1` takes
+    // the smaller one as well.
     let scale = ratio(width, geometry.width).min(ratio(height, geometry.height));
     warp_spline(&turned, &flattening.spline.scaled(scale), background)
 }

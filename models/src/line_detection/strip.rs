@@ -20,6 +20,7 @@ pub(super) fn is_one_line(
     config: &DetectionConfig,
 ) -> bool {
     let is_small = height <= SMALL_HEIGHT;
+    // Divided and not multiplied, which could overflow.
     let is_long = width / LONG_ASPECT >= height;
     let is_strip = is_long || (is_small && width / LEAST_ASPECT >= height);
     config.line_pictures
@@ -48,6 +49,8 @@ fn rows(contours: &[Contour]) -> usize {
     let mut rows = 0;
     let mut end = i32::MIN;
     for (top, bottom) in spans {
+        // A contour whose middle lies below the row before begins another one; parts of a broken line overlap
+        // by more.
         if (top + bottom) / 2 >= end {
             rows += 1;
             end = bottom;

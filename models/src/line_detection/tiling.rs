@@ -53,10 +53,14 @@ impl TileGrid {
             (frame.width() as usize, frame.height() as usize),
             (self.width, self.height)
         );
+        // A page has millions of pixels and 256 levels: one division for each of these.
         let levels: [f32; 256] = std::array::from_fn(|value| value as f32 / 255.0);
+        // Paper first, so that what lies beyond the frame is padded by leaving it alone.
         let mut values = vec![PAPER; self.count() * self.tile * self.tile];
         for (y, row) in frame.as_raw().chunks_exact(self.width.max(1)).enumerate() {
             for (column, part) in row.chunks(self.tile).enumerate() {
+                // A row of the frame goes through all tiles beside each other, and each tile holds its part
+                // at the same row.
                 let start = self.offset(column, y, Plane::ONLY);
                 for (target, &grey) in values[start..start + part.len()].iter_mut().zip(part) {
                     *target = levels[usize::from(grey)];
@@ -78,6 +82,8 @@ impl TileGrid {
         {
             let (x, y) = (column as u32 * side, row as u32 * side);
             let part = imageops::crop_imm(frame, x, y, side, side);
+            // The padding has to be there before `map`: a threshold at the edge of the frame sees paper
+            // beyond it, as upstream's.
             let mut tile = GrayImage::from_pixel(side, side, Luma([u8::MAX]));
             imageops::replace(&mut tile, &*part, 0, 0);
             values.extend(map(&tile).iter().map(|&value| f32::from(value) / 255.0));
@@ -115,6 +121,8 @@ impl TileGrid {
         for (y, row) in frame.chunks_exact_mut(self.width.max(1)).enumerate() {
             for (column, part) in row.chunks_mut(self.tile).enumerate() {
                 let start = self.offset(column, y, plane);
+                // The part of the last column is shorter than a tile, which leaves out the padding on the
+                // right; the rows of the frame end before that below.
                 for (target, &value) in part.iter_mut().zip(&values[start..]) {
                     *target = pixel(value);
                 }

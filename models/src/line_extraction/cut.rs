@@ -39,6 +39,7 @@ pub fn cut_line(page: &GrayImage, line: &TextLine, k: &mut f64, config: &Extract
         if cut.height(config.trim) as f64 <= height * config.bbox_tolerance {
             break;
         }
+        // Upstream tries smaller factors in the same steps, rounding errors of the subtraction included.
         *k -= K_STEP;
         if *k <= MIN_K {
             break;
@@ -60,15 +61,20 @@ struct Cut {
 
 impl Cut {
     fn new(page: &GrayImage, line: &TextLine, k: f64) -> Self {
+        // By the height of the line in both directions; the whole part of the width makes the height, as in
+        // `ocrv1`.
         let width = f64::from(line.bounding_box.height) * k;
         let (width, height) = (at_least_one(width), at_least_one(width.trunc() * k));
         let area = surroundings(line.bounding_box, width, height, page);
         let origin = Point::new(area.x, area.y);
         let mut mask = GrayImage::new(area.width.unsigned_abs(), area.height.unsigned_abs());
         fill_polygon_at(&mut mask, &line.contour, origin, u8::MAX);
+        // Within the box that the dilation can reach, not on the whole page, which upstream dilates for every
+        // line and attempt.
         let mask = dilate_rect(&mask, width, height);
 
         let mut rows = vec![false; mask.height() as usize];
+        // Bytes, which are combined with those of the mask as vectors.
         let mut columns = vec![0; mask.width() as usize];
         vectorised(
             #[inline(always)]
@@ -112,6 +118,7 @@ impl Cut {
         let source: Vec<(&[u8], &[u8])> = overlaid(page, &self.mask, self.origin).collect();
         for (target, &row) in image.chunks_exact_mut(columns.len()).zip(&rows) {
             let (page_row, mask_row) = source[row];
+            // Nothing is cut out of the middle, so a row is one run and is copied by vectors.
             if columns.len() == right + 1 - left {
                 let (page_row, mask_row) = (&page_row[left..=right], &mask_row[left..=right]);
                 vectorised(
@@ -151,6 +158,8 @@ fn overlay(page_row: &[u8], mask_row: &[u8], background: u8, target: &mut [u8]) 
 fn mark_visible(page_row: &[u8], mask_row: &[u8], columns: &mut [u8]) -> bool {
     let mut shows = 0;
     for ((column, &grey), &inside) in columns.iter_mut().zip(page_row).zip(mask_row) {
+        // Upstream combines page and mask by AND and looks for what is not zero, so that black of the page
+        // counts as empty.
         let visible = if grey == BLACK { 0 } else { inside };
         *column |= visible;
         shows |= visible;
@@ -185,6 +194,7 @@ fn overlaid<'a>(
 /// The part of the page that a dilation of `bounds` can reach.
 fn surroundings(bounds: Rect, width: NonZeroU32, height: NonZeroU32, page: &GrayImage) -> Rect {
     let reach = |start: i32, size: i32, kernel: NonZeroU32, end: u32| {
+        // Half of an even kernel reaches one pixel further on one side; the larger half is taken for both.
         let margin = i64::from(kernel.get() / 2);
         let end = i64::from(end);
         let from = (i64::from(start) - margin).clamp(0, end);

@@ -59,6 +59,8 @@ fn rows_by_height(mut parts: Vec<TextLine>, threshold: Option<f64>) -> Vec<Vec<T
     let mut rows: Vec<Vec<TextLine>> = Vec::new();
     for part in parts {
         match rows.last_mut() {
+            // Measured from the first part of the row and not from the last, so that a row of many parts
+            // cannot drift into the next.
             Some(row) if (part.doubled_middle_y() - row[0].doubled_middle_y()) as f64 <= 2.0 * threshold => {
                 row.push(part);
             }
@@ -76,6 +78,7 @@ fn joined(row: Vec<TextLine>) -> Option<TextLine> {
         return row.into_iter().next();
     }
     let points: Contour = row.into_iter().flat_map(|part| part.contour).collect();
+    // The hull covers the gaps between the parts too, so that one image shows the whole row.
     TextLine::new(0, convex_hull(&points))
 }
 

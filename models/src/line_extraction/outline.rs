@@ -19,6 +19,7 @@ pub fn line_outline(core: &[Point]) -> Contour {
     let bounds = bounding_rect(core);
     let right = bounds.x + bounds.width - 1;
     let spans = |x: i32| vertical_span(core, f64::from(x));
+    // The median of some columns, as the band is thinner at its rounded ends.
     let heights = sorted(
         (0..=16)
             .filter_map(|part| spans(bounds.x + (bounds.width - 1) * part / 16))
@@ -28,6 +29,7 @@ pub fn line_outline(core: &[Point]) -> Contour {
 
     let columns = (f64::from(bounds.width) / (height * COLUMN_STEP))
         .ceil()
+        // A thin contour across a page would become hundreds of points otherwise.
         .clamp(1.0, 64.0) as i32;
     let reach = height * REACH;
     let (mut top, mut bottom) = (Contour::new(), Contour::new());
@@ -68,6 +70,7 @@ fn vertical_span(polygon: &[Point], x: f64) -> Option<(f64, f64)> {
             0.0
         };
         let crossing = f64::from(from.y) + along * f64::from(to.y - from.y);
+        // An upright edge lies at this column with all of its points.
         let ends = if run > 0.0 {
             [crossing, crossing]
         } else {

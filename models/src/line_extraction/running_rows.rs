@@ -27,6 +27,7 @@ pub(super) fn running_rows(parts: Vec<TextLine>, threshold: f64) -> Vec<Vec<Text
     for row in &mut rows {
         row.sort_by_key(|part| part.center.x);
     }
+    // The parts came from bottom to top.
     rows.reverse();
     rows
 }
@@ -50,6 +51,7 @@ pub(super) fn half_pitch(mask: &GrayImage) -> f64 {
             break;
         };
         let lines = find_contours(&imageops::crop_imm(mask, from, top, STRIP, height).to_image());
+        // Strictly, as upstream keeps the first of equal strips.
         if lines.len() > most.len() {
             most = lines.iter().map(|line| middle(bounding_rect(line))).collect();
         }
@@ -60,6 +62,7 @@ pub(super) fn half_pitch(mask: &GrayImage) -> f64 {
         count if count % 2 == 1 => f64::from(most[count / 2]),
         count => f64::from(most[count / 2 - 1] + most[count / 2]) / 2.0,
     };
+    // Half the height of the block of text over the number of its lines is half a pitch.
     (median / most.len() as f64).floor()
 }
 

@@ -55,6 +55,7 @@ fn sample(mask: &GrayImage, bounds: Rect, start: i32, (page_width, _): (u32, u32
         Some(part) => {
             let (x, y) = min_area_rect(&part).center;
             Slice {
+                // Upstream cuts off the fraction of the centre.
                 center: Point::new(start + x as i32, bounds.y + y as i32),
                 thickness: bounding_rect(&part).height,
             }
@@ -70,6 +71,7 @@ fn sample(mask: &GrayImage, bounds: Rect, start: i32, (page_width, _): (u32, u32
 fn largest(contours: Vec<Contour>) -> Option<Contour> {
     contours
         .into_iter()
+        // `max_by` keeps the last of equals, so the list is turned round to keep the first as Python does.
         .rev()
         .max_by(|a, b| contour_area(a).total_cmp(&contour_area(b)))
 }

@@ -66,6 +66,8 @@ pub(super) struct Findings {
 pub(super) fn examine(mask: GrayImage, config: &DetectionConfig) -> Findings {
     let (width, height) = mask.dimensions();
     let angle = page_skew(&find_contours(&mask), (width, height), config);
+    // In double precision, which `ocr-inference` turns with; the second generation rounds the matrix to
+    // single.
     let mask = turned(mask, angle);
     let contours = line_contours(&mask, config);
     let angle = angle as f32;
@@ -92,6 +94,7 @@ pub(super) fn examine(mask: GrayImage, config: &DetectionConfig) -> Findings {
     if ratio > config.tps_threshold
         && let Some(bend) = typical_bend(&bends, straight.contours.len())
         // A bend that determines no spline cannot be flattened; the page is then only turned.
+        // The mask has been turned already, so the spline is fitted to a page without a turn.
         && let Ok(geometry) = PageGeometry::turned(width, height, 0.0)
             .flattened(levelling_spline(bend, width, height, config.tps_alpha))
     {

@@ -19,6 +19,7 @@ pub(super) fn frame_size(
     if width > height && width > config.max_width {
         let ratio = ratio(config.max_width, width);
         (config.max_width, scaled(height, ratio))
+    // A square page meets neither rule and keeps its size, however large, as upstream has it.
     } else if height > width && height > config.max_height {
         let ratio = ratio(config.max_height, height);
         (scaled(width, ratio), config.max_height)

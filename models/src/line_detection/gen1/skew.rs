@@ -41,6 +41,7 @@ fn majority(angles: impl Iterator<Item = f64>, steepest: f64) -> f64 {
     } else if high.is_empty() {
         0.0
     } else {
+        // A tie goes to this side, as upstream compares strictly.
         mean(&high) - UPRIGHT_DEG
     }
 }
