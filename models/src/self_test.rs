@@ -162,6 +162,8 @@ impl Answers {
     pub fn compare(&self, reference: &Self) -> Comparison {
         let scores = |answers: &Self| -> Vec<f32> {
             let before_sigmoid = answers.probabilities.iter().map(|p| {
+                // Scores are compared before the sigmoid, which flattens every difference where the network
+                // is sure.
                 let p = p.clamp(SURE, 1.0 - SURE);
                 (p / (1.0 - p)).ln()
             });

@@ -127,6 +127,8 @@ impl<'a> LayerLoader<'a> {
             scale_outputs(&mut weight, &affine);
             for ((bias, zero), of) in bias.iter_mut().zip(&mut of_zero).zip(&affine) {
                 *bias = (f64::from(*bias) * of.factor + of.shift) as f32;
+                // The norm of zero has no part of the bias: what is padded has not been through the
+                // convolution.
                 *zero = of.shift as f32;
             }
         }
@@ -141,6 +143,8 @@ impl<'a> LayerLoader<'a> {
     fn kernel(&mut self, key: &str, shape: Conv2dShape) -> Result<Vec<f32>, WeightsError> {
         let (outputs, inputs) = (shape.outputs, shape.inputs / shape.groups);
         match (self.tensors.rank(key), shape.kernel) {
+            // Linear layers and convolutions of single pixels are the same here; files keep the former as
+            // matrices.
             (Some(2), [1, 1]) => self.tensors.take(key, [outputs, inputs]),
             (Some(3), [1, columns]) => self.tensors.take(key, [outputs, inputs, columns]),
             (_, [rows, columns]) => self.tensors.take(key, [outputs, inputs, rows, columns]),
@@ -155,6 +159,7 @@ impl<'a> LayerLoader<'a> {
         let variance = self.tensors.take(&format!("{name}.running_var"), [channels])?;
         Ok((0..channels)
             .map(|channel| {
+                // In 64 bits, so that folding adds one rounding to each weight and no more.
                 let deviation = (f64::from(variance[channel]) + BATCH_NORM_EPSILON).sqrt();
                 let factor = f64::from(scale[channel]) / deviation;
                 Affine {
@@ -173,6 +178,7 @@ impl<'a> LayerLoader<'a> {
             let mut bias = self.tensors.take(&format!("{name}.bias_ih_l0{end}"), [gates])?;
             let of_state = self.tensors.take(&format!("{name}.bias_hh_l0{end}"), [gates])?;
             for (bias, of_state) in bias.iter_mut().zip(of_state) {
+                // PyTorch adds both to the same sum before the gates.
                 *bias += of_state;
             }
             Ok::<_, WeightsError>(DirectionWeights {
@@ -202,6 +208,7 @@ struct Affine {
 }
 
 fn scale_outputs(weight: &mut [f32], affine: &[Affine]) {
+    // The output is the first dimension of every kernel, so each owns one run of the values.
     let per_output = (weight.len() / affine.len().max(1)).max(1);
     for (kernel, of) in weight.chunks_exact_mut(per_output).zip(affine) {
         for value in kernel {

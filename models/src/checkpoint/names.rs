@@ -59,6 +59,8 @@ pub(super) fn assign(file: &str, layers: Vec<GraphLayer>, slots: &[Slot]) -> Res
         file: file.to_owned(),
         problem,
     };
+    // Equal numbers, and a slot that is taken once only: when all layers have a place, no slot is left
+    // without one.
     if layers.len() != slots.len() {
         return Err(problem(format!(
             "has {} layers with weights, the network has {}",
@@ -69,6 +71,8 @@ pub(super) fn assign(file: &str, layers: Vec<GraphLayer>, slots: &[Slot]) -> Res
     let mut taken = vec![false; slots.len()];
     let mut places: Vec<Option<usize>> = vec![None; layers.len()];
     let longest = layers.iter().map(|layer| layer.paths.len()).max().unwrap_or(0);
+    // Tier by tier over all layers: the name of a weight is surer than that of a node, and must not find its
+    // slot taken by the node of another layer.
     for tier in 0..longest {
         for (layer, place) in layers.iter().zip(&mut places) {
             let Some(path) = layer.paths.get(tier).filter(|_| place.is_none()) else {
@@ -83,6 +87,7 @@ pub(super) fn assign(file: &str, layers: Vec<GraphLayer>, slots: &[Slot]) -> Res
     let mut tensors = StateDict::new();
     for (layer, place) in layers.into_iter().zip(places) {
         let place = place
+            // Slots stand in the order in which the network uses its layers, which is that of the graph.
             .or_else(|| (0..slots.len()).find(|&slot| !taken[slot] && slots[slot].kind == layer.kind))
             .ok_or_else(|| {
                 problem(format!(
@@ -121,6 +126,7 @@ fn slot_of(path: &str, kind: LayerKind, slots: &[Slot]) -> Option<usize> {
     };
     (0..slots.len())
         .filter(|&slot| ends(&slots[slot]))
+        // `easter1.conv1d_1` ends in `conv1d_1`, another layer, as well.
         .max_by_key(|&slot| slots[slot].path.len())
 }
 
@@ -134,6 +140,8 @@ pub(super) fn without_prefix(tensors: &StateDict, slots: &[Slot]) -> StateDict {
         .keys()
         .filter_map(|name| name.strip_suffix(&first))
         .filter(|prefix| prefix.is_empty() || prefix.ends_with('.'))
+        // Another layer may end in the same name, deeper within the network: the wrapper's prefix is the
+        // shorter one.
         .min_by_key(|prefix| prefix.len())
         .unwrap_or("");
     tensors

@@ -41,9 +41,12 @@ pub(super) fn read(path: &Path) -> Result<StateDict, WeightsError> {
             key: name.to_owned(),
             problem,
         };
+        // Counters and the like are no weights; whether one is missing that the network needs is found out by
+        // name later.
         let Some(widen) = widening(tensor.dtype()) else {
             continue;
         };
+        // The shape is a claim of the file, and views may repeat what is stored once.
         if tensor.byte_len() as u64 > MAX_FILE_BYTES {
             return Err(problem(format!("has the shape {:?}", tensor.shape())));
         }

@@ -103,6 +103,8 @@ impl<'a> WeightTensors<'a> {
         let Some(stored) = self.tensors.remove(key) else {
             return Err(self.missing(key));
         };
+        // The values are flat from here on: a transposed matrix would pass for the right one by its number of
+        // values.
         if stored.shape() != shape {
             return Err(WeightsError::TensorShape {
                 file: self.file.clone(),

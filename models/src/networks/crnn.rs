@@ -70,6 +70,8 @@ impl<M: FeatureMap> Crnn<M> {
             let name = format!("conv_block_{block}.conv2d");
             let norm = format!("conv_block_{block}.bn");
             let [outputs, _, _, _] = loader.tensors.shape(&format!("{name}.weight"))?;
+            // The last one takes two rows and columns at a time and is not padded, which leaves one less of
+            // each.
             let shape = if block + 1 == BLOCKS {
                 Conv2dShape {
                     padding: [0, 0],
@@ -80,6 +82,8 @@ impl<M: FeatureMap> Crnn<M> {
             };
             let used = NORMED.contains(&block).then_some(norm.as_str());
             blocks.push(loader.layer::<M>(&name, used, shape)?);
+            // Checkpoints have the norms that the network defines and does not use; left over, they would be
+            // an error.
             loader.tensors.discard(&format!("{norm}."));
             inputs = outputs;
         }
@@ -95,6 +99,8 @@ impl<M: FeatureMap> Crnn<M> {
             linear,
             recurrent: [M::lstm(first, device), M::lstm(second, device)],
             head,
+            // The linear layer sees all rows of all channels, which is how its width tells the height of the
+            // images.
             rows: flat / inputs.max(1),
             classes,
         })

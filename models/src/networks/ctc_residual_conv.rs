@@ -68,6 +68,8 @@ impl<M: FeatureMap> Network<M> {
         dimensions: &NetworkDimensions,
         head: OutputLayer<'_>,
     ) -> Result<Self, WeightsError> {
+        // Down by 16 in all, and across by 4 only: CTC needs a frame for each letter at least, while the
+        // height is to end as a few rows, which become channels.
         const STRIDES: [[usize; 2]; 5] = [[2, 2], [2, 1], [2, 2], [1, 1], [2, 1]];
         let mut stem = Vec::with_capacity(STRIDES.len());
         let mut inputs = 1;
@@ -211,6 +213,7 @@ impl CtcRecognizer {
         line: usize,
     ) -> Result<Logits, InferenceError> {
         let line_width = lines.line_widths[line];
+        // Also a line by itself: the network saw this padding in training.
         let width = line_width.next_multiple_of(WIDTH_MULTIPLE);
         let mut values = Vec::with_capacity(self.height * width);
         self.push_padded(&mut values, lines, line, width);
@@ -236,6 +239,7 @@ impl CtcRecognizer {
 
     /// Leaves out the frames of the padding.
     fn logits_of_line(&self, mut scores: Vec<f32>, line_width: usize) -> Logits {
+        // A frame that shows any of the line counts.
         let frames = line_width.div_ceil(HORIZONTAL_STRIDE);
         scores.truncate(frames * self.classes);
         Logits {

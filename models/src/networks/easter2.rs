@@ -72,6 +72,7 @@ impl<C> Padded<C> {
             .of_zero
             .iter()
             .map(|&value| match activation {
+                // The activation follows the norm, and so follows the padding as well.
                 Activation::Relu => value.max(0.0),
                 _ => value,
             })
@@ -120,6 +121,8 @@ impl<C> Unit<C> {
                 loader,
                 (&name("conv1d", number), &name("bn", number)),
                 Conv2dShape::sequence(inputs, channels, kernel, 1),
+                // All on the right, as BDRC's network pads; the columns that a frame sees lie to its right
+                // therefore.
                 [0, kernel - 1],
                 activation,
             )
@@ -161,6 +164,7 @@ impl<C> Unit<C> {
     /// The mean is taken over windows of as many frames as there are channels; what is left at the end has no say.
     fn weigh<M: FeatureMap<Convolution = C>>(&self, map: M) -> Result<M, InferenceError> {
         let frames = map.size().columns;
+        // The mean of the means of equal windows is that of all their frames, so one mean is enough.
         let seen = frames - frames % self.channels;
         if seen == 0 {
             return Err(InferenceError::Shape {
@@ -248,6 +252,7 @@ impl<M: FeatureMap + Send + Sync + std::fmt::Debug> Network<M> for Easter2<M> {
     fn forward(&self, map: M) -> Result<M, InferenceError> {
         let [first, second] = &self.stem;
         let mut data = second.forward(&first.forward(&map)?)?;
+        // Both paths begin with the same frames; the second one has convolutions and no activations.
         let mut residuals = data.clone();
         for unit in &self.units {
             (data, residuals) = unit.forward(&data, &residuals)?;

@@ -227,6 +227,8 @@ impl Recognizer for FixedSizeRecognizer {
             .into_iter()
             .zip(&lines.line_widths)
             .map(|(mut values, &line_width)| {
+                // Frames are spread evenly over the width of the batch; those that show nothing but padding
+                // are left out.
                 let frames = (values.len() / self.classes * line_width).div_ceil(width);
                 values.truncate(frames * self.classes);
                 Logits {

@@ -116,6 +116,8 @@ impl<M: FeatureMap> Network<M> {
         let eighth = run(middle, quarter.convolve(to_middle, Activation::Relu)?)?;
         let mut map = run(coarse, eighth.convolve(to_coarse, Activation::Relu)?)?;
         for ((narrow, block), skipped) in self.ups.iter().zip([eighth, quarter]) {
+            // The convolution of single pixels before the doubling, where it has a quarter of the pixels: the
+            // result is the same.
             let doubled = map.convolve(narrow, Activation::None)?.doubled();
             map = doubled.add(&skipped).residual_block(block)?;
         }

@@ -85,6 +85,7 @@ impl Bundle {
         let label = |name: &str| format!("{origin}/{name}");
         let json = read(Self::DESCRIPTION)?;
         let description = parse_description(&json, &label(Self::DESCRIPTION))?;
+        // The checksum is that of the bytes in memory: a file that is replaced afterwards changes nothing.
         let checked = |reference: &FileReference| {
             let FileReference {
                 file,
@@ -213,6 +214,7 @@ impl Bundle {
         let file = self.label(&model.ngrams.file);
         let ngrams = Ngrams::parse(&self.ngrams).map_err(|source| WeightsError::Ngrams { file, source })?;
         let classes = self.symbols(head)?.len() + 1;
+        // N-grams of another charset would be read without an error and favour the wrong classes.
         if ngrams.classes() != classes {
             let problem = format!("is for {} classes; head `{head}` has {classes}", ngrams.classes());
             return Err(self.invalid("language_model", problem));

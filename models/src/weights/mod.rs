@@ -60,6 +60,7 @@ pub fn load_recognizer(
         &model.architecture,
         ctc_residual_conv::ARCHITECTURE,
     )?;
+    // The blank has no symbol.
     let classes = bundle.symbols(head)?.len() + 1;
     let (mut layer, mut others) = (None, Vec::new());
     for candidate in &model.heads {

@@ -69,6 +69,7 @@ pub(super) fn layers(index: &Index<'_>) -> Result<Vec<GraphLayer>, WeightsError>
             _ => None,
         };
         if let Some(layer) = layer {
+            // Before the layer goes into the list, whose length is its place.
             by_output.extend(node.output.iter().map(|output| (output.as_str(), layers.len())));
             layers.push(layer);
         }
@@ -150,6 +151,7 @@ fn convolution(index: &Index<'_>, node: &NodeProto) -> Result<GraphLayer, Weight
 fn gemm(index: &Index<'_>, node: &NodeProto) -> Result<GraphLayer, WeightsError> {
     let flag = |name: &str| node.attribute(name).is_some_and(|flag| flag.i != 0);
     let factor = |name: &str| node.attribute(name).map_or(1.0, |factor| factor.f);
+    // A linear layer is the input times the weight plus the bias, each once.
     if flag("transA") || factor("alpha") != 1.0 || factor("beta") != 1.0 {
         return Err(index.problem(format!("has `{}`, which is no linear layer", node.name)));
     }
@@ -175,6 +177,7 @@ fn product(index: &Index<'_>, node: &NodeProto) -> Result<Option<GraphLayer>, We
         return Ok(None);
     };
     let weight = transposed(&index.read(&operand)?);
+    // The exporter may put the product on either side of the sum.
     let added = index.nodes().iter().find_map(|next| {
         let takes_product =
             next.op_type == "Add" && next.input.iter().any(|input| node.output.contains(input));
@@ -235,6 +238,7 @@ fn attach_norm(index: &Index<'_>, node: &NodeProto, layer: &mut GraphLayer) -> R
     let epsilon = node
         .attribute("epsilon")
         .map_or(BATCH_NORM_EPSILON, |epsilon| f64::from(epsilon.f));
+    // Only the sum of variance and epsilon is ever used.
     for value in &mut variance.values {
         *value = (f64::from(*value) + epsilon - BATCH_NORM_EPSILON) as f32;
     }

@@ -62,6 +62,7 @@ fn unstacked(names: &[&str], tensor: &HostTensor) -> Option<LayerTensors> {
         [2, rows, columns] => (rows, Some(columns)),
         _ => return None,
     };
+    // The operand of biases has those of the input and of the state one after the other for each direction.
     let of_a_gate = rows / (GATES.len() * names.len()) * columns.unwrap_or(1);
     if !rows.is_multiple_of(GATES.len() * names.len()) || of_a_gate == 0 {
         return None;
@@ -114,6 +115,7 @@ fn origin<'a>(index: &Index<'a>, operand: &'a str, end: &str) -> Option<&'a str>
     let mut ahead = vec![operand];
     let mut seen = HashSet::new();
     while let Some(value) = ahead.pop() {
+        // A damaged graph may run in a circle.
         if !seen.insert(value) {
             continue;
         }
@@ -126,6 +128,8 @@ fn origin<'a>(index: &Index<'a>, operand: &'a str, end: &str) -> Option<&'a str>
             continue;
         };
         let parts = match producer.op_type.as_str() {
+            // An operand is put together of both directions; one of its parts carries the name that is looked
+            // for.
             "Concat" => producer.input.len(),
             "Cast" | "Identity" | "Reshape" | "Slice" | "Squeeze" | "Transpose" | "Unsqueeze" => 1,
             _ => 0,

@@ -76,6 +76,8 @@ impl OnnxGraph {
             .initializer
             .iter()
             .flat_map(|tensor| &tensor.external_data)
+            // Only files that reading would accept: these are hashed, and a checksum must not reach outside
+            // the folder either.
             .filter(|entry| entry.key == "location" && tensor::is_inside(&entry.value))
             .map(|entry| entry.value.as_str())
             .collect();
@@ -136,6 +138,7 @@ impl<'a> Index<'a> {
             .collect();
         let mut producers = HashMap::new();
         for node in &graph.node {
+            // Some exporters keep weights in nodes and not in the list of initializers.
             if node.op_type == "Constant"
                 && let Some(value) = node.attribute("value").and_then(|value| value.t.as_ref())
                 && let Some(output) = node.output.first()
@@ -162,6 +165,7 @@ impl<'a> Index<'a> {
     /// The constant that an operand stands for, if it is one.
     fn operand(&self, name: &'a str) -> Option<Operand<'a>> {
         let (mut name, mut transposed) = (name, false);
+        // A damaged graph may run in a circle.
         for _ in 0..MAX_STEPS {
             if let Some(tensor) = self.constants.get(name) {
                 return Some(Operand { tensor, transposed });
@@ -169,6 +173,7 @@ impl<'a> Index<'a> {
             let producer = self.producers.get(name)?;
             match producer.op_type.as_str() {
                 "Identity" | "Cast" => {}
+                // Weights are matrices where they are transposed, and these have one way to be.
                 "Transpose" => transposed = !transposed,
                 _ => return None,
             }

@@ -92,6 +92,7 @@ pub(super) fn read(
     let count = shape
         .iter()
         .try_fold(1_usize, |count, &dimension| count.checked_mul(dimension))
+        // No file can hold more values, and below this the number of bytes cannot overflow.
         .filter(|&count| count as u64 <= MAX_FILE_BYTES)
         .ok_or_else(|| problem(format!("has the shape {shape:?}")))?;
     let values = if tensor.data_location == EXTERNAL {
@@ -115,6 +116,7 @@ pub(super) fn read(
 
 /// Values in the list of their own type.
 fn typed(tensor: &TensorProto, element: ElementType) -> Vec<f32> {
+    // The format has no list of 16-bit values and keeps their bits in this one.
     let bits = || tensor.int32_data.iter().map(|&bits| bits as u16);
     match element {
         ElementType::F32 => tensor.float_data.clone(),
@@ -161,6 +163,7 @@ fn external(
         }
     };
     let (offset, length) = (number("offset", 0)?, number("length", expected as u64)?);
+    // A length of its own could only contradict the shape.
     if length != expected as u64 {
         return Err(problem(format!("has {length} bytes, its shape needs {expected}")));
     }
@@ -171,6 +174,7 @@ fn external(
     refuse_pointer(&path)?;
     let mut file = File::open(&path).map_err(read_error)?;
     let size = file.metadata().map_err(read_error)?.len();
+    // Before the memory is taken: a forged shape must not cost more than the file is large.
     if offset.checked_add(length).is_none_or(|end| end > size) {
         return Err(problem(format!("ends after {location}")));
     }

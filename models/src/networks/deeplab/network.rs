@@ -239,6 +239,7 @@ impl<M: FeatureMap> DeepLab<M> {
         for neighbours in &self.neighbours {
             branches.push(neighbours.forward(deep)?);
         }
+        // Enlarging one pixel gives the same value everywhere.
         branches.push(whole.spread(size.rows, size.columns));
         let joined = M::stack(&branches).convolve(&self.project, Activation::Relu)?;
         self.refine.forward(&joined)
@@ -258,6 +259,8 @@ fn load_stem<M: FeatureMap>(
         .chunks_exact(COLOURS * taps)
         .flat_map(|kernel| (0..taps).map(|tap| kernel.iter().skip(tap).step_by(taps).sum::<f32>()))
         .collect();
+    // Upstream repeats the grey page three times; one channel with the sum of the weights does a third of the
+    // work.
     let shape = Conv2dShape { inputs: 1, ..shape };
     Ok(M::convolution(
         weights,
@@ -281,6 +284,7 @@ impl<M: FeatureMap + Send + Sync + std::fmt::Debug> Network<M> for DeepLab<M> {
             for block in stage {
                 map = block.forward(&map)?;
             }
+            // The decoder takes the features of the first stage alone.
             shallow.get_or_insert_with(|| map.clone());
         }
         let deep = self.pyramid(&map)?;

@@ -129,6 +129,7 @@ impl Source {
             .filter_map(|entry| Some(entry.ok()?.path()))
             .filter(|path| path.extension().is_some_and(|of_file| of_file == extension));
         let first = files.next()?;
+        // With several there is no telling which one the description means.
         files.next().is_none().then_some(first)
     }
 
@@ -167,6 +168,8 @@ impl Source {
         tensors: StateDict,
     ) -> Result<Imported, WeightsError> {
         let weights_sha256 = checkpoint.sha256(weights)?;
+        // Both decide the output: the description names charset and size, and the weights have no checksum in
+        // it.
         let mut hash = Sha256::new_with_prefix(&self.bytes);
         hash.update(&weights_sha256);
         let file_name = |path: &Path| {
@@ -175,6 +178,7 @@ impl Source {
                 .to_string_lossy()
                 .into_owned()
         };
+        // A folder given as `.` has no name otherwise.
         let directory = self.directory.canonicalize().unwrap_or(self.directory);
         Ok(Imported {
             file: self.name,

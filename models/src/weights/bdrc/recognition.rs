@@ -121,6 +121,8 @@ pub(super) fn read(mut source: Source) -> Result<Imported, WeightsError> {
     let architecture = source.settle("architecture", stated, architecture);
     if let Checkpoint::Onnx(graph) = &checkpoint
         && architecture == Architecture::Easter2
+        // Networks can agree in all weights and still weigh their channels in different ways; Easter2 takes
+        // means of windows.
         && !(graph.uses("AveragePool") && graph.uses("ReduceMean"))
     {
         return Err(WeightsError::Graph {
@@ -246,6 +248,7 @@ fn image_size(
     let height = declared_height
         .filter(fits)
         .or(config.input_height.filter(fits))
+        // A CRNN takes sixteen heights alike, of which the published models use this one where they can.
         .or_else(|| fits(&DEFAULT_HEIGHT).then_some(DEFAULT_HEIGHT))
         .unwrap_or(*known.heights.start());
     if config.input_height.is_none() {
@@ -268,6 +271,7 @@ fn symbols(
     classes: usize,
 ) -> Result<Vec<String>, WeightsError> {
     let mut symbols = charset.list();
+    // The numbers decide and not `add_blank`, which is added to descriptions by hand.
     let holds_blank = if symbols.len() + 1 == classes {
         false
     } else if symbols.len() == classes && classes > 0 {
@@ -293,6 +297,7 @@ fn encoding(source: &mut Source, stated: Option<&str>, symbols: &[String]) -> En
         .iter()
         .filter(|symbol| symbol.chars().any(is_tibetan))
         .count();
+    // More than half, as a charset of stacks may hold other signs too.
     let (encoding, name) = if 2 * tibetan > symbols.len() {
         (Encoding::Unicode, STACKS)
     } else {

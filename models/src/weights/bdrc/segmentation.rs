@@ -115,6 +115,7 @@ fn classes(
     for class in LAYOUT {
         places.extend(stated.iter().position(|name| name.eq_ignore_ascii_case(class)));
     }
+    // A list that names other classes says nothing about the order of these; published networks share one.
     if stated.len() != count || places.len() != count {
         let stated = (!stated.is_empty()).then(|| stated.join(", "));
         source.correct("classes", stated, LAYOUT.join(", "));
@@ -122,6 +123,7 @@ fn classes(
     }
     for name in ["weight", "bias"] {
         if let Some(tensor) = tensors.get_mut(&format!("{HEAD}.{name}")) {
+            // In the weights once, so that nothing behind the network has to know of another order.
             reorder(tensor, &places);
         }
     }
