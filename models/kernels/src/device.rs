@@ -189,7 +189,6 @@ impl ComputeDevice {
                 if index >= count {
                     return Err(DeviceError::NoSuchIndex { kind, index, count });
                 }
-                // The list is dropped afterwards, so its order does not matter.
                 let device = found.swap_remove(index);
                 if kind == DeviceKind::Wgpu
                     && !imitation_will_do

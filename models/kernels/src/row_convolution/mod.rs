@@ -301,7 +301,7 @@ impl Epilogue<'_> {
     ) {
         let whole = N * S::F32_LANES;
         let mut values = [0.0; MAX_COLUMNS];
-        // The sigmoid is a plain loop that the compiler vectorises, and vectors would write beyond a target
+        // The sigmoid is a plain loop that the compiler vectorises, and whole vectors do not fit a target
         // that ends within one: both go by way of an array.
         if self.activation == Activation::Sigmoid || target.len() != whole {
             store::<S, N>(sums, &mut values);

@@ -173,7 +173,7 @@ impl<'a> Index<'a> {
             let producer = self.producers.get(name)?;
             match producer.op_type.as_str() {
                 "Identity" | "Cast" => {}
-                // Weights are matrices where they are transposed, and these have one way to be.
+                // Only matrices are transposed here, and those have one permutation that changes anything.
                 "Transpose" => transposed = !transposed,
                 _ => return None,
             }

@@ -33,8 +33,8 @@ pub(super) fn decode(
         },
         strict: true,
     };
-    // Strictly first, as only that tells damaged data from sound data; the lenient decoder goes on past every
-    // error without a word.
+    // Strictly first, as only that tells damaged data from sound data; the lenient decoder does not report
+    // the errors that it passes over.
     if let Err(strict) = hayro_ccitt::decode(data, &mut sink, &mut DecoderContext::new(settings)) {
         if strict == hayro_ccitt::DecodeError::UnexpectedEof {
             return Err(TRUNCATED);

@@ -36,8 +36,8 @@ pub(super) struct Row<'a> {
 /// Smallest and largest of some values and zero.
 #[arcane(import_intrinsics)]
 pub(super) fn range(_: X64V4xToken, values: &[f32]) -> (f32, f32) {
-    // Four minima and maxima that do not wait for each other: one alone would stand still for the time of an
-    // instruction.
+    // Four minima and maxima that do not depend on each other: one alone would wait for its own result at
+    // every step.
     const AT_ONCE: usize = 4;
     let mut low = [_mm512_setzero_ps(); AT_ONCE];
     let mut high = [_mm512_setzero_ps(); AT_ONCE];
