@@ -19,7 +19,7 @@ const GREETING_PAUSE: Duration = Duration::from_secs(1);
 
 /// Event of an endpoint.
 pub(super) enum EndpointEvent {
-    /// It has introduced itself; once more after each time that it was [doubted](GateWatch::doubt).
+    /// It has introduced itself; once more after each time that it was [suspected](EndpointDiscovery::mark_suspect).
     Found(ActorId, Endpoint, EndpointInfo),
     /// It has left its group, or its node is disconnected.
     Gone(ActorId),

@@ -154,13 +154,13 @@ pub struct Command {
     pub epoch: Epoch,
     /// Number of the command, by which it is carried out once.
     pub id: i64,
-    /// [`NodeCommand`](parkhang_core::domain::NodeOrder) as JSON.
+    /// [`NodeCommand`](parkhang_core::domain::NodeCommand) as JSON.
     pub command: String,
 }
 
 /// Outcome of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandReply {
-    /// [`CommandOutcome`](parkhang_core::domain::OrderOutcome) as JSON.
+    /// [`CommandOutcome`](parkhang_core::domain::CommandOutcome) as JSON.
     pub outcome: String,
 }

@@ -31,7 +31,10 @@ impl RetryPolicy {
 /// Delay of `base_s * 2^(attempt - 1)` seconds, a quarter more or less: `jitter` is drawn from -1 to 1. Never longer than an
 /// hour and a quarter.
 pub fn backoff(base_s: f64, attempt: u32, jitter: f64) -> Duration {
-    let doublings = i32::try_from(attempt.saturating_sub(1)).unwrap_or(i32::MAX);
+    // No more than a float can hold: infinity times a base of 0 would be no number, and the longest delay instead of none.
+    let doublings = i32::try_from(attempt.saturating_sub(1))
+        .unwrap_or(i32::MAX)
+        .min(f64::MAX_EXP - 1);
     let delay = (base_s.max(0.0) * 2_f64.powi(doublings)).min(MAX_DELAY_S);
     let delay = delay * (1.0 + JITTER * jitter.clamp(-1.0, 1.0));
     Duration::try_from_secs_f64(delay).unwrap_or_default()
@@ -50,6 +53,14 @@ mod tests {
 
     use super::*;
     use crate::domain::ErrorCategory;
+
+    #[test]
+    fn a_base_of_nothing_stays_nothing_however_often() {
+        for attempt in [1, 1024, 1025, 5000, u32::MAX] {
+            assert_eq!(backoff(0.0, attempt, 1.0), Duration::ZERO);
+            assert_eq!(outage_backoff(0.0, attempt, 1.0), Duration::ZERO);
+        }
+    }
 
     #[test]
     fn waits_for_the_storage_double_up_to_five_minutes() {

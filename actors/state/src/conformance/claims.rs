@@ -18,6 +18,7 @@ pub(super) async fn suite(make: &impl AsyncFn() -> Store) {
     what_is_nearest_to_its_end_goes_first(make().await).await;
     what_was_given_back_goes_before_what_is_fresh(make().await).await;
     a_lease_that_ran_out_is_taken_over(make().await).await;
+    a_lease_of_a_cancelled_job_is_no_loss_even_when_it_ran_out(make().await).await;
     a_lease_that_is_renewed_is_left_alone(make().await).await;
     a_volume_that_keeps_losing_its_workers_is_set_aside(make().await).await;
     a_suspect_is_taken_by_who_is_idle_and_alone(make().await).await;
@@ -160,6 +161,18 @@ async fn only_running_jobs_are_worked_on(store: Store) {
         store.finish_jobs(at(4)).await.unwrap()[0].status,
         JobStatus::Cancelled
     );
+}
+
+async fn a_lease_of_a_cancelled_job_is_no_loss_even_when_it_ran_out(store: Store) {
+    let (job, _) = job_with(&store, &["I1"]).await;
+    let running = claim(&store, vec![offer("detect", "w", 1)], at(2))
+        .await
+        .remove(0);
+    store.act_on_job(job.id, JobAction::Cancel).await.unwrap();
+    // Its deadline was 62.
+    claim(&store, vec![offer("detect", "w", 1)], at(100)).await;
+    let task = current(&store, &running).await;
+    assert_eq!((task.lease, task.interruptions), (None, 0));
 }
 
 /// Limits of a job hold for all workers together.

@@ -37,14 +37,15 @@ pub(super) const LOCK_READY: &str = "select ready.id \
      ) ready \
      limit $5";
 
-/// Locks tasks whose lease ran out.
-const LOCK_EXPIRED: &str = "select t.id from tasks t \
-     where t.status = 'running' and t.lease_until <= $1 order by t.id limit $2 for update skip locked";
+/// Locks tasks whose lease ran out, but for those of [`LOCK_UNWANTED`], which are charged no loss.
+const LOCK_EXPIRED: &str = "select t.id from tasks t join jobs j on j.id = t.job_id \
+     where t.status = 'running' and t.lease_until <= $2 and not (j.status = 'cancelled' and j.finished_at is null) \
+     order by t.id limit $1 for update of t skip locked";
 
-/// Locks tasks of cancelled jobs whose lease is in force.
+/// Locks tasks of cancelled jobs that are leased, whether the lease is in force or has run out.
 const LOCK_UNWANTED: &str = "select t.id from tasks t join jobs j on j.id = t.job_id \
-     where t.status = 'running' and t.lease_until > $1 and j.status = 'cancelled' and j.finished_at is null \
-     order by t.id limit $2 for update of t skip locked";
+     where t.status = 'running' and j.status = 'cancelled' and j.finished_at is null \
+     order by t.id limit $1 for update of t skip locked";
 
 /// Ends leases that are over and leases tasks to the offers' workers, in one transaction.
 pub(super) async fn claim(
@@ -58,8 +59,8 @@ pub(super) async fn claim(
     let connection = &mut *transaction;
     // Jobs before tasks, as everywhere. The tasks are all locked with `skip locked`, so that no claim waits for a task.
     let jobs = claimable_jobs(connection).await?;
-    let lost = lock_leased(connection, LOCK_EXPIRED, now).await?;
-    let unwanted = lock_leased(connection, LOCK_UNWANTED, now).await?;
+    let lost = lock_leased(connection, LOCK_EXPIRED, Some(now)).await?;
+    let unwanted = lock_leased(connection, LOCK_UNWANTED, None).await?;
     let ends: Vec<Change> = lost
         .iter()
         .filter_map(|task| request.end_of(task, now))
@@ -212,17 +213,17 @@ async fn lock_ready(
     tasks_of(connection, &ids).await
 }
 
-/// Locks and returns leased tasks by one of the statements above.
+/// Locks and returns leased tasks by one of the statements above; `by` is the deadline of those that go by one.
 async fn lock_leased(
     connection: &mut PgConnection,
     statement: &'static str,
-    now: DateTime<Utc>,
+    by: Option<DateTime<Utc>>,
 ) -> Result<Vec<Task>, StateError> {
-    let ids: Vec<i64> = sqlx::query_scalar(statement)
-        .bind(now)
-        .bind(MAX_ENDED)
-        .fetch_all(&mut *connection)
-        .await?;
+    let mut query = sqlx::query_scalar(statement).bind(MAX_ENDED);
+    if let Some(by) = by {
+        query = query.bind(by);
+    }
+    let ids: Vec<i64> = query.fetch_all(&mut *connection).await?;
     tasks_of(connection, &ids).await
 }
 

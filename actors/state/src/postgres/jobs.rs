@@ -355,7 +355,7 @@ pub(super) async fn adjust(pool: &PgPool, id: JobId, adjustment: &Adjustment) ->
 /// Tasks of a job behind one that have not failed for good.
 const UNFINISHED: &str = "select id from tasks where job_id = $1 and id > $2 and not terminal order by id";
 
-/// Sets the tries of tasks by the rule of [`tries`](crate::change::tries), here in SQL, as rows need not be read for it.
+/// Sets the tries of tasks by the rule of [`tries`](crate::change::retry_limits), here in SQL, as rows need not be read for it.
 /// Setting them twice is as good as once.
 async fn set_tries(
     executor: impl PgExecutor<'_>,

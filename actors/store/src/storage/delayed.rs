@@ -108,6 +108,11 @@ impl ArtifactStore for DelayedStore {
         self.delay.pass().await;
         self.store.list(prefix).await
     }
+
+    async fn folders(&self, prefix: &ArtifactKey) -> Result<Vec<String>, StorageError> {
+        self.delay.pass().await;
+        self.store.folders(prefix).await
+    }
 }
 
 #[cfg(test)]

@@ -137,10 +137,11 @@ impl<'b> Reader<'b> {
         let counts = self.words(size)?;
         // The file has counts, which fit 16 bits; their running sums are the places of the children.
         let mut children = Vec::with_capacity(size + 1);
-        let mut total = 0;
+        let mut total = 0_u32;
         children.push(total);
         for count in counts {
-            total += u32::from(count);
+            // A file within its limit can state more children than 32 bits count.
+            total = total.checked_add(u32::from(count)).ok_or(NgramError::Length)?;
             children.push(total);
         }
         if total as usize == next {
