@@ -23,6 +23,8 @@ pub fn run(arguments: &TokenArgs) -> Result<()> {
         "the name of a token has at least one letter and no spaces"
     );
     let token = token();
+    // The line goes to standard output alone, so that it can be appended to the file of tokens with a
+    // redirection while the token itself, which the file must not hold, appears on the terminal only.
     print!("{}", line(name, arguments.role, &token));
     eprintln!(
         "Add the line above to the file that api.tokens_file names. The token, which is not shown again: {token}"

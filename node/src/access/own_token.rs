@@ -21,11 +21,15 @@ pub const OWN_TOKEN: &str = "api-token";
 pub fn own_token(folder: &Path) -> Result<String> {
     let path = folder.join(OWN_TOKEN);
     create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    // Written whole or not at all, and private from its first byte: a start that is cut off leaves no empty
+    // token.
     match whole_file::create(&path, &format!("{}\n", token()), 0o600) {
         // Kept over restarts, so that scripts and sessions stay valid.
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
         written => written.with_context(|| format!("cannot write {}", path.display()))?,
     }
+    // The file is read again also after it was written, since another process may have made it at the same
+    // time, and both must accept the same token.
     read_own_token(folder)?.with_context(|| format!("cannot read {}", path.display()))
 }
 

@@ -57,6 +57,8 @@ impl From<Refusal> for Denied {
             Refusal::Conflict(message) => Self::new(StatusCode::CONFLICT, word, message),
             Refusal::TooSlow => Self::new(StatusCode::GATEWAY_TIMEOUT, word, refusal.to_string()),
             Refusal::Unavailable(cause) => {
+                // A database that is away is expected to come back, hence a warning and 503, which tells
+                // clients to try again.
                 warn!(error = cause, "a command could not be run");
                 let message = "the state store does not answer; try again";
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, word, message)
@@ -80,6 +82,7 @@ impl IntoResponse for Denied {
         } = self;
         let mut response = json(status, &json!(Problem { error, message }));
         if status == StatusCode::UNAUTHORIZED {
+            // RFC 9110 requires this header with every 401.
             let scheme = HeaderValue::from_static("Bearer");
             response.headers_mut().insert(WWW_AUTHENTICATE, scheme);
         }
@@ -88,6 +91,8 @@ impl IntoResponse for Denied {
 }
 
 pub fn json(status: StatusCode, value: &Value) -> Response {
+    // Answers are about a state that changes, and depend on the caller's token, so neither a browser nor a
+    // proxy may keep one.
     let headers = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store")];
     (status, headers, value.to_string()).into_response()
 }

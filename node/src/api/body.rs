@@ -21,6 +21,8 @@ pub async fn read_body(body: Body, max: usize) -> Result<Bytes, Denied> {
         let message = format!("the body did not arrive within {} s", LIMIT.as_secs());
         Denied::new(StatusCode::REQUEST_TIMEOUT, "timeout", message)
     })?;
+    // A body that broke off gets the same answer as one that is too long: its client does not read it any
+    // more.
     read.map_err(|_| {
         let message = format!("the body has more than {max} bytes");
         Denied::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)

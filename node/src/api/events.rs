@@ -39,6 +39,8 @@ impl Pulse {
     /// Starts polling, which ends when this and all clones of it are dropped.
     pub fn start(store: PostgresStore) -> Self {
         let beat = Arc::new(watch::Sender::new(0));
+        // The task holds no strong reference, so it cannot keep the sender alive that it waits to see
+        // dropped.
         let weak = Arc::downgrade(&beat);
         tokio::spawn(async move {
             let mut last = None;
@@ -49,9 +51,12 @@ impl Pulse {
                 if beat.receiver_count() == 0 {
                     continue;
                 }
+                // An unreachable database has changed nothing that a client could read; the commands report
+                // the outage.
                 let Ok(now) = store.change_mark().await else {
                     continue;
                 };
+                // The first look after a pause always notifies, since changes during the pause were not seen.
                 if last.replace(now.clone()) != Some(now) {
                     beat.send_modify(|number| *number += 1);
                 }
@@ -69,6 +74,8 @@ impl Pulse {
             .entry(caller.to_owned())
             .or_insert_with(|| Arc::new(Semaphore::new(STREAMS)))
             .clone()
+            // A stream never ends by itself, so waiting for a permit could last for ever; the caller is
+            // refused at once.
             .try_acquire_owned()
             .ok()
     }
@@ -83,6 +90,7 @@ pub async fn events(state: ApiState, pulse: Pulse, headers: HeaderMap) -> Result
     let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-store")];
     let messages = Body::from_stream(messages(pulse.beat.subscribe(), stream));
     let mut response = (StatusCode::OK, headers, messages).into_response();
+    // Without this the connection would be closed with the deadline of ordinary answers.
     response.extensions_mut().insert(Endless);
     Ok(response)
 }
@@ -96,9 +104,13 @@ fn messages(
         let silence = Instant::now() + ALIVE;
         match tokio::time::timeout_at(silence, beats.changed()).await {
             Ok(Ok(())) => {
+                // Only the fact of a change is sent: the client asks again for what it shows, with its own
+                // rights.
                 let message = format!("event: changed\ndata: {}\n\n", *beats.borrow_and_update());
                 Some((Ok(Bytes::from(message)), (beats, held)))
             }
+            // The sender is dropped when the interface stops; ending the body lets the client connect to
+            // another orchestrator.
             Ok(Err(_)) => None,
             Err(_) => Some((Ok(Bytes::from_static(b": alive\n\n")), (beats, held))),
         }

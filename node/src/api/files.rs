@@ -151,6 +151,8 @@ pub async fn file(
     query: Option<&str>,
     offer: &Offer,
 ) -> Result<Response, Denied> {
+    // Before the path is parsed, so that a caller without a token cannot find out which jobs and volumes
+    // exist.
     state.admit(headers, Access::Read, "reading")?;
     let (job, volume) = found(state, &place).await?;
     let document = state.admin.library.document(&job, &volume).await?;
@@ -220,8 +222,11 @@ async fn found(state: &ApiState, place: &Place) -> Result<(Job, VolumeId), Denie
 ///
 /// 422 if the Host header is missing or not valid.
 fn base(state: &ApiState, headers: &HeaderMap, job: &Job) -> Result<BaseUrl, Denied> {
+    // A client can set this header too; it only changes the links in its own answer.
     let behind_tls = state.secure || text(headers, FORWARDED_PROTOCOL) == Some("https");
     let scheme = if behind_tls { "https" } else { "http" };
+    // The addresses in a manifest must be reachable by the client, and only its Host header tells under which
+    // name it came.
     let host = text(headers, HOST.as_str()).unwrap_or_default();
     format!("{scheme}://{host}{ROOT}/jobs/{}/iiif", job.key)
         .parse()
@@ -244,6 +249,7 @@ impl Place {
         volume: &VolumeId,
     ) -> Result<(usize, &'d PageDocument), Denied> {
         if let Some(file) = &self.file {
+            // The extension is that of the format asked for, and no part of the page's name.
             let name = file.rsplit_once('.').map_or(file.as_str(), |(name, _)| name);
             return (1..)
                 .zip(&document.pages)
@@ -269,6 +275,7 @@ async fn picture(
     let picture = page_picture(&**store, stored, page, view)
         .await
         .map_err(|error| match error {
+            // A region outside of the scan is the request's fault, a scan that cannot be decoded is not.
             PictureError::View(error) => Denied::invalid(error.to_string()),
             PictureError::Scan(error) => internal(error),
         })?;
@@ -309,6 +316,7 @@ impl Download {
         extension: &str,
         made: impl Fn(&PageDocument, usize) -> std::io::Result<Vec<u8>>,
     ) -> Result<Self, Denied> {
+        // An empty file would look like a page without text, so a page that failed is reported as missing.
         if let Some(error) = &page.error {
             let message = format!("page {number} could not be read: {error}");
             return Err(Refusal::NotFound(message).into());

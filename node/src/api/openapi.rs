@@ -20,6 +20,8 @@ pub fn document() -> Value {
         let path = paths
             .entry(format!("{ROOT}{}", entry.path))
             .or_insert_with(|| json!({}));
+        // Several commands share a path and differ in the method, so the object of the path may exist
+        // already.
         path[word(entry.verb)] = operation(entry);
     }
     for offer in &OFFERS {
@@ -79,6 +81,8 @@ fn operation(entry: &Entry) -> Value {
 fn reading(offer: &Offer) -> Value {
     let names = ["job"]
         .into_iter()
+        // Splitting at both braces makes every second piece, from the first one inside, the name of a
+        // parameter.
         .chain(offer.path.split(['{', '}']).skip(1).step_by(2));
     let mut parameters: Vec<Value> = names
         .map(|name| {
@@ -96,6 +100,7 @@ fn reading(offer: &Offer) -> Value {
         .path
         .split(['/', '.'])
         .filter(|word| !word.is_empty() && !word.starts_with('{'));
+    // The description names media types without their parameters, such as the charset.
     let kind = offer.kind.split(';').next().unwrap_or_default();
     let schema = if kind.ends_with("json") {
         json!({ "type": "object" })
@@ -133,6 +138,8 @@ fn body(arguments: &[Argument]) -> Value {
         .map(|argument| {
             let mut schema = schema(argument);
             if !argument.required {
+                // `arguments::texts` takes null as an argument that is not given, so the description has to
+                // admit it.
                 allow_null(&mut schema);
             }
             schema["description"] = argument.help.clone().into();
@@ -157,6 +164,7 @@ fn body(arguments: &[Argument]) -> Value {
 fn allow_null(schema: &mut Value) {
     schema["type"] = json!([schema["type"], "null"]);
     if let Some(Value::Array(words)) = schema.get_mut("enum") {
+        // A validator checks `enum` apart from `type`, so null has to be among its words too.
         words.push(Value::Null);
     }
 }

@@ -45,12 +45,14 @@ pub fn router(admin: Admin, tokens: Arc<Tokens>, secure: bool, node: &str) -> Ro
     };
     let (watching, introduced, node) = (state.clone(), state.clone(), node.to_owned());
     let (opening, asked) = (state.clone(), state.clone());
+    // `close` gets no state: a browser must be able to sign out when its token is no longer accepted.
     let session = post(move |request| session::open(opening.clone(), request))
         .get(move |headers| session::show(asked.clone(), headers))
         .delete(session::close);
     let router = console::router()
         .route(
             &format!("{ROOT}/openapi.json"),
+            // The description needs no token, as it holds nothing that the documentation does not.
             get(|| async { json(StatusCode::OK, &document()) }),
         )
         .route(&format!("{ROOT}/session"), session)
@@ -64,6 +66,8 @@ pub fn router(admin: Admin, tokens: Arc<Tokens>, secure: bool, node: &str) -> Ro
         );
     let router = OFFERS.iter().fold(router, |router, offer| {
         let state = state.clone();
+        // The path is read without types: a parameter that does not parse must give our error object and not
+        // axum's text.
         let handler = move |parameters: Named, RawQuery(query): RawQuery, headers: HeaderMap| async move {
             let place = place(named(parameters)?);
             file(&state, &headers, place, query.as_deref(), offer).await
@@ -87,6 +91,8 @@ pub fn router(admin: Admin, tokens: Arc<Tokens>, secure: bool, node: &str) -> Ro
     });
     router
         .fallback(|| async { Denied::new(StatusCode::NOT_FOUND, "not_found", "no such path") })
+        // Axum's own answers for these two cases have no body; clients rely on every error being a JSON
+        // object.
         .method_not_allowed_fallback(|| async {
             let message = "method not allowed for this path";
             Denied::new(StatusCode::METHOD_NOT_ALLOWED, "invalid", message)
@@ -107,6 +113,7 @@ async fn introduction(state: ApiState, headers: HeaderMap, node: String) -> Resu
 fn asks_for_text(headers: &HeaderMap) -> bool {
     headers
         .get(ACCEPT)
+        // Compared as a whole, since only our own client asks for this type and it asks for nothing else.
         .is_some_and(|accept| accept.as_bytes() == REPLY.as_bytes())
 }
 
@@ -171,12 +178,15 @@ impl ApiState {
             via: "http",
         };
         let given = match read_body(body, MAX_BODY).await {
+            // The path is cloned because a refusal below still has to be recorded with what it was about.
             Ok(bytes) => given(entry, path.clone(), &parts.uri, &bytes),
             Err(denied) => Err(denied),
         };
         match given {
             Ok(given) => Ok(entry.carry_out(given, operator, &self.admin).await?),
             Err(denied) => {
+                // The caller is allowed to give the command, so a malformed attempt is of interest in the
+                // audit log as well.
                 let refusal = denied.message.clone();
                 entry
                     .write_down_refused(path, operator, &self.admin, refusal)
@@ -196,10 +206,13 @@ impl ApiState {
         body: Body,
         denied: &Denied,
     ) {
+        // A request from a foreign page with a valid cookie has a caller and is recorded under that name.
         let Some(caller) = self.caller(&parts.headers) else {
             return;
         };
         let given = match read_body(body, MAX_BODY).await {
+            // The body is read to its end even if it is too long to keep, so that the client gets the
+            // refusal: many clients do not read an answer while they still write.
             Ok(bytes) if bytes.len() <= MAX_DENIED_BODY => given(entry, path.clone(), &parts.uri, &bytes),
             Ok(_) => Ok(path.clone()),
             Err(denied) => Err(denied),
@@ -232,12 +245,14 @@ fn given(
         add(&mut queried, &known, &name, value.into_owned()).map_err(Denied::invalid)?;
     }
     let posted = match serde_json::from_slice::<Value>(body) {
+        // A command without arguments may be posted without a body.
         _ if body.is_empty() => Map::new(),
         Ok(Value::Object(posted)) => posted,
         Ok(_) => return Err(Denied::invalid("the body must be a JSON object".to_owned())),
         Err(error) => return Err(Denied::invalid(format!("the body is not valid JSON: {error}"))),
     };
     for (name, value) in queried.into_iter().chain(posted) {
+        // Taking either value could act on something else than the caller meant.
         if given.contains_key(&name) {
             return Err(Denied::invalid(format!("{name} is given twice")));
         }
@@ -263,6 +278,8 @@ fn add(
         None => {
             queried.insert(name.to_owned(), Value::String(value));
         }
+        // Every array in `queried` was put there by the branch for lists above, so this argument takes
+        // several.
         Some(Value::Array(values)) => values.push(Value::String(value)),
         Some(_) => return Err(format!("{name} is given twice")),
     }

@@ -46,6 +46,8 @@ pub async fn serve(loaded: &Loaded, admin: Admin, node: &str) -> Result<Option<S
         None => Tokens::default(),
     };
     let state = loaded.state_dir()?;
+    // The token exists before the registration is written, so whoever finds the registration finds the token
+    // too.
     let own = own_token(&state)?;
     let owner = Caller {
         name: OWN_TOKEN.to_owned(),
@@ -62,11 +64,13 @@ pub async fn serve(loaded: &Loaded, admin: Admin, node: &str) -> Result<Option<S
         recognise: Arc::new(move |headers| caller(&tokens, headers).map(|caller| caller.name.clone())),
         tls,
     };
+    // A file that is missing or wrong has ended the start above, before the port is taken.
     let listener = HttpListener::serve_nearby(address, "api.listen", site).await?;
     let near = from_here(listener.address());
     let url = match identity {
         // Its name is in the certificate, which seldom holds addresses of loopback.
         Some((certificate, _)) => match read_details(certificate)?.hosts.first() {
+            // A wildcard is no name that could be dialled.
             Some(host) if !host.contains('*') => format!("https://{}:{}", bracketed(host), near.port()),
             _ => format!("https://{near}"),
         },
@@ -81,6 +85,8 @@ pub async fn serve(loaded: &Loaded, admin: Admin, node: &str) -> Result<Option<S
 /// The address by which this machine reaches one that it listens on.
 fn from_here(listens: SocketAddr) -> SocketAddr {
     let ip = match listens.ip() {
+        // The unspecified address means "any" to a listener; as the target of a connection it is not
+        // portable.
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
         ip => ip,
@@ -104,6 +110,8 @@ fn identity(config: &ClusterConfig, address: SocketAddr) -> Option<(&Path, &Path
     let nodes = (&config.cluster.tls.certificate_file, &config.cluster.tls.key_file);
     let (certificate, key) = match own {
         (Some(certificate), Some(key)) => (certificate, key),
+        // The certificate of the node is issued for its address among the nodes, so on loopback it would only
+        // fail to verify.
         _ if address.ip().is_loopback() || config.api.public => return None,
         _ => (nodes.0.as_ref()?, nodes.1.as_ref()?),
     };

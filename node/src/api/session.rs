@@ -34,6 +34,7 @@ pub async fn show(state: ApiState, headers: HeaderMap) -> Result<Response, Denie
 pub async fn open(state: ApiState, request: Request<Body>) -> Result<Response, Denied> {
     let (parts, body) = request.into_parts();
     refuse_foreign(&parts.headers)?;
+    // Nobody is authenticated yet here, so only little is read.
     let bytes = read_body(body, MAX_BODY).await?;
     let Shown { token } = serde_json::from_slice(&bytes)
         .map_err(|_| Denied::invalid("the body must be a JSON object with the member token"))?;
@@ -44,6 +45,8 @@ pub async fn open(state: ApiState, request: Request<Body>) -> Result<Response, D
             UNKNOWN_TOKEN,
         ));
     }
+    // The cookie is the token itself: sessions need no storage, survive a restart, and end when the token is
+    // removed.
     Ok(with_cookie(&token, LASTS, state.secure))
 }
 
@@ -61,8 +64,11 @@ fn refuse_foreign(headers: &HeaderMap) -> Result<(), Denied> {
 }
 
 fn with_cookie(token: &str, seconds: u32, secure: bool) -> Response {
+    // A browser drops a cookie with `Secure` that comes over plain HTTP, so it is set only where TLS is
+    // spoken.
     let secure = if secure { "; Secure" } else { "" };
     let cookie =
+        // The path keeps the token out of requests for the console's files, which need none.
         format!("{COOKIE_NAME}={token}; Path=/api; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}");
     (StatusCode::NO_CONTENT, [(SET_COOKIE, cookie)]).into_response()
 }

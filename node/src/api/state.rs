@@ -36,12 +36,16 @@ impl ApiState {
     ///
     /// 403 if the request comes from a page of another host or the role is too low, 401 if it has no known token.
     pub fn admit(&self, headers: &HeaderMap, access: Access, what: &str) -> Result<Caller, Denied> {
+        // Whatever token the request carries: a foreign page acts with the cookie of a user who asked for
+        // nothing.
         if is_foreign(headers) {
             return Err(Denied::foreign());
         }
         let Some(caller) = self.caller(headers) else {
             let message = match presented(headers) {
                 Some(_) => UNKNOWN_TOKEN,
+                // A client without a token has forgotten it, one with an unknown token has the wrong one;
+                // they need different advice.
                 None => "give a token: Authorization: Bearer TOKEN",
             };
             return Err(Denied::new(StatusCode::UNAUTHORIZED, "unauthorized", message));
@@ -68,8 +72,12 @@ pub fn is_foreign(headers: &HeaderMap) -> bool {
             .and_then(|value: &HeaderValue| value.to_str().ok())
     };
     match (text(ORIGIN), text(HOST)) {
+        // Schemes are not compared, because behind a proxy with TLS the page has https and this listener does
+        // not.
         (Some(origin), Some(host)) => origin.split_once("://").map(|(_, rest)| rest) != Some(host),
+        // Nothing tells which host the request was meant for, so it is refused.
         (Some(_), None) => true,
+        // Programs send no Origin, and browsers do with every request that could change something.
         (None, _) => false,
     }
 }
@@ -79,6 +87,7 @@ fn presented(headers: &HeaderMap) -> Option<&str> {
         .get(AUTHORIZATION)
         .and_then(|value| value.to_str().ok())
         .and_then(|value| value.strip_prefix("Bearer "));
+    // An explicit header wins over the cookie, which a browser adds without being asked.
     bearer.or_else(|| {
         headers
             .get_all(COOKIE)

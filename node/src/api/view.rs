@@ -17,6 +17,8 @@ pub fn view(query: &str) -> Result<View, Denied> {
     let mut view = View::default();
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
         let invalid = |error: ViewError| Denied::invalid(error.to_string());
+        // `replace` returns the value that was there before, so a second one is noticed and not silently
+        // preferred.
         let is_repeated = match &*name {
             REGION => view.region.replace(value.parse().map_err(invalid)?).is_some(),
             WIDTH => view.width.replace(value.parse().map_err(invalid)?).is_some(),

@@ -21,6 +21,7 @@ use super::url::ServerUrl;
 /// Longest time for a connection, and for a TLS handshake.
 const CONNECT: Duration = Duration::from_secs(5);
 /// Bytes of an answer.
+// The whole answer is held in memory, so a server that is no orchestrator must not decide how long it is.
 const MAX_ANSWER: usize = 256 << 20;
 const AGENT: &str = concat!("parkhang/", env!("CARGO_PKG_VERSION"));
 
@@ -166,6 +167,8 @@ async fn connect(server: &ServerUrl, tls: Option<&TlsConnector>) -> Result<Box<d
     let address = &server.address;
     let dial = async {
         match server.dial {
+            // The name stays the one that the certificate is checked against; only the address that is
+            // dialled differs.
             Some(known) => TcpStream::connect(known).await,
             None => TcpStream::connect((address.host.as_str(), address.port)).await,
         }
@@ -175,6 +178,8 @@ async fn connect(server: &ServerUrl, tls: Option<&TlsConnector>) -> Result<Box<d
     let Some(tls) = tls else {
         return Ok(Box::new(stream));
     };
+    // A failure before the handshake counts as one of TLS, because no byte of the request has left this
+    // process.
     let name = ServerName::try_from(address.host.clone());
     let name = name.map_err(|error| Failure::Tls(std::io::Error::other(error)))?;
     let shaken = timeout(CONNECT, tls.connect(name, stream)).await;
@@ -217,9 +222,13 @@ async fn send(
         anyhow::Ok(Exchanged {
             status: parts.status,
             kind: kind.unwrap_or_default().to_owned(),
+            // A body that is not JSON is no error here: proxies answer failures with HTML, and the status
+            // says enough.
             body: serde_json::from_slice(&bytes).ok(),
         })
     };
+    // The request makes progress only while `connection` is polled, so both are driven here instead of in a
+    // task that would outlive a timeout.
     tokio::pin!(answered);
     tokio::select! {
         answered = &mut answered => answered,
@@ -228,6 +237,8 @@ async fn send(
             let answered = answered.await;
             match ended {
                 Ok(()) => answered,
+                // An answer that is complete stands, even if the connection broke behind it; otherwise the
+                // error of the connection tells more than that the sender was closed.
                 Err(error) => answered.or(Err(error.into())),
             }
         }

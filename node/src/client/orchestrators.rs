@@ -129,6 +129,7 @@ impl Orchestrators {
     }
 
     fn at(place: Place, servers: &[ServerUrl], arguments: &ServerArgs, loaded: &Loaded) -> Result<Self> {
+        // This is checked before any token is read, so that no code path with an exposed server can hold one.
         let exposed = servers.iter().find(|server| !server.secure && !server.is_here());
         if let Some(server) = exposed
             && !arguments.plain_http
@@ -173,12 +174,16 @@ impl Orchestrators {
         let mut until = None;
         loop {
             let next = match until {
+                // When the time is up the requests that are still open are dropped with `answers`, which
+                // closes their connections.
                 Some(until) => timeout_at(until, answers.next()).await.ok().flatten(),
                 None => answers.next().await,
             };
             match next {
                 Some((server, Ok(Introduction { node, leader }))) => {
+                    // The first answer starts the clock once; a later one must not extend it.
                     until = until.or_else(|| Some(Instant::now() + OTHERS));
+                    // A standby names the leader too, as both read it from the database.
                     survey.leader = survey.leader.or(leader);
                     survey.met.push(Met { server, node });
                 }
@@ -200,6 +205,7 @@ impl Orchestrators {
             None
         };
         let answer = exchange(server, tls, &self.token, call).await?;
+        // Other refusals, such as 403, are answers to a known caller and are for the command to report.
         if answer.status != StatusCode::UNAUTHORIZED {
             return Ok(answer);
         }
@@ -226,6 +232,7 @@ impl Orchestrators {
 }
 
 fn introduced(server: &ServerUrl, answer: Exchanged) -> Result<Introduction, CallError> {
+    // Anything but 200 with this shape is another program at that port, to which no command may be sent.
     let body = answer.body.filter(|_| answer.status == StatusCode::OK);
     let introduction = body.and_then(|body| serde_json::from_value(body).ok());
     introduction.ok_or_else(|| CallError::stranger(server, answer.status))

@@ -38,6 +38,7 @@ impl Registration {
             // Before it is seen, as whoever sees it unlocked takes it away.
             file.as_file().lock()?;
             writeln!(file, "{url} {address}")?;
+            // Renamed over whatever a killed orchestrator of the same name left behind, which holds no lock.
             file.persist(&path).map_err(|refused| refused.error)
         };
         let lock = write().with_context(|| format!("cannot write {}", path.display()))?;
@@ -61,6 +62,8 @@ pub fn registered(state: &Path) -> Result<Vec<ServerUrl>> {
     let folder = state.join(FOLDER);
     let entries = match read_dir(&folder) {
         Ok(entries) => entries,
+        // A user without an orchestrator of their own works on the database, so the state folder of somebody
+        // else is the same as none.
         Err(error) if is_not_ours(&error) => return Ok(Vec::new()),
         Err(error) => return Err(error).with_context(|| format!("cannot read {}", folder.display())),
     };
@@ -93,6 +96,8 @@ fn read_living(path: &Path) -> std::io::Result<Option<String>> {
         Err(error) => return Err(error),
     };
     match file.try_lock_shared() {
+        // The orchestrator holds the lock exclusively while it lives; a shared lock is tried so that several
+        // commands at once do not take each other for one.
         Err(TryLockError::WouldBlock) => read_to_string(path).map(Some),
         Err(TryLockError::Error(error)) => Err(error),
         Ok(()) => {

@@ -31,6 +31,7 @@ pub fn connector(ca: Option<&Path>) -> Result<TlsConnector> {
         .with_safe_default_protocol_versions()?
         .with_root_certificates(roots)
         .with_no_client_auth();
+    // The client speaks HTTP/1.1 only, so it offers nothing else to a proxy in front of the orchestrator.
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config).into())
 }

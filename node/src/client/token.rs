@@ -46,6 +46,7 @@ impl Token {
     /// When none is found, or one that cannot be a token or that everybody may read.
     pub fn find(arguments: &ServerArgs, servers: &[ServerUrl], state: &Path) -> Result<Self> {
         if let Some(path) = &arguments.token_file {
+            // Whoever else can read the file has the role of its owner, so it is refused before it is used.
             if let Err(reason) = check_private(path) {
                 bail!("--token-file {}: {reason}", path.display());
             }
@@ -53,11 +54,14 @@ impl Token {
             return Self::new(&text, Origin::File(path.clone()));
         }
         if let Ok(text) = std::env::var(VARIABLE)
+            // An empty variable is how service files and shells unset one, and it must not hide the token of
+            // this machine.
             && !text.is_empty()
         {
             return Self::new(&text, Origin::Variable);
         }
         let path = state.join(OWN_TOKEN);
+        // The token of this user is never sent to another machine, which could use it here.
         if let Some(elsewhere) = servers.iter().find(|server| !server.is_here()) {
             bail!(
                 "no token for {elsewhere}: name a file that holds one with --token-file, or set {VARIABLE}; an administrator makes one \
@@ -76,6 +80,8 @@ impl Token {
 
     fn new(text: &str, origin: Origin) -> Result<Self> {
         let text = text.trim();
+        // The token becomes the value of a header, where a line break or another control character would be
+        // refused with an error that names neither the file nor the variable.
         let is_a_word = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
         if !is_a_word {
             bail!("{} there is no token: it is one word", origin.in_words());

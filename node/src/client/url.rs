@@ -40,10 +40,13 @@ impl FromStr for ServerUrl {
             Some("https") => (true, 443),
             _ => return Err(InvalidUrl),
         };
+        // The interface authenticates by tokens only, so a user or a password in the URL would be ignored
+        // without notice.
         let authority = uri.authority().ok_or(InvalidUrl)?.as_str();
         if !matches!(uri.path(), "" | "/") || uri.query().is_some() || authority.contains('@') {
             return Err(InvalidUrl);
         }
+        // `HostPort` requires a port, so the default of the scheme is added before it parses.
         let given = match uri.port() {
             Some(_) => authority.parse(),
             None => format!("{authority}:{defaults}").parse(),

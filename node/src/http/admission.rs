@@ -61,6 +61,8 @@ impl Admission {
 
     /// Decides about a new connection from `address`; one that it replaces is removed.
     pub fn arrive(&mut self, address: IpAddr) -> Admitted {
+        // Only the first 64 bits of an IPv6 address are compared and stored, here and for the limit of an
+        // address.
         let address = network(address);
         let from_there = self
             .connections
@@ -104,6 +106,8 @@ impl Admission {
             .filter(|connection| connection.caller.as_deref() == Some(caller))
             .count();
         if let Some(connection) = self.connections.get_mut(&number)
+            // A connection that already counts for this caller must not be counted against the caller's own
+            // limit again.
             && connection.caller.as_deref() != Some(caller)
         {
             connection.caller = (known < self.shares.per_caller).then(|| caller.to_owned());
@@ -128,6 +132,8 @@ impl Admission {
         }
         crowds
             .into_values()
+            // Between equal crowds the oldest connection goes, so that the choice does not depend on the
+            // order of the map.
             .max_by_key(|(crowd, oldest)| (*crowd, u64::MAX - oldest))
             .map(|(_, oldest)| oldest)
     }
@@ -144,6 +150,8 @@ impl Admission {
 /// Returns what counts as one address: for IPv6 the network of 64 bits, since one customer gets at least that.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
+        // `to_canonical` has turned IPv4 addresses mapped into IPv6 back, so that on a dual-stack socket they
+        // do not all fall into one network.
         IpAddr::V6(address) => {
             let prefix = u128::from(address) & !u128::from(u64::MAX);
             Ipv6Addr::from(prefix).into()

@@ -43,7 +43,11 @@ where
     S: AsyncRead + AsyncWrite,
 {
     let mut stream = TimeoutStream::new(stream);
+    // A client that reads nothing is noticed by this timeout; reading has none, as hyper's timer covers heads
+    // and `read_body` the bodies.
     stream.set_write_timeout(Some(WRITE));
+    // The deadline of the answer is set inside the service but must end the connection outside of it, hence a
+    // channel.
     let deadline = watch::Sender::new(None);
     let service = service_fn(|request: Request<Incoming>| {
         seen(request.headers());
@@ -68,6 +72,8 @@ where
     builder
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD)
+        // Hyper buffers this much for each connection; the default of several hundred KiB times all
+        // connections is memory that anybody could make the process allocate.
         .max_buf_size(WRITE_BUFFER);
     // HTTP/1.1 only: the deadlines here are those of one request at a time on a connection.
     let connection = builder.serve_connection(TokioIo::new(Box::pin(stream)), service);

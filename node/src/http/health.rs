@@ -49,6 +49,8 @@ pub fn router(recorder: Recorder, probe: Named) -> Router {
 async fn ready(probe: Named) -> impl IntoResponse {
     let readiness = match probe.get() {
         Some(probe) => probe.readiness().await,
+        // The server listens before the node has begun to join, so that a service manager sees it alive while
+        // models load.
         None => Readiness {
             ready: false,
             details: json!({ "reason": "starting" }),
@@ -57,6 +59,7 @@ async fn ready(probe: Named) -> impl IntoResponse {
     let status = if readiness.ready {
         StatusCode::OK
     } else {
+        // Load balancers and service managers look at the status only; the details are for people.
         StatusCode::SERVICE_UNAVAILABLE
     };
     let mut answer = readiness.details;

@@ -91,6 +91,7 @@ impl HttpListener {
         let secure = site.tls.is_some();
         let stop = CancellationToken::new();
         let guests = Guests::new(site.shares, stop.clone());
+        // Dropping the listener cancels this task and, through child tokens, every connection.
         tokio::spawn(
             stop.clone()
                 .run_until_cancelled_owned(accept(listener, site, guests)),
@@ -124,6 +125,7 @@ async fn accept(listener: TcpListener, site: Site, guests: Guests) {
                 continue;
             }
         };
+        // The stream is dropped without an answer: writing one could block on the very client that floods.
         let Some(guest) = guests.arrive(from.ip()) else {
             debug!(%from, "too many HTTP connections; closing this one");
             continue;
@@ -132,6 +134,8 @@ async fn accept(listener: TcpListener, site: Site, guests: Guests) {
         tokio::spawn(async move {
             let stop = guest.stop.clone();
             match stop.run_until_cancelled(serve(stream, site, &guest)).await {
+                // Broken connections are the client's doing and arrive in any number, so they must not fill
+                // the log at a higher level.
                 Some(Err(error)) => debug!(error = format!("{error:#}"), %from, "HTTP connection ended"),
                 None => debug!(%from, "HTTP connection closed"),
                 Some(Ok(())) => {}
@@ -143,12 +147,16 @@ async fn accept(listener: TcpListener, site: Site, guests: Guests) {
 async fn serve(stream: TcpStream, site: Site, guest: &Guest) -> Result<()> {
     let seen = |headers: &HeaderMap| {
         if let Some(caller) = (site.recognise)(headers) {
+            // Told before the request is answered, so that a long request is not taken for an unauthenticated
+            // one and replaced.
             guest.is_known(&caller);
         }
     };
     match site.tls {
         None => converse(stream, site.router, seen).await,
         Some(tls) => {
+            // The handshake runs in the connection's task: in the accepting loop a silent client would block
+            // all others.
             let shaken = timeout(HEAD, tls.accept(stream)).await;
             converse(shaken.context("no TLS handshake in time")??, site.router, seen).await
         }
@@ -181,6 +189,7 @@ impl Guests {
     }
 
     fn room(&self) -> MutexGuard<'_, Room> {
+        // No code that holds the lock can leave the maps half changed, so a poisoned lock is safe to use.
         self.room.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -189,6 +198,8 @@ impl Guests {
         let number = match room.admission.arrive(address) {
             Admitted::Yes { number } => number,
             Admitted::InPlaceOf { number, closed } => {
+                // A connection leaves the admission and this map under one lock, so one that can be closed is
+                // always here.
                 if let Some(stop) = room.stops.remove(&closed) {
                     stop.cancel();
                 }
@@ -222,6 +233,7 @@ impl Guest {
 
 impl Drop for Guest {
     fn drop(&mut self) {
+        // For a connection that was replaced both are gone already, and removing them again has no effect.
         let mut room = self.guests.room();
         room.admission.leave(self.number);
         room.stops.remove(&self.number);

@@ -31,6 +31,7 @@ const SHARES: Shares = Shares {
     all: 64,
     per_address: 32,
     unauthenticated: 64,
+    // Nobody presents a token on this port, so no connection is ever counted for a caller.
     per_caller: 0,
 };
 
@@ -54,6 +55,8 @@ impl HealthServer {
             let site = Site {
                 router: router(Recorder::install()?, window.probe.clone()),
                 shares: SHARES,
+                // No token and no TLS: service managers and Prometheus have neither, and nothing secret is
+                // served.
                 recognise: Arc::new(|_| None),
                 tls: None,
             };

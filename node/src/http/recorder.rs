@@ -55,6 +55,8 @@ impl Recorder {
 
     /// Returns the metrics in the text format of Prometheus.
     pub fn page(&self) -> String {
+        // Memory, CPU time and open files are read when somebody asks, as they have no events that would
+        // update them.
         self.process.collect();
         self.metrics.render()
     }

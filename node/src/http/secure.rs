@@ -26,6 +26,7 @@ pub fn acceptor(certificate: &Path, key: &Path) -> Result<TlsAcceptor> {
         .with_no_client_auth()
         .with_single_cert(chain, private)
         .with_context(|| format!("{} and {}", certificate.display(), key.display()))?;
+    // HTTP/1.1 is all that `converse` speaks; a client that would prefer HTTP/2 learns it in the handshake.
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config).into())
 }
