@@ -108,6 +108,8 @@ impl Command for Tree {
                 .nodes()
                 .await?
                 .into_iter()
+                // Reports of nodes that are gone are kept for a while and would show actors that do not exist
+                // any more.
                 .filter(|node| node.state.is_there())
                 .collect(),
         };
@@ -116,6 +118,8 @@ impl Command for Tree {
             let reported = known
                 .iter()
                 .position(|reported| reported.node == node.name)
+                // Each report is taken out and moved instead of cloned; names of nodes are unique to a start,
+                // so none is needed twice.
                 .map(|index| known.swap_remove(index));
             NodeTree {
                 state: node.state.as_str(),
@@ -252,6 +256,7 @@ impl From<ActorRecord> for Actor {
             state: record.state.as_str(),
             since: record.since,
             restarts: record.restarts,
+            // Workers have the generation of their lease, pools one of their own; a record never has both.
             generation: work.map(|work| work.generation.0).or(pool),
             slots: record.slots.map(level),
             inbox: record.inbox.map(level),

@@ -123,8 +123,11 @@ pub fn expanded(given: Vec<String>) -> Result<Vec<String>, String> {
             Some((option, value)) => (option, Some(value.to_owned())),
             None => (word.as_str(), None),
         };
+        // Help must be shown even to somebody who has not given what is needed yet.
         is_needed &= !alias.needs.contains(&option) && !["--help", "-h"].contains(&option);
         let Some((_, translation)) = alias.options.iter().find(|(name, _)| *name == option) else {
+            // Whatever the alias does not translate is an option of the command itself, whose parser checks
+            // it.
             expanded.push(word);
             continue;
         };
@@ -137,11 +140,14 @@ pub fn expanded(given: Vec<String>) -> Result<Vec<String>, String> {
             Translation::Same(other) => expanded.push(format!("{other}={}", value()?)),
             Translation::Each(other) => {
                 let values = value()?;
+                // An empty value, as behind a comma at the end, would be refused as the name of a volume.
                 let values = values.split(',').filter(|value| !value.is_empty());
                 expanded.extend(values.map(|value| format!("{other}={value}")));
             }
         }
     }
+    // Without a selection the command behind the alias would take every failed volume; `--all` says that this
+    // is meant.
     if is_needed {
         return Err(format!("{} needs one of {}", alias.name, alias.needs.join(", ")));
     }

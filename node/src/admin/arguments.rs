@@ -75,6 +75,7 @@ fn takes_many(argument: &Arg) -> bool {
 }
 
 fn is_integer(argument: &Arg) -> bool {
+    // Clap tells only the type of a parser's result; these are all integers that arguments of commands have.
     let kind = argument.get_value_parser().type_id();
     kind == std::any::TypeId::of::<u64>()
         || kind == std::any::TypeId::of::<u32>()
@@ -100,6 +101,7 @@ pub(super) fn command_line(command: &Command, given: &Map<String, Value>) -> Res
             continue;
         };
         if let ArgAction::SetTrue = argument.get_action() {
+            // Clap has no spelling for a flag that is not set, so false is the same as leaving it out.
             if truth(name, value)? {
                 options.extend(argument.get_long().map(|long| format!("--{long}")));
             }
@@ -125,6 +127,7 @@ pub(super) fn by_name(command: &Command, matches: &ArgMatches) -> Map<String, Va
     let mut given = Map::new();
     for argument in command.get_arguments().filter(|argument| !is_general(argument)) {
         let name = argument.get_id().as_str();
+        // Defaults belong to the build that carries the command out, which may be a newer one than this.
         if matches.value_source(name) != Some(ValueSource::CommandLine) {
             continue;
         }
@@ -151,6 +154,7 @@ pub(super) fn by_name(command: &Command, matches: &ArgMatches) -> Map<String, Va
 fn truth(name: &str, value: &Value) -> Result<bool, Refusal> {
     match value {
         Value::Bool(truth) => Ok(*truth),
+        // Arguments of the query and of the path are always texts.
         Value::String(text) if text == "true" => Ok(true),
         Value::String(text) if text == "false" => Ok(false),
         Value::Null => Ok(false),
@@ -161,6 +165,7 @@ fn truth(name: &str, value: &Value) -> Result<bool, Refusal> {
 fn texts(name: &str, value: &Value, argument: &Arg) -> Result<Vec<String>, Refusal> {
     let text = |value: &Value| match value {
         Value::String(text) => Ok(text.clone()),
+        // Numbers are refused where a text is expected: a number has several spellings, and a name only one.
         Value::Number(number) if is_integer(argument) => Ok(number.to_string()),
         _ => {
             let kind = if is_integer(argument) {

@@ -87,6 +87,7 @@ impl Command for List {
 impl Entry {
     fn outcome(&self) -> String {
         match (&self.refusal, self.done_at) {
+            // A refused command has an end as well, so the refusal is looked at first.
             (Some(refusal), _) => format!("refused: {refusal}"),
             (None, Some(_)) => "done".to_owned(),
             (None, None) => "under way, or cut off".to_owned(),
@@ -110,6 +111,7 @@ fn shortened(value: Value) -> Value {
                 .chain(rest)
                 .collect()
         }
+        // Cut between characters, as slicing inside of one would panic.
         Value::String(text) => match text.char_indices().nth(SHOWN_LETTERS) {
             Some((end, _)) => format!("{}...", &text[..end]).into(),
             None => text.into(),

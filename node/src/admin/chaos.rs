@@ -47,6 +47,7 @@ impl Command for Kill {
     type Answer = Executed;
 
     async fn run(self, admin: &Admin) -> Result<Executed, Refusal> {
+        // Checked here and again on the node, since each has a configuration of its own.
         allowed(admin)?;
         give(admin, &self.node, NodeCommand::Kill { actor: self.actor }).await
     }
@@ -149,6 +150,7 @@ impl Command for LoseLease {
         allowed(admin)?;
         let (job, task) = find_task(admin, &self.job, &self.volume).await?;
         let no_lease = || Refusal::Conflict(format!("no worker holds a lease on {}", self.volume));
+        // The change names the lease that was read, so that a lease that followed it is not ended by mistake.
         let fence = task.fence().ok_or_else(no_lease)?;
         let lease = task.lease.ok_or_else(no_lease)?;
         let stage = fence.stage.to_string();

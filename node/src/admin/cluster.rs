@@ -85,6 +85,7 @@ impl Command for Status {
                 let stage = entry(&mut stages, &counts.stage);
                 stage.running += counts.running;
                 stage.failed += counts.failed;
+                // Volumes that wait for another try count as waiting too: they will need a slot.
                 stage.waiting += if waits {
                     counts.waiting + counts.retrying
                 } else {
@@ -117,10 +118,13 @@ impl Command for Status {
             .store
             .leader()
             .await?
+            // The lock of a leader that has just died is still held for a moment; its record says that it is
+            // gone.
             .filter(|name| names.contains(name.as_str()));
         let facts = facts_about(&admin.store, &nodes, admin.loaded.config.cluster.heartbeat).await?;
         let sum = |number: fn(&Stage) -> u64| stages.iter().map(number).sum();
         let scaling = workers::decisions(admin).await?;
+        // A duration that chrono cannot express is longer than any wait, so it raises no alarm.
         let max_age = TimeDelta::from_std(admin.loaded.config.autoscaler.max_age).unwrap_or(TimeDelta::MAX);
         let mut alarms = alarms(&stages, &waiting, &facts);
         for (job, reason) in missing_models(&jobs, &counts, &facts) {
@@ -157,6 +161,7 @@ fn entry<'a>(stages: &'a mut Vec<Stage>, name: &str) -> &'a mut Stage {
             });
             stages.len() - 1
         });
+    // `place` is an index that was found in the vector, or that of the element just pushed.
     &mut stages[place]
 }
 

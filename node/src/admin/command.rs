@@ -177,6 +177,7 @@ impl Entry {
                 .map_err(|error| Refusal::Invalid(format!("{error:#}")))?;
             let volumes = named.into_iter().flatten();
             let volumes = volumes.map(|volume| volume.to_string().into()).collect();
+            // `named` has included the volumes of `--volume`, so replacing the argument loses none of them.
             given.insert("volume".to_owned(), Value::Array(volumes));
         }
         match self.local.iter().find(|name| given.contains_key(**name)) {

@@ -129,6 +129,8 @@ impl Node {
             reported?
                 .actors
                 .iter()
+                // A pool that was replaced has a number behind its stage's name, and its count is carried by
+                // the current one.
                 .find(|actor| actor.kind == ActorKind::Pool && actor.name == stage.as_str())
                 .map(|pool| pool.restarts)
         };

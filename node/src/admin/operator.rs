@@ -30,11 +30,13 @@ impl Entry {
         admin: &Admin,
     ) -> Result<Reply, Refusal> {
         let admin = admin.clone().asked_by(operator.who);
+        // A question is dropped with the client that asked it: it changes nothing and need not be recorded.
         if self.access == Access::Read {
             return self.run_in_time(&given, admin).await;
         }
         let who = operator.who.to_owned();
         let via = operator.via;
+        // In a task of its own, since the caller's future is dropped when an HTTP client disconnects.
         let carried_out = tokio::spawn(async move {
             let operator = Operator { who: &who, via };
             let begun = self.begin(&given, operator, &admin).await?;
@@ -43,6 +45,7 @@ impl Entry {
             outcome
         });
         let outcome = carried_out.await;
+        // The task fails only if the command panicked; that ends this command and not the orchestrator.
         outcome.unwrap_or_else(|stopped| Err(Refusal::Internal(stopped.into())))
     }
 
@@ -82,6 +85,8 @@ impl Entry {
             refusal: Some(refusal),
             ..entry
         };
+        // Nothing was carried out, so nothing is lost but the entry; failing here would replace the refusal
+        // by another error.
         if let Err(error) = admin.store.record_audit(&refused).await {
             let AuditEntry { who, command, .. } = refused;
             warn!(%error, who, command, "cannot write down who was refused a command");

@@ -63,6 +63,7 @@ fn pick(nodes: Vec<NodeRecord>, name: &str) -> Result<NodeRecord, String> {
         .into_iter()
         .filter(|node| node.state.is_there() && node.name.starts_with(name))
         .collect();
+    // A full name always means that node, even if the names of others begin with it.
     if let Some(exact) = meant.iter().position(|node| node.name == name) {
         return Ok(meant.swap_remove(exact));
     }
@@ -86,8 +87,11 @@ fn pick(nodes: Vec<NodeRecord>, name: &str) -> Result<NodeRecord, String> {
 pub async fn give(admin: &Admin, node: &str, order: NodeCommand) -> Result<Executed, Refusal> {
     let node = find_node(admin, node).await?.name;
     let store = &admin.store;
+    // Subscribed before the command is issued, so that an answer which comes at once is not missed.
     let mut changes = store.command_changes().await?;
     let id = store
+        // The command expires when this stops waiting: a node that returns later must not carry out what was
+        // reported as refused.
         .issue_command(&node, &order, &admin.asked_by, TIMEOUT)
         .await?;
     let outcome = async {

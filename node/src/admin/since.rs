@@ -15,6 +15,7 @@ impl Since {
     pub fn before(self, now: DateTime<Utc>) -> DateTime<Utc> {
         match self {
             Self::At(time) => time,
+            // An age that reaches beyond the calendar means everything.
             Self::Ago(distance) => now.checked_sub_signed(distance).unwrap_or(DateTime::UNIX_EPOCH),
         }
     }

@@ -142,6 +142,7 @@ fn with_own_help(command: clap::Command, each: impl Fn(clap::Command) -> clap::C
     let command = each(command).about(about.unwrap_or_default());
     match long_about {
         Some(long_about) => command.long_about(long_about),
+        // Without this the comment of the group that `each` adds would stay as the long help.
         None => command.long_about(None),
     }
 }

@@ -70,6 +70,7 @@ impl Entry {
                 for line in lines.iter().filter(|line| !reported.contains(*line)) {
                     report(line.clone());
                 }
+                // Only the last lines are kept, so that one which went away and returned is reported again.
                 (reported, next_word) = (lines, Instant::now() + NEXT_WORD);
             }
             sleep(LOOK_AGAIN).await;

@@ -71,6 +71,7 @@ pub async fn run(
         Part::new("work", &others.join(","), health, config),
     ];
     let mut ready: [Option<String>; 2] = [None, None];
+    // The orchestrator alone at first: pools that dial before it listens would only wait for their next try.
     parts[0].start(0, &said)?;
     loop {
         let (index, word): (usize, Word) = tokio::select! {
@@ -81,8 +82,12 @@ pub async fn run(
             Word::Ready(details) => {
                 let all_were = ready.iter().all(Option::is_some);
                 ready[index] = Some(details);
+                // Only with the first READY of the orchestrator; a restarted one must not start a second
+                // working part.
                 if parts[1].process.is_none() && ready[1].is_none() {
                     parts[1].start(1, &said)?;
+                // Ready once, when both have been; restarts of a part are in the log and not in the READY
+                // line.
                 } else if let ([Some(leads), Some(_)], false) = (&ready, all_were) {
                     readiness.ready(&leads.replacen("orchestrator", &super::roles(loaded), 1))?;
                 }
@@ -90,6 +95,8 @@ pub async fn run(
             Word::Ended(status) => {
                 let status = status.map_or_else(|error| error.to_string(), |status| status.to_string());
                 warn!(part = parts[index].name, status, "a part of this node ended");
+                // The other part is stopped too, so that a service manager sees the failure and starts both
+                // anew.
                 if let Err(error) = parts[index].start_again(index, &said).await {
                     error!(%error, "giving up");
                     stop_all(&mut parts, &mut words, &mut stop, drain).await;
@@ -115,6 +122,7 @@ async fn stop_all(
     drain: Duration,
 ) -> bool {
     let mut in_order = true;
+    // The working part may drain for as long as its configuration says; the grace is for what comes after.
     for (index, timeout) in [(1, drain + GRACE), (0, GRACE)] {
         parts[index].signal(Signal::SIGTERM);
         let deadline = tokio::time::sleep(timeout);
@@ -124,6 +132,8 @@ async fn stop_all(
             tokio::select! {
                 // A second signal, passed on as it came to this process.
                 () = stop.next() => parts[index].signal(Signal::SIGTERM),
+                // Killed once; the loop then waits for the end of the process, which the kernel does not
+                // refuse.
                 () = &mut deadline, if !killed => {
                     error!(part = parts[index].name, ?timeout, "a part of this node does not stop and is killed");
                     parts[index].signal(Signal::SIGKILL);
@@ -152,6 +162,7 @@ impl Part {
         let mut arguments = vec!["--with-parent".to_owned(), std::process::id().to_string()];
         // A part that left would be started again.
         let own = [format!("node.roles={roles}"), "node.idle_exit=0s".to_owned()];
+        // These come last and so win over what the user has set for the roles of the whole node.
         for setting in settings.chain(own) {
             arguments.extend(["--set".to_owned(), setting]);
         }
@@ -206,6 +217,7 @@ impl Part {
 async fn attend(index: usize, mut child: Child, said: mpsc::UnboundedSender<(usize, Word)>) {
     if let Some(output) = child.stdout.take() {
         let mut lines = BufReader::new(output).lines();
+        // Read to the end even after READY: a full pipe would block the child.
         while let Ok(Some(line)) = lines.next_line().await {
             if let Some((_, details)) = line.strip_prefix("READY ").and_then(|line| line.split_once(' ')) {
                 // Fails only when this process is ending.
@@ -213,5 +225,6 @@ async fn attend(index: usize, mut child: Child, said: mpsc::UnboundedSender<(usi
             }
         }
     }
+    // After the output has ended, so that a READY line is never handled behind the end of its process.
     let _ = said.send((index, Word::Ended(child.wait().await)));
 }

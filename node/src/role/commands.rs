@@ -35,6 +35,8 @@ async fn attend(
 ) {
     loop {
         let Err::<Infallible, StateError>(error) = listen(store, node, &carry_out).await;
+        // Whatever needs the database for the work reports that it is away; here it would be a line every
+        // second.
         debug!(%error, "cannot read orders to nodes now");
         tokio::time::sleep(RETRY).await;
     }
@@ -70,6 +72,8 @@ async fn listen(
             }
         }
         tokio::select! {
+            // Dropping `under_way` with the error is safe, as the node recognises a command that it has begun
+            // by its number.
             heard = changes.next() => heard?,
             Some((command, outcome)) = under_way.next() => {
                 if let Some(outcome) = outcome {
@@ -77,6 +81,7 @@ async fn listen(
                     info!(node = command.node, command = command_name, by = command.asked_by, ?outcome, "an operator's order");
                     store.complete_command(command.id, &outcome).await?;
                 }
+                // Removed also without an outcome, so that the next look at the open commands tries it again.
                 begun.remove(&command.id);
             }
         }

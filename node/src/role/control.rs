@@ -55,6 +55,8 @@ impl Faults {
         manifests: &ManifestFolder,
         drain: impl FnOnce() + Send,
     ) -> CommandOutcome {
+        // The node decides for itself: whoever could write to the database could otherwise inject faults into
+        // it.
         if let Some(refused) = self.refuse(&command) {
             return refused;
         }
@@ -129,6 +131,8 @@ impl NodeControl for WorkerControl {
         let drain = || {
             let (supervisor, orchestrator) = (self.supervisor.clone(), self.orchestrator.clone());
             tokio::spawn(async move {
+                // In a task, because the answer to the command must not wait for checkpoints that may take
+                // minutes.
                 tokio::join!(supervisor.drain(), orchestrator.announce(NodePhase::Draining))
             });
         };
@@ -186,6 +190,7 @@ impl OrchestratorControl {
     fn end(&self, actor: &str) -> CommandOutcome {
         let orchestrator = self.orchestrator.borrow().clone();
         match orchestrator {
+            // The two live and die together, so killing either ends the leadership.
             Some(orchestrator) if ["orchestrator", "mirror"].contains(&actor) => {
                 orchestrator.kill();
                 CommandOutcome::done(
@@ -212,6 +217,7 @@ impl NodeControl for OrchestratorControl {
         }];
         if let Some(orchestrator) = orchestrator {
             actors.extend(orchestrator.actors().await.into_iter().map(|actor| ActorRecord {
+                // The orchestrator's own actors know no candidate, but it is the candidate that starts them.
                 parent: actor.parent.or_else(|| Some(CANDIDATE.to_owned())),
                 ..actor
             }));

@@ -42,6 +42,8 @@ pub async fn run(arguments: RoleArgs) -> Result<ExitCode> {
     let arguments = settings(arguments);
     let loaded = Arc::new(Loaded::read(&arguments)?.fit_to_start()?);
     if let Some(parent) = with_parent {
+        // Before anything is opened: a child whose parent is gone must not take its place on a port or in the
+        // database.
         stop::when_gone(parent)?;
     }
     let node = join::node_name(&loaded)?;
@@ -69,6 +71,7 @@ pub async fn run(arguments: RoleArgs) -> Result<ExitCode> {
         }
         (false, false) => bail!("this node has no role: give --role, or set node.roles"),
     };
+    // Spans of the last volumes are still in memory; an error of the role must not lose them.
     if let Some(traces) = traces {
         traces.flush().await;
     }
@@ -86,6 +89,7 @@ fn settings(arguments: RoleArgs) -> ConfigArgs {
         ("--log-format", "telemetry.format", arguments.log_format),
     ];
     config
+        // As shortcuts, so that a message about a bad value names the flag and not the key behind it.
         .others
         .extend(flags.into_iter().filter_map(|(flag, key, value)| {
             Some(Shortcut {

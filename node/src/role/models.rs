@@ -30,6 +30,7 @@ async fn by_stage(
     heartbeat: Duration,
 ) -> Result<BTreeMap<StageName, usize>, StateError> {
     let mut jobs = store.running_jobs().await?;
+    // Most jobs name no model, and then the counts of all tasks need not be read.
     jobs.retain(|job| !job.config.models.is_empty());
     let mut missing = BTreeMap::new();
     if jobs.is_empty() {

@@ -58,8 +58,10 @@ pub async fn run(
         unserved: unserved.subscribe(),
     }));
     let admin = Admin::new(database.store.clone(), loaded.clone());
+    // Before READY, whose line has the address.
     let api = api::serve(loaded, admin.clone(), node.as_str()).await?;
     readiness.api = api.as_ref().map(api::Served::url);
+    // Only for the READY line; who leads is decided by the lock alone.
     let leader = database.store.leader().await?;
     let stands_by = leader.map_or(String::new(), |leader| format!(" standing by for {leader},"));
     readiness.ready(&format!("orchestrator{stands_by} listening on {listens}"))?;
@@ -116,12 +118,16 @@ pub async fn run(
                         &leader_state,
                     )
                     .await;
+                    // Before the error is looked at: commands and reports must not reach an orchestrator that
+                    // has ended.
                     leader_state.end();
                     leads.send_replace(None);
                     end?;
                 }
                 Err(error) => warn!(%error, "cannot campaign for the leadership now"),
             }
+            // Also after a reign, so that an orchestrator which fails at once does not campaign in a tight
+            // loop.
             tokio::time::sleep(loaded.config.orchestrator.leadership.standby_retry).await;
         }
     };
@@ -135,6 +141,8 @@ pub async fn run(
     }
     readiness.stopping();
     let registry = leader_state.registry.borrow().clone();
+    // With `reigns` dropped this process leads no more, so the last write goes through a store without an
+    // epoch.
     if let Some(registry) = registry {
         record_last(&database.store, &registry, loaded.config.cluster.call_timeout).await;
     }
@@ -192,6 +200,7 @@ async fn run_as_leader(
     config.lease = loaded.config.cluster.lease;
     config.full_pass = section.full_pass;
     config.unserved = unserved.clone();
+    // More than the column can count is the same as no limit.
     config.max_interruptions = i32::try_from(section.max_interruptions).unwrap_or(i32::MAX);
     config.markers = match storage::uncached_artifacts(loaded).await {
         Ok(artifacts) => Some(artifacts),
@@ -221,6 +230,7 @@ async fn run_as_leader(
         () = commands::forward(store, &pools) => {}
         () = workers::tend(loaded, &led) => {}
     }
+    // Pools first: they hand reports to the orchestrator, which must still take them.
     pools.stop().await;
     orchestrator.stop().await;
     Ok(())

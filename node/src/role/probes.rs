@@ -32,6 +32,7 @@ pub struct OrchestratorProbe {
 impl Probe for OrchestratorProbe {
     async fn readiness(&self) -> Readiness {
         let epoch = self.leads.borrow().map(|epoch| epoch.0);
+        // A probe must answer in bounded time, which a stuck connection does not.
         let answer = tokio::time::timeout(PING_LIMIT, self.store.ping()).await;
         if let Ok(Err(error)) = &answer {
             // Only for the log: the error may name users and hosts, and anybody may ask over HTTP.
@@ -76,6 +77,7 @@ fn of_worker(
 ) -> Readiness {
     let stages = stages.borrow();
     let out_of_order = (!stages.is_empty()).then_some("stages are out of order; the log says why");
+    // A node without a link is not ready whatever its stages say, so that reason is told first.
     let reason = reason.or(out_of_order);
     let states = stages.iter().map(|(stage, state)| {
         let state = if state.out_of_service {

@@ -171,6 +171,7 @@ async fn wake_on_changes(database: Option<&Database>, dispatcher: &Dispatcher, l
 async fn hear(store: &PostgresStore, dispatcher: &Dispatcher) {
     match store.work_changes().await {
         Ok(mut changes) => {
+            // The error is not looked at: polling finds the same work, and the caller subscribes again.
             while let Ok(stage) = changes.next().await {
                 dispatcher.wake(stage);
             }

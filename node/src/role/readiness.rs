@@ -59,6 +59,7 @@ impl ReadinessReporter {
             .map_or(String::new(), |url| format!(" api={url}"));
         let line = format!("READY {}{health}{api} {details}", self.node);
         println!("{line}");
+        // Taken, since the descriptor is closed below and its number may belong to another file afterwards.
         if let Some(fd) = self.ready_fd.take() {
             write_and_close(fd, &line).with_context(|| format!("--ready-fd {fd}"))?;
         }
@@ -74,12 +75,15 @@ impl ReadinessReporter {
 /// Notifies the service manager, if there is one.
 fn notify(state: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(state) {
+        // A node that works must not end because nobody hears of it.
         warn!(%error, "cannot notify the service manager");
     }
 }
 
 /// Writes a line to a descriptor and closes it, so that a reader that waits for the end does not wait for that of the process.
 fn write_and_close(fd: RawFd, line: &str) -> Result<()> {
+    // Opened through /proc, as making a file of a bare number needs unsafe code, which this workspace
+    // forbids.
     let path = PathBuf::from(format!("/proc/self/fd/{fd}"));
     let mut file = OpenOptions::new()
         .write(true)

@@ -25,6 +25,7 @@ const LOOK_FOR_OLD_MANIFESTS: Duration = Duration::from_secs(6 * 3600);
 /// If a model, the scans or the artifact store cannot be opened.
 pub async fn stages(loaded: &Loaded, delay: &StoreDelay) -> Result<StageRegistry> {
     let node = loaded.config.node.clone();
+    // Loading reads whole models and blocks, so it must not hold a thread of the runtime.
     let models = tokio::task::spawn_blocking(move || networks::load(&node.models, &node.device, cores()))
         .await
         .context("loading the models")??;
@@ -37,6 +38,7 @@ pub async fn stages(loaded: &Loaded, delay: &StoreDelay) -> Result<StageRegistry
         stages: StageTable::built_in(),
         pages: storage::page_source(&loaded.config.pages).await?,
         artifacts: Arc::new(MeteredStore::new(artifacts)),
+        // As many threads as cores: codecs and geometry wait for nothing.
         cpu: CpuPool::new(cores().get(), "cpu").context("cannot start the CPU threads")?,
         models,
         workers: cores().get(),
@@ -53,6 +55,7 @@ pub fn manifests(loaded: &Loaded) -> Result<ManifestFolder> {
 /// Removes manifests of jobs that nothing was added to for `keep`, for ever. Those of a deleted job are removed at once by a command,
 /// if the node is there.
 pub async fn remove_old_manifests(folder: &ManifestFolder, keep: Duration) -> Infallible {
+    // Zero means that manifests are kept for good.
     if keep.is_zero() {
         return std::future::pending().await;
     }

@@ -36,6 +36,8 @@ impl ShutdownSignals {
         loop {
             tokio::select! {
                 _ = self.interrupt.recv() => {
+                    // Relaxed suffices: the flag orders no other memory, and a key pressed in the same moment
+                    // may go either way.
                     if !self.attended.load(Ordering::Relaxed) {
                         return;
                     }
@@ -54,6 +56,7 @@ impl ShutdownSignals {
 pub fn when_gone(parent: i32) -> Result<()> {
     // The parent may have ended before the signal was set up, so it is compared afterwards.
     set_pdeathsig(PosixSignal::SIGTERM)?;
+    // An orphan has another parent, so a changed number tells that the signal will never come.
     if getppid().as_raw() != parent {
         bail!("the process that started this one is gone");
     }

@@ -42,6 +42,7 @@ pub async fn count_tasks(store: &PostgresStore) {
 pub async fn record_nodes(store: &PostgresStore, registry: &NodeRegistry, heartbeat: Duration) {
     loop {
         let news = async {
+            // Dropping this while it gathers loses nothing: the snapshot is of the whole registry.
             registry.news().await;
             tokio::time::sleep(GATHERING).await;
         };
@@ -55,6 +56,8 @@ pub async fn record_nodes(store: &PostgresStore, registry: &NodeRegistry, heartb
             ..silent_nodes(store.now().await.unwrap_or_else(|_| Utc::now()), heartbeat)
         };
         match store.record_nodes(&snapshot).await {
+            // Only what is written may be forgotten; a node that left would otherwise stay recorded as
+            // joined.
             Ok(()) => registry.written(&snapshot.nodes),
             Err(error) => debug!(%error, "cannot record the nodes now"),
         }
@@ -157,6 +160,7 @@ impl NodeRegistration {
     async fn write(&self, store: &PostgresStore, presently: &impl AsyncFn(DateTime<Utc>) -> NodeStatus) {
         let written = async {
             let now = store.now().await?;
+            // The time is read before the state, so that a record never claims to be newer than what it says.
             let presently = presently(now).await;
             let node = NodeRecord {
                 last_seen: now,

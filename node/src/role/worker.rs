@@ -74,10 +74,12 @@ pub async fn run(loaded: &Loaded, mut readiness: ReadinessReporter) -> Result<Ex
         never = services::remove_old_manifests(&manifests, keep) => match never {},
     };
     readiness.stopping();
+    // Before the stages are stopped, so that the leader offers nothing to slots that become free by it.
     orchestrator.announce(NodePhase::Draining).await;
     // A standby takes over within this time, if there is one; before that a missing leader does not mean that work cannot be released.
     let absence = orchestrator.absent(loaded.config.cluster.call_timeout);
     wind_down(loaded, supervisor, std::future::ready(()), absence, &mut stop).await;
+    // The leader then knows that this end is meant, and does not wait for the node to return.
     orchestrator.announce(NodePhase::Leaving).await;
     orchestrator.stop().await;
     cluster.leave().await;
@@ -137,6 +139,7 @@ pub async fn wind_down(
         // When work and time end together, the work counts: without the command a clean drain could be reported as one that failed.
         biased;
         _ = async { tokio::join!(supervisor.drain(), meanwhile) } => info!("all work is released"),
+        // Only after the checkpoints: work must be saved whether or not a leader is there.
         () = leader_gone => warn!("leases are left to expire: no leader is connected to release them to"),
         () = tokio::time::sleep(deadline) => warn!("leases are left to expire: the time to drain is over"),
         () = stop.next() => warn!("leases are left to expire: stopped at once"),

@@ -14,6 +14,7 @@ use crate::launcher::{autoscaler, launcher};
 /// Replaces workers that ended by themselves and runs the autoscaler, at each interval, for ever. `store` is fenced by the leader's epoch.
 pub async fn tend(loaded: &Loaded, store: &PostgresStore) {
     let mut ticks = tokio::time::interval(loaded.config.launcher.interval);
+    // Requests to AWS may take longer than the interval; missed ticks must not follow as a burst of them.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut tended: Option<Tended> = None;
     loop {
@@ -23,6 +24,7 @@ pub async fn tend(loaded: &Loaded, store: &PostgresStore) {
             None => match Tended::open(loaded, store).await {
                 Ok(Some(opened)) => &*tended.insert(opened),
                 Ok(None) => return std::future::pending().await,
+                // Credentials and endpoints may come later, so it is opened again with the next tick.
                 Err(error) => {
                     warn!(error = format!("{error:#}"), "the launcher cannot be opened now");
                     continue;
@@ -57,6 +59,8 @@ impl Tended {
         if let Some(autoscaler) = &self.autoscaler
             && let Err(error) = autoscaler.pass().await
         {
+            // The autoscaler fails with the database, which others report; the next pass decides anew from
+            // the state.
             debug!(%error, "cannot decide the number of workers now");
         }
     }

@@ -49,6 +49,8 @@ impl Line {
                     via: "repl",
                 };
                 let outcome = entry.carry_out(given.clone(), operator, admin).await;
+                // The whole text of the refusal: whoever types at the orchestrator itself may know what its
+                // log says.
                 outcome.map_err(|refusal| AskError::Refused(refusal.to_string()))
             }
         }

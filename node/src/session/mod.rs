@@ -109,12 +109,14 @@ impl Session {
             };
             let error = match error {
                 AskError::Refused(message) => return Err(message),
+                // Nothing was sent, so even a command that changes something may be given again.
                 AskError::Disconnected => {
                     self.back_in_touch(deadline).await?;
                     continue;
                 }
                 AskError::Call(error) => error,
             };
+            // A command whose answer was lost may have been carried out; giving it again could do it twice.
             if !error.is_unsent() && error.may_pass() && entry.access > Access::Read {
                 return Err(format!(
                     "{error}; whether the command was carried out is not known: look before you give it again"
@@ -123,6 +125,8 @@ impl Session {
             if !error.may_pass() || Instant::now() >= deadline {
                 return Err(error.to_string());
             }
+            // A connection that was refused is told by `back_in_touch`; an answer that was lost would
+            // otherwise go unnoticed.
             if !error.is_unsent() {
                 self.notices.notify(format!("{error}; asking again"));
             }
@@ -139,6 +143,7 @@ impl Session {
             if !is_told {
                 self.notices
                     .notify("no orchestrator is in touch; waiting for one".to_owned());
+                // Once for each wait: a line every half second would fill the terminal.
                 is_told = true;
             }
             sleep(LOOK_AGAIN).await;

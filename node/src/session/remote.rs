@@ -63,6 +63,8 @@ impl Remote {
         self.view.send_if_modified(|view| {
             let node = |view: &View| view.asked.as_ref().map(|met| met.node.clone());
             let is_other = (&view.leader, node(view)) != (&now.leader, node(&now));
+            // The view is replaced even where nobody is notified, since the same node may answer at another
+            // address.
             *view = now;
             is_other
         });
@@ -104,6 +106,8 @@ impl Remote {
                 Err(AskError::Call(error))
             }),
             Err(error) => {
+                // Other failures, such as a refused token, would be the same at the next try and leave the
+                // orchestrator in view.
                 if error.may_pass() {
                     // Asked again once it says who it is.
                     self.view.send_modify(|view| view.asked = None);
@@ -131,6 +135,7 @@ struct Problem {
 fn reply(answer: Exchanged) -> Result<Result<Reply, AskError>, axum::http::StatusCode> {
     let status = answer.status;
     let body = answer.body.ok_or(status)?;
+    // A success of another type comes from a proxy or from another version, and is no reply to the command.
     if status.is_success() && answer.kind == REPLY {
         let Answered { data, text, failed } = serde_json::from_value(body).map_err(|_| status)?;
         return Ok(Ok(Reply { data, text, failed }));
@@ -145,9 +150,11 @@ fn call(entry: &Entry, given: &Map<String, Value>) -> Call {
     let mut rest = given.clone();
     let mut path = String::new();
     for (place, part) in entry.path.split(['{', '}']).enumerate() {
+        // Splitting at both braces leaves the fixed parts at even places and the names at odd ones.
         if place % 2 == 0 {
             path.push_str(part);
         } else if let Some(value) = rest.remove(part) {
+            // A slash in a value, encoded, stays one segment of the path and cannot lead to another command.
             path.extend(utf8_percent_encode(&text(&value), PLAIN));
         }
     }

@@ -108,7 +108,9 @@ impl Command for Update {
         let job = find(admin, &self.job).await?;
         let text = self.text.as_deref().map(pairs).transpose()?.unwrap_or_default();
         let revision = Adjustment::revision(self.config.into_iter().chain(text))?;
+        // Only this build knows which stages have models, so the store cannot check their names.
         models::check(&revision.apply(job.config.clone())?, &job.pipeline, &admin.stages)?;
+        // A refused status gets advice only where pausing helps; the store says why it forbids the others.
         let updated =
             admin.store.adjust_job(job.id, &revision).await.map_err(|error| {
                 match Refusal::about(&format!("job {}", job.key), error) {
@@ -141,6 +143,7 @@ fn stale(job: &Job, after: &JobConfig, table: &StageTable) -> Vec<String> {
     job.pipeline
         .stages()
         .iter()
+        // Each stage reads what the one before made, so all from the first stale one on are stale.
         .skip_while(|stage| Some(*stage) != first)
         .map(ToString::to_string)
         .collect()

@@ -38,12 +38,15 @@ pub fn tallies(pipeline: &Pipeline, counts: &[JobTaskCount]) -> Vec<StageCounts>
             (Position::At(stage), status) => match place(stages, stage) {
                 Some(place) if status == TaskStatus::Done => place + 1,
                 Some(place) => place,
+                // A task may stand at a stage that a newer or older build knows; it belongs to no column
+                // here.
                 None => continue,
             },
         };
         for counts in tallies.iter_mut().take(at) {
             counts.done += count.tasks;
         }
+        // For a task that is done `at` is behind the last stage, and all stages were counted above.
         if let Some(counts) = tallies.get_mut(at) {
             let number = match count.status {
                 TaskStatus::Running => &mut counts.running,

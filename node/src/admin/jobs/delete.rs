@@ -103,11 +103,15 @@ impl Command for Delete {
         while began.elapsed() < TIMEOUT {
             let tasks = admin.store.first_tasks(job.id, BATCH).await?;
             if tasks.is_empty() {
+                // Before the job itself goes: a deletion that is cut off between the two finds the job again
+                // and repeats this.
                 forget_on_nodes(admin, &job).await?;
                 admin.store.finish_deletion(&job).await?;
                 deleted.left = 0;
                 break;
             }
+            // The artifacts go before their tasks, which are the only record of which volumes still have
+            // some.
             if self.artifacts {
                 deleted.artifacts += delete_artifacts(admin, &job, &tasks).await?;
             }
@@ -124,6 +128,7 @@ impl Command for Delete {
 /// (`node.keep_manifests`).
 async fn forget_on_nodes(admin: &Admin, job: &Job) -> Result<(), Refusal> {
     let order = NodeCommand::ForgetJob { job: job.key.clone() };
+    // Orchestrators keep no manifests and would refuse the command.
     let leads = |node: &NodeRecord| node.roles == ["orchestrator"];
     for node in admin.store.nodes().await? {
         if node.state.is_there() && !leads(&node) {

@@ -22,6 +22,7 @@ pub fn check(config: &JobConfig, pipeline: &Pipeline, table: &StageTable) -> Res
                 stages.join(" and ")
             )));
         }
+        // A path would wait for ever: nodes report the names of their models and not where these lie.
         if named.model.contains('/') {
             let path = &named.model;
             return Err(Refusal::Invalid(format!(

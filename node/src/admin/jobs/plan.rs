@@ -129,6 +129,7 @@ pub async fn plan(
 ) -> Result<PlanAnswer, Refusal> {
     let cohorts = admin.store.cohorts(job.id, tasks).await?;
     let paces = admin.store.paces_of(job.id).await?;
+    // Runs record their settings as JSON, so the job's are compared in the same form.
     let Ok(Value::Object(config)) = serde_json::to_value(&job.config) else {
         return Err(Refusal::Internal(anyhow::anyhow!("a configuration is no object")));
     };
@@ -161,6 +162,7 @@ async fn loaded_models(admin: &Admin) -> Result<BTreeMap<StageName, BTreeSet<Vec
     let mut models: BTreeMap<StageName, BTreeSet<Vec<String>>> = BTreeMap::new();
     let nodes = admin.store.actors().await?;
     let pools = nodes.into_iter().flat_map(|node| node.actors);
+    // A pool without slots is out of service or being replaced, and its models are not loaded.
     for pool in pools.filter(|actor| actor.kind == ActorKind::Pool && actor.slots.is_some()) {
         // The name of a pool that has been replaced is its stage and a number: `ocr.2`.
         let stage = pool.name.split('.').next().unwrap_or_default();
@@ -284,6 +286,7 @@ impl PlannedStage {
     fn certainty(&self) -> String {
         match (self.runs, self.samples) {
             (0, _) => String::new(),
+            // No run to estimate from is a different statement than an estimate of nought.
             (_, 0) => "nothing like it yet".to_owned(),
             (_, samples) if self.of_this_job => pluralize(samples, "run"),
             (_, samples) => format!("{} of other jobs", pluralize(samples, "run")),

@@ -98,6 +98,7 @@ impl Command for Rerun {
             cause: self.cause.as_deref().map(Cause::new),
         };
         check(admin, &job, self.from.as_ref(), &filter).await?;
+        // No phase belongs to this state, and a filter without phases would select every volume.
         if self.status == Some(State::Cancelled) {
             let message = format!("job {} was not cancelled, nor was any volume of it", job.key);
             return Err(Refusal::Conflict(message));
@@ -124,6 +125,8 @@ impl Command for Rerun {
             }
             (None, Some(State::Failed)) => {
                 let is_meant = |stage: &&StageName| filter.stage.as_ref().is_none_or(|at| at == *stage);
+                // One rerun for each stage, because each has one stage to begin with. A volume that was sent
+                // back has not failed any more, so no later round takes it twice.
                 for stage in job.pipeline.stages().iter().filter(is_meant) {
                     let rerun = rerun::Rerun {
                         force: self.force,
@@ -157,6 +160,8 @@ impl RerunAnswer {
         let about = |error| Refusal::about(&format!("job {}", job.key), error);
         let RerunResult { tasks, not_reached } = if self.dry_run {
             let preview = admin.store.preview_rerun(job, rerun).await.map_err(about)?;
+            // An empty list of tasks would be a forecast of nothing; without a first stage there is no single
+            // plan.
             if is_planned && !preview.reached.is_empty() {
                 self.plan = Some(plan(admin, job, Some(rerun), Some(&preview.reached)).await?);
             }
@@ -212,6 +217,7 @@ async fn check_volumes(admin: &Admin, job: &Job, patterns: &[Pattern]) -> Result
     let mut unseen = Vec::new();
     for pattern in patterns {
         let is_there = match pattern.as_str().parse() {
+            // A full name is one look-up; only patterns need the walk through the job below.
             Ok(volume) => admin.store.task_of(job.id, &volume).await?.is_some(),
             Err(_) => false,
         };
@@ -227,6 +233,7 @@ async fn check_volumes(admin: &Admin, job: &Job, patterns: &[Pattern]) -> Result
         let page = admin.store.task_page(job, &query).await?;
         for task in &page.tasks {
             let name = task.volume.to_string();
+            // The walk ends with the first match of the last pattern, so a usual one reads a single page.
             unseen.retain(|pattern| !pattern.matches(&name));
         }
         query.after = page.next;

@@ -85,6 +85,7 @@ impl Command for Stats {
         let job = find(admin, &self.job).await?;
         let (mut stages, slowest) = match &self.worker {
             Some(name) => {
+                // The slowest volumes are those of whole pipelines, which several nodes may have worked on.
                 let node = node_meant(admin, name).await?;
                 (
                     admin.store.node_statistics(&node, Some(job.id)).await?,

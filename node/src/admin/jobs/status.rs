@@ -42,6 +42,8 @@ pub const UNTIL_ENDED: Wait = Wait {
         let job = given.get("job").map(|job| ("job".to_owned(), job.clone()));
         job.into_iter().collect()
     },
+    // The time of the end and not the status: a cancelled job still has stages that stop at their next
+    // checkpoint.
     is_over: |_, now| !now["finished_at"].is_null(),
     progress,
     answers: true,
@@ -53,6 +55,7 @@ fn progress(now: &Value) -> Vec<String> {
     let volumes = pluralize(now["volumes"].as_u64().unwrap_or_default(), "volume");
     let mut lines = vec![format!("{}: {} of {volumes}", text(&now["job"]), now["done"])];
     lines.extend(now["obstacles"].as_array().into_iter().flatten().map(text));
+    // A paused job may never end, which somebody who waits must learn.
     if now["status"] == JobStatus::Paused.as_str() {
         lines.push("this goes on waiting until somebody resumes the job".to_owned());
     }
@@ -136,6 +139,7 @@ async fn eta(admin: &Admin, job: &Job, summary: &JobSummary) -> Result<Option<f6
     Ok(paces
         .iter()
         .find(|pace| Some(&pace.stage) == last)
+        // No pace yet is no estimate; dividing by it would be an infinite one.
         .filter(|pace| pace.runs_a_second > 0.0)
         .map(|pace| left as f64 / pace.runs_a_second))
 }

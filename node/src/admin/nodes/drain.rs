@@ -45,10 +45,13 @@ fn is_drained(drained: &Value, listed: &Value) -> bool {
     let nodes = listed["nodes"].as_array();
     let node = nodes.and_then(|nodes| nodes.iter().find(|node| node["name"] == drained["node"]));
     let Some(node) = node else {
+        // A node that is not even among those that are gone was forgotten by the database, so it holds
+        // nothing.
         return true;
     };
     let mut workers = node["workers"].as_array().into_iter().flatten();
     match node["state"].as_str() {
+        // The command was accepted a moment ago, and the record of the node may be a heartbeat old.
         Some("joined") => false,
         Some("draining") => workers.all(|worker| worker["in_use"] == 0),
         _ => true,

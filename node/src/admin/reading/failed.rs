@@ -92,12 +92,17 @@ impl Command for Failed {
                 .store
                 .volumes_with_failed_pages(job.id, Some(TaskId(place.task)), batch)
                 .await?;
+            // Fewer than asked for means the end of the job, which saves a query that would return nothing.
             let has_more = volumes.len() >= batch as usize;
             let mut reads = stream::iter(volumes)
                 .map(|volume| of_volume(admin, store, &job, volume))
+                // In order, unlike `buffer_unordered`: `next` is a place in the sequence of volumes.
                 .buffered(READS);
             while let Some((task, failed)) = reads.try_next().await? {
+                // `take(room)` below never lets the list grow over the limit, so this cannot underflow.
                 let room = limit - pages.len();
+                // A rerun may have repaired pages since the earlier list, so there may be fewer than were
+                // skipped to.
                 let left = failed.len().saturating_sub(place.pages);
                 pages.extend(failed.into_iter().skip(place.pages).take(room));
                 if left > room {

@@ -52,6 +52,7 @@ impl Library {
 
     /// Returns the places of a volume's artifacts and scans.
     pub async fn stored(&self, job: &Job, volume: &VolumeId) -> StoredVolume {
+        // A source that cannot be opened counts as none, because texts are readable without scans.
         let scans = self.scans.get_or_init(|| async {
             page_source(&self.loaded.config.pages)
                 .await
@@ -76,6 +77,7 @@ impl Library {
         let key = stored.layout.ocr_results();
         let head = store.head(&key).await.map_err(anyhow::Error::from)?;
         let no_text = || Refusal::NotFound(format!("{volume} of job {} has no text yet", job.key));
+        // Whatever the store knows about the object, such as its ETag; it is only ever compared.
         let version = format!("{:?}", head.ok_or_else(no_text)?);
         let key = key.to_string();
         if let Some(document) = self.find(&key, &version) {
@@ -106,6 +108,7 @@ impl Library {
 
     fn keep(&self, document: Kept) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        // Two readers may have loaded the same volume at the same time; one document is enough.
         kept.retain(|kept| kept.key != document.key);
         kept.push_front(document);
         kept.truncate(KEPT);

@@ -74,6 +74,7 @@ impl Command for Search {
     type Answer = Found;
 
     async fn run(self, admin: &Admin) -> Result<Found, Refusal> {
+        // An empty text is found between any two letters, and spaces alone in every line.
         if self.text.trim().is_empty() {
             return Err(Refusal::Invalid("the text to search for is empty".to_owned()));
         }
@@ -113,6 +114,7 @@ impl Search {
             };
             let page = admin.store.task_page(job, &query).await?;
             for task in &page.tasks {
+                // Checked before each volume, as reading one is what takes the time.
                 if began.elapsed() > TIMEOUT || found.matches.len() >= limit {
                     // The volume at which the search stopped is the first of the next one; 0 is before all tasks.
                     found.next = Some(after.map_or(0, |task| task.0));
@@ -137,6 +139,7 @@ fn matches(document: &VolumeDocument, volume: &VolumeId, text: &str) -> Vec<Matc
         for (line, at_line) in page.lines.iter().zip(1..) {
             for (at, _) in line.text.match_indices(text) {
                 let (before, rest) = line.text.split_at(at);
+                // `match_indices` gives places at boundaries of characters, so neither split can panic.
                 let (_, behind) = rest.split_at(text.len());
                 let skipped = before.chars().count().saturating_sub(AROUND);
                 found.push(Match {

@@ -57,6 +57,7 @@ impl State {
     pub fn of(task: &Task, job: &Job) -> Self {
         let state = Self::of_task(task, job);
         match (state, job.status) {
+            // Cancelling a job does not change tasks that wait, so their own state still says that they do.
             (Self::Waiting | Self::Retrying, JobStatus::Cancelled) => Self::Cancelled,
             _ => state,
         }

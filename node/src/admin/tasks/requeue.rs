@@ -37,6 +37,7 @@ impl Command for Requeue {
         if task.status != TaskStatus::Running {
             return Err(Refusal::Conflict(format!("no node works on {}", task.volume)));
         }
+        // Fenced by the lease that was read: if the stage has ended meanwhile, nothing is taken back.
         let release = Change::new(Expected::of(&task), Event::Released);
         let outcome = admin.store.commit(&[release], Utc::now()).await?.pop();
         match outcome.and_then(Outcome::applied) {

@@ -84,10 +84,13 @@ impl Command for Retry {
             .rerun(job.id, &rerun, Utc::now())
             .await
             .map_err(|error| Refusal::about(&format!("job {}", job.key), error))?;
+        // The volume may have moved on between the two reads, or stands before the named stage; the rerun
+        // selects neither.
         if result.tasks.number == 0 {
             let message = format!("{} has not come as far as {}", task.volume, rerun.from);
             return Err(Refusal::Conflict(message));
         }
+        // Read again, because the rerun changed the task, and the job too if it had ended.
         let (job, task) = find(admin, &self.job, &self.volume).await?;
         Ok(Retried {
             task: TaskLine::of(&task, &job),
@@ -108,6 +111,7 @@ impl Answer for Retried {
 }
 
 fn exactly(volume: &VolumeId) -> Pattern {
+    // Escaped text is always a valid pattern; were it not, the empty default matches no volume at all.
     let escaped = Pattern::escape(&volume.to_string());
     Pattern::new(&escaped).unwrap_or_default()
 }

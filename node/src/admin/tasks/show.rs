@@ -119,6 +119,7 @@ async fn at_work(admin: &Admin, job: &Job, task: &Task) -> Result<Vec<PageInHand
         .actors()
         .await?
         .into_iter()
+        // The report of a node that lost the lease may still name the volume; only the holder's counts.
         .filter(|reported| reported.node == lease.worker.node())
         .flat_map(|reported| reported.actors)
         .filter_map(|actor| actor.work)
@@ -165,6 +166,7 @@ impl Run {
             .map(|(pages, what)| format!("{pages} {what}"))
             .collect();
         self.pages_made
+            // A zero is shown only where it would otherwise be an empty cell, which means unknown.
             .filter(|made| *made > 0 || others.is_empty())
             .map(|made| made.to_string())
             .into_iter()
@@ -195,6 +197,7 @@ impl TaskDetails {
     fn last_models(&self) -> Vec<(&str, &[String])> {
         let mut last: Vec<(&str, &[String])> = Vec::new();
         for run in self.runs.iter().filter(|run| run.status == "done") {
+            // Removed and pushed again instead of replaced, so that the order is that of the last runs.
             last.retain(|(stage, _)| *stage != run.stage);
             last.push((&run.stage, &run.models));
         }

@@ -92,6 +92,7 @@ impl Command for Import {
         let (places, archive) = self.places(admin).await?;
         // Reading and writing overlap: lists come one by one from far away, and are written thousands at a time.
         let progress = progress(places.len(), admin.shows_progress);
+        // One batch may wait while another is written; a longer queue would only use more memory.
         let (sender, receiver) = mpsc::channel(1);
         let writer = Writer {
             store: &admin.store,
@@ -129,6 +130,7 @@ impl Import {
         let mut named = self.volumes.named().map_err(invalid)?.unwrap_or_default();
         let from_files = !self.paths.is_empty();
         if from_files {
+            // Clap cannot express this rule, as it depends on how many of each were given.
             let sole = match (&self.paths[..], &named[..]) {
                 ([_], [volume]) => Some(volume.clone()),
                 (_, []) => None,
@@ -140,6 +142,7 @@ impl Import {
             // With files, --volume does not select volumes but names the one whose list a file is.
             named.clear();
             let paths = self.paths;
+            // Walking a folder of a library on a network file system can take minutes.
             let found = tokio::task::spawn_blocking(move || {
                 paths
                     .iter()
@@ -154,6 +157,8 @@ impl Import {
         }
         // A list that names no volumes is not the same as no list, after which all known volumes are checked.
         let nothing_named = named.is_empty() && self.collection.is_empty() && self.manifest.is_none();
+        // Files can be imported where the configuration knows no archive, so it is opened only if something
+        // needs it.
         let archive = if from_files && nothing_named {
             None
         } else {
@@ -238,11 +243,13 @@ impl Reader<'_> {
                     (place.volume, known.is_some(), reading)
                 }
             };
+            // In any order, since each list is written on its own; slow ones must not hold back the others.
             let mut readings = stream::iter(places.to_vec()).map(read).buffer_unordered(READS);
             while let Some((volume, is_known, reading)) = readings.next().await {
                 self.progress.inc(1);
                 match reading {
                     Ok(Reading::Unchanged) => self.counts.unchanged += 1,
+                    // One broken list must not end an import of thousands; the exit status reports it.
                     Err(unread) => self.counts.failed.add(unread.reason, unread.sample),
                     Ok(Reading::Read(manifest)) => {
                         self.counts.count(&volume, &manifest.list);
@@ -265,6 +272,7 @@ impl Reader<'_> {
             }
         }
         if !batch.is_empty() {
+            // Fails only if the writer has failed, which `try_join!` reports.
             let _ = batches.send(batch).await;
         }
         Ok(self.counts)
@@ -284,6 +292,8 @@ impl Writer<'_> {
             let outcomes = if self.dry_run {
                 batch
                     .iter()
+                    // A known list that is unchanged was never read, so whatever arrives here of a known
+                    // volume has changed.
                     .map(|(_, is_known)| {
                         if *is_known {
                             ImportOutcome::Changed
@@ -306,6 +316,7 @@ impl Writer<'_> {
 
 /// Returns the progress bar, which is hidden unless standard error is a terminal.
 fn progress(lists: usize, is_watched: bool) -> ProgressBar {
+    // Over HTTP nobody sees this process's standard error, and in a file a progress bar is noise.
     if !is_watched || !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }

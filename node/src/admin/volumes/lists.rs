@@ -66,6 +66,7 @@ impl ListPlace {
         let bytes = tokio::fs::read(path).await.map_err(|error| unread(&error))?;
         let manifest = VolumeManifest::of_bytes(&bytes).map_err(|error| unread(&error))?;
         Ok(match known {
+            // A file has no ETag of its own, so its content is read and hashed before it can be compared.
             Some(known) if VolumeVersion::from_etag(known) == manifest.version() => Reading::Unchanged,
             _ => Reading::Read(manifest),
         })
@@ -108,6 +109,8 @@ pub fn find(path: &Path, volume: Option<&VolumeId>) -> Result<Vec<ListPlace>> {
         let entries = std::fs::read_dir(&folder);
         for entry in entries.with_context(|| format!("cannot read {}", folder.display()))? {
             let entry = entry.with_context(|| format!("cannot read {}", folder.display()))?;
+            // The type is that of the entry itself, so links to folders are not followed and cannot form an
+            // endless walk.
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 folders.push(entry.path());
             } else if let Some(volume) = volume_of(&entry.path()) {
@@ -116,6 +119,7 @@ pub fn find(path: &Path, volume: Option<&VolumeId>) -> Result<Vec<ListPlace>> {
             }
         }
     }
+    // Folders list their entries in any order; sorting makes two imports of the same tree do the same.
     places.sort_by(|a, b| a.volume.cmp(&b.volume).then_with(|| a.file.cmp(&b.file)));
     Ok(places)
 }

@@ -88,6 +88,7 @@ impl Command for Show {
         let known = store.volume(&self.volume).await?;
         let unknown = || Refusal::NotFound(format!("no volume {} is known", self.volume));
         let known = known.ok_or_else(unknown)?;
+        // The parser of `--from` begins at 1, so this does not underflow.
         let images = store.images(&self.volume, self.from - 1, self.limit).await?;
         let mut jobs = Vec::new();
         for work in store.work_on(&self.volume, JOBS).await? {

@@ -136,6 +136,8 @@ async fn change(
     let meant = meant.hardware(admin, &*launcher).await?;
     let nodes = admin.store.nodes().await?;
     for hardware in &meant {
+        // Reading and setting are two requests; with the autoscaler off only another operator could come
+        // between them.
         let workers = launcher.workers(*hardware).await?;
         // Idle workers are named, so that a smaller number stops those first.
         let (_, idle) = idle_workers(&nodes, *hardware, &workers);
@@ -150,10 +152,13 @@ impl ScaleRequest {
     async fn hardware(&self, admin: &Admin, launcher: &dyn Launcher) -> Result<BTreeSet<Hardware>, Refusal> {
         let mut meant = launcher.hardware();
         if let Some(hardware) = self.hardware.map(Hardware::from) {
+            // Not intersected with what the launcher serves, so that its own error says what is missing in
+            // the configuration.
             meant = BTreeSet::from([hardware]);
         }
         if let Some(key) = &self.job {
             let job = find(admin, key).await?;
+            // Stopping workers of a job that is over is a reasonable request; starting some is not.
             if job.status.is_final() && self.count > 0 {
                 return Err(Refusal::Conflict(format!(
                     "job {key} is over: {}",

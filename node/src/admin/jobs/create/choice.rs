@@ -71,6 +71,7 @@ impl ChoiceArgs {
         let mut candidates = self.candidates(admin, &filters).await?;
         let mut skipped = SkippedCounts::default();
 
+        // Duplicates go first, so that each volume is counted for one reason only.
         let mut named = HashSet::new();
         candidates.keep("named twice", &mut skipped, |volume| named.insert(volume.clone()));
         if is_filtered {
@@ -93,6 +94,8 @@ impl ChoiceArgs {
             let read = read.await?;
             candidates.keep(ALREADY_READ, &mut skipped, |volume| !read.contains(volume));
         }
+        // After the volumes that need not be read are gone, as each look-up is a request to the source;
+        // before the limit, so that missing volumes do not use it up.
         candidates.look_up(admin, &mut skipped).await?;
         let mut room = limit.map_or(u64::MAX, u64::from);
         candidates.keep("over the limit", &mut skipped, |_| {
@@ -117,6 +120,7 @@ impl ChoiceArgs {
             candidates.volumes = volumes_of_list(admin, key).await?;
         } else if let Some(failures_of) = &self.failures_of {
             let failed = find(admin, failures_of).await?;
+            // Volumes that failed may have done so because they are gone, so missing ones are left out here.
             candidates.volumes = admin.store.failed_volumes(&failed, self.cause.as_deref()).await?;
             candidates.skip_missing = true;
         } else if let Some(named) = self.volumes.named().map_err(invalid)? {
@@ -172,6 +176,7 @@ impl Candidates {
         // A source out of reach says nothing about what it holds.
         let out_of_reach = missing.iter().find(|(_, error)| {
             let category = error.category();
+            // An error of the input is one of this volume; any other kind concerns the source as a whole.
             category != ErrorCategory::Input && !matches!(error, PageSourceError::NoSuchVolume(_))
         });
         if let Some((_, error)) = out_of_reach {
@@ -210,6 +215,7 @@ async fn admitted(
         return Ok(admitted);
     };
     let jobs = admin.store.jobs().await?.into_iter();
+    // A job that reads only the first pages of a volume has not read the volume.
     let whole = |config: &JobConfig| config.limit == 0;
     let pipelines = admin.pipelines()?;
     // What is not the name of a pipeline is that of a model.

@@ -21,6 +21,7 @@ impl FromStr for Filter {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        // Only the first equals sign separates, as a text to search for may contain one.
         let (key, value) = text.split_once('=').unwrap_or((text, ""));
         let value = value.trim();
         if value.is_empty() {

@@ -100,6 +100,8 @@ impl Command for Create {
         let config = config.with_overrides(pairs.iter().map(String::as_str))?;
         let pipeline = admin.pipelines()?.get(&self.pipeline)?.clone();
         models::check(&config, &pipeline, &admin.stages)?;
+        // Refused before there is a job, by the models of this configuration, as no volume of it could be
+        // read.
         if config.line_mode == LineMode::Layout {
             let models = networks::knows_layout(&admin.loaded.config.node.models);
             if !models.map_err(|error| Refusal::Invalid(format!("{error:#}")))? {
@@ -107,6 +109,7 @@ impl Command for Create {
             }
         }
         if let Some(job) = &self.job
+            // The store refuses it too, but only after the volumes were looked up, which can take long.
             && admin.store.job(job).await?.is_some()
         {
             return Err(Refusal::Conflict(format!("job {job} exists already")));
@@ -127,6 +130,8 @@ impl Command for Create {
             config,
             volumes: Vec::new(),
         };
+        // The job exists without volumes first, because the choice compares its pipeline and configuration
+        // with other jobs.
         let Choice { volumes, skipped } = self.choice.choose(admin, &new).await?;
         let chosen = volumes.len() as u64;
         let shown = match self.dry_run {
@@ -145,6 +150,8 @@ impl Command for Create {
             }
             new.volumes = volumes;
             let chunk = usize::try_from(self.chunk_size).unwrap_or(usize::MAX);
+            // A job of one chunk is never seen without its volumes; a larger one runs only once its last
+            // chunk is written.
             let job = match new.volumes.len() <= chunk {
                 true => admin.store.create_job(&new, Utc::now()).await?,
                 false => {
@@ -169,6 +176,7 @@ impl Command for Create {
 pub fn models_pair(models: &[String]) -> Option<String> {
     let named = models.iter().map(|model| match model.contains('=') {
         true => model.clone(),
+        // The stage whose model decides the text, and the one that nearly every use of the flag is about.
         false => format!("ocr={model}"),
     });
     let named: Vec<String> = named.collect();

@@ -16,6 +16,7 @@ pub fn unserved<'p>(
 ) -> Vec<&'p StageName> {
     let present = |node: &&NodeRecord| node.state.is_there() && now - node.last_seen <= timeout;
     let is_unserved = |stage: &&StageName| {
+        // A stage that this build does not know says nothing about nodes of other builds.
         let Some(hardware) = table.hardware_of(stage) else {
             return false;
         };
@@ -26,6 +27,7 @@ pub fn unserved<'p>(
             .filter(|node| node.roles.iter().any(|other| other == role))
             .peekable();
         let runs = |node: &NodeRecord| {
+            // A node of this build that is still loading has no pools yet.
             node.build == env!("CARGO_PKG_VERSION") || node.workers.iter().any(|pool| pool.stage == **stage)
         };
         able.peek().is_some() && !able.any(runs)
