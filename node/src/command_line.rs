@@ -39,6 +39,7 @@ pub fn words(given: impl Iterator<Item = OsString>) -> Result<Vec<OsString>> {
         .skip(1)
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
+    // The words are returned as they came, because a path among them may not be UTF-8.
     if alias_of(&texts).is_none() {
         return Ok(given);
     }
@@ -78,6 +79,7 @@ pub async fn run(matches: &ArgMatches) -> Result<ExitCode> {
         }
         None => on_database(&shared, entry, arguments, loaded).await?,
     };
+    // Printed also where the subject failed, as the text says how.
     println!("{}", shown.text);
     Ok(if shown.failed {
         ExitCode::FAILURE
@@ -100,6 +102,7 @@ async fn orchestrators(shared: &SharedArgs, entry: &Entry, loaded: &Loaded) -> R
     if survey.best().is_some() {
         return Ok(Some(remote));
     }
+    // An orchestrator that refuses the token must not be got around by working on its database.
     if is_named || survey.failures.iter().any(CallError::is_denied) {
         bail!(survey.troubles());
     }
@@ -138,6 +141,8 @@ async fn on_database(
         via: "cli",
     };
     let given = entry.given(arguments);
+    // The audit log has the commands of this way too, although nothing checks a role here: who can use the
+    // database may do everything.
     let begun = entry.begin(&given, operator, &admin).await?;
     let outcome = entry.run(arguments, admin.clone()).await;
     begun.end(&outcome, &admin).await;

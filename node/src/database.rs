@@ -71,6 +71,7 @@ pub async fn database_for_command(loaded: &Loaded, may_be_first: bool) -> Result
 
 async fn open(loaded: &Loaded, opener: Opener) -> Result<Database> {
     let idle = loaded.config.orchestrator.leadership.idle_in_transaction;
+    // A named database always wins: a private one beside it would split the state of the cluster.
     if let Some(url) = &loaded.secrets.database_url {
         let options = PostgresStore::options_of(url.text.expose_secret())?;
         let store = PostgresStore::connect_within(options, idle)
@@ -90,9 +91,11 @@ async fn open(loaded: &Loaded, opener: Opener) -> Result<Database> {
     let folder = loaded.state_dir()?.join("pg");
     let has_server = EmbeddedPostgres::is_made(&folder);
     if !has_server {
+        // Before the server is made, so that a refused command leaves nothing behind.
         permit(loaded, opener, &folder).await?;
     }
     let path = folder.clone();
+    // Making and starting a server takes seconds and blocks.
     let server = tokio::task::spawn_blocking(move || EmbeddedPostgres::open(Some(path)))
         .await
         .context("starting the private PostgreSQL")?
@@ -148,6 +151,7 @@ async fn permit(loaded: &Loaded, opener: Opener, folder: &Path) -> Result<()> {
 /// another one.
 async fn others(cluster: &Cluster) -> Option<String> {
     let named = &cluster.orchestrators;
+    // Other machines are certain by their addresses alone, so nobody has to answer.
     if !named.is_empty() && named.iter().all(|address| is_another_machine(cluster, address)) {
         return Some(in_words(named.iter()));
     }
@@ -176,6 +180,8 @@ fn is_another_machine(cluster: &Cluster, address: &HostPort) -> bool {
 async fn answering(addresses: &[HostPort]) -> Vec<&HostPort> {
     let answers = join_all(addresses.iter().map(async |address| {
         let dialled = TcpStream::connect((address.host.as_str(), address.port));
+        // That something listens is enough: this only decides about a warning or a refusal, and needs no
+        // token.
         matches!(timeout(PROBE, dialled).await, Ok(Ok(_))).then_some(address)
     }));
     answers.await.into_iter().flatten().collect()

@@ -23,6 +23,7 @@ pub const SCOPE: &str = "parkhang";
 pub fn node_name(loaded: &Loaded) -> Result<NodeName> {
     let name = match &loaded.config.node.name {
         Some(name) => name.clone(),
+        // The host's name says where to look when something is wrong with the node.
         None => host().context("the host has no name; set node.name")?,
     };
     NodeName::unique(&name).context("node.name")
@@ -92,6 +93,8 @@ fn security(loaded: &Loaded) -> Result<Security> {
             cookie,
             identity: TlsIdentity::load(&ca, &certificate, &key)?,
         },
+        // The check of the configuration has refused addresses beyond this machine without TLS, and the
+        // transport does so again.
         None => Security::Loopback(cookie),
     })
 }

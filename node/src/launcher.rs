@@ -66,6 +66,7 @@ fn aws(loaded: &Loaded) -> AwsOptions {
 /// Returns the command that starts this program with this configuration as a node with one role. Environment variables are inherited.
 fn worker_command(loaded: &Loaded) -> Result<Arc<WorkerCommand>> {
     let program = std::env::current_exe().context("where this program is")?;
+    // Absolute, so that the file is found whatever the working directory of a worker is.
     let file = loaded.file().map(std::path::absolute).transpose()?;
     let mut settings = loaded.flags();
     if loaded.config.health.listen.is_some() {
@@ -81,6 +82,7 @@ fn worker_command(loaded: &Loaded) -> Result<Arc<WorkerCommand>> {
             format!("node.name={name}"),
             format!("node.roles={}", hardware.as_str()),
         ];
+        // The worker's own settings come last and so win over flags of the orchestrator.
         for setting in settings.iter().chain(&own) {
             command.arg("--set").arg(setting);
         }
@@ -92,6 +94,7 @@ fn worker_command(loaded: &Loaded) -> Result<Arc<WorkerCommand>> {
 pub fn autoscaler(loaded: &Loaded) -> Option<AutoscalerConfig> {
     let config = &loaded.config;
     let launched =
+        // Local workers need no group; on AWS hardware without one cannot be started.
         |hardware: &Hardware| !config.launcher.kind.is_aws() || section(loaded, *hardware).group.is_some();
     let slots = |slots: usize| u32::try_from(slots).unwrap_or(u32::MAX);
     config.autoscaler.enabled.then(|| AutoscalerConfig {

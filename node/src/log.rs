@@ -55,10 +55,12 @@ fn filtered_to_terminal(filter: EnvFilter) {
 }
 
 fn filter(directives: &str) -> Result<EnvFilter, ParseError> {
+    // The user's directives come last and so win over those for libraries.
     EnvFilter::try_new(format!("{LIBRARIES},{directives}"))
 }
 
 fn filter_of_variable() -> Option<EnvFilter> {
+    // A node falls back to its configuration, too: a mistyped variable must not keep it from starting.
     filter(&std::env::var(VARIABLE).ok()?).ok()
 }
 
@@ -79,6 +81,7 @@ pub fn of_node(node: &str, telemetry: &Telemetry, file: Option<File>) -> Result<
         .transpose()
         .context("telemetry.otlp_endpoint")?;
     let traces = collector.clone().map(VolumeTraces::new);
+    // Colours in a file are noise.
     let is_terminal = file.is_none() && std::io::stderr().is_terminal();
     let writer = match file {
         Some(file) => BoxMakeWriter::new(Mutex::new(file)),
@@ -142,6 +145,7 @@ where
             }
         }
         event.record(&mut Fields(&mut line));
+        // Last, so that no field of an event can claim another node.
         line.insert("node".to_owned(), self.node.as_str().into());
         writeln!(writer, "{}", Value::Object(line))
     }

@@ -52,6 +52,8 @@ use crate::cli::{Cli, Command};
 fn main() -> ExitCode {
     #[cfg(feature = "failpoints")]
     let _armed = parkhang_core::failpoint::arm();
+    // Other spellings are translated before clap sees the line, as it can express neither their words nor
+    // their options.
     let words = match command_line::words(std::env::args_os()) {
         Ok(words) => words,
         Err(error) => return finish(Err(error)),

@@ -18,6 +18,7 @@ pub fn run(arguments: &ManArgs, program: clap::Command) -> Result<()> {
     match &arguments.out {
         Some(folder) => write(folder, program).with_context(|| format!("cannot write {}", folder.display())),
         None => {
+            // Rendered whole before it is printed, so that an error leaves no half page.
             let mut page = Vec::new();
             clap_mangen::Man::new(program).render(&mut page)?;
             std::io::stdout()

@@ -14,6 +14,8 @@ use parkhang_store::artifact::{Digest, ModelRef};
 
 /// Number of threads that this machine runs in parallel.
 pub fn cores() -> NonZeroUsize {
+    // The call knows limits of cgroups, unlike the number of processors; where it fails, one thread always
+    // works.
     std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
@@ -51,6 +53,7 @@ impl<'a> Named<'a> {
 /// If the device cannot be used, a model cannot be read, or two are of the same kind.
 pub fn load(directories: &[PathBuf], device: &str, threads: NonZeroUsize) -> Result<ModelSet> {
     let device_name = device.to_owned();
+    // The device first: a machine without it should say so before any model is read.
     let device = ComputeDevice::open(&parse_device(device, threads)?).context("cannot use the device")?;
     let (mut segmenter, mut recognisers) = (None, None);
     for directory in directories {
@@ -70,6 +73,7 @@ pub fn load(directories: &[PathBuf], device: &str, threads: NonZeroUsize) -> Res
                 }
             }
         };
+        // A second one would silently replace the first.
         if taken {
             bail!(second());
         }
@@ -98,6 +102,7 @@ fn candidates(folder: Option<&Path>) -> Result<Vec<Bundle>> {
         .map(|entry| Ok(entry?.path()))
         .collect::<std::io::Result<Vec<PathBuf>>>()
         .with_context(|| format!("cannot list {}", folder.display()))?;
+    // In the order of names, so that the choice among equal recognisers is the same on every node.
     directories.sort();
     for directory in directories.iter().filter(|path| Bundle::may_be_recogniser(path)) {
         let bundle = open(directory)?;
@@ -157,6 +162,7 @@ pub fn knows_layout(directories: &[PathBuf]) -> Result<bool> {
     let mut classes = shipped::line_segmenter()?.segmentation()?.classes;
     for directory in directories {
         match Named::of(directory) {
+            // Read only to find out whether they can be read; recognisers know no layout.
             Named::Automatic(folder) => drop(candidates(folder)?),
             Named::Bundle(directory) => {
                 if let Model::Segmentation(model) = &open(directory)?.description().model {
@@ -203,6 +209,7 @@ pub fn default_precision(kind: DeviceKind) -> Precision {
 ///
 /// If the text is not such a name.
 pub fn parse_device(text: &str, threads: NonZeroUsize) -> Result<DeviceSpec> {
+    // A name without a number means the first device, as most machines have one.
     let (name, index) = text.split_once(':').unwrap_or((text, "0"));
     let before = |suffix, of: DeviceKind| name.strip_suffix(suffix).filter(|kind| *kind == of.to_string());
     let imitated = before(SOFTWARE, DeviceKind::Wgpu);

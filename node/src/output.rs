@@ -55,6 +55,7 @@ impl OutputFolder {
             .collect();
         std::fs::create_dir_all(path)
             .with_context(|| format!("cannot make the output folder {}", path.display()))?;
+        // Absolute and without links, because the name of the folder's database is a digest of it.
         let path = path
             .canonicalize()
             .with_context(|| format!("cannot read {}", path.display()))?;
@@ -98,6 +99,7 @@ impl OutputFolder {
                 self.path.display()
             );
             let mut sources = earlier.sources;
+            // The new places win over those of earlier runs, as the scans may have been moved.
             sources.append(&mut note.sources);
             note.sources = sources;
             note.pages = note.pages.or(earlier.pages);
@@ -119,6 +121,8 @@ impl Drop for OutputFolder {
             return;
         };
         let only_the_lock = std::fs::read_dir(folder)
+            // An entry that cannot be read is taken for none; `remove_dir` then refuses a folder that is not
+            // empty.
             .is_ok_and(|entries| entries.flatten().all(|entry| entry.file_name() == LOCK));
         if only_the_lock && std::fs::remove_file(folder.join(LOCK)).is_ok() {
             // The first folder that is not empty stops this, which is meant.

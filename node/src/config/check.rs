@@ -155,6 +155,7 @@ fn listeners(config: &ClusterConfig) -> Vec<(&'static str, SocketAddr)> {
 
 /// Checks that nothing goes beyond this machine without TLS and a cookie.
 fn exposure(config: &ClusterConfig, secrets: &Secrets, findings: &mut Findings) {
+    // All fields are named, so that a new file of TLS cannot be added without a check here.
     let Tls {
         certificate_file,
         key_file,
@@ -273,6 +274,8 @@ fn durations(config: &ClusterConfig, findings: &mut Findings) {
     ];
     for (key, value) in positive {
         findings.require(
+            // Zero would make a loop without a pause, or a timeout that always passes; fractions of a
+            // millisecond are mistyped.
             value >= Duration::from_millis(1),
             key,
             "must be a millisecond or more",

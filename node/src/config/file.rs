@@ -46,6 +46,8 @@ pub fn parse(text: &str) -> Result<Vec<Entry>, SyntaxError> {
     let mut entries: Vec<Entry> = schema::flatten(&table)
         .into_iter()
         .map(|(key, value)| Entry {
+            // Both parsers saw the same text, so the key is there; a wrong line would still be better than no
+            // message.
             line: lines.get(&key).copied().unwrap_or(1),
             key,
             value,
@@ -66,6 +68,7 @@ fn note_lines(prefix: &str, table: &DeTable<'_>, text: &str, lines: &mut BTreeMa
 }
 
 fn line_of(text: &str, offset: usize) -> usize {
+    // Counted in bytes, as an offset of an error may lie inside of a character.
     let before = text.as_bytes().get(..offset).unwrap_or(text.as_bytes());
     1 + before.iter().filter(|byte| **byte == b'\n').count()
 }

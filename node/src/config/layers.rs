@@ -82,16 +82,20 @@ impl Layers {
                 continue;
             };
             let origin = Origin::Variable(name.to_owned());
+            // Sections and keys contain single underscores themselves, so only a double one can separate
+            // them.
             if !path.contains("__") {
                 self.look_for_single_underscores(path, origin);
                 continue;
             }
             let key = path.replace("__", ".").to_lowercase();
+            // Secrets are read from the variables directly and must not become values, which are shown.
             if secrets::is_secret(&key) {
                 continue;
             }
             match value.to_str() {
                 Some(text) => self.set_text(&key, text, origin),
+                // The text is not quoted in the message, because it cannot be shown as one.
                 None => self.problems.push(Problem::Value {
                     origin,
                     key,
@@ -103,6 +107,7 @@ impl Layers {
 
     /// Adds the arguments of `--set`: `section.key=value`.
     pub fn add_flags<'a>(&mut self, pairs: impl IntoIterator<Item = &'a str>) {
+        // All of these are read before the shortcuts, so that a flag of its own wins over `--set`.
         let origin = Origin::Flag("--set");
         for pair in pairs {
             match pair.split_once('=') {
@@ -133,6 +138,7 @@ impl Layers {
         };
         for name in JobConfig::BY_GENERATION {
             if let Some(setting) = self.settings.get_mut(&key(name))
+                // A value that the user has set is meant, whatever the generation's default is.
                 && setting.origin == Origin::BuiltIn
                 && let Some(value) = defaults.get(name)
             {
@@ -170,6 +176,7 @@ impl Layers {
             self.problems.push(Problem::Value { origin, key, message });
             return;
         }
+        // Flags and variables are relative to the working directory, as a shell's user expects.
         let value = relative_to(&origin, key, value);
         self.settings.insert(key.to_owned(), Setting { value, origin });
     }

@@ -98,6 +98,7 @@ impl Loaded {
     ///
     /// For a fault of this program only: mistakes in the configuration are reported by [`Self::validated`].
     pub fn read(arguments: &ConfigArgs) -> Result<Self> {
+        // Variables of other programs may not be UTF-8, and `vars` would panic at one.
         let variables = std::env::vars_os().collect();
         let file = arguments
             .config_file
@@ -170,6 +171,7 @@ impl Loaded {
         };
         std::iter::once(&finding.key)
             .chain(finding.because)
+            // The user can change only what the user has set, so a built-in value is blamed last.
             .find_map(|key| origin(key).filter(|origin| **origin != Origin::BuiltIn))
             .or_else(|| origin(finding.key))
             .cloned()

@@ -63,6 +63,7 @@ fn scans(config: &ClusterConfig) -> Option<Finding> {
 /// Checks the file of tokens on an orchestrator; other processes may have no permission to read it.
 fn tokens(config: &ClusterConfig) -> Option<Finding> {
     let path = config.api.tokens_file.as_deref()?;
+    // Workers of the same configuration may run as a user who must not read the tokens.
     let reads_tokens = config.node.roles.contains(&Role::Orchestrator) && config.api.listen.is_some();
     let error = reads_tokens.then(|| Tokens::read(path)).and_then(Result::err)?;
     Some(Finding {
@@ -117,6 +118,8 @@ fn folders(config: &ClusterConfig) -> Vec<Finding> {
 fn folder_problem(path: &Path) -> Option<String> {
     match std::fs::metadata(path) {
         Ok(found) if !found.is_dir() => Some(format!("{} is not a folder", path.display())),
+        // A folder that may not be looked into fails here, with its path, instead of in the middle of the
+        // start.
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             Some(format!("{}: {error}", path.display()))
         }

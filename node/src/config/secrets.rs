@@ -89,12 +89,14 @@ fn find(
     file: Option<&Path>,
     variables: &BTreeMap<OsString, OsString>,
 ) -> Result<Option<Secret>, Problem> {
+    // An empty variable counts as not set, as service files clear one that way.
     let value = |origin: Origin, text: Option<&str>| match text.map(str::trim).filter(|text| !text.is_empty())
     {
         Some(text) => Ok(Some(Secret {
             text: SecretString::from(text),
             origin,
         })),
+        // The text itself is never part of the message.
         None => Err(Problem::Value {
             origin,
             key: secret.key.to_owned(),
@@ -119,6 +121,7 @@ fn find(
 
 /// Reads a file that only its owner and group may access.
 fn read_private(path: &Path) -> Result<SecretString, String> {
+    // Before it is read: what others can read is no secret, whatever it says.
     check_private(path)?;
     std::fs::read_to_string(path)
         .map(SecretString::from)

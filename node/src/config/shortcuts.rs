@@ -53,6 +53,7 @@ impl BucketArgs {
         }
         if let Some(folder) = &self.input_folder {
             set("--input-folder", "pages.folder", folder);
+            // As above: a bucket from the file would contradict the folder.
             set("--input-folder", "pages.s3.bucket", "");
         }
         if let Some(kind) = &self.input_kind {
@@ -85,6 +86,7 @@ impl BucketArgs {
 fn split_place(place: &str) -> (&str, &str) {
     let place = place.strip_prefix("s3://").unwrap_or(place);
     let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
+    // Keys are joined with a slash, and a second one would make another key of S3.
     (bucket, prefix.trim_end_matches('/'))
 }
 

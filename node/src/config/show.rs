@@ -25,6 +25,7 @@ pub fn toml(loaded: &Loaded, origins: bool) -> String {
         let (section, name) = split(key);
         lines.push((section, format!("# {name}: a secret from {}", secret.origin)));
     }
+    // Stable, so keys keep their order within a section and secrets come after its values.
     lines.sort_by_key(|(section, _)| *section);
     let mut text = String::new();
     for (index, (section, line)) in lines.iter().enumerate() {

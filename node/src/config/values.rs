@@ -55,12 +55,14 @@ impl FromStr for HostPort {
 
     fn from_str(text: &str) -> Result<Self, NotHostPort> {
         let parse = || {
+            // The last colon, as an IPv6 address contains others.
             let (host, port) = text.rsplit_once(':')?;
             let bracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
             let valid = match bracketed {
                 Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
                 None => is_host_name(host),
             };
+            // Port 0 is for listeners; nobody can dial it.
             let port: u16 = port.parse().ok().filter(|port| *port != 0)?;
             valid.then(|| Self {
                 host: bracketed.unwrap_or(host).to_owned(),

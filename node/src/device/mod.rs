@@ -50,6 +50,7 @@ pub fn run(arguments: &DeviceArgs) -> Result<ExitCode> {
             .collect::<Result<Vec<Report>>>()?,
     };
     if !arguments.list {
+        // Computed once for all devices, and only if one is tested at all.
         let reference = reference().context("the processor does not compute")?;
         for report in &mut reports {
             if let State::Present = report.state {
@@ -155,6 +156,7 @@ fn rate(
         pass()?;
         passes += at_once;
         let took = began.elapsed();
+        // Checked after each pass, so that at least one is measured however slow the device is.
         if took >= time {
             return Ok(passes as f64 / took.as_secs_f64());
         }

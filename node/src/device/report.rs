@@ -59,6 +59,7 @@ impl Report {
     /// Returns whether it makes the exit status 1. An absent device does so only if it was named.
     pub fn has_failed(&self, named: bool) -> bool {
         match &self.state {
+            // A machine without a GPU is in order unless somebody asked for the GPU.
             State::Absent(_) => named,
             State::Present => false,
             State::Unusable(_) => true,

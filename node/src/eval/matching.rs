@@ -70,6 +70,7 @@ pub fn match_lines(truth: &[Vec<Point>], found: &[Vec<Point>]) -> LineCount {
 
 /// Computes the intersection over union of two polygons by sampling columns; 0 if either is empty or they do not touch.
 pub fn intersection_over_union(a: &[Point], b: &[Point]) -> f64 {
+    // Fewer corners have no area, and a bounding box of none does not exist.
     if a.len() < 3 || b.len() < 3 {
         return 0.0;
     }
@@ -83,6 +84,7 @@ pub fn intersection_over_union(a: &[Point], b: &[Point]) -> f64 {
     if apart {
         return 0.0;
     }
+    // By the narrower of the two: a short line beside a long one would otherwise fall between the samples.
     let step = (first.width.min(second.width) / (CELLS * 8)).max(1);
     let (mut shared, mut total) = (0.0, 0.0);
     let mut x = left;
@@ -109,6 +111,7 @@ fn crossings(polygon: &[Point], x: f64) -> Vec<f64> {
             ys.push(f64::from(from.y) + (x - x0) / (x1 - x0) * f64::from(to.y - from.y));
         }
     }
+    // Sorted, so that each pair is an entry and the exit behind it, also for concave outlines.
     ys.sort_by(f64::total_cmp);
     ys
 }

@@ -32,6 +32,7 @@ use truth::{TruePage, read_truth};
 pub async fn run(arguments: EvalArgs) -> Result<ExitCode> {
     let mut truth = read_truth(&arguments.folder)?;
     if let Some(limit) = arguments.limit {
+        // The pages are sorted by name, so a limit means the same pages in every run.
         truth.truncate(limit);
     }
     let report = match &arguments.results {
@@ -45,6 +46,7 @@ pub async fn run(arguments: EvalArgs) -> Result<ExitCode> {
                 .await?
                 .run()
                 .await?;
+            // Pages that were not read yet would count as empty and make the score worthless.
             anyhow::ensure!(!summary.interrupted, "interrupted");
             let mut report = score_folder(&out, &truth).await?;
             report.cpu_s = Some(summary.cpu_s);
@@ -86,6 +88,7 @@ fn stage_pages(folder: &Path, truth: &[TruePage], staged: &Path) -> Result<Vec<V
         .canonicalize()
         .with_context(|| format!("cannot read {}", folder.display()))?;
     for page in truth {
+        // Links and not copies: scans are large, and only read.
         std::os::unix::fs::symlink(folder.join(&page.image), staged.join(&page.image))
             .with_context(|| format!("cannot link {}", page.image))?;
     }
@@ -111,6 +114,7 @@ async fn score_folder(out: &Path, truth: &[TruePage]) -> Result<Report> {
             );
         }
     }
+    // Results without any text are more likely the wrong folder than a run that read nothing.
     results.require_text(volumes_with_text)?;
     Ok(Report::new(
         truth

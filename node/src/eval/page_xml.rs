@@ -20,6 +20,7 @@ pub struct TrueLines {
 ///
 /// If the file cannot be read, is not valid XML, or a line has no valid outline.
 pub fn beside(image: &Path) -> Result<Option<TrueLines>> {
+    // `node export` writes the longer name, which is therefore tried first.
     let names = ["page.xml", "xml"].map(|extension| image.with_extension(extension));
     let Some(path) = names.iter().find(|path| path.is_file()) else {
         return Ok(None);
@@ -41,6 +42,8 @@ fn parse(text: &str) -> Result<Option<TrueLines>> {
         return Ok(None);
     }
     let texts: Vec<Option<&str>> = lines.iter().map(|line| text_of(*line)).collect();
+    // A document whose lines have no text at all has outlines only; one with some may have empty lines among
+    // them.
     let text = texts.iter().any(Option::is_some).then(|| {
         texts
             .iter()
@@ -79,6 +82,7 @@ fn outline_of(line: Node) -> Result<Vec<Point>> {
                 .split_once(',')
                 .map(|(x, y)| (x.parse::<f64>(), y.parse::<f64>()))
             {
+                // Some tools write fractions, which the schema forbids.
                 Some((Ok(x), Ok(y))) => Ok(Point::new(x.round() as i32, y.round() as i32)),
                 _ => bail!("line {name}: {pair:?} is no point, expected x,y"),
             }

@@ -101,6 +101,7 @@ impl Report {
             text += &format!("{page}, {stage}: {error}\n");
         }
         if let (Some(cpu), Some(wall)) = (self.cpu_s, self.wall_s) {
+            // A report without pages has no rate, and dividing by zero would print one.
             let pages = self.pages.len().max(1) as f64;
             text += &format!("{:.2} CPU s and {:.2} s a page\n", cpu / pages, wall / pages);
         }
@@ -116,6 +117,7 @@ fn sum<'a>(pages: impl IntoIterator<Item = &'a PageScore>) -> GroupScore {
         group.pages += 1;
         characters += page.characters.unwrap_or_default();
         words += page.words.unwrap_or_default();
+        // Pages without outlines must not count as pages without lines.
         if let Some(count) = page.lines {
             *lines.get_or_insert_default() += count;
         }

@@ -18,6 +18,7 @@ impl ErrorCount {
     pub fn rate(&self) -> f64 {
         match (self.edits, self.length) {
             (0, _) => 0.0,
+            // Text on a page that has none is wrong as a whole; dividing by nothing would be infinite.
             (_, 0) => 1.0,
             (edits, length) => edits as f64 / length as f64,
         }
@@ -42,6 +43,8 @@ pub fn character_errors(truth: &str, reading: &str) -> ErrorCount {
 
 /// Counts word errors. A word of Tibetan is a syllable: the text between tshegs, shads and spaces.
 pub fn word_errors(truth: &str, reading: &str) -> ErrorCount {
+    // Spellings that look the same are the same reading, so both sides are normalised before they are
+    // compared.
     let (truth, reading) = (canonical(truth), canonical(reading));
     let mut numbers = HashMap::new();
     // Syllables are numbered, so that the distance compares integers instead of strings.

@@ -55,6 +55,7 @@ pub fn read_truth(folder: &Path) -> Result<Vec<TruePage>> {
             folder.display()
         );
     }
+    // Folders list their files in any order.
     pages.sort_by(|a, b| a.image.cmp(&b.image));
     Ok(pages)
 }
@@ -75,6 +76,7 @@ fn from_manifest(folder: &Path, manifest: &Path) -> Result<Vec<TruePage>> {
     for row in rows.filter(|row| !row.is_empty()) {
         let cells: Vec<&str> = row.split('\t').collect();
         let cell = |index: usize| cells.get(index).copied().unwrap_or_default();
+        // Manifests mark a scan without ground truth by a dash or an empty cell.
         let truth = Some(cell(truth)).filter(|name| !matches!(*name, "" | "-"));
         let text = truth
             .map(|name| read_text(&folder.join(plain_name(name)?)))

@@ -41,6 +41,8 @@ impl Input {
     /// If flags contradict each other, or a volume or folder does not exist.
     pub async fn of(arguments: &OcrArgs, pages: &Pages) -> Result<Self> {
         if pages.s3.bucket.is_some() || pages.folder.is_some() {
+            // The flags would otherwise be ignored silently, and the volumes named by others than the user
+            // thinks.
             ensure!(
                 arguments.w_id.is_none() && arguments.i_id.is_none(),
                 "--w-id and --i-id are for PAGES that are folders; with --input-bucket or --input-folder PAGES are volumes"
@@ -97,6 +99,7 @@ impl Input {
     ///
     /// If the pages of a volume cannot be listed.
     pub async fn pages(&self, limit: usize) -> Result<Vec<(&InputVolume, usize)>> {
+        // Zero is how a job's configuration says "no limit".
         let limit = if limit == 0 { usize::MAX } else { limit };
         let volumes = self.volumes.iter().map(|input| input.volume.clone());
         let looked_up: Vec<_> = survey(&*self.source, volumes, LOOKUPS).collect().await;

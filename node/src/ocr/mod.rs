@@ -58,6 +58,7 @@ pub async fn run(arguments: OcrArgs) -> Result<ExitCode> {
         let artifacts: Arc<dyn ArtifactStore> = match bucket {
             Some((_, store)) => store,
             // Opening a folder for writing would create it.
+            // Nothing is locked either: a dry run may look at a folder that another process is working on.
             None => Arc::new(LocalStore::for_reading(&arguments.out)),
         };
         let options = PreviewOptions {
@@ -87,6 +88,7 @@ pub async fn run(arguments: OcrArgs) -> Result<ExitCode> {
     };
     let session = Session::open(options, input).await?;
     let mut summary = session.run().await?;
+    // An export of half a volume would look finished.
     if !summary.interrupted {
         summary.exported = exported(&summary.out, &arguments.export, &arguments.iiif).await?;
     }
@@ -123,6 +125,7 @@ fn select_stages(range: Option<&str>) -> Result<Pipeline> {
             .collect::<Vec<_>>()
             .join(", ")
     };
+    // A single name stands for a range of one stage.
     let (first, last) = range.split_once("..").unwrap_or((range, range));
     let place = |name: &str, default: usize| {
         if name.is_empty() {

@@ -154,6 +154,7 @@ impl Looker {
             };
             let changes_something = match &work {
                 Work::Pages { to_do, .. } => !to_do.is_empty(),
+                // A stage that cannot start leaves everything behind it open as well.
                 Work::AllPages | Work::Unfit(_) => true,
                 Work::Volume | Work::After(_) => false,
             };
@@ -181,6 +182,8 @@ impl Looker {
         };
         let previewed = logic.preview(Assignment {
             fence: Fence {
+                // No task exists in a dry run; the fence is only part of the assignment's type, as nothing is
+                // written under it.
                 task: TaskId(0),
                 stage: stage.clone(),
                 attempt: Attempt(1),

@@ -47,6 +47,7 @@ impl ProgressDisplay {
             job,
             stages,
             pages,
+            // A smaller one, such as zero from the configuration, would fill a log file with lines.
             interval: interval.max(Duration::from_secs(1)),
         }
     }
@@ -91,6 +92,7 @@ impl ProgressDisplay {
             }
             if last {
                 for bar in &bars {
+                    // The bars stay as they are, since the job may have been stopped before they were full.
                     bar.abandon();
                 }
                 return;
@@ -104,6 +106,7 @@ impl ProgressDisplay {
         let mut shown = BTreeMap::new();
         let mut due = Instant::now() + self.interval;
         loop {
+            // After the end one more round reports what happened since the last line.
             let last = tokio::select! {
                 _ = ticks.tick() => false,
                 () = done.cancelled() => true,
@@ -197,12 +200,14 @@ fn expected(
 
 fn bar_style() -> ProgressStyle {
     ProgressStyle::with_template("{prefix:>16} {bar:32} {pos:>6}/{len:<6} {msg}")
+        // The template is a constant that parses; a plain bar is no reason to fail.
         .unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
 /// Formats the rate, the time left, and the numbers of skipped and failed items. Skipped items cost next to no time, so they do not
 /// count for the rate.
 fn pace(counts: StageTotals, total: u64, elapsed: Duration) -> String {
+    // Skipped items are part of the finished ones, so this does not underflow.
     let done = counts.finished - counts.skipped;
     let left = total.saturating_sub(counts.finished);
     let mut parts = Vec::new();

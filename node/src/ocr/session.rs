@@ -100,6 +100,8 @@ impl Session {
                 (None, Arc::new(folder) as Arc<dyn ArtifactStore>)
             }
         };
+        // Only when everything is open: a run that cannot start must not change what an export of the folder
+        // finds.
         output.remember(Note {
             version: 1,
             job: options.job.clone(),
@@ -144,6 +146,8 @@ impl Session {
         config.markers = Some(self.artifacts.clone());
         let orchestrator = OrchestratorHandle::start(config).await?;
         let node = NodeSupervisor::start(NodeConfig {
+            // One run at a time holds the folder's lock, so the process number tells its leases from those of
+            // earlier runs.
             name: format!("local-{}", std::process::id()),
             slots: HashMap::from([(Hardware::Cpu, SLOTS), (Hardware::Gpu, SLOTS)]),
             registry: Arc::new(StageRegistry::new(&services)?),
@@ -161,6 +165,7 @@ impl Session {
             () = node.ended() => Err(anyhow!("{GOES_ON}: stages kept hanging or dying; the log above says which")),
             (stage, state) = node.out_of_service() => Err(anyhow!("{GOES_ON}: {stage} does not work here: {}", state.reason)),
         };
+        // The display ends before anything else is printed, or its bars would be drawn over it.
         shown.cancel();
         display.await.context("showing progress")?;
         let interrupted = end?;
@@ -202,6 +207,7 @@ impl Session {
         let tasks = store.tasks(job.id).await?;
         let reruns: Vec<Change> = tasks
             .iter()
+            // A task that has not begun begins with the first stage anyway.
             .filter(|task| wanted(task) && task.position != Position::Pending)
             .map(|task| {
                 let stage = job.pipeline.first().clone();
@@ -209,6 +215,8 @@ impl Session {
             })
             .collect();
         for outcome in store.commit(&reruns, now).await? {
+            // Only illegal changes matter: nobody else holds the folder's lock, so none of these can be
+            // stale.
             if let Outcome::Illegal(reason) = outcome {
                 bail!("cannot run job {} again with these stages: {reason}", job.key);
             }
@@ -310,6 +318,8 @@ impl Session {
 /// and checkpointed. The second ends the process at once.
 async fn wait_for_end(orchestrator: &OrchestratorHandle, job: &Job) -> Result<bool> {
     use tokio::signal::unix::{SignalKind, signal};
+    // Both are listened to before the wait begins, so that a signal in between is not lost to the default,
+    // which kills.
     let mut interrupts = signal(SignalKind::interrupt())?;
     let mut terminations = signal(SignalKind::terminate())?;
     tokio::select! {
@@ -326,6 +336,7 @@ async fn wait_for_end(orchestrator: &OrchestratorHandle, job: &Job) -> Result<bo
     orchestrator.drain();
     tokio::select! {
         idle = orchestrator.idle(job.id) => idle?,
+        // 128 and the number of the signal, as shells report it.
         _ = interrupts.recv() => std::process::exit(130),
         _ = terminations.recv() => std::process::exit(143),
     }
@@ -336,6 +347,7 @@ async fn wait_for_end(orchestrator: &OrchestratorHandle, job: &Job) -> Result<bo
 fn cpu_seconds() -> f64 {
     use nix::sys::resource::{UsageWho, getrusage};
     let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else {
+        // The time is for the summary only, which must not fail for it.
         return 0.0;
     };
     let seconds = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;

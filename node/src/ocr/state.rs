@@ -35,6 +35,8 @@ pub async fn open(url: Option<&str>, out: &Path, job: &str) -> Result<State> {
             job,
         });
     }
+    // Starting a server waits for its files and its first answer, which must not block a thread of the
+    // runtime.
     let server = tokio::task::spawn_blocking(|| EmbeddedPostgres::open(None))
         .await
         .context("starting the private PostgreSQL")?

@@ -78,6 +78,7 @@ impl Summary {
     /// Exit code: 0 if nothing failed, 130 if the operator stopped the run, else 1.
     pub fn exit_code(&self) -> u8 {
         match (self.interrupted, self.failed(), self.status) {
+            // An interrupted run reports that first, whatever failed before: the same command continues it.
             (true, ..) => 130,
             (false, 0, JobStatus::Completed) => 0,
             _ => 1,
@@ -133,6 +134,7 @@ impl Summary {
         }
         let read: u64 = self.volumes.iter().map(|volume| volume.pages_read).sum();
         let skipped: u64 = self.volumes.iter().map(|volume| volume.pages_skipped).sum();
+        // A run without anything to do may take no measurable time.
         let rate = if self.wall_s > 0.0 {
             60.0 * read as f64 / self.wall_s
         } else {
