@@ -88,6 +88,7 @@ impl Work {
     fn into_span(self, ended: SystemTime) -> Value {
         let (name, kind, parent) = match self.kind {
             Kind::Assign => ("assign", 3, String::new()),
+            // 2 is a server and 3 a client in OTLP: the orchestrator calls, the pool answers.
             Kind::Stage => ("run", 2, self.span_id(Kind::Assign)),
         };
         let attributes = self.fields.iter().map(
@@ -114,6 +115,7 @@ impl Work {
 
 /// Returns the first bytes of a digest of the parts, in hexadecimal.
 fn digest(parts: &[&str], bytes: usize) -> String {
+    // Joined by a character that no id contains, so that no two lists of parts read the same.
     hex::encode(&Sha256::digest(parts.join("\0"))[..bytes])
 }
 
@@ -140,9 +142,11 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for VolumeTraces {
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         let level = *event.metadata().level();
+        // Debug lines would make most of a trace, and nobody reads them there.
         if level > Level::INFO {
             return;
         }
+        // An event may lie in other spans within that of the work, so all of them are looked through.
         for span in context.event_scope(event).into_iter().flatten() {
             if let Some(work) = span.extensions_mut().get_mut::<Work>() {
                 let mut fields = BTreeMap::new();

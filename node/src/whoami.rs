@@ -14,6 +14,7 @@ pub fn operator() -> String {
     let user = nix::unistd::User::from_uid(nix::unistd::getuid())
         .ok()
         .flatten()
+        // In a container the user number may have no name, which is no reason to refuse a command.
         .map_or("operator".to_owned(), |user| user.name);
     match host() {
         Some(host) => format!("{}.{}", plain(&user), plain(&host)),
@@ -23,6 +24,8 @@ pub fn operator() -> String {
 
 fn plain(name: &str) -> String {
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    // The name stands in log lines and tables, so a host may not bring blanks or control characters into
+    // them.
     let plain = |c| if legal(c) { c } else { '-' };
     name.chars().map(plain).take(NAME).collect()
 }

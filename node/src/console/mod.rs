@@ -68,6 +68,8 @@ pub fn router() -> Router {
 fn answer(asset: &Asset) -> Response {
     let headers: [(HeaderName, &str); 5] = [
         (CONTENT_TYPE, asset.kind),
+        // Kept but asked for each time: after an update of the orchestrator old scripts would call a new
+        // interface.
         (CACHE_CONTROL, "no-cache"),
         (CONTENT_SECURITY_POLICY, POLICY),
         (REFERRER_POLICY, "no-referrer"),

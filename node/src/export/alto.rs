@@ -72,6 +72,7 @@ fn write_description(writer: &mut Writer<Vec<u8>>, page: &PageDocument) -> std::
 
 fn write_page(writer: &mut Writer<Vec<u8>>, page: &PageDocument, number: usize) -> std::io::Result<()> {
     let [top_left, _, bottom_right, _] = page.text_region();
+    // Two opposite corners have the same bounding box as all four.
     let region = [top_left, bottom_right];
     writer
         .create_element("Page")
@@ -83,6 +84,7 @@ fn write_page(writer: &mut Writer<Vec<u8>>, page: &PageDocument, number: usize) 
             xml::attribute("PROCESSINGREFS", "processing_1"),
         ])
         .write_inner_content(|element| {
+            // A page that was not read has no print space: an empty one would say that it has no text.
             if page.error.is_some() {
                 return Ok(());
             }
@@ -139,6 +141,7 @@ fn write_word(
     word: Word<'_>,
     page: &PageDocument,
 ) -> std::io::Result<()> {
+    // A word that is a space alone stays one, as nothing would be left of it otherwise.
     let before_space = word.text.strip_suffix(' ').filter(|text| !text.is_empty());
     writer
         .create_element("String")

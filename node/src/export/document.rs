@@ -72,6 +72,7 @@ impl LineDocument {
             .map(|segment| segment.text.as_str())
             .collect();
         let mut words = Vec::new();
+        // Places of words are of use only if the words spell the text; otherwise the line is one word.
         if spelt.trim() == self.text {
             // The text of a line is trimmed and its segments are not: `trimmed` is the white space still to be taken off the front.
             let mut trimmed = spelt.len() - spelt.trim_start().len();
@@ -79,6 +80,8 @@ impl LineDocument {
             for segment in &self.segments {
                 let hidden = trimmed.min(segment.text.len());
                 trimmed -= hidden;
+                // The segments spell the text, so both lengths end at the same characters and the split is at
+                // a boundary.
                 let (text, tail) = rest.split_at(rest.len().min(segment.text.len() - hidden));
                 rest = tail;
                 if !text.is_empty() {
@@ -139,6 +142,7 @@ impl PageDocument {
 
     /// Returns a polygon with corners outside the page moved to its edge; the whole page if the polygon is empty.
     pub fn on_page(&self, polygon: &[Point]) -> Vec<Point> {
+        // The last pixel of a side, as coordinates count from 0; a page of unknown size has only the corner.
         let last = |side: u32| i32::try_from(side.saturating_sub(1)).unwrap_or(i32::MAX);
         let (right, bottom) = (last(self.width), last(self.height));
         if polygon.is_empty() {
@@ -159,6 +163,7 @@ impl PageDocument {
         let region = self.bounds(&points);
         corners(
             Point::new(region.x, region.y),
+            // The right and lower edges are the last pixels within the box.
             Point::new(region.x + region.width - 1, region.y + region.height - 1),
         )
     }

@@ -68,6 +68,7 @@ pub fn viewer(volume: &VolumeDocument, scans: &[String]) -> serde_json::Result<S
 fn in_one(modules: &[&str]) -> String {
     let mut script = String::new();
     for line in modules.iter().flat_map(|module| module.lines()) {
+        // Each import of these modules stands on a line of its own.
         if !line.starts_with("import ") {
             script.push_str(line.strip_prefix("export ").unwrap_or(line));
             script.push('\n');
@@ -131,6 +132,7 @@ fn escape(text: &str) -> String {
 
 /// Escapes JSON for a script element, so that no markup can begin in it.
 fn script_safe(json: &str) -> String {
+    // `</script>` in a text would end the element, and `<!--` would change how the rest of it is parsed.
     json.replace('<', "\\u003c")
         .replace('\u{2028}', "\\u2028")
         .replace('\u{2029}', "\\u2029")

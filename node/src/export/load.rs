@@ -23,6 +23,8 @@ use super::results::StoredVolume;
 /// If a table is missing or damaged, or the store cannot be reached.
 pub async fn load_volume(store: &dyn ArtifactStore, stored: &StoredVolume) -> Result<Option<VolumeDocument>> {
     let layout = &stored.layout;
+    // Only the table of texts is asked for: without it nothing can be exported, and with it the others must
+    // be there.
     if store.head(&layout.ocr_results()).await?.is_none() {
         return Ok(None);
     }
@@ -38,6 +40,7 @@ pub async fn load_volume(store: &dyn ArtifactStore, stored: &StoredVolume) -> Re
     let failed = failed_pages(store, layout, &StageTable::built_in().names()).await?;
     let failures: BTreeMap<String, ErrorRow> = failed
         .into_iter()
+        // A page that failed at several stages keeps the reason of the last one.
         .map(|(_, row)| (row.image_name.clone(), row))
         .collect();
 
@@ -50,6 +53,7 @@ pub async fn load_volume(store: &dyn ArtifactStore, stored: &StoredVolume) -> Re
     let mut documents: BTreeMap<i32, PageDocument> = BTreeMap::new();
     for page in &pages {
         let mut rows = by_page.remove(page.image_name.as_str()).unwrap_or_default();
+        // The table need not be in the order of the lines.
         rows.sort_by_key(|row| row.line_index);
         let to_scan = page_geometry(page)?;
         // A text without a line image has no place on the page. That is so while a rerun has replaced the lines but not the texts.
@@ -61,6 +65,7 @@ pub async fn load_volume(store: &dyn ArtifactStore, stored: &StoredVolume) -> Re
             PageDocument {
                 image_name: page.image_name.clone(),
                 source_name: page.source_name.clone(),
+                // A negative size can only come from a damaged table, and counts as unknown.
                 width: u32::try_from(page.image_width).unwrap_or(0),
                 height: u32::try_from(page.image_height).unwrap_or(0),
                 lines: cut
@@ -149,6 +154,8 @@ fn line_document(text: &OcrResultRow, line: &LineImageRow, to_scan: &PageGeometr
             .iter()
             .map(|segment| {
                 let (left, right) = (line.crop_x + segment.x, line.crop_x + segment.x + segment.width);
+                // A segment has the height of the image that it was read from, as the network gives columns
+                // only.
                 let corners = [(left, top), (right, top), (right, bottom), (left, bottom)];
                 SegmentDocument {
                     text: segment.text.clone(),

@@ -100,11 +100,13 @@ pub async fn export_all(
             .await
             .with_context(|| volume.volume.to_string())?
         else {
+            // A job may still be running, so a volume without text is counted and not refused.
             exported.without_text += 1;
             continue;
         };
         exported.volumes += 1;
         exported.unread_pages += document.pages.iter().filter(|page| page.error.is_some()).count();
+        // The tables are read once for all formats.
         for format in formats {
             written(write_volume(results.store(), volume, &document, *format, iiif, target).await?);
         }

@@ -66,6 +66,7 @@ pub fn page_xml(page: &PageDocument, created: DateTime<Utc>) -> std::io::Result<
 }
 
 fn write_text_region(writer: &mut Writer<Vec<u8>>, page: &PageDocument) -> std::io::Result<()> {
+    // A reading order without regions is not valid.
     if page.lines.is_empty() {
         return Ok(());
     }

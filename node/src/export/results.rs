@@ -117,6 +117,7 @@ impl Results {
     ///
     /// If one of `only` is not a volume of the job.
     pub fn volumes(&self, only: &[VolumeId]) -> Result<Vec<StoredVolume>> {
+        // Checked before anything is written, so that a mistyped name leaves no part of an export.
         for volume in only {
             if !self.volumes.contains_key(volume) {
                 bail!("{} has no volume {volume}", self.name);
@@ -149,6 +150,7 @@ impl Results {
     }
 
     fn scans_of(&self, volume: &VolumeId, place: Option<&Path>) -> Option<Arc<dyn PageSource>> {
+        // The scans may have been moved since; the library that they came from may still have them.
         let Some(folder) = place.filter(|place| place.is_dir()) else {
             return self.scans.clone();
         };

@@ -70,6 +70,7 @@ pub async fn page_picture(
     let Some(bytes) = scan_bytes(store, volume, page).await? else {
         return Ok(None);
     };
+    // Decoding and reducing a scan is computation, which must not hold a thread of the runtime.
     let drawn = tokio::task::spawn_blocking(move || drawn(&bytes, view)).await;
     Ok(drawn.map_err(anyhow::Error::from)??)
 }
@@ -84,9 +85,11 @@ async fn scan_bytes(
     if let Some(scans) = &volume.scans {
         let scan = PageRef {
             name: page.source_name.clone(),
+            // Neither size nor version is needed to read a page by its name.
             size: 0,
             version: None,
         };
+        // Whatever the reason, the straightened page is better than none.
         if let Ok(bytes) = scans.read(&volume.volume, &scan).await {
             return Ok(Some(bytes));
         }
@@ -102,6 +105,7 @@ async fn scan_bytes(
 }
 
 fn drawn(bytes: &[u8], view: View) -> Result<Option<Picture>, ViewError> {
+    // A scan that cannot be decoded is reported by the stages; here its page has no picture.
     let Ok(page) = decode_page(bytes, &DecodeLimits::default()) else {
         return Ok(None);
     };
@@ -123,6 +127,7 @@ fn drawn(bytes: &[u8], view: View) -> Result<Option<Picture>, ViewError> {
 
 /// Encodes a picture; `None` if it is larger than a JPEG can be.
 fn jpeg(picture: &GrayImage, scan: (u32, u32)) -> Option<Picture> {
+    // The size of a JPEG is 16 bits in its header.
     let width = u16::try_from(picture.width()).ok()?;
     let height = u16::try_from(picture.height()).ok()?;
     Some(Picture {

@@ -56,6 +56,7 @@ impl View {
             height: scan.1,
         };
         let region = self.region.unwrap_or(whole);
+        // In 64 bits, as the sum of two large numbers of a request would overflow.
         let reaches = |from: u32, length: u32, end: u32| u64::from(from) + u64::from(length) > u64::from(end);
         if reaches(region.x, region.width, scan.0) || reaches(region.y, region.height, scan.1) {
             return Err(ViewError::Beyond { region, scan });
@@ -68,6 +69,7 @@ impl View {
         let Some(Width(wanted)) = self.width else {
             return within(USUAL_SIDE, (width, height));
         };
+        // Nothing is enlarged: a picture larger than its scan only costs time.
         let wanted = wanted.min(width);
         within(LARGEST_SIDE, (wanted, scaled(height, wanted, width)))
     }
@@ -113,6 +115,7 @@ impl FromStr for Width {
 
 /// Parses a number of digits without a sign.
 fn number(text: &str) -> Option<u32> {
+    // The parser of numbers would also take a plus sign.
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| digits)
 }

@@ -23,7 +23,9 @@ pub async fn attach(remote: &Remote, timeout: Duration) -> Result<()> {
         if survey.best().is_some() {
             return Ok(());
         }
+        // A refused token stays refused, so waiting for another answer is of no use.
         let may_pass = survey.failures.iter().all(|failure| failure.may_pass());
+        // At least two looks, even with a timeout of zero: the first may fall between two leaders.
         if !may_pass || (told_to_wait && Instant::now() >= deadline) {
             bail!("cannot attach: {}", survey.troubles());
         }

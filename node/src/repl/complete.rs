@@ -55,6 +55,7 @@ pub fn place<'a>(words: &[&'a str]) -> Option<Place<'a>> {
         }
     }
     let mut command = grammar();
+    // An alias is followed to the command that it stands for, whose arguments it takes.
     if let Some(alias) = alias_of(rest) {
         for word in alias.words {
             command = command.find_subcommand(word)?;
@@ -75,6 +76,7 @@ pub fn place<'a>(words: &[&'a str]) -> Option<Place<'a>> {
 }
 
 pub fn complete(line: &str, cursor: usize, names: &dyn Names) -> Completion {
+    // The cursor of the editor is a byte offset that need not be at a boundary.
     let before = &line[..line.floor_char_boundary(cursor)];
     let start = before.rfind(char::is_whitespace).map_or(0, |end| end + 1);
     let (words, begun) = (
@@ -136,6 +138,7 @@ fn of_arguments<'l>(
     }
     let next = place.command.get_positionals().nth(positionals(place).len());
     let mut candidates = next.map(values).unwrap_or_default();
+    // Where the next value is unknown or there is none, only options can follow.
     if candidates.is_empty() {
         candidates = options(place);
     }

@@ -76,7 +76,9 @@ impl LineEditor {
     pub async fn read(&mut self) -> Result<Signal> {
         let mut reedline = self.reedline.take().context("the line is being read already")?;
         let prompt = LeaderPrompt(self.line.clone());
+        // News goes above the line only while the editor draws; otherwise nobody would print it.
         self.writing.store(true, Ordering::Relaxed);
+        // The editor blocks its thread until a line is complete, so it is moved there and back.
         let reading = tokio::task::spawn_blocking(move || {
             let signal = reedline.read_line(&prompt);
             (reedline, signal)
@@ -96,6 +98,7 @@ impl LineEditor {
 
 impl Drop for LineEditor {
     fn drop(&mut self) {
+        // The thread that reads cannot be cancelled; it looks at this flag and restores the terminal itself.
         self.end.store(true, Ordering::Relaxed);
     }
 }

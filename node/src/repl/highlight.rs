@@ -63,6 +63,7 @@ fn judged(line: &str) -> Vec<(&str, Option<Word>)> {
 }
 
 fn judge(before: &[&str], word: &str, at_end: bool) -> Word {
+    // The words of the REPL itself are in no grammar of clap.
     if before.is_empty() && OWN.iter().any(|(own, _)| *own == word) {
         return Word::Known;
     }

@@ -33,9 +33,11 @@ async fn converse(session: &Session, editor: &mut LineEditor) -> Result<()> {
     loop {
         let line = match editor.read().await? {
             Signal::Success(line) => line,
+            // Ctrl-C, the remaining signal, only discards the line.
             Signal::CtrlD | Signal::ExternalBreak(_) => return Ok(()),
             _ => continue,
         };
+        // After each line, so that a session which is killed leaves its history.
         editor.remember()?;
         let parse = match parse(&line) {
             Ok(ParsedLine::Leave) => return Ok(()),
@@ -45,6 +47,7 @@ async fn converse(session: &Session, editor: &mut LineEditor) -> Result<()> {
                 continue;
             }
         };
+        // A failed command must not end the session.
         if let Err(error) = execute(session, parse).await {
             eprintln!("{error:#}");
         }
@@ -109,6 +112,7 @@ async fn watch(session: &Session, every: Duration, line: &str, given: &Given) ->
             return Ok(());
         };
         let text = answer.map_or_else(|reason| reason, |shown| shown.text);
+        // Three rows are taken by the heading, an empty line and the cursor.
         let (_, rows) = crossterm::terminal::size().unwrap_or((80, 24));
         println!(
             "{CLEAR}{line}, every {}; any key ends this\n",

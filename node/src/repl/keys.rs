@@ -37,6 +37,7 @@ pub fn key_within(limit: Duration) -> Result<Option<KeyCode>> {
             return Ok(None);
         }
         if let Event::Key(key) = read()?
+            // Some terminals report the release of a key as well, which would count twice.
             && key.kind == KeyEventKind::Press
         {
             return Ok(Some(key.code));

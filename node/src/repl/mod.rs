@@ -53,6 +53,7 @@ pub async fn run(arguments: ReplArgs) -> Result<ExitCode> {
     let remote = Remote::new(Orchestrators::find_or_await(&arguments.server, &loaded)?);
     attach(&remote, arguments.timeout).await?;
     let session = Session::new(Line::Remote(remote), arguments.timeout);
+    // Only without a terminal: a pager that ends must not end an interactive session with it.
     if !is_terminal() {
         // Like any command, it ends silently when the reader of its output has gone.
         sigpipe::reset();
@@ -74,6 +75,7 @@ pub async fn inside(loaded: &Loaded, line: Line, attended: &AtomicBool) {
     let end = if is_terminal() {
         attended.store(true, Ordering::Relaxed);
         let end = interactive::run(session, loaded).await;
+        // Also after an error, or Ctrl-C could not stop the orchestrator any more.
         attended.store(false, Ordering::Relaxed);
         println!("The orchestrator goes on; Ctrl-C stops it from now on.");
         end

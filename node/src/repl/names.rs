@@ -53,6 +53,7 @@ impl Directory {
             return Vec::new();
         };
         let asked = async { tokio::time::timeout(LIMIT, self.line.ask(entry, &arguments)).await };
+        // A failure is not cached, so that names are back as soon as an orchestrator is.
         let Ok(Ok(reply)) = self.runtime.block_on(asked) else {
             return Vec::new();
         };
@@ -67,6 +68,7 @@ impl Directory {
 impl Names for Directory {
     fn jobs(&self) -> Vec<String> {
         let mut jobs = self.names(["job", "list"], Value::Null, "jobs", "job");
+        // The newest first, as those are the ones that commands are about.
         jobs.reverse();
         jobs
     }

@@ -14,6 +14,7 @@ pub async fn print(session: &Session) {
     };
     tokio::select! {
         () = print => {}
+        // Listening alone is not enough: nobody tells about an orchestrator that is gone.
         () = session.line.keep_looking() => {}
     }
 }

@@ -20,6 +20,7 @@ const A_DAY: Duration = Duration::from_secs(24 * 3600);
 /// If the pager cannot be started or the terminal cannot be read.
 pub fn show(text: &str) -> Result<()> {
     let (_, rows) = crossterm::terminal::size().unwrap_or((80, 24));
+    // One row is for the question after a page; a terminal of no rows still shows a line at a time.
     let rows = usize::from(rows).saturating_sub(1).max(1);
     if text.lines().count() <= rows {
         println!("{text}");
@@ -32,6 +33,7 @@ pub fn show(text: &str) -> Result<()> {
 }
 
 fn through(pager: &str, text: &str) -> Result<()> {
+    // PAGER may contain options and quotes, which only a shell can read.
     let child = Command::new("sh")
         .arg("-c")
         .arg(pager)

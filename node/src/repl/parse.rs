@@ -106,6 +106,7 @@ pub fn parse(line: &str) -> Result<ParsedLine, String> {
 /// Seconds that may stand before the rest.
 fn pause(words: &[String]) -> (Option<Duration>, &[String]) {
     let seconds = words.first().and_then(|word| word.parse::<f64>().ok());
+    // Negative, huge and not-a-number values are numbers to the parser and no durations.
     let pause = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     match pause.filter(|pause| !pause.is_zero()) {
         Some(pause) => (Some(pause), &words[1..]),
@@ -118,6 +119,7 @@ fn given(words: Vec<String>) -> Result<ParsedLine, String> {
     let Some(subject) = words.first() else {
         return Err("a command is needed".to_owned());
     };
+    // Before clap sees the line, so that the words of the REPL itself are suggested as well.
     if grammar().find_subcommand(subject).is_none() {
         return Err(unknown(subject));
     }
@@ -135,6 +137,8 @@ fn given(words: Vec<String>) -> Result<ParsedLine, String> {
     if entry
         .given(matches)
         .get(VOLUME_LIST)
+        // Standard input is the terminal or the script here, and reading a list from it would swallow the
+        // commands behind.
         .is_some_and(|path| path == "-")
     {
         return Err("--volumes-from must name a file here: commands are read from standard input".to_owned());

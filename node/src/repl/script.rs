@@ -68,6 +68,7 @@ async fn run(session: Session, mut lines: mpsc::Receiver<std::io::Result<String>
                 }
                 Err(reason) => {
                     eprintln!("error: {line}: {reason}");
+                    // The commands behind a refused one may depend on it.
                     return Ok(ExitCode::FAILURE);
                 }
             }
@@ -76,6 +77,7 @@ async fn run(session: Session, mut lines: mpsc::Receiver<std::io::Result<String>
     };
     tokio::select! {
         end = work => end,
+        // It never ends by itself; running it beside the commands keeps the view of the orchestrators fresh.
         () = news::print(&session) => Ok(ExitCode::FAILURE),
     }
 }

@@ -37,6 +37,7 @@ pub async fn follow(session: &Session, every: Duration, mut show: impl AsyncFnMu
                 }
                 before = Some(now);
             }
+            // The last picture is kept over an outage, so that what changed meanwhile is shown after it.
             Err(reason) => show(vec![reason]).await,
         }
         tokio::time::sleep(every).await;
@@ -81,6 +82,7 @@ async fn look(session: &Session) -> Result<Picture, String> {
         (text(&deed["at"]), line)
     });
     picture.deeds = deeds.collect();
+    // The audit log lists the newest first, and a terminal shows the newest last.
     picture.deeds.reverse();
     Ok(picture)
 }

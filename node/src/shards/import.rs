@@ -20,6 +20,8 @@ pub async fn run(arguments: ImportArgs) -> Result<ExitCode> {
     let loaded = Loaded::read(&arguments.job.config)?.validated()?;
     let store = artifacts(&loaded).await?;
     let store = store.as_ref();
+    // The job is looked for in the store before a database is opened, which this command could be the first
+    // to make.
     let manifest = JobManifest::read(store, &JobKey::new(arguments.job.name)?).await?;
     let key = &manifest.job;
     let database = database_for_command(&loaded, true).await?;
@@ -31,6 +33,7 @@ pub async fn run(arguments: ImportArgs) -> Result<ExitCode> {
     for shard in 0..manifest.shards {
         volumes.extend(manifest.volumes(store, shard).await?);
     }
+    // A list that lost entries would silently leave volumes out of the job.
     if volumes.len() != manifest.volumes {
         bail!(
             "job {key} has {} by its job.json, and {} in its shards",

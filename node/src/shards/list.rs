@@ -35,6 +35,7 @@ impl Line {
     /// Status as ordered, or `finished`.
     fn status(&self) -> &'static str {
         match self.ordered {
+            // Nobody writes an end of the whole job: it is finished with its last shard.
             JobStatus::Running if self.finished >= self.manifest.shards as usize => "finished",
             ordered => ordered.as_str(),
         }
@@ -50,6 +51,7 @@ pub async fn run(arguments: ListArgs) -> Result<ExitCode> {
     for job in JobManifest::list(store).await? {
         match job {
             Ok(manifest) => manifests.push(manifest),
+            // One damaged manifest must not hide the other jobs; the exit status reports it.
             Err(error) => unreadable.push(error.to_string()),
         }
     }

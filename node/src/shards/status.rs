@@ -19,6 +19,7 @@ pub async fn run(arguments: StatusArgs) -> Result<ExitCode> {
     let store = artifacts(&loaded).await?;
     let job = JobKey::new(arguments.job.name)?;
     let mut survey = ShardSurvey::of(store.as_ref(), &job).await?;
+    // A survey reads many objects, so one that is over already is not repeated.
     if arguments.wait && !is_over(&survey) {
         let every = loaded.config.source.poll;
         survey = finished(store.as_ref(), &job, every).await?;
@@ -57,6 +58,7 @@ async fn finished(
             return Ok(survey);
         }
         let line = headline(&survey);
+        // A look every few seconds for hours would otherwise fill the terminal with one line.
         if line != reported {
             eprintln!("{line}");
             reported = line;

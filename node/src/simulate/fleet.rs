@@ -21,9 +21,11 @@ impl Kinds<'_> {
             self.need(profile, Hardware::Gpu),
             self.need(profile, Hardware::Cpu),
         );
+        // A profile without any work would divide by zero.
         let share = gpu_share.unwrap_or(gpu / (gpu + cpu).max(f64::MIN_POSITIVE));
         // Rounding must not leave a hardware that has work without any node.
         let at_least = usize::from(gpu > 0.0);
+        // `clamp` panics if its bounds are reversed, so the upper one is never below the lower.
         let at_most = nodes.saturating_sub(usize::from(cpu > 0.0)).max(at_least);
         let gpu_nodes = ((share * nodes as f64).round() as usize).clamp(at_least, at_most);
         let classes = [(Hardware::Gpu, gpu_nodes), (Hardware::Cpu, nodes - gpu_nodes)];

@@ -154,6 +154,7 @@ async fn simulate_fleets(arguments: RunArgs) -> Result<ExitCode> {
     let mut fleets = Vec::new();
     for nodes in sizes {
         for autoscaled in [false, true] {
+            // The fixed fleet comes first and is always simulated, as the other is compared with it.
             if autoscaled && !arguments.autoscale {
                 continue;
             }
@@ -254,6 +255,7 @@ fn as_json(fleet: &Fleet, memory: Option<u64>) -> Result<serde_json::Value> {
 /// Peak memory of this process so far, in bytes, if the system reports it.
 fn peak_memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    // The peak of the whole process, so it grows with the fleets that were simulated before.
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
     let kilobytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
     Some(kilobytes * 1024)

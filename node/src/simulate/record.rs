@@ -51,6 +51,7 @@ type History = BTreeMap<TaskId, (VolumeResults, Vec<StageRun>)>;
 pub async fn run(arguments: RecordArgs) -> Result<ExitCode> {
     let (job, history) = match &arguments.out {
         Some(out) => {
+            // The name of the folder's database is a digest of the path as the run knew it.
             let out = out.canonicalize().with_context(|| out.display().to_string())?;
             let state = ocr::state::open(arguments.database_url.as_deref(), &out, &arguments.job).await?;
             read(state.store.as_ref(), &state.job).await?
@@ -96,6 +97,7 @@ async fn read(store: &dyn StateStore, key: &JobKey) -> Result<(Job, History)> {
         .with_context(|| format!("there is no job {key}"))?;
     let mut history = History::new();
     for task in store.tasks(job.id).await? {
+        // Times are per page, and only finished volumes have a number of pages.
         if let Some(results) = store.volume_results(task.id).await? {
             history.insert(task.id, (results, store.stage_runs(task.id).await?));
         }

@@ -139,6 +139,7 @@ pub fn one(report: &SimulationReport, memory: Option<u64>) -> String {
         [format!("{:.1} s", cost.whole_s)],
     );
     row(&mut real, "in decisions", [format!("{:.1} s", cost.deciding_s)]);
+    // A simulation that ended at once has made no pass.
     let each = cost.deciding_s / report.passes.max(1) as f64 * 1e6;
     row(&mut real, "  a pass", [format!("{each:.0} µs")]);
     row(&mut real, "in the store", [format!("{:.1} s", cost.storing_s)]);

@@ -49,6 +49,7 @@ pub async fn artifacts(loaded: &Loaded) -> Result<Arc<dyn ArtifactStore>> {
         StorageKind::S3 => {
             let store = bucket(&storage.s3).await.context("storage.s3")?;
             let size = storage.cache.size.as_u64();
+            // Zero switches the cache off.
             if size == 0 {
                 return Ok(Arc::new(store));
             }
@@ -78,6 +79,7 @@ pub async fn bucket(section: &S3) -> Result<S3Store> {
         options = options.with_endpoint(endpoint.clone());
     }
     options.region = section.region.clone();
+    // Never switched off here: `S3Options` knows endpoints that need it.
     options.path_style |= section.path_style;
     Ok(S3Store::open(options).await?)
 }

@@ -48,6 +48,7 @@ pub async fn page_source(pages: &Pages) -> Result<Arc<dyn PageSource>> {
                 Some(name) => {
                     let section = S3 {
                         bucket: Some(name.clone()),
+                        // The prefix is that of the archive's bucket and means nothing in another one.
                         prefix: None,
                         ..pages.s3.clone()
                     };
@@ -90,6 +91,7 @@ pub async fn volumes(pages: &Pages, named: Option<Vec<VolumeId>>) -> Result<Vec<
     let Some(mut named) = named else {
         return all_volumes(pages).await;
     };
+    // A job has each volume once, and a list may name one twice.
     let mut seen = HashSet::new();
     named.retain(|volume| seen.insert(volume.clone()));
     let missing = missing(pages, &named).await?;

@@ -66,6 +66,7 @@ fn read(path: &Path) -> Result<Vec<VolumeId>> {
 ///
 /// If it is not text, names no volumes, or has faulty entries; the message shows the first of these.
 pub fn read_list(bytes: &[u8]) -> Result<Vec<VolumeId>> {
+    // By the content and not by a name, which standard input and objects have not.
     let text = unpacked(bytes)?;
     let text = std::str::from_utf8(&text).context("is not text")?;
     let volumes = if text.trim_start().starts_with('[') {
@@ -150,6 +151,7 @@ fn fields(line: &str) -> Vec<&str> {
     };
     fields
         .into_iter()
+        // Spreadsheets quote their cells; ids contain no quotation marks themselves.
         .map(|field| field.trim().trim_matches('"'))
         .collect()
 }
@@ -202,6 +204,7 @@ fn all_good(read: impl Iterator<Item = Result<VolumeId, String>>, what: &str) ->
         return Ok(volumes);
     }
     let more = bad.len().saturating_sub(SHOWN);
+    // A file of another kind is faulty in every line, and would fill the terminal.
     bad.truncate(SHOWN);
     if more > 0 {
         bad.push(format!("and {more} more"));

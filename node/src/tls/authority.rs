@@ -65,6 +65,7 @@ pub fn issue(
     {
         return Err(TlsError::Host(wrong.clone()));
     }
+    // Both are checked before either is written, so that a refusal leaves no pair that does not fit.
     refuse_existing(&[folder.certificate(node), folder.key(node)])?;
     let authority = read_details(&folder.ca_certificate())?;
     let seconds = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -84,6 +85,7 @@ pub fn issue(
     params.distinguished_name.push(DnType::CommonName, node);
     params.use_authority_key_identifier_extension = true;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    // The same certificate serves its node when it listens and when it dials.
     params.extended_key_usages = vec![
         ExtendedKeyUsagePurpose::ServerAuth,
         ExtendedKeyUsagePurpose::ClientAuth,
@@ -100,6 +102,7 @@ fn params(names: Vec<String>, days: u32, now: SystemTime) -> Result<CertificateP
         let parsed = CertificateParams::new([host])?;
         params.subject_alt_names.extend(parsed.subject_alt_names);
     }
+    // The default has the name of the library that makes the certificate.
     params.distinguished_name = rcgen::DistinguishedName::new();
     params.not_before = (now - CLOCK_SKEW).into();
     params.not_after = (now + DAY * days).into();

@@ -56,6 +56,7 @@ impl Folder {
             .mode(0o700)
             .create(&self.0)
             .map_err(at(&self.0))?;
+        // A folder with other files may be a repository's own, whose rules are not to be changed.
         if fs::read_dir(&self.0).map_err(at(&self.0))?.next().is_none() {
             write_public(&self.0.join(".gitignore"), "*\n")?;
         }
@@ -82,6 +83,7 @@ impl Folder {
 ///
 /// [`TlsError::Exists`] with the first that does.
 pub fn refuse_existing(paths: &[PathBuf]) -> Result<(), TlsError> {
+    // The entry itself is looked at: a link whose target is missing is a name that is taken, too.
     match paths.iter().find(|path| path.symlink_metadata().is_ok()) {
         Some(path) => Err(TlsError::Exists(path.clone())),
         None => Ok(()),

@@ -40,6 +40,7 @@ impl Identity<'_> {
         };
         let provider = Arc::new(aws_lc_rs::default_provider());
         let chain = read_chain(self.certificate)?;
+        // The verifiers are those that peers use, so that what passes here passes there.
         verify_client(&chain, &read_chain(self.ca)?, &provider, now).map_err(refused(self.certificate))?;
         if let Some(name) = listens_as {
             verify_server(&chain, &read_chain(self.ca)?, &provider, name, now)
@@ -79,6 +80,7 @@ fn verify_client(
     let verifier = WebPkiClientVerifier::builder_with_provider(roots(ca)?, provider.clone())
         .build()
         .map_err(|error| rustls::Error::General(error.to_string()))?;
+    // `read_chain` returns at least one certificate, so the first one is there.
     verifier.verify_client_cert(&chain[0], &chain[1..], now).map(drop)
 }
 
@@ -176,6 +178,7 @@ fn host(name: &GeneralName<'_>) -> Option<String> {
             let v6 = <[u8; 16]>::try_from(*bytes).map(IpAddr::from);
             v4.or(v6).ok().map(|address| address.to_string())
         }
+        // Other kinds of names, such as mail addresses, cannot be dialled.
         _ => None,
     }
 }

@@ -84,6 +84,7 @@ async fn export(authority: String, node: String, mut items: mpsc::Receiver<Item>
     loop {
         let (mut spans, mut flushed) = (Vec::new(), Vec::new());
         let mut next = items.recv().await;
+        // From the first span of a batch, so that none waits for longer than this.
         let deadline = Instant::now() + BATCH_TIME;
         loop {
             match next {
@@ -114,6 +115,7 @@ async fn export(authority: String, node: String, mut items: mpsc::Receiver<Item>
             }
         }
         for sent in flushed {
+            // Whoever flushes may have given up waiting.
             let _ = sent.send(());
         }
     }

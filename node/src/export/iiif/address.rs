@@ -82,6 +82,7 @@ impl FromStr for ImageService {
             return Err(AddressError::NoImage);
         }
         let template = Self(text.trim_end_matches('/').to_owned());
+        // A template is checked as one of its addresses, since braces are not valid in a URL.
         BaseUrl::from_str(&template.filled("W", "I", "image"))?;
         Ok(template)
     }

@@ -63,6 +63,7 @@ fn described(canvas: &Canvas<'_>, address: &VolumeAddress) -> Value {
     if let Some(unread) = canvas.page.unread() {
         described["summary"] = json!({ "en": [unread] });
     }
+    // Viewers request every annotation page that is named, and no file is written for a page without lines.
     if !canvas.page.lines.is_empty() {
         described["annotations"] = json!([{ "id": address.annotations(name), "type": "AnnotationPage" }]);
     }

@@ -72,6 +72,7 @@ pub async fn write_iiif(
             let painted = |page| pictured(store, stored, page, &address, folder);
             stream::iter(&document.pages)
                 .map(painted)
+                // In order, as the canvases are the pages of the volume.
                 .buffered(scan::READS)
                 .try_collect()
                 .await?
@@ -156,6 +157,7 @@ async fn pictured<'a>(
         write(&folder.join("images").join(name), &picture.jpeg)?;
     }
     let scan = picture.as_ref().map_or((0, 0), |picture| picture.scan);
+    // The size in the tables comes first: outlines are in its pixels.
     let known = page.width > 0 && page.height > 0;
     let (width, height) = if known { (page.width, page.height) } else { scan };
     let painting = |picture: Picture| Painting {
