@@ -108,8 +108,7 @@ impl Command for Tree {
                 .nodes()
                 .await?
                 .into_iter()
-                // Reports of nodes that are gone are kept for a while and would show actors that do not exist
-                // any more.
+                // Nodes that are gone stay recorded for days, and have no actors.
                 .filter(|node| node.state.is_there())
                 .collect(),
         };
@@ -118,8 +117,6 @@ impl Command for Tree {
             let reported = known
                 .iter()
                 .position(|reported| reported.node == node.name)
-                // Each report is taken out and moved instead of cloned; names of nodes are unique to a start,
-                // so none is needed twice.
                 .map(|index| known.swap_remove(index));
             NodeTree {
                 state: node.state.as_str(),

@@ -56,7 +56,8 @@ impl Pulse {
                 let Ok(now) = store.change_mark().await else {
                     continue;
                 };
-                // The first look after a pause always notifies, since changes during the pause were not seen.
+                // `last` is kept while nobody watches, so the first look after a pause notices what changed
+                // in it.
                 if last.replace(now.clone()) != Some(now) {
                     beat.send_modify(|number| *number += 1);
                 }

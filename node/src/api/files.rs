@@ -275,7 +275,7 @@ async fn picture(
     let picture = page_picture(&**store, stored, page, view)
         .await
         .map_err(|error| match error {
-            // A region outside of the scan is the request's fault, a scan that cannot be decoded is not.
+            // A region outside of the scan is the request's fault, a store that cannot be reached is not.
             PictureError::View(error) => Denied::invalid(error.to_string()),
             PictureError::Scan(error) => internal(error),
         })?;

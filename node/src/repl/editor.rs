@@ -76,7 +76,7 @@ impl LineEditor {
     pub async fn read(&mut self) -> Result<Signal> {
         let mut reedline = self.reedline.take().context("the line is being read already")?;
         let prompt = LeaderPrompt(self.line.clone());
-        // News goes above the line only while the editor draws; otherwise nobody would print it.
+        // Notices go above the line only while the editor draws; otherwise nobody would print them.
         self.writing.store(true, Ordering::Relaxed);
         // The editor blocks its thread until a line is complete, so it is moved there and back.
         let reading = tokio::task::spawn_blocking(move || {

@@ -132,8 +132,7 @@ async fn stop_all(
             tokio::select! {
                 // A second signal, passed on as it came to this process.
                 () = stop.next() => parts[index].signal(Signal::SIGTERM),
-                // Killed once; the loop then waits for the end of the process, which the kernel does not
-                // refuse.
+                // Killed once; the loop then waits for the end of the process.
                 () = &mut deadline, if !killed => {
                     error!(part = parts[index].name, ?timeout, "a part of this node does not stop and is killed");
                     parts[index].signal(Signal::SIGKILL);

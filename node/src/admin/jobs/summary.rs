@@ -86,7 +86,7 @@ pub fn by_job(all: Vec<JobTaskCount>) -> BTreeMap<JobId, Vec<JobTaskCount>> {
 impl Answer for JobSummary {
     fn text(&self) -> String {
         let running = match (self.running, self.finished_at) {
-            // A job that was cancelled may still have stages that stop; its end is the news.
+            // A job that was cancelled may still have stages that stop, but its end is what matters.
             (0, _) | (_, Some(_)) => String::new(),
             (stages, None) => format!(", {stages} running"),
         };
