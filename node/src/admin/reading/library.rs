@@ -77,7 +77,6 @@ impl Library {
         let key = stored.layout.ocr_results();
         let head = store.head(&key).await.map_err(anyhow::Error::from)?;
         let no_text = || Refusal::NotFound(format!("{volume} of job {} has no text yet", job.key));
-        // Whatever the store knows about the object, such as its ETag; it is only ever compared.
         let version = format!("{:?}", head.ok_or_else(no_text)?);
         let key = key.to_string();
         if let Some(document) = self.find(&key, &version) {
