@@ -75,16 +75,24 @@ impl<'a> WeightTensors<'a> {
         Some(self.tensors.get(key)?.shape().len())
     }
 
-    /// Shape of the tensor `key`, which has `D` dimensions.
+    /// Shape of the tensor `key`, which has `D` dimensions, none of them 0.
     pub(crate) fn shape<const D: usize>(&self, key: &str) -> Result<[usize; D], WeightsError> {
         let Some(stored) = self.tensors.get(key) else {
             return Err(self.missing(key));
         };
-        stored.shape().try_into().map_err(|_| WeightsError::TensorData {
+        let problem = |expected: &str| WeightsError::TensorData {
             file: self.file.clone(),
             key: key.to_owned(),
-            problem: format!("has shape {:?}, expected {D} dimensions", stored.shape()),
-        })
+            problem: format!("has shape {:?}, expected {expected}", stored.shape()),
+        };
+        // Networks take their sizes from here and divide by them.
+        if stored.shape().contains(&0) {
+            return Err(problem("no dimension of 0"));
+        }
+        stored
+            .shape()
+            .try_into()
+            .map_err(|_| problem(&format!("{D} dimensions")))
     }
 
     fn missing(&self, key: &str) -> WeightsError {
@@ -187,6 +195,17 @@ mod tests {
             assert_eq!(tensors.take(key, [2]).unwrap(), values, "{key}");
         }
         tensors.finish().unwrap();
+    }
+
+    #[test]
+    fn a_size_of_nothing_is_refused() {
+        let bytes = file(&[("head", Dtype::F32, &[0, 3], &[])]);
+        let tensors = WeightTensors::parse("w", &bytes).unwrap();
+        let error = tensors.shape::<2>("head").unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "w: tensor `head` has shape [0, 3], expected no dimension of 0"
+        );
     }
 
     #[test]
