@@ -173,7 +173,9 @@ fn alarms(stages: &[Stage], waiting: &BTreeSet<StageName>, facts: &ClusterFacts)
             Reason::NoPool { stage, .. } => {
                 let of_stage = stages.iter().find(|known| known.stage == stage.as_str());
                 let waiting = of_stage.map_or(0, |stage| stage.waiting);
-                alarms.push(format!("{waiting} volumes wait for {stage}, and no node runs it"));
+                let verb = if waiting == 1 { "waits" } else { "wait" };
+                let volumes = pluralize(waiting, "volume");
+                alarms.push(format!("{volumes} {verb} for {stage}, and no node runs it"));
             }
             Reason::NoLeader => alarms.push(format!("{NO_LEADER}, and volumes wait; {START_ORCHESTRATOR}")),
             _ => {}

@@ -212,7 +212,13 @@ impl Answer for TaskDetails {
         let task = &self.task;
         let number = |count: i32| u64::try_from(count).unwrap_or(0);
         let tries = pluralize(number(task.attempts), "time");
-        let mut text = format!("{}: {}, failed {tries}\n", task.volume, task.words);
+        let mut text = format!("{}: {}, failed {tries}", task.volume, task.words);
+        // Losses are no failed tries, and the only reason of a volume that is set aside.
+        if task.interruptions > 0 {
+            let losses = pluralize(number(task.interruptions), "time");
+            text.push_str(&format!(", lost its worker {losses} in a row"));
+        }
+        text.push('\n');
         if let (Some(error), Some(category)) = (&task.error, self.category) {
             let item = self
                 .item
