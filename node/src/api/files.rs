@@ -5,13 +5,13 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE, HOST}
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use chrono::Utc;
-use parkhang_core::domain::{Job, JobKey, VolumeId};
+use parkhang_core::domain::{Job, JobKey, Task, VolumeId};
 use serde_json::Value;
 
 use super::answer::Denied;
 use super::state::ApiState;
 use super::view::view;
-use crate::admin::{Access, Refusal, find_task, page};
+use crate::admin::{Access, Library, Refusal, find_task, page};
 use crate::client::ROOT;
 use crate::export::document::{PageDocument, VolumeDocument};
 use crate::export::{
@@ -154,21 +154,22 @@ pub async fn file(
     // Before the path is parsed, so that a caller without a token cannot find out which jobs and volumes
     // exist.
     state.admit(headers, Access::Read, "reading")?;
-    let (job, volume) = found(state, &place).await?;
-    let document = state.admin.library.document(&job, &volume).await?;
-    let page = || place.page(&document, &volume);
+    let (job, task) = found(state, &place).await?;
+    let volume = &task.volume;
+    let document = state.admin.library.document(&job, &task).await?;
+    let page = || place.page(&document, volume);
     let base = || base(state, headers, &job);
     let download = match offer.wanted {
         Wanted::Picture => {
             let view = view(query.unwrap_or_default())?;
-            let stored = state.admin.library.stored(&job, &volume).await;
+            let stored = state.admin.library.stored(&job, volume).await;
             return picture(state, &stored, page()?, view).await;
         }
         Wanted::PageXml => {
-            Download::of_page(&volume, page()?, "page.xml", |page, _| page_xml(page, Utc::now()))?
+            Download::of_page(volume, page()?, "page.xml", |page, _| page_xml(page, Utc::now()))?
         }
-        Wanted::Alto => Download::of_page(&volume, page()?, "alto.xml", alto)?,
-        Wanted::Hocr => Download::of_page(&volume, page()?, "hocr", hocr)?,
+        Wanted::Alto => Download::of_page(volume, page()?, "alto.xml", alto)?,
+        Wanted::Hocr => Download::of_page(volume, page()?, "hocr", hocr)?,
         Wanted::Annotations => Download::unnamed(&annotations_below(&base()?, &document, page()?.1)),
         Wanted::Manifest => Download::unnamed(&manifest_below(&base()?, &document)),
         Wanted::Text => {
@@ -181,13 +182,7 @@ pub async fn file(
         }
         // The table as the stage wrote it, with its provenance.
         Wanted::Parquet => {
-            let key = state
-                .admin
-                .library
-                .stored(&job, &volume)
-                .await
-                .layout
-                .ocr_results();
+            let key = Library::layout(&job, volume).ocr_results();
             let bytes = state
                 .admin
                 .library
@@ -203,7 +198,7 @@ pub async fn file(
     Ok(download.answer(offer.kind))
 }
 
-async fn found(state: &ApiState, place: &Place) -> Result<(Job, VolumeId), Denied> {
+async fn found(state: &ApiState, place: &Place) -> Result<(Job, Task), Denied> {
     let key: JobKey = place
         .job
         .parse()
@@ -212,8 +207,7 @@ async fn found(state: &ApiState, place: &Place) -> Result<(Job, VolumeId), Denie
         .volume
         .parse()
         .map_err(|error| Denied::invalid(format!("{error}")))?;
-    let (job, _) = find_task(&state.admin, &key, &volume).await?;
-    Ok((job, volume))
+    Ok(find_task(&state.admin, &key, &volume).await?)
 }
 
 /// Returns the address of a job's IIIF files as the client sees it.

@@ -17,7 +17,7 @@ use utoipa::ToSchema;
 use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::jobs::find;
 use crate::admin::text::{page, table};
-use crate::admin::{Admin, Refusal};
+use crate::admin::{Admin, Library, Refusal};
 
 /// Volumes read from the database in one query.
 const BATCH: u32 = 32;
@@ -95,7 +95,7 @@ impl Command for Failed {
             // Fewer than asked for means the end of the job, which saves a query that would return nothing.
             let has_more = volumes.len() >= batch as usize;
             let mut reads = stream::iter(volumes)
-                .map(|volume| of_volume(admin, store, &job, volume))
+                .map(|volume| of_volume(store, &job, volume))
                 // In order, unlike `buffer_unordered`: `next` is a place in the sequence of volumes.
                 .buffered(READS);
             while let Some((task, failed)) = reads.try_next().await? {
@@ -131,13 +131,12 @@ impl Command for Failed {
 
 /// Returns the failed pages of a volume in the order of its stages and of its pages.
 async fn of_volume(
-    admin: &Admin,
     store: &Arc<dyn ArtifactStore>,
     job: &Job,
     volume: VolumeWithFailedPages,
 ) -> Result<(TaskId, Vec<FailedPage>), Refusal> {
-    let stored = admin.library.stored(job, &volume.volume).await;
-    let failed = failed_pages(&**store, &stored.layout, job.pipeline.stages()).await;
+    let layout = Library::layout(job, &volume.volume);
+    let failed = failed_pages(&**store, &layout, job.pipeline.stages()).await;
     let mut failed = failed.map_err(anyhow::Error::from)?;
     let place = |stage: &StageName| job.pipeline.to_go(stage);
     failed.sort_by_key(|(stage, row)| (std::cmp::Reverse(place(stage)), row.page_index));

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use parkhang_core::domain::{Job, VolumeId};
-use parkhang_store::artifact::ArtifactLayout;
+use parkhang_core::domain::{Generation, Job, Position, Task, TaskStatus, VolumeId};
+use parkhang_store::artifact::{ArtifactLayout, VolumeLayout};
 use parkhang_store::pages::PageSource;
-use parkhang_store::storage::ArtifactStore;
+use parkhang_store::storage::{ArtifactStore, ObjectMeta};
 use tokio::sync::OnceCell;
 use tracing::warn;
 
@@ -24,7 +24,7 @@ const KEPT: usize = 8;
 pub struct Library {
     loaded: Arc<Loaded>,
     store: OnceCell<Arc<dyn ArtifactStore>>,
-    scans: OnceCell<Option<Arc<dyn PageSource>>>,
+    scans: OnceCell<Arc<dyn PageSource>>,
     kept: Mutex<VecDeque<Kept>>,
 }
 
@@ -32,8 +32,20 @@ pub struct Library {
 #[derive(Debug)]
 struct Kept {
     key: String,
-    version: String,
+    version: Version,
     document: Arc<VolumeDocument>,
+}
+
+/// Version of a volume's results. A document is made of several tables, and a store may know no more of a table than its size,
+/// which a rerun need not change. So it goes by the place of the task: a stage that has written its tables moves the task on, and one that
+/// runs again raises the generation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Version {
+    generation: Generation,
+    position: Position,
+    status: TaskStatus,
+    /// Table of the texts, which may also be written by a program that does not know the task.
+    texts: ObjectMeta,
 }
 
 impl Library {
@@ -50,34 +62,50 @@ impl Library {
         Ok(self.store.get_or_try_init(|| artifacts(&self.loaded)).await?)
     }
 
+    /// Returns the keys of a volume's artifacts.
+    pub fn layout(job: &Job, volume: &VolumeId) -> VolumeLayout {
+        ArtifactLayout::new(job.config.layout, &job.key).volume(volume)
+    }
+
     /// Returns the places of a volume's artifacts and scans.
     pub async fn stored(&self, job: &Job, volume: &VolumeId) -> StoredVolume {
-        // A source that cannot be opened counts as none, because texts are readable without scans.
-        let scans = self.scans.get_or_init(|| async {
-            page_source(&self.loaded.config.pages)
-                .await
-                .inspect_err(|error| warn!(error = format!("{error:#}"), "the scans cannot be reached"))
-                .ok()
-        });
+        // A source that cannot be opened counts as none, because texts are readable without scans. It is tried again the next time, as what
+        // keeps it from being opened may pass.
+        let scans = self
+            .scans
+            .get_or_try_init(|| page_source(&self.loaded.config.pages))
+            .await
+            .inspect_err(|error| warn!(error = format!("{error:#}"), "the scans cannot be reached"));
         StoredVolume {
             volume: volume.clone(),
-            layout: ArtifactLayout::new(job.config.layout, &job.key).volume(volume),
-            scans: scans.await.clone(),
+            layout: Self::layout(job, volume),
+            scans: scans.ok().cloned(),
         }
     }
 
-    /// Returns the text of a volume.
+    /// Returns the text of the volume of a task.
     ///
     /// # Errors
     ///
     /// [`Refusal::NotFound`] if the volume has not been read yet.
-    pub async fn document(&self, job: &Job, volume: &VolumeId) -> Result<Arc<VolumeDocument>, Refusal> {
+    pub async fn document(&self, job: &Job, task: &Task) -> Result<Arc<VolumeDocument>, Refusal> {
         let store = self.store().await?;
-        let stored = self.stored(job, volume).await;
+        let volume = &task.volume;
+        let stored = StoredVolume {
+            volume: volume.clone(),
+            layout: Self::layout(job, volume),
+            // The text is made without scans, which need not be in reach.
+            scans: None,
+        };
         let key = stored.layout.ocr_results();
         let head = store.head(&key).await.map_err(anyhow::Error::from)?;
         let no_text = || Refusal::NotFound(format!("{volume} of job {} has no text yet", job.key));
-        let version = format!("{:?}", head.ok_or_else(no_text)?);
+        let version = Version {
+            generation: task.generation,
+            position: task.position.clone(),
+            status: task.status,
+            texts: head.ok_or_else(no_text)?,
+        };
         let key = key.to_string();
         if let Some(document) = self.find(&key, &version) {
             return Ok(document);
@@ -92,12 +120,12 @@ impl Library {
         Ok(document)
     }
 
-    fn find(&self, key: &str, version: &str) -> Option<Arc<VolumeDocument>> {
+    fn find(&self, key: &str, version: &Version) -> Option<Arc<VolumeDocument>> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let place = kept.iter().position(|kept| kept.key == key)?;
         let found = kept.remove(place)?;
         // A rerun has replaced the results since; the outdated document was taken out above.
-        if found.version != version {
+        if found.version != *version {
             return None;
         }
         let document = found.document.clone();
@@ -111,5 +139,71 @@ impl Library {
         kept.retain(|kept| kept.key != document.key);
         kept.push_front(document);
         kept.truncate(KEPT);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parkhang_core::domain::testing;
+
+    use super::*;
+    use crate::config::ConfigArgs;
+
+    fn library(settings: &[String]) -> Library {
+        let loaded = Loaded::read(&ConfigArgs {
+            set: settings.to_vec(),
+            ..ConfigArgs::default()
+        });
+        Library::new(Arc::new(loaded.unwrap()))
+    }
+
+    #[tokio::test]
+    async fn a_document_is_kept_until_its_task_moves_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let library = library(&[format!("storage.folder={}", folder.path().display())]);
+        let (job, task) = (testing::job(), testing::task_at(1, "reduce", TaskStatus::Pending));
+        let key = Library::layout(&job, &task.volume).ocr_results();
+        let store = library.store().await.unwrap();
+        store.put(&key, "no table".into()).await.unwrap();
+        library.keep(Kept {
+            key: key.to_string(),
+            version: Version {
+                generation: task.generation,
+                position: task.position.clone(),
+                status: task.status,
+                texts: store.head(&key).await.unwrap().unwrap(),
+            },
+            document: Arc::new(VolumeDocument {
+                w_id: "W1".to_owned(),
+                i_id: "I1".to_owned(),
+                pages: Vec::new(),
+            }),
+        });
+        library.document(&job, &task).await.unwrap();
+
+        // What has been written since is as long as what it replaced; that it is no table shows that it was read.
+        let again = Task {
+            generation: Generation(task.generation.0 + 1),
+            ..task
+        };
+        let read = library.document(&job, &again).await;
+        assert!(matches!(read, Err(Refusal::Internal(_))), "{read:?}");
+    }
+
+    #[tokio::test]
+    async fn scans_that_could_not_be_opened_are_tried_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let intro = folder.path().join("intro.json");
+        std::fs::write(&intro, "W1-I1 2\n").unwrap();
+        let library = library(&[
+            "pages.kind=bdrc".to_owned(),
+            format!("pages.folder={}", folder.path().display()),
+            format!("pages.intro_pages_file={}", intro.display()),
+        ]);
+        let (job, task) = (testing::job(), testing::task(1));
+        std::fs::remove_file(&intro).unwrap();
+        assert!(library.stored(&job, &task.volume).await.scans.is_none());
+        std::fs::write(&intro, "W1-I1 2\n").unwrap();
+        assert!(library.stored(&job, &task.volume).await.scans.is_some());
     }
 }

@@ -109,8 +109,8 @@ pub(super) async fn document(
     job: &JobKey,
     volume: &VolumeId,
 ) -> Result<Arc<VolumeDocument>, Refusal> {
-    let (job, _) = find(admin, job, volume).await?;
-    admin.library.document(&job, volume).await
+    let (job, task) = find(admin, job, volume).await?;
+    admin.library.document(&job, &task).await
 }
 
 /// Returns the page of a number, counted from 1.
