@@ -78,7 +78,10 @@ pub fn place<'a>(words: &[&'a str]) -> Option<Place<'a>> {
 pub fn complete(line: &str, cursor: usize, names: &dyn Names) -> Completion {
     // The cursor of the editor is a byte offset that need not be at a boundary.
     let before = &line[..line.floor_char_boundary(cursor)];
-    let start = before.rfind(char::is_whitespace).map_or(0, |end| end + 1);
+    // By the letters of the word and not from the last blank, as a blank may be more than one byte long.
+    let start = before
+        .trim_end_matches(|letter: char| !letter.is_whitespace())
+        .len();
     let (words, begun) = (
         before[..start].split_whitespace().collect::<Vec<_>>(),
         &before[start..],
@@ -293,6 +296,8 @@ mod tests {
         let start = |line: &str| complete(line, line.len(), &Known).start;
         assert_eq!(start("job pause pr"), 10);
         assert_eq!(start("tasks list press --stage=o"), 25);
+        assert_eq!(start("job pause\u{a0}pr"), 11);
+        assert_eq!(start("job pause\u{3000}"), 12);
         let within = complete("job pause pr later", 6, &Known);
         assert_eq!((within.start, within.candidates.len()), (4, 1), "{within:?}");
     }
