@@ -244,3 +244,19 @@ async fn artifacts_outlast_their_job_unless_they_are_to_go_with_it() {
     assert!(store.head(&others).await.unwrap().is_some());
     assert!(desk.folder.path().exists());
 }
+
+/// The pipeline of the job has `ocr`, but somebody has deleted what it wrote.
+#[tokio::test]
+async fn a_search_passes_over_volumes_without_texts() {
+    let desk = Desk::new().await;
+    while desk.task(1).await.position != Position::Done {
+        let running = desk.leased(1, "gpu-1").await;
+        desk.happens(&running, Event::Succeeded).await.applied().unwrap();
+    }
+    let given = json!({ "job": "press", "text": "bod" });
+    let found = desk.ask("job search", given).await.unwrap();
+    assert_eq!(found, json!({ "matches": [], "more": false, "next": null }));
+    let given = json!({ "job": "press", "text": "bod", "volume": "W1-I1" });
+    let asked = desk.ask("job search", given).await;
+    assert!(matches!(asked, Err(Refusal::NotFound(_))), "{asked:?}");
+}
