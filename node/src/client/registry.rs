@@ -1,9 +1,10 @@
 //! The orchestrators of this machine: each writes where it listens into a file of the state folder, and holds a lock on the file while it
 //! lives, so that what a killed one left behind is told from one that is there.
 
-use std::fs::{File, TryLockError, create_dir_all, read_dir, read_to_string, remove_file};
+use std::fs::{File, TryLockError, create_dir_all, metadata, read_dir, read_to_string, remove_file};
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -13,14 +14,17 @@ use super::url::ServerUrl;
 
 /// In the state folder: a file for each orchestrator, named like its node.
 const FOLDER: &str = "orchestrators";
-/// First letter of files that are not finished.
+/// First letter of files that are no registration, or not yet.
 const UNFINISHED: &str = ".";
+/// Locked while a file gets its name or is removed, so that nobody removes a newer file of the name than the one that was looked at.
+const CHANGES: &str = ".changes";
 
 /// The file of an orchestrator; it goes when this is dropped.
 #[derive(Debug)]
 pub struct Registration {
     path: PathBuf,
-    _lock: File,
+    /// The file, locked.
+    file: File,
 }
 
 impl Registration {
@@ -38,19 +42,37 @@ impl Registration {
             // Before it is seen, as whoever sees it unlocked takes it away.
             file.as_file().lock()?;
             writeln!(file, "{url} {address}")?;
+            let _changing = changes(&folder)?;
             // Renamed over whatever a killed orchestrator of the same name left behind, which holds no lock.
             file.persist(&path).map_err(|refused| refused.error)
         };
-        let lock = write().with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(Self { path, _lock: lock })
+        let file = write().with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Self { path, file })
     }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
         // One that cannot be removed is not locked any more.
-        let _ = remove_file(&self.path);
+        let _ = remove(&self.path, &self.file);
     }
+}
+
+/// Waits until nobody else changes which files there are. The right ends when the file is dropped.
+fn changes(folder: &Path) -> std::io::Result<File> {
+    let lock = File::create(folder.join(CHANGES))?;
+    lock.lock()?;
+    Ok(lock)
+}
+
+/// Removes a file unless another one has come in its place, which is that of a living orchestrator of the same name.
+fn remove(path: &Path, file: &File) -> std::io::Result<()> {
+    let _changing = changes(path.parent().unwrap_or(Path::new(".")))?;
+    let identity = |of: std::fs::Metadata| (of.dev(), of.ino());
+    if identity(metadata(path)?) == identity(file.metadata()?) {
+        remove_file(path)?;
+    }
+    Ok(())
 }
 
 /// The orchestrators that run with this state folder, as far as it is this user's.
@@ -102,7 +124,7 @@ fn read_living(path: &Path) -> std::io::Result<Option<String>> {
         Err(TryLockError::Error(error)) => Err(error),
         Ok(()) => {
             // Somebody else may have removed it, or it belongs to another user; it says nothing either way.
-            let _ = remove_file(path);
+            let _ = remove(path, &file);
             Ok(None)
         }
     }
@@ -138,5 +160,28 @@ mod tests {
         std::fs::write(&left, "http://127.0.0.1:1 127.0.0.1:1\n").unwrap();
         assert_eq!(registered(state.path()).unwrap(), []);
         assert!(!left.exists());
+    }
+
+    #[test]
+    fn the_file_of_a_successor_stays() {
+        let state = tempfile::tempdir().unwrap();
+        let write = |port: u16| {
+            let address = SocketAddr::from(([127, 0, 0, 1], port));
+            Registration::write(state.path(), "orch.1", &format!("http://{address}"), address).unwrap()
+        };
+        let found = || registered(state.path()).unwrap().len();
+        let path = state.path().join(FOLDER).join("orch.1");
+        let first = write(7480);
+        let second = write(7481);
+        drop(first);
+        assert_eq!(found(), 1);
+
+        // A command has opened what a killed one left, and then its successor came.
+        drop(second);
+        std::fs::write(&path, "http://127.0.0.1:1 127.0.0.1:1\n").unwrap();
+        let left = File::open(&path).unwrap();
+        let _third = write(7482);
+        remove(&path, &left).unwrap();
+        assert_eq!(found(), 1);
     }
 }
