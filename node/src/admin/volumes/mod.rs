@@ -10,10 +10,10 @@ mod lists;
 mod show;
 
 use chrono::{DateTime, Utc};
-use parkhang_core::domain::VolumeId;
+use parkhang_core::domain::{ErrorCategory, VolumeId};
 use parkhang_state::VolumeRecord;
 use parkhang_store::pages::VolumeVersion;
-use parkhang_store::storage::ArtifactKey;
+use parkhang_store::storage::{ArtifactKey, StorageError};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -56,7 +56,8 @@ impl From<VolumeRecord> for VolumeLine {
 ///
 /// # Errors
 ///
-/// [`Refusal::Invalid`] if the key is not valid, or the list cannot be read or names no valid volumes.
+/// [`Refusal::Invalid`] if the key is not valid, or the list is not there, cannot be read or names no valid volumes;
+/// [`Refusal::Unavailable`] if the store cannot be reached.
 pub async fn volumes_of_list(admin: &Admin, key: &str) -> Result<Vec<VolumeId>, Refusal> {
     let invalid = |error: anyhow::Error| Refusal::Invalid(format!("{key}: {error:#}"));
     let object = ArtifactKey::new(key).map_err(|error| invalid(error.into()))?;
@@ -66,6 +67,37 @@ pub async fn volumes_of_list(admin: &Admin, key: &str) -> Result<Vec<VolumeId>, 
         .await?
         .get(&object)
         .await
-        .map_err(|error| Refusal::Invalid(error.to_string()))?;
+        .map_err(|error| unread(&error))?;
     read_list(&bytes).map_err(invalid)
+}
+
+/// Refusal for a list that could not be read from the store.
+fn unread(error: &StorageError) -> Refusal {
+    let message = error.to_string();
+    match error.category() {
+        // The store is at fault and not the key, which may be given again.
+        ErrorCategory::Network | ErrorCategory::Transient => Refusal::Unavailable(message),
+        _ => Refusal::Invalid(message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outage_is_not_the_fault_of_the_key() {
+        let key = ArtifactKey::new("lists/all.txt").unwrap();
+        let absent = unread(&StorageError::NotFound { key: key.clone() });
+        assert!(matches!(absent, Refusal::Invalid(_)), "{absent}");
+        let outage = unread(&StorageError::Remote {
+            action: "read",
+            key,
+            attempts: 3,
+            category: ErrorCategory::Network,
+            code: "SlowDown".to_owned(),
+            message: "try later".to_owned(),
+        });
+        assert!(matches!(outage, Refusal::Unavailable(_)), "{outage}");
+    }
 }
