@@ -1,7 +1,7 @@
 //! Reports of a node's readiness: the READY line, the service manager, and the health server.
 
 use std::fs::OpenOptions;
-use std::io::Write;
+use std::io::{Write, stdout};
 use std::os::fd::RawFd;
 use std::path::PathBuf;
 
@@ -58,7 +58,7 @@ impl ReadinessReporter {
             .as_ref()
             .map_or(String::new(), |url| format!(" api={url}"));
         let line = format!("READY {}{health}{api} {details}", self.node);
-        println!("{line}");
+        announce(&mut stdout(), &line);
         // Taken, since the descriptor is closed below and its number may belong to another file afterwards.
         if let Some(fd) = self.ready_fd.take() {
             write_and_close(fd, &line).with_context(|| format!("--ready-fd {fd}"))?;
@@ -69,6 +69,15 @@ impl ReadinessReporter {
 
     pub fn stopping(&self) {
         notify(&[NotifyState::Stopping]);
+    }
+}
+
+/// Prints a line for whoever reads the output.
+fn announce(output: &mut impl Write, line: &str) {
+    // Not by `println!`, which panics where the reader has gone.
+    if let Err(error) = writeln!(output, "{line}").and_then(|()| output.flush()) {
+        // A node that works must not end because nobody hears of it.
+        warn!(%error, "cannot print that the node is ready");
     }
 }
 
@@ -92,4 +101,20 @@ fn write_and_close(fd: RawFd, line: &str) -> Result<()> {
     writeln!(file, "{line}")?;
     nix::unistd::close(fd)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_that_has_gone_does_not_end_the_node() {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        drop(reader);
+        announce(&mut writer, "READY orch.1");
+        let (mut reader, mut writer) = std::io::pipe().unwrap();
+        announce(&mut writer, "READY orch.1");
+        drop(writer);
+        assert_eq!(std::io::read_to_string(&mut reader).unwrap(), "READY orch.1\n");
+    }
 }
