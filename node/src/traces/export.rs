@@ -20,6 +20,9 @@ const WAITING: usize = 4096;
 const BATCH: usize = 512;
 const BATCH_TIME: Duration = Duration::from_secs(1);
 const REQUEST_LIMIT: Duration = Duration::from_secs(5);
+/// Longest time that the end of a process waits for the collector. A full queue is several requests, each of which may take its
+/// [`REQUEST_LIMIT`], and a node that is stopped must not be held up that long by spans.
+const FLUSH_LIMIT: Duration = Duration::from_secs(5);
 /// Path of traces below a collector's endpoint.
 const PATH: &str = "/v1/traces";
 
@@ -70,12 +73,17 @@ impl Collector {
         let _ = self.0.try_send(Item::Span(span));
     }
 
-    /// Waits until the spans so far have been sent, or cannot be.
+    /// Waits until the spans so far have been sent, or cannot be, for [`FLUSH_LIMIT`] at most.
     pub async fn flush(&self) {
-        let (sender, sent) = oneshot::channel();
-        if self.0.send(Item::Flush(sender)).await.is_ok() {
-            // An error means that the exporter has ended, so there is nothing to wait for either.
-            let _ = sent.await;
+        let flushed = async {
+            let (sender, sent) = oneshot::channel();
+            if self.0.send(Item::Flush(sender)).await.is_ok() {
+                // An error means that the exporter has ended, so there is nothing to wait for either.
+                let _ = sent.await;
+            }
+        };
+        if timeout(FLUSH_LIMIT, flushed).await.is_err() {
+            warn!("the collector does not answer, and the last traces are lost");
         }
     }
 }
@@ -156,6 +164,20 @@ async fn post(authority: &str, payload: Value) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_collector_that_hangs_does_not_hold_up_the_end() {
+        // It takes connections, as the system does so for it, and answers nothing.
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let endpoint = format!("http://{}", silent.local_addr().unwrap());
+        let collector = Collector::at(&endpoint, "gpu-1").unwrap();
+        for _ in 0..WAITING {
+            collector.take(json!({}));
+        }
+        let began = Instant::now();
+        collector.flush().await;
+        assert!(began.elapsed() <= FLUSH_LIMIT * 2, "{:?}", began.elapsed());
+    }
 
     #[test]
     fn an_endpoint_is_a_bare_address() {
