@@ -50,10 +50,17 @@ pub async fn record_nodes(store: &PostgresStore, registry: &NodeRegistry, heartb
             () = tokio::time::sleep(heartbeat) => {}
             () = news => {}
         }
+        // Silence is measured by the database's clock, by which the nodes were recorded. Without it nothing can be written either.
+        let now = match store.now().await {
+            Ok(now) => now,
+            Err(error) => {
+                debug!(%error, "cannot record the nodes now");
+                continue;
+            }
+        };
         let snapshot = NodeSnapshot {
             nodes: registry.snapshot(),
-            // Silence is measured by the database's clock, by which the nodes were recorded.
-            ..silent_nodes(store.now().await.unwrap_or_else(|_| Utc::now()), heartbeat)
+            ..silent_nodes(now, heartbeat)
         };
         match store.record_nodes(&snapshot).await {
             // Only what is written may be forgotten; a node that left would otherwise stay recorded as
@@ -98,7 +105,8 @@ pub async fn lose_silent_nodes(store: &PostgresStore, heartbeat: Duration) {
 fn silent_nodes(now: DateTime<Utc>, heartbeat: Duration) -> NodeSnapshot {
     NodeSnapshot {
         nodes: Vec::new(),
-        lost_before: Some(now - timeout(heartbeat)),
+        // A time before all times loses nobody.
+        lost_before: now.checked_sub_signed(timeout(heartbeat)),
         forgotten_before: Some(now - MEMORY),
     }
 }
@@ -184,5 +192,19 @@ impl NodeRegistration {
         if let Err(error) = written.await {
             debug!(%error, "cannot record this node now");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parkhang_core::domain::testing::at;
+
+    use super::*;
+
+    #[test]
+    fn nobody_is_silent_for_longer_than_all_time() {
+        let silent = |heartbeat| silent_nodes(at(60), heartbeat).lost_before;
+        assert_eq!(silent(Duration::from_secs(5)), Some(at(40)));
+        assert_eq!(silent(Duration::MAX), None);
     }
 }
