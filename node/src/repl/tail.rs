@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use serde_json::Value;
 
 use super::parse::{ParsedLine, parse};
@@ -19,7 +20,7 @@ struct Picture {
     /// States of `job NAME` and `node NAME`.
     things: BTreeMap<String, String>,
     /// Entries of the audit log with their times, the oldest first.
-    deeds: Vec<(String, String)>,
+    deeds: Vec<(DateTime<Utc>, String)>,
 }
 
 /// Shows the state once, and then its changes for ever.
@@ -68,7 +69,7 @@ async fn look(session: &Session) -> Result<Picture, String> {
             .insert(format!("node {}", text(&node["name"])), state);
     }
     let deeds = ask(session, DEEDS).await?;
-    let deeds = rows(&deeds, "entries").map(|deed| {
+    for deed in rows(&deeds, "entries") {
         let refused = deed["refusal"]
             .as_str()
             .map_or(String::new(), |refusal| format!(", refused: {refusal}"));
@@ -79,9 +80,11 @@ async fn look(session: &Session) -> Result<Picture, String> {
             deed["arguments"],
             text(&deed["via"]),
         );
-        (text(&deed["at"]), line)
-    });
-    picture.deeds = deeds.collect();
+        // As a time and not as its text, which does not sort: zeros at the end of a second's fraction are left out.
+        let at = text(&deed["at"]).parse();
+        let at = at.map_err(|error| format!("{}: {error}", deed["at"]))?;
+        picture.deeds.push((at, line));
+    }
     // The audit log lists the newest first, and a terminal shows the newest last.
     picture.deeds.reverse();
     Ok(picture)
@@ -108,13 +111,34 @@ fn beginning(now: &Picture) -> Vec<String> {
     things.collect()
 }
 
-fn changes(before: &Picture, now: &Picture) -> Vec<String> {
-    let last = before.deeds.last();
-    let newer = now
+/// Deeds of `now` that were not seen before.
+fn newer<'a>(before: &'a Picture, now: &'a Picture) -> impl Iterator<Item = &'a str> {
+    let last = before.deeds.last().map(|(at, _)| *at);
+    // Another deed may be of the same instant as the last one seen, and those of that instant are told apart by what they were.
+    let mut seen: Vec<&str> = before
         .deeds
         .iter()
-        .filter(|deed| last.is_none_or(|last| deed.0 > last.0));
-    let mut lines: Vec<String> = newer.map(|(_, line)| line.clone()).collect();
+        .filter(|(at, _)| Some(*at) == last)
+        .map(|(_, line)| line.as_str())
+        .collect();
+    let not_before = now
+        .deeds
+        .iter()
+        .filter(move |(at, _)| last.is_none_or(|last| *at >= last));
+    not_before.filter_map(move |(at, line)| {
+        let known = seen.iter().position(|seen| Some(*at) == last && seen == line);
+        match known {
+            Some(place) => {
+                seen.swap_remove(place);
+                None
+            }
+            None => Some(line.as_str()),
+        }
+    })
+}
+
+fn changes(before: &Picture, now: &Picture) -> Vec<String> {
+    let mut lines: Vec<String> = newer(before, now).map(str::to_owned).collect();
     for (name, state) in &now.things {
         if before.things.get(name) != Some(state) {
             lines.push(format!("{name}: {state}"));
@@ -133,11 +157,41 @@ mod tests {
     use super::*;
 
     fn picture(things: &[(&str, &str)], deeds: &[(&str, &str)]) -> Picture {
-        let owned = |pair: &(&str, &str)| (pair.0.to_owned(), pair.1.to_owned());
         Picture {
-            things: things.iter().map(owned).collect(),
-            deeds: deeds.iter().map(owned).collect(),
+            things: things
+                .iter()
+                .map(|(name, state)| ((*name).to_owned(), (*state).to_owned()))
+                .collect(),
+            deeds: deeds
+                .iter()
+                .map(|(second, line)| (time(second), (*line).to_owned()))
+                .collect(),
         }
+    }
+
+    fn time(second: &str) -> DateTime<Utc> {
+        format!("2026-11-22T10:00:{second}Z").parse().unwrap()
+    }
+
+    #[test]
+    fn deeds_are_told_once_each_and_by_their_times() {
+        let before = picture(&[], &[("01.100", "eva paused a")]);
+        // A server writes it as 01.1Z, and as a text that is later than 01.123Z.
+        let later = ("01.123", "otto resumed a");
+        let together = [
+            ("01.100", "eva paused a"),
+            ("01.100", "eva paused b"),
+            ("01.100", "eva paused a"),
+            later,
+        ];
+        assert_eq!(
+            changes(&before, &picture(&[], &together)),
+            ["eva paused b", "eva paused a", "otto resumed a"]
+        );
+        let now = picture(&[], &together);
+        assert_eq!(changes(&now, &now), [""; 0]);
+        // The oldest go from the list as others come.
+        assert_eq!(changes(&now, &picture(&[], &[later])), [""; 0]);
     }
 
     #[test]
