@@ -129,7 +129,12 @@ fn from_json(text: &str) -> Result<Vec<VolumeId>> {
 
 fn from_lines(text: &str) -> Result<Vec<VolumeId>> {
     let lines = text.lines().zip(1..).filter_map(|(line, number)| {
-        let line = line.split('#').next().unwrap_or_default().trim();
+        let line = line.trim();
+        // In JSON a `#` may be a part of a string; `of_line` tells where the object ends.
+        let line = match line.starts_with('{') {
+            true => line,
+            false => line.split('#').next().unwrap_or_default().trim_end(),
+        };
         (!line.is_empty()).then_some((line, number))
     });
     let mut lines = lines.peekable();
@@ -159,8 +164,14 @@ fn fields(line: &str) -> Vec<&str> {
 /// Parses `W-I`, `W,I[,source[,version]]`, or a JSON object.
 fn of_line(line: &str) -> Result<VolumeId, String> {
     if line.starts_with('{') {
-        let entry: Entry = serde_json::from_str(line)
-            .map_err(|_| format!("{line} is no object with volume_id, or w_id and i_id"))?;
+        let no_object = || format!("{line} is no object with volume_id, or w_id and i_id");
+        let mut objects = serde_json::Deserializer::from_str(line).into_iter::<Value>();
+        let object = objects.next().and_then(Result::ok).ok_or_else(no_object)?;
+        let rest = line[objects.byte_offset()..].trim_start();
+        if !rest.is_empty() && !rest.starts_with('#') {
+            return Err(no_object());
+        }
+        let entry: Entry = serde_json::from_value(object).map_err(|_| no_object())?;
         return entry.volume();
     }
     let fields = fields(line);
@@ -237,6 +248,8 @@ mod tests {
             "{\"volume_id\":\"W1-I1\"}\n{\"w_id\":\"W22084\",\"i_id\":\"I0886\",\"source\":null}\n",
             "\u{feff}[\"W1-I1\", {\"volume_id\": \"W22084-I0886\"}]",
             "Volume\nW1-I1\nW22084-I0886",
+            "\u{feff}w_id,i_id\nW1,I1\nW22084,I0886\n",
+            "{\"volume_id\":\"W1-I1\",\"note\":\"shelf #7\"} # {}\n {\"volume_id\":\"W22084-I0886\"}#\n",
         ] {
             assert_eq!(names(text), expected, "{text}");
         }
@@ -253,13 +266,16 @@ mod tests {
     #[test]
     fn bad_lines_are_told_by_number() {
         let message = |text: &str| read_list(text.as_bytes()).unwrap_err().to_string();
-        let bad = message("W1-I1\nW1/I2\n\nW1\nW1,I1,ocr_benchmark\n{\"volume\":1}\nW1,I1,elsewhere\n");
+        let bad = message(
+            "W1-I1\nW1/I2\n\nW1\nW1,I1,ocr_benchmark\n{\"volume\":1}\nW1,I1,elsewhere\n{\"volume_id\":\"W1-I1\"} W1-I2\n",
+        );
         for line in [
             "lines that name no volume:\n  line 2: \"W1/I2\" is not a valid volume id",
             "\n  line 4: \"W1\"",
             "\n  line 5: a volume of ocr_benchmark needs a version",
             "\n  line 6: {\"volume\":1} is no object",
             "\n  line 7: there is no source elsewhere",
+            "\n  line 8: {\"volume_id\":\"W1-I1\"} W1-I2 is no object",
         ] {
             assert!(bad.contains(line), "{bad}");
         }
