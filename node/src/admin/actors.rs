@@ -1,5 +1,7 @@
 //! Commands about the actors of the cluster.
 
+use std::collections::{HashMap, HashSet};
+
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use clap::Args;
@@ -270,28 +272,36 @@ impl From<ActorRecord> for Actor {
     }
 }
 
+/// Deepest level that has an indentation of its own, several times as deep as the actors of a node go.
+const DEEPEST: usize = 16;
+
 /// Lists the actors, one a line, each indented below its parent. One whose parent is not in the report is a root.
+///
+/// A report comes from another node, and its names may form cycles, or be those of several actors. So every actor is listed once at
+/// most, and none by a recursion.
 pub fn tree(actors: &[Actor], now: DateTime<Utc>) -> String {
-    fn add(lines: &mut Vec<String>, actors: &[Actor], actor: &Actor, depth: usize, now: DateTime<Utc>) {
-        lines.push(format!("{}{}", "  ".repeat(depth), actor.in_a_line(now)));
-        let below = actors
-            .iter()
-            .filter(|other| other.parent.as_deref() == Some(actor.name.as_str()));
-        for page in &actor.at_work {
-            lines.push(format!("{}{}", "  ".repeat(depth + 1), page.in_a_line(now)));
-        }
-        // A report has no cycles. The depth is bounded all the same, so that a node that sent one could not make this recur for ever.
-        for child in below.filter(|_| depth < actors.len()) {
-            add(lines, actors, child, depth + 1, now);
-        }
+    let known: HashSet<&str> = actors.iter().map(|actor| actor.name.as_str()).collect();
+    let mut below: HashMap<Option<&str>, Vec<&Actor>> = HashMap::new();
+    // The last is entered first, as it is also taken last from the stack.
+    for actor in actors.iter().rev() {
+        let parent = actor.parent.as_deref().filter(|parent| known.contains(parent));
+        below.entry(parent).or_default().push(actor);
     }
-    let is_known = |name: &String| actors.iter().any(|actor| actor.name == *name);
-    let roots = actors
-        .iter()
-        .filter(|actor| !actor.parent.as_ref().is_some_and(is_known));
     let mut lines = Vec::new();
-    for root in roots {
-        add(&mut lines, actors, root, 1, now);
+    let mut next = Vec::new();
+    // Taken out of the map, so that a second actor of the name has none below it.
+    let mut enter = |next: &mut Vec<_>, parent, depth| {
+        let children = below.remove(&parent).unwrap_or_default();
+        next.extend(children.into_iter().map(|child| (child, depth)));
+    };
+    enter(&mut next, None, 1);
+    while let Some((actor, depth)) = next.pop() {
+        let indent = |depth: usize| "  ".repeat(depth.min(DEEPEST));
+        lines.push(format!("{}{}", indent(depth), actor.in_a_line(now)));
+        for page in &actor.at_work {
+            lines.push(format!("{}{}", indent(depth + 1), page.in_a_line(now)));
+        }
+        enter(&mut next, Some(actor.name.as_str()), depth + 1);
     }
     lines.join("\n")
 }
@@ -389,5 +399,21 @@ mod tests {
              4.tif  inferring for 1m 10s\n  \
              uplink  uplink, idle"
         );
+    }
+
+    #[test]
+    fn a_report_is_no_longer_as_a_tree_whatever_its_names_are() {
+        let record = |name: &str, parent: Option<&str>| ActorRecord {
+            parent: parent.map(str::to_owned),
+            ..ActorRecord::new(name, ActorKind::Pool, ActorState::Idle)
+        };
+        let mut records = vec![record("ocr", None)];
+        records.extend((0..40).map(|_| record("ocr", Some("ocr"))));
+        let deep = |number: usize| record(&format!("d{number}"), Some(&format!("d{}", number + 1)));
+        records.extend((0..100_000).map(deep));
+        // A cycle has no root, and so no place.
+        records.extend([record("a", Some("b")), record("b", Some("a"))]);
+        let actors = Actor::all(records);
+        assert_eq!(tree(&actors, at(0)).lines().count(), 41 + 100_000);
     }
 }
