@@ -102,9 +102,23 @@ fn table(folder: &Folder) -> Result<Table, TlsError> {
         "verdict",
     ]);
     for path in folder.certificates()? {
-        let details = read_details(&path)?;
+        let name = file_name(folder.path(), &path);
+        // One file that is no certificate must not hide the others.
+        let details = match read_details(&path) {
+            Ok(details) => details,
+            Err(error) => {
+                table.add_row([
+                    name,
+                    String::new(),
+                    String::new(),
+                    String::new(),
+                    error.to_string(),
+                ]);
+                continue;
+            }
+        };
         table.add_row([
-            file_name(folder.path(), &path),
+            name,
             details.common_name,
             details.hosts.join(" "),
             details.not_after.format("%Y-%m-%d %H:%M UTC").to_string(),
@@ -128,4 +142,33 @@ fn verdict(certificate: &Path, ca: &Path) -> String {
 
 fn file_name(folder: &Path, path: &Path) -> String {
     path.strip_prefix(folder).unwrap_or(path).display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_no_certificate_gets_its_verdict_beside_the_others() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = Folder::new(&parent.path().join("pki"));
+        authority::init(&folder, 30, SystemTime::now()).unwrap();
+        authority::issue(&folder, "orch-1", &[], 30, SystemTime::now()).unwrap();
+        std::fs::write(folder.certificate("bad"), "-----BEGIN CERTIFICATE-----\n").unwrap();
+        let shown = table(&folder).unwrap().to_string();
+        let verdict = |file: &str| {
+            let line = shown.lines().find(|line| line.contains(file)).unwrap();
+            line.trim_matches('│')
+                .split('┆')
+                .next_back()
+                .unwrap()
+                .trim()
+                .to_owned()
+        };
+        assert_eq!(
+            (verdict("ca.pem"), verdict("orch-1.pem")),
+            ("authority".to_owned(), "good".to_owned())
+        );
+        assert!(verdict("bad.pem").contains("bad.pem: "), "{shown}");
+    }
 }
