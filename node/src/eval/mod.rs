@@ -11,16 +11,16 @@ mod report;
 mod score;
 mod truth;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use parkhang_actors::stage::{OCR, Pipelines};
 use parkhang_store::pages::{VolumeFolder, discover_volumes};
 
 use crate::config::job_defaults;
-use crate::export::document::PageDocument;
+use crate::export::document::{PageDocument, VolumeDocument};
 use crate::export::{Results, load_volume};
 use crate::ocr::{Input, Session, SessionOptions};
 pub use arguments::EvalArgs;
@@ -101,27 +101,42 @@ fn stage_pages(folder: &Path, truth: &[TruePage], staged: &Path) -> Result<Vec<V
 
 async fn score_folder(out: &Path, truth: &[TruePage]) -> Result<Report> {
     let results = Results::of_folder(out).await?;
-    let mut pages: HashMap<String, PageDocument> = HashMap::new();
-    let mut volumes_with_text = 0;
+    let mut volumes = Vec::new();
     for volume in results.volumes(&[])? {
-        if let Some(document) = load_volume(results.store(), &volume).await? {
-            volumes_with_text += 1;
-            pages.extend(
-                document
-                    .pages
-                    .into_iter()
-                    .map(|page| (page.source_name.clone(), page)),
-            );
-        }
+        volumes.extend(load_volume(results.store(), &volume).await?);
     }
     // Results without any text are more likely the wrong folder than a run that read nothing.
-    results.require_text(volumes_with_text)?;
+    results.require_text(volumes.len())?;
+    let pages = by_scan(volumes, truth)?;
     Ok(Report::new(
         truth
             .iter()
             .map(|page| score_page(page, pages.get(&page.image)))
             .collect(),
     ))
+}
+
+/// Returns the pages of all volumes that are to be scored, by the names of their scans.
+///
+/// # Errors
+///
+/// If two volumes have a scan of the same name: ground truth names no volumes, and so does not tell which of them it is for.
+fn by_scan(volumes: Vec<VolumeDocument>, truth: &[TruePage]) -> Result<HashMap<String, PageDocument>> {
+    let wanted: HashSet<&str> = truth.iter().map(|page| page.image.as_str()).collect();
+    let mut pages = HashMap::new();
+    for volume in volumes {
+        for page in volume.pages {
+            let name = page.source_name.clone();
+            if wanted.contains(name.as_str()) && pages.insert(name.clone(), page).is_some() {
+                bail!(
+                    "{}-{} and a volume before it both have a scan {name}: score an output folder that has one of them",
+                    volume.w_id,
+                    volume.i_id
+                );
+            }
+        }
+    }
+    Ok(pages)
 }
 
 /// Scores a page; one that was not read counts as empty.
@@ -144,5 +159,46 @@ fn score_page(truth: &TruePage, read: Option<&PageDocument>) -> PageScore {
             .map(|expected| match_lines(expected, &outlines)),
         lines_expected: truth.text.as_deref().map(|text| text.trim().lines().count()),
         lines_read: outlines.len(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn volume(i_id: &str, scans: &[&str]) -> VolumeDocument {
+        let page = |scan: &&str| PageDocument {
+            image_name: (*scan).to_owned(),
+            source_name: (*scan).to_owned(),
+            width: 1,
+            height: 1,
+            lines: Vec::new(),
+            regions: Vec::new(),
+            error: None,
+        };
+        VolumeDocument {
+            w_id: "W1".to_owned(),
+            i_id: i_id.to_owned(),
+            pages: scans.iter().map(page).collect(),
+        }
+    }
+
+    #[test]
+    fn a_scan_of_two_volumes_is_scored_for_neither() {
+        let truth = ["1.jpg", "2.jpg"].map(|image| TruePage {
+            image: image.to_owned(),
+            collection: "uchen".to_owned(),
+            text: None,
+            outlines: None,
+        });
+        // What has no ground truth may be there twice.
+        let apart = vec![
+            volume("I1", &["1.jpg", "cover.jpg"]),
+            volume("I2", &["2.jpg", "cover.jpg"]),
+        ];
+        assert_eq!(by_scan(apart, &truth).unwrap().len(), 2);
+        let both = vec![volume("I1", &["1.jpg"]), volume("I2", &["1.jpg"])];
+        let refused = by_scan(both, &truth).unwrap_err().to_string();
+        assert!(refused.starts_with("W1-I2 and a volume before it"), "{refused}");
     }
 }

@@ -1,5 +1,6 @@
 //! Ground truth of a folder of pages or lines.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -35,7 +36,7 @@ struct RenderedLine {
 }
 
 /// Reads the ground truth of a folder: `manifest.tsv` with columns `file`, `collection` and `truth` if there is one, else
-/// `NAME.txt`, PAGE XML or `NAME.json` beside the images. `NAME.boxes.json`, with a box (x0, y0, x1, y1) in pixels for each line, or else
+/// `NAME.txt`, PAGE XML or `NAME.json` beside the images, in this order where a scan has several. `NAME.boxes.json`, with a box (x0, y0, x1, y1) in pixels for each line, or else
 /// the PAGE XML adds outlines. Scans without ground truth are left out.
 ///
 /// # Errors
@@ -88,7 +89,8 @@ fn from_manifest(folder: &Path, manifest: &Path) -> Result<Vec<TruePage>> {
 }
 
 fn from_files(folder: &Path) -> Result<Vec<TruePage>> {
-    let mut pages = Vec::new();
+    let mut pages: BTreeMap<String, TruePage> = BTreeMap::new();
+    let mut rendered = Vec::new();
     let collection = folder
         .file_name()
         .map_or_else(|| "pages".to_owned(), |name| name.to_string_lossy().into_owned());
@@ -108,17 +110,31 @@ fn from_files(folder: &Path) -> Result<Vec<TruePage>> {
         match extension.as_str() {
             // Boxes belong to an image of their own, and `parkhang.json` is the note of an output folder.
             "json" if !name.ends_with(".boxes.json") && name != "parkhang.json" => {
-                pages.push(rendered_page(&path)?)
+                rendered.push(rendered_page(&path)?);
             }
             "jpg" | "jpeg" | "png" | "tif" | "tiff" | "webp" => {
                 let truth = Some(path.with_extension("txt")).filter(|truth| truth.is_file());
                 let text = truth.as_deref().map(read_text).transpose()?;
-                pages.push(true_page(&path, &collection, text)?);
+                let page = true_page(&path, &collection, text)?;
+                pages.insert(page.image.clone(), page);
             }
             _ => {}
         }
     }
-    Ok(pages)
+    for page in rendered {
+        match pages.get_mut(&page.image) {
+            // A scan is one page, however many files tell of it.
+            Some(known) => {
+                known.collection = page.collection;
+                known.text = known.text.take().or(page.text);
+                known.outlines = known.outlines.take().or(page.outlines);
+            }
+            None => {
+                pages.insert(page.image.clone(), page);
+            }
+        }
+    }
+    Ok(pages.into_values().collect())
 }
 
 /// Combines a scan with `text`, or else that of the PAGE XML beside it, and with its boxes, or else the outlines of the PAGE XML.
@@ -251,6 +267,22 @@ mod tests {
             found,
             [("a.jpg", Some("ཀ"), Some(1)), ("b.jpg", Some("ཁ"), Some(1))]
         );
+    }
+
+    #[test]
+    fn a_scan_with_several_files_is_one_page() {
+        let folder = tempfile::tempdir().unwrap();
+        let rendered = r#"{"image": "a.jpg", "font": "uchen", "lines": [{"text": "ཁ", "polygon": [[0, 0], [9, 0], [9, 4]]}]}"#;
+        for (name, text) in [("a.jpg", ""), ("a.txt", "ཀ"), ("a.json", rendered)] {
+            std::fs::write(folder.path().join(name), text).unwrap();
+        }
+        let pages = read_truth(folder.path()).unwrap();
+        assert_eq!(pages.len(), 1);
+        assert_eq!(
+            (pages[0].text.as_deref(), pages[0].collection.as_str()),
+            (Some("ཀ"), "uchen")
+        );
+        assert_eq!(pages[0].outlines.as_ref().map(Vec::len), Some(1));
     }
 
     #[test]
