@@ -157,8 +157,12 @@ impl StateStore for FlakyStore {
         self.inner.volume_results(task).await
     }
 
-    async fn volumes_to_mark(&self, limit: usize) -> Result<Vec<(Task, Arc<Job>)>, StateError> {
-        self.inner.volumes_to_mark(limit).await
+    async fn volumes_to_mark(
+        &self,
+        after: Option<TaskId>,
+        limit: usize,
+    ) -> Result<Vec<(Task, Arc<Job>)>, StateError> {
+        self.inner.volumes_to_mark(after, limit).await
     }
 
     async fn volumes_marked(&self, ends: &[(TaskId, Generation)]) -> Result<(), StateError> {

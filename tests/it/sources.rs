@@ -350,7 +350,7 @@ async fn finished_volumes_of_a_state_store_are_marked_whoever_hands_out_the_work
         unled.ends(JobStatus::Completed).await;
         Wait::until("the ends of all volumes are marked")
             .sees_async(
-                async || unled.store.volumes_to_mark(2).await.unwrap(),
+                async || unled.store.volumes_to_mark(None, 2).await.unwrap(),
                 Vec::is_empty,
             )
             .await;

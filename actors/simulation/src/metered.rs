@@ -209,8 +209,12 @@ impl StateStore for MeteredStore {
         self.inner.claim(request, now).await
     }
 
-    async fn volumes_to_mark(&self, limit: usize) -> Result<Vec<(Task, Arc<Job>)>, StateError> {
-        self.inner.volumes_to_mark(limit).await
+    async fn volumes_to_mark(
+        &self,
+        after: Option<TaskId>,
+        limit: usize,
+    ) -> Result<Vec<(Task, Arc<Job>)>, StateError> {
+        self.inner.volumes_to_mark(after, limit).await
     }
 
     async fn volumes_marked(&self, ends: &[(TaskId, Generation)]) -> Result<(), StateError> {

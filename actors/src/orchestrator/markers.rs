@@ -11,7 +11,9 @@ use chrono::Utc;
 use futures::{StreamExt, stream};
 use tracing::warn;
 
-use parkhang_core::domain::{Generation, Job, Position, StageName, StageRun, StageRunStatus, Task, TaskId};
+use parkhang_core::domain::{
+    ErrorCategory, Generation, Job, Position, StageName, StageRun, StageRunStatus, Task, TaskId,
+};
 use parkhang_state::{StateError, StateStore};
 use parkhang_store::artifact::{ArtifactLayout, VolumeDone, VolumeEnd, VolumeFailed};
 use parkhang_store::storage::{ArtifactStore, StorageError};
@@ -37,6 +39,17 @@ pub enum MarkerError {
     Json(#[from] serde_json::Error),
 }
 
+impl MarkerError {
+    /// True if it is likely to meet the next volume too.
+    fn is_outage(&self) -> bool {
+        match self {
+            Self::State(_) => true,
+            Self::Storage(error) => error.category() == ErrorCategory::Network,
+            Self::Json(_) => false,
+        }
+    }
+}
+
 /// Writes the markers that are due, and notes that they are written. Repeating it, or doing it in two processes at once,
 /// writes the same files. A volume whose markers cannot be written holds up no other.
 ///
@@ -44,11 +57,15 @@ pub enum MarkerError {
 ///
 /// When some markers are still due.
 pub async fn write_markers(store: &dyn StateStore, artifacts: &dyn ArtifactStore) -> Result<(), MarkerError> {
+    let mut failure = None;
+    let mut after = None;
     loop {
-        let due = store.volumes_to_mark(BATCH).await?;
-        if due.is_empty() {
-            return Ok(());
-        }
+        // Behind those that were tried in this round: what failed among them is still due, and would be all that is ever tried.
+        let due = store.volumes_to_mark(after, BATCH).await?;
+        let Some((last, _)) = due.last() else {
+            return failure.map_or(Ok(()), Err);
+        };
+        after = Some(last.id);
         let ends: Vec<Result<(TaskId, Generation), MarkerError>> = stream::iter(due)
             .map(|(task, job)| async move {
                 mark(store, artifacts, &task, &job).await?;
@@ -57,7 +74,6 @@ pub async fn write_markers(store: &dyn StateStore, artifacts: &dyn ArtifactStore
             .buffer_unordered(WRITES)
             .collect()
             .await;
-        let mut failure = None;
         let mut marked = Vec::with_capacity(ends.len());
         for end in ends {
             match end {
@@ -66,8 +82,10 @@ pub async fn write_markers(store: &dyn StateStore, artifacts: &dyn ArtifactStore
             }
         }
         store.volumes_marked(&marked).await?;
-        // The query would return the same volumes again at once.
-        if let Some(error) = failure {
+        // Where nothing at all can be written, the other volumes are not tried one by one.
+        if marked.is_empty()
+            && let Some(error) = failure.take_if(|error| error.is_outage())
+        {
             return Err(error);
         }
     }

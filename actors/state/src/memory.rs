@@ -373,7 +373,11 @@ impl StateStore for MemoryStore {
         Ok(self.tables().volume_results.get(&task).cloned())
     }
 
-    async fn volumes_to_mark(&self, limit: usize) -> Result<Vec<(Task, Arc<Job>)>, StateError> {
+    async fn volumes_to_mark(
+        &self,
+        after: Option<TaskId>,
+        limit: usize,
+    ) -> Result<Vec<(Task, Arc<Job>)>, StateError> {
         let tables = self.tables();
         let mut due = Vec::new();
         for task in tables.tasks.values() {
@@ -381,6 +385,7 @@ impl StateStore for MemoryStore {
             if job.config.layout.has_markers()
                 && is_finished(task, job.config.retry_scope)
                 && tables.marked.get(&task.id) != Some(&task.generation)
+                && after.is_none_or(|after| task.id > after)
                 && due.len() < limit
             {
                 due.push((task.clone(), Arc::clone(job)));

@@ -177,8 +177,12 @@ pub trait StateStore: Send + Sync + fmt::Debug {
     async fn volume_results(&self, task: TaskId) -> Result<Option<VolumeResults>, StateError>;
 
     /// Finished tasks of jobs whose [layout](parkhang_core::domain::LayoutName::has_markers) has markers, where the end they have come
-    /// to is not marked yet, in task order; so many at most.
-    async fn volumes_to_mark(&self, limit: usize) -> Result<Vec<(Task, Arc<Job>)>, StateError>;
+    /// to is not marked yet, in task order; those behind `after` only, and so many at most.
+    async fn volumes_to_mark(
+        &self,
+        after: Option<TaskId>,
+        limit: usize,
+    ) -> Result<Vec<(Task, Arc<Job>)>, StateError>;
 
     /// Notes that the ends of these tasks are marked, each in the generation in which it was found.
     async fn volumes_marked(&self, ends: &[(TaskId, Generation)]) -> Result<(), StateError>;

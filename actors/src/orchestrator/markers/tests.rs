@@ -6,7 +6,7 @@ use parkhang_state::{Change, Expected, MemoryStore, Outcome};
 use parkhang_store::artifact::Markers;
 use parkhang_store::storage::{ArtifactKey, MemoryArtifacts};
 
-/// A job of three volumes and one stage, in a layout with markers.
+/// A job of one stage, in a layout with markers.
 struct Control {
     store: MemoryStore,
     artifacts: MemoryArtifacts,
@@ -15,6 +15,10 @@ struct Control {
 
 impl Control {
     async fn new() -> Self {
+        Self::with_volumes(3).await
+    }
+
+    async fn with_volumes(volumes: usize) -> Self {
         let store = MemoryStore::new();
         let job = NewJob {
             key: Some(JobKey::new("job").unwrap()),
@@ -22,7 +26,7 @@ impl Control {
                 layout: LayoutName::BdrcV1,
                 ..JobConfig::default()
             },
-            ..new_job(&["ocr"], 3)
+            ..new_job(&["ocr"], volumes)
         };
         let job = store.create_job(&job, at(0)).await.unwrap();
         Self {
@@ -160,13 +164,31 @@ async fn a_marker_that_cannot_be_written_is_still_due_and_holds_up_no_other() {
     control.artifacts.put(&in_the_way, "x".into()).await.unwrap();
     assert!(matches!(control.write().await, Err(MarkerError::Storage(_))));
     assert_eq!(control.marked("W1-I2").await, (true, false));
-    let due = control.store.volumes_to_mark(9).await.unwrap();
+    let due = control.store.volumes_to_mark(None, 9).await.unwrap();
     assert_eq!(due.len(), 1);
 
     control.artifacts.delete(&in_the_way).await.unwrap();
     control.write().await.unwrap();
     assert_eq!(control.marked("W1-I1").await, (true, false));
-    assert!(control.store.volumes_to_mark(9).await.unwrap().is_empty());
+    assert!(control.store.volumes_to_mark(None, 9).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn volumes_behind_a_batch_that_fails_as_a_whole_are_marked() {
+    let control = Control::with_volumes(BATCH + 1).await;
+    for number in 1..=BATCH + 1 {
+        control.run(&format!("W1-I{number}"), Event::Succeeded).await;
+    }
+    let tasks = control.store.tasks(control.job.id).await.unwrap();
+    let (last, first) = tasks.split_last().unwrap();
+    for task in first {
+        let in_the_way = control.markers(&task.volume.to_string()).done.join("x").unwrap();
+        control.artifacts.put(&in_the_way, "x".into()).await.unwrap();
+    }
+    assert!(matches!(control.write().await, Err(MarkerError::Storage(_))));
+    assert_eq!(control.marked(&last.volume.to_string()).await, (true, false));
+    let due = control.store.volumes_to_mark(None, BATCH + 1).await.unwrap();
+    assert_eq!(due.len(), BATCH);
 }
 
 #[tokio::test]

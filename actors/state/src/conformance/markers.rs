@@ -20,7 +20,7 @@ async fn finished(store: &Store, job: &Job, task: &Task) -> Task {
 }
 
 async fn due(store: &Store) -> Vec<Task> {
-    let due = store.volumes_to_mark(10).await.unwrap();
+    let due = store.volumes_to_mark(None, 10).await.unwrap();
     due.into_iter().map(|(task, _)| task).collect()
 }
 
@@ -37,8 +37,18 @@ async fn an_end_is_to_be_marked_once(store: Store) {
     assert_eq!(due(&store).await, std::slice::from_ref(&failed));
     let done = run_stage(&store, &job, &detected, Event::Succeeded).await;
     assert_eq!(due(&store).await, [done.clone(), failed.clone()]);
-    assert_eq!(store.volumes_to_mark(1).await.unwrap()[0].1.key, job.key);
-    assert_eq!(store.volumes_to_mark(1).await.unwrap().len(), 1);
+    assert_eq!(store.volumes_to_mark(None, 1).await.unwrap()[0].1.key, job.key);
+    assert_eq!(store.volumes_to_mark(None, 1).await.unwrap().len(), 1);
+    let behind = store.volumes_to_mark(Some(done.id), 10).await.unwrap();
+    assert_eq!(behind.len(), 1);
+    assert_eq!(behind[0].0, failed);
+    assert!(
+        store
+            .volumes_to_mark(Some(failed.id), 10)
+            .await
+            .unwrap()
+            .is_empty()
+    );
 
     note(&store, &done).await;
     assert_eq!(due(&store).await, std::slice::from_ref(&failed));

@@ -10,7 +10,11 @@ use crate::StateError;
 use parkhang_core::domain::{Generation, Job, JobId, LayoutName, Task, TaskId};
 
 /// By the partial index `tasks_to_mark`: what is marked, or not finished, costs nothing.
-pub(super) async fn due(pool: &PgPool, limit: usize) -> Result<Vec<(Task, Arc<Job>)>, StateError> {
+pub(super) async fn due(
+    pool: &PgPool,
+    after: Option<TaskId>,
+    limit: usize,
+) -> Result<Vec<(Task, Arc<Job>)>, StateError> {
     let rows: Vec<TaskRow> = sqlx::query_as(concat!(
         "select ",
         task_columns!(),
@@ -19,9 +23,11 @@ pub(super) async fn due(pool: &PgPool, limit: usize) -> Result<Vec<(Task, Arc<Jo
          join volumes v on v.id = t.volume_id
          where $1 @> (j.config -> 'layout')
              and (t.current_stage = 'done' or t.terminal) and t.marked is distinct from t.generation
-         order by t.id limit $2"
+             and t.id > $2
+         order by t.id limit $3"
     ))
     .bind(Json(LayoutName::WITH_MARKERS))
+    .bind(after.map_or(i64::MIN, |task| task.0))
     .bind(i64::try_from(limit).unwrap_or(i64::MAX))
     .fetch_all(pool)
     .await?;

@@ -295,8 +295,12 @@ impl StateStore for PostgresStore {
         tasks::volume_results(&self.pool, task).await
     }
 
-    async fn volumes_to_mark(&self, limit: usize) -> Result<Vec<(Task, Arc<Job>)>, StateError> {
-        markers::due(&self.pool, limit).await
+    async fn volumes_to_mark(
+        &self,
+        after: Option<TaskId>,
+        limit: usize,
+    ) -> Result<Vec<(Task, Arc<Job>)>, StateError> {
+        markers::due(&self.pool, after, limit).await
     }
 
     async fn volumes_marked(&self, ends: &[(TaskId, Generation)]) -> Result<(), StateError> {
