@@ -144,6 +144,19 @@ fn a_job_of_shards_becomes_one_of_the_database() {
     assert!(
         refused
             .stderr
+            .contains("shard-00000.jsonl cannot be read: it is not the one that the job was made with"),
+        "{}",
+        refused.stderr
+    );
+    // A job that was made before there were digests.
+    let manifest = site.path("artifacts/manifests/jobs/cut/job.json");
+    let mut older: Value = serde_json::from_slice(&std::fs::read(&manifest).unwrap()).unwrap();
+    older.as_object_mut().unwrap().remove("shards_sha256").unwrap();
+    std::fs::write(manifest, older.to_string()).unwrap();
+    let refused = finish(site.command(["shards", "import", "cut"])).exits(1);
+    assert!(
+        refused
+            .stderr
             .contains("3 volumes by its job.json, and 1 in its shards"),
         "{}",
         refused.stderr

@@ -36,6 +36,9 @@ pub struct JobManifest {
     pub volumes: usize,
     /// Digest of the names of all volumes in their order.
     pub volumes_sha256: Digest,
+    /// Digests of the objects of the shards, in their order. A job that was made before there were any has none.
+    #[serde(default)]
+    pub shards_sha256: Vec<Digest>,
 }
 
 /// A line of a shard.
@@ -46,7 +49,8 @@ struct ShardLine {
 
 impl JobManifest {
     /// Writes a job's shards and then its manifest, which makes the job exist. Shards of an attempt that died before are
-    /// replaced.
+    /// replaced, and so are those of another process that makes a job of this name at the same time: of the two one has made the job, and
+    /// [`volumes`](Self::volumes) tells if a shard is the other's.
     ///
     /// # Errors
     ///
@@ -71,6 +75,7 @@ impl JobManifest {
             return Err(ShardError::TooManyShards(shards));
         }
         let mut shards = 0;
+        let mut shards_sha256 = Vec::new();
         for volumes in volumes.chunks(size.get()) {
             let shard = layout.shard(shards);
             let mut text = Vec::new();
@@ -81,6 +86,7 @@ impl JobManifest {
                 text.extend(json(&line)?);
                 text.push(b'\n');
             }
+            shards_sha256.push(Digest::of(&text));
             store.put(&shard, text.into()).await?;
             shards += 1;
         }
@@ -94,6 +100,7 @@ impl JobManifest {
             shards,
             volumes: volumes.len(),
             volumes_sha256: Digest::of(names.concat().as_bytes()),
+            shards_sha256,
         };
         // Last, as nodes take a job up once this object is there, and its shards must be there by then.
         match store.put_if_absent(&layout.job(), json(&manifest)?).await? {
@@ -173,6 +180,17 @@ impl JobManifest {
     pub async fn volumes(&self, store: &dyn ArtifactStore, shard: u32) -> Result<Vec<VolumeId>, ShardError> {
         let key = ShardLayout::new(&self.job).shard(shard);
         let bytes = store.get(&key).await?;
+        // Shards are written before `job.json`, of which only one is ever written. Of two processes that make a job of this name at once, one
+        // may have written this shard after the other had made the job.
+        let expected = usize::try_from(shard)
+            .ok()
+            .and_then(|shard| self.shards_sha256.get(shard));
+        if expected.is_some_and(|expected| *expected != Digest::of(&bytes)) {
+            return Err(ShardError::damaged(
+                &key,
+                "it is not the one that the job was made with; if two processes made the job at once, make it again under another name",
+            ));
+        }
         let volumes: Vec<VolumeId> = bytes
             .split(|byte| *byte == b'\n')
             .filter(|line| !line.is_empty())

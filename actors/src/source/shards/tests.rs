@@ -402,8 +402,13 @@ async fn manifests_have_what_ids_have_room_for() {
     let line = "{\"volume_id\":\"W1-I1\"}\n";
     let lines = line.repeat(ShardSize::MAX as usize + 1);
     site.objects.put(&layout.shard(0), lines.into()).await.unwrap();
-    let error = manifest.volumes(&site.objects, 0).await.unwrap_err();
-    assert!(matches!(error, ShardError::Damaged { .. }), "{error}");
+    // As job.json was before it had digests, which would refuse the shard for being another one.
+    let without_digests = JobManifest {
+        shards_sha256: Vec::new(),
+        ..manifest.clone()
+    };
+    let error = without_digests.volumes(&site.objects, 0).await.unwrap_err();
+    assert!(error.to_string().contains("a shard has from 1 to"), "{error}");
 
     let vast = JobManifest {
         shards: place::MAX_SHARDS + 1,
@@ -413,4 +418,20 @@ async fn manifests_have_what_ids_have_room_for() {
     site.objects.put(&layout.job(), vast.into()).await.unwrap();
     let error = JobManifest::read(&site.objects, &manifest.job).await.unwrap_err();
     assert!(matches!(error, ShardError::Damaged { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_shard_of_another_process_that_made_the_job_at_once_is_refused() {
+    let site = Site::new(TimeDelta::zero());
+    let manifest = site.create("job", 2, 1).await;
+    let key = ShardLayout::new(&manifest.job).shard(1);
+    let own = site.objects.get(&key).await.unwrap();
+    // The other one looked for job.json before it was there, and is late with its shards.
+    let others = "{\"volume_id\":\"W9-I9\"}\n";
+    site.objects.put(&key, others.into()).await.unwrap();
+    assert_eq!(manifest.volumes(&site.objects, 0).await.unwrap().len(), 1);
+    let error = manifest.volumes(&site.objects, 1).await.unwrap_err();
+    assert!(matches!(error, ShardError::Damaged { .. }), "{error}");
+    site.objects.put(&key, own).await.unwrap();
+    assert_eq!(manifest.volumes(&site.objects, 1).await.unwrap().len(), 1);
 }
