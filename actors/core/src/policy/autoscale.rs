@@ -43,7 +43,9 @@ pub struct Load {
     pub oldest: Option<DateTime<Utc>>,
 }
 
-/// Demand of each stage. Tasks that a job may not run at once by its limits are left out.
+/// Demand of each stage. Tasks that a job may not run at once at that stage by its limits are left out. Its running tasks at other stages
+/// are not subtracted, although `max_running` is for all of them together: the stage that has workers takes every place that comes
+/// free, and the next one would get no workers before the first one has nothing more to do.
 pub fn loads<'a>(
     backlog: &[StageBacklog],
     config: impl Fn(JobId) -> Option<&'a JobConfig>,

@@ -144,6 +144,28 @@ fn a_job_asks_for_no_more_than_it_may_have() {
     assert_eq!(load(&[of_job(2, 7, 2), of_job(1, 50, 1)]), [expected]);
 }
 
+#[test]
+fn a_job_at_its_limit_in_one_stage_still_asks_for_workers_of_the_next() {
+    let config = JobConfig {
+        max_running: 4,
+        ..JobConfig::default()
+    };
+    let at_stage = |name: &str, waiting, running| StageBacklog {
+        job: JobId(1),
+        stage: stage(name),
+        waiting,
+        running,
+        oldest: Some(at(0)),
+    };
+    // All places are taken by the first stage, as the second has no workers yet.
+    let backlog = [at_stage("detect", 50, 4), at_stage("read", 9, 0)];
+    let loads = loads(&backlog, |_| Some(&config));
+    assert_eq!(
+        (loads[&stage("detect")].waiting, loads[&stage("read")].waiting),
+        (0, 4)
+    );
+}
+
 prop_compose! {
     fn any_limits()(
         floor in 0_u32..6, more in 0_u32..200, tasks_per_slot in 0_u32..20, out in 0_i64..300, back in 0_i64..900,
