@@ -21,12 +21,27 @@ pub(super) struct Launched {
     pub(super) stopping_since: Option<DateTime<Utc>>,
 }
 
+/// A process that is about to be launched, or was, by somebody who did not live to write down which it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Starting {
+    pub(super) name: String,
+    pub(super) hardware: Hardware,
+    /// Value of the variable [`MARK`] that the process is started with, and no other.
+    pub(super) mark: String,
+}
+
+/// Variable of a worker's environment by which it is found where the record does not say which process it is.
+pub(super) const MARK: &str = "LAUNCHED_AS";
+
 /// Content of the record.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Entries {
     pub(super) desired: BTreeMap<Hardware, u32>,
     /// Processes in the order in which they were started.
     pub(super) launched: Vec<Launched>,
+    /// The one that is being started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) starting: Option<Starting>,
 }
 
 /// Record of the workers of this machine, locked against other processes that launch any until it is dropped.
@@ -80,6 +95,24 @@ impl ProcessLedger {
             path: self.path.clone(),
             source,
         })
+    }
+
+    /// Takes the worker that was being started when the last process that had the record open died, and enters it among the launched if it
+    /// has come to run; returns whether there was one.
+    pub(super) fn settle_start(&mut self) -> bool {
+        let Some(starting) = self.entries.starting.take() else {
+            return false;
+        };
+        // It cannot be between its fork and the program whose environment is sought: until then it holds the lock of the record too.
+        if let Some(process) = Process::with_variable(MARK, &starting.mark) {
+            self.entries.launched.push(Launched {
+                name: starting.name,
+                hardware: starting.hardware,
+                process,
+                stopping_since: None,
+            });
+        }
+        true
     }
 
     /// Takes out the workers that have ended.

@@ -20,7 +20,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use nix::sys::signal::Signal;
 
-use self::ledger::{Launched, ProcessLedger};
+use self::ledger::{Launched, MARK, ProcessLedger, Starting};
 pub use self::process::{Process, start_process};
 use super::{Launcher, LauncherError, Workers, within};
 use crate::telemetry::{WorkerEnded, WorkerStarted, WorkerStopping};
@@ -63,8 +63,9 @@ impl LocalLauncher {
         let path = options.folder.clone();
         let worked = tokio::task::spawn_blocking(move || {
             let mut ledger = ProcessLedger::open(&options.folder)?;
+            let settled = ledger.settle_start();
             let ended = ledger.take_ended();
-            if !ended.is_empty() {
+            if settled || !ended.is_empty() {
                 ledger.save()?;
             }
             // Told once the record is saved: until then the next one to open it finds the same ends.
@@ -139,7 +140,8 @@ impl Launcher for LocalLauncher {
     }
 }
 
-/// Starts or stops workers until their number is the desired one. The record is written after each, so that none is forgotten.
+/// Starts or stops workers until their number is the desired one. The record is written before a start and after each change, so that none
+/// is forgotten.
 fn adjust(
     options: &LocalOptions,
     ledger: &mut ProcessLedger,
@@ -151,7 +153,20 @@ fn adjust(
     let running = ledger.of(hardware).filter(stays).count();
     for _ in running..desired {
         let name = ledger.free_name(hardware);
-        let process = start(options, hardware, &name).map_err(|source| LauncherError::Start {
+        let now = Utc::now();
+        let starting = Starting {
+            name: name.clone(),
+            hardware,
+            // Another one for each start, so that nothing left by an earlier worker of the name is taken for this one.
+            mark: format!("{name}@{}.{}", now.timestamp(), now.timestamp_subsec_nanos()),
+        };
+        let mark = starting.mark.clone();
+        // Saved before there is a process: should this one die before it has noted which it is, the next one finds it by its mark.
+        ledger.entries.starting = Some(starting);
+        ledger.save()?;
+        let started = start(options, hardware, &name, &mark);
+        ledger.entries.starting = None;
+        let process = started.map_err(|source| LauncherError::Start {
             hardware,
             name: name.clone(),
             source,
@@ -230,9 +245,10 @@ fn kill_overdue(
 }
 
 /// Starts a worker, which this process need not outlive.
-fn start(options: &LocalOptions, hardware: Hardware, name: &str) -> io::Result<Process> {
+fn start(options: &LocalOptions, hardware: Hardware, name: &str, mark: &str) -> io::Result<Process> {
     let output = output(&options.folder, name)?;
     let mut command = (options.command)(hardware, name);
+    command.env(MARK, mark);
     // A file and not a pipe, which nobody would read once this process has gone.
     command.stdout(output.try_clone()?).stderr(output);
     let (process, mut child) = start_process(command)?;

@@ -48,6 +48,25 @@ impl Process {
         })
     }
 
+    /// Finds the process that was started with a variable of this value, among those that still run: the first one, as others that have it
+    /// inherited it.
+    pub(super) fn with_variable(name: &str, value: &str) -> Option<Self> {
+        let sought = format!("{name}={value}");
+        let folders = std::fs::read_dir("/proc").ok()?;
+        let numbers = folders.filter_map(|folder| folder.ok()?.file_name().to_str()?.parse::<u32>().ok());
+        numbers
+            .filter(|number| {
+                // Those of other users cannot be read, and are none of ours.
+                std::fs::read(format!("/proc/{number}/environ")).is_ok_and(|variables| {
+                    variables
+                        .split(|byte| *byte == 0)
+                        .any(|variable| variable == sought.as_bytes())
+                })
+            })
+            .filter_map(|number| Self::of(number).ok())
+            .min_by_key(|process| process.started)
+    }
+
     /// Returns whether the process runs. One that has ended and was not waited for does not.
     pub(super) fn is_alive(&self) -> bool {
         let is_the_same = process_state(self.number)

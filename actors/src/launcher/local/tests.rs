@@ -133,6 +133,57 @@ async fn a_worker_that_ends_by_itself_is_replaced() {
     assert_ne!(after[1].process, before[0].process);
 }
 
+/// The record cannot be written once the worker has been started, as if the launcher had died in between.
+#[tokio::test]
+async fn a_worker_is_found_that_the_launcher_did_not_live_to_record() {
+    let machine = Machine::new();
+    let kept = machine.folder.path().join("kept.json");
+    let (record, aside) = (machine.record(), kept.clone());
+    let command = machine.options().command;
+    let dying = LocalLauncher::new(LocalOptions {
+        command: Arc::new(move |hardware, name| {
+            std::fs::rename(&record, &aside).unwrap();
+            std::fs::create_dir(&record).unwrap();
+            command(hardware, name)
+        }),
+        ..machine.options()
+    });
+    let died = dying.set_desired(Hardware::Gpu, 1, &NOBODY).await;
+    assert!(matches!(died, Err(LauncherError::Record { .. })), "{died:?}");
+    std::fs::remove_dir(machine.record()).unwrap();
+    std::fs::rename(&kept, machine.record()).unwrap();
+
+    let launcher = machine.launcher();
+    let workers = launcher.workers(Hardware::Gpu).await.unwrap();
+    assert_eq!((workers.desired, workers.running), (1, 1));
+    launcher.tend(Hardware::Gpu).await.unwrap();
+    let launched = machine.launched();
+    assert_eq!(launched.len(), 1, "no second one is started");
+    assert!(launched[0].process.is_alive());
+    launcher.set_desired(Hardware::Gpu, 0, &NOBODY).await.unwrap();
+    converged(&launcher, Hardware::Gpu).await.unwrap();
+    assert!(!launched[0].process.is_alive());
+}
+
+#[tokio::test]
+async fn a_start_that_came_to_nothing_leaves_no_worker() {
+    let machine = Machine::new();
+    let mut ledger = ProcessLedger::open(machine.folder.path()).unwrap();
+    ledger.entries.starting = Some(Starting {
+        name: "launched-gpu-1".to_owned(),
+        hardware: Hardware::Gpu,
+        mark: "launched-gpu-1@0.0".to_owned(),
+    });
+    ledger.save().unwrap();
+    drop(ledger);
+    assert_eq!(
+        machine.launcher().workers(Hardware::Gpu).await.unwrap().running,
+        0
+    );
+    let ledger = ProcessLedger::open(machine.folder.path()).unwrap();
+    assert_eq!(ledger.entries.starting, None);
+}
+
 #[tokio::test]
 async fn a_worker_that_does_not_stop_is_killed_in_the_end() {
     let machine = Machine::new();
