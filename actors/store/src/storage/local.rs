@@ -3,7 +3,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 
@@ -135,8 +135,11 @@ struct Folder {
     root: PathBuf,
     /// Staging folder, created for the first write.
     staging: OnceLock<Staging>,
-    /// Files that `put_unsynced` wrote since the last sync, with the number of writes: a write during a sync needs another one.
+    /// Files that `put_unsynced` wrote since the last sync, each with the number of its last write: a write during a sync needs
+    /// another one.
     unsynced: Mutex<BTreeMap<ArtifactKey, u64>>,
+    /// Number of the next write, counted over all files: one that is deleted and written again must not get a number that it had.
+    next_write: AtomicU64,
     /// Lock that is held while folders come and go, so that a folder that another writer sees is already durable.
     folder_changes: Mutex<()>,
 }
@@ -147,6 +150,7 @@ impl Folder {
             root,
             staging: OnceLock::new(),
             unsynced: Mutex::default(),
+            next_write: AtomicU64::default(),
             folder_changes: Mutex::default(),
         }
     }
@@ -213,7 +217,9 @@ impl Folder {
             return sync_parent(&target).map_err(fail);
         }
         // Noted once the file is in its place, so that a sync that finds the note finds the file.
-        *self.unsynced().entry(key.clone()).or_default() += 1;
+        let mut unsynced = self.unsynced();
+        // Counted under the lock, so that of two writes of a file the later note has the larger number.
+        unsynced.insert(key.clone(), self.next_write.fetch_add(1, Ordering::Relaxed));
         Ok(())
     }
 
@@ -278,12 +284,19 @@ impl Folder {
 
     fn delete(&self, key: &ArtifactKey) -> Result<(), StorageError> {
         let path = self.path(key);
+        // Taken back before the file goes: a `put_unsynced` of this key that comes from now on leaves a note of its own, which must stay.
+        let noted = self.unsynced().remove(key);
         match fs::remove_file(&path) {
             Ok(()) => {}
             Err(error) if is_absence(&error) || path.is_dir() => return Ok(()),
-            Err(source) => return Err(failed("delete", key, source)),
+            Err(source) => {
+                // The file is still there, and still to be flushed.
+                if let Some(write) = noted {
+                    self.unsynced().entry(key.clone()).or_insert(write);
+                }
+                return Err(failed("delete", key, source));
+            }
         }
-        self.unsynced().remove(key);
         // An empty folder would keep its name from being used as a key.
         let _changing = self.folder_changes();
         let folders = path.ancestors().skip(1).take_while(|folder| *folder != self.root);
@@ -426,55 +439,4 @@ fn writing(key: &ArtifactKey, source: io::Error) -> StorageError {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_second_process_reads_what_the_first_wrote_and_sees_no_staged_file() {
-        let root = tempfile::tempdir().unwrap();
-        let first = LocalStore::open(root.path()).await.unwrap();
-        let second = LocalStore::open(root.path()).await.unwrap();
-        let key = ArtifactKey::new("jobs/a").unwrap();
-        let _half_written = first.folder.staging().unwrap().write(&[b"half"], false).unwrap();
-        first.put(&key, Bytes::from_static(b"whole")).await.unwrap();
-        assert_eq!(second.get(&key).await.unwrap(), "whole");
-        let jobs = ArtifactKey::new("jobs").unwrap();
-        assert_eq!(second.list(&jobs).await.unwrap().len(), 1);
-    }
-
-    #[tokio::test]
-    async fn a_store_that_is_only_read_leaves_nothing_in_its_folder() {
-        let root = tempfile::tempdir().unwrap();
-        fs::write(root.path().join("a"), b"x").unwrap();
-        let store = LocalStore::for_reading(root.path());
-        assert_eq!(store.get(&ArtifactKey::new("a").unwrap()).await.unwrap(), "x");
-        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1);
-        store
-            .put(&ArtifactKey::new("b").unwrap(), "y".into())
-            .await
-            .unwrap();
-        assert_eq!(store.get(&ArtifactKey::new("b").unwrap()).await.unwrap(), "y");
-    }
-
-    #[tokio::test]
-    async fn sync_forgets_only_its_own_folder() {
-        let root = tempfile::tempdir().unwrap();
-        let store = LocalStore::open(root.path()).await.unwrap();
-        for name in ["a/1", "a/2", "b/1"] {
-            let key = ArtifactKey::new(name).unwrap();
-            store.put_unsynced(&key, Bytes::from_static(b"x")).await.unwrap();
-        }
-        store.sync(&ArtifactKey::new("a").unwrap()).await.unwrap();
-        let left: Vec<String> = store.folder.unsynced().keys().map(ToString::to_string).collect();
-        assert_eq!(left, ["b/1"]);
-    }
-
-    #[tokio::test]
-    async fn a_root_that_is_a_file_is_an_error_that_names_it() {
-        let root = tempfile::tempdir().unwrap();
-        let file = root.path().join("file");
-        fs::write(&file, b"").unwrap();
-        let error = LocalStore::open(&file).await.unwrap_err();
-        assert!(error.to_string().contains(file.to_str().unwrap()));
-    }
-}
+mod tests;
