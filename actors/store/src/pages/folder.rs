@@ -200,7 +200,20 @@ fn unreadable(volume: &VolumeId, page: &str, error: &std::io::Error) -> PageSour
         volume: volume.clone(),
         page: page.to_owned(),
         message: error.to_string(),
-        category: ErrorCategory::Input,
+        category: category(error),
+    }
+}
+
+/// Category of an error of the file system: what lies in the file or the folder itself stays as it is, while anything else, such as a
+/// stale handle of a network file system, may pass and is waited out like an outage, as it is for artifacts.
+fn category(error: &std::io::Error) -> ErrorCategory {
+    use std::io::ErrorKind::{
+        InvalidData, InvalidFilename, InvalidInput, IsADirectory, NotADirectory, NotFound, PermissionDenied,
+    };
+    match error.kind() {
+        NotFound | PermissionDenied | IsADirectory | NotADirectory | InvalidData | InvalidInput
+        | InvalidFilename => ErrorCategory::Input,
+        _ => ErrorCategory::Network,
     }
 }
 
@@ -265,6 +278,39 @@ mod tests {
         };
         let error = source.read(&"W-I".parse().unwrap(), &page).await.unwrap_err();
         assert!(matches!(error, PageSourceError::NoSuchPage { .. }));
+    }
+
+    #[tokio::test]
+    async fn an_error_that_may_pass_is_not_blamed_on_the_page() {
+        let volume: VolumeId = "W-I".parse().unwrap();
+        let of = |kind: std::io::ErrorKind| unreadable(&volume, "a.jpg", &kind.into()).category();
+        for kind in [
+            std::io::ErrorKind::StaleNetworkFileHandle,
+            std::io::ErrorKind::TimedOut,
+            std::io::ErrorKind::Interrupted,
+        ] {
+            assert_eq!(of(kind), ErrorCategory::Network, "{kind}");
+        }
+        // EIO, which has no kind of its own.
+        let broken = std::io::Error::from_raw_os_error(5);
+        assert_eq!(
+            unreadable(&volume, "a.jpg", &broken).category(),
+            ErrorCategory::Network
+        );
+        assert_eq!(of(std::io::ErrorKind::PermissionDenied), ErrorCategory::Input);
+
+        let root = tempfile::tempdir().unwrap();
+        touch(root.path().join("v/a.jpg"));
+        std::fs::create_dir(root.path().join("v/b.jpg")).unwrap();
+        let source =
+            FolderSource::new(discover_volumes(&[root.path().join("v")], Some("W"), Some("I")).unwrap());
+        let folder = PageRef {
+            name: "b.jpg".into(),
+            size: 1,
+            version: None,
+        };
+        let error = source.read(&volume, &folder).await.unwrap_err();
+        assert_eq!(error.category(), ErrorCategory::Input);
     }
 
     #[test]
