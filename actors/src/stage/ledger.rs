@@ -10,6 +10,20 @@ use parkhang_core::domain::StageError;
 use parkhang_store::artifact::{ArtifactRow, Fingerprint, Provenance, Table, read_table};
 use parkhang_store::storage::{ArtifactKey, StorageError};
 
+/// The table, then the parts by number, so that newer rows of a page replace older ones. Other objects are left out.
+fn in_order_of_age<'a>(
+    keys: impl Iterator<Item = &'a ArtifactKey>,
+    table: &ArtifactKey,
+    parts_folder: &ArtifactKey,
+) -> Vec<&'a ArtifactKey> {
+    let mut sources: Vec<&ArtifactKey> = keys
+        .filter(|key| *key == table || key.is_under(parts_folder))
+        .collect();
+    // Not by the keys alone: the name of a table may come behind that of the parts' folder.
+    sources.sort_by_key(|key| (*key != table, *key));
+    sources
+}
+
 /// The rows of one page and what they were made from.
 struct Entry<R> {
     fingerprint: Fingerprint,
@@ -54,14 +68,8 @@ impl<R: ArtifactRow> Ledger<R> {
 
         let table = run.table::<R>();
         let parts_folder = run.layout.parts_folder(&run.stage);
-        let mut sources: Vec<&ArtifactKey> = objects
-            .iter()
-            .map(|(key, _)| key)
-            .filter(|key| **key == table || key.is_under(&parts_folder))
-            .collect();
-        // The table comes first, then the parts by number, so that newer rows of a page replace older ones.
-        sources.sort();
-        for key in sources {
+        let keys = objects.iter().map(|(key, _)| key);
+        for key in in_order_of_age(keys, &table, &parts_folder) {
             if *key != table {
                 ledger.next_part += 1;
             }
@@ -125,5 +133,34 @@ impl<R: ArtifactRow> Ledger<R> {
     /// Number of the first part that no earlier run has written.
     pub(super) fn next_part(&self) -> u32 {
         self.next_part
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_comes_before_the_parts_whatever_it_is_called() {
+        let key = |text: &str| ArtifactKey::new(text).unwrap();
+        for table in ["v/syllables/lines.parquet", "v/syllables/syllables.parquet"] {
+            let mut keys = [
+                key("v/syllables/parts/part-00001.parquet"),
+                key(table),
+                key("v/syllables/images/1.png"),
+                key("v/syllables/parts/part-00000.parquet"),
+            ];
+            keys.sort();
+            let sources = in_order_of_age(keys.iter(), &key(table), &key("v/syllables/parts"));
+            let names: Vec<&str> = sources.iter().map(|key| key.as_str()).collect();
+            assert_eq!(
+                names,
+                [
+                    table,
+                    "v/syllables/parts/part-00000.parquet",
+                    "v/syllables/parts/part-00001.parquet"
+                ]
+            );
+        }
     }
 }
