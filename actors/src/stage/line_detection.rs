@@ -1,11 +1,9 @@
 //! The stage `line_detection`: turns the scans of a volume into straightened pages with the contours of their lines.
 
-use std::pin::pin;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::StreamExt;
 use image::{ExtendedColorType, GrayImage, ImageEncoder};
 use parkhang_models::algorithms::Algorithms;
 use parkhang_models::inference::{Classes, TileBatch};
@@ -19,6 +17,7 @@ use tracing::warn;
 use super::info::StageInfo;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
 use super::registry::StageServices;
+use super::scans::{plan_scans, version_of_scans};
 use super::table::{SCANS, StageDefinition, StageModels};
 use super::{DEVICE_INBOX, image_quality};
 use crate::inference::{DeviceStatus, Inference, PageSegmentation, PageTiles};
@@ -28,8 +27,8 @@ use crate::telemetry::at_step;
 use parkhang_core::domain::{
     ErrorCategory, Hardware, JobConfig, LineMode, PageStep, StageError, StageName, Unfit,
 };
-use parkhang_store::artifact::{Digest, LineDetectionRow, ModelRef, PageRegion, TableSchema, image_names};
-use parkhang_store::pages::{PageRef, PageSource, read_ahead};
+use parkhang_store::artifact::{Digest, LineDetectionRow, ModelRef, PageRegion, TableSchema};
+use parkhang_store::pages::{PageRef, PageSource};
 
 pub(super) const STAGE: StageDefinition = StageDefinition {
     name: "line_detection",
@@ -40,9 +39,6 @@ pub(super) const STAGE: StageDefinition = StageDefinition {
     writes: &[TableSchema::of::<LineDetectionRow>()],
     build: |services| Ok(services.paged(STAGE, LineDetection::new(services)?)),
 };
-
-/// Pages read at once from the source while a volume is planned: enough to hide the latency of a remote one.
-const READ_AHEAD: usize = 16;
 
 /// Tiles in one forward pass: a row of a large page or some small pages.
 const MAX_TILES: usize = 16;
@@ -207,54 +203,11 @@ impl PageStage for LineDetection {
             return Err(run.error(ErrorCategory::Config, message));
         }
         // Settings come first: the job fails here, before any scan is read.
-        let source_error = |error: parkhang_store::pages::PageSourceError| run.error(error.category(), error);
-        let mut pages = self.pages.pages(run.volume()).await.map_err(source_error)?;
-        if run.config().limit > 0 {
-            pages.truncate(run.config().limit);
-        }
-        let files: Vec<String> = pages.iter().map(|page| page.name.clone()).collect();
-        let mut planned = Vec::with_capacity(pages.len());
-        // Nothing but its bytes tells whether a page without a version has changed, so it is read twice: here for its hash, and
-        // again where it is worked on. Keeping the bytes would hold a whole volume in memory.
-        let unversioned: Vec<PageRef> = pages
-            .iter()
-            .filter(|page| page.version.is_none())
-            .cloned()
-            .collect();
-        let mut read = pin!(read_ahead(&*self.pages, run.volume(), unversioned, READ_AHEAD));
-        for ((index, name), page) in (0..).zip(image_names(&files)).zip(pages) {
-            let input_hash = match &page.version {
-                Some(version) => Digest::of_parts([version, &page.name]),
-                None => match read.next().await {
-                    Some((_, Ok(bytes))) => {
-                        super::compute(&self.cpu, run, move |_| Ok(Digest::of(&bytes))).await?
-                    }
-                    // The page is planned all the same: it fails as an item, with its retries, and does not fail the volume.
-                    Some((_, Err(error))) => Digest::of(error.to_string().as_bytes()),
-                    // There is one read for each page without a version, so they do not run out before the
-                    // pages.
-                    None => break,
-                },
-            };
-            let cost = page.size as f64;
-            planned.push(PlannedPage {
-                name,
-                index,
-                input_path: page.name.clone(),
-                input_hash,
-                cost,
-                input: page,
-            });
-        }
-        Ok(planned)
+        plan_scans(&*self.pages, &self.cpu, run).await
     }
 
     fn volume_version(&self, pages: &[PlannedPage<PageRef>]) -> Option<String> {
-        let version = pages.first()?.input.version.as_ref()?;
-        let is_of_all = pages
-            .iter()
-            .all(|page| page.input.version.as_ref() == Some(version));
-        is_of_all.then(|| version.clone())
+        version_of_scans(pages)
     }
 
     fn blank(&self, page: &PlannedPage<PageRef>) -> Vec<LineDetectionRow> {

@@ -30,6 +30,7 @@ mod pipelines;
 mod publish;
 mod reduce;
 mod registry;
+mod scans;
 mod table;
 
 use std::fmt;

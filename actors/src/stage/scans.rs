@@ -1,0 +1,69 @@
+//! Plans of stages that begin from the scans of a volume.
+
+use std::pin::pin;
+
+use futures::StreamExt;
+
+use super::page_stage::{PlannedPage, VolumeRun};
+use crate::runner::CpuPool;
+use parkhang_core::domain::StageError;
+use parkhang_store::artifact::{Digest, image_names};
+use parkhang_store::pages::{PageRef, PageSource, PageSourceError, read_ahead};
+
+/// Pages read at once from the source while a volume is planned: enough to hide the latency of a remote one.
+const READ_AHEAD: usize = 16;
+
+/// The pages that the source lists, up to the limit of the job, each with the hash of its scan or of the version of it.
+pub(super) async fn plan_scans(
+    source: &dyn PageSource,
+    cpu: &CpuPool,
+    run: &VolumeRun,
+) -> Result<Vec<PlannedPage<PageRef>>, StageError> {
+    let source_error = |error: PageSourceError| run.error(error.category(), error);
+    let mut pages = source.pages(run.volume()).await.map_err(source_error)?;
+    if run.config().limit > 0 {
+        pages.truncate(run.config().limit);
+    }
+    let files: Vec<String> = pages.iter().map(|page| page.name.clone()).collect();
+    let mut planned = Vec::with_capacity(pages.len());
+    // Nothing but its bytes tells whether a page without a version has changed, so it is read twice: here for its hash, and
+    // again where it is worked on. Keeping the bytes would hold a whole volume in memory.
+    let unversioned: Vec<PageRef> = pages
+        .iter()
+        .filter(|page| page.version.is_none())
+        .cloned()
+        .collect();
+    let mut read = pin!(read_ahead(source, run.volume(), unversioned, READ_AHEAD));
+    for ((index, name), page) in (0..).zip(image_names(&files)).zip(pages) {
+        let input_hash = match &page.version {
+            Some(version) => Digest::of_parts([version, &page.name]),
+            None => match read.next().await {
+                Some((_, Ok(bytes))) => super::compute(cpu, run, move |_| Ok(Digest::of(&bytes))).await?,
+                // The page is planned all the same: it fails as an item, with its retries, and does not fail the volume.
+                Some((_, Err(error))) => Digest::of(error.to_string().as_bytes()),
+                // There is one read for each page without a version, so they do not run out before the
+                // pages.
+                None => break,
+            },
+        };
+        let cost = page.size as f64;
+        planned.push(PlannedPage {
+            name,
+            index,
+            input_path: page.name.clone(),
+            input_hash,
+            cost,
+            input: page,
+        });
+    }
+    Ok(planned)
+}
+
+/// The version of the volume, where all its pages have the same one.
+pub(super) fn version_of_scans(pages: &[PlannedPage<PageRef>]) -> Option<String> {
+    let version = pages.first()?.input.version.as_ref()?;
+    let is_of_all = pages
+        .iter()
+        .all(|page| page.input.version.as_ref() == Some(version));
+    is_of_all.then(|| version.clone())
+}
