@@ -83,7 +83,13 @@ const KEYS: Rule = Rule {
 
 const AWS: Rule = Rule {
     says: "only the stores, queues and launchers of AWS name its SDK",
-    reach: Reach::Outside(&["storage/s3", "launcher/aws", "launcher/ecs", "launcher/asg"]),
+    reach: Reach::Outside(&[
+        "storage/s3",
+        "queue/sqs",
+        "launcher/aws",
+        "launcher/ecs",
+        "launcher/asg",
+    ]),
     forbids: &[Path("aws_sdk*"), Path("aws_config")],
 };
 
