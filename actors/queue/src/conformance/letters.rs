@@ -64,6 +64,15 @@ pub(super) async fn puts_aside_and_takes_back(site: &Site, kind: QueueKind) {
         }
         assert_eq!(letters.counts().await.unwrap(), Counts::default());
     } else {
-        assert!(matches!(redrive, Redrive::Started { .. }));
+        assert!(matches!(redrive, Redrive::Started { .. }), "{redrive:?}");
+        let mut back = 0;
+        while back < 2 {
+            let found = queue
+                .receive(Receive::one(HOLD).up_to(10).waiting(20 * SECOND))
+                .await;
+            let found = found.unwrap().len();
+            assert!(found > 0, "the server moves {} more", 2 - back);
+            back += found;
+        }
     }
 }

@@ -50,6 +50,9 @@ pub struct Site {
     pub deviations: &'static [Deviation],
     /// Time by which the servers' answers may be late.
     pub slack: Duration,
+    /// Whether answers get lost: then a message may have been received once more than is known, and a release may find that it was
+    /// carried out before.
+    pub loses_answers: bool,
     /// Beginning of the names of this run's queues.
     run: String,
 }
@@ -67,7 +70,16 @@ impl Site {
             kinds,
             deviations,
             slack,
+            loses_answers: false,
             run,
+        }
+    }
+
+    /// The same server, of which answers get lost.
+    pub fn losing_answers(self) -> Self {
+        Self {
+            loses_answers: true,
+            ..self
         }
     }
 

@@ -62,6 +62,8 @@ pub(super) struct State {
     messages: BTreeMap<u64, Stored>,
     /// Message of each receipt that is worth something.
     receipts: HashMap<u64, u64>,
+    /// Receipts by which messages were deleted, which may be used again.
+    spent: HashSet<u64>,
     /// Ids by which a second send is known, with the end of that time; the oldest first.
     known: HashMap<String, Sent>,
     forgetting: VecDeque<(Instant, String)>,
@@ -76,6 +78,7 @@ impl State {
             spec,
             messages: BTreeMap::new(),
             receipts: HashMap::new(),
+            spent: HashSet::new(),
             known: HashMap::new(),
             forgetting: VecDeque::new(),
             sends: 0,
@@ -236,8 +239,10 @@ impl State {
             Some(sequence) => {
                 self.messages.remove(&sequence);
                 self.receipts.remove(&receipt);
+                self.spent.insert(receipt);
                 ReceiptStatus::Honoured
             }
+            None if self.spent.contains(&receipt) => ReceiptStatus::Honoured,
             None if self.kind() == QueueKind::Standard && was_given_out => ReceiptStatus::Honoured,
             None => ReceiptStatus::Stale,
         }

@@ -277,7 +277,7 @@ impl TaskQueue for SqsQueue {
         let mut results = Vec::new();
         for receipts in receipts.chunks(MAX_BATCH) {
             let deleted = self.delete_some(receipts).await.into_iter();
-            results.extend(deleted.map(|result| self.status("delete from", result)));
+            results.extend(deleted.map(|result| self.status("delete a message of", result)));
         }
         results
     }

@@ -176,7 +176,7 @@ pub trait TaskQueue: Send + Sync + Debug {
     /// Those of the server.
     async fn delete(&self, receipt: &Receipt) -> Result<ReceiptStatus, QueueError> {
         let receipts = std::slice::from_ref(receipt);
-        only(self, "delete from", self.delete_all(receipts).await)
+        only(self, "delete a message of", self.delete_all(receipts).await)
     }
 
     /// Puts a message aside that cannot be worked on: sends it to the dead-letter queue with the reason as its attribute

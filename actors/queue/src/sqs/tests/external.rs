@@ -7,18 +7,12 @@ use std::time::Duration;
 use parkhang_test_s3::external::{Server, beside_python};
 
 use super::super::{SqsOptions, SqsServer};
+use super::{BOTH, PACE};
 use crate::QueueKind;
-use crate::conformance::{Deviation, Pace, Site, sampled_histories, suite};
+use crate::conformance::{Deviation, Site, sampled_histories, suite};
 
-/// Longest time by which an answer may be late on a busy machine.
+/// Longest time by which an answer may be late on a busy machine: they are slower than what runs in this process.
 const SLACK: Duration = Duration::from_secs(2);
-
-/// Short waits, as the time of these servers is real.
-const PACE: Pace = Pace {
-    deeds: 25,
-    longest_wait: Duration::from_secs(3),
-    longest_hold: 4,
-};
 
 fn ministack() -> Command {
     let mut ministack = beside_python("ministack");
@@ -39,7 +33,7 @@ async fn ministack_conforms() {
         Deviation::PurgesAtOnce,
         Deviation::HonoursExpiredReceipts,
     ];
-    conforms(&server.url, &[QueueKind::Standard, QueueKind::Fifo], deviations).await;
+    conforms(&server.url, BOTH, deviations).await;
 }
 
 /// Standard queues alone: moto's FIFO queues deliver out of order once a visibility is over, forget deduplication ids with their
@@ -63,7 +57,7 @@ async fn moto_conforms() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn another_server_conforms() {
     match std::env::var("PARKHANG_TEST_SQS_ENDPOINT") {
-        Ok(url) => conforms(&url, &[QueueKind::Standard, QueueKind::Fifo], &[]).await,
+        Ok(url) => conforms(&url, BOTH, &[]).await,
         Err(_) => eprintln!("skipped: PARKHANG_TEST_SQS_ENDPOINT names no SQS server to test against"),
     }
 }
