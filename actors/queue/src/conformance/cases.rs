@@ -63,8 +63,6 @@ pub(super) async fn carries_messages_whole(site: &Site, kind: QueueKind) {
             .iter()
             .all(|sequence| sequence.is_some() == (kind == QueueKind::Fifo))
     );
-    // Every message went into one request or another, and their order is that of the slice.
-    assert!(sequences.is_sorted());
 }
 
 pub(super) async fn deletes_for_good(site: &Site, kind: QueueKind) {

@@ -70,6 +70,8 @@ pub(super) struct State {
     sends: u64,
     deliveries: u64,
     purged: Option<Instant>,
+    /// No message has been kept for longer than since then.
+    oldest: Option<Instant>,
 }
 
 impl State {
@@ -84,6 +86,7 @@ impl State {
             sends: 0,
             deliveries: 0,
             purged: None,
+            oldest: None,
         }
     }
 
@@ -94,8 +97,12 @@ impl State {
     /// Forgets what time has ended: messages past the retention and deduplication ids past their window.
     fn tidy(&mut self, now: Instant) {
         let retention = self.spec.retention;
-        let ended = |stored: &Stored| stored.kept_since + retention <= now;
-        self.messages.retain(|_, stored| !ended(stored));
+        // The whole queue is looked through only when something can be found.
+        if self.oldest.is_some_and(|oldest| oldest + retention <= now) {
+            let ended = |stored: &Stored| stored.kept_since + retention <= now;
+            self.messages.retain(|_, stored| !ended(stored));
+            self.oldest = self.messages.values().map(|stored| stored.kept_since).min();
+        }
         while let Some((_, id)) = self.forgetting.pop_front_if(|(end, _)| *end <= now) {
             self.known.remove(&id);
         }
@@ -123,7 +130,7 @@ impl State {
             visible_at: now + whole_seconds(message.delay),
             receipt: None,
         };
-        self.messages.insert(self.sends, stored);
+        self.keep(stored);
         if let Some(id) = deduplication {
             self.forgetting
                 .push_back((now + DEDUPLICATION_WINDOW, id.clone()));
@@ -142,7 +149,13 @@ impl State {
             dead.kept_since = now;
         }
         self.sends += 1;
-        self.messages.insert(self.sends, dead);
+        self.keep(dead);
+    }
+
+    fn keep(&mut self, stored: Stored) {
+        let since = stored.kept_since;
+        self.oldest = Some(self.oldest.map_or(since, |oldest| oldest.min(since)));
+        self.messages.insert(self.sends, stored);
     }
 
     /// Groups of which a message is held.
