@@ -2,7 +2,8 @@
 //!
 //! It has two halves: cases, one a promise, and random histories, judged by a model that knows only what SQS promises. Both go by
 //! tokio's clock, so that they take no time where it is paused and real time against a server. What a server does otherwise than AWS is
-//! a [`Deviation`]; the suite asserts each, so that one which a new version of the server has mended is found.
+//! a [`Deviation`]; the suite asserts each that does not hang on chance, so that one which a new version of the server has mended is
+//! found.
 
 #![expect(
     clippy::unwrap_used,
@@ -37,6 +38,9 @@ pub enum Deviation {
     HonoursReplacedReceipts,
     /// A receipt whose time is over is honoured until the message is received again, in a FIFO queue and for extensions too.
     HonoursExpiredReceipts,
+    /// Two receives at one moment may get the same message, which a standard queue never promises to prevent. It is a race, and alone
+    /// among these not asserted.
+    RacesReceives,
     /// It does not say from which queue it moved a message to the dead-letter queue.
     ForgetsSource,
 }

@@ -150,6 +150,9 @@ pub(super) async fn shares_among_consumers(site: &Site, kind: QueueKind) {
         if kind == QueueKind::Standard {
             found.sort_unstable();
         }
+        if site.deviates(Deviation::RacesReceives) {
+            found.dedup();
+        }
         assert_eq!(found, expected, "group {group}");
     }
 }

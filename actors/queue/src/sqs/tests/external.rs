@@ -49,6 +49,7 @@ async fn moto_conforms() {
         Deviation::HonoursExpiredReceipts,
         Deviation::HonoursReplacedReceipts,
         Deviation::ForgetsSource,
+        Deviation::RacesReceives,
     ];
     conforms(&server.url, &[QueueKind::Standard], deviations).await;
 }
