@@ -23,6 +23,7 @@ mod embedded;
 mod error;
 mod memory;
 mod nodes;
+mod outbox;
 mod postgres;
 mod rerun;
 mod statistics;
@@ -40,6 +41,7 @@ pub use embedded::{EmbeddedError, EmbeddedPostgres, data_folder};
 pub use error::StateError;
 pub use memory::MemoryStore;
 pub use nodes::NodeSnapshot;
+pub use outbox::{Outbox, Outgoing};
 #[cfg(any(test, feature = "testing"))]
 pub use postgres::testing::with_clock_ahead;
 pub use postgres::{CommandChanges, JobChanges, Leadership, LeadershipTimings, PostgresStore, WorkChanges};

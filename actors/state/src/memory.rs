@@ -9,6 +9,7 @@
 
 mod index;
 mod nodes;
+mod outbox;
 mod tables;
 
 use std::collections::{BTreeMap, HashMap};
@@ -440,5 +441,13 @@ mod tests {
     #[tokio::test]
     async fn passes_the_conformance_suite() {
         conformance::suite(async || Arc::new(MemoryStore::new()) as Arc<dyn StateStore>).await;
+        conformance::outbox::suite(async || {
+            let store = Arc::new(MemoryStore::new());
+            conformance::outbox::Both {
+                store: store.clone(),
+                outbox: store,
+            }
+        })
+        .await;
     }
 }

@@ -21,6 +21,7 @@ mod jobs;
 mod leases;
 mod markers;
 mod nodes;
+pub mod outbox;
 mod scaling;
 
 use std::sync::Arc;

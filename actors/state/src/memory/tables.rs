@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 
 use super::index::Index;
 use super::nodes::Nodes;
+use super::outbox::Messages;
 use crate::backlog::waiting_for;
 use crate::change::apply;
 use crate::{Change, JobTaskCount, Outcome, StateError};
@@ -28,6 +29,7 @@ pub(super) struct Tables {
     pub volume_results: HashMap<TaskId, VolumeResults>,
     /// Generations in which finished tasks were marked.
     pub marked: HashMap<TaskId, Generation>,
+    pub outbox: Messages,
     pub nodes: Nodes,
     pub scaling: BTreeMap<Hardware, ScalingRecord>,
     pub index: Index,

@@ -30,6 +30,7 @@ mod jobs;
 mod leadership;
 mod markers;
 mod nodes;
+mod outbox;
 mod rerun;
 mod rows;
 mod scaling;

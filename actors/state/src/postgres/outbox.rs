@@ -1,0 +1,262 @@
+//! Outbox: the messages for tasks that wait for a stage.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use sqlx::postgres::PgConnection;
+use sqlx::{FromRow, Row};
+
+use super::backlog::held;
+use super::rows::{TaskRow, stage_name, task_columns};
+use super::{PostgresStore, jobs};
+use crate::backlog::waiting_for;
+use crate::outbox::{Out, next_fence, room};
+use crate::{Outbox, Outgoing, StateError};
+use parkhang_core::domain::{Fence, Job, JobId, StageName};
+
+/// Condition that a row `o` stands for the next lease of its task `t`. The last part leaves out a message of the stage before, whose
+/// attempt and generation the next stage shares.
+macro_rules! stands {
+    () => {
+        "t.id = o.task_id and t.status <> 'running' and t.current_stage <> 'done' and not t.terminal \
+         and t.attempts + 1 = o.attempt and t.generation = o.generation \
+         and not (t.status = 'done' and t.current_stage = o.stage)"
+    };
+}
+
+/// Writes rows for the first tasks of each job that have none for their next lease; returns the job of each. A lane is a place where
+/// tasks of a job wait for the stage `$6`; the lanes of a job share its room.
+const INTEND: &str = "with written as ( \
+         insert into outbox as o (task_id, stage, attempt, generation) \
+         select w.id, $6, w.attempts + 1, w.generation from ( \
+         select t.*, lane.room, row_number() over (partition by lane.job_id order by t.id) as turn \
+         from unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[]) as lane (job_id, place, status, room) \
+         cross join lateral ( \
+             select t.id, t.attempts, t.generation from tasks t \
+             where t.job_id = lane.job_id and t.current_stage = lane.place and t.status = lane.status::task_status \
+                 and t.current_stage <> 'done' and not t.terminal and (t.not_before is null or t.not_before <= $5) \
+                 and not exists (select from outbox k where k.task_id = t.id and k.stage = $6 \
+                     and k.attempt = t.attempts + 1 and k.generation = t.generation) \
+             order by t.id limit lane.room \
+         ) t) w where w.turn <= w.room order by w.id \
+         on conflict (task_id) do update set stage = excluded.stage, attempt = excluded.attempt, \
+             generation = excluded.generation, repetition = 0, not_before = null, published_at = null \
+         returning o.task_id) \
+     select t.job_id from written join tasks t on t.id = written.task_id";
+
+/// Numbers of messages for tasks that still wait, by job and stage, of jobs with a limit.
+const OUT: &str = concat!(
+    "select t.job_id, o.stage, count(*) as messages from outbox o join tasks t on ",
+    stands!(),
+    " where t.job_id = any($1) group by t.job_id, o.stage"
+);
+
+/// Messages that are due and not sent.
+const UNSENT: &str = concat!(
+    "select ",
+    task_columns!(),
+    ", o.stage, o.repetition, v.id as volume_number \
+     from outbox o join tasks t on ",
+    stands!(),
+    " join volumes v on v.id = t.volume_id \
+     where o.published_at is null and (o.not_before is null or o.not_before <= $1) and o.stage = any($2) \
+         and t.job_id = any($3) \
+     order by t.id limit $4"
+);
+
+const REPUBLISH: &str = concat!(
+    "update outbox o set published_at = null, not_before = null, repetition = o.repetition + 1 from tasks t where ",
+    stands!(),
+    " and o.stage = $1 and o.published_at < $2"
+);
+
+/// Fences as columns for `unnest`.
+struct Fences {
+    tasks: Vec<i64>,
+    stages: Vec<String>,
+    attempts: Vec<i32>,
+    generations: Vec<i64>,
+}
+
+impl Fences {
+    fn of<'a>(fences: impl Iterator<Item = &'a Fence> + Clone) -> Self {
+        Self {
+            tasks: fences.clone().map(|fence| fence.task.0).collect(),
+            stages: fences.clone().map(|fence| fence.stage.to_string()).collect(),
+            attempts: fences.clone().map(|fence| fence.attempt.0).collect(),
+            generations: fences.map(|fence| fence.generation.0).collect(),
+        }
+    }
+}
+
+#[async_trait]
+impl Outbox for PostgresStore {
+    async fn outgoing(
+        &self,
+        stages: &[StageName],
+        limit: usize,
+        now: DateTime<Utc>,
+    ) -> Result<Vec<Outgoing>, StateError> {
+        let mut transaction = self.pool.begin().await?;
+        let connection = &mut *transaction;
+        let jobs = jobs::running(&mut *connection).await?;
+        let mut out = out(connection, &jobs, now).await?;
+        for stage in stages {
+            for job in intend(connection, &jobs, stage, &out, limit, now).await? {
+                *out.entry((job, stage.clone())).or_default() += 1;
+            }
+        }
+        let outgoing = unsent(connection, &jobs, stages, limit, now).await?;
+        transaction.commit().await?;
+        Ok(outgoing)
+    }
+
+    async fn published(&self, sent: &[(Fence, i32)], now: DateTime<Utc>) -> Result<(), StateError> {
+        if sent.is_empty() {
+            return Ok(());
+        }
+        let fences = Fences::of(sent.iter().map(|(fence, _)| fence));
+        let repetitions: Vec<i32> = sent.iter().map(|(_, repetition)| *repetition).collect();
+        sqlx::query(
+            "update outbox o set published_at = $6
+             from unnest($1::bigint[], $2::text[], $3::int[], $4::bigint[], $5::int[])
+                 as s (task_id, stage, attempt, generation, repetition)
+             where o.task_id = s.task_id and o.stage = s.stage and o.attempt = s.attempt
+                 and o.generation = s.generation and o.repetition = s.repetition",
+        )
+        .bind(fences.tasks)
+        .bind(fences.stages)
+        .bind(fences.attempts)
+        .bind(fences.generations)
+        .bind(repetitions)
+        .bind(now)
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+
+    async fn withdraw(&self, fences: &[Fence], until: DateTime<Utc>) -> Result<(), StateError> {
+        if fences.is_empty() {
+            return Ok(());
+        }
+        let fences = Fences::of(fences.iter());
+        sqlx::query(
+            "update outbox o set published_at = null, not_before = $5, repetition = o.repetition + 1
+             from unnest($1::bigint[], $2::text[], $3::int[], $4::bigint[]) as s (task_id, stage, attempt, generation)
+             where o.task_id = s.task_id and o.stage = s.stage and o.attempt = s.attempt
+                 and o.generation = s.generation and o.published_at is not null",
+        )
+        .bind(fences.tasks)
+        .bind(fences.stages)
+        .bind(fences.attempts)
+        .bind(fences.generations)
+        .bind(until)
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+
+    async fn republish(&self, stage: &StageName, before: DateTime<Utc>) -> Result<u64, StateError> {
+        let done = sqlx::query(REPUBLISH)
+            .bind(stage.as_str())
+            .bind(before)
+            .execute(&self.pool)
+            .await?;
+        Ok(done.rows_affected())
+    }
+}
+
+/// Counts the messages that are out and the leases in force of jobs that have a limit; of the others nothing is decided by it.
+async fn out(
+    connection: &mut PgConnection,
+    jobs: &[Arc<Job>],
+    now: DateTime<Utc>,
+) -> Result<Out, StateError> {
+    let limited: Vec<i64> = jobs
+        .iter()
+        .filter(|job| job.config.max_running > 0 || job.config.max_running_per_stage > 0)
+        .map(|job| job.id.0)
+        .collect();
+    let mut out = Out::new();
+    if limited.is_empty() {
+        return Ok(out);
+    }
+    for lease in held(&mut *connection, now).await? {
+        *out.entry((lease.job, lease.stage)).or_default() += lease.leases;
+    }
+    for row in sqlx::query(OUT).bind(limited).fetch_all(connection).await? {
+        let messages: i64 = row.try_get("messages")?;
+        let place = (JobId(row.try_get("job_id")?), stage_name(&row, "stage")?);
+        *out.entry(place).or_default() += usize::try_from(messages).unwrap_or(0);
+    }
+    Ok(out)
+}
+
+/// Writes the intentions for a stage; returns the job of each.
+async fn intend(
+    connection: &mut PgConnection,
+    jobs: &[Arc<Job>],
+    stage: &StageName,
+    out: &Out,
+    limit: usize,
+    now: DateTime<Utc>,
+) -> Result<Vec<JobId>, StateError> {
+    let (mut ids, mut places, mut statuses, mut rooms) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for job in jobs {
+        let room = room(job, stage, out, limit);
+        for (position, status) in waiting_for(&job.pipeline, stage) {
+            ids.push(job.id.0);
+            places.push(position.as_str().to_owned());
+            statuses.push(status.as_str());
+            rooms.push(i64::try_from(room).unwrap_or(i64::MAX));
+        }
+    }
+    let written: Vec<i64> = sqlx::query_scalar(INTEND)
+        .bind(ids)
+        .bind(places)
+        .bind(statuses)
+        .bind(rooms)
+        .bind(now)
+        .bind(stage.as_str())
+        .fetch_all(connection)
+        .await?;
+    Ok(written.into_iter().map(JobId).collect())
+}
+
+async fn unsent(
+    connection: &mut PgConnection,
+    jobs: &[Arc<Job>],
+    stages: &[StageName],
+    limit: usize,
+    now: DateTime<Utc>,
+) -> Result<Vec<Outgoing>, StateError> {
+    let by_id: HashMap<JobId, &Arc<Job>> = jobs.iter().map(|job| (job.id, job)).collect();
+    let rows = sqlx::query(UNSENT)
+        .bind(now)
+        .bind(stages.iter().map(StageName::as_str).collect::<Vec<_>>())
+        .bind(by_id.keys().map(|id| id.0).collect::<Vec<_>>())
+        .bind(i64::try_from(limit.saturating_mul(stages.len())).unwrap_or(i64::MAX))
+        .fetch_all(connection)
+        .await?;
+    let outgoing = rows.iter().map(|row| {
+        let TaskRow(task) = TaskRow::from_row(row)?;
+        let stage = stage_name(row, "stage")?;
+        let Some(job) = by_id.get(&task.job_id) else {
+            return Ok(None);
+        };
+        // The statement knows no pipelines: a message of a stage that the task has left is none.
+        let fence = next_fence(&task, job, now).filter(|fence| fence.stage == stage);
+        let Some(fence) = fence else { return Ok(None) };
+        Ok(Some(Outgoing {
+            fence,
+            repetition: row.try_get("repetition")?,
+            job: job.id,
+            job_key: job.key.clone(),
+            volume: task.volume,
+            volume_number: row.try_get("volume_number")?,
+        }))
+    });
+    outgoing.filter_map(Result::transpose).collect()
+}
