@@ -30,6 +30,7 @@ mod manual;
 mod networks;
 mod ocr;
 mod output;
+mod queues;
 mod repl;
 mod role;
 mod session;

@@ -50,6 +50,15 @@ failpoints! {
     /// What a report says is committed; its pool has no answer.
     ReportCommitted = "report.committed",
 
+    /// Messages are intended; none is sent.
+    PublicationIntended = "outbox.intended",
+    /// Messages are sent; nothing says so.
+    MessagesSent = "outbox.sent",
+    /// The lease under a message is written; no pool knows of it.
+    MessageClaimed = "message.claimed",
+    /// The end of a lease is recorded; its message is still in the queue.
+    ResultCommitted = "message.result_committed",
+
     /// A pool has started the stage's actor; the orchestrator has no answer.
     AssignAccepted = "assign.accepted",
     /// The stage begins.

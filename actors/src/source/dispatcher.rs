@@ -53,6 +53,7 @@ impl Dispatcher {
     pub async fn start(source: Arc<dyn WorkSource>, poll: Duration) -> Result<Self, ractor::SpawnErr> {
         let (sender, health) = watch::channel(SourceHealth::Unknown);
         let (actor, _) = Actor::spawn(None, DispatcherActor, (source.clone(), poll, sender)).await?;
+        tokio::spawn(claim_on_changes(source.clone(), actor.clone()));
         Ok(Self {
             actor,
             source,
@@ -106,6 +107,21 @@ impl Dispatcher {
     /// Sends a message. That fails only when the dispatcher has stopped; the leases then expire.
     fn send(&self, message: DispatcherMsg) {
         let _ = self.actor.cast(message);
+    }
+}
+
+/// Has the dispatcher claim whenever its source has something, until it stops.
+async fn claim_on_changes(source: Arc<dyn WorkSource>, actor: ActorRef<DispatcherMsg>) {
+    let dispatcher = actor.get_cell();
+    loop {
+        tokio::select! {
+            () = source.changed() => {}
+            // An error says that it has stopped already.
+            _ = dispatcher.wait(None) => return,
+        }
+        if actor.cast(DispatcherMsg::Claim).is_err() {
+            return;
+        }
     }
 }
 

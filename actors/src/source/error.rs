@@ -1,4 +1,6 @@
 use super::ShardError;
+use parkhang_core::domain::StageName;
+use parkhang_queue::QueueError;
 use parkhang_state::StateError;
 
 /// Failure of a source of work.
@@ -10,4 +12,11 @@ pub enum SourceError {
     /// Objects of a job with manifests cannot be read or written.
     #[error(transparent)]
     Shards(#[from] ShardError),
+    /// A queue does not answer, or refuses.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+    #[error("no queue of stage {0} is configured")]
+    NoQueue(StageName),
+    #[error("the receive from the queue of stage {0} ended in a panic")]
+    ReceiveEnded(StageName),
 }

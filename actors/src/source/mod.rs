@@ -3,9 +3,9 @@
 //! pools' [`ControlPlane`](crate::supervisor::ControlPlane), as the orchestrator is where work is pushed. Every state change goes
 //! through the one transition table, fenced by the lease, whichever source it is.
 //!
-//! There are two sources. [`StateClaims`] takes tasks from the database, so that a node needs a connection to Postgres and no
-//! leader. [`Shards`] takes them from manifests in the artifact store, where there is no database at all. Both are held by one
-//! conformance suite to one promise: no two processes hold one stage of a volume at a time. Deadlines go by one [`Clock`] for all
+//! There are three sources. [`StateClaims`] takes tasks from the database, so that a node needs a connection to Postgres and no
+//! leader. [`QueueClaims`] takes them from queues, whose messages name tasks of the database. [`Shards`] takes them from manifests in
+//! the artifact store, where there is no database at all. All are held by one conformance suite to one promise: no two processes hold one stage of a volume at a time. Deadlines go by one [`Clock`] for all
 //! users of a source, as the clocks of machines may be minutes apart; and leases are durable before they are handed out, since
 //! one that a crash of the database undoes could be handed out again with the same fence.
 //!
@@ -18,6 +18,7 @@ mod dispatcher;
 mod error;
 mod member;
 mod shards;
+mod sqs;
 mod state_claims;
 mod wake;
 
@@ -37,6 +38,10 @@ pub use error::SourceError;
 pub use shards::{
     InvalidShardSize, JobManifest, ShardDone, ShardError, ShardLease, ShardOptions, ShardOrder, ShardSize,
     ShardState, ShardSurvey, Shards, TaskRecord,
+};
+pub use sqs::{
+    DeadLetters, MalformedMessage, PublishError, Publisher, QueueClaims, QueueOptions, StageQueues,
+    TaskMessage,
 };
 pub use state_claims::StateClaims;
 
@@ -72,6 +77,11 @@ pub trait WorkSource: Send + Sync + fmt::Debug {
     ///
     /// When nothing could be leased because the source does not answer.
     async fn claim(&self, offers: &[Offer]) -> Result<Vec<Claim>, SourceError>;
+
+    /// Waits until the source has learned by itself that a claim may find something; for ever, if it learns only when it is asked.
+    async fn changed(&self) {
+        std::future::pending().await
+    }
 
     /// Renews leases and returns the status of each, in the order of the fences.
     ///

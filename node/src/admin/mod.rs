@@ -21,6 +21,7 @@ mod jobs;
 mod nodes;
 mod operator;
 mod orders;
+mod queues;
 mod reading;
 mod refusal;
 mod since;

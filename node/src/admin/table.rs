@@ -5,10 +5,10 @@ use std::sync::LazyLock;
 use clap::ArgMatches;
 
 use super::command::{Command, Entry};
-use super::{actors, audit, chaos, cluster, jobs, nodes, reading, tasks, volumes, workers};
+use super::{actors, audit, chaos, cluster, jobs, nodes, queues, reading, tasks, volumes, workers};
 
 /// What the first words of commands are about, in the order that help shows them.
-const SUBJECTS: [(&str, &str); 10] = [
+const SUBJECTS: [(&str, &str); 11] = [
     (
         "job",
         "Make jobs for a cluster, look at them, and steer them while they run.",
@@ -30,6 +30,10 @@ const SUBJECTS: [(&str, &str); 10] = [
     (
         "workers",
         "Start and stop worker nodes, where the cluster has a launcher.",
+    ),
+    (
+        "queue",
+        "Manage the queues of stages, where nodes take their work from SQS.",
     ),
     ("cluster", "Look at the cluster as a whole."),
     (
@@ -88,6 +92,11 @@ pub fn table() -> &'static Table {
             .with::<workers::List>()
             .with::<workers::Launch>()
             .with::<workers::Scale>()
+            .with::<queues::Create>()
+            .with::<queues::List>()
+            .with::<queues::Stats>()
+            .with::<queues::Purge>()
+            .with::<queues::Redrive>()
             .with::<cluster::Status>()
             .with::<audit::List>()
     });

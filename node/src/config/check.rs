@@ -7,6 +7,7 @@ mod scaling;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use parkhang_queue::limits::{MAX_VISIBILITY, MAX_WAIT};
 use parkhang_state::PostgresStore;
 use parkhang_store::storage::ArtifactKey;
 use secrecy::ExposeSecret;
@@ -435,6 +436,19 @@ fn source(config: &ClusterConfig, findings: &mut Findings) {
         "source.jobs",
         "has no effect unless source.kind is \"shards\"",
     );
+    let sqs = &config.source.sqs;
+    let second = Duration::from_secs(1);
+    findings.require(
+        (second..=MAX_VISIBILITY).contains(&sqs.visibility),
+        "source.sqs.visibility",
+        "must be 1s to 12h",
+    );
+    findings.require(
+        (sqs.visibility..=MAX_VISIBILITY).contains(&sqs.visibility_max_total),
+        "source.sqs.visibility_max_total",
+        "must be source.sqs.visibility or more, and 12h at most",
+    );
+    findings.require(sqs.wait <= MAX_WAIT, "source.sqs.wait", "must be 20s at most");
 }
 
 /// Returns the health address of the second process of a node that is both orchestrator and worker: the next port. `None` if
@@ -452,7 +466,7 @@ fn is_household(config: &ClusterConfig) -> bool {
 }
 
 fn uses_database(config: &ClusterConfig) -> bool {
-    is_orchestrator(config) || config.source.kind == SourceKind::Postgres
+    is_orchestrator(config) || matches!(config.source.kind, SourceKind::Postgres | SourceKind::Sqs)
 }
 
 fn is_orchestrator(config: &ClusterConfig) -> bool {

@@ -46,7 +46,7 @@ pub use self::check::beside;
 pub use self::scaling::{Bounds, Launched, LauncherKind};
 pub use self::secrets::check_private;
 pub use self::sections::{
-    Cluster, ClusterConfig, LogFormat, Pages, PagesKind, S3, Slots, SourceKind, StorageKind, Telemetry,
+    Cluster, ClusterConfig, LogFormat, Pages, PagesKind, S3, Slots, SourceKind, Sqs, StorageKind, Telemetry,
 };
 pub use self::shortcuts::{BucketArgs, Shortcut};
 pub use self::values::{HostPort, Role};

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytesize::ByteSize;
 use parkhang_actors::stage::{PipelineError, Pipelines, StageTable};
-use parkhang_core::domain::{JobConfig, JobKey};
+use parkhang_core::domain::{JobConfig, JobKey, StageName};
 use serde::{Deserialize, Serialize};
 
 use super::scaling::{Autoscaler, Launcher};
@@ -183,6 +183,8 @@ pub enum SourceKind {
     Postgres,
     /// The node leases it in the artifact store, from the shards of jobs.
     Shards,
+    /// The node leases what the messages of its queue name.
+    Sqs,
 }
 
 /// Section about where a node with the role cpu or gpu takes its work from.
@@ -195,6 +197,62 @@ pub struct Source {
     pub poll: Duration,
     /// Names of the jobs whose shards are taken.
     pub jobs: Vec<JobKey>,
+    pub sqs: Sqs,
+}
+
+/// Section about the queues of stages.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sqs {
+    /// URL of the server; `None` is AWS.
+    #[serde(with = "optional")]
+    pub endpoint: Option<String>,
+    /// Region; `None` is that of the AWS tools' configuration.
+    #[serde(with = "optional")]
+    pub region: Option<String>,
+    /// Beginning of the names of queues that `queues` does not name.
+    pub prefix: String,
+    /// Queues by stage.
+    pub queues: Vec<StageQueue>,
+    /// Time for which a message is invisible to others when it is received or extended.
+    #[serde(with = "duration")]
+    pub visibility: Duration,
+    /// Time from its receive after which a message is extended no more.
+    #[serde(with = "duration")]
+    pub visibility_max_total: Duration,
+    /// Time that a receive waits for a message.
+    #[serde(with = "duration")]
+    pub wait: Duration,
+}
+
+/// Queue of a stage, written `STAGE=NAME` or `STAGE=URL`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct StageQueue {
+    pub stage: StageName,
+    /// Name or URL.
+    pub queue: String,
+}
+
+impl TryFrom<String> for StageQueue {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let (stage, queue) = text
+            .split_once('=')
+            .filter(|(_, queue)| !queue.is_empty())
+            .ok_or_else(|| format!("{text:?} is not STAGE=QUEUE, such as ocr=ocr-ocr.fifo"))?;
+        Ok(Self {
+            stage: StageName::new(stage).map_err(|error| error.to_string())?,
+            queue: queue.to_owned(),
+        })
+    }
+}
+
+impl From<StageQueue> for String {
+    fn from(StageQueue { stage, queue }: StageQueue) -> Self {
+        format!("{stage}={queue}")
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

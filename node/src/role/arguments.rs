@@ -19,7 +19,7 @@ pub struct RoleArgs {
     /// Stop when the process that started this one has ended.
     #[arg(long, hide = true, value_name = "PID")]
     pub with_parent: Option<i32>,
-    /// Source of work for the roles cpu and gpu: direct (the orchestrator), postgres or shards; by default source.kind of the configuration.
+    /// Source of work for the roles cpu and gpu: direct (the orchestrator), postgres, sqs or shards; by default source.kind of the configuration.
     #[arg(long, value_name = "SOURCE")]
     pub source: Option<String>,
     /// Name of a job whose shards this node takes; may be repeated. By default source.jobs of the configuration.

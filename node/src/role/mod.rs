@@ -17,6 +17,7 @@ mod control;
 mod models;
 mod orchestrator;
 mod probes;
+mod publishing;
 mod pull;
 mod readiness;
 mod services;
@@ -66,7 +67,9 @@ pub async fn run(arguments: RoleArgs) -> Result<ExitCode> {
             let readiness = ReadinessReporter::open(&loaded, node, ready_fd).await?;
             match loaded.config.source.kind {
                 SourceKind::Direct => worker::run(&loaded, readiness).await,
-                SourceKind::Postgres | SourceKind::Shards => pull::run(&loaded, readiness).await,
+                SourceKind::Postgres | SourceKind::Shards | SourceKind::Sqs => {
+                    pull::run(&loaded, readiness).await
+                }
             }
         }
         (false, false) => bail!("this node has no role: give --role, or set node.roles"),

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use chrono::TimeDelta;
 use parkhang_actors::source::{
-    Dispatcher, ShardOptions, Shards, StateClaims, StoreClock, SystemClock, WorkSource,
+    Dispatcher, QueueClaims, ShardOptions, Shards, StateClaims, StoreClock, SystemClock, WorkSource,
 };
+use parkhang_actors::stage::StageTable;
 use parkhang_actors::supervisor::IdempotentExecutor;
-use parkhang_core::domain::NodeState;
+use parkhang_core::domain::{NodeState, StageName};
 use parkhang_state::PostgresStore;
 use parkhang_store::storage::StoreDelay;
 use tokio::sync::watch;
@@ -23,9 +24,10 @@ use super::readiness::ReadinessReporter;
 use super::services;
 use super::stop::ShutdownSignals;
 use super::watch::{NodeRegistration, NodeStatus, lose_silent_nodes};
-use super::worker::{LEFT_IDLE, nothing_to_do, supervise, wind_down};
+use super::worker::{LEFT_IDLE, nothing_to_do, slots, supervise, wind_down};
 use crate::config::{Loaded, SourceKind};
 use crate::database::{Database, database};
+use crate::queues;
 use crate::storage;
 
 pub async fn run(loaded: &Loaded, mut readiness: ReadinessReporter) -> Result<ExitCode> {
@@ -36,9 +38,10 @@ pub async fn run(loaded: &Loaded, mut readiness: ReadinessReporter) -> Result<Ex
     let (manifests, keep) = (services::manifests(loaded)?, loaded.config.node.keep_manifests);
     let database = match loaded.config.source.kind {
         SourceKind::Shards => None,
-        SourceKind::Direct | SourceKind::Postgres => Some(database(loaded).await?),
+        SourceKind::Direct | SourceKind::Postgres | SourceKind::Sqs => Some(database(loaded).await?),
     };
-    let source = open(loaded, node.as_str(), database.as_ref()).await?;
+    let stages = worked_stages(loaded);
+    let source = open(loaded, node.as_str(), database.as_ref(), &stages).await?;
     let dispatcher = Dispatcher::start(source, loaded.config.source.poll).await?;
     let supervisor = supervise(loaded, &node, registry, Arc::new(dispatcher.clone())).await?;
     let roles = super::roles(loaded);
@@ -131,7 +134,23 @@ impl Seen<'_> {
     }
 }
 
-async fn open(loaded: &Loaded, node: &str, database: Option<&Database>) -> Result<Arc<dyn WorkSource>> {
+/// Stages that this node has slots for.
+fn worked_stages(loaded: &Loaded) -> Vec<StageName> {
+    let slots = slots(loaded);
+    let table = StageTable::built_in();
+    let has_slots = |stage: &StageName| {
+        let hardware = table.hardware_of(stage);
+        hardware.is_some_and(|hardware| slots.get(&hardware).is_some_and(|slots| *slots > 0))
+    };
+    table.names().into_iter().filter(has_slots).collect()
+}
+
+async fn open(
+    loaded: &Loaded,
+    node: &str,
+    database: Option<&Database>,
+    stages: &[StageName],
+) -> Result<Arc<dyn WorkSource>> {
     let lease = TimeDelta::from_std(loaded.config.cluster.lease)?;
     let max_interruptions = i32::try_from(loaded.config.orchestrator.max_interruptions)?;
     Ok(match database {
@@ -139,7 +158,20 @@ async fn open(loaded: &Loaded, node: &str, database: Option<&Database>) -> Resul
             let store = Arc::new(database.store.clone());
             // Leases are compared by nodes on many machines, so they go by the one clock that all of them share.
             let clock = Arc::new(StoreClock(store.clone()));
-            Arc::new(StateClaims::new(store, clock, lease, max_interruptions))
+            if loaded.config.source.kind == SourceKind::Sqs {
+                let queues = queues::open(&loaded.config.source.sqs, stages).await?;
+                let options = queues::options(&loaded.config.source.sqs);
+                Arc::new(QueueClaims::new(
+                    store,
+                    clock,
+                    lease,
+                    max_interruptions,
+                    queues,
+                    options,
+                ))
+            } else {
+                Arc::new(StateClaims::new(store, clock, lease, max_interruptions))
+            }
         }
         None => {
             let options = ShardOptions {

@@ -163,7 +163,8 @@ fn health(loaded: &Loaded) -> HealthPolicy {
     }
 }
 
-fn slots(loaded: &Loaded) -> HashMap<Hardware, usize> {
+/// Slots of the node, by hardware.
+pub fn slots(loaded: &Loaded) -> HashMap<Hardware, usize> {
     let node = &loaded.config.node;
     let of_role = |role: &Role| match role {
         Role::Cpu => Some((Hardware::Cpu, node.slots.cpu)),

@@ -70,7 +70,11 @@ impl Plan {
         ];
         let settings = settings.iter().chain(&self.settings);
         site.settings = settings.map(|(key, value)| (*key, (*value).to_owned())).collect();
-        site.variables = vec![("PARKHANG_LOG", "info,ractor_cluster=warn".to_owned())];
+        site.variables = vec![
+            ("PARKHANG_LOG", "info,ractor_cluster=warn".to_owned()),
+            ("AWS_ACCESS_KEY_ID", "test".to_owned()),
+            ("AWS_SECRET_ACCESS_KEY", "test".to_owned()),
+        ];
         site
     }
 
@@ -217,16 +221,23 @@ impl Cluster {
             .map(|link| link.address().to_string())
             .collect();
         let links: Vec<&str> = links.iter().map(String::as_str).collect();
-        let mut command = self.site.node(worker.name, worker.roles, &links);
+        let command = self.site.node(worker.name, worker.roles, &links);
+        // One that is assigned its work makes no use of it.
+        let database = self.orchestrators[0].database.address();
+        let mut command = Self::with_database(command, database);
         command.env("FAILPOINTS", failpoints);
         let process = Recorded::start(worker.name, command, &self.journal).await;
         self.workers[place].process = Some(process);
     }
 
+    /// A command of an operator.
+    pub(crate) fn command<const N: usize>(&self, words: [&str; N]) -> Command {
+        Self::with_database(self.site.command(words), self.orchestrators[0].database.address())
+    }
+
     /// Makes a job over all volumes, as an operator does.
     pub(crate) async fn create_job(&mut self, name: &str) {
-        let database = self.orchestrators[0].database.address();
-        let command = Self::with_database(self.site.command(["job", "create", name]), database);
+        let command = self.command(["job", "create", name]);
         // The links are tasks of this thread's runtime.
         let finished = tokio::task::spawn_blocking(move || finish(command))
             .await

@@ -14,6 +14,8 @@ enum Passer {
     Leader,
     /// A node, in these stages.
     Node(&'static [&'static str]),
+    /// Where work goes through queues: see the tests of those.
+    Queues,
     /// Not a place to die at.
     Nobody,
 }
@@ -44,6 +46,10 @@ fn passer(point: Failpoint) -> Passer {
         | Failpoint::ErrorsWritten
         | Failpoint::TableWritten
         | Failpoint::PartDeleted => Passer::Node(PAGED),
+        Failpoint::PublicationIntended
+        | Failpoint::MessagesSent
+        | Failpoint::MessageClaimed
+        | Failpoint::ResultCommitted => Passer::Queues,
         Failpoint::DevicePass | Failpoint::StoreWrite => Passer::Nobody,
     }
 }

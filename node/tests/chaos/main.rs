@@ -24,6 +24,7 @@ mod partitions;
 #[path = "../it/process.rs"]
 #[allow(dead_code, reason = "shared with the tests of single processes")]
 mod process;
+mod queues;
 mod recorded;
 mod settled;
 #[path = "../it/site.rs"]

@@ -25,6 +25,7 @@ mod named_models;
 mod nodes;
 mod one_door;
 mod process;
+mod queues;
 mod repeated;
 mod repl;
 mod sample;

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 
-use self::sites::{ArtifactSite, StateSite};
+use self::sites::{ArtifactSite, QueueSite, StateSite};
 use super::{Claim, Clock, SourceError, WorkSource};
 use parkhang_core::domain::testing::{at, new_job, pool, stage};
 use parkhang_core::domain::{
@@ -121,6 +121,31 @@ async fn postgres() {
         let options = server.create_database(&format!("source_{number}")).await.unwrap();
         let store = PostgresStore::connect_with(options).await.unwrap();
         Arc::new(StateSite::new(Arc::new(store))) as Arc<dyn Site>
+    };
+    cases::suite(&make).await;
+    chance::suite(8, &make).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn queues_in_memory() {
+    let fifo = async || Arc::new(QueueSite::new(Arc::new(MemoryStore::new())).await) as Arc<dyn Site>;
+    cases::suite(&fifo).await;
+    chance::suite(100, &fifo).await;
+    let standard =
+        async || Arc::new(QueueSite::standard(Arc::new(MemoryStore::new())).await) as Arc<dyn Site>;
+    cases::suite(&standard).await;
+    chance::suite(100, &standard).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn queues_beside_postgres() {
+    let server = EmbeddedPostgres::temporary().unwrap();
+    let count = AtomicUsize::new(0);
+    let make = async || {
+        let number = count.fetch_add(1, Ordering::Relaxed);
+        let options = server.create_database(&format!("queues_{number}")).await.unwrap();
+        let store = PostgresStore::connect_with(options).await.unwrap();
+        Arc::new(QueueSite::new(Arc::new(store)).await) as Arc<dyn Site>
     };
     cases::suite(&make).await;
     chance::suite(8, &make).await;

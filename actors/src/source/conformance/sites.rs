@@ -1,9 +1,15 @@
+use std::time::Duration;
+
+use parkhang_queue::{MemoryServer, QueueServer, QueueSpec};
 use parkhang_test_s3::{ACCESS_KEY, BUCKET, Endpoint, SECRET_KEY};
 
 use super::*;
 use crate::source::shards::fresh_task;
-use crate::source::{JobManifest, ShardOptions, ShardOrder, ShardSize, Shards, StateClaims, TaskRecord};
-use parkhang_state::StateStore;
+use crate::source::{
+    JobManifest, Publisher, QueueClaims, QueueOptions, ShardOptions, ShardOrder, ShardSize, Shards,
+    StageQueues, StateClaims, TaskRecord,
+};
+use parkhang_state::{Outbox, StateStore};
 use parkhang_store::artifact::ShardLayout;
 use parkhang_store::storage::{ArtifactStore, S3Options, S3Store, StorageError};
 
@@ -123,5 +129,114 @@ impl Site for ArtifactSite {
             }
         }
         tasks
+    }
+}
+
+/// Sources that meet in the queues of two stages and a state store, with a publisher beside them.
+pub(super) struct QueueSite<S> {
+    store: Arc<S>,
+    queues: StageQueues,
+}
+
+impl<S: StateStore + Outbox + 'static> QueueSite<S> {
+    /// Site on FIFO queues of a server in memory.
+    pub(super) async fn new(store: Arc<S>) -> Self {
+        Self::on(&MemoryServer::new(), ".fifo", store).await
+    }
+
+    /// Site on standard queues of a server in memory, which keep no order.
+    pub(super) async fn standard(store: Arc<S>) -> Self {
+        Self::on(&MemoryServer::new(), "", store).await
+    }
+
+    async fn on(server: &dyn QueueServer, kind: &'static str, store: Arc<S>) -> Self {
+        let mut queues = StageQueues::new();
+        for name in ["detect", "read"] {
+            let spec = QueueSpec::new(format!("{name}{kind}"));
+            queues.insert(stage(name), server.create(&spec).await.unwrap());
+        }
+        Self { store, queues }
+    }
+}
+
+/// A source beside a publisher that has its turn before each claim, as an orchestrator would have.
+#[derive(Debug)]
+struct Published {
+    publisher: Publisher,
+    source: QueueClaims,
+}
+
+#[async_trait]
+impl WorkSource for Published {
+    async fn claim(&self, offers: &[Offer]) -> Result<Vec<Claim>, SourceError> {
+        let mut claims: Vec<Claim> = Vec::new();
+        // Once more at least, as what a claim has ended is published then; and until no receive is under way, whose messages a death
+        // would leave invisible for longer than the suite takes.
+        let mut turns = 0;
+        while turns < 3 || self.source.has_receives_under_way() {
+            self.publisher.round().await.unwrap();
+            let mut left = offers.to_vec();
+            for claim in &claims {
+                let offer = left
+                    .iter_mut()
+                    .find(|offer| offer.pool.worker == claim.worker)
+                    .unwrap();
+                (offer.free, offer.in_hand) = (offer.free - 1, offer.in_hand + 1);
+                if claim.alone {
+                    left.iter_mut().for_each(|offer| offer.free = 0);
+                }
+            }
+            claims.extend(self.source.claim(&left).await?);
+            turns += 1;
+        }
+        Ok(claims)
+    }
+
+    async fn renew(&self, fences: &[Fence]) -> Result<Vec<LeaseStatus>, SourceError> {
+        self.source.renew(fences).await
+    }
+
+    async fn complete(&self, report: LeaseReport) -> Result<ReportReply, SourceError> {
+        self.source.complete(report).await
+    }
+
+    async fn leave(&self) -> Result<(), SourceError> {
+        self.source.leave().await
+    }
+}
+
+#[async_trait]
+impl<S: StateStore + Outbox + 'static> Site for QueueSite<S> {
+    async fn create(&self, job: NewJob) {
+        self.store.create_job(&job, at(0)).await.unwrap();
+    }
+
+    fn open(&self, _: &str, clock: Arc<dyn Clock>) -> Arc<dyn WorkSource> {
+        let options = QueueOptions {
+            wait: Duration::ZERO,
+            ..QueueOptions::default()
+        };
+        let lease = TimeDelta::seconds(LEASE);
+        Arc::new(Published {
+            publisher: Publisher::new(self.store.clone(), clock.clone(), self.queues.clone()),
+            source: QueueClaims::new(
+                self.store.clone(),
+                clock,
+                lease,
+                MAX_INTERRUPTIONS,
+                self.queues.clone(),
+                options,
+            ),
+        })
+    }
+
+    async fn act(&self, action: JobAction) {
+        let job = self.store.job(&key()).await.unwrap().unwrap();
+        self.store.act_on_job(job.id, action).await.unwrap();
+    }
+
+    async fn tasks(&self) -> Vec<Task> {
+        let job = self.store.job(&key()).await.unwrap().unwrap();
+        self.store.tasks(job.id).await.unwrap()
     }
 }

@@ -1,0 +1,35 @@
+//! Source of work from queues: messages say which task may have work, the database says who may do it.
+//!
+//! A message is a hint and never a right. [`Publisher`] sends one for each task that may begin a stage, by the outbox of the state
+//! store; [`QueueClaims`] receives one for each free slot and leases its task by the same fenced change that every other source makes;
+//! [`DeadLetters`] finds what was received too often and sets its task aside. So what a queue may do, deliver twice, late, in another
+//! order, or lose what it holds, costs a receive or some time, and nothing is done twice or forgotten: a message whose task has moved
+//! on is deleted, one whose lease another worker holds waits for the end of that lease, and what a queue has lost is published again.
+//!
+//! The visibility of a message is the lease in the eyes of the queue. It is extended as long as the lease is renewed, and given up at
+//! once when the lease is released, so that work goes on elsewhere without anybody who publishes.
+//!
+//! The room knows queues by [`parkhang_queue::TaskQueue`] and names nothing of AWS.
+
+mod claims;
+mod decision;
+mod letters;
+mod message;
+mod publisher;
+mod receives;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parkhang_core::domain::StageName;
+use parkhang_queue::TaskQueue;
+
+pub use claims::{QueueClaims, QueueOptions};
+pub use letters::DeadLetters;
+pub use message::{MalformedMessage, TaskMessage};
+pub use publisher::{PublishError, Publisher};
+
+/// Queues of the stages that a process knows.
+pub type StageQueues = BTreeMap<StageName, Arc<dyn TaskQueue>>;

@@ -1,0 +1,371 @@
+//! `queue`: the queues that tell nodes of work, where `source.kind` is "sqs".
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use clap::Args;
+use parkhang_actors::stage::StageTable;
+use parkhang_core::domain::{ErrorCategory, StageName};
+use parkhang_queue::{Counts, QueueError, QueueServer, QueueSpec, Redrive as Moved, TaskQueue};
+use parkhang_state::{Outbox, StateStore};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::command::{Access, Answer, Command, Verb};
+use super::text::table;
+use super::{Admin, Refusal};
+use crate::queues::{queue_of, server};
+use crate::words::pluralize;
+
+/// Refusal for an error of a queue.
+fn refused(error: &QueueError) -> Refusal {
+    match error {
+        QueueError::NotFound { .. } => Refusal::NotFound(format!(
+            "{error}; `node queue create` makes those that are missing"
+        )),
+        QueueError::Exists { .. } | QueueError::NoDeadLetters { .. } => Refusal::Conflict(error.to_string()),
+        _ if error.category() == ErrorCategory::Config => Refusal::Invalid(error.to_string()),
+        _ => Refusal::Unavailable(error.to_string()),
+    }
+}
+
+async fn servers(admin: &Admin) -> Result<Arc<dyn QueueServer>, Refusal> {
+    let config = &admin.loaded.config.source.sqs;
+    server(config)
+        .await
+        .map_err(|error| Refusal::Unavailable(format!("{error:#}")))
+}
+
+/// Stages that have queues.
+fn stages() -> Vec<StageName> {
+    StageTable::built_in().names()
+}
+
+fn stage_named(name: &str) -> Result<StageName, Refusal> {
+    let known = stages();
+    let found = known.iter().find(|stage| stage.as_str() == name);
+    found.cloned().ok_or_else(|| {
+        let names: Vec<&str> = known.iter().map(StageName::as_str).collect();
+        Refusal::NotFound(format!(
+            "there is no stage {name}; there are {}",
+            names.join(", ")
+        ))
+    })
+}
+
+async fn open(admin: &Admin, stage: &StageName) -> Result<Arc<dyn TaskQueue>, Refusal> {
+    let name = queue_of(&admin.loaded.config.source.sqs, stage);
+    let server = servers(admin).await?;
+    server.open(&name).await.map_err(|error| refused(&error))
+}
+
+/// Settings of the queue of a stage.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct StageQueueSettings {
+    stage: String,
+    queue: String,
+    /// Time in seconds for which a message is invisible to others where a receive does not say.
+    visibility_s: u64,
+    /// Time in seconds for which messages are kept.
+    retention_s: u64,
+    /// Name of the queue for messages that were received too often; absent if there is none.
+    dead_letters: Option<String>,
+    /// Receives after which a message goes there.
+    max_receives: Option<u32>,
+}
+
+impl StageQueueSettings {
+    async fn of(stage: &StageName, queue: &dyn TaskQueue) -> Result<Self, QueueError> {
+        let facts = queue.facts().await?;
+        let (dead_letters, max_receives) = facts
+            .dead_letters
+            .map(|letters| (letters.queue, letters.max_receives))
+            .unzip();
+        Ok(Self {
+            stage: stage.to_string(),
+            queue: queue.name().to_owned(),
+            visibility_s: facts.visibility.as_secs(),
+            retention_s: facts.retention.as_secs(),
+            dead_letters,
+            max_receives,
+        })
+    }
+}
+
+/// Queues of the stages.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct QueueSettings {
+    queues: Vec<StageQueueSettings>,
+}
+
+impl Answer for QueueSettings {
+    fn text(&self) -> String {
+        let rows = self.queues.iter().map(|queue| {
+            [
+                queue.stage.clone(),
+                queue.queue.clone(),
+                format!("{} s", queue.visibility_s),
+                format!("{} d", queue.retention_s / 86_400),
+                queue.dead_letters.clone().unwrap_or_default(),
+                queue
+                    .max_receives
+                    .map(|most| most.to_string())
+                    .unwrap_or_default(),
+            ]
+        });
+        table(
+            ["stage", "queue", "visibility", "kept", "dead letters", "receives"],
+            rows,
+            6,
+        )
+    }
+}
+
+/// Create the queues of all stages and their dead-letter queues. Those that are there are left as they are.
+#[derive(Debug, Args)]
+pub struct Create {}
+
+#[async_trait]
+impl Command for Create {
+    const NAME: [&'static str; 2] = ["queue", "create"];
+    const ACCESS: Access = Access::Admin;
+    const VERB: Verb = Verb::Post;
+    const PATH: &'static str = "/queues/create";
+    const MAY_BE_FIRST: bool = true;
+    type Answer = QueueSettings;
+
+    async fn run(self, admin: &Admin) -> Result<QueueSettings, Refusal> {
+        let config = &admin.loaded.config.source.sqs;
+        let server = servers(admin).await?;
+        let mut queues = Vec::new();
+        for stage in stages() {
+            let named = queue_of(config, &stage);
+            // A URL names a queue that is there, or else nobody could know it.
+            let queue = if named.contains("://") {
+                server.open(&named).await
+            } else {
+                let spec = QueueSpec {
+                    visibility: config.visibility,
+                    ..QueueSpec::new(named)
+                };
+                server.create(&spec).await
+            };
+            let queue = queue.map_err(|error| refused(&error))?;
+            let settings = StageQueueSettings::of(&stage, queue.as_ref()).await;
+            queues.push(settings.map_err(|error| refused(&error))?);
+        }
+        Ok(QueueSettings { queues })
+    }
+}
+
+/// List the queues of the stages and their settings.
+#[derive(Debug, Args)]
+pub struct List {}
+
+#[async_trait]
+impl Command for List {
+    const NAME: [&'static str; 2] = ["queue", "list"];
+    const ACCESS: Access = Access::Read;
+    const VERB: Verb = Verb::Get;
+    const PATH: &'static str = "/queues";
+    type Answer = QueueSettings;
+
+    async fn run(self, admin: &Admin) -> Result<QueueSettings, Refusal> {
+        let mut queues = Vec::new();
+        for stage in stages() {
+            let queue = open(admin, &stage).await?;
+            let settings = StageQueueSettings::of(&stage, queue.as_ref()).await;
+            queues.push(settings.map_err(|error| refused(&error))?);
+        }
+        Ok(QueueSettings { queues })
+    }
+}
+
+/// Numbers of messages of the queue of a stage. They are approximate, and zero does not mean that work is finished.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct StageQueueCounts {
+    stage: String,
+    queue: String,
+    /// Messages that wait.
+    visible: u64,
+    /// Messages that nodes have received.
+    in_flight: u64,
+    /// Messages whose delay is not over.
+    delayed: u64,
+    /// Messages in the dead-letter queue; absent if there is none.
+    dead_letters: Option<u64>,
+}
+
+/// Numbers of messages of all queues.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct QueueCounts {
+    queues: Vec<StageQueueCounts>,
+}
+
+impl Answer for QueueCounts {
+    fn text(&self) -> String {
+        let rows = self.queues.iter().map(|queue| {
+            [
+                queue.stage.clone(),
+                queue.queue.clone(),
+                queue.visible.to_string(),
+                queue.in_flight.to_string(),
+                queue.delayed.to_string(),
+                queue
+                    .dead_letters
+                    .map(|letters| letters.to_string())
+                    .unwrap_or_default(),
+            ]
+        });
+        table(
+            ["stage", "queue", "visible", "in flight", "delayed", "dead"],
+            rows,
+            2,
+        )
+    }
+}
+
+/// Count the messages of the queues, about: visible, in flight, delayed, and dead letters.
+#[derive(Debug, Args)]
+pub struct Stats {}
+
+#[async_trait]
+impl Command for Stats {
+    const NAME: [&'static str; 2] = ["queue", "stats"];
+    const ACCESS: Access = Access::Read;
+    const VERB: Verb = Verb::Get;
+    const PATH: &'static str = "/queues/stats";
+    type Answer = QueueCounts;
+
+    async fn run(self, admin: &Admin) -> Result<QueueCounts, Refusal> {
+        let mut queues = Vec::new();
+        for stage in stages() {
+            let queue = open(admin, &stage).await?;
+            let Counts {
+                visible,
+                in_flight,
+                delayed,
+            } = queue.counts().await.map_err(|error| refused(&error))?;
+            let dead_letters = match queue.dead_letters().await {
+                Ok(letters) => {
+                    let counts = letters.counts().await.map_err(|error| refused(&error))?;
+                    Some(counts.visible + counts.in_flight)
+                }
+                Err(QueueError::NoDeadLetters { .. }) => None,
+                Err(error) => return Err(refused(&error)),
+            };
+            queues.push(StageQueueCounts {
+                stage: stage.to_string(),
+                queue: queue.name().to_owned(),
+                visible,
+                in_flight,
+                delayed,
+                dead_letters,
+            });
+        }
+        Ok(QueueCounts { queues })
+    }
+}
+
+/// What became of the messages of a queue.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Purged {
+    stage: String,
+    queue: String,
+    /// Tasks that wait for the stage and are published again.
+    published_again: u64,
+}
+
+impl Answer for Purged {
+    fn text(&self) -> String {
+        let tasks = pluralize(self.published_again, "task");
+        format!(
+            "{}: purged; {tasks} of {} published again",
+            self.queue, self.stage
+        )
+    }
+}
+
+/// Delete all messages of the queue of a stage. Tasks that wait for the stage are published again, so no work is lost.
+#[derive(Debug, Args)]
+pub struct Purge {
+    /// Stage whose queue is emptied.
+    #[arg(value_name = "STAGE")]
+    stage: String,
+}
+
+#[async_trait]
+impl Command for Purge {
+    const NAME: [&'static str; 2] = ["queue", "purge"];
+    const ACCESS: Access = Access::Admin;
+    const VERB: Verb = Verb::Post;
+    const PATH: &'static str = "/queues/{stage}/purge";
+    type Answer = Purged;
+
+    async fn run(self, admin: &Admin) -> Result<Purged, Refusal> {
+        let stage = stage_named(&self.stage)?;
+        let queue = open(admin, &stage).await?;
+        // By the clock of the database, before the purge: what is published from now on may survive it, and need not be repeated.
+        let before = admin.store.now().await?;
+        queue.purge().await.map_err(|error| refused(&error))?;
+        let published_again = admin.store.republish(&stage, before).await?;
+        Ok(Purged {
+            stage: stage.to_string(),
+            queue: queue.name().to_owned(),
+            published_again,
+        })
+    }
+}
+
+/// What became of dead letters.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Redriven {
+    stage: String,
+    queue: String,
+    /// Messages that were moved; absent where the server moves them itself and has only begun.
+    moved: Option<u64>,
+}
+
+impl Answer for Redriven {
+    fn text(&self) -> String {
+        match self.moved {
+            Some(moved) => format!("{}: {} moved back", self.queue, pluralize(moved, "message")),
+            None => format!("{}: the server moves its dead letters back", self.queue),
+        }
+    }
+}
+
+/// Move the dead letters of a stage back into its queue. Tasks that were set aside are run again by `job rerun`, not by this.
+#[derive(Debug, Args)]
+pub struct Redrive {
+    /// Stage whose dead letters are moved.
+    #[arg(value_name = "STAGE")]
+    stage: String,
+}
+
+#[async_trait]
+impl Command for Redrive {
+    const NAME: [&'static str; 2] = ["queue", "redrive"];
+    const ACCESS: Access = Access::Operate;
+    const VERB: Verb = Verb::Post;
+    const PATH: &'static str = "/queues/{stage}/redrive";
+    type Answer = Redriven;
+
+    async fn run(self, admin: &Admin) -> Result<Redriven, Refusal> {
+        let stage = stage_named(&self.stage)?;
+        let queue = open(admin, &stage).await?;
+        let letters = queue.dead_letters().await.map_err(|error| refused(&error))?;
+        let moved = letters
+            .redrive(queue.as_ref())
+            .await
+            .map_err(|error| refused(&error))?;
+        Ok(Redriven {
+            stage: stage.to_string(),
+            queue: queue.name().to_owned(),
+            moved: match moved {
+                Moved::Moved { messages } => Some(messages),
+                Moved::Started { .. } => None,
+            },
+        })
+    }
+}

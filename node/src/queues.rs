@@ -1,0 +1,63 @@
+//! Queues of the configuration.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use parkhang_actors::source::{QueueOptions, StageQueues};
+use parkhang_core::domain::StageName;
+use parkhang_queue::{QueueServer, SqsOptions, SqsServer};
+
+use crate::config::Sqs;
+
+/// Opens the server of the queues.
+///
+/// # Errors
+///
+/// When there are no credentials.
+pub async fn server(config: &Sqs) -> Result<Arc<dyn QueueServer>> {
+    let options = SqsOptions {
+        endpoint: config.endpoint.clone(),
+        region: config.region.clone(),
+        ..SqsOptions::default()
+    };
+    let server = SqsServer::open_account(&options).await;
+    Ok(Arc::new(server.context(
+        "source.sqs: the server of the queues cannot be opened",
+    )?))
+}
+
+/// Returns the name or URL of the queue of a stage: `ocr-line-detection.fifo`, unless the configuration names another.
+pub fn queue_of(config: &Sqs, stage: &StageName) -> String {
+    let named = config.queues.iter().rev().find(|queue| queue.stage == *stage);
+    named.map_or_else(
+        || format!("{}{}.fifo", config.prefix, stage.as_str().replace('_', "-")),
+        |queue| queue.queue.clone(),
+    )
+}
+
+/// Opens the queues of the stages.
+///
+/// # Errors
+///
+/// When one is not there, or the server does not answer.
+pub async fn open(config: &Sqs, stages: &[StageName]) -> Result<StageQueues> {
+    let server = server(config).await?;
+    let mut queues = StageQueues::new();
+    for stage in stages {
+        let name = queue_of(config, stage);
+        let queue = server.open(&name).await.with_context(|| {
+            format!("the queue {name} of stage {stage} (source.sqs) cannot be opened; `node queue create` makes those that are missing")
+        })?;
+        queues.insert(stage.clone(), queue);
+    }
+    Ok(queues)
+}
+
+/// Times of the configuration.
+pub fn options(config: &Sqs) -> QueueOptions {
+    QueueOptions {
+        visibility: config.visibility,
+        visibility_max_total: config.visibility_max_total,
+        wait: config.wait,
+    }
+}

@@ -1,0 +1,173 @@
+//! Nodes that take their work from queues, of a server of other people's: processes that meet in the database and the queues.
+
+use std::process::Command;
+
+use parkhang_test_s3::external::{Server, beside_python};
+use parkhang_test_support::Wait;
+use serde_json::{Value, json};
+
+use crate::nodes::{JOB, Node, Site, assert_finished, runs_at, undisturbed};
+use crate::support::finish;
+
+/// A site whose work goes through queues.
+struct Queues {
+    site: Site,
+    server: Server,
+}
+
+impl Queues {
+    fn with_volumes(volumes: u8, pages: u8) -> Self {
+        let mut ministack = beside_python("ministack");
+        ministack
+            .env("BIND_HOST", "127.0.0.1")
+            .env("GATEWAY_PORT", "0")
+            .env("SERVICES", "sqs")
+            .env("IOT_MTLS_ENABLED", "0");
+        let server = Server::start(ministack);
+        let mut site = Site::with_volumes(volumes, pages);
+        site.settings.extend([
+            ("source.kind", "sqs".to_owned()),
+            ("source.poll", "500ms".to_owned()),
+            ("source.sqs.endpoint", server.url.clone()),
+            ("source.sqs.region", "us-east-1".to_owned()),
+            ("source.sqs.visibility", "30s".to_owned()),
+            ("source.sqs.wait", "1s".to_owned()),
+        ]);
+        site.variables.extend([
+            ("AWS_ACCESS_KEY_ID", "test".to_owned()),
+            ("AWS_SECRET_ACCESS_KEY", "test".to_owned()),
+        ]);
+        Self { site, server }
+    }
+
+    fn json(&self, words: &[&str]) -> Value {
+        let mut command = self.site.command_of(words);
+        command.arg("--json");
+        finish(command).exits(0).json()
+    }
+
+    /// Runs a script with boto3 against the server; returns what it prints.
+    fn boto3(&self, script: &str) -> String {
+        let mut python = Command::new(std::env::var("PYTHON").unwrap());
+        python
+            .args(["-c", script])
+            .env("ENDPOINT", &self.server.url)
+            .env("AWS_ACCESS_KEY_ID", "test")
+            .env("AWS_SECRET_ACCESS_KEY", "test");
+        finish(python).exits(0).stdout
+    }
+}
+
+const CLIENT: &str = "import boto3, json, os
+sqs = boto3.client('sqs', endpoint_url=os.environ['ENDPOINT'], region_name='us-east-1')
+url = lambda name: sqs.get_queue_url(QueueName=name)['QueueUrl']
+";
+
+/// Rows: 52, 100.
+#[test]
+#[ignore = "needs ministack beside $PYTHON: tests/python/requirements.txt"]
+fn a_job_survives_the_death_of_a_node_and_of_its_publisher_over_sqs() {
+    let queues = Queues::with_volumes(3, 4);
+    let site = &queues.site;
+    let created = queues.json(&["queue", "create"]);
+    let names: Vec<&str> = created["queues"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|queue| queue["queue"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "ocr-line-detection.fifo",
+            "ocr-line-extraction.fifo",
+            "ocr-ocr.fifo",
+            "ocr-reduce.fifo"
+        ]
+    );
+    assert_eq!(created["queues"][0]["max_receives"], 5);
+    assert_eq!(
+        queues.json(&["queue", "list"]),
+        created,
+        "what is there is left as it is"
+    );
+
+    let leader = Node::start(site, "orchestrator", &[]);
+    let doomed = Node::start(site, "cpu,gpu", &[]);
+    finish(site.command(["job", "create", JOB])).exits(0);
+    Wait::until("a stage runs on the node that will die")
+        .sees(|| site.tasks(), |tasks| runs_at(tasks, doomed.name()));
+    doomed.kill();
+    leader.kill();
+    let _leader = Node::start(site, "orchestrator", &[]);
+    let _survivors = ["gpu", "cpu"].map(|role| Node::start(site, role, &[]));
+    assert_finished(site, &undisturbed(site));
+    let is_empty = |stats: &Value| {
+        let queues = stats["queues"].as_array().unwrap();
+        queues
+            .iter()
+            .all(|queue| queue["visible"] == 0 && queue["dead_letters"] == 0)
+    };
+    Wait::until("no message is left").sees(|| queues.json(&["queue", "stats"]), is_empty);
+}
+
+/// Messages of a program that knows nothing of outboxes, generations and versions, and counts as it sees them.
+/// Rows: 54, 55.
+#[test]
+#[ignore = "needs ministack and boto3 beside $PYTHON: tests/python/requirements.txt"]
+fn messages_of_another_program_are_worked_on_over_sqs() {
+    let queues = Queues::with_volumes(1, 2);
+    let site = &queues.site;
+    finish(site.command(["queue", "create"])).exits(0);
+    // Nobody publishes: the job waits, and another program tells of its task.
+    finish(site.command(["job", "create", JOB])).exits(0);
+    let _worker = Node::start(site, "gpu", &[]);
+    let send = format!(
+        "{CLIENT}
+body = dict(task_id=1, job_id=1, volume_id=1, bdrc_w_id='W1', bdrc_i_id='I0', attempt=1, job_key='{JOB}')
+sqs.send_message(QueueUrl=url('ocr-line-detection.fifo'), MessageBody=json.dumps(body), MessageGroupId='1',
+                 MessageDeduplicationId='1-line_detection-1')
+sqs.send_message(QueueUrl=url('ocr-line-detection.fifo'), MessageBody='no JSON', MessageGroupId='junk',
+                 MessageDeduplicationId='junk')"
+    );
+    queues.boto3(&send);
+    Wait::until("the first stage is done").sees(
+        || site.tasks(),
+        |tasks| tasks["tasks"][0]["stage"] == "line_extraction",
+    );
+    let counts = format!(
+        "{CLIENT}
+for name in ['ocr-line-detection.fifo', 'ocr-line-detection-dlq.fifo']:
+    counts = sqs.get_queue_attributes(QueueUrl=url(name), AttributeNames=['All'])['Attributes']
+    print(counts['ApproximateNumberOfMessages'], counts['ApproximateNumberOfMessagesNotVisible'])"
+    );
+    Wait::until("the message of the task is deleted, and the other one put aside")
+        .sees(|| queues.boto3(&counts), |counts| counts == "0 0\n1 0\n");
+    let reason = format!(
+        "{CLIENT}
+letter = sqs.receive_message(QueueUrl=url('ocr-line-detection-dlq.fifo'), MessageAttributeNames=['All'])['Messages'][0]
+print(letter['MessageAttributes']['DeadLetterReason']['StringValue'])"
+    );
+    let reason = queues.boto3(&reason);
+    assert!(reason.contains("no message about a task"), "{reason}");
+}
+
+/// Rows: 143.
+#[test]
+#[ignore = "needs ministack beside $PYTHON: tests/python/requirements.txt"]
+fn a_purge_loses_no_work_over_sqs() {
+    let queues = Queues::with_volumes(2, 1);
+    let site = &queues.site;
+    finish(site.command(["queue", "create"])).exits(0);
+    let _leader = Node::start(site, "orchestrator", &[]);
+    finish(site.command(["job", "create", JOB])).exits(0);
+    let waiting = |stats: &Value| stats["queues"][0]["visible"] == 2;
+    Wait::until("the volumes are published").sees(|| queues.json(&["queue", "stats"]), waiting);
+    let purged = queues.json(&["queue", "purge", "line_detection"]);
+    assert_eq!(
+        purged,
+        json!({ "stage": "line_detection", "queue": "ocr-line-detection.fifo", "published_again": 2 })
+    );
+    let _worker = Node::start(site, "cpu,gpu", &[]);
+    assert_finished(site, &undisturbed(site));
+}
