@@ -3,6 +3,7 @@
 
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 use chrono::TimeDelta;
@@ -85,8 +86,13 @@ pub async fn run(loaded: &Loaded, mut readiness: ReadinessReporter) -> Result<Ex
     () = wind_down(loaded, supervisor, dispatcher.drain(), std::future::pending(), &mut stop) => {}
         () = seen.keep(loaded) => {}
     }
-    // Without this bound a database that is away would keep the process from ending.
-    let leaving = tokio::time::timeout(loaded.config.cluster.call_timeout, async {
+    // Without this bound a database that is away would keep the process from ending. A receive that waits for a message is waited for: one
+    // that is dropped may still take a message, which nobody else sees until its visibility is over.
+    let receives = match loaded.config.source.kind {
+        SourceKind::Sqs => loaded.config.source.sqs.wait,
+        SourceKind::Direct | SourceKind::Postgres | SourceKind::Shards => Duration::ZERO,
+    };
+    let leaving = tokio::time::timeout(loaded.config.cluster.call_timeout + receives, async {
         dispatcher.clone().stop().await;
         if let Some(database) = &database {
             seen.presence.end(&database.store).await;

@@ -152,8 +152,10 @@ mod tests {
     fn a_file_that_is_no_certificate_gets_its_verdict_beside_the_others() {
         let parent = tempfile::tempdir().unwrap();
         let folder = Folder::new(&parent.path().join("pki"));
-        authority::init(&folder, 30, SystemTime::now()).unwrap();
-        authority::issue(&folder, "orch-1", &[], 30, SystemTime::now()).unwrap();
+        // One time for both, and a certificate that its authority outlasts: a second later the authority has a day less.
+        let now = SystemTime::now();
+        authority::init(&folder, 60, now).unwrap();
+        authority::issue(&folder, "orch-1", &[], 30, now).unwrap();
         std::fs::write(folder.certificate("bad"), "-----BEGIN CERTIFICATE-----\n").unwrap();
         let shown = table(&folder).unwrap().to_string();
         let verdict = |file: &str| {
