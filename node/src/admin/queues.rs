@@ -14,6 +14,7 @@ use utoipa::ToSchema;
 use super::command::{Access, Answer, Command, Verb};
 use super::text::table;
 use super::{Admin, Refusal};
+use crate::config::SourceKind;
 use crate::queues::{queue_of, server};
 use crate::words::pluralize;
 
@@ -30,7 +31,13 @@ fn refused(error: &QueueError) -> Refusal {
 }
 
 async fn servers(admin: &Admin) -> Result<Arc<dyn QueueServer>, Refusal> {
-    let config = &admin.loaded.config.source.sqs;
+    let source = &admin.loaded.config.source;
+    if source.kind != SourceKind::Sqs {
+        return Err(Refusal::Conflict(
+            "work does not go through queues here: source.kind is not \"sqs\"".to_owned(),
+        ));
+    }
+    let config = &source.sqs;
     server(config)
         .await
         .map_err(|error| Refusal::Unavailable(format!("{error:#}")))
