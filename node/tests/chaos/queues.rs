@@ -26,6 +26,7 @@ fn queues() -> (Server, Vec<(&'static str, &'static str)>) {
         ("source.sqs.region", "us-east-1"),
         ("source.sqs.visibility", "20s"),
         ("source.sqs.wait", "1s"),
+        ("cluster.idle_timeout", "6s"),
         ("cluster.lease", "8s"),
         ("orchestrator.max_interruptions", "100"),
     ];
