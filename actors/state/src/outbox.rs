@@ -11,8 +11,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
 use super::StateError;
-use parkhang_core::domain::{Fence, Job, JobId, JobKey, StageName, Task, VolumeId};
-use parkhang_core::policy::placement::due_stage;
+use parkhang_core::domain::{Fence, Job, JobId, JobKey, StageName, VolumeId};
 
 /// Message that is to be sent, or was sent, for the next lease of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,15 +75,4 @@ pub(super) fn room(job: &Job, stage: &StageName, out: &Out, limit: usize) -> usi
     limit
         .min(left(job.config.max_running, in_all))
         .min(left(job.config.max_running_per_stage, here))
-}
-
-/// Fence of the lease that the task would get next, if it may be leased at `now`.
-pub(super) fn next_fence(task: &Task, job: &Job, now: DateTime<Utc>) -> Option<Fence> {
-    let stage = due_stage(task, job, now)?;
-    Some(Fence {
-        task: task.id,
-        stage: stage.clone(),
-        attempt: task.attempt(),
-        generation: task.generation,
-    })
 }

@@ -4,7 +4,7 @@ use std::os::unix::process::ExitStatusExt;
 
 use nix::sys::signal::Signal;
 use parkhang_core::failpoint::Failpoint;
-use parkhang_test_s3::external::{Server, beside_python};
+use parkhang_test_s3::external::{Server, ministack};
 
 use crate::cluster::{Cluster, Plan};
 use crate::library::Library;
@@ -12,13 +12,7 @@ use crate::support::finish;
 
 /// Starts a server of queues, and returns the settings by which processes find it.
 fn queues() -> (Server, Vec<(&'static str, &'static str)>) {
-    let mut ministack = beside_python("ministack");
-    ministack
-        .env("BIND_HOST", "127.0.0.1")
-        .env("GATEWAY_PORT", "0")
-        .env("SERVICES", "sqs")
-        .env("IOT_MTLS_ENABLED", "0");
-    let server = Server::start(ministack);
+    let server = Server::start(ministack("sqs"));
     let settings = vec![
         ("source.kind", "sqs"),
         ("source.poll", "500ms"),

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use parkhang_test_s3::external::{Server, beside_python};
+use parkhang_test_s3::external::{Server, ministack};
 use parkhang_test_support::Wait;
 use serde_json::{Value, json};
 
@@ -17,13 +17,7 @@ struct Queues {
 
 impl Queues {
     fn with_volumes(volumes: u8, pages: u8) -> Self {
-        let mut ministack = beside_python("ministack");
-        ministack
-            .env("BIND_HOST", "127.0.0.1")
-            .env("GATEWAY_PORT", "0")
-            .env("SERVICES", "sqs")
-            .env("IOT_MTLS_ENABLED", "0");
-        let server = Server::start(ministack);
+        let server = Server::start(ministack("sqs"));
         let mut site = Site::with_volumes(volumes, pages);
         site.settings.extend([
             ("source.kind", "sqs".to_owned()),

@@ -5,10 +5,28 @@ use std::path::PathBuf;
 use std::process::{Child, Command};
 
 /// A program of the Python environment that the tests use.
-pub fn beside_python(program: &str) -> Command {
+fn beside_python(program: &str) -> Command {
     let python = std::env::var_os("PYTHON").map(PathBuf::from);
     let folder = python.and_then(|python| Some(python.parent()?.to_owned()));
     Command::new(folder.unwrap_or_default().join(program))
+}
+
+/// `ministack` with these services, on a port of its own.
+pub fn ministack(services: &str) -> Command {
+    let mut ministack = beside_python("ministack");
+    ministack
+        .env("BIND_HOST", "127.0.0.1")
+        .env("GATEWAY_PORT", "0")
+        .env("SERVICES", services)
+        .env("IOT_MTLS_ENABLED", "0");
+    ministack
+}
+
+/// `moto_server`, on a port of its own.
+pub fn moto() -> Command {
+    let mut moto = beside_python("moto_server");
+    moto.args(["-H", "127.0.0.1", "-p", "0"]);
+    moto
 }
 
 /// A server that says where it listens; killed with this value.

@@ -6,7 +6,7 @@ use super::{Attempt, Generation, JobKey, VolumeId};
 /// An actor of a node, or a thread that works as one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ActorRecord {
-    /// What commands name it by: unique within its node.
+    /// Name by which commands address it, unique within its node.
     pub name: String,
     /// Name of the actor that watches over it.
     #[serde(default)]
@@ -18,7 +18,7 @@ pub struct ActorRecord {
     /// How often another has taken its place since the node began.
     #[serde(default)]
     pub restarts: u64,
-    /// Of a pool: number of pools that the node has started up to this one.
+    /// Number of pools that the node has started up to this one, for a pool.
     #[serde(default, rename = "generation")]
     pub incarnation: Option<u64>,
     /// Of a pool.

@@ -11,7 +11,7 @@ use self::isolation::Suspects;
 use self::queues::Queues;
 pub use self::queues::Shares;
 pub use self::slots::FreeSlots;
-use crate::domain::{Job, JobId, StageName, Task, TaskId, WorkerId};
+use crate::domain::{Fence, Job, JobId, StageName, Task, TaskId, WorkerId};
 use crate::policy::poison::is_suspect;
 use crate::policy::transition::runnable_stage;
 
@@ -38,6 +38,17 @@ pub struct Placement {
 pub fn due_stage<'a>(task: &Task, job: &'a Job, now: DateTime<Utc>) -> Option<&'a StageName> {
     let due = task.not_before.is_none_or(|due| due <= now);
     runnable_stage(task, &job.pipeline, job.config.retry_scope).filter(|_| due)
+}
+
+/// Fence of the lease that the task would get next, if it may be leased at `now`.
+pub fn next_fence(task: &Task, job: &Job, now: DateTime<Utc>) -> Option<Fence> {
+    let stage = due_stage(task, job, now)?;
+    Some(Fence {
+        task: task.id,
+        stage: stage.clone(),
+        attempt: task.attempt(),
+        generation: task.generation,
+    })
 }
 
 /// Places waiting tasks on free slots.

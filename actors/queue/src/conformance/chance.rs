@@ -89,7 +89,7 @@ pub fn deeds(pace: Pace) -> impl Strategy<Value = Vec<Deed>> {
 ///
 /// # Panics
 ///
-/// Where the queue breaks a promise.
+/// When the queue breaks a promise.
 pub async fn history(site: &Site, number: usize, kind: QueueKind, deeds: &[Deed]) {
     let mut model = Model::new(site, number, kind).await;
     let all = async {
@@ -110,7 +110,7 @@ pub async fn history(site: &Site, number: usize, kind: QueueKind, deeds: &[Deed]
 ///
 /// # Panics
 ///
-/// Where the queue breaks a promise.
+/// When the queue breaks a promise.
 pub async fn sampled_histories(site: &Site, histories: usize, pace: Pace) {
     let mut runner = TestRunner::default();
     let mut running = Vec::new();

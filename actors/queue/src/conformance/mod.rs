@@ -54,7 +54,7 @@ pub struct Site {
     pub deviations: &'static [Deviation],
     /// Time by which the servers' answers may be late.
     pub slack: Duration,
-    /// Whether answers get lost: then a message may have been received once more than is known, and a release may find that it was
+    /// True where answers get lost: then a message may have been received once more than is known, and a release may find that it was
     /// carried out before.
     pub loses_answers: bool,
     /// Beginning of the names of this run's queues.
@@ -173,7 +173,7 @@ const STANDARD_CASES: [(&str, Case); 1] = [("delays", |site, _| Box::pin(cases::
 ///
 /// # Panics
 ///
-/// Where the server does not keep a promise of the trait.
+/// When the server does not keep a promise of the trait.
 pub async fn suite(site: &Site) {
     let mut running = Vec::new();
     for kind in site.kinds {

@@ -6,13 +6,7 @@ use aws_sdk_ecs::types::{ContainerDefinition, DeploymentController, DeploymentCo
 
 use super::*;
 use parkhang_store::storage::s3::keys;
-use parkhang_test_s3::external::{Server, beside_python};
-
-fn moto() -> Server {
-    let mut moto = beside_python("moto_server");
-    moto.args(["-H", "127.0.0.1", "-p", "0"]);
-    Server::start(moto)
-}
+use parkhang_test_s3::external::{Server, moto};
 
 fn options(server: &Server, hardware: &[Hardware]) -> AwsOptions {
     let named = hardware
@@ -42,7 +36,7 @@ async fn asg(server: &Server, hardware: &[Hardware]) -> AsgLauncher {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs moto_server beside $PYTHON: tests/python/requirements.txt"]
 async fn ecs_conforms() {
-    let server = moto();
+    let server = Server::start(moto());
     let launcher = ecs(&server, &Hardware::ALL).await;
     let client = launcher.client();
     client
@@ -77,7 +71,7 @@ async fn ecs_conforms() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs moto_server beside $PYTHON: tests/python/requirements.txt"]
 async fn asg_conforms() {
-    let server = moto();
+    let server = Server::start(moto());
     let launcher = asg(&server, &Hardware::ALL).await;
     let client = launcher.client();
     let configuration = client.create_launch_configuration();

@@ -135,6 +135,7 @@ impl Site for ArtifactSite {
 /// Sources that meet in the queues of two stages and a state store, with a publisher beside them.
 pub(super) struct QueueSite<S> {
     store: Arc<S>,
+    state: StateSite,
     queues: StageQueues,
 }
 
@@ -155,7 +156,8 @@ impl<S: StateStore + Outbox + 'static> QueueSite<S> {
             let spec = QueueSpec::new(format!("{name}{kind}"));
             queues.insert(stage(name), server.create(&spec).await.unwrap());
         }
-        Self { store, queues }
+        let state = StateSite::new(store.clone());
+        Self { store, state, queues }
     }
 }
 
@@ -208,7 +210,7 @@ impl WorkSource for Published {
 #[async_trait]
 impl<S: StateStore + Outbox + 'static> Site for QueueSite<S> {
     async fn create(&self, job: NewJob) {
-        self.store.create_job(&job, at(0)).await.unwrap();
+        self.state.create(job).await;
     }
 
     fn open(&self, _: &str, clock: Arc<dyn Clock>) -> Arc<dyn WorkSource> {
@@ -231,12 +233,10 @@ impl<S: StateStore + Outbox + 'static> Site for QueueSite<S> {
     }
 
     async fn act(&self, action: JobAction) {
-        let job = self.store.job(&key()).await.unwrap().unwrap();
-        self.store.act_on_job(job.id, action).await.unwrap();
+        self.state.act(action).await;
     }
 
     async fn tasks(&self) -> Vec<Task> {
-        let job = self.store.job(&key()).await.unwrap().unwrap();
-        self.store.tasks(job.id).await.unwrap()
+        self.state.tasks().await
     }
 }

@@ -17,6 +17,7 @@ use parkhang_core::domain::{
 };
 use parkhang_core::failpoint::Failpoint;
 use parkhang_core::policy::claim::{Offer, give, is_idle, run_out};
+use parkhang_core::policy::placement::next_fence;
 use parkhang_core::policy::poison::is_suspect;
 use parkhang_core::policy::transition::Event;
 use parkhang_queue::{Delivery, Extended, Extension, Receipt, TaskQueue};
@@ -237,11 +238,8 @@ impl QueueClaims {
             is_suited: true,
             has_place: !is_suspect(&ended),
         };
-        let fence = Fence {
-            task: ended.id,
-            stage: stage.clone(),
-            attempt: ended.attempt(),
-            generation: ended.generation,
+        let Some(fence) = next_fence(&ended, job, now) else {
+            return Ok(None);
         };
         match decide(&fence, Some((&ended, job)), here, now) {
             Decision::Lease => self.lease(ended, stage, worker, now).await,
@@ -281,27 +279,6 @@ impl QueueClaims {
             }
         }
         Ok(None)
-    }
-
-    /// Ends leases that ran out, for a time in which no orchestrator does.
-    async fn end_lost(&self, now: DateTime<Utc>) -> Result<(), SourceError> {
-        let leases = self.store.leases(now).await?;
-        let lost = leases.expired.iter().filter_map(|task| {
-            Some(Change::new(
-                Expected::of(task),
-                run_out(task, now, self.max_interruptions)?,
-            ))
-        });
-        let unwanted = leases
-            .unwanted
-            .iter()
-            .map(|task| Change::new(Expected::of(task), Event::Cancelled));
-        let ends: Vec<Change> = lost.chain(unwanted).collect();
-        if !ends.is_empty() {
-            self.store.commit(&ends, now).await?;
-        }
-        self.store.finish_jobs(now).await?;
-        Ok(())
     }
 
     /// Extends the visibility of messages whose leases are renewed, once a third of it is over.
@@ -366,7 +343,9 @@ impl WorkSource for QueueClaims {
         let deliveries = self.receives.receive(&rooms, &self.queues, &self.options).await?;
         let now = self.clock.now().await?;
         if deliveries.is_empty() {
-            self.end_lost(now).await?;
+            // Leases that ran out end with any claim of the store, also one that offers nothing: there need be no orchestrator to end
+            // them.
+            self.leases.claim(&[]).await?;
         }
         let (mut offers, mut jobs, mut claims) = (offers.to_vec(), HashMap::new(), Vec::new());
         for (stage, delivery) in deliveries {

@@ -8,7 +8,7 @@ use tracing::{info, warn};
 use super::{StageQueues, TaskMessage};
 use crate::source::{Clock, SourceError};
 use parkhang_core::domain::{ErrorCategory, Fence, StageError, StageName, Task, WorkerId};
-use parkhang_core::policy::placement::due_stage;
+use parkhang_core::policy::placement::next_fence;
 use parkhang_core::policy::transition::Event;
 use parkhang_queue::limits::MAX_BATCH;
 use parkhang_queue::{Delivery, QueueError, REASON, Receive, TaskQueue};
@@ -116,8 +116,7 @@ impl DeadLetters {
         if task.fence().as_ref() == Some(fence) {
             return Ok(Waiting::Held);
         }
-        let is_next = due_stage(&task, &job, now) == Some(&fence.stage)
-            && (task.attempt(), task.generation) == (fence.attempt, fence.generation);
+        let is_next = next_fence(&task, &job, now).as_ref() == Some(fence);
         Ok(if is_next {
             Waiting::For(Box::new(task))
         } else {

@@ -8,9 +8,10 @@ use chrono::{DateTime, Utc};
 use super::MemoryStore;
 use super::tables::Tables;
 use crate::backlog::waiting_for;
-use crate::outbox::{Out, next_fence, room};
+use crate::outbox::{Out, room};
 use crate::{Outbox, Outgoing, StateError};
 use parkhang_core::domain::{Fence, Job, Position, StageName, Task, TaskId};
+use parkhang_core::policy::placement::next_fence;
 
 /// Messages by task.
 pub(super) type Messages = HashMap<TaskId, Message>;

@@ -12,9 +12,10 @@ use super::backlog::held;
 use super::rows::{TaskRow, stage_name, task_columns};
 use super::{PostgresStore, jobs};
 use crate::backlog::waiting_for;
-use crate::outbox::{Out, next_fence, room};
+use crate::outbox::{Out, room};
 use crate::{Outbox, Outgoing, StateError};
 use parkhang_core::domain::{Fence, Job, JobId, StageName};
+use parkhang_core::policy::placement::next_fence;
 
 /// Condition that a row `o` stands for the next lease of its task `t`. The last part leaves out a message of the stage before, whose
 /// attempt and generation the next stage shares.

@@ -1,10 +1,9 @@
 //! The conformance suite on SQS servers of other people, each a process of its own.
 
-use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parkhang_test_s3::external::{Server, beside_python};
+use parkhang_test_s3::external::{Server, ministack, moto};
 
 use super::super::{SqsOptions, SqsServer};
 use super::{BOTH, PACE};
@@ -14,20 +13,10 @@ use crate::conformance::{Deviation, Site, sampled_histories, suite};
 /// Longest time by which an answer may be late on a busy machine: they are slower than what runs in this process.
 const SLACK: Duration = Duration::from_secs(2);
 
-fn ministack() -> Command {
-    let mut ministack = beside_python("ministack");
-    ministack
-        .env("BIND_HOST", "127.0.0.1")
-        .env("GATEWAY_PORT", "0")
-        .env("SERVICES", "sqs")
-        .env("IOT_MTLS_ENABLED", "0");
-    ministack
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 #[ignore = "needs ministack beside $PYTHON: tests/python/requirements.txt"]
 async fn ministack_conforms() {
-    let server = Server::start(ministack());
+    let server = Server::start(ministack("sqs"));
     let deviations = &[
         Deviation::NoMoveTask,
         Deviation::PurgesAtOnce,
@@ -41,9 +30,7 @@ async fn ministack_conforms() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 #[ignore = "needs moto_server beside $PYTHON: tests/python/requirements.txt"]
 async fn moto_conforms() {
-    let mut moto = beside_python("moto_server");
-    moto.args(["-H", "127.0.0.1", "-p", "0"]);
-    let server = Server::start(moto);
+    let server = Server::start(moto());
     let deviations = &[
         Deviation::NoMoveTask,
         Deviation::HonoursExpiredReceipts,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use parkhang_test_s3::external::{Server, beside_python};
+use parkhang_test_s3::external::{Server, ministack, moto};
 use uuid::Uuid;
 
 use super::super::{client, keys};
@@ -15,22 +15,14 @@ const BUCKET: &str = "parkhang-test";
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 #[ignore = "needs moto_server beside $PYTHON: tests/python/requirements.txt"]
 async fn moto_conforms() {
-    let mut moto = beside_python("moto_server");
-    moto.args(["-H", "127.0.0.1", "-p", "0"]);
-    let server = Server::start(moto);
+    let server = Server::start(moto());
     conforms(&server.url).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 #[ignore = "needs ministack beside $PYTHON: tests/python/requirements.txt"]
 async fn ministack_conforms() {
-    let mut ministack = beside_python("ministack");
-    ministack
-        .env("BIND_HOST", "127.0.0.1")
-        .env("GATEWAY_PORT", "0")
-        .env("SERVICES", "s3")
-        .env("IOT_MTLS_ENABLED", "0");
-    let server = Server::start(ministack);
+    let server = Server::start(ministack("s3"));
     conforms(&server.url).await;
 }
 
