@@ -107,6 +107,13 @@ impl StageRegistry {
         Self { stages }
     }
 
+    /// The same registry without the stages that `keep` is false for.
+    #[must_use]
+    pub fn restricted_to(mut self, keep: impl Fn(&StageName) -> bool) -> Self {
+        self.stages.retain(|stage| keep(&stage.info().name()));
+        self
+    }
+
     pub fn stages(&self) -> &[Arc<dyn StageLogic>] {
         &self.stages
     }

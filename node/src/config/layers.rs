@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use parkhang_core::domain::JobConfig;
 use toml::{Table, Value};
 
 use super::file;
@@ -124,30 +123,6 @@ impl Layers {
     /// Adds the value that a shortcut flag gives to a key.
     pub fn add_shortcut(&mut self, shortcut: &Shortcut) {
         self.set_text(shortcut.key, &shortcut.value, Origin::Flag(shortcut.flag));
-    }
-
-    /// Replaces built-in values of the job's configuration by the defaults of the generation of algorithms that the layers name.
-    pub fn follow_generation(&mut self) {
-        let key = |name: &str| format!("job.{name}");
-        let Some(Setting { value, origin }) = self.settings.get(&key(JobConfig::GENERATION)).cloned() else {
-            return;
-        };
-        let defaults = value.try_into().map(JobConfig::defaults_for).ok();
-        let Some(Ok(Value::Table(defaults))) = defaults.map(Value::try_from) else {
-            return;
-        };
-        for name in JobConfig::BY_GENERATION {
-            if let Some(setting) = self.settings.get_mut(&key(name))
-                // A value that the user has set is meant, whatever the generation's default is.
-                && setting.origin == Origin::BuiltIn
-                && let Some(value) = defaults.get(name)
-            {
-                *setting = Setting {
-                    value: value.clone(),
-                    origin: origin.clone(),
-                };
-            }
-        }
     }
 
     /// Returns the effective configuration.

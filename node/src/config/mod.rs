@@ -12,6 +12,7 @@
 mod check;
 pub mod command;
 mod file;
+mod implied;
 mod layers;
 mod on_disk;
 mod problem;
@@ -139,8 +140,8 @@ impl Loaded {
         for shortcut in shortcuts {
             layers.add_shortcut(shortcut);
         }
-        // Only after all layers: any of them may name the generation, and a value that a layer sets must not be replaced.
-        layers.follow_generation();
+        // Only after all layers: a value that one of them sets must not be replaced.
+        layers.imply(variables);
         let config = layers
             .resolve()
             .context("the layers of the configuration do not fit")?;

@@ -69,6 +69,8 @@ pub struct Node {
     #[serde(with = "optional")]
     pub name: Option<String>,
     pub roles: BTreeSet<Role>,
+    /// Stages that the node runs; empty is all that its roles allow.
+    pub stages: Vec<StageName>,
     /// Labels for operators, shown in lists of nodes.
     pub tags: Vec<String>,
     /// Device of the networks, as `--device` names it.

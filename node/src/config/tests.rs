@@ -437,6 +437,7 @@ fn a_mistake_is_told_by_the_flag_that_made_it() {
 }
 
 mod files;
+mod implied;
 mod pipelines;
 mod scaling;
 mod secrets;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
+use parkhang_core::domain::Hardware;
 use serde::{Deserialize, Serialize};
 
 /// Role of a node in the cluster.
@@ -21,6 +22,14 @@ impl Role {
             Self::Orchestrator => "orchestrator",
             Self::Cpu => "cpu",
             Self::Gpu => "gpu",
+        }
+    }
+
+    /// Role of a node that has the hardware.
+    pub const fn of(hardware: Hardware) -> Self {
+        match hardware {
+            Hardware::Cpu => Self::Cpu,
+            Hardware::Gpu => Self::Gpu,
         }
     }
 }

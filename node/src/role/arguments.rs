@@ -10,6 +10,12 @@ pub struct RoleArgs {
     /// Roles of this node: orchestrator, or cpu, gpu or both; by default node.roles of the configuration.
     #[arg(long, value_delimiter = ',', value_name = "ROLE")]
     pub role: Vec<String>,
+    /// Stages that this node runs, such as ocr; by default node.stages of the configuration. Without --role their hardware says which.
+    #[arg(long, value_delimiter = ',', value_name = "STAGE")]
+    pub stage: Vec<String>,
+    /// Model to use instead of the shipped one of its kind, a folder; may be repeated. By default node.models of the configuration.
+    #[arg(long, value_name = "MODEL")]
+    pub model: Vec<String>,
     /// Format of the log, text or json; by default telemetry.format of the configuration.
     #[arg(long, value_name = "FORMAT")]
     pub log_format: Option<String>,

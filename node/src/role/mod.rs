@@ -87,6 +87,8 @@ fn settings(arguments: RoleArgs) -> ConfigArgs {
     let list = |values: Vec<String>| (!values.is_empty()).then(|| values.join(","));
     let flags = [
         ("--role", "node.roles", list(arguments.role)),
+        ("--stage", "node.stages", list(arguments.stage)),
+        ("--model", "node.models", list(arguments.model)),
         ("--job", "source.jobs", list(arguments.job)),
         ("--source", "source.kind", arguments.source),
         ("--log-format", "telemetry.format", arguments.log_format),

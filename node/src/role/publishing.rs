@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
+use chrono::TimeDelta;
 use parkhang_actors::source::{DeadLetters, Publisher, StoreClock};
 use parkhang_actors::stage::StageTable;
 use parkhang_state::PostgresStore;
@@ -35,7 +36,9 @@ async fn rounds(loaded: &Loaded, store: &PostgresStore) -> Result<()> {
     let queues = queues::open(&loaded.config.source.sqs, &StageTable::built_in().names()).await?;
     let outbox = Arc::new(store.clone());
     let clock = Arc::new(StoreClock(outbox.clone()));
-    let publisher = Publisher::new(outbox.clone(), clock.clone(), queues.clone());
+    // A purge shows by then, and nobody holds a message that was received before.
+    let lost_after = TimeDelta::from_std(loaded.config.source.sqs.visibility)?;
+    let publisher = Publisher::new(outbox.clone(), clock.clone(), queues.clone(), lost_after);
     let letters = DeadLetters::new(outbox, clock, queues);
     // Subscribed to before the first round, so that nothing falls between the two.
     let (mut jobs, mut work) = (store.job_changes().await?, store.work_changes().await?);

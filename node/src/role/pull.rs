@@ -10,7 +10,7 @@ use chrono::TimeDelta;
 use parkhang_actors::source::{
     Dispatcher, QueueClaims, ShardOptions, Shards, StateClaims, StoreClock, SystemClock, WorkSource,
 };
-use parkhang_actors::stage::StageTable;
+use parkhang_actors::stage::StageRegistry;
 use parkhang_actors::supervisor::IdempotentExecutor;
 use parkhang_core::domain::{NodeState, StageName};
 use parkhang_state::PostgresStore;
@@ -41,7 +41,7 @@ pub async fn run(loaded: &Loaded, mut readiness: ReadinessReporter) -> Result<Ex
         SourceKind::Shards => None,
         SourceKind::Direct | SourceKind::Postgres | SourceKind::Sqs => Some(database(loaded).await?),
     };
-    let stages = worked_stages(loaded);
+    let stages = worked_stages(loaded, &registry);
     let source = open(loaded, node.as_str(), database.as_ref(), &stages).await?;
     let dispatcher = Dispatcher::start(source, loaded.config.source.poll).await?;
     let supervisor = supervise(loaded, &node, registry, Arc::new(dispatcher.clone())).await?;
@@ -140,15 +140,14 @@ impl Seen<'_> {
     }
 }
 
-/// Stages that this node has slots for.
-fn worked_stages(loaded: &Loaded) -> Vec<StageName> {
+/// Stages of the registry that this node has slots for.
+fn worked_stages(loaded: &Loaded, registry: &StageRegistry) -> Vec<StageName> {
     let slots = slots(loaded);
-    let table = StageTable::built_in();
-    let has_slots = |stage: &StageName| {
-        let hardware = table.hardware_of(stage);
-        hardware.is_some_and(|hardware| slots.get(&hardware).is_some_and(|slots| *slots > 0))
-    };
-    table.names().into_iter().filter(has_slots).collect()
+    let infos = registry.stages().iter().map(|stage| stage.info());
+    infos
+        .filter(|info| slots.get(&info.hardware()).is_some_and(|slots| *slots > 0))
+        .map(|info| info.name())
+        .collect()
 }
 
 async fn open(

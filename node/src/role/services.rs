@@ -44,7 +44,8 @@ pub async fn stages(loaded: &Loaded, delay: &StoreDelay) -> Result<StageRegistry
         workers: cores().get(),
         manifests: Some(manifests(loaded)?),
     };
-    Ok(StageRegistry::new(&services)?)
+    let stages = &loaded.config.node.stages;
+    Ok(StageRegistry::new(&services)?.restricted_to(|stage| stages.is_empty() || stages.contains(stage)))
 }
 
 /// Returns the folder of this node's manifests, which record what happened to each page.

@@ -55,6 +55,11 @@ impl Node {
         let mut command = site.node(&role.replace(',', "-"), role, orchestrators);
         command.stdout(Stdio::piped());
         complete(&mut command);
+        Self::started(role, command)
+    }
+
+    /// The node of a command whose standard output is a pipe, once it is ready.
+    pub(crate) fn started(role: &str, command: Command) -> Self {
         let mut process = Process::spawn(command);
         let mut line = String::new();
         BufReader::new(process.stdout()).read_line(&mut line).unwrap();

@@ -220,7 +220,12 @@ impl<S: StateStore + Outbox + 'static> Site for QueueSite<S> {
         };
         let lease = TimeDelta::seconds(LEASE);
         Arc::new(Published {
-            publisher: Publisher::new(self.store.clone(), clock.clone(), self.queues.clone()),
+            publisher: Publisher::new(
+                self.store.clone(),
+                clock.clone(),
+                self.queues.clone(),
+                TimeDelta::minutes(10),
+            ),
             source: QueueClaims::new(
                 self.store.clone(),
                 clock,

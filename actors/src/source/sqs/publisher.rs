@@ -15,11 +15,8 @@ use parkhang_state::{Outbox, Outgoing, StateError};
 
 /// Most messages of a stage that one step sends.
 const BATCH: usize = 500;
-/// Age of a message after which it is looked for if its queue says that it has none. Longer than a queue drops what is sent again
-/// under one id, than a receive may take to be visible in the counts, and than messages take to arrive.
-const LOST_AFTER: TimeDelta = TimeDelta::minutes(10);
-/// Pause between two looks at the counts of the queues.
-const LOOK_EVERY: TimeDelta = TimeDelta::minutes(1);
+/// Looks at the counts of the queues within the age after which a message is looked for.
+const LOOKS: i32 = 10;
 
 /// Reason why messages are left to a later round.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +37,8 @@ pub struct Publisher {
     outbox: Arc<dyn Outbox>,
     clock: Arc<dyn Clock>,
     queues: StageQueues,
+    /// Age of a message after which it is looked for if its queue says that it has none.
+    lost_after: TimeDelta,
     watch: Mutex<Watch>,
 }
 
@@ -60,11 +59,19 @@ impl fmt::Debug for Publisher {
 }
 
 impl Publisher {
-    pub fn new(outbox: Arc<dyn Outbox>, clock: Arc<dyn Clock>, queues: StageQueues) -> Self {
+    /// A publisher that takes a message for lost when it is older than `lost_after` and its queue was empty at two looks, a tenth of
+    /// that apart. It should be longer than the counts of a server lag behind, which of AWS is a minute.
+    pub fn new(
+        outbox: Arc<dyn Outbox>,
+        clock: Arc<dyn Clock>,
+        queues: StageQueues,
+        lost_after: TimeDelta,
+    ) -> Self {
         Self {
             outbox,
             clock,
             queues,
+            lost_after,
             watch: Mutex::default(),
         }
     }
@@ -133,7 +140,7 @@ impl Publisher {
     }
 
     /// Has messages sent again that their queues have lost, say by a purge: tasks of a stage whose queue was empty at two looks in a
-    /// row, a minute apart, though some of its messages should wait there. Counts are approximate, so one look is no evidence; and
+    /// row, though some of its messages should wait there. Counts are approximate, so one look is no evidence; and
     /// where they were wrong twice, messages come twice, which costs receives and nothing else.
     ///
     /// # Errors
@@ -143,7 +150,10 @@ impl Publisher {
         let now = self.clock.now().await?;
         let before = {
             let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
-            if watch.looked_at.is_some_and(|at| now - at < LOOK_EVERY) {
+            if watch
+                .looked_at
+                .is_some_and(|at| now - at < self.lost_after / LOOKS)
+            {
                 return Ok(0);
             }
             watch.looked_at = Some(now);
@@ -156,7 +166,7 @@ impl Publisher {
                 continue;
             }
             if before.contains(stage) {
-                let lost = self.outbox.republish(stage, now - LOST_AFTER).await?;
+                let lost = self.outbox.republish(stage, now - self.lost_after).await?;
                 if lost > 0 {
                     info!(
                         queue = queue.name(),

@@ -59,7 +59,12 @@ impl World {
             began: tokio::time::Instant::now(),
             ahead: Mutex::default(),
         });
-        let publisher = Publisher::new(store.clone(), clock.clone(), queues.clone());
+        let publisher = Publisher::new(
+            store.clone(),
+            clock.clone(),
+            queues.clone(),
+            TimeDelta::minutes(10),
+        );
         let job = store
             .create_job(
                 &NewJob {

@@ -2,6 +2,8 @@
 
 use std::num::NonZeroUsize;
 
+use parkhang_actors::stage::StageTable;
+use parkhang_core::domain::StageName;
 use tracing_subscriber::EnvFilter;
 
 use super::super::scaling::LauncherKind;
@@ -45,6 +47,30 @@ pub(super) fn node(config: &ClusterConfig, findings: &mut Findings) {
         &["node.roles"],
         "a node with the role gpu needs a slot",
     );
+    let table = StageTable::built_in();
+    for stage in &node.stages {
+        match table.hardware_of(stage).map(Role::of) {
+            Some(role) => findings.require_beside(
+                node.roles.contains(&role),
+                "node.stages",
+                &["node.roles"],
+                format!("stage {stage} needs the role {}", role.as_str()),
+            ),
+            None => findings.require(
+                false,
+                "node.stages",
+                format!(
+                    "there is no stage {stage}; the stages are {}",
+                    table
+                        .names()
+                        .iter()
+                        .map(StageName::as_str)
+                        .collect::<Vec<_>>()
+                        .join(", ")
+                ),
+            ),
+        }
+    }
     if let Err(error) = parse_device(&node.device, NonZeroUsize::MIN) {
         findings.require(false, "node.device", format!("{error:#}"));
     }

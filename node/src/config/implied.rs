@@ -1,0 +1,172 @@
+//! Values that follow from others: defaults of a generation, roles of stages, queues of the variables of the first design.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
+use parkhang_actors::stage::StageTable;
+use parkhang_core::domain::{JobConfig, StageName};
+use toml::Value;
+
+use super::layers::{Layers, Setting};
+use super::problem::{Origin, Problem};
+use super::values::Role;
+
+/// Variable with the URL of the queue of a node's only stage.
+const QUEUE_URL: &str = "SQS_QUEUE_URL";
+
+impl Layers {
+    /// Sets what follows from the other layers, where none of them says otherwise.
+    pub fn imply(&mut self, variables: &BTreeMap<OsString, OsString>) {
+        self.follow_generation();
+        self.follow_stages();
+        self.follow_queues(variables);
+    }
+
+    /// Replaces built-in values of the job's configuration by the defaults of the generation of algorithms that the layers name.
+    fn follow_generation(&mut self) {
+        let key = |name: &str| format!("job.{name}");
+        let Some(Setting { value, origin }) = self.settings.get(&key(JobConfig::GENERATION)).cloned() else {
+            return;
+        };
+        let defaults = value.try_into().map(JobConfig::defaults_for).ok();
+        let Some(Ok(Value::Table(defaults))) = defaults.map(Value::try_from) else {
+            return;
+        };
+        for name in JobConfig::BY_GENERATION {
+            if let Some(value) = defaults.get(name) {
+                self.set_unsaid(&key(name), value.clone(), &origin);
+            }
+        }
+    }
+
+    /// Gives a node whose stages are named the roles of their hardware.
+    fn follow_stages(&mut self) {
+        let Some(origin) = self.settings.get("node.stages").map(|set| set.origin.clone()) else {
+            return;
+        };
+        let table = StageTable::built_in();
+        let mut roles: Vec<&str> = self
+            .stages()
+            .iter()
+            .filter_map(|stage| table.hardware_of(stage))
+            .map(|hardware| Role::of(hardware).as_str())
+            .collect();
+        roles.sort_unstable();
+        roles.dedup();
+        if !roles.is_empty() {
+            self.set_unsaid("node.roles", Value::from(roles), &origin);
+        }
+    }
+
+    /// Takes the work from the queues whose URLs are in `SQS_QUEUE_URL`, for the only stage of a node, and in `SQS_{STAGE}_URL`, for a
+    /// process that knows the queues of all stages.
+    fn follow_queues(&mut self, variables: &BTreeMap<OsString, OsString>) {
+        let given = |name: &str| {
+            let value = variables.get(&OsString::from(name))?.to_str()?;
+            (!value.is_empty()).then(|| value.to_owned())
+        };
+        let of_stage = |stage: &StageName| format!("SQS_{}_URL", stage.as_str().to_uppercase());
+        let mut urls: Vec<(StageName, String, String)> = StageTable::built_in()
+            .names()
+            .into_iter()
+            .filter_map(|stage| {
+                let variable = of_stage(&stage);
+                let url = given(&variable)?;
+                Some((stage, variable, url))
+            })
+            .collect();
+        if let Some(url) = given(QUEUE_URL) {
+            match &self.stages()[..] {
+                // A node without stages of its own is none of the first design: the variable is meant for another program.
+                [] => {}
+                [stage] => urls.push((stage.clone(), QUEUE_URL.to_owned(), url)),
+                several => self.problems.push(Problem::Unusable {
+                    origin: Origin::Variable(QUEUE_URL.to_owned()),
+                    message: format!(
+                        "names the queue of one stage, and this node has {}; name them with source.sqs.queues",
+                        several.len()
+                    ),
+                }),
+            }
+        }
+        let Some((_, variable, url)) = urls.first() else {
+            return;
+        };
+        let origin = Origin::Variable(variable.clone());
+        self.set_unsaid("source.kind", Value::from("sqs"), &origin);
+        if let Some((key, value)) = place_of(url) {
+            self.set_unsaid(key, Value::from(value), &origin);
+        }
+        let queues: Vec<String> = urls
+            .iter()
+            .map(|(stage, _, url)| format!("{stage}={url}"))
+            .collect();
+        self.set_unsaid("source.sqs.queues", Value::from(queues), &origin);
+    }
+
+    /// Stages that `node.stages` names.
+    fn stages(&self) -> Vec<StageName> {
+        let named = self.settings.get("node.stages").map(|set| set.value.clone());
+        named.and_then(|value| value.try_into().ok()).unwrap_or_default()
+    }
+
+    /// Sets a key that has its built-in value still: what the user has set is meant.
+    fn set_unsaid(&mut self, key: &str, value: Value, origin: &Origin) {
+        if let Some(setting) = self.settings.get_mut(key)
+            && setting.origin == Origin::BuiltIn
+        {
+            *setting = Setting {
+                value,
+                origin: origin.clone(),
+            };
+        }
+    }
+}
+
+/// Key and value by which the server in the URL of a queue is found: its region where it is AWS, else its address.
+fn place_of(url: &str) -> Option<(&'static str, String)> {
+    let (scheme, rest) = url.split_once("://")?;
+    let host = rest.split('/').next()?;
+    let region = host
+        .strip_prefix("sqs.")
+        .and_then(|host| host.split_once(".amazonaws.com"))
+        .map(|(region, _)| region);
+    Some(match region {
+        Some(region) => ("source.sqs.region", region.to_owned()),
+        None => ("source.sqs.endpoint", format!("{scheme}://{host}")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_url_of_a_queue_names_its_server() {
+        for (url, place) in [
+            (
+                "https://sqs.eu-west-1.amazonaws.com/123456789012/ocr-ocr.fifo",
+                Some(("source.sqs.region", "eu-west-1")),
+            ),
+            (
+                "https://sqs.cn-north-1.amazonaws.com.cn/123456789012/ocr-ocr.fifo",
+                Some(("source.sqs.region", "cn-north-1")),
+            ),
+            (
+                "http://127.0.0.1:4566/000000000000/ocr-ocr.fifo",
+                Some(("source.sqs.endpoint", "http://127.0.0.1:4566")),
+            ),
+            (
+                "https://vpce-0a1.sqs.eu-west-1.vpce.amazonaws.com/1/ocr-ocr.fifo",
+                Some((
+                    "source.sqs.endpoint",
+                    "https://vpce-0a1.sqs.eu-west-1.vpce.amazonaws.com",
+                )),
+            ),
+            ("ocr-ocr.fifo", None),
+        ] {
+            let place = place.map(|(key, value)| (key, value.to_owned()));
+            assert_eq!(place_of(url), place, "{url}");
+        }
+    }
+}
