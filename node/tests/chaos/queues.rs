@@ -18,8 +18,8 @@ use crate::link::{Link, Upstream};
 use crate::support::finish;
 
 const STAGES: [&str; 4] = ["line-detection", "line-extraction", "ocr", "reduce"];
-/// Time for which a message is invisible. A cluster that must notice that one was lost waits for it.
-const VISIBILITY: Duration = Duration::from_secs(20);
+/// Log line of a publisher that misses messages.
+const LOST: &str = "the queue has lost messages";
 
 /// A server of queues that may die, behind a link that may go dark.
 struct Queues {
@@ -159,6 +159,7 @@ async fn the_server_of_the_queues_dies_and_comes_back_empty() {
     cluster.until_said(killed, "tasks cannot be published now").await;
     queues.start_server().await;
     create_queues(&cluster).await;
+    cluster.until_said(killed, LOST).await;
     cluster.all_is_well().await;
 }
 
@@ -170,8 +171,9 @@ async fn queues_are_out_of_reach_for_long() {
     cluster.create_jobs().await;
     cluster.until_busy(0).await;
     queues.link.darken();
-    // Longer than any of them: what is held comes back, and what is published is taken for lost.
-    tokio::time::sleep(3 * VISIBILITY).await;
+    // A minute of tries: what is held has come back, and what is published is taken for lost.
+    let begin = cluster.journal.end();
+    cluster.until_said(begin, "tasks cannot be published now").await;
     queues.link.restore();
     cluster.all_is_well().await;
 }
@@ -200,7 +202,19 @@ async fn a_frozen_worker_wakes_after_its_visibility_is_over() {
             now.is_some_and(|now| now.fence() != frozen.fence())
         })
         .await;
-    tokio::time::sleep(VISIBILITY).await;
+    let stage = frozen.fence().unwrap().stage.as_str().replace('_', "-");
+    let queue = queues
+        .client()
+        .await
+        .open(&format!("ocr-{stage}.fifo"))
+        .await
+        .unwrap();
+    cluster
+        .until("its message has come back and was deleted", async |_| {
+            let counts = queue.counts().await.unwrap();
+            counts.visible + counts.in_flight == 0
+        })
+        .await;
     cluster.worker(0).signal(Signal::SIGCONT);
     cluster.all_is_well().await;
 }
@@ -213,9 +227,11 @@ async fn a_queue_is_purged_by_mistake() {
     let mut cluster = queues.cluster(Plan::small(library)).await;
     cluster.create_jobs().await;
     cluster.until_busy(0).await;
+    let purged = cluster.journal.end();
     for queue in queues.of_stages().await {
         queue.purge().await.unwrap();
     }
+    cluster.until_said(purged, LOST).await;
     cluster.all_is_well().await;
 }
 
@@ -230,7 +246,6 @@ async fn messages_come_twice_late_and_after_their_end() {
             for queue in &stages {
                 echo(&**queue, round).await;
             }
-            tokio::time::sleep(Duration::from_millis(200)).await;
         }
     }));
     cluster.create_jobs().await;
@@ -242,7 +257,11 @@ async fn messages_come_twice_late_and_after_their_end() {
 /// Receives messages before those whom they are for, which delays them, and sends copies of them.
 async fn echo(queue: &dyn TaskQueue, round: u32) {
     let taken = queue
-        .receive(Receive::one(Duration::from_secs(2)).up_to(3))
+        .receive(
+            Receive::one(Duration::from_secs(2))
+                .up_to(3)
+                .waiting(Duration::from_secs(1)),
+        )
         .await
         .unwrap();
     let copies: Vec<NewMessage> = taken
