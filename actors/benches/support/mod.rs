@@ -33,6 +33,11 @@ impl Server {
 
     /// A store in a database of its own. Commits wait for the disk, or with `flush` off only for the server.
     pub(crate) async fn store(&self, database: &str, flush: bool) -> Arc<dyn StateStore> {
+        self.postgres(database, flush).await
+    }
+
+    /// The same, as the store that it is.
+    pub(crate) async fn postgres(&self, database: &str, flush: bool) -> Arc<PostgresStore> {
         let options = self.server.create_database(database).await.unwrap();
         let mode = if flush { "on" } else { "off" };
         let options = options.options([("synchronous_commit", mode)]);

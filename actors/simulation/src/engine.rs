@@ -3,6 +3,7 @@
 mod audit;
 mod cluster;
 mod group_commit;
+mod queues;
 pub(crate) mod report;
 mod scaling;
 mod work;
@@ -27,8 +28,9 @@ use parkhang_core::domain::{
     Assignment, Fence, Job, JobKey, LeaseReport, NewJob, Pipeline, PoolInfo, Position, TaskId, VolumeId,
     WorkerId,
 };
-use parkhang_core::policy::transition::{Event as TaskEvent, is_finished};
+use parkhang_core::policy::transition::{Event as TaskEvent, is_finished, runnable_stage};
 use parkhang_state::{Change, Expected, Outcome, StateStore, change_for};
+use queues::QueueMeter;
 use report::SimulationReport;
 use work::{Run, Volume};
 
@@ -92,6 +94,7 @@ pub(super) struct Engine {
     pub addresses: HashMap<WorkerId, Address>,
     pub mirror: GroupCommit<Origin>,
     pub counts: Counters,
+    pub queues: Option<QueueMeter>,
     pass: Option<Pass>,
     woken: bool,
     sampled_trips: u64,
@@ -110,9 +113,12 @@ pub async fn simulate(settings: Settings) -> Result<SimulationReport, Simulation
     let mut engine = Engine::new(settings).await?;
     engine.run().await?;
     let tasks = engine.store.tasks(engine.job.id).await?;
+    let queues = engine.queues.take();
+    let requests = queues.map(|queues| queues.end(engine.settings.profile.stages.len(), engine.now));
     Ok(SimulationReport::of(
         &engine,
         &tasks,
+        requests,
         engine.deciding,
         began.elapsed(),
     ))
@@ -190,6 +196,7 @@ impl Engine {
             addresses: HashMap::new(),
             mirror: GroupCommit::new(),
             counts,
+            queues: settings.queues.clone().map(QueueMeter::new),
             pass: None,
             woken: false,
             sampled_trips: 0,
@@ -204,6 +211,9 @@ impl Engine {
     }
 
     async fn run(&mut self) -> Result<(), SimulationError> {
+        if let (Some(queues), Some(first)) = (&mut self.queues, self.job.pipeline.stages().first()) {
+            queues.ready(first, self.volumes.len() as u64, 0);
+        }
         self.agenda.enter(0, Event::FullPass);
         self.begin_fleet();
         let horizon = millis(self.settings.horizon);
@@ -378,6 +388,10 @@ impl Engine {
                     .map(|due| (due - DateTime::UNIX_EPOCH).num_milliseconds());
                 let ready = due.unwrap_or(self.now).max(self.now);
                 self.counts.ready_since.insert(task.id, ready);
+                let stage = runnable_stage(task, &self.job.pipeline, self.job.config.retry_scope);
+                if let (Some(queues), Some(stage)) = (&mut self.queues, stage) {
+                    queues.ready(stage, 1, self.now);
+                }
             }
             Outcome::Applied(_) => {}
             Outcome::Fenced(_) => self.counts.fenced += 1,

@@ -5,6 +5,7 @@ use super::agenda::Millis;
 use super::error::SimulationError;
 use super::profile::Profile;
 use parkhang_actors::orchestrator::MAX_INTERRUPTIONS;
+use parkhang_actors::source::QueueOptions;
 use parkhang_core::domain::{Hardware, JobConfig};
 use parkhang_core::policy::autoscale::Limits;
 
@@ -23,6 +24,8 @@ pub struct Settings {
     pub profile: Profile,
     /// Faults of nodes and stages.
     pub faults: Faults,
+    /// Queues that the nodes take their work from, whose requests are counted; without, an orchestrator assigns it.
+    pub queues: Option<Polling>,
     /// Times of the parts of the system.
     pub timings: Timings,
     /// Configuration of the job; a node that is killed costs a part of `checkpoint_pages` at most.
@@ -54,6 +57,26 @@ pub struct Autoscaling {
     pub interval: Duration,
     /// Time from a decision until a node has joined.
     pub boot: Duration,
+}
+
+/// Settings of nodes that take their work from queues.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Polling {
+    /// Times of the messages.
+    pub options: QueueOptions,
+    /// Time between two receives that do not wait.
+    pub poll: Duration,
+}
+
+impl Polling {
+    /// Time from one receive that brings nothing to the next one.
+    pub(crate) fn pause(&self) -> Duration {
+        if self.options.wait.is_zero() {
+            self.poll
+        } else {
+            self.options.wait
+        }
+    }
 }
 
 /// Faults of nodes and stages.

@@ -52,6 +52,7 @@ fn stormy(seed: u64) -> Settings {
             failing_runs: 0.05,
             poison: 0.02,
         },
+        queues: None,
         timings: Timings::default(),
         config: JobConfig::default(),
         horizon: hours(24 * 30),

@@ -335,6 +335,31 @@ fn what_cannot_work_together_is_refused() {
 }
 
 #[test]
+fn the_configuration_of_a_fleet_on_sqs_is_sound_for_each_role() {
+    let page = include_str!("../../../docs/sqs.md");
+    let section = page
+        .split("\n## ")
+        .find(|section| section.starts_with("Configuration"));
+    let lines = section
+        .unwrap()
+        .lines()
+        .filter_map(|line| line.strip_prefix("    "));
+    let file: Vec<&str> = lines
+        .take_while(|line| !line.starts_with("DATABASE_URL"))
+        .collect();
+    let fixture = Fixture::new();
+    let file = fixture.file(&file.join("\n"));
+    for role in ["node.roles=orchestrator", "node.roles=gpu", "node.roles=cpu"] {
+        let loaded = load(Some(&file), &[], &[role]).validated().unwrap();
+        assert_eq!(loaded.config.source.kind, SourceKind::Sqs);
+        assert_eq!(
+            loaded.config.storage.s3.bucket.as_deref(),
+            Some("results.example")
+        );
+    }
+}
+
+#[test]
 fn flags_for_buckets_are_short_for_keys() {
     let fixture = Fixture::new();
     let file = fixture.file("[pages]\nfolder = 'scans'\n[storage.s3]\nregion = 'eu-1'\n");

@@ -14,12 +14,15 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
-use parkhang_simulation::{Autoscaling, Faults, Profile, Settings, SimulationReport, Timings, simulate};
+use parkhang_simulation::{
+    Autoscaling, Faults, Polling, Profile, Settings, SimulationReport, Timings, simulate,
+};
 use serde_json::json;
 
 use self::record::RecordArgs;
-use crate::config::{ConfigArgs, Loaded};
+use crate::config::{ConfigArgs, Loaded, Shortcut, SourceKind};
 use crate::launcher::limits;
+use crate::queues;
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -87,6 +90,10 @@ pub struct RunArgs {
     /// Time from the autoscaler's decision until a node has joined with its models loaded.
     #[arg(long, default_value = "4m", value_name = "TIME", value_parser = humantime::parse_duration)]
     pub boot: Duration,
+    /// Source of the nodes' work; by default source.kind of the configuration. With sqs the requests to queues and their price are
+    /// counted, at the settings of source.sqs; all else is as with direct.
+    #[arg(long, value_name = "SOURCE", value_parser = ["direct", "sqs"])]
+    pub source: Option<String>,
     /// Simulated time after which a simulation is stopped.
     #[arg(long, default_value = "365d", value_name = "TIME", value_parser = humantime::parse_duration)]
     pub horizon: Duration,
@@ -135,7 +142,7 @@ pub async fn run(arguments: SimulateArgs) -> Result<ExitCode> {
 }
 
 async fn simulate_fleets(arguments: RunArgs) -> Result<ExitCode> {
-    let loaded = Loaded::read(&arguments.config)?.validated()?;
+    let loaded = Loaded::read(&configuration(&arguments))?.validated()?;
     let profile = match &arguments.profile {
         Some(path) => {
             let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
@@ -185,6 +192,17 @@ async fn simulate_fleets(arguments: RunArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn configuration(arguments: &RunArgs) -> ConfigArgs {
+    let source = arguments.source.iter().map(|source| Shortcut {
+        flag: "--source",
+        key: "source.kind",
+        value: source.clone(),
+    });
+    let mut config = arguments.config.clone();
+    config.others.extend(source);
+    config
+}
+
 /// Simulated fleet with its results.
 struct Fleet {
     /// Number of nodes, or their cap if autoscaled.
@@ -224,6 +242,10 @@ fn settings(
             failing_runs: arguments.failing_runs,
             poison: arguments.poison,
         },
+        queues: (config.source.kind == SourceKind::Sqs).then(|| Polling {
+            options: queues::options(&config.source.sqs),
+            poll: config.source.poll,
+        }),
         timings: Timings {
             lease: config.cluster.lease,
             heartbeat: config.cluster.heartbeat,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytesize::ByteSize;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, Table};
-use parkhang_simulation::SimulationReport;
+use parkhang_simulation::{QueueUse, SimulationReport};
 
 use super::Fleet;
 
@@ -131,6 +131,7 @@ pub fn one(report: &SimulationReport, memory: Option<u64>) -> String {
             ],
         );
     }
+    let queues = report.queues.as_ref().map_or_else(String::new, requests);
     let cost = &report.cost;
     let mut real = table(&["on this machine", ""]);
     row(
@@ -150,12 +151,41 @@ pub fn one(report: &SimulationReport, memory: Option<u64>) -> String {
             [ByteSize(memory).to_string()],
         );
     }
-    format!("{whole}\n{classes}\n{stages}\n{real}\n")
+    format!("{whole}\n{classes}\n{stages}\n{queues}{real}\n")
+}
+
+fn dollars(amount: f64) -> String {
+    format!("${amount:.2}")
+}
+
+fn requests(queues: &QueueUse) -> String {
+    let requests = &queues.requests;
+    let mut table = table(&["requests to SQS", ""]);
+    for (name, value) in [
+        ("SendMessageBatch", requests.sends),
+        ("ReceiveMessage", requests.receives),
+        ("  in vain", requests.empty_receives),
+        ("ChangeMessageVisibilityBatch", requests.visibility_changes),
+        ("DeleteMessageBatch", requests.deletes),
+        ("GetQueueAttributes", requests.looks),
+        ("GetQueueUrl", requests.finds),
+        ("in all", queues.total),
+        ("messages published", requests.messages),
+    ] {
+        row(&mut table, name, [value.to_string()]);
+    }
+    for (name, amount) in [
+        ("price with FIFO queues", queues.fifo_dollars),
+        ("price with standard queues", queues.standard_dollars),
+    ] {
+        row(&mut table, name, [dollars(amount)]);
+    }
+    format!("{table}\n")
 }
 
 /// Formats the results of several fleets, one a line.
 pub fn several(fleets: &[Fleet]) -> String {
-    let mut table = table(&[
+    let mut header = vec![
         "nodes",
         "makespan",
         "node-hours",
@@ -165,7 +195,11 @@ pub fn several(fleets: &[Fleet]) -> String {
         "round trips/s",
         "at most",
         "decisions",
-    ]);
+    ];
+    if fleets.iter().any(|fleet| fleet.report.queues.is_some()) {
+        header.extend(["requests to SQS", "FIFO"]);
+    }
+    let mut table = table(&header);
     for Fleet {
         nodes,
         autoscaled,
@@ -185,20 +219,19 @@ pub fn several(fleets: &[Fleet]) -> String {
             .map_or_else(String::new, |(stage, share)| {
                 format!("{stage} {}", percent(*share))
             });
-        row(
-            &mut table,
-            name,
-            [
-                time(report.makespan_s),
-                format!("{:.0}", report.node_hours),
-                busiest,
-                fine_percent(report.repeated_share),
-                report.quarantined.to_string(),
-                format!("{:.1}", report.round_trips_per_s),
-                format!("{:.1}", report.peak_round_trips_per_s),
-                format!("{:.1} s", report.cost.deciding_s),
-            ],
-        );
+        let queues = report.queues.into_iter();
+        let requests = queues.flat_map(|queues| [queues.total.to_string(), dollars(queues.fifo_dollars)]);
+        let values = [
+            time(report.makespan_s),
+            format!("{:.0}", report.node_hours),
+            busiest,
+            fine_percent(report.repeated_share),
+            report.quarantined.to_string(),
+            format!("{:.1}", report.round_trips_per_s),
+            format!("{:.1}", report.peak_round_trips_per_s),
+            format!("{:.1} s", report.cost.deciding_s),
+        ];
+        row(&mut table, name, values.into_iter().chain(requests));
     }
     format!("{table}\n")
 }

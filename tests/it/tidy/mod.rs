@@ -4,6 +4,7 @@
 mod comments;
 mod files;
 mod paths;
+mod permissions;
 mod rooms;
 mod rules;
 mod source;

@@ -1,40 +1,15 @@
 //! The rules of a queue, without waiting and without a clock: time is an argument.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::messages::{Messages, Stored, Visibility};
 use crate::limits::{
     DEDUPLICATION_WINDOW, FIFO_SCANNED, MAX_IN_FLIGHT, MAX_IN_FLIGHT_FIFO, PURGE_INTERVAL, whole_seconds,
 };
 use crate::{Counts, NewMessage, QueueKind, QueueSpec, ReceiptStatus, Sent};
-
-/// Message in a queue.
-#[derive(Debug, Clone)]
-pub(super) struct Stored {
-    pub(super) id: String,
-    pub(super) message: NewMessage,
-    pub(super) sent: Instant,
-    pub(super) receives: u32,
-    /// Name of the queue from which it was moved here.
-    pub(super) moved_from: Option<String>,
-    /// Time from which it counts against the retention.
-    kept_since: Instant,
-    visible_at: Instant,
-    /// Number of its last delivery, if that is still worth anything.
-    receipt: Option<u64>,
-}
-
-impl Stored {
-    fn group(&self) -> Option<&str> {
-        self.message.fifo.as_ref().map(|key| key.group.as_str())
-    }
-
-    fn is_in_flight(&self, now: Instant) -> bool {
-        self.receives > 0 && self.visible_at > now && self.receipt.is_some()
-    }
-}
 
 /// Delivery of a message, with the numbers that name it.
 #[derive(Debug)]
@@ -58,8 +33,7 @@ pub(super) struct Received {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) spec: QueueSpec,
-    /// By the number of the send; the order of FIFO queues.
-    messages: BTreeMap<u64, Stored>,
+    messages: Messages,
     /// Message of each receipt that is worth something.
     receipts: HashMap<u64, u64>,
     /// Receipts by which messages were deleted, which may be used again.
@@ -70,15 +44,21 @@ pub(super) struct State {
     sends: u64,
     deliveries: u64,
     purged: Option<Instant>,
-    /// No message has been kept for longer than since then.
-    oldest: Option<Instant>,
+}
+
+/// No messages for a queue of this kind.
+fn no_messages(kind: QueueKind) -> Messages {
+    Messages::new(match kind {
+        QueueKind::Fifo => FIFO_SCANNED,
+        QueueKind::Standard => usize::MAX,
+    })
 }
 
 impl State {
     pub(super) fn new(spec: QueueSpec) -> Self {
         Self {
+            messages: no_messages(spec.kind()),
             spec,
-            messages: BTreeMap::new(),
             receipts: HashMap::new(),
             spent: HashSet::new(),
             known: HashMap::new(),
@@ -86,7 +66,6 @@ impl State {
             sends: 0,
             deliveries: 0,
             purged: None,
-            oldest: None,
         }
     }
 
@@ -94,23 +73,30 @@ impl State {
         self.spec.kind()
     }
 
-    /// Forgets what time has ended: messages past the retention and deduplication ids past their window.
-    fn tidy(&mut self, now: Instant) {
-        let retention = self.spec.retention;
-        // The whole queue is looked through only when something can be found.
-        if self.oldest.is_some_and(|oldest| oldest + retention <= now) {
-            let ended = |stored: &Stored| stored.kept_since + retention <= now;
-            self.messages.retain(|_, stored| !ended(stored));
-            self.oldest = self.messages.values().map(|stored| stored.kept_since).min();
+    /// Does what time has brought about: messages become visible or too old, and deduplication ids are forgotten.
+    fn pass_time(&mut self, now: Instant) {
+        self.messages.surface(now);
+        while let Some((since, number)) = self.messages.oldest()
+            && since + self.spec.retention <= now
+        {
+            self.remove(number);
         }
         while let Some((_, id)) = self.forgetting.pop_front_if(|(end, _)| *end <= now) {
             self.known.remove(&id);
         }
     }
 
+    fn remove(&mut self, number: u64) -> Option<Stored> {
+        let stored = self.messages.remove(number)?;
+        if let Some(receipt) = stored.receipt {
+            self.receipts.remove(&receipt);
+        }
+        Some(stored)
+    }
+
     /// Takes a message, unless it is the second one under its deduplication id.
     pub(super) fn send(&mut self, message: &NewMessage, id: String, now: Instant) -> Sent {
-        self.tidy(now);
+        self.pass_time(now);
         let deduplication = message.fifo.as_ref().map(|key| key.deduplication.clone());
         if let Some(first) = deduplication.as_ref().and_then(|id| self.known.get(id)) {
             return first.clone();
@@ -127,10 +113,13 @@ impl State {
             receives: 0,
             moved_from: None,
             kept_since: now,
-            visible_at: now + whole_seconds(message.delay),
+            visibility: match message.delay {
+                Duration::ZERO => Visibility::Visible,
+                delay => Visibility::Delayed(now + whole_seconds(delay)),
+            },
             receipt: None,
         };
-        self.keep(stored);
+        self.messages.push(self.sends, stored);
         if let Some(id) = deduplication {
             self.forgetting
                 .push_back((now + DEDUPLICATION_WINDOW, id.clone()));
@@ -142,79 +131,70 @@ impl State {
     /// Takes a message that another queue has given up.
     pub(super) fn take_dead(&mut self, mut dead: Stored, from: &str, now: Instant) {
         dead.moved_from = Some(from.to_owned());
-        dead.visible_at = now;
+        dead.visibility = Visibility::Visible;
         dead.receipt = None;
         if self.kind() == QueueKind::Fifo {
             // In standard queues the retention counts from the first send on, wherever that was.
             dead.kept_since = now;
         }
         self.sends += 1;
-        self.keep(dead);
-    }
-
-    fn keep(&mut self, stored: Stored) {
-        let since = stored.kept_since;
-        self.oldest = Some(self.oldest.map_or(since, |oldest| oldest.min(since)));
-        self.messages.insert(self.sends, stored);
-    }
-
-    /// Groups of which a message is held.
-    fn held_groups(&self, now: Instant) -> HashSet<String> {
-        let held = self.messages.values().filter(|stored| stored.is_in_flight(now));
-        held.filter_map(|stored| stored.group().map(str::to_owned))
-            .collect()
+        self.messages.push(self.sends, dead);
     }
 
     /// Hands out up to `max` messages, which are invisible for `visibility`.
     pub(super) fn receive(&mut self, max: usize, visibility: Duration, now: Instant) -> Received {
-        self.tidy(now);
+        self.pass_time(now);
         let mut received = Received::default();
-        let in_flight = self.messages.values().filter(|stored| stored.is_in_flight(now));
-        let mut room = self.in_flight_limit().saturating_sub(in_flight.count());
+        let room = self.in_flight_limit().saturating_sub(self.messages.held());
         if room == 0 {
             received.is_over_limit = true;
             return received;
         }
-        room = room.min(max);
-        let held = self.held_groups(now);
-        let scanned = match self.kind() {
-            QueueKind::Fifo => FIFO_SCANNED,
-            QueueKind::Standard => usize::MAX,
-        };
         let most = self
             .spec
             .dead_letters
             .as_ref()
             .map(|letters| letters.max_receives);
-        let mut dead = Vec::new();
-        for (sequence, stored) in self.messages.iter_mut().take(scanned) {
-            if received.handed.len() == room {
+        let (mut chosen, mut dead) = (Vec::new(), Vec::new());
+        for number in self.messages.receivable() {
+            if chosen.len() == room.min(max) {
                 break;
             }
-            if stored.visible_at > now || stored.group().is_some_and(|group| held.contains(group)) {
-                continue;
+            let receives = self.messages.get(number).map_or(0, |stored| stored.receives);
+            if most.is_some_and(|most| receives >= most) {
+                dead.push(number);
+            } else {
+                chosen.push(number);
             }
-            if let Some(old) = stored.receipt.take() {
+        }
+        received.dead = dead
+            .into_iter()
+            .filter_map(|number| self.remove(number))
+            .collect();
+        let until = held_until(visibility, now);
+        let handed = chosen
+            .into_iter()
+            .filter_map(|number| self.hand_out(number, until));
+        received.handed = handed.collect();
+        received
+    }
+
+    fn hand_out(&mut self, number: u64, until: Visibility) -> Option<Handed> {
+        self.deliveries += 1;
+        let receipt = self.deliveries;
+        self.messages.update(number, |stored| {
+            if let Some(old) = stored.receipt.replace(receipt) {
                 self.receipts.remove(&old);
             }
-            if most.is_some_and(|most| stored.receives >= most) {
-                dead.push(*sequence);
-                continue;
-            }
-            self.deliveries += 1;
-            self.receipts.insert(self.deliveries, *sequence);
-            stored.receipt = Some(self.deliveries);
             stored.receives += 1;
-            stored.visible_at = now + whole_seconds(visibility);
-            received.handed.push(Handed {
-                receipt: self.deliveries,
-                sequence: *sequence,
-                stored: stored.clone(),
-            });
-        }
-        let taken = dead.iter().filter_map(|sequence| self.messages.remove(sequence));
-        received.dead = taken.collect();
-        received
+            stored.visibility = until;
+        });
+        self.receipts.insert(receipt, number);
+        Some(Handed {
+            receipt,
+            sequence: number,
+            stored: self.messages.get(number)?.clone(),
+        })
     }
 
     fn in_flight_limit(&self) -> usize {
@@ -226,32 +206,31 @@ impl State {
 
     /// The message that a receipt is good for. Once its time is over it is good for nothing in a FIFO queue; in a standard one it
     /// still deletes, until the message is received again.
-    fn find(&self, receipt: u64, now: Instant, is_deletion: bool) -> Option<u64> {
+    fn find(&self, receipt: u64, is_deletion: bool) -> Option<u64> {
         let sequence = *self.receipts.get(&receipt)?;
-        let stored = self.messages.get(&sequence)?;
+        let stored = self.messages.get(sequence)?;
         let outlives = is_deletion && self.kind() == QueueKind::Standard;
-        (outlives || stored.visible_at > now).then_some(sequence)
+        (outlives || stored.visibility != Visibility::Visible).then_some(sequence)
     }
 
     /// Sets the visibility of a delivery anew.
     pub(super) fn extend(&mut self, receipt: u64, visibility: Duration, now: Instant) -> ReceiptStatus {
-        self.tidy(now);
-        let found = self.find(receipt, now, false);
-        let Some(stored) = found.and_then(|sequence| self.messages.get_mut(&sequence)) else {
+        self.pass_time(now);
+        let Some(number) = self.find(receipt, false) else {
             return ReceiptStatus::Stale;
         };
-        stored.visible_at = now + whole_seconds(visibility);
+        let until = held_until(visibility, now);
+        self.messages.update(number, |stored| stored.visibility = until);
         ReceiptStatus::Honoured
     }
 
     /// Deletes a message. A standard queue of AWS takes a receipt that it once gave out without a word, and does nothing.
     pub(super) fn delete(&mut self, receipt: u64, now: Instant) -> ReceiptStatus {
-        self.tidy(now);
+        self.pass_time(now);
         let was_given_out = (1..=self.deliveries).contains(&receipt);
-        match self.find(receipt, now, true) {
-            Some(sequence) => {
-                self.messages.remove(&sequence);
-                self.receipts.remove(&receipt);
+        match self.find(receipt, true) {
+            Some(number) => {
+                self.remove(number);
                 self.spent.insert(receipt);
                 ReceiptStatus::Honoured
             }
@@ -265,7 +244,7 @@ impl State {
     pub(super) fn purge(&mut self, now: Instant) -> bool {
         let is_free = self.purged.is_none_or(|last| now >= last + PURGE_INTERVAL);
         if is_free {
-            self.messages.clear();
+            self.messages = no_messages(self.kind());
             self.receipts.clear();
             self.purged = Some(now);
         }
@@ -273,24 +252,26 @@ impl State {
     }
 
     pub(super) fn counts(&mut self, now: Instant) -> Counts {
-        self.tidy(now);
-        let mut counts = Counts::default();
-        for stored in self.messages.values() {
-            if stored.is_in_flight(now) {
-                counts.in_flight += 1;
-            } else if stored.visible_at > now {
-                counts.delayed += 1;
-            } else {
-                counts.visible += 1;
-            }
+        self.pass_time(now);
+        let (held, delayed) = (self.messages.held(), self.messages.delayed());
+        Counts {
+            visible: (self.messages.len() - held - delayed) as u64,
+            in_flight: held as u64,
+            delayed: delayed as u64,
         }
-        counts
     }
 
     /// The next time at which a message may become receivable by itself.
-    pub(super) fn next_change(&self, now: Instant) -> Option<Instant> {
-        let times = self.messages.values().map(|stored| stored.visible_at);
-        times.filter(|at| *at > now).min()
+    pub(super) fn next_change(&self) -> Option<Instant> {
+        self.messages.next_visible()
+    }
+}
+
+/// Visibility of a message that is received or extended.
+fn held_until(visibility: Duration, now: Instant) -> Visibility {
+    match visibility {
+        Duration::ZERO => Visibility::Visible,
+        visibility => Visibility::Held(now + whole_seconds(visibility)),
     }
 }
 

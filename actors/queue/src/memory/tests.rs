@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::limits::{MAX_IN_FLIGHT, MAX_IN_FLIGHT_FIFO, MIN_RETENTION, PURGE_INTERVAL};
+use crate::limits::{FIFO_SCANNED, MAX_IN_FLIGHT, MAX_IN_FLIGHT_FIFO, MIN_RETENTION, PURGE_INTERVAL};
 
 const HOLD: Duration = Duration::from_secs(3600);
 
@@ -31,6 +31,30 @@ fn no_more_is_in_flight_than_a_queue_allows() {
         assert_eq!(state.delete(1, now), ReceiptStatus::Honoured);
         assert_eq!(state.receive(10, HOLD, now).handed.len(), 1, "{name}");
     }
+}
+
+/// A group whose backlog is as long as SQS looks hides the groups behind it.
+#[test]
+fn a_free_group_is_found_among_the_first_messages_only() {
+    let now = Instant::now();
+    let mut state = State::new(QueueSpec::new("q.fifo"));
+    let mut send = |group: &str, number: usize| {
+        let message = NewMessage::new(group).in_group(group, number.to_string());
+        state.send(&message, number.to_string(), now);
+    };
+    for number in 0..FIFO_SCANNED {
+        send("long", number);
+    }
+    send("behind", FIFO_SCANNED);
+    let first = state.receive(1, HOLD, now).handed.remove(0);
+    assert!(state.receive(10, HOLD, now).handed.is_empty());
+    assert_eq!(state.delete(first.receipt, now), ReceiptStatus::Honoured);
+    let held = state.receive(1, HOLD, now).handed.remove(0);
+    assert_eq!(held.stored.message.body, "long");
+    assert_eq!(
+        state.receive(10, HOLD, now).handed[0].stored.message.body,
+        "behind"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -131,6 +131,9 @@ impl Engine {
                 pool,
             };
             self.addresses.insert(joined.worker.clone(), address);
+            if let Some(queues) = &mut self.queues {
+                queues.joined(address, self.now);
+            }
             self.offers.push(PoolInfo {
                 worker: joined.worker.clone(),
                 stage: stage.clone(),
@@ -184,6 +187,10 @@ impl Engine {
         let pool = &mut self.nodes[address.node].pools[address.pool];
         pool.running.push(number);
         pool.leases.push(run.fence.clone());
+        let free = slots.saturating_sub(pool.leases.len());
+        if let Some(queues) = &mut self.queues {
+            queues.received(address, &run.fence, free + 1, free, self.now);
+        }
         self.running_tasks.insert(run.fence.task, number);
         self.agenda
             .enter(self.now + takes, Event::RunEnds(number, run.version));
@@ -254,6 +261,9 @@ impl Engine {
             }
         };
         self.account(&run, remains);
+        if let Some(queues) = &mut self.queues {
+            queues.completed(&run.fence, run.fate == Fate::Stops);
+        }
         let pool = &mut self.nodes[run.address.node].pools[run.address.pool];
         pool.running.retain(|other| *other != number);
         let report = LeaseReport {
@@ -278,9 +288,13 @@ impl Engine {
 
     /// The report of a lease is recorded: its slot is free.
     pub(crate) fn recorded(&mut self, address: Address, fence: &Fence) {
+        let condition = self.nodes[address.node].condition;
         if self.nodes[address.node].incarnation == address.incarnation {
             let pool = &mut self.nodes[address.node].pools[address.pool];
             pool.leases.retain(|held| held != fence);
+            if let Some(queues) = self.queues.as_mut().filter(|_| condition == Condition::Up) {
+                queues.has_room(address, self.now);
+            }
         }
     }
 
@@ -294,6 +308,9 @@ impl Engine {
         for pool in &self.nodes[node].pools {
             if !pool.leases.is_empty() {
                 self.store.renew_leases(&pool.leases, until).await?;
+                if let Some(queues) = &mut self.queues {
+                    queues.renewed(&pool.leases, self.now);
+                }
             }
         }
         let next = self.now + millis(timings.heartbeat).max(1);
@@ -307,6 +324,9 @@ impl Engine {
             return;
         }
         self.nodes[node].condition = Condition::Draining;
+        if let Some(queues) = &mut self.queues {
+            queues.left(node, self.now);
+        }
         let numbers: Vec<u64> = self.nodes[node]
             .pools
             .iter()
@@ -370,7 +390,13 @@ impl Engine {
                 self.counts.ends.killed += 1;
                 let remains = run.cut_off(self.now, self.settings.config.checkpoint_pages);
                 self.account(&run, remains);
+                if let Some(queues) = &mut self.queues {
+                    queues.lost(&run.fence);
+                }
             }
+        }
+        if let Some(queues) = &mut self.queues {
+            queues.left(node, self.now);
         }
         let timings = self.settings.timings;
         // A process that drained closes its session; a machine that was cut off is only silent.

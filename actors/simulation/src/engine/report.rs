@@ -6,8 +6,10 @@ use super::Engine;
 pub use super::audit::{Audit, Ends};
 use crate::Traffic;
 use crate::agenda::Millis;
+use crate::prices::QueueRequests;
 use parkhang_core::domain::{ErrorCategory, Position, Task};
 use parkhang_core::policy::transition::is_terminal;
+use parkhang_queue::QueueKind;
 
 /// Result of a simulation. Times are simulated seconds, but for those of [`Cost`].
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -58,10 +60,38 @@ pub struct SimulationReport {
     pub round_trips_per_s: f64,
     /// The same in the busiest interval between two full passes.
     pub peak_round_trips_per_s: f64,
+    /// Requests to queues, if the nodes take their work from them. All else is as with an orchestrator that assigns it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queues: Option<QueueUse>,
     /// Breaches of invariants.
     pub audit: Audit,
     /// Cost of the simulation itself.
     pub cost: Cost,
+}
+
+/// Requests to queues, and their price were they all of a month and the only ones of the account.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct QueueUse {
+    /// Requests by kind.
+    #[serde(flatten)]
+    pub requests: QueueRequests,
+    /// Requests in all.
+    pub total: u64,
+    /// Dollars with FIFO queues.
+    pub fifo_dollars: f64,
+    /// Dollars with standard queues.
+    pub standard_dollars: f64,
+}
+
+impl From<QueueRequests> for QueueUse {
+    fn from(requests: QueueRequests) -> Self {
+        Self {
+            total: requests.total(),
+            fifo_dollars: requests.dollars(QueueKind::Fifo),
+            standard_dollars: requests.dollars(QueueKind::Standard),
+            requests,
+        }
+    }
 }
 
 /// Cost of the simulation itself, in real seconds of this machine: not the same for the same seed.
@@ -114,7 +144,13 @@ pub struct StageSummary {
 }
 
 impl SimulationReport {
-    pub(crate) fn of(engine: &Engine, tasks: &[Task], deciding: Duration, whole: Duration) -> Self {
+    pub(crate) fn of(
+        engine: &Engine,
+        tasks: &[Task],
+        requests: Option<QueueRequests>,
+        deciding: Duration,
+        whole: Duration,
+    ) -> Self {
         let (counts, settings) = (&engine.counts, &engine.settings);
         let scope = engine.job.config.retry_scope;
         let poisoned = |task: &&Task| {
@@ -167,6 +203,7 @@ impl SimulationReport {
             round_trips_per_s: share(traffic.round_trips() as f64, makespan_s),
             peak_round_trips_per_s: counts.peak_round_trips_per_s,
             traffic,
+            queues: requests.map(QueueUse::from),
             audit: counts.audit,
             cost: Cost {
                 deciding_s: deciding.as_secs_f64(),

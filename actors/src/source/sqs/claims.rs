@@ -44,6 +44,16 @@ impl Default for QueueOptions {
     }
 }
 
+impl QueueOptions {
+    /// Visibility that the message of a lease is to get now, so long after it was received and after its visibility was last set;
+    /// `None` if there is no need yet, or no more time.
+    pub fn extension(&self, age: Duration, set: Duration) -> Option<Duration> {
+        let left = self.visibility_max_total.saturating_sub(age);
+        let is_due = set >= self.visibility / 3;
+        (is_due && !left.is_zero()).then(|| self.visibility.min(left))
+    }
+}
+
 /// Message of a lease.
 #[derive(Debug, Clone)]
 struct Held {
@@ -288,18 +298,13 @@ impl QueueClaims {
             let held = self.held();
             for fence in fences {
                 let Some(message) = held.get(fence) else { continue };
-                let total = message.receipt.received.elapsed();
-                if message.extended.elapsed() < self.options.visibility / 3
-                    || total >= self.options.visibility_max_total
-                {
+                let (age, set) = (message.receipt.received.elapsed(), message.extended.elapsed());
+                let Some(visibility) = self.options.extension(age, set) else {
                     continue;
-                }
+                };
                 let extension = Extension {
                     receipt: message.receipt.clone(),
-                    visibility: self
-                        .options
-                        .visibility
-                        .min(self.options.visibility_max_total - total),
+                    visibility,
                 };
                 by_stage.entry(&fence.stage).or_default().push((fence, extension));
             }
