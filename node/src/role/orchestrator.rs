@@ -21,7 +21,7 @@ use super::commands;
 use super::control::{Faults, OrchestratorControl};
 use super::models::look_for_missed_models;
 use super::probes::OrchestratorProbe;
-use super::publishing::publish;
+use super::publishing::{publish, watch_queues};
 use super::readiness::ReadinessReporter;
 use super::stop::ShutdownSignals;
 use super::watch::{NodeRegistration, NodeStatus, count_tasks, record_last, record_nodes};
@@ -227,6 +227,7 @@ async fn run_as_leader(
         () = wake_on_changes(store, &orchestrator) => {}
         () = count_tasks(store) => {}
         () = publish(loaded, store) => {}
+        () = watch_queues(loaded, &led) => {}
         () = look_for_missed_models(store, cluster.heartbeat) => {}
         () = record_nodes(&led, &registry, cluster.heartbeat) => {}
         () = commands::forward(store, &pools) => {}
