@@ -228,7 +228,7 @@ async fn run_as_leader(
         () = count_tasks(store) => {}
         () = publish(loaded, store) => {}
         () = watch_queues(loaded, &led) => {}
-        () = look_for_missed_models(store, cluster.heartbeat) => {}
+        () = look_for_missed_models(store, &loaded.config) => {}
         () = record_nodes(&led, &registry, cluster.heartbeat) => {}
         () = commands::forward(store, &pools) => {}
         () = workers::tend(loaded, &led) => {}
