@@ -7,7 +7,7 @@ use crate::config::ConfigArgs;
 /// Flags of a process without a command, which is a node of a cluster.
 #[derive(Debug, Args)]
 pub struct RoleArgs {
-    /// Roles of this node: orchestrator, or cpu, gpu or both; by default node.roles of the configuration.
+    /// Roles of this node: orchestrator, or cpu, gpu or both, or autoscaler alone; by default node.roles of the configuration.
     #[arg(long, value_delimiter = ',', value_name = "ROLE")]
     pub role: Vec<String>,
     /// Format of the log, text or json; by default telemetry.format of the configuration.
