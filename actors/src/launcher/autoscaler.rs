@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
-
-use super::{Launcher, LauncherError, idle_workers};
+use super::{Demand, Launcher, LauncherError, Observation, idle_workers};
+use crate::source::SourceError;
 use crate::stage::StageTable;
 use crate::telemetry::{Scaled, ScalingFailed};
-use parkhang_core::domain::{Hardware, JobId, NodeRecord, ScalingRecord, StageName};
-use parkhang_core::policy::autoscale::{Fleet, Limits, Load, decide, is_overdue, loads};
-use parkhang_state::{StateError, StateStore};
+use parkhang_core::domain::{Hardware, ScalingRecord, StageName};
+use parkhang_core::policy::autoscale::by_queue::settled;
+use parkhang_core::policy::autoscale::{Fleet, Limits, Load, decide, is_overdue};
 
 /// Settings of the autoscaler.
 #[derive(Debug, Clone)]
@@ -23,28 +22,18 @@ pub struct AutoscalerConfig {
     pub stages: StageTable,
 }
 
-/// Keeps as many workers as the waiting work needs. The last decision is in the store and not in memory, so that the next
-/// leader goes on from it.
+/// Keeps as many workers as the waiting work needs.
 #[derive(Debug)]
 pub struct Autoscaler {
-    store: Arc<dyn StateStore>,
+    demand: Arc<dyn Demand>,
     launcher: Arc<dyn Launcher>,
     config: AutoscalerConfig,
 }
 
-/// Everything that a pass decides by.
-struct Observation {
-    now: DateTime<Utc>,
-    loads: BTreeMap<StageName, Load>,
-    nodes: Vec<NodeRecord>,
-    before: Vec<ScalingRecord>,
-}
-
 impl Autoscaler {
-    /// An autoscaler on the store of a leader; once another leads, it can record no decision any more.
-    pub fn new(store: Arc<dyn StateStore>, launcher: Arc<dyn Launcher>, config: AutoscalerConfig) -> Self {
+    pub fn new(demand: Arc<dyn Demand>, launcher: Arc<dyn Launcher>, config: AutoscalerConfig) -> Self {
         Self {
-            store,
+            demand,
             launcher,
             config,
         }
@@ -54,12 +43,12 @@ impl Autoscaler {
     ///
     /// # Errors
     ///
-    /// When the store cannot be read or written, or belongs to a leader that was replaced.
-    pub async fn pass(&self) -> Result<(), StateError> {
-        let sight = self.observe().await?;
+    /// Those of the demand, such as when its store belongs to a leader that was replaced.
+    pub async fn pass(&self) -> Result<(), SourceError> {
+        let sight = self.demand.observe().await?;
         for (hardware, limits) in &self.config.limits {
             match self.scale(*hardware, limits, &sight).await {
-                Ok(record) => self.store.record_scaling(&record).await?,
+                Ok(record) => self.demand.record(&record).await?,
                 Err(error) => ScalingFailed {
                     hardware: *hardware,
                     error: &error,
@@ -70,30 +59,17 @@ impl Autoscaler {
         Ok(())
     }
 
-    async fn observe(&self) -> Result<Observation, StateError> {
-        let backlog = self.store.backlog().await?;
-        let jobs = self.store.running_jobs().await?;
-        let config = |id: JobId| jobs.iter().find(|job| job.id == id).map(|job| &job.config);
-        Ok(Observation {
-            now: self.store.now().await?,
-            loads: loads(&backlog, config),
-            nodes: self.store.nodes().await?,
-            before: self.store.scaling().await?,
-        })
-    }
-
     async fn scale(
         &self,
         hardware: Hardware,
         limits: &Limits,
         sight: &Observation,
     ) -> Result<ScalingRecord, LauncherError> {
-        let loads: Vec<Load> = sight
-            .loads
-            .iter()
-            .filter(|(stage, _)| self.config.stages.hardware_of(stage) == Some(hardware))
-            .map(|(_, load)| *load)
-            .collect();
+        let is_served = |stage: &StageName| self.config.stages.hardware_of(stage) == Some(hardware);
+        let loads = sight.loads.iter().filter(|(stage, _)| is_served(stage));
+        let loads: Vec<Load> = loads.map(|(_, load)| *load).collect();
+        let busy_at = sight.busy_at.iter().filter(|(stage, _)| is_served(stage));
+        let busy_at = busy_at.map(|(_, at)| *at).max();
         let workers = self.launcher.workers(hardware).await?;
         let (idle, names) = idle_workers(&sight.nodes, hardware, &workers);
         let before = sight.before.iter().find(|record| record.hardware == hardware);
@@ -106,6 +82,10 @@ impl Autoscaler {
             changed_at,
         };
         let decision = decide(limits, &loads, &fleet, sight.now);
+        let decision = match busy_at {
+            Some(busy_at) => settled(decision, &fleet, busy_at, sight.now),
+            None => decision,
+        };
         // The launcher's own number counts and not the last decision, as it may have been set from elsewhere.
         let changes = decision.desired != workers.desired;
         if changes {

@@ -3,7 +3,8 @@
 //! A launcher counts processes or machines, by hardware, and is told a number and not which to start: that is the one thing which
 //! processes, ECS services and auto scaling groups have in common, and a number may be set again without harm. Which of the
 //! workers have joined, and what they do, the orchestrator alone knows. So a launcher knows neither jobs nor stages; only the
-//! autoscaler does, which turns the waiting work into a number by the pure function `policy::autoscale::decide`. A worker that is
+//! autoscaler does, which turns the waiting work into a number by the pure function `policy::autoscale::decide`. What waits it is told by
+//! a [`Demand`]: the database, or the queues alone where there is no orchestrator. A worker that is
 //! too many is asked to end and gives back its leases itself, so scaling down loses no work.
 
 mod asg;
@@ -11,6 +12,7 @@ mod autoscaler;
 mod aws;
 #[cfg(test)]
 mod conformance;
+mod demand;
 mod ecs;
 mod error;
 mod idle;
@@ -28,6 +30,7 @@ use parkhang_core::domain::Hardware;
 pub use asg::AsgLauncher;
 pub use autoscaler::{Autoscaler, AutoscalerConfig};
 pub use aws::AwsOptions;
+pub use demand::{Demand, Observation, QueueDemand, StoreDemand};
 pub use ecs::EcsLauncher;
 pub use error::LauncherError;
 pub use idle::idle_workers;

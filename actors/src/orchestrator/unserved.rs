@@ -63,7 +63,7 @@ pub(super) async fn unserved_stages(
     let one_each: BTreeMap<StageName, usize> = unserved.map(|stage| (stage.clone(), 1)).collect();
     let mut unserved = BTreeSet::new();
     for (task, job) in store.ready_tasks(&one_each, now).await?.tasks {
-        if let Reason::NoPool { stage, .. } = of_task(&task, &job, &cluster) {
+        if let Reason::NoPool { stage, .. } = of_task(&task, &job, &cluster, None) {
             unserved.insert(stage);
         }
     }

@@ -40,8 +40,8 @@ pub use shards::{
     ShardState, ShardSurvey, Shards, TaskRecord,
 };
 pub use sqs::{
-    DeadLetters, MalformedMessage, PublishError, Publisher, QueueClaims, QueueOptions, StageQueues,
-    TaskMessage,
+    DeadLetters, MalformedMessage, PublishError, Publisher, QueueClaims, QueueOptions, QueueWatch,
+    StageQueues, TaskMessage, count_dead_letters,
 };
 pub use state_claims::StateClaims;
 

@@ -68,6 +68,37 @@ pub(super) const AUTOSCALER_OVERDUE: Gauge<1> = Gauge::new(
     &["hardware"],
     "1 while a task has waited for longer than autoscaler.max_age: an alarm",
 );
+pub(super) const QUEUE_VISIBLE: Gauge<2> = Gauge::new(
+    "parkhang_queue_visible",
+    &["stage", "queue"],
+    "Messages that wait in the queue of the stage, approximate",
+);
+pub(super) const QUEUE_IN_FLIGHT: Gauge<2> = Gauge::new(
+    "parkhang_queue_in_flight",
+    &["stage", "queue"],
+    "Messages of the queue that were received and are held, approximate",
+);
+pub(super) const QUEUE_DELAYED: Gauge<2> = Gauge::new(
+    "parkhang_queue_delayed",
+    &["stage", "queue"],
+    "Messages of the queue whose delay is not over, approximate",
+);
+pub(super) const QUEUE_DEAD_LETTERS: Gauge<2> = Gauge::new(
+    "parkhang_queue_dead_letters",
+    &["stage", "queue"],
+    "Messages in the dead-letter queue of the queue, approximate",
+);
+pub(super) const QUEUE_OLDEST_SECONDS: Gauge<2> = Gauge::new(
+    "parkhang_queue_oldest_published_seconds",
+    &["stage", "queue"],
+    "Time since the oldest message was published whose task still waits, by the database: SQS tells the age of its oldest \
+     message by CloudWatch alone",
+);
+pub(super) const ALARMS: Gauge<2> = Gauge::new(
+    "parkhang_alarm",
+    &["stage", "alarm"],
+    "1 while an alarm about the queue of the stage stands: age, dead_letters, failures, crashes, in_flight, backlog or retention",
+);
 pub(super) const PASS_SECONDS: Histogram<1> = Histogram::new(
     "parkhang_pass_seconds",
     FAST_SECONDS,
@@ -256,6 +287,12 @@ pub fn definitions() -> impl Iterator<Item = Definition> {
         AUTOSCALER_FAILURES.definition(),
         AUTOSCALER_BACKLOG.definition(),
         AUTOSCALER_OVERDUE.definition(),
+        QUEUE_VISIBLE.definition(),
+        QUEUE_IN_FLIGHT.definition(),
+        QUEUE_DELAYED.definition(),
+        QUEUE_DEAD_LETTERS.definition(),
+        QUEUE_OLDEST_SECONDS.definition(),
+        ALARMS.definition(),
         PASS_SECONDS.definition(),
         ASSIGNMENTS.definition(),
         ASSIGN_SECONDS.definition(),
@@ -311,8 +348,11 @@ mod tests {
             let counts = metric.name.ends_with("_total");
             assert_eq!(counts, metric.kind == Kind::Counter, "{}", metric.name);
             let seconds = metric.name.ends_with("_seconds");
-            let timed = matches!(metric.kind, Kind::Histogram(bounds) if bounds != COUNTS);
-            assert_eq!(seconds, timed, "{}", metric.name);
+            match metric.kind {
+                Kind::Counter => assert!(!seconds, "{}", metric.name),
+                Kind::Gauge => {}
+                Kind::Histogram(bounds) => assert_eq!(seconds, bounds != COUNTS, "{}", metric.name),
+            }
         }
     }
 
@@ -332,6 +372,8 @@ mod tests {
             "direction",
             "hardware",
             "reason",
+            "queue",
+            "alarm",
         ];
         for metric in definitions() {
             for label in metric.labels {

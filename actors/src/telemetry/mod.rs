@@ -18,6 +18,7 @@ mod orchestration;
 mod page_steps;
 mod pages;
 mod progress;
+mod queues;
 mod scaling;
 mod span;
 mod work;
@@ -37,6 +38,7 @@ pub use orchestration::{ModelsMissed, TaskLevels};
 pub(crate) use page_steps::at_step;
 pub(crate) use pages::PageEnded;
 pub use progress::{Followed, ProgressBoard, RunProgress, RunSnapshot, StageState};
+pub use queues::QueueLevels;
 pub(crate) use scaling::{Scaled, ScalingFailed, WorkerEnded, WorkerStarted, WorkerStopping};
 pub(crate) use span::{assign_span, report_span, stage_span};
 pub(crate) use work::{

@@ -187,6 +187,13 @@ pub struct FailedPages {
     pub volumes: Vec<String>,
 }
 
+/// Numbers of runs of a stage that ended lately.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RecentRuns {
+    pub done: u64,
+    pub failed: u64,
+}
+
 /// Recent throughput of a stage.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pace {

@@ -4,14 +4,14 @@
 //! outbox adds which message stands for it. So there is no moment at which a task is runnable and nothing says that it has to be
 //! published, and no code path that makes tasks runnable has to know of queues.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
 use super::StateError;
-use parkhang_core::domain::{Fence, Job, JobId, JobKey, StageName, VolumeId};
+use parkhang_core::domain::{Fence, Job, JobId, JobKey, Publication, StageName, VolumeId};
 
 /// Message that is to be sent, or was sent, for the next lease of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +53,22 @@ pub trait Outbox: Send + Sync + fmt::Debug {
     /// Lets messages of a stage be sent again that were published before `before` and whose tasks still wait; returns their number.
     /// For a queue that has lost its messages: one that still has them would have them twice, which costs a receive and no more.
     async fn republish(&self, stage: &StageName, before: DateTime<Utc>) -> Result<u64, StateError>;
+
+    /// Returns the state of the message for the next lease of a task of the job, which waits.
+    async fn publication(
+        &self,
+        job: &Job,
+        fence: &Fence,
+        now: DateTime<Utc>,
+    ) -> Result<Publication, StateError>;
+
+    /// Returns the times at which the oldest messages of stages were published whose tasks still wait and whose jobs run. Stages
+    /// without one are left out.
+    async fn oldest(&self, stages: &[StageName]) -> Result<BTreeMap<StageName, DateTime<Utc>>, StateError>;
+
+    /// Drops messages of a stage that were published before `before` and whose tasks are done, so that the next look for the
+    /// [`oldest`](Self::oldest) does not go over them; returns their number.
+    async fn forget_done(&self, stage: &StageName, before: DateTime<Utc>) -> Result<u64, StateError>;
 }
 
 /// Numbers of messages that are out and of leases in force, by job and stage.

@@ -14,6 +14,7 @@ use utoipa::ToSchema;
 use super::command::{Access, Answer, Command, Verb};
 use super::diagnosis::{NO_LEADER, START_ORCHESTRATOR, facts_about, in_lines, missing_models};
 use super::jobs::{counts_by_job, tallies, waiting_stages};
+use super::queue_looks::{self, QueueLook, queue_looks};
 use super::text::table;
 use super::workers::{self, Scaling};
 use super::{Admin, Refusal};
@@ -43,6 +44,8 @@ pub struct Cluster {
     stages: Vec<Stage>,
     /// Last decisions of the autoscaler, if it is on.
     scaling: Vec<Scaling>,
+    /// Queues of the stages as the leader last saw them, if work goes through queues.
+    queues: Vec<QueueLook>,
     /// Conditions that need an operator.
     alarms: Vec<String>,
 }
@@ -121,7 +124,7 @@ impl Command for Status {
             // The lock of a leader that has just died is still held for a moment; its record says that it is
             // gone.
             .filter(|name| names.contains(name.as_str()));
-        let facts = facts_about(&admin.store, &nodes, admin.loaded.config.cluster.heartbeat).await?;
+        let facts = facts_about(&admin.store, &nodes, &admin.loaded.config).await?;
         let sum = |number: fn(&Stage) -> u64| stages.iter().map(number).sum();
         let scaling = workers::decisions(admin).await?;
         // A duration that chrono cannot express is longer than any wait, so it raises no alarm.
@@ -132,9 +135,12 @@ impl Command for Status {
             alarms.extend(lines.iter().map(|line| format!("job {}: {line}", job.key)));
         }
         alarms.extend(workers::alarms(&scaling, max_age));
+        let looks = queue_looks(admin).await?;
+        alarms.extend(looks.iter().flat_map(|look| queue_looks::alarms(look, now)));
         Ok(Cluster {
             alarms,
             scaling,
+            queues: looks.into_iter().map(QueueLook::from).collect(),
             nodes: there.len(),
             pages_a_minute,
             running: sum(|stage| stage.running),
@@ -204,6 +210,9 @@ impl Answer for Cluster {
             ]
         });
         text.push_str(&table(header, rows, 1));
+        if !self.queues.is_empty() {
+            text.push_str(&format!("\n{}", queue_looks::in_a_table(&self.queues)));
+        }
         for decision in &self.scaling {
             text.push_str(&format!("\n{}", decision.in_a_line()));
         }

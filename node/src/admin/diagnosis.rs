@@ -1,46 +1,76 @@
 //! Views of a diagnosis: its reasons in words, with what to do about them.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use parkhang_actors::stage::StageTable;
 use parkhang_core::domain::{
-    Hardware, Job, JobId, JobKey, JobStatus, NamedModel, NamedModels, NodeRecord, Pipeline, StageName,
+    Hardware, Job, JobId, JobKey, JobStatus, MOST_IN_FRONT, NamedModel, NamedModels, NodeRecord, Pipeline,
+    StageName, Task,
 };
-use parkhang_core::policy::diagnosis::{ClusterFacts, Reason, of_job, of_stages};
-use parkhang_state::{JobTaskCount, PostgresStore, StateError, StateStore};
+use parkhang_core::policy::diagnosis::{ClusterFacts, Message, Reason, Unsent, of_job, of_stages};
+use parkhang_core::policy::placement::next_fence;
+use parkhang_state::{JobTaskCount, Outbox, PostgresStore, StateError, StateStore};
 
 use super::jobs::waiting_stages;
-use super::text::away;
+use super::text::{away, lasting};
+use crate::config::{ClusterConfig, SourceKind};
 use crate::heartbeat::timeout;
+use crate::queues::queue_of;
 use crate::words::pluralize;
 
 pub const NO_LEADER: &str = "no orchestrator leads";
 pub const START_ORCHESTRATOR: &str =
     "`node --role orchestrator` starts one (nodes that need none: `node --role cpu,gpu --source postgres`)";
 
-/// Reads what a diagnosis needs of the cluster. It is as patient with silent nodes as the cluster, whose `heartbeat` this is.
-pub async fn cluster_facts(store: &PostgresStore, heartbeat: Duration) -> Result<ClusterFacts, StateError> {
-    facts_about(store, &store.nodes().await?, heartbeat).await
+/// Reads what a diagnosis needs of the cluster with this configuration. It is as patient with silent nodes as the cluster.
+pub async fn cluster_facts(
+    store: &PostgresStore,
+    config: &ClusterConfig,
+) -> Result<ClusterFacts, StateError> {
+    facts_about(store, &store.nodes().await?, config).await
 }
 
 /// Reads what a diagnosis needs beside the records of the nodes, for callers that have read those.
 pub async fn facts_about(
     store: &PostgresStore,
     nodes: &[NodeRecord],
-    heartbeat: Duration,
+    config: &ClusterConfig,
 ) -> Result<ClusterFacts, StateError> {
     let now = Utc::now();
     let has_leader = store.leader().await?.is_some();
     let held = store.leases(now).await?.held;
-    Ok(ClusterFacts::of_records(
-        has_leader,
-        nodes,
-        held,
-        timeout(heartbeat),
-        now,
-    ))
+    let silence = timeout(config.cluster.heartbeat);
+    let facts = ClusterFacts::of_records(has_leader, nodes, held, silence, now);
+    // Nodes take what is published, which the leader alone does.
+    let is_published = config.source.kind == SourceKind::Sqs;
+    Ok(ClusterFacts {
+        is_led: if is_published { has_leader } else { facts.is_led },
+        ..facts
+    })
+}
+
+/// Reads the state of the message for the next lease of a task, where work goes through queues and the task waits.
+pub async fn message_of(
+    store: &PostgresStore,
+    config: &ClusterConfig,
+    (task, job): (&Task, &Job),
+    cluster: &ClusterFacts,
+) -> Result<Option<Message>, StateError> {
+    if config.source.kind != SourceKind::Sqs {
+        return Ok(None);
+    }
+    // Also one that is not due: its queue is known.
+    let Some(fence) = next_fence(task, job, DateTime::<Utc>::MAX_UTC) else {
+        return Ok(None);
+    };
+    let looks = store.queue_records().await?;
+    Ok(Some(Message {
+        queue: queue_of(&config.source.sqs, &fence.stage),
+        publication: store.publication(job, &fence, cluster.now).await?,
+        look: looks.into_iter().find(|look| look.stage == fence.stage),
+        has_publisher: cluster.is_led,
+    }))
 }
 
 /// Reason that a stage of a job misses a model, for each stage of these jobs that does.
@@ -102,11 +132,19 @@ pub fn in_words(reason: &Reason, now: DateTime<Utc>) -> String {
             away(*since, now)
         ),
         Reason::Job { status } => format!("the job is {}", status.as_str()),
-        Reason::BackingOff { stage, until, error } => {
+        Reason::BackingOff {
+            stage,
+            until,
+            error,
+            queue,
+        } => {
             let when = away(*until, now);
+            let unsent = queue
+                .as_ref()
+                .map_or(String::new(), |queue| format!("not published in {queue}: "));
             match error {
-                Some(error) => format!("{stage} is tried again {when} after: {}", error.message),
-                None => format!("{stage} is tried again {when}"),
+                Some(error) => format!("{unsent}{stage} is tried again {when} after: {}", error.message),
+                None => format!("{unsent}{stage} is tried again {when}"),
             }
         }
         Reason::NoLeader => NO_LEADER.to_owned(),
@@ -144,6 +182,55 @@ pub fn in_words(reason: &Reason, now: DateTime<Utc>) -> String {
         Reason::NoSlot { stage, slots } => {
             format!("all of {} of {stage} are in use", pluralize(*slots, "slot"))
         }
+        Reason::Unpublished { queue, until, .. } => match until {
+            Unsent::Due(due) => format!(
+                "withdrawn from {queue}, as nobody could work on it; published again {}",
+                away(*due, now)
+            ),
+            Unsent::Limits => format!(
+                "not published in {queue}: the job has as many messages out and leases as its limits allow"
+            ),
+            Unsent::NextRound => format!("not published in {queue}: the next round of publishing does it"),
+        },
+        Reason::InQueue {
+            stage,
+            queue,
+            since,
+            in_front,
+            free,
+        } => {
+            let more = if *in_front >= MOST_IN_FRONT {
+                " or more"
+            } else {
+                ""
+            };
+            let slots = match free {
+                0 => format!("all slots of {stage} are in use"),
+                free => format!("{} of {stage} free", pluralize(*free, "slot")),
+            };
+            let waits = lasting(now - since);
+            format!("published, waiting in queue {queue} for {waits}, {in_front}{more} in front; {slots}")
+        }
+        Reason::Received {
+            queue,
+            since,
+            looked_at,
+            ..
+        } => format!(
+            "its message is held by a receive: published in queue {queue} {}, all of whose messages were held {}",
+            away(*since, now),
+            away(*looked_at, now)
+        ),
+        Reason::Missing {
+            queue,
+            since,
+            looked_at,
+            ..
+        } => format!(
+            "published in queue {queue} {}, which said {} that it has no messages",
+            away(*since, now),
+            away(*looked_at, now)
+        ),
         Reason::Nothing { stage, free } => {
             let free = pluralize(*free, "slot");
             format!("nothing: {free} of {stage} free, and the next pass fills them")
@@ -176,11 +263,24 @@ pub fn advice(reason: &Reason, job: &JobKey, stages: &StageTable) -> Option<Stri
         Reason::NoSlot { .. } => {
             "it comes up when a slot is free; more nodes or more node.slots make that sooner".to_owned()
         }
+        Reason::Received { .. } => {
+            "it is leased in a moment, or, where its holder has died, visible again after source.sqs.visibility"
+                .to_owned()
+        }
+        Reason::Missing { stage, .. } => format!(
+            "an empty queue has its messages published again ten minutes after the first time; `node queue purge {stage}` does it at once"
+        ),
+        Reason::Unpublished {
+            until: Unsent::Limits,
+            ..
+        } => format!("node job limits {job} max_running=N max_running_per_stage=N, where 0 is no limit"),
         Reason::Finished
         | Reason::Running { .. }
         | Reason::Job { .. }
         | Reason::BackingOff { .. }
         | Reason::Suspect { .. }
+        | Reason::Unpublished { .. }
+        | Reason::InQueue { .. }
         | Reason::Nothing { .. } => return None,
     };
     Some(advice)

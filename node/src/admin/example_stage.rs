@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use chrono::{TimeDelta, Utc};
-use parkhang_actors::launcher::{Autoscaler, AutoscalerConfig, Launcher, LauncherError, Workers};
+use parkhang_actors::launcher::{
+    Autoscaler, AutoscalerConfig, Launcher, LauncherError, StoreDemand, Workers,
+};
 use parkhang_actors::stage::{StageDefinition, StageTable};
 use parkhang_core::domain::{
     Hardware, JobConfig, NewJob, NodeRecord, NodeState, Pipeline, Task, VolumeId, WorkerId, WorkerRecord,
@@ -162,7 +164,7 @@ impl Cluster {
             stages,
         };
         let store = Arc::new(self.admin.store.clone());
-        Autoscaler::new(store.clone(), Arc::new(NoWorkers), config)
+        Autoscaler::new(Arc::new(StoreDemand(store.clone())), Arc::new(NoWorkers), config)
             .pass()
             .await
             .unwrap();

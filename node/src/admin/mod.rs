@@ -21,6 +21,7 @@ mod jobs;
 mod nodes;
 mod operator;
 mod orders;
+mod queue_looks;
 mod queues;
 mod reading;
 mod refusal;

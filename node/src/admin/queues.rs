@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use chrono::TimeDelta;
 use clap::Args;
+use parkhang_actors::source::count_dead_letters;
 use parkhang_actors::stage::StageTable;
 use parkhang_core::domain::{ErrorCategory, StageName};
 use parkhang_queue::{Counts, QueueError, QueueServer, QueueSpec, Redrive as Moved, TaskQueue};
@@ -199,6 +201,9 @@ pub struct StageQueueCounts {
     in_flight: u64,
     /// Messages whose delay is not over.
     delayed: u64,
+    /// Seconds since the oldest message was published whose task still waits, by the database and not by the queue; absent if there is
+    /// none.
+    oldest_published_s: Option<u64>,
     /// Messages in the dead-letter queue; absent if there is none.
     dead_letters: Option<u64>,
 }
@@ -219,20 +224,31 @@ impl Answer for QueueCounts {
                 queue.in_flight.to_string(),
                 queue.delayed.to_string(),
                 queue
+                    .oldest_published_s
+                    .map_or(String::new(), |age| format!("{age} s")),
+                queue
                     .dead_letters
                     .map(|letters| letters.to_string())
                     .unwrap_or_default(),
             ]
         });
         table(
-            ["stage", "queue", "visible", "in flight", "delayed", "dead"],
+            [
+                "stage",
+                "queue",
+                "visible",
+                "in flight",
+                "delayed",
+                "oldest",
+                "dead",
+            ],
             rows,
             2,
         )
     }
 }
 
-/// Count the messages of the queues, about: visible, in flight, delayed, and dead letters.
+/// Count the messages of the queues, about: visible, in flight, delayed, and dead letters; and tell how long the oldest has waited.
 #[derive(Debug, Args)]
 pub struct Stats {}
 
@@ -245,29 +261,27 @@ impl Command for Stats {
     type Answer = QueueCounts;
 
     async fn run(self, admin: &Admin) -> Result<QueueCounts, Refusal> {
+        let stages = stages();
+        let oldest = admin.store.oldest(&stages).await?;
+        let now = admin.store.now().await?;
+        let seconds = |age: TimeDelta| u64::try_from(age.num_seconds()).unwrap_or(0);
         let mut queues = Vec::new();
-        for stage in stages() {
+        for stage in stages {
             let queue = open(admin, &stage).await?;
             let Counts {
                 visible,
                 in_flight,
                 delayed,
             } = queue.counts().await.map_err(|error| refused(&error))?;
-            let dead_letters = match queue.dead_letters().await {
-                Ok(letters) => {
-                    let counts = letters.counts().await.map_err(|error| refused(&error))?;
-                    Some(counts.visible + counts.in_flight)
-                }
-                Err(QueueError::NoDeadLetters { .. }) => None,
-                Err(error) => return Err(refused(&error)),
-            };
+            let dead_letters = count_dead_letters(queue.as_ref()).await;
             queues.push(StageQueueCounts {
                 stage: stage.to_string(),
                 queue: queue.name().to_owned(),
                 visible,
                 in_flight,
                 delayed,
-                dead_letters,
+                oldest_published_s: oldest.get(&stage).map(|oldest| seconds(now - *oldest)),
+                dead_letters: dead_letters.map_err(|error| refused(&error))?,
             });
         }
         Ok(QueueCounts { queues })

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use comfy_table::{CellAlignment, Table, presets};
 
 /// Formats a table. Columns from index `first_number` on hold numbers and are aligned to the right.
@@ -31,11 +31,16 @@ pub fn page(mut shown: String, next: Option<impl Display>) -> String {
 
 /// Formats the distance of a time from now, such as `5m ago` or `in 3s`.
 pub fn away(time: DateTime<Utc>, now: DateTime<Utc>) -> String {
-    let distance = (time - now).abs().to_std().unwrap_or_default();
-    let whole = humantime::format_duration(Duration::from_secs(distance.as_secs()));
+    let whole = lasting(time - now);
     if time > now {
         format!("in {whole}")
     } else {
         format!("{whole} ago")
     }
+}
+
+/// Formats the length of a time, such as `5m 3s`, whatever its direction.
+pub fn lasting(time: TimeDelta) -> String {
+    let length = time.abs().to_std().unwrap_or_default();
+    humantime::format_duration(Duration::from_secs(length.as_secs())).to_string()
 }

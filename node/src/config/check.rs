@@ -466,7 +466,8 @@ fn is_household(config: &ClusterConfig) -> bool {
 }
 
 fn uses_database(config: &ClusterConfig) -> bool {
-    is_orchestrator(config) || matches!(config.source.kind, SourceKind::Postgres | SourceKind::Sqs)
+    let leases = matches!(config.source.kind, SourceKind::Postgres | SourceKind::Sqs);
+    is_orchestrator(config) || leases && !config.node.roles.contains(&Role::Autoscaler)
 }
 
 fn is_orchestrator(config: &ClusterConfig) -> bool {

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 
 use parkhang_actors::stage::StageTable;
 use parkhang_core::domain::{JobConfig, StageName};
+use parkhang_queue::SqsOptions;
 use toml::Value;
 
 use super::layers::{Layers, Setting};
@@ -94,8 +95,11 @@ impl Layers {
         };
         let origin = Origin::Variable(variable.clone());
         self.set_unsaid("source.kind", Value::from("sqs"), &origin);
-        if let Some((key, value)) = place_of(url) {
-            self.set_unsaid(key, Value::from(value), &origin);
+        let SqsOptions { endpoint, region, .. } = SqsOptions::for_queue(url);
+        for (key, value) in [("source.sqs.endpoint", endpoint), ("source.sqs.region", region)] {
+            if let Some(value) = value {
+                self.set_unsaid(key, Value::from(value), &origin);
+            }
         }
         let queues: Vec<String> = urls
             .iter()
@@ -119,54 +123,6 @@ impl Layers {
                 value,
                 origin: origin.clone(),
             };
-        }
-    }
-}
-
-/// Key and value by which the server in the URL of a queue is found: its region where it is AWS, else its address.
-fn place_of(url: &str) -> Option<(&'static str, String)> {
-    let (scheme, rest) = url.split_once("://")?;
-    let host = rest.split('/').next()?;
-    let region = host
-        .strip_prefix("sqs.")
-        .and_then(|host| host.split_once(".amazonaws.com"))
-        .map(|(region, _)| region);
-    Some(match region {
-        Some(region) => ("source.sqs.region", region.to_owned()),
-        None => ("source.sqs.endpoint", format!("{scheme}://{host}")),
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_url_of_a_queue_names_its_server() {
-        for (url, place) in [
-            (
-                "https://sqs.eu-west-1.amazonaws.com/123456789012/ocr-ocr.fifo",
-                Some(("source.sqs.region", "eu-west-1")),
-            ),
-            (
-                "https://sqs.cn-north-1.amazonaws.com.cn/123456789012/ocr-ocr.fifo",
-                Some(("source.sqs.region", "cn-north-1")),
-            ),
-            (
-                "http://127.0.0.1:4566/000000000000/ocr-ocr.fifo",
-                Some(("source.sqs.endpoint", "http://127.0.0.1:4566")),
-            ),
-            (
-                "https://vpce-0a1.sqs.eu-west-1.vpce.amazonaws.com/1/ocr-ocr.fifo",
-                Some((
-                    "source.sqs.endpoint",
-                    "https://vpce-0a1.sqs.eu-west-1.vpce.amazonaws.com",
-                )),
-            ),
-            ("ocr-ocr.fifo", None),
-        ] {
-            let place = place.map(|(key, value)| (key, value.to_owned()));
-            assert_eq!(place_of(url), place, "{url}");
         }
     }
 }

@@ -225,6 +225,9 @@ pub struct Sqs {
     /// Time that a receive waits for a message.
     #[serde(with = "duration")]
     pub wait: Duration,
+    /// Age of a message that waits from which on there is an alarm.
+    #[serde(with = "duration")]
+    pub max_age: Duration,
 }
 
 /// Queue of a stage, written `STAGE=NAME` or `STAGE=URL`.

@@ -464,5 +464,6 @@ fn a_mistake_is_told_by_the_flag_that_made_it() {
 mod files;
 mod implied;
 mod pipelines;
+mod queues;
 mod scaling;
 mod secrets;

@@ -14,6 +14,8 @@ pub enum Role {
     Orchestrator,
     Cpu,
     Gpu,
+    /// Keeps as many workers as the queues need, where no orchestrator does.
+    Autoscaler,
 }
 
 impl Role {
@@ -22,6 +24,7 @@ impl Role {
             Self::Orchestrator => "orchestrator",
             Self::Cpu => "cpu",
             Self::Gpu => "gpu",
+            Self::Autoscaler => "autoscaler",
         }
     }
 

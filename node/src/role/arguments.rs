@@ -7,7 +7,7 @@ use crate::config::ConfigArgs;
 /// Flags of a process without a command, which is a node of a cluster.
 #[derive(Debug, Args)]
 pub struct RoleArgs {
-    /// Roles of this node: orchestrator, or cpu, gpu or both; by default node.roles of the configuration.
+    /// Roles of this node: orchestrator, or cpu, gpu or both, or autoscaler alone; by default node.roles of the configuration.
     #[arg(long, value_delimiter = ',', value_name = "ROLE")]
     pub role: Vec<String>,
     /// Stages that this node runs, such as ocr; by default node.stages of the configuration. Without --role their hardware says which.

@@ -1,7 +1,7 @@
 //! A node of a cluster: `node --role ...`. It reads its configuration, joins, does what its role says until it is stopped, and leaves
 //! in order.
 //!
-//! A process has the orchestrator's role or the working roles, never both: a network or a codec that takes its process down must not take
+//! A process has the orchestrator's role, the working roles or that of the autoscaler, never two of these: a network or a codec that takes its process down must not take
 //! the leader along, and so one machine behaves as many do. Asked for both, the process starts one child of each and watches over
 //! them. An orchestrator campaigns for the leadership by a session lock of Postgres, which the server passes on the moment a leader
 //! dies, and starts the orchestrator's actors only while it leads; the epoch of the lock fences every write, since a frozen leader does
@@ -11,6 +11,7 @@
 //! whatever is decided here could not be tested without processes, so decisions belong to `policy` and their execution to `actors`.
 
 mod arguments;
+mod autoscaler;
 mod combined;
 mod commands;
 mod control;
@@ -55,9 +56,15 @@ pub async fn run(arguments: RoleArgs) -> Result<ExitCode> {
     // Log lines would be written into the command line on the same terminal.
     let log = takes_commands.then(|| repl::log_file(&loaded)).transpose()?;
     let traces = log::of_node(node.as_str(), &loaded.config.telemetry, log)?;
+    let scales = roles.contains(&Role::Autoscaler);
     let leads = roles.contains(&Role::Orchestrator);
     let works = roles.iter().any(|role| *role != Role::Orchestrator);
     let end = match (leads, works) {
+        // Alone, by the checks of the configuration.
+        _ if scales => {
+            let readiness = ReadinessReporter::open(&loaded, node, ready_fd).await?;
+            autoscaler::run(&loaded, readiness).await
+        }
         (true, true) => combined::run(&loaded, &arguments, node, ready_fd).await,
         (true, false) => {
             let readiness = ReadinessReporter::open(&loaded, node, ready_fd).await?;

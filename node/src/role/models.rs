@@ -1,7 +1,7 @@
 //! Count of the jobs that wait for a model which no node has loaded.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use parkhang_actors::telemetry::ModelsMissed;
 use parkhang_core::domain::StageName;
@@ -11,13 +11,14 @@ use tracing::debug;
 
 use super::watch::{COUNT_INTERVAL, COUNT_PAUSE};
 use crate::admin::{by_job, cluster_facts, missing_models};
+use crate::config::ClusterConfig;
 
 /// Counts such jobs for ever, while this process leads, and publishes their number.
-pub async fn look_for_missed_models(store: &PostgresStore, heartbeat: Duration) {
+pub async fn look_for_missed_models(store: &PostgresStore, config: &ClusterConfig) {
     let mut levels = ModelsMissed::default();
     loop {
         let began = Instant::now();
-        match by_stage(store, heartbeat).await {
+        match by_stage(store, config).await {
             Ok(jobs) => levels.publish(jobs),
             Err(error) => debug!(%error, "cannot see which models are missed"),
         }
@@ -27,7 +28,7 @@ pub async fn look_for_missed_models(store: &PostgresStore, heartbeat: Duration) 
 
 async fn by_stage(
     store: &PostgresStore,
-    heartbeat: Duration,
+    config: &ClusterConfig,
 ) -> Result<BTreeMap<StageName, usize>, StateError> {
     let mut jobs = store.running_jobs().await?;
     // Most jobs name no model, and then the counts of all tasks need not be read.
@@ -37,7 +38,7 @@ async fn by_stage(
         return Ok(missing);
     }
     let counts = by_job(store.job_task_counts(None).await?);
-    let cluster = cluster_facts(store, heartbeat).await?;
+    let cluster = cluster_facts(store, config).await?;
     for (_, reason) in missing_models(jobs.iter().map(AsRef::as_ref), &counts, &cluster) {
         if let Reason::NoModel { stage, .. } = reason {
             *missing.entry(stage).or_default() += 1;

@@ -21,7 +21,7 @@ use super::commands;
 use super::control::{Faults, OrchestratorControl};
 use super::models::look_for_missed_models;
 use super::probes::OrchestratorProbe;
-use super::publishing::publish;
+use super::publishing::{publish, watch_queues};
 use super::readiness::ReadinessReporter;
 use super::stop::ShutdownSignals;
 use super::watch::{NodeRegistration, NodeStatus, count_tasks, record_last, record_nodes};
@@ -227,7 +227,8 @@ async fn run_as_leader(
         () = wake_on_changes(store, &orchestrator) => {}
         () = count_tasks(store) => {}
         () = publish(loaded, store) => {}
-        () = look_for_missed_models(store, cluster.heartbeat) => {}
+        () = watch_queues(loaded, &led) => {}
+        () = look_for_missed_models(store, &loaded.config) => {}
         () = record_nodes(&led, &registry, cluster.heartbeat) => {}
         () = commands::forward(store, &pools) => {}
         () = workers::tend(loaded, &led) => {}

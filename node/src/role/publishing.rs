@@ -1,14 +1,18 @@
-//! Publishing of tasks in the queues of their stages, and what came back from these, while this process leads.
+//! Publishing of tasks in the queues of their stages, what came back from these, and the watch over them, while this process leads.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Result;
-use chrono::TimeDelta;
-use parkhang_actors::source::{DeadLetters, Publisher, StoreClock};
+use anyhow::{Context, Result};
+use chrono::{DateTime, TimeDelta, Utc};
+use parkhang_actors::source::{DeadLetters, Publisher, QueueWatch, StoreClock};
 use parkhang_actors::stage::StageTable;
-use parkhang_state::PostgresStore;
-use tokio::time::Instant;
+use parkhang_actors::telemetry::QueueLevels;
+use parkhang_core::domain::StageName;
+use parkhang_core::policy::alarm::Work;
+use parkhang_state::{PostgresStore, StateStore};
+use tokio::time::{Instant, MissedTickBehavior};
 use tracing::{debug, warn};
 
 use crate::config::{Loaded, SourceKind};
@@ -16,6 +20,11 @@ use crate::queues;
 
 /// Pause between two looks at the dead-letter queues.
 const LOOK_AT_LETTERS: Duration = Duration::from_secs(60);
+
+/// Pause between two looks at the queues. Each costs two requests a queue.
+const LOOK_AT_QUEUES: Duration = Duration::from_secs(60);
+/// Longest time that a look may take.
+const LOOK_LIMIT: Duration = Duration::from_secs(30);
 
 /// Publishes for ever, if nodes take their work from queues. What fails is tried again with the next round.
 pub async fn publish(loaded: &Loaded, store: &PostgresStore) {
@@ -60,4 +69,58 @@ async fn rounds(loaded: &Loaded, store: &PostgresStore) -> Result<()> {
             () = tokio::time::sleep(loaded.config.source.poll) => {}
         }
     }
+}
+
+/// Looks at the queues for ever, if nodes take their work from queues: sets the metrics, raises alarms, and records both. `store` is fenced
+/// by the leader's epoch.
+pub async fn watch_queues(loaded: &Loaded, store: &PostgresStore) {
+    if loaded.config.source.kind != SourceKind::Sqs {
+        return std::future::pending().await;
+    }
+    let (mut levels, mut watch) = (QueueLevels::default(), None);
+    let mut ticks = tokio::time::interval(LOOK_AT_QUEUES);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let looked = tokio::time::timeout(LOOK_LIMIT, look(loaded, store, &mut watch, &mut levels));
+        if let Err(error) = looked.await.context("no answer in time").flatten() {
+            warn!("cannot look at the queues now: {error:#}");
+        }
+    }
+}
+
+async fn look(
+    loaded: &Loaded,
+    store: &PostgresStore,
+    opened: &mut Option<QueueWatch>,
+    levels: &mut QueueLevels,
+) -> Result<()> {
+    let config = &loaded.config.source.sqs;
+    let watch = match opened {
+        Some(watch) => watch,
+        None => {
+            let queues = queues::open(config, &StageTable::built_in().names()).await?;
+            let store = Arc::new(store.clone());
+            let clock = Arc::new(StoreClock(store.clone()));
+            let max_age = TimeDelta::from_std(config.max_age).unwrap_or(TimeDelta::MAX);
+            opened.insert(QueueWatch::new(store, clock, queues, max_age))
+        }
+    };
+    let work = work(store, store.now().await?).await?;
+    let seen = watch.look(&store.queue_records().await?, &work).await?;
+    store.record_queues(&seen).await?;
+    levels.publish(seen);
+    Ok(())
+}
+
+/// Work of the last minutes, by stage.
+async fn work(store: &PostgresStore, now: DateTime<Utc>) -> Result<BTreeMap<StageName, Work>> {
+    let (runs, nodes) = (store.recent_runs(now).await?, store.nodes().await?);
+    let table = StageTable::built_in();
+    let work = table.names().into_iter().filter_map(|stage| {
+        let runs = runs.get(&stage).copied().unwrap_or_default();
+        let work = Work::of(runs.done, runs.failed, table.hardware_of(&stage)?, &nodes, now);
+        Some((stage, work))
+    });
+    Ok(work.collect())
 }

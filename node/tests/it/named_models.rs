@@ -100,7 +100,7 @@ fn a_job_waits_for_a_node_with_its_model_and_says_so() {
 }
 
 /// The value of a series of metrics that a node serves.
-fn scraped(node: &Node, series: &str) -> Option<f64> {
+pub(crate) fn scraped(node: &Node, series: &str) -> Option<f64> {
     let (_, page) = get(node.health(), "/metrics");
     let line = page.lines().find_map(|line| line.strip_prefix(series))?;
     line.trim().parse().ok()

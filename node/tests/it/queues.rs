@@ -2,10 +2,13 @@
 
 use std::process::Command;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use parkhang_test_s3::external::{Server, ministack};
 use parkhang_test_support::Wait;
 use serde_json::{Value, json};
 
+use crate::named_models::scraped;
 use crate::nodes::{JOB, Node, Site, assert_finished, runs_at, undisturbed};
 use crate::support::finish;
 
@@ -164,4 +167,69 @@ fn a_purge_loses_no_work_over_sqs() {
     );
     let _worker = Node::start(site, "cpu,gpu", &[]);
     assert_finished(site, &undisturbed(site));
+}
+
+/// What an operator is shown of queues: metrics, alarms, the overview, and of a volume why it waits.
+/// Rows: 152, 153, 154.
+#[test]
+#[ignore = "needs ministack and boto3 beside $PYTHON: tests/python/requirements.txt"]
+fn an_operator_sees_what_is_in_the_queues_over_sqs() {
+    let mut queues = Queues::with_volumes(3, 1);
+    // The node is frozen and must not count as lost.
+    queues.site.settings.extend([
+        ("cluster.heartbeat", "30s".to_owned()),
+        ("cluster.lease", "120s".to_owned()),
+    ]);
+    let site = &queues.site;
+    finish(site.command(["queue", "create"])).exits(0);
+    let letter = format!(
+        "{CLIENT}
+sqs.send_message(QueueUrl=url('ocr-line-detection-dlq.fifo'), MessageBody='no JSON', MessageGroupId='junk',
+                 MessageDeduplicationId='junk')"
+    );
+    queues.boto3(&letter);
+    let leader = Node::start(site, "orchestrator", &[]);
+    let of_queue = "{stage=\"line_detection\",queue=\"ocr-line-detection.fifo\"}";
+    let level = |name: &str| scraped(&leader, &format!("parkhang_queue_{name}{of_queue}"));
+    Wait::until("the queues were looked at").sees(|| level("dead_letters"), |letters| *letters == Some(1.0));
+    for name in ["visible", "in_flight", "delayed", "oldest_published_seconds"] {
+        assert_eq!(level(name), Some(0.0), "{name}");
+    }
+    let alarm = "parkhang_alarm{stage=\"line_detection\",alarm=\"dead_letters\"}";
+    assert_eq!(scraped(&leader, alarm), Some(1.0));
+    let cluster = queues.json(&["cluster", "status"]);
+    assert_eq!(cluster["queues"][0]["dead_letters"], 1, "{cluster:#}");
+    assert_eq!(
+        cluster["queues"][0]["alarms"],
+        json!(["dead_letters"]),
+        "{cluster:#}"
+    );
+    let alarms = cluster["alarms"].to_string();
+    assert!(
+        alarms.contains("1 message in the dead-letter queue of ocr-line-detection.fifo"),
+        "{alarms}"
+    );
+
+    let worker = Node::start(site, "gpu", &[]);
+    Wait::until("the worker has joined").sees(
+        || queues.json(&["nodes", "list"]),
+        |nodes| nodes["nodes"].to_string().contains(worker.name()),
+    );
+    // Whatever it was about to receive it has received by then.
+    kill(Pid::from_raw(worker.id().cast_signed()), Signal::SIGSTOP).unwrap();
+    finish(site.command(["job", "create", JOB])).exits(0);
+    let why = Wait::until("the last volume waits in the queue").sees(
+        || queues.json(&["tasks", "why", JOB, "W1-I2"]),
+        |why| why["blocker"] == "in_queue",
+    );
+    let reason = why["reason"].as_str().unwrap();
+    assert!(
+        reason.starts_with("published, waiting in queue ocr-line-detection.fifo for ")
+            && reason.contains(", 2 in front;"),
+        "{reason}"
+    );
+    let stats = queues.json(&["queue", "stats"]);
+    assert_eq!(stats["queues"][0]["dead_letters"], 1, "{stats:#}");
+    assert!(stats["queues"][0]["oldest_published_s"].is_u64(), "{stats:#}");
+    kill(Pid::from_raw(worker.id().cast_signed()), Signal::SIGCONT).unwrap();
 }

@@ -1,6 +1,8 @@
 //! Autoscaling: the number of workers that there are to be. A worker is a node with one kind of hardware, which it offers to
 //! every stage that needs it.
 
+pub mod by_queue;
+
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, TimeDelta, Utc};

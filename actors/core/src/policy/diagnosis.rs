@@ -2,6 +2,9 @@
 //!
 //! The conditions are those of placement, and each is decided once, here. Whoever shows a diagnosis to an operator or counts it for an
 //! alarm differs in the view only: [`of_task`] gives the first reason, [`of_job`] and [`of_stages`] those of all stages that have work.
+//! Where work goes through queues, a task comes to a worker by its [`Message`], and what placement would do with it is no reason.
+
+mod message;
 
 use std::collections::BTreeSet;
 
@@ -14,6 +17,7 @@ use crate::domain::{
     Job, JobId, JobStatus, NamedModels, NodeRecord, NodeState, PoolInfo, Position, StageError, StageName,
     Task, TaskStatus, WorkerId,
 };
+pub use message::{Message, Unsent};
 
 /// Reason why a task or the waiting tasks of a job do not run. The variants are in the order in which they have to go: nothing is
 /// gained by mending one while one before it stands.
@@ -44,6 +48,8 @@ pub enum Reason {
         stage: StageName,
         until: DateTime<Utc>,
         error: Option<StageError>,
+        /// Queue in which the task is published then, where work goes through queues.
+        queue: Option<String>,
     },
     /// No orchestrator leads, and no node takes its work itself. What is known of pools is of the time when somebody led.
     NoLeader,
@@ -75,6 +81,36 @@ pub enum Reason {
     Suspect { stage: StageName },
     /// All slots of the stage are in use, of nodes that have the job's models.
     NoSlot { stage: StageName, slots: usize },
+    /// The message of the task is not sent.
+    Unpublished {
+        stage: StageName,
+        queue: String,
+        until: Unsent,
+    },
+    /// The message of the task waits in its queue.
+    InQueue {
+        stage: StageName,
+        queue: String,
+        since: DateTime<Utc>,
+        /// Number of messages in front of it, at most [`MOST_IN_FRONT`](crate::domain::MOST_IN_FRONT).
+        in_front: u64,
+        /// Number of slots of the stage that are free for the job.
+        free: usize,
+    },
+    /// All messages of the queue were held at the last look, that of the task with them.
+    Received {
+        stage: StageName,
+        queue: String,
+        since: DateTime<Utc>,
+        looked_at: DateTime<Utc>,
+    },
+    /// The queue said at the last look that it has no messages.
+    Missing {
+        stage: StageName,
+        queue: String,
+        since: DateTime<Utc>,
+        looked_at: DateTime<Utc>,
+    },
     /// Nothing: the next pass gives it to a worker, or to another task whose turn it is.
     Nothing { stage: StageName, free: usize },
 }
@@ -96,6 +132,10 @@ impl Reason {
             Self::Limit { .. } => "limit",
             Self::Suspect { .. } => "suspect",
             Self::NoSlot { .. } => "no_slot",
+            Self::Unpublished { .. } => "unpublished",
+            Self::InQueue { .. } => "in_queue",
+            Self::Received { .. } => "received",
+            Self::Missing { .. } => "missing",
             Self::Nothing { .. } => "nothing",
         }
     }
@@ -172,8 +212,9 @@ impl ClusterFacts {
     }
 }
 
-/// Checks all conditions for a task to run, in the order in which placement does, and returns the first that does not hold.
-pub fn of_task(task: &Task, job: &Job, cluster: &ClusterFacts) -> Reason {
+/// Checks all conditions for a task to run, in the order in which placement does, and returns the first that does not hold. `message` is
+/// that of its next lease, where work goes through queues.
+pub fn of_task(task: &Task, job: &Job, cluster: &ClusterFacts, message: Option<&Message>) -> Reason {
     if let Some(reason) = lease_reason(task, cluster) {
         return reason;
     }
@@ -192,9 +233,10 @@ pub fn of_task(task: &Task, job: &Job, cluster: &ClusterFacts) -> Reason {
             stage: stage.clone(),
             until,
             error: error.filter(|_| task.status == TaskStatus::Failed),
+            queue: message.map(|message| message.queue.clone()),
         };
     }
-    if !cluster.is_led {
+    if !message.map_or(cluster.is_led, Message::is_seen_to) {
         return Reason::NoLeader;
     }
     if let Some(reason) = missing_for(job, stage, cluster) {
@@ -203,7 +245,11 @@ pub fn of_task(task: &Task, job: &Job, cluster: &ClusterFacts) -> Reason {
     if let Some(reason) = limit_reached(job, stage, cluster) {
         return reason;
     }
-    slot_reason(task, job, stage, cluster)
+    match (slot_reason(task, job, stage, cluster), message) {
+        (Reason::NoSlot { stage, .. }, Some(message)) => message.reason(stage, 0, cluster.now),
+        (Reason::Nothing { stage, free }, Some(message)) => message.reason(stage, free, cluster.now),
+        (reason, _) => reason,
+    }
 }
 
 /// Reasons that keep the tasks of a job from going on which wait for these stages, or wait to be tried again at them.

@@ -10,6 +10,7 @@
 //! facts, ask, and carry the answer out under their own locks. So a policy may be asked again with newer facts at no cost, and
 //! its answer can be shown to an operator instead of being carried out, as `diagnosis` and `forecast` do.
 
+pub mod alarm;
 pub mod autoscale;
 pub mod batch_size;
 pub mod budget;

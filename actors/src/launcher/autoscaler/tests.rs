@@ -1,16 +1,17 @@
 use std::collections::BTreeSet;
 
-use chrono::TimeDelta;
+use chrono::{TimeDelta, Utc};
 
 use super::*;
+use crate::launcher::StoreDemand;
 use crate::launcher::local::tests::Machine;
 use crate::stage::{StageTable, ocr_pipeline};
 use crate::telemetry::testing::Measured;
 use parkhang_core::domain::testing::{new_job, node_record, worker, worker_record};
-use parkhang_core::domain::{NewJob, Task, WorkerRecord};
+use parkhang_core::domain::{NewJob, NodeRecord, Task, WorkerRecord};
 use parkhang_core::policy::job_action::JobAction;
 use parkhang_core::policy::transition::Event;
-use parkhang_state::{Change, Expected, MemoryStore, NodeSnapshot};
+use parkhang_state::{Change, Expected, MemoryStore, NodeSnapshot, StateStore};
 
 fn config() -> AutoscalerConfig {
     let limits = Limits {
@@ -57,7 +58,7 @@ async fn workers_come_for_the_stages_that_need_their_hardware_and_go_when_nothin
     let (store, tasks) = store_with(5).await;
     let machine = Machine::new();
     let launcher = Arc::new(machine.launcher());
-    let autoscaler = Autoscaler::new(store.clone(), launcher.clone(), config());
+    let autoscaler = Autoscaler::new(Arc::new(StoreDemand(store.clone())), launcher.clone(), config());
     let desired = async |hardware| launcher.workers(hardware).await.unwrap().desired;
 
     autoscaler.pass().await.unwrap();
@@ -121,7 +122,7 @@ async fn with_less_to_do_the_idle_go() {
         ..NodeSnapshot::default()
     };
     store.record_nodes(&snapshot).await.unwrap();
-    let autoscaler = Autoscaler::new(store.clone(), launcher.clone(), config());
+    let autoscaler = Autoscaler::new(Arc::new(StoreDemand(store.clone())), launcher.clone(), config());
     autoscaler.pass().await.unwrap();
     let workers = launcher.workers(Hardware::Gpu).await.unwrap();
     assert_eq!(workers.desired, 5, "one does nothing; two have not joined yet");
@@ -137,7 +138,7 @@ async fn what_the_launcher_refuses_is_told_and_no_decision() {
     let (store, _) = store_with(2).await;
     let machine = Machine::new();
     let refuses = machine.with_damaged_record();
-    let autoscaler = Autoscaler::new(store.clone(), Arc::new(refuses), config());
+    let autoscaler = Autoscaler::new(Arc::new(StoreDemand(store.clone())), Arc::new(refuses), config());
     autoscaler.pass().await.unwrap();
     machine.repair();
     assert_eq!(store.scaling().await.unwrap(), []);

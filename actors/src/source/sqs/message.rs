@@ -122,7 +122,8 @@ fn again(outgoing: &Outgoing) -> String {
 mod tests {
     use super::*;
     use parkhang_core::domain::testing::{stage, volume};
-    use parkhang_core::domain::{JobId, JobKey};
+    use parkhang_core::domain::{JobId, JobKey, VolumeId};
+    use parkhang_queue::limits::{MAX_BYTES, MAX_ID};
 
     fn outgoing(generation: i64, repetition: i32) -> Outgoing {
         Outgoing {
@@ -168,6 +169,31 @@ mod tests {
         assert_eq!(
             TaskMessage::read(&written.body).unwrap().fence(&stage("ocr")),
             outgoing(4, 0).fence
+        );
+    }
+
+    /// Rows: 156, D12.
+    #[test]
+    fn a_body_is_a_hundredth_of_what_a_queue_takes_however_long_its_names_are() {
+        let longest = Outgoing {
+            fence: Fence {
+                task: TaskId(i64::MAX),
+                stage: stage("line_extraction"),
+                attempt: Attempt(i32::MAX),
+                generation: Generation(i64::MAX),
+            },
+            repetition: i32::MAX,
+            job: JobId(i64::MAX),
+            job_key: JobKey::new("k".repeat(128)).unwrap(),
+            volume: VolumeId::new("W".repeat(96), "I".repeat(96)).unwrap(),
+            volume_number: i64::MAX,
+        };
+        let message = new_message(&longest, QueueKind::Fifo).unwrap();
+        assert!(message.body.len() * 100 < MAX_BYTES, "{}", message.body.len());
+        let key = message.fifo.unwrap();
+        assert!(
+            key.group.len() <= MAX_ID && key.deduplication.len() <= MAX_ID,
+            "{key:?}"
         );
     }
 

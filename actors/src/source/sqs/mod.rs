@@ -9,6 +9,9 @@
 //! The visibility of a message is the lease in the eyes of the queue. It is extended as long as the lease is renewed, and given up at
 //! once when the lease is released, so that work goes on elsewhere without anybody who publishes.
 //!
+//! [`QueueWatch`] counts what is in the queues for those who operate them. Nothing is decided by its numbers but alarms: they are
+//! approximate, and the database knows what waits.
+//!
 //! The room knows queues by [`parkhang_queue::TaskQueue`] and names nothing of AWS.
 
 mod claims;
@@ -19,6 +22,7 @@ mod publisher;
 mod receives;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,6 +34,7 @@ pub use claims::{QueueClaims, QueueOptions};
 pub use letters::DeadLetters;
 pub use message::{MalformedMessage, TaskMessage};
 pub use publisher::{PublishError, Publisher};
+pub use watch::{QueueWatch, count_dead_letters};
 
 /// Queues of the stages that a process knows.
 pub type StageQueues = BTreeMap<StageName, Arc<dyn TaskQueue>>;

@@ -6,6 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 
+mod watch;
+
 use super::*;
 use crate::source::{Claim, Clock, SourceError, WorkSource};
 use parkhang_core::domain::testing::{at, new_job, pool, stage};
@@ -140,6 +142,7 @@ fn success() -> StageVerdict {
     StageVerdict::Succeeded(StageReport::default())
 }
 
+/// Rows: 142.
 #[tokio::test(start_paused = true)]
 async fn a_message_is_deleted_once_its_end_is_recorded() {
     let (world, job) = World::new(1).await;
@@ -159,7 +162,7 @@ async fn a_message_is_deleted_once_its_end_is_recorded() {
     );
 }
 
-/// Rows: D8.
+/// Rows: 144, D8.
 #[tokio::test(start_paused = true)]
 async fn what_is_no_message_is_put_aside_at_once_with_the_reason() {
     let (world, _) = World::new(1).await;
@@ -192,6 +195,7 @@ async fn what_is_no_message_is_put_aside_at_once_with_the_reason() {
     );
 }
 
+/// Rows: 145.
 #[tokio::test(start_paused = true)]
 async fn a_message_that_comes_twice_is_worked_on_once() {
     let (world, _) = World::with(QueueSpec::new, "", 1).await;
@@ -243,6 +247,7 @@ async fn a_lease_that_is_released_goes_to_another_without_a_publisher() {
     assert_ne!(again[0].assignment.fence, claims[0].assignment.fence);
 }
 
+/// Rows: 139, C15.
 #[tokio::test(start_paused = true)]
 async fn a_message_is_extended_while_its_lease_is_renewed_and_not_for_ever() {
     let (world, _) = World::new(1).await;
@@ -307,6 +312,7 @@ async fn what_a_queue_lost_is_published_again_after_a_while() {
     assert_eq!(world.counts().await, (3, 0));
 }
 
+/// Rows: 141.
 #[tokio::test(start_paused = true)]
 async fn a_message_that_was_received_too_often_sets_its_task_aside() {
     let (world, job) = World::new(2).await;

@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::{Outbox, Outgoing};
-use parkhang_core::domain::{Fence, Generation};
+use parkhang_core::domain::{Fence, Generation, Publication};
 use parkhang_core::policy::job_action::JobAction;
+use parkhang_core::policy::placement::next_fence;
 
 /// A store and its outbox, which are the same.
 #[derive(Debug)]
@@ -38,6 +39,18 @@ impl Both {
         assert_eq!(self.outgoing(now).await, [], "all of it was sent");
         outgoing
     }
+
+    /// State of the message for the next lease of a task.
+    async fn publication(&self, job: &Job, task: &Task) -> Publication {
+        let fence = next_fence(task, job, at(99)).unwrap();
+        self.outbox.publication(job, &fence, at(99)).await.unwrap()
+    }
+
+    /// Time of the oldest message of a stage.
+    async fn oldest(&self, name: &str) -> Option<DateTime<Utc>> {
+        let stages = [stage("read"), stage("detect")];
+        self.outbox.oldest(&stages).await.unwrap().remove(&stage(name))
+    }
 }
 
 /// Runs every case, each on a fresh store from `make`; panics at the first breach.
@@ -50,6 +63,10 @@ pub async fn suite(make: impl AsyncFn() -> Both) {
     no_more_is_out_than_the_limits_allow(make().await).await;
     what_is_withdrawn_is_sent_later_as_another_message(make().await).await;
     what_a_queue_lost_is_sent_again_if_it_still_waits(make().await).await;
+    a_message_knows_how_many_are_in_front_of_it(make().await).await;
+    an_unsent_message_knows_what_it_waits_for(make().await).await;
+    the_oldest_message_is_the_first_whose_task_waits(make().await).await;
+    messages_of_tasks_that_are_done_are_forgotten(make().await).await;
 }
 
 /// Rows: 52, 61.
@@ -191,4 +208,90 @@ async fn what_a_queue_lost_is_sent_again_if_it_still_waits(both: Both) {
         .unwrap();
     assert_eq!(lost.repetition, 1);
     assert_eq!(both.names(12).await, ["I2 read", "I3 detect"]);
+}
+
+async fn a_message_knows_how_many_are_in_front_of_it(both: Both) {
+    let (job, tasks) = job_with(&both.store, &["I1", "I2", "I3"]).await;
+    let first = both.outgoing(5).await;
+    let [one, two, three] = &first[..] else {
+        panic!("three wait");
+    };
+    let note = async |message: &Outgoing, now| {
+        let sent = [(message.fence.clone(), message.repetition)];
+        both.outbox.published(&sent, at(now)).await.unwrap();
+    };
+    note(two, 5).await;
+    note(three, 6).await;
+    note(one, 6).await;
+    let sent = |at, in_front| Publication::Sent { at, in_front };
+    assert_eq!(both.publication(&job, &tasks[1]).await, sent(at(5), 0));
+    // Those of one time are sent in the order of their tasks.
+    assert_eq!(both.publication(&job, &tasks[0]).await, sent(at(6), 1));
+    assert_eq!(both.publication(&job, &tasks[2]).await, sent(at(6), 2));
+    // Neither one that runs nor one of another stage is in front.
+    let running = applied(&both.store, lease(&tasks[1], &job, "w")).await;
+    assert_eq!(both.publication(&job, &tasks[2]).await, sent(at(6), 1));
+    let between = applied(&both.store, change(&running, Event::Succeeded)).await;
+    let read = both.send(7).await.remove(0);
+    assert_eq!(read.fence.stage, stage("read"));
+    assert_eq!(both.publication(&job, &between).await, sent(at(7), 0));
+    assert_eq!(both.publication(&job, &tasks[2]).await, sent(at(6), 1));
+}
+
+async fn an_unsent_message_knows_what_it_waits_for(both: Both) {
+    let mut job = new_job("job", &["I1", "I2"]);
+    job.config.max_running = 1;
+    let job = both.store.create_job(&job, at(0)).await.unwrap();
+    let tasks = both.store.tasks(job.id).await.unwrap();
+    let unsent = |due: Option<i64>, has_room| Publication::Unsent {
+        due: due.map(at),
+        has_room,
+    };
+    assert_eq!(both.publication(&job, &tasks[0]).await, unsent(None, true));
+    let sent = both.send(1).await;
+    assert_eq!(both.publication(&job, &tasks[1]).await, unsent(None, false));
+    both.outbox
+        .withdraw(&[sent[0].fence.clone()], at(20))
+        .await
+        .unwrap();
+    assert_eq!(both.publication(&job, &tasks[0]).await, unsent(Some(20), true));
+}
+
+/// Rows: 152, 154.
+async fn the_oldest_message_is_the_first_whose_task_waits(both: Both) {
+    assert_eq!(both.oldest("detect").await, None);
+    let (job, tasks) = job_with(&both.store, &["I1", "I2"]).await;
+    assert_eq!(both.oldest("detect").await, None, "none is sent");
+    both.send(5).await;
+    let late = new_job("late", &["I3"]);
+    let late = both.store.create_job(&late, at(0)).await.unwrap();
+    both.send(9).await;
+    assert_eq!(both.oldest("detect").await, Some(at(5)));
+    assert_eq!(both.oldest("read").await, None);
+    let running = applied(&both.store, lease(&tasks[0], &job, "w")).await;
+    assert_eq!(both.oldest("detect").await, Some(at(5)), "the other one waits");
+    applied(&both.store, lease(&tasks[1], &job, "w")).await;
+    assert_eq!(both.oldest("detect").await, Some(at(9)));
+    applied(&both.store, change(&running, Event::Succeeded)).await;
+    assert_eq!(both.oldest("read").await, None);
+    both.send(11).await;
+    assert_eq!(both.oldest("read").await, Some(at(11)));
+    both.store.act_on_job(late.id, JobAction::Pause).await.unwrap();
+    assert_eq!(both.oldest("detect").await, None, "nobody is to work on it");
+}
+
+async fn messages_of_tasks_that_are_done_are_forgotten(both: Both) {
+    let (job, tasks) = job_with(&both.store, &["I1", "I2"]).await;
+    both.send(1).await;
+    let read = run_stage(&both.store, &job, &tasks[0], Event::Succeeded).await;
+    both.send(2).await;
+    let forget = async |name, before| both.outbox.forget_done(&stage(name), at(before)).await.unwrap();
+    assert_eq!(forget("read", 9).await, 0, "it waits");
+    run_stage(&both.store, &job, &read, Event::Succeeded).await;
+    assert_eq!(forget("read", 2).await, 0, "it is younger");
+    assert_eq!(forget("detect", 9).await, 0);
+    assert_eq!(forget("read", 3).await, 1);
+    assert_eq!(forget("read", 3).await, 0);
+    assert_eq!(both.names(9).await, [""; 0]);
+    assert_eq!(both.oldest("detect").await, Some(at(1)));
 }

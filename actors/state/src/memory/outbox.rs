@@ -1,6 +1,6 @@
 //! Outbox of the memory store.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -10,7 +10,9 @@ use super::tables::Tables;
 use crate::backlog::waiting_for;
 use crate::outbox::{Out, room};
 use crate::{Outbox, Outgoing, StateError};
-use parkhang_core::domain::{Fence, Job, Position, StageName, Task, TaskId};
+use parkhang_core::domain::{
+    Fence, Job, JobStatus, MOST_IN_FRONT, Position, Publication, StageName, Task, TaskId,
+};
 use parkhang_core::policy::placement::next_fence;
 
 /// Messages by task.
@@ -53,6 +55,18 @@ impl Tables {
         let task = self.tasks.get(&message.fence.task)?;
         let job = self.jobs.get(&task.job_id)?;
         (next_fence(task, job, now).as_ref() == Some(&message.fence)).then_some((task, job))
+    }
+
+    /// Messages of the stage that were sent and whose tasks still wait, due or not.
+    fn waiting(&self, stage: &StageName) -> impl Iterator<Item = (DateTime<Utc>, &Task)> {
+        let of_stage = self
+            .outbox
+            .values()
+            .filter(|message| message.fence.stage == *stage);
+        of_stage.filter_map(|message| {
+            let (task, _) = self.stands_for(message, DateTime::<Utc>::MAX_UTC)?;
+            Some((message.published_at?, task))
+        })
     }
 
     /// Messages that are out, and leases.
@@ -177,5 +191,62 @@ impl Outbox for MemoryStore {
             }
         }
         Ok(lost.len() as u64)
+    }
+
+    async fn publication(
+        &self,
+        job: &Job,
+        fence: &Fence,
+        now: DateTime<Utc>,
+    ) -> Result<Publication, StateError> {
+        let tables = self.tables();
+        let own = tables
+            .outbox
+            .get(&fence.task)
+            .filter(|message| message.fence == *fence);
+        let Some(at) = own.and_then(|message| message.published_at) else {
+            return Ok(Publication::Unsent {
+                due: own.and_then(|message| message.not_before),
+                has_room: own.is_some() || room(job, &fence.stage, &tables.out(now), 1) > 0,
+            });
+        };
+        let in_front = tables
+            .waiting(&fence.stage)
+            .filter(|(sent, task)| (*sent, task.id) < (at, fence.task))
+            .take(usize::try_from(MOST_IN_FRONT).unwrap_or(usize::MAX))
+            .count() as u64;
+        Ok(Publication::Sent { at, in_front })
+    }
+
+    async fn oldest(&self, stages: &[StageName]) -> Result<BTreeMap<StageName, DateTime<Utc>>, StateError> {
+        let tables = self.tables();
+        let is_wanted = |task: &Task| {
+            let job = tables.jobs.get(&task.job_id);
+            job.is_some_and(|job| job.status == JobStatus::Running)
+        };
+        let oldest = stages.iter().filter_map(|stage| {
+            let waiting = tables.waiting(stage).filter(|(_, task)| is_wanted(task));
+            Some((stage.clone(), waiting.map(|(sent, _)| sent).min()?))
+        });
+        Ok(oldest.collect())
+    }
+
+    async fn forget_done(&self, stage: &StageName, before: DateTime<Utc>) -> Result<u64, StateError> {
+        let mut tables = self.tables();
+        let done: Vec<TaskId> = tables
+            .outbox
+            .values()
+            .filter(|message| message.fence.stage == *stage)
+            .filter(|message| message.published_at.is_some_and(|at| at < before))
+            .map(|message| message.fence.task)
+            .filter(|task| {
+                let task = tables.tasks.get(task);
+                task.is_some_and(|task| task.position == Position::Done)
+            })
+            .collect();
+        for task in &done {
+            tables.outbox.remove(task);
+        }
+        Ok(done.len() as u64)
     }
 }

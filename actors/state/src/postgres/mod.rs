@@ -31,6 +31,7 @@ mod leadership;
 mod markers;
 mod nodes;
 mod outbox;
+mod queue_looks;
 mod rerun;
 mod rows;
 mod scaling;

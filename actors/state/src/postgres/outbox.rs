@@ -1,6 +1,6 @@
 //! Outbox: the messages for tasks that wait for a stage.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -9,12 +9,13 @@ use sqlx::postgres::PgConnection;
 use sqlx::{FromRow, Row};
 
 use super::backlog::held;
-use super::rows::{TaskRow, stage_name, task_columns};
+use super::rows::{TaskRow, number, stage_name, task_columns};
+use super::scaling::BY_INDEX;
 use super::{PostgresStore, jobs};
 use crate::backlog::waiting_for;
 use crate::outbox::{Out, room};
 use crate::{Outbox, Outgoing, StateError};
-use parkhang_core::domain::{Fence, Job, JobId, StageName};
+use parkhang_core::domain::{Fence, Job, JobId, MOST_IN_FRONT, Publication, StageName};
 use parkhang_core::policy::placement::next_fence;
 
 /// Condition that a row `o` stands for the next lease of its task `t`. The last part leaves out a message of the stage before, whose
@@ -71,6 +72,27 @@ const REPUBLISH: &str = concat!(
     "update outbox o set published_at = null, not_before = null, repetition = o.repetition + 1 from tasks t where ",
     stands!(),
     " and o.stage = $1 and o.published_at < $2"
+);
+
+/// First message of each stage by the time of its publication, of those whose tasks wait and whose jobs run. It goes along the index
+/// `outbox_published`, or by `tasks_open` where few wait.
+pub(super) const OLDEST: &str = concat!(
+    "select s.stage, w.published_at from unnest($1::text[]) as s (stage) cross join lateral ( \
+         select o.published_at from outbox o join tasks t on ",
+    stands!(),
+    "    join jobs j on j.id = t.job_id and j.status = 'running' \
+         where o.stage = s.stage and o.published_at is not null order by o.published_at limit 1 \
+     ) w"
+);
+
+/// Messages of a stage in front of one, up to a number, by the same index.
+pub(super) const IN_FRONT: &str = concat!(
+    "select count(*) as messages from ( \
+         select from outbox o join tasks t on ",
+    stands!(),
+    "    where o.stage = $1 and o.published_at <= $2 and (o.published_at < $2 or o.task_id < $3) \
+         order by o.published_at limit $4 \
+     ) w"
 );
 
 /// Fences as columns for `unnest`.
@@ -165,6 +187,69 @@ impl Outbox for PostgresStore {
             .bind(before)
             .execute(&self.pool)
             .await?;
+        Ok(done.rows_affected())
+    }
+
+    async fn publication(
+        &self,
+        job: &Job,
+        fence: &Fence,
+        now: DateTime<Utc>,
+    ) -> Result<Publication, StateError> {
+        let mut transaction = self.pool.begin_with(BY_INDEX).await?;
+        let connection = &mut *transaction;
+        let own = sqlx::query(
+            "select published_at, not_before from outbox
+             where task_id = $1 and stage = $2 and attempt = $3 and generation = $4",
+        )
+        .bind(fence.task.0)
+        .bind(fence.stage.as_str())
+        .bind(fence.attempt.0)
+        .bind(fence.generation.0)
+        .fetch_optional(&mut *connection)
+        .await?;
+        let time = |column| -> sqlx::Result<Option<DateTime<Utc>>> {
+            Ok(own.as_ref().map(|row| row.try_get(column)).transpose()?.flatten())
+        };
+        let Some(at) = time("published_at")? else {
+            let out = out(connection, &[Arc::new(job.clone())], now).await?;
+            return Ok(Publication::Unsent {
+                due: time("not_before")?,
+                has_room: own.is_some() || room(job, &fence.stage, &out, 1) > 0,
+            });
+        };
+        let row = sqlx::query(IN_FRONT)
+            .bind(fence.stage.as_str())
+            .bind(at)
+            .bind(fence.task.0)
+            .bind(i64::try_from(MOST_IN_FRONT).unwrap_or(i64::MAX))
+            .fetch_one(connection)
+            .await?;
+        let in_front = number(&row, "messages")?;
+        Ok(Publication::Sent { at, in_front })
+    }
+
+    async fn oldest(&self, stages: &[StageName]) -> Result<BTreeMap<StageName, DateTime<Utc>>, StateError> {
+        let mut transaction = self.pool.begin_with(BY_INDEX).await?;
+        let rows = sqlx::query(OLDEST)
+            .bind(stages.iter().map(StageName::as_str).collect::<Vec<_>>())
+            .fetch_all(&mut *transaction)
+            .await?;
+        let oldest = rows
+            .iter()
+            .map(|row| Ok((stage_name(row, "stage")?, row.try_get("published_at")?)));
+        Ok(oldest.collect::<sqlx::Result<_>>()?)
+    }
+
+    async fn forget_done(&self, stage: &StageName, before: DateTime<Utc>) -> Result<u64, StateError> {
+        let done = sqlx::query(
+            "delete from outbox o using tasks t
+             where o.task_id = t.id and t.current_stage = 'done' and o.stage = $1 and o.published_at < $2",
+        )
+        .bind(stage.as_str())
+        .bind(before)
+        .execute(&self.pool)
+        .await?;
         Ok(done.rows_affected())
     }
 }

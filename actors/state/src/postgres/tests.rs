@@ -115,7 +115,8 @@ pub(super) async fn plan_of(store: &PostgresStore, statement: &str, parameters: 
     plan_on(&mut connection, statement, parameters).await
 }
 
-async fn plan_on(connection: &mut PgConnection, statement: &str, parameters: &str) -> String {
+/// Plan by which the server would run a statement on a connection, with its settings.
+pub(super) async fn plan_on(connection: &mut PgConnection, statement: &str, parameters: &str) -> String {
     raw_sql(sqlx::AssertSqlSafe(format!("prepare looked_at as {statement}")))
         .execute(&mut *connection)
         .await

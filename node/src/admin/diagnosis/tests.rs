@@ -216,7 +216,7 @@ fn what_is_missing_is_told_of_a_volume_as_of_its_job() {
     let waiting = [count(FRESH.0, FRESH.1)];
     let nodes = [node(&["line_detection"], 90, NodeState::Joined)];
     for (has_leader, nodes) in [(false, &nodes[..0]), (true, &nodes[..0]), (true, &nodes[..])] {
-        let reason = of_task(&task, &job, &facts(has_leader, nodes));
+        let reason = of_task(&task, &job, &facts(has_leader, nodes), None);
         let advice = advice(&reason, &job.key, &StageTable::built_in());
         let line = line(in_words(&reason, at(100)), advice);
         assert_eq!(told_of(&job, &waiting, has_leader, nodes), [line]);

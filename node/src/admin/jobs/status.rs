@@ -16,6 +16,7 @@ use super::counts::{StageCounts, tallies, waiting_stages};
 use super::{JobSummary, find};
 use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::diagnosis::{cluster_facts, in_lines};
+use crate::admin::queue_looks::{alarms, queue_looks};
 use crate::admin::wait::Wait;
 use crate::admin::{Admin, Refusal};
 use crate::words::pluralize;
@@ -102,10 +103,12 @@ impl Command for Status {
         };
         let left_out = admin.store.failed_pages(job.id).await?;
         let reasons = reasons(admin, &job, &counts).await?;
+        let mut obstacles = in_lines(&reasons, &job.key, &admin.stages, Utc::now());
+        obstacles.extend(queue_alarms(admin, &job, &counts).await?);
         Ok(JobDetails {
             stages: tallies(&job.pipeline, &counts),
             eta_s: eta(admin, &job, &summary).await?,
-            obstacles: in_lines(&reasons, &job.key, &admin.stages, Utc::now()),
+            obstacles,
             failures: failures
                 .iter()
                 .map(|group| {
@@ -144,9 +147,20 @@ async fn eta(admin: &Admin, job: &Job, summary: &JobSummary) -> Result<Option<f6
         .map(|pace| left as f64 / pace.runs_a_second))
 }
 
+/// Alarms about the queues of stages that volumes of the job wait for.
+async fn queue_alarms(admin: &Admin, job: &Job, counts: &[JobTaskCount]) -> Result<Vec<String>, Refusal> {
+    if job.status != JobStatus::Running {
+        return Ok(Vec::new());
+    }
+    let waiting = waiting_stages(&job.pipeline, counts);
+    let looks = queue_looks(admin).await?;
+    let looks = looks.iter().filter(|look| waiting.contains(&look.stage));
+    Ok(looks.flat_map(|look| alarms(look, Utc::now())).collect())
+}
+
 /// Reasons that keep the job's volumes from going on.
 async fn reasons(admin: &Admin, job: &Job, counts: &[JobTaskCount]) -> Result<Vec<Reason>, Refusal> {
-    let cluster = cluster_facts(&admin.store, admin.loaded.config.cluster.heartbeat).await?;
+    let cluster = cluster_facts(&admin.store, &admin.loaded.config).await?;
     Ok(of_job(job, &waiting_stages(&job.pipeline, counts), &cluster))
 }
 

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use super::{State, find};
 use crate::admin::command::{Access, Answer, Command, Verb};
-use crate::admin::diagnosis::{advice, cluster_facts, in_words};
+use crate::admin::diagnosis::{advice, cluster_facts, in_words, message_of};
 use crate::admin::{Admin, Refusal};
 
 /// Say what keeps a volume from going on: the first thing that would have to change.
@@ -24,7 +24,7 @@ pub struct Why {
 pub struct Explanation {
     volume: String,
     state: State,
-    /// A word for programs: finished, failed, running, overdue, job, backing_off, no_leader, no_pool, no_model, limit, suspect, no_slot or nothing.
+    /// A word for programs: finished, failed, running, overdue, job, backing_off, no_leader, no_pool, no_model, limit, suspect, no_slot, unpublished, in_queue, received, missing or nothing.
     blocker: &'static str,
     reason: String,
     /// What to do about it, if there is something.
@@ -41,8 +41,10 @@ impl Command for Why {
 
     async fn run(self, admin: &Admin) -> Result<Explanation, Refusal> {
         let (job, task) = find(admin, &self.job, &self.volume).await?;
-        let cluster = cluster_facts(&admin.store, admin.loaded.config.cluster.heartbeat).await?;
-        let found = of_task(&task, &job, &cluster);
+        let config = &admin.loaded.config;
+        let cluster = cluster_facts(&admin.store, config).await?;
+        let message = message_of(&admin.store, config, (&task, &job), &cluster).await?;
+        let found = of_task(&task, &job, &cluster, message.as_ref());
         Ok(Explanation {
             volume: task.volume.to_string(),
             state: State::of(&task, &job),

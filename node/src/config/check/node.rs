@@ -21,7 +21,7 @@ pub(super) fn node(config: &ClusterConfig, findings: &mut Findings) {
     findings.require(
         !node.roles.is_empty(),
         "node.roles",
-        "a node needs a role: orchestrator, cpu or gpu",
+        "a node needs a role: orchestrator, cpu, gpu or autoscaler",
     );
     findings.require(
         node.tags.len() <= MAX_TAGS && node.tags.iter().all(|tag| is_tag(tag)),

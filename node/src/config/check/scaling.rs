@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::super::scaling::{Bounds, LauncherKind};
 use super::super::sections::{ClusterConfig, SourceKind};
+use super::super::values::Role;
 use super::Findings;
 
 pub(super) fn launcher(config: &ClusterConfig, findings: &mut Findings) {
@@ -65,6 +66,18 @@ pub(super) fn autoscaler(config: &ClusterConfig, findings: &mut Findings) {
         "autoscaler.enabled",
         &["source.kind"],
         "cannot count the work of shards, which is in no database",
+    );
+    let is_apart = config.node.roles.contains(&Role::Autoscaler);
+    findings.require(
+        !is_apart || config.node.roles.len() == 1,
+        "node.roles",
+        "a node with the role autoscaler has no other",
+    );
+    findings.require_beside(
+        !is_apart || (autoscaler.enabled && config.source.kind == SourceKind::Sqs),
+        "node.roles",
+        &["autoscaler.enabled", "source.kind"],
+        "the role autoscaler goes by queues: it needs autoscaler.enabled, and source.kind = \"sqs\"",
     );
     findings.require(
         autoscaler.tasks_per_slot > 0,

@@ -93,12 +93,34 @@ fn an_autoscaler_has_a_launcher_and_bounds() {
             ],
             "autoscaler.enabled: cannot count the work of shards",
         ),
+        (
+            &["node.roles=autoscaler", "source.kind=sqs"],
+            "node.roles: the role autoscaler goes by queues",
+        ),
+        (
+            &[
+                "node.roles=autoscaler,gpu",
+                "source.kind=sqs",
+                "autoscaler.enabled=true",
+                "launcher.kind=local",
+            ],
+            "node.roles: a node with the role autoscaler has no other",
+        ),
     ] {
         let problem = the_problem(flags);
         assert!(problem.contains(expected), "{problem}");
     }
     let whole = ["autoscaler.enabled=true", "launcher.kind=local"];
     assert!(problems(None, &[], &whole).is_empty());
+    let alone = [
+        "node.roles=autoscaler",
+        "source.kind=sqs",
+        "autoscaler.enabled=true",
+        "launcher.kind=local",
+        // It knows no database.
+        "state.embedded=false",
+    ];
+    assert_eq!(problems(None, &[], &alone), [""; 0]);
 }
 
 #[test]

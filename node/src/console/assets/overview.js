@@ -28,6 +28,7 @@ export async function overview(place) {
         ["in use", (stage) => bar([["busy", Math.min(stage.running, stage.slots), "in use"],
           ["idle", Math.max(0, stage.slots - stage.running), "free"]])],
       ], cluster.stages, "No open job has a stage to run."),
+      cluster.queues.length > 0 && [h("h2", {}, "Queues"), queueTable(cluster.queues)],
       cluster.scaling.length > 0 && [h("h2", {}, "Autoscaler"), fleets(cluster.scaling)],
       h("h2", {}, "Jobs"),
       jobTable(all ? jobs.reverse() : jobs.reverse().slice(0, NEWEST)),
@@ -55,6 +56,19 @@ function fleets(decisions) {
     ["decided", (fleet) => ago(fleet.decided_at)],
     ["changed", (fleet) => (fleet.changed_at ? ago(fleet.changed_at) : "never")],
   ], decisions);
+}
+
+// The queues as the leader saw them; their numbers are approximate.
+function queueTable(queues) {
+  return table([
+    ["queue", (queue) => queue.queue],
+    ["waiting", (queue) => count(queue.visible), "n"],
+    ["in flight", (queue) => count(queue.in_flight), "n"],
+    ["delayed", (queue) => count(queue.delayed), "n"],
+    ["oldest published", (queue) => (queue.oldest ? ago(queue.oldest) : "")],
+    ["dead letters", (queue) => h("span", { class: queue.dead_letters > 0 ? "bad" : undefined }, count(queue.dead_letters ?? 0)), "n"],
+    ["seen", (queue) => ago(queue.looked_at)],
+  ], queues);
 }
 
 function jobTable(jobs) {

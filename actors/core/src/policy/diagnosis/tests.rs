@@ -57,8 +57,9 @@ fn failed(retryable: bool, not_before: Option<DateTime<Utc>>) -> Task {
 #[test]
 fn the_first_blocker_is_named() {
     let pools = [pool("a", "read", 2)];
-    let of =
-        |task: &Task, job: &Job, pools: &[PoolInfo], held: &[Held]| of_task(task, job, &cluster(pools, held));
+    let of = |task: &Task, job: &Job, pools: &[PoolInfo], held: &[Held]| {
+        of_task(task, job, &cluster(pools, held), None)
+    };
     assert_eq!(
         of(&fresh(), &job(), &pools, &[]),
         Reason::Nothing {
@@ -127,20 +128,20 @@ fn without_an_orchestrator_nothing_else_is_in_the_way() {
     let pools = [pool("a", "read", 1)];
     let busy = [held("a", 2, "read", 1)];
     let led = cluster(&pools, &busy);
-    assert_eq!(of_task(&fresh(), &job(), &led).as_str(), "no_slot");
+    assert_eq!(of_task(&fresh(), &job(), &led, None).as_str(), "no_slot");
     let unled = ClusterFacts { is_led: false, ..led };
-    assert_eq!(of_task(&fresh(), &job(), &unled).as_str(), "no_leader");
+    assert_eq!(of_task(&fresh(), &job(), &unled, None).as_str(), "no_leader");
 }
 
 #[test]
 fn a_lease_is_in_force_until_its_deadline() {
     let leased = |seconds| leased_task(1, "read", "a", at(seconds));
     assert!(matches!(
-        of_task(&leased(1), &job(), &cluster(&[], &[])),
+        of_task(&leased(1), &job(), &cluster(&[], &[]), None),
         Reason::Running { .. }
     ));
     assert!(matches!(
-        of_task(&leased(0), &job(), &cluster(&[], &[])),
+        of_task(&leased(0), &job(), &cluster(&[], &[]), None),
         Reason::Overdue { .. }
     ));
 }
@@ -181,10 +182,10 @@ fn a_model_that_nobody_has_is_named() {
         ..pool(name, "read", 1)
     };
     let held = [held("b", 2, "read", 1)];
-    let of = |pools: &[PoolInfo]| of_task(&fresh(), &job, &cluster(pools, &held));
+    let of = |pools: &[PoolInfo]| of_task(&fresh(), &job, &cluster(pools, &held), None);
     let stage = stage("read");
     assert_eq!(
-        of_task(&fresh(), &job, &cluster(&[], &[])),
+        of_task(&fresh(), &job, &cluster(&[], &[]), None),
         no_pool("read", &["m"])
     );
     assert_eq!(
@@ -219,7 +220,7 @@ fn a_stage_at_which_others_hold_leases_is_run() {
         stage: stage("read"),
         slots: 3,
     };
-    assert_eq!(of_task(&fresh(), &job(), &cluster), all);
+    assert_eq!(of_task(&fresh(), &job(), &cluster, None), all);
 }
 
 #[test]
@@ -354,14 +355,14 @@ proptest! {
         let runs = cluster.is_led && job.status == JobStatus::Running;
         let waiting = runs.then_some((&task, &job));
         let placed = place(at(0), waiting, FreeSlots::of(&cluster.pools, &cluster.held), &cluster.held);
-        let free = matches!(of_task(&task, &job, &cluster), Reason::Nothing { .. });
+        let free = matches!(of_task(&task, &job, &cluster, None), Reason::Nothing { .. });
         prop_assert_eq!(free, !placed.is_empty());
     }
 
     /// The views agree: what a job is told of a stage is what a task is told that waits for it.
     #[test]
     fn a_job_is_told_what_its_task_is(job in any_job(), cluster in any_cluster()) {
-        let reported = of_task(&fresh(), &job, &cluster);
+        let reported = of_task(&fresh(), &job, &cluster, None);
         let mut of_job = of_job(&job, &[stage("read")].into(), &cluster);
         of_job.retain(|reason| !matches!(reason, Reason::MixedModels { .. }));
         match &reported {
@@ -381,7 +382,7 @@ proptest! {
         let (mut job, mut task, mut cluster) = (job, task, cluster);
         let mut last = None;
         loop {
-            let reason = of_task(&task, &job, &cluster);
+            let reason = of_task(&task, &job, &cluster, None);
             let rank = ORDER.iter().position(|name| *name == reason.as_str()).unwrap();
             prop_assert!(last.is_none_or(|last| last < rank), "{} after {:?}", reason.as_str(), last);
             last = Some(rank);
@@ -418,3 +419,5 @@ const ORDER: [&str; 10] = [
     "no_slot",
     "nothing",
 ];
+
+mod messages;

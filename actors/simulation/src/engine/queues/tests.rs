@@ -156,7 +156,12 @@ async fn real() -> (QueueRequests, Duration) {
     );
     let names = STAGES.map(|(name, ..)| name);
     let job = store.create_job(&new_job(&names, VOLUMES), at(0)).await.unwrap();
-    let publisher = Publisher::new(store.clone(), clock.clone(), queues.clone());
+    let publisher = Publisher::new(
+        store.clone(),
+        clock.clone(),
+        queues.clone(),
+        TimeDelta::minutes(10),
+    );
     let letters = DeadLetters::new(store.clone(), clock.clone(), queues.clone());
 
     let mut nodes = Vec::new();

@@ -36,6 +36,7 @@ impl PostgresStore {
                  (select max(id) from audit),
                  (select md5(string_agg(concat_ws(' ', id, status, config), ',' order by id)) from jobs where finished_at is null),
                  (select max(finished_at) from jobs),
+                 (select max(looked_at) from queue_looks),
                  (select md5(string_agg(concat_ws(' ', name, state), ',' order by name)) from nodes)) as mark",
         )
         .fetch_one(&self.pool)

@@ -116,7 +116,7 @@ impl Command for Create {
         }
         let heartbeat = admin.loaded.config.cluster.heartbeat;
         let nodes = admin.store.nodes().await?;
-        let cluster = facts_about(&admin.store, &nodes, heartbeat).await?;
+        let cluster = facts_about(&admin.store, &nodes, &admin.loaded.config).await?;
         let silence = timeout(heartbeat);
         let unserved = unserved(&pipeline, &admin.stages, &nodes, silence, cluster.now);
         if !self.choice.force && !unserved.is_empty() {

@@ -1,0 +1,122 @@
+use std::time::Duration;
+
+use chrono::TimeDelta;
+
+use super::*;
+use crate::launcher::local::tests::Machine;
+use crate::launcher::{Autoscaler, AutoscalerConfig, Launcher};
+use crate::stage::{StageTable, ocr_pipeline};
+use parkhang_core::domain::testing::at;
+use parkhang_core::policy::autoscale::Limits;
+use parkhang_queue::{MemoryServer, NewMessage, QueueServer, QueueSpec, Receive, TaskQueue};
+
+/// A clock that somebody sets.
+#[derive(Debug)]
+struct SetClock(Mutex<DateTime<Utc>>);
+
+#[async_trait]
+impl Clock for SetClock {
+    async fn now(&self) -> Result<DateTime<Utc>, SourceError> {
+        Ok(*self.0.lock().unwrap())
+    }
+}
+
+struct World {
+    clock: Arc<SetClock>,
+    queue: Arc<dyn TaskQueue>,
+    demand: Arc<QueueDemand>,
+}
+
+impl World {
+    /// The queue of a stage that needs a gpu.
+    async fn new() -> Self {
+        let server = MemoryServer::new();
+        let queue = server.create(&QueueSpec::new("lines.fifo")).await.unwrap();
+        let queues = StageQueues::from([(ocr_pipeline().first().clone(), queue.clone())]);
+        let clock = Arc::new(SetClock(Mutex::new(at(0))));
+        let demand = Arc::new(QueueDemand::new(queues, clock.clone()));
+        Self { clock, queue, demand }
+    }
+
+    fn set(&self, second: i64) {
+        *self.clock.0.lock().unwrap() = at(second);
+    }
+
+    async fn send(&self, messages: usize) {
+        for number in 0..messages {
+            let id = number.to_string();
+            let message = NewMessage::new("work").in_group(id.clone(), id);
+            self.queue.send(message).await.unwrap();
+        }
+    }
+
+    fn autoscaler(&self, launcher: Arc<dyn Launcher>) -> Autoscaler {
+        let limits = Limits {
+            floor: 0,
+            cap: 4,
+            tasks_per_slot: 1,
+            max_age: TimeDelta::hours(1),
+            scale_out_cooldown: TimeDelta::zero(),
+            scale_in_cooldown: TimeDelta::zero(),
+        };
+        let config = AutoscalerConfig {
+            limits: Hardware::ALL.map(|hardware| (hardware, limits)).into(),
+            slots: BTreeMap::from([(Hardware::Gpu, 2)]),
+            stages: StageTable::built_in(),
+        };
+        Autoscaler::new(self.demand.clone(), launcher, config)
+    }
+}
+
+/// Rows: 152, 155.
+#[tokio::test]
+async fn a_fleet_follows_its_queues_from_zero_to_the_cap_and_back() {
+    let world = World::new().await;
+    let machine = Machine::new();
+    let launcher = Arc::new(machine.launcher());
+    let autoscaler = world.autoscaler(launcher.clone());
+    let desired = async |second| {
+        world.set(second);
+        autoscaler.pass().await.unwrap();
+        launcher.workers(Hardware::Gpu).await.unwrap().desired
+    };
+    assert_eq!(desired(0).await, 0);
+    world.send(5).await;
+    assert_eq!(desired(30).await, 3, "five messages for two slots each");
+    assert_eq!(launcher.workers(Hardware::Cpu).await.unwrap().desired, 0);
+    let hold = Receive::one(Duration::from_secs(600)).up_to(10);
+    let held = world.queue.receive(hold).await.unwrap();
+    assert_eq!(held.len(), 5);
+    for message in &held[1..] {
+        world.queue.delete(&message.receipt).await.unwrap();
+    }
+    assert_eq!(desired(300).await, 3, "one is at work, and nobody knows which");
+    world.queue.delete(&held[0].receipt).await.unwrap();
+    assert_eq!(desired(400).await, 3, "the counts may not have settled");
+    assert_eq!(desired(420).await, 0);
+    let observation = world.demand.observe().await.unwrap();
+    let gpu = observation
+        .before
+        .iter()
+        .find(|record| record.hardware == Hardware::Gpu);
+    assert_eq!(gpu.unwrap().changed_at, Some(at(420)));
+}
+
+#[tokio::test]
+async fn a_queue_that_does_not_answer_keeps_its_workers() {
+    let mut world = World::new().await;
+    world.send(1).await;
+    world.demand.observe().await.unwrap();
+    let gone = MemoryServer::new().open("memory:gone.fifo").await.unwrap();
+    let stage = ocr_pipeline().first().clone();
+    let memory = std::mem::take(&mut *world.demand.memory());
+    world.demand = Arc::new(QueueDemand {
+        queues: StageQueues::from([(stage.clone(), gone)]),
+        clock: world.clock.clone(),
+        memory: Mutex::new(memory),
+    });
+    world.set(1000);
+    let observation = world.demand.observe().await.unwrap();
+    assert_eq!(observation.loads[&stage].waiting, 1, "as it last was");
+    assert_eq!(observation.busy_at[&stage], at(1000));
+}

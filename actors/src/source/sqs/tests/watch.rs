@@ -1,0 +1,106 @@
+//! What the watch over queues sees.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use parkhang_core::domain::{Alarm, AlarmKind, QueueRecord};
+
+const MAX_AGE: TimeDelta = TimeDelta::minutes(15);
+
+impl World {
+    fn watch(&self) -> QueueWatch {
+        let queues = self.queues.clone();
+        QueueWatch::new(self.store.clone(), self.clock.clone(), queues, MAX_AGE)
+    }
+}
+
+/// Look at the queue of the first stage.
+async fn look(watch: &QueueWatch, before: &[QueueRecord]) -> QueueRecord {
+    let seen = watch.look(before, &BTreeMap::new()).await.unwrap();
+    let found = seen.into_iter().find(|record| record.stage == stage("detect"));
+    found.unwrap()
+}
+
+async fn wait(seconds: u64) {
+    tokio::time::advance(Duration::from_secs(seconds)).await;
+}
+
+/// Rows: 139, 152.
+#[tokio::test(start_paused = true)]
+async fn messages_are_counted_as_they_wait_and_are_held_and_the_oldest_is_known() {
+    let (world, _) = World::new(2).await;
+    let watch = world.watch();
+    wait(40).await;
+    let waiting = look(&watch, &[]).await;
+    let expected = QueueRecord {
+        stage: stage("detect"),
+        queue: "detect.fifo".to_owned(),
+        looked_at: at(40),
+        visible: 2,
+        in_flight: 0,
+        delayed: 0,
+        dead_letters: Some(0),
+        oldest: Some(at(0)),
+        alarms: Vec::new(),
+    };
+    assert_eq!(waiting, expected);
+    let source = world.source();
+    let claims = claim(&source).await;
+    let held = look(&watch, &[]).await;
+    assert_eq!((held.visible, held.in_flight, held.oldest), (0, 2, None));
+    for claim in &claims {
+        complete(&source, claim, success()).await;
+    }
+    assert!(look(&watch, &[]).await.is_empty());
+}
+
+/// Rows: 153, 155.
+#[tokio::test(start_paused = true)]
+async fn a_message_that_waits_too_long_is_an_alarm_until_it_is_taken() {
+    let (world, _) = World::new(1).await;
+    let watch = world.watch();
+    wait(900).await;
+    let in_time = look(&watch, &[]).await;
+    assert_eq!(in_time.alarms, []);
+    wait(60).await;
+    let late = look(&watch, &[in_time]).await;
+    let alarm = Alarm {
+        kind: AlarmKind::Age,
+        since: at(960),
+        held_at: at(960),
+    };
+    assert_eq!(late.alarms, [alarm]);
+    claim(&world.source()).await;
+    wait(60).await;
+    let just_taken = look(&watch, &[late]).await;
+    assert_eq!(just_taken.alarms, [alarm], "it is called off late");
+    wait(60).await;
+    assert_eq!(look(&watch, &[just_taken]).await.alarms, []);
+}
+
+/// Rows: 141, 144, 153.
+#[tokio::test(start_paused = true)]
+async fn a_dead_letter_is_an_alarm_as_long_as_it_lies_there() {
+    let (world, _) = World::new(1).await;
+    let junk = NewMessage::new("no JSON").in_group("junk", "junk");
+    world.detect().send(junk).await.unwrap();
+    assert_eq!(claim(&world.source()).await.len(), 1);
+    let watch = world.watch();
+    let seen = look(&watch, &[]).await;
+    assert_eq!(seen.dead_letters, Some(1));
+    assert_eq!(seen.alarms[0].kind, AlarmKind::DeadLetters);
+    let letters = world.detect().dead_letters().await.unwrap();
+    letters.purge().await.unwrap();
+    wait(120).await;
+    assert_eq!(look(&watch, &[seen]).await.alarms, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_that_does_not_answer_hides_no_other() {
+    let (mut world, _) = World::new(1).await;
+    let gone = MemoryServer::new().open("memory:gone.fifo").await.unwrap();
+    world.queues.insert(stage("read"), gone);
+    let seen = world.watch().look(&[], &BTreeMap::new()).await.unwrap();
+    let stages: Vec<&str> = seen.iter().map(|record| record.stage.as_str()).collect();
+    assert_eq!(stages, ["detect"]);
+}

@@ -1,0 +1,181 @@
+//! Queues of the stages as the leader last saw them, for answers and alarms. Whoever asks here asks no queue: a console asks every few
+//! seconds, and each request to SQS costs.
+
+use chrono::{DateTime, Utc};
+use parkhang_core::domain::{Alarm, AlarmKind, QueueRecord};
+use parkhang_queue::QueueKind;
+use parkhang_queue::limits::{FIFO_SCANNED, MAX_IN_FLIGHT, MAX_IN_FLIGHT_FIFO};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::text::{away, lasting, table};
+use super::{Admin, Refusal};
+use crate::config::SourceKind;
+use crate::words::pluralize;
+
+/// The queue of a stage as the leader last saw it. The numbers are approximate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct QueueLook {
+    stage: String,
+    queue: String,
+    looked_at: DateTime<Utc>,
+    /// Messages that wait.
+    visible: u64,
+    /// Messages that nodes have received.
+    in_flight: u64,
+    /// Messages whose delay is not over.
+    delayed: u64,
+    /// Messages in the dead-letter queue; absent if there is none.
+    dead_letters: Option<u64>,
+    /// Time at which the oldest message was published whose task still waits, by the database and not by the queue.
+    oldest: Option<DateTime<Utc>>,
+    /// Alarms that stand: age, dead_letters, failures, crashes, in_flight, backlog or retention.
+    alarms: Vec<&'static str>,
+}
+
+impl From<QueueRecord> for QueueLook {
+    fn from(record: QueueRecord) -> Self {
+        Self {
+            stage: record.stage.to_string(),
+            queue: record.queue,
+            looked_at: record.looked_at,
+            visible: record.visible,
+            in_flight: record.in_flight,
+            delayed: record.delayed,
+            dead_letters: record.dead_letters,
+            oldest: record.oldest,
+            alarms: record.alarms.iter().map(|alarm| alarm.kind.as_str()).collect(),
+        }
+    }
+}
+
+/// Returns the latest looks, or none if work does not go through queues.
+pub async fn queue_looks(admin: &Admin) -> Result<Vec<QueueRecord>, Refusal> {
+    if admin.loaded.config.source.kind != SourceKind::Sqs {
+        return Ok(Vec::new());
+    }
+    Ok(admin.store.queue_records().await?)
+}
+
+/// Formats looks as a table.
+pub fn in_a_table(looks: &[QueueLook]) -> String {
+    let header = [
+        "queue",
+        "visible",
+        "in flight",
+        "delayed",
+        "oldest",
+        "dead",
+        "seen",
+    ];
+    let rows = looks.iter().map(|look| {
+        let age = look
+            .oldest
+            .map_or(String::new(), |oldest| lasting(look.looked_at - oldest));
+        [
+            look.queue.clone(),
+            look.visible.to_string(),
+            look.in_flight.to_string(),
+            look.delayed.to_string(),
+            age,
+            look.dead_letters
+                .map_or(String::new(), |letters| letters.to_string()),
+            away(look.looked_at, Utc::now()),
+        ]
+    });
+    table(header, rows, 1)
+}
+
+/// Alarms about a queue in words, with what to do about them.
+pub fn alarms(look: &QueueRecord, now: DateTime<Utc>) -> impl Iterator<Item = String> {
+    let since = move |alarm: &Alarm| format!("; an alarm that was raised {}", away(alarm.since, now));
+    look.alarms
+        .iter()
+        .map(move |alarm| in_words(look, alarm.kind, now) + &since(alarm))
+}
+
+fn in_words(look: &QueueRecord, kind: AlarmKind, now: DateTime<Utc>) -> String {
+    let QueueRecord { stage, queue, .. } = look;
+    let waited = look
+        .oldest
+        .map_or("too long".to_owned(), |oldest| lasting(now - oldest));
+    match kind {
+        AlarmKind::Age => {
+            format!("a message has waited in {queue} for {waited}, which is over source.sqs.max_age")
+        }
+        AlarmKind::DeadLetters => format!(
+            "{} in the dead-letter queue of {queue}; `node queue redrive {stage}` moves them back once the cause is gone",
+            pluralize(look.dead_letters.unwrap_or(0), "message")
+        ),
+        AlarmKind::Failures => {
+            format!("most runs of {stage} fail; `node job errors JOB` tells the reasons")
+        }
+        AlarmKind::Crashes => {
+            format!("nodes that run {stage} are lost one after the other; their logs tell why")
+        }
+        AlarmKind::InFlight => {
+            let most = match QueueKind::of(queue) {
+                QueueKind::Fifo => MAX_IN_FLIGHT_FIFO,
+                QueueKind::Standard => MAX_IN_FLIGHT,
+            };
+            let held = pluralize(look.in_flight, "message");
+            format!("{held} of {queue} in flight, of {most} that SQS allows")
+        }
+        AlarmKind::Backlog => {
+            let waiting = pluralize(look.visible, "message");
+            format!("{waiting} in {queue}, where SQS finds free groups among the first {FIFO_SCANNED} alone")
+        }
+        AlarmKind::Retention => format!(
+            "a message has waited in {queue} for {waited}, and the queue deletes it soon; `node queue list` tells for how long it keeps any"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parkhang_core::domain::testing::{at, stage};
+
+    /// Rows: 153, D12.
+    #[test]
+    fn each_alarm_names_its_queue_or_stage_and_when_it_was_raised() {
+        let look = QueueRecord {
+            stage: stage("ocr"),
+            queue: "reading.fifo".to_owned(),
+            looked_at: at(1000),
+            visible: 100_000,
+            in_flight: 17_000,
+            delayed: 0,
+            dead_letters: Some(1),
+            oldest: Some(at(0)),
+            alarms: AlarmKind::ALL
+                .map(|kind| Alarm {
+                    kind,
+                    since: at(940),
+                    held_at: at(1000),
+                })
+                .to_vec(),
+        };
+        let lines: Vec<String> = alarms(&look, at(1000)).collect();
+        assert_eq!(lines.len(), AlarmKind::ALL.len());
+        for line in &lines {
+            assert!(line.contains("reading.fifo") || line.contains("ocr"), "{line}");
+            assert!(line.ends_with("; an alarm that was raised 1m ago"), "{line}");
+        }
+        assert!(
+            lines[0].starts_with("a message has waited in reading.fifo for 16m 40s,"),
+            "{}",
+            lines[0]
+        );
+        assert!(
+            lines[1].starts_with("1 message in the dead-letter queue"),
+            "{}",
+            lines[1]
+        );
+        assert!(
+            lines[4].contains("17000 messages of reading.fifo in flight, of 20000"),
+            "{}",
+            lines[4]
+        );
+    }
+}
