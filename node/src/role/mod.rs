@@ -14,6 +14,7 @@ mod arguments;
 mod combined;
 mod commands;
 mod control;
+mod intake;
 mod models;
 mod orchestrator;
 mod probes;

@@ -19,6 +19,7 @@ use tracing::{info, warn};
 
 use super::commands;
 use super::control::{Faults, OrchestratorControl};
+use super::intake::take_in;
 use super::models::look_for_missed_models;
 use super::probes::OrchestratorProbe;
 use super::publishing::publish;
@@ -227,6 +228,7 @@ async fn run_as_leader(
         () = wake_on_changes(store, &orchestrator) => {}
         () = count_tasks(store) => {}
         () = publish(loaded, store) => {}
+        () = take_in(loaded, store) => {}
         () = look_for_missed_models(store, cluster.heartbeat) => {}
         () = record_nodes(&led, &registry, cluster.heartbeat) => {}
         () = commands::forward(store, &pools) => {}

@@ -19,6 +19,7 @@ mod deploy;
 mod exports;
 mod generations;
 mod idle;
+mod intake;
 mod interrupted;
 mod jobs;
 mod named_models;
