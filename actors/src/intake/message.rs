@@ -45,18 +45,11 @@ impl VolumeMessage {
             None => member(&body, name),
         };
         let required = |name| field(name)?.ok_or(MalformedRequest::Missing { field: name });
-        let source = match attribute(delivery, "source") {
-            Some(source) => Some(source),
-            // Ids have been numbers in some bodies, the name of a source never.
-            None if body.get("source").is_some_and(Value::is_number) => {
-                return Err(MalformedRequest::NoText { field: "source" });
-            }
-            None => member(&body, "source")?,
-        };
+        let source = field("source")?.map(|source| source.trim().to_lowercase());
         Ok(Self {
             w_id: required("w_id")?,
             i_id: required("i_id")?,
-            source: source.map_or_else(|| ARCHIVE.to_owned(), |source| source.trim().to_lowercase()),
+            source: source.unwrap_or_else(|| ARCHIVE.to_owned()),
             i_version: field("i_version")?,
         })
     }

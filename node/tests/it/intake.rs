@@ -51,7 +51,8 @@ fn with_state<'a>(tasks: &'a Value, state: &str) -> Vec<&'a Value> {
 fn messages_of_the_archive_are_worked_on_over_sqs() {
     let mut queues = Queues::beside_volumes(3, 2);
     let named = format!("{JOB}=bec_press_tasks");
-    queues.site.settings.push(("intake.queues", named));
+    let source = ("source.kind", "postgres".to_owned());
+    queues.site.settings.extend([("intake.queues", named), source]);
     let site = &queues.site;
     archive(&queues, "make_queues('press')");
     let settings = json!({
@@ -66,7 +67,7 @@ fn messages_of_the_archive_are_worked_on_over_sqs() {
     let send = "enqueue('press', [('W1', 'I0'), ('W1', 'I1'), ('W1', 'I2')])";
     archive(&queues, send);
     let leader = Node::start(site, "orchestrator", &[]);
-    let _worker = Node::start(site, "cpu,gpu", &[leader.address()]);
+    let _worker = Node::start(site, "cpu,gpu", &[]);
     // The messages wait until there is the job.
     let created = finish(site.command(["job", "create", JOB, "--standing"])).exits(0);
     assert_eq!(created.stdout, "press: 0 volumes\n");
@@ -75,7 +76,11 @@ for body in ['no JSON', json.dumps({'w_id': 'W1', 'i_id': 'I0', 'source': 'elsew
     sqs.send_message(QueueUrl=url('bec_press_tasks'), MessageBody=body)
 # As older programs wrote them.
 sqs.send_message(QueueUrl=url('bec_press_tasks'), MessageBody=json.dumps({'w_id': 'W1', 'i_id': 'I0'}))";
+    let has_begun = |tasks: &Value| !tasks["tasks"].as_array().unwrap().is_empty();
+    Wait::until("messages are taken").sees(|| site.tasks(), has_begun);
+    leader.kill();
     archive(&queues, malformed);
+    let _leader = Node::start(site, "orchestrator", &[]);
     Wait::until("the volumes are done").sees(|| site.tasks(), |tasks| with_state(tasks, "done").len() == 3);
     let is_taken = |counts: &String| counts == "0 0\n2 0\n";
     Wait::until("only what asks for no volume is left")
