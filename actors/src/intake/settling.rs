@@ -1,10 +1,8 @@
 //! Answers to open requests: whether a volume that was read when it was asked for has another version by now.
 
-use std::collections::HashMap;
-
 use futures::StreamExt;
-use parkhang_core::domain::{ErrorCategory, Job, JobStatus, TaskId};
-use parkhang_core::policy::request::{Answer, on_version};
+use parkhang_core::domain::{ErrorCategory, Job, JobStatus, VolumeId};
+use parkhang_core::policy::request::{self, Look};
 use parkhang_state::{OpenRequests, Settled};
 use parkhang_store::pages::{PageRef, PageSource, PageSourceError, common_version, survey};
 use tracing::{info, warn};
@@ -49,30 +47,29 @@ impl Intake {
 
 /// Requests that can be answered, with their answers.
 async fn answers(job: &Job, open: Vec<OpenRequests>, scans: &dyn PageSource) -> Vec<Settled> {
-    let needs_version = |open: &&OpenRequests| {
-        // Any other version would have it done again, so what that is matters.
-        on_version(&open.task, job, open.read.as_deref(), Some("")) == Answer::Again
-    };
-    let looked_up: Vec<&OpenRequests> = open.iter().filter(needs_version).collect();
-    let volumes = looked_up.iter().map(|open| open.task.volume.clone());
+    let (mut settled, mut looked_up) = (Vec::new(), Vec::new());
+    for requests in open {
+        match request::look(&requests.task, job, requests.read.as_deref()) {
+            Look::Later => {}
+            Look::AtSource => looked_up.push(requests),
+            Look::Needless => settled.push(Settled {
+                requests,
+                again: false,
+            }),
+        }
+    }
+    let volumes: Vec<VolumeId> = looked_up
+        .iter()
+        .map(|requests| requests.task.volume.clone())
+        .collect();
     let found: Vec<_> = survey(scans, volumes, LOOKUPS).collect().await;
-    let ids = looked_up.iter().map(|open| open.task.id);
-    let mut found: HashMap<TaskId, _> = ids.zip(found.into_iter().map(|(_, pages)| pages)).collect();
-    open.into_iter()
-        .filter_map(|requests| {
-            let current = match found.remove(&requests.task.id) {
-                None => None,
-                Some(pages) => version(pages)?,
-            };
-            let answer = on_version(&requests.task, job, requests.read.as_deref(), current.as_deref());
-            let again = match answer {
-                Answer::Wait => return None,
-                Answer::Settled => false,
-                Answer::Again => true,
-            };
-            Some(Settled { requests, again })
-        })
-        .collect()
+    for (requests, (_, pages)) in looked_up.into_iter().zip(found) {
+        if let Some(current) = version(pages) {
+            let again = request::is_outdated(requests.read.as_deref(), current.as_deref());
+            settled.push(Settled { requests, again });
+        }
+    }
+    settled
 }
 
 /// Version of a volume that was looked up; `None` if that cannot be said now.

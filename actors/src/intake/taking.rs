@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parkhang_core::domain::{Job, JobKey};
+use parkhang_core::failpoint::Failpoint;
 use parkhang_queue::limits::MAX_BATCH;
 use parkhang_queue::{Delivery, QueueError, REASON, Receipt, ReceiptStatus, Receive, TaskQueue};
 use parkhang_state::{Inbox, StateError, StateStore, Taken, VolumeRequest};
@@ -169,6 +170,7 @@ impl Intake {
                 return Err(error.into());
             }
         };
+        Failpoint::RequestsTaken.pass();
         let count = |effect| taken.iter().filter(|taken| **taken == effect).count();
         let effects = Effects {
             added: count(Taken::Added),

@@ -31,12 +31,14 @@ fn refused(error: &QueueError) -> Refusal {
     }
 }
 
+fn not_through_queues() -> Refusal {
+    Refusal::Conflict("work does not go through queues here: source.kind is not \"sqs\"".to_owned())
+}
+
 async fn servers(admin: &Admin) -> Result<Arc<dyn QueueServer>, Refusal> {
     let source = &admin.loaded.config.source;
     if source.kind != SourceKind::Sqs {
-        return Err(Refusal::Conflict(
-            "work does not go through queues here: source.kind is not \"sqs\"".to_owned(),
-        ));
+        return Err(not_through_queues());
     }
     let config = &source.sqs;
     server(config)
@@ -109,12 +111,12 @@ pub struct QueueSettings {
 }
 
 /// Stages whose queues are shown: none where work goes through no queues, and there are only those of intakes.
-async fn shown_stages(admin: &Admin, intakes: &[IntakeSettings]) -> Result<Vec<StageName>, Refusal> {
-    if admin.loaded.config.source.kind != SourceKind::Sqs && !intakes.is_empty() {
-        return Ok(Vec::new());
+fn shown_stages(admin: &Admin, intakes: &[IntakeSettings]) -> Result<Vec<StageName>, Refusal> {
+    match (admin.loaded.config.source.kind, intakes) {
+        (SourceKind::Sqs, _) => Ok(stages()),
+        (_, []) => Err(not_through_queues()),
+        (_, [_, ..]) => Ok(Vec::new()),
     }
-    servers(admin).await?;
-    Ok(stages())
 }
 
 impl Answer for QueueSettings {
@@ -162,7 +164,7 @@ impl Command for Create {
         let config = &admin.loaded.config.source.sqs;
         let intakes = intakes::settings(admin, Missing::Create, refused).await?;
         let mut queues = Vec::new();
-        for stage in shown_stages(admin, &intakes).await? {
+        for stage in shown_stages(admin, &intakes)? {
             let server = servers(admin).await?;
             let named = queue_of(config, &stage);
             // A URL names a queue that is there, or else nobody could know it.
@@ -198,7 +200,7 @@ impl Command for List {
     async fn run(self, admin: &Admin) -> Result<QueueSettings, Refusal> {
         let intakes = intakes::settings(admin, Missing::Refuse, refused).await?;
         let mut queues = Vec::new();
-        for stage in shown_stages(admin, &intakes).await? {
+        for stage in shown_stages(admin, &intakes)? {
             let queue = open(admin, &stage).await?;
             let settings = StageQueueSettings::of(&stage, queue.as_ref()).await;
             queues.push(settings.map_err(|error| refused(&error))?);

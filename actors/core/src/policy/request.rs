@@ -30,29 +30,34 @@ pub fn on_arrival(task: Option<&Task>, job: &Job) -> Arrival {
     }
 }
 
-/// Answer to an open request.
+/// Time at which an open request can be answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
-    /// The first stage runs, and may have looked at the volume before the request came.
-    Wait,
-    /// The volume was read, or is going to be, as it is now.
-    Settled,
-    /// The version that was read is another one than that of now: do it again.
-    Again,
+pub enum Look {
+    /// Later: the first stage runs, and may have looked at the volume before the request came.
+    Later,
+    /// Now, by the version that the source of the scans has, if that [is another](is_outdated).
+    AtSource,
+    /// Now, without a look: the volume is going to be read as it is then, or has no versions.
+    Needless,
 }
 
-/// Answer to an open request for the volume of `task`, of which the first stage `read` a version and the source has the version
-/// `current`; each is `None` if it has none.
-pub fn on_version(task: &Task, job: &Job, read: Option<&str>, current: Option<&str>) -> Answer {
+/// Time at which an open request for the volume of `task` can be answered, of which the first stage has `read` a version; `None` if it
+/// has read none.
+pub fn look(task: &Task, job: &Job, read: Option<&str>) -> Look {
     let is_first = task.position == Position::At(job.pipeline.first().clone());
-    match Phase::of(task, job.config.retry_scope) {
-        Ok(Phase::Running) if is_first => Answer::Wait,
+    match (Phase::of(task, job.config.retry_scope), read) {
+        (Ok(Phase::Running), _) if is_first => Look::Later,
         // The first stage is still to come, and looks at the volume anew.
-        Ok(Phase::Fresh) => Answer::Settled,
-        Ok(_) if is_first && task.status != TaskStatus::Done => Answer::Settled,
-        Ok(_) if read.zip(current).is_some_and(|(read, current)| read != current) => Answer::Again,
-        Ok(_) | Err(_) => Answer::Settled,
+        (Ok(Phase::Fresh), _) => Look::Needless,
+        (Ok(_), _) if is_first && task.status != TaskStatus::Done => Look::Needless,
+        (Ok(_), Some(_)) => Look::AtSource,
+        (Ok(_), None) | (Err(_), _) => Look::Needless,
     }
+}
+
+/// True if a volume is to be done again, of which a version was read and the source has the version `current`, if it has one.
+pub fn is_outdated(read: Option<&str>, current: Option<&str>) -> bool {
+    read.zip(current).is_some_and(|(read, current)| read != current)
 }
 
 /// Event by which a request has a volume done again: from the first stage on, where what still stands is kept.
@@ -105,33 +110,34 @@ mod tests {
     }
 
     #[test]
-    fn a_volume_is_done_again_for_another_version_only() {
+    fn a_request_is_answered_once_the_first_stage_has_looked() {
         let job = job();
-        let versions = [
-            (Some("a"), Some("b"), Answer::Again),
-            (Some("a"), Some("a"), Answer::Settled),
-            (None, Some("a"), Answer::Settled),
-            (Some("a"), None, Answer::Settled),
-        ];
-        for task in [
-            task_at(1, "detect", TaskStatus::Done),
-            leased_task(1, "read", "w", at(60)),
-            done(),
+        for (task, expected) in [
+            (leased_task(1, "detect", "w", at(60)), Look::Later),
+            (task_at(1, "detect", TaskStatus::Done), Look::AtSource),
+            (leased_task(1, "read", "w", at(60)), Look::AtSource),
+            (failed("read", ErrorCategory::Network), Look::AtSource),
+            (done(), Look::AtSource),
+            // What the first stage has not looked at yet is read as it is then, whatever an earlier run has read.
+            (task(1), Look::Needless),
+            (failed("detect", ErrorCategory::Network), Look::Needless),
+            (task_at(1, "detect", TaskStatus::Pending), Look::Needless),
         ] {
-            for (read, current, answer) in versions {
-                assert_eq!(on_version(&task, &job, read, current), answer, "{task:?}");
-            }
+            assert_eq!(look(&task, &job, Some("a")), expected, "{task:?}");
+            let without_versions = match expected {
+                Look::Later => Look::Later,
+                Look::AtSource | Look::Needless => Look::Needless,
+            };
+            assert_eq!(look(&task, &job, None), without_versions, "{task:?}");
         }
-        // What the first stage has not looked at yet is read as it is then, whatever an earlier run has read.
-        for task in [
-            task(1),
-            failed("detect", ErrorCategory::Network),
-            task_at(1, "detect", TaskStatus::Pending),
-        ] {
-            assert_eq!(on_version(&task, &job, Some("a"), Some("b")), Answer::Settled);
+    }
+
+    #[test]
+    fn a_volume_is_done_again_for_another_version_only() {
+        assert!(is_outdated(Some("a"), Some("b")));
+        for (read, current) in [(Some("a"), Some("a")), (None, Some("a")), (Some("a"), None)] {
+            assert!(!is_outdated(read, current));
         }
-        let looking = leased_task(1, "detect", "w", at(60));
-        assert_eq!(on_version(&looking, &job, Some("a"), Some("b")), Answer::Wait);
     }
 
     #[test]
