@@ -120,7 +120,12 @@ async fn queued(server: &dyn QueueServer, store: Arc<PostgresStore>, tasks: usiz
         queues.insert(stage.clone(), queue);
     }
     let clock = Arc::new(StoreClock(store.clone()));
-    let publisher = Publisher::new(store.clone(), clock.clone(), queues.clone());
+    let publisher = Publisher::new(
+        store.clone(),
+        clock.clone(),
+        queues.clone(),
+        TimeDelta::minutes(10),
+    );
     let job = store
         .create_job(&support::new_job("queued", tasks), Utc::now())
         .await

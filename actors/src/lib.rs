@@ -9,6 +9,7 @@
 
 pub mod cluster;
 pub mod inference;
+pub mod intake;
 pub mod jpeg;
 pub mod launcher;
 pub mod orchestrator;

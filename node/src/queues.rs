@@ -1,11 +1,12 @@
 //! Queues of the configuration.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use parkhang_actors::source::{QueueOptions, StageQueues};
 use parkhang_core::domain::StageName;
-use parkhang_queue::{QueueServer, SqsOptions, SqsServer};
+use parkhang_queue::{DeadLetters, QueueServer, QueueSpec, SqsOptions, SqsServer};
 
 use crate::config::Sqs;
 
@@ -33,6 +34,24 @@ pub fn queue_of(config: &Sqs, stage: &StageName) -> String {
         || format!("{}{}.fifo", config.prefix, stage.as_str().replace('_', "-")),
         |queue| queue.queue.clone(),
     )
+}
+
+/// Description of the queue of an intake, as the archive's program makes it for its jobs; its dead letters are kept for longer than
+/// that does, as the time of a message begins with its first send.
+pub fn intake_spec(name: &str) -> QueueSpec {
+    let letters = match name.strip_suffix("_tasks") {
+        Some(stem) => format!("{stem}_dlq"),
+        None => format!("{name}_dlq"),
+    };
+    QueueSpec {
+        visibility: Duration::from_secs(450),
+        retention: Duration::from_secs(10 * 24 * 60 * 60),
+        dead_letters: Some(DeadLetters {
+            queue: letters,
+            max_receives: 3,
+        }),
+        ..QueueSpec::new(name)
+    }
 }
 
 /// Opens the queues of the stages.

@@ -10,8 +10,8 @@ use crate::tidy::{root, tracked};
 
 const INTRODUCTION: &str = "# Acceptance\n\n\
     What the commands, launchers and interfaces of Parkhang are measured by, and the tests that prove it. Rows with plain numbers are\n\
-    requirements; rows with an F are functions of the program that the archive runs today. A row holds where tests that would fail\n\
-    without it say so, in a line `Rows:` above them; whether the words of a row are met is for readers to judge. This page is made from\n\
+    requirements; rows with an F are functions of the program that the archive runs today, and rows with a U its defects that there are\n\
+    not to be. A row holds where tests that would fail without it say so, in a line `Rows:` above them; whether the words of a row are met is for readers to judge. This page is made from\n\
     those lines and from [acceptance.toml](acceptance.toml).\n";
 
 #[derive(Debug, Deserialize)]

@@ -58,6 +58,8 @@ failpoints! {
     MessageClaimed = "message.claimed",
     /// The end of a lease is recorded; its message is still in the queue.
     ResultCommitted = "message.result_committed",
+    /// Requests for volumes are committed; their messages are still in the queue.
+    RequestsTaken = "inbox.taken",
 
     /// A pool has started the stage's actor; the orchestrator has no answer.
     AssignAccepted = "assign.accepted",

@@ -23,6 +23,8 @@ mod implementations;
 pub mod limits;
 mod memory;
 mod message;
+#[cfg(any(test, feature = "testing"))]
+pub mod refusing;
 mod settings;
 pub mod sqs;
 mod task_queue;

@@ -71,6 +71,42 @@ impl QueueSpec {
         QueueKind::of(&self.name)
     }
 
+    /// Settings in which a queue that is there differs from this description, in words.
+    pub fn drift(&self, facts: &QueueFacts) -> Vec<String> {
+        let mut drift = Vec::new();
+        let mut compare = |what: &str, is: Duration, wanted: Duration| {
+            if is != wanted {
+                drift.push(format!(
+                    "{what} {} s and not {} s",
+                    is.as_secs(),
+                    wanted.as_secs()
+                ));
+            }
+        };
+        compare("messages are kept for", facts.retention, self.retention);
+        compare("the visibility is", facts.visibility, self.visibility);
+        match (&facts.dead_letters, &self.dead_letters) {
+            (None, Some(_)) => drift.push("no dead-letter queue is attached".to_owned()),
+            (Some(is), Some(wanted)) => {
+                if is.queue != wanted.queue {
+                    drift.push(format!(
+                        "dead letters go to {} and not to {}",
+                        is.queue, wanted.queue
+                    ));
+                }
+                if is.max_receives != wanted.max_receives {
+                    drift.push(format!(
+                        "messages are dead after {} receives and not {}",
+                        is.max_receives, wanted.max_receives
+                    ));
+                }
+            }
+            (Some(is), None) => drift.push(format!("dead letters go to {}", is.queue)),
+            (None, None) => {}
+        }
+        drift
+    }
+
     /// Description of the dead-letter queue.
     pub(crate) fn of_dead_letters(&self) -> Option<Self> {
         self.dead_letters.as_ref().map(|letters| Self {
@@ -100,4 +136,44 @@ pub struct Counts {
     pub in_flight: u64,
     /// Messages whose delay is not over.
     pub delayed: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows: U14.
+    #[test]
+    fn what_differs_from_a_description_is_told() {
+        let spec = QueueSpec::new("work");
+        let mut facts = QueueFacts {
+            visibility: spec.visibility,
+            retention: spec.retention,
+            dead_letters: spec.dead_letters.clone(),
+        };
+        assert_eq!(spec.drift(&facts), [""; 0]);
+        facts.dead_letters = None;
+        facts.visibility = Duration::from_secs(30);
+        assert_eq!(
+            spec.drift(&facts),
+            [
+                "the visibility is 30 s and not 600 s",
+                "no dead-letter queue is attached"
+            ]
+        );
+        facts.dead_letters = Some(DeadLetters {
+            queue: "other".to_owned(),
+            max_receives: 3,
+        });
+        facts.visibility = spec.visibility;
+        facts.retention = Duration::from_secs(345_600);
+        assert_eq!(
+            spec.drift(&facts),
+            [
+                "messages are kept for 345600 s and not 1209600 s",
+                "dead letters go to other and not to work-dlq",
+                "messages are dead after 3 receives and not 5"
+            ]
+        );
+    }
 }

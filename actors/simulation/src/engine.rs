@@ -137,6 +137,7 @@ impl Engine {
             pipeline,
             config: settings.config.clone(),
             volumes: names.filter_map(Result::ok).collect(),
+            standing: false,
         };
         let job = store.create_job(&job, DateTime::UNIX_EPOCH).await?;
         let mut volumes = HashMap::new();

@@ -83,6 +83,7 @@ mod tests {
         }
     }
 
+    /// Rows: U19.
     #[test]
     fn a_pipeline_is_found_by_its_name_alone() {
         let mut pipelines = Pipelines::built_in();

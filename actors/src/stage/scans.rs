@@ -8,7 +8,7 @@ use super::page_stage::{PlannedPage, VolumeRun};
 use crate::runner::CpuPool;
 use parkhang_core::domain::StageError;
 use parkhang_store::artifact::{Digest, image_names};
-use parkhang_store::pages::{PageRef, PageSource, PageSourceError, read_ahead};
+use parkhang_store::pages::{PageRef, PageSource, PageSourceError, common_version, read_ahead};
 
 /// Pages read at once from the source while a volume is planned: enough to hide the latency of a remote one.
 const READ_AHEAD: usize = 16;
@@ -61,9 +61,5 @@ pub(super) async fn plan_scans(
 
 /// The version of the volume, where all its pages have the same one.
 pub(super) fn version_of_scans(pages: &[PlannedPage<PageRef>]) -> Option<String> {
-    let version = pages.first()?.input.version.as_ref()?;
-    let is_of_all = pages
-        .iter()
-        .all(|page| page.input.version.as_ref() == Some(version));
-    is_of_all.then(|| version.clone())
+    common_version(pages.iter().map(|page| &page.input)).map(str::to_owned)
 }

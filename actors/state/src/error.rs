@@ -12,6 +12,8 @@ pub enum StateError {
     JobExists(JobKey),
     #[error("there is no job {0}")]
     NoSuchJob(String),
+    #[error("job {0} takes no volumes: it is not a standing job, or was closed")]
+    NotStanding(JobKey),
     #[error(transparent)]
     Forbidden(#[from] Forbidden),
     #[error(transparent)]

@@ -21,6 +21,7 @@ mod claim;
 pub mod conformance;
 mod embedded;
 mod error;
+mod inbox;
 mod memory;
 mod nodes;
 mod outbox;
@@ -39,6 +40,7 @@ pub use browse::{
 pub use change::{Change, Expected, Outcome, apply};
 pub use embedded::{EmbeddedError, EmbeddedPostgres, data_folder};
 pub use error::StateError;
+pub use inbox::{Inbox, OpenRequests, Settled, Taken, VolumeRequest};
 pub use memory::MemoryStore;
 pub use nodes::NodeSnapshot;
 pub use outbox::{Outbox, Outgoing};

@@ -7,6 +7,7 @@
 //! of the other methods, with none of the row locks that the database needs for many claimers. There are no epochs, as no two
 //! processes share this store, and none of the reads of operators, which are about indexes and totals of the database.
 
+mod inbox;
 mod index;
 mod nodes;
 mod outbox;
@@ -82,6 +83,7 @@ impl StateStore for MemoryStore {
             pipeline: new.pipeline.clone(),
             config: new.config.clone(),
             status: JobStatus::Running,
+            standing: new.standing,
             created_at: now,
             finished_at: None,
         };
@@ -103,6 +105,7 @@ impl StateStore for MemoryStore {
             pipeline: new.pipeline.clone(),
             config: new.config.clone(),
             status: job_action::after(known.status, JobAction::Reopen)?,
+            standing: new.standing,
             finished_at: None,
             ..(**known).clone()
         };
@@ -141,7 +144,9 @@ impl StateStore for MemoryStore {
 
     async fn act_on_job(&self, id: JobId, action: JobAction) -> Result<Job, StateError> {
         let mut tables = self.tables();
-        let status = job_action::after(tables.job(id)?.status, action)?;
+        let job = tables.job_mut(id)?;
+        let status = job_action::after(job.status, action)?;
+        job.standing = job_action::stands_after(job.standing, action);
         tables.set_status(id, status)
     }
 
@@ -347,7 +352,7 @@ impl StateStore for MemoryStore {
             let has_failed = |task: &Task| task.job_id == id && is_terminal(task, scope);
             let has_ended = |task: TaskId| tasks.get(&task).is_some_and(has_failed);
             let status = match job.status {
-                JobStatus::Running if !index.unfinished(id, has_ended) => {
+                JobStatus::Running if !job.standing && !index.unfinished(id, has_ended) => {
                     if tasks.values().any(has_failed) {
                         JobStatus::Failed
                     } else {
@@ -446,6 +451,14 @@ mod tests {
             conformance::outbox::Both {
                 store: store.clone(),
                 outbox: store,
+            }
+        })
+        .await;
+        conformance::inbox::suite(async || {
+            let store = Arc::new(MemoryStore::new());
+            conformance::inbox::Both {
+                store: store.clone(),
+                inbox: store,
             }
         })
         .await;

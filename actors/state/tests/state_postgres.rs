@@ -18,6 +18,22 @@ async fn postgres_passes_the_conformance_suite() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn postgres_passes_the_suite_of_inboxes() {
+    let server = EmbeddedPostgres::temporary().unwrap_or_else(|error| panic!("{error}"));
+    let count = AtomicUsize::new(0);
+    conformance::inbox::suite(async || {
+        let name = format!("inbox_{}", count.fetch_add(1, Ordering::Relaxed));
+        let options = server.create_database(&name).await.unwrap();
+        let store = Arc::new(PostgresStore::connect_with(options).await.unwrap());
+        conformance::inbox::Both {
+            store: store.clone(),
+            inbox: store,
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn postgres_passes_the_suite_of_outboxes() {
     let server = EmbeddedPostgres::temporary().unwrap_or_else(|error| panic!("{error}"));
     let count = AtomicUsize::new(0);

@@ -276,6 +276,7 @@ async fn the_example_stage_is_counted_because_it_is_in_the_table() {
         pipeline: Pipeline::new(vec![syllables::STAGE.name()]).unwrap(),
         config: JobConfig::default(),
         volumes: vec![volume()],
+        standing: false,
     };
     cluster
         .admin

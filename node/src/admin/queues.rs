@@ -14,6 +14,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::command::{Access, Answer, Command, Verb};
+use super::intakes::{self, IntakeSettings, Missing};
 use super::text::table;
 use super::{Admin, Refusal};
 use crate::config::SourceKind;
@@ -32,12 +33,14 @@ fn refused(error: &QueueError) -> Refusal {
     }
 }
 
+fn not_through_queues() -> Refusal {
+    Refusal::Conflict("work does not go through queues here: source.kind is not \"sqs\"".to_owned())
+}
+
 async fn servers(admin: &Admin) -> Result<Arc<dyn QueueServer>, Refusal> {
     let source = &admin.loaded.config.source;
     if source.kind != SourceKind::Sqs {
-        return Err(Refusal::Conflict(
-            "work does not go through queues here: source.kind is not \"sqs\"".to_owned(),
-        ));
+        return Err(not_through_queues());
     }
     let config = &source.sqs;
     server(config)
@@ -101,10 +104,21 @@ impl StageQueueSettings {
     }
 }
 
-/// Queues of the stages.
+/// Queues of the stages and of intakes.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct QueueSettings {
     queues: Vec<StageQueueSettings>,
+    /// Queues whose messages ask for volumes of standing jobs.
+    intakes: Vec<IntakeSettings>,
+}
+
+/// Stages whose queues are shown: none where work goes through no queues, and there are only those of intakes.
+fn shown_stages(admin: &Admin, intakes: &[IntakeSettings]) -> Result<Vec<StageName>, Refusal> {
+    match (admin.loaded.config.source.kind, intakes) {
+        (SourceKind::Sqs, _) => Ok(stages()),
+        (_, []) => Err(not_through_queues()),
+        (_, [_, ..]) => Ok(Vec::new()),
+    }
 }
 
 impl Answer for QueueSettings {
@@ -122,15 +136,20 @@ impl Answer for QueueSettings {
                     .unwrap_or_default(),
             ]
         });
-        table(
+        let stages = table(
             ["stage", "queue", "visibility", "kept", "dead letters", "receives"],
             rows,
             6,
-        )
+        );
+        match (self.queues.is_empty(), self.intakes.is_empty()) {
+            (_, true) => stages,
+            (true, false) => intakes::text(&self.intakes),
+            (false, false) => format!("{stages}\n\n{}", intakes::text(&self.intakes)),
+        }
     }
 }
 
-/// Create the queues of all stages and their dead-letter queues. Those that are there are left as they are.
+/// Create the queues of all stages and of intakes, and their dead-letter queues. Those that are there are left as they are.
 #[derive(Debug, Args)]
 pub struct Create {}
 
@@ -145,9 +164,10 @@ impl Command for Create {
 
     async fn run(self, admin: &Admin) -> Result<QueueSettings, Refusal> {
         let config = &admin.loaded.config.source.sqs;
-        let server = servers(admin).await?;
+        let intakes = intakes::settings(admin, Missing::Create, refused).await?;
         let mut queues = Vec::new();
-        for stage in stages() {
+        for stage in shown_stages(admin, &intakes)? {
+            let server = servers(admin).await?;
             let named = queue_of(config, &stage);
             // A URL names a queue that is there, or else nobody could know it.
             let queue = if named.contains("://") {
@@ -163,11 +183,11 @@ impl Command for Create {
             let settings = StageQueueSettings::of(&stage, queue.as_ref()).await;
             queues.push(settings.map_err(|error| refused(&error))?);
         }
-        Ok(QueueSettings { queues })
+        Ok(QueueSettings { queues, intakes })
     }
 }
 
-/// List the queues of the stages and their settings.
+/// List the queues of the stages and of intakes, and their settings.
 #[derive(Debug, Args)]
 pub struct List {}
 
@@ -180,13 +200,14 @@ impl Command for List {
     type Answer = QueueSettings;
 
     async fn run(self, admin: &Admin) -> Result<QueueSettings, Refusal> {
+        let intakes = intakes::settings(admin, Missing::Refuse, refused).await?;
         let mut queues = Vec::new();
-        for stage in stages() {
+        for stage in shown_stages(admin, &intakes)? {
             let queue = open(admin, &stage).await?;
             let settings = StageQueueSettings::of(&stage, queue.as_ref()).await;
             queues.push(settings.map_err(|error| refused(&error))?);
         }
-        Ok(QueueSettings { queues })
+        Ok(QueueSettings { queues, intakes })
     }
 }
 

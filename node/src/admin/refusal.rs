@@ -88,7 +88,9 @@ impl From<PipelineError> for Refusal {
 impl From<StateError> for Refusal {
     fn from(error: StateError) -> Self {
         match error {
-            StateError::JobExists(_) | StateError::Forbidden(_) => Self::Conflict(error.to_string()),
+            StateError::JobExists(_) | StateError::NotStanding(_) | StateError::Forbidden(_) => {
+                Self::Conflict(error.to_string())
+            }
             StateError::NoSuchJob(_) => Self::NotFound(error.to_string()),
             StateError::Config(error) => Self::Invalid(error.to_string()),
             // A leader that was replaced may be asked again, and the next leader answers.

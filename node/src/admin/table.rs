@@ -60,6 +60,7 @@ pub fn table() -> &'static Table {
             .with::<jobs::Errors>()
             .with::<jobs::Pause>()
             .with::<jobs::Resume>()
+            .with::<jobs::Close>()
             .with::<jobs::Cancel>()
             .with::<jobs::Priority>()
             .with::<jobs::Limits>()

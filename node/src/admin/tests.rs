@@ -101,6 +101,7 @@ fn orders() -> Vec<(&'static str, Value)> {
         ("job pause", one("few")),
         ("job update", json!({ "job": "few", "config": ["k_factor=2.5"] })),
         ("job resume", one("few")),
+        ("job close", one("few")),
         ("job cancel", one("few")),
         ("job delete", json!({ "job": "few", "yes": true })),
     ]

@@ -1,6 +1,7 @@
 //! Checks of the values of keys against each other, which must pass before a node starts. They are pure; checks that depend on
 //! files are in [`on_disk`](super::on_disk).
 
+mod intake;
 mod node;
 mod scaling;
 
@@ -68,6 +69,7 @@ pub fn findings(config: &ClusterConfig, secrets: &Secrets) -> Vec<Finding> {
     pages(config, &mut findings);
     storage(config, &mut findings);
     source(config, &mut findings);
+    intake::intake(config, &mut findings);
     scaling::launcher(config, &mut findings);
     scaling::autoscaler(config, &mut findings);
     findings.0

@@ -13,6 +13,7 @@ mod check;
 pub mod command;
 mod file;
 mod implied;
+mod intake;
 mod layers;
 mod on_disk;
 mod problem;
@@ -44,6 +45,7 @@ use self::problem::{Origin, Problem, Problems};
 use self::secrets::Secrets;
 
 pub use self::check::beside;
+pub use self::intake::IntakeQueue;
 pub use self::scaling::{Bounds, Launched, LauncherKind};
 pub use self::secrets::check_private;
 pub use self::sections::{

@@ -13,6 +13,7 @@ use parkhang_actors::stage::{PipelineError, Pipelines, StageTable};
 use parkhang_core::domain::{JobConfig, JobKey, StageName};
 use serde::{Deserialize, Serialize};
 
+use super::intake::Intake;
 use super::scaling::{Autoscaler, Launcher};
 use super::values::{HostPort, Role, duration, optional};
 
@@ -25,6 +26,7 @@ pub struct ClusterConfig {
     pub launcher: Launcher,
     pub autoscaler: Autoscaler,
     pub source: Source,
+    pub intake: Intake,
     pub state: State,
     pub pages: Pages,
     pub storage: Storage,

@@ -196,6 +196,7 @@ impl Session {
                 .iter()
                 .map(|input| input.volume.clone())
                 .collect(),
+            standing: false,
         };
         let Some(earlier) = store.job(&self.state.job).await? else {
             return Ok(store.create_job(&new, now).await?);

@@ -15,6 +15,7 @@ mod autoscaler;
 mod combined;
 mod commands;
 mod control;
+mod intake;
 mod models;
 mod orchestrator;
 mod probes;

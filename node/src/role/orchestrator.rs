@@ -19,6 +19,7 @@ use tracing::{info, warn};
 
 use super::commands;
 use super::control::{Faults, OrchestratorControl};
+use super::intake::take_in;
 use super::models::look_for_missed_models;
 use super::probes::OrchestratorProbe;
 use super::publishing::{publish, watch_queues};
@@ -228,6 +229,7 @@ async fn run_as_leader(
         () = count_tasks(store) => {}
         () = publish(loaded, store) => {}
         () = watch_queues(loaded, &led) => {}
+        () = take_in(loaded, store) => {}
         () = look_for_missed_models(store, &loaded.config) => {}
         () = record_nodes(&led, &registry, cluster.heartbeat) => {}
         () = commands::forward(store, &pools) => {}

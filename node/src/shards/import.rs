@@ -54,6 +54,7 @@ pub async fn run(arguments: ImportArgs) -> Result<ExitCode> {
         pipeline: manifest.pipeline.clone(),
         config: manifest.params.clone(),
         volumes,
+        standing: false,
     };
     let chunk = usize::try_from(arguments.chunk_size).unwrap_or(usize::MAX);
     let job = database

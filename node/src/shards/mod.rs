@@ -135,6 +135,7 @@ async fn create(arguments: CreateArgs) -> Result<ExitCode> {
             .clone()
             .with_overrides(models.iter().map(String::as_str))?,
         volumes: volumes(&loaded.config.pages, arguments.volumes.named()?).await?,
+        standing: false,
     };
     let store = artifacts(&loaded).await?;
     let manifest = JobManifest::create(store.as_ref(), &job, arguments.size, Utc::now()).await?;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use parkhang_core::domain::VolumeId;
-use parkhang_store::pages::{BENCHMARK, benchmark_volume, unpacked};
+use parkhang_store::pages::{unpacked, volume_of_source};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -14,8 +14,6 @@ use serde_json::Value;
 const SHOWN: usize = 10;
 /// Path that stands for standard input.
 const STDIN: &str = "-";
-/// Name of the archive in the source column of a list.
-const ARCHIVE: &str = "bdrc";
 /// Names of the first column, by which a line with the names of columns is recognised.
 const HEADINGS: [&str; 5] = ["w_id", "bdrc_w_id", "volume_id", "volume", "w"];
 
@@ -186,20 +184,7 @@ fn of_line(line: &str) -> Result<VolumeId, String> {
 }
 
 fn of_parts(w_id: &str, i_id: &str, source: Option<&str>, version: Option<&str>) -> Result<VolumeId, String> {
-    let source = source.unwrap_or(ARCHIVE);
-    let volume = match version {
-        _ if source.eq_ignore_ascii_case(ARCHIVE) => VolumeId::new(w_id, i_id),
-        Some(version) if source.eq_ignore_ascii_case(BENCHMARK) => benchmark_volume(w_id, i_id, version),
-        None if source.eq_ignore_ascii_case(BENCHMARK) => {
-            return Err(format!("a volume of {BENCHMARK} needs a version"));
-        }
-        _ => {
-            return Err(format!(
-                "there is no source {source}; there are {ARCHIVE} and {BENCHMARK}"
-            ));
-        }
-    };
-    volume.map_err(|error| error.to_string())
+    volume_of_source(w_id, i_id, source, version).map_err(|error| error.to_string())
 }
 
 /// Returns all volumes, or an error with the places of those that are not valid.
@@ -234,7 +219,7 @@ mod tests {
         volumes.iter().map(ToString::to_string).collect()
     }
 
-    /// Rows: F8, F26, 98.
+    /// Rows: F8, F26, 98, U16.
     #[test]
     fn a_list_may_be_written_in_many_ways() {
         let lines = "# of today\nW1-I1\n\n  W22084-I0886-2  # twice bound\r\nW1-I1\n";
@@ -263,6 +248,7 @@ mod tests {
         assert_eq!(read_list(&gzipped.finish().unwrap()).unwrap().len(), 2);
     }
 
+    /// Rows: U16.
     #[test]
     fn bad_lines_are_told_by_number() {
         let message = |text: &str| read_list(text.as_bytes()).unwrap_err().to_string();

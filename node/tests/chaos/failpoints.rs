@@ -49,7 +49,8 @@ fn passer(point: Failpoint) -> Passer {
         Failpoint::PublicationIntended
         | Failpoint::MessagesSent
         | Failpoint::MessageClaimed
-        | Failpoint::ResultCommitted => Passer::Queues,
+        | Failpoint::ResultCommitted
+        | Failpoint::RequestsTaken => Passer::Queues,
         Failpoint::DevicePass | Failpoint::StoreWrite => Passer::Nobody,
     }
 }

@@ -16,6 +16,7 @@ mod database;
 mod drain;
 mod failpoints;
 mod freezes;
+mod intake;
 mod journal;
 mod kills;
 mod library;

@@ -26,7 +26,7 @@ fn child_with_role(node: &Node, role: &str) -> Option<Pid> {
     child.map(|child| Pid::from_raw(child.parse().unwrap()))
 }
 
-/// Rows: F4.
+/// Rows: F4, U20.
 #[test]
 fn all_roles_are_two_processes_that_do_not_fall_together() {
     let site = Site::with_volumes(2, 2);

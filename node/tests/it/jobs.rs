@@ -151,6 +151,27 @@ fn a_job_is_steered_from_the_command_line() {
     );
 }
 
+#[test]
+fn a_standing_job_begins_with_what_is_named_and_ends_when_it_is_closed() {
+    let office = Office::new();
+    let created = office.job(&["create", "press", "--standing"]).exits(0);
+    assert_eq!(created.stdout, "press: 0 volumes\n");
+    let named = office
+        .job(&["create", "shelf", "--standing", "--volume", "W1-I2", "--json"])
+        .exits(0)
+        .json();
+    let reported = ["status", "standing", "volumes"];
+    assert_eq!(fields(&named, &reported), json!(["running", true, 1]));
+    let status = office.job(&["status", "press"]).exits(0).stdout;
+    assert!(status.starts_with("job press: running, standing\n"), "{status}");
+    let listed = office.job(&["list"]).exits(0).stdout;
+    assert!(listed.contains("running, standing"), "{listed}");
+    let closed = office.job(&["close", "press", "--json"]).exits(0).json();
+    assert_eq!(fields(&closed, &reported), json!(["running", false, 0]));
+    office.job(&["cancel", "shelf"]).exits(0);
+    office.refused(&["close", "shelf"], "a job that is cancelled cannot be closed");
+}
+
 /// Rows: F3.
 #[test]
 fn a_job_is_shown_updated_and_deleted() {

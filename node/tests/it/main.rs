@@ -20,6 +20,7 @@ mod exports;
 mod first_design;
 mod generations;
 mod idle;
+mod intake;
 mod interrupted;
 mod jobs;
 mod named_models;

@@ -13,21 +13,29 @@ use crate::nodes::{JOB, Node, Site, assert_finished, runs_at, undisturbed};
 use crate::support::finish;
 
 /// A site whose work goes through queues.
-struct Queues {
-    site: Site,
+pub(crate) struct Queues {
+    pub(crate) site: Site,
     server: Server,
 }
 
 impl Queues {
     fn with_volumes(volumes: u8, pages: u8) -> Self {
+        let mut queues = Self::beside_volumes(volumes, pages);
+        queues.site.settings.extend([
+            ("source.kind", "sqs".to_owned()),
+            ("source.sqs.visibility", "30s".to_owned()),
+        ]);
+        queues
+    }
+
+    /// A site beside a server of queues that its work does not go through.
+    pub(crate) fn beside_volumes(volumes: u8, pages: u8) -> Self {
         let server = Server::start(ministack("sqs"));
         let mut site = Site::with_volumes(volumes, pages);
         site.settings.extend([
-            ("source.kind", "sqs".to_owned()),
             ("source.poll", "500ms".to_owned()),
             ("source.sqs.endpoint", server.url.clone()),
             ("source.sqs.region", "us-east-1".to_owned()),
-            ("source.sqs.visibility", "30s".to_owned()),
             ("source.sqs.wait", "1s".to_owned()),
         ]);
         site.variables.extend([
@@ -37,14 +45,14 @@ impl Queues {
         Self { site, server }
     }
 
-    fn json(&self, words: &[&str]) -> Value {
+    pub(crate) fn json(&self, words: &[&str]) -> Value {
         let mut command = self.site.command_of(words);
         command.arg("--json");
         finish(command).exits(0).json()
     }
 
     /// Runs a script with boto3 against the server; returns what it prints.
-    fn boto3(&self, script: &str) -> String {
+    pub(crate) fn boto3(&self, script: &str) -> String {
         let mut python = Command::new(std::env::var("PYTHON").unwrap());
         python
             .args(["-c", script])
@@ -55,7 +63,7 @@ impl Queues {
     }
 }
 
-const CLIENT: &str = "import boto3, json, os
+pub(crate) const CLIENT: &str = "import boto3, json, os
 sqs = boto3.client('sqs', endpoint_url=os.environ['ENDPOINT'], region_name='us-east-1')
 url = lambda name: sqs.get_queue_url(QueueName=name)['QueueUrl']
 ";

@@ -61,6 +61,8 @@ pub struct Job {
     pub pipeline: Pipeline,
     pub config: JobConfig,
     pub status: JobStatus,
+    /// True if the job goes on when its tasks are over, as more may come, until it is closed. An ended job does not stand.
+    pub standing: bool,
     pub created_at: DateTime<Utc>,
     /// Time at which the end of its last task was noticed; for a cancelled job, the end of its last lease.
     pub finished_at: Option<DateTime<Utc>>,
@@ -76,4 +78,6 @@ pub struct NewJob {
     pub config: JobConfig,
     /// Volumes, which become one task each, in this order; a repeated volume is one task.
     pub volumes: Vec<VolumeId>,
+    /// True if the job is to stand, and may begin without volumes.
+    pub standing: bool,
 }

@@ -48,6 +48,7 @@ pub fn job() -> Job {
         pipeline: pipeline(&["detect", "read", "reduce"]),
         config: JobConfig::default(),
         status: JobStatus::Running,
+        standing: false,
         created_at: at(0),
         finished_at: None,
     }
@@ -61,6 +62,7 @@ pub fn new_job(stages: &[&str], volumes: usize) -> NewJob {
         pipeline: pipeline(stages),
         config: JobConfig::default(),
         volumes: (1..).take(volumes).map(volume).collect(),
+        standing: false,
     }
 }
 

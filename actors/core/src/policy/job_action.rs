@@ -19,18 +19,21 @@ pub enum JobAction {
     Reopen,
     /// The configuration is changed in keys that may not change while the job runs.
     Update,
+    /// A standing job takes no more volumes, and ends with its tasks.
+    Close,
     /// The job is deleted with all its tasks. From then on nothing else can be done to it.
     Delete,
 }
 
 impl JobAction {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Pause,
         Self::Resume,
         Self::Cancel,
         Self::Rerun,
         Self::Reopen,
         Self::Update,
+        Self::Close,
         Self::Delete,
     ];
 }
@@ -44,6 +47,7 @@ impl fmt::Display for JobAction {
             Self::Rerun => "rerun",
             Self::Reopen => "taken up again",
             Self::Update => "updated",
+            Self::Close => "closed",
             Self::Delete => "deleted",
         })
     }
@@ -72,14 +76,31 @@ pub fn after(status: JobStatus, action: JobAction) -> Result<JobStatus, Forbidde
         (Completed | Failed, JobAction::Rerun) => Ok(Running),
         (Created | Running | Paused | Completed | Failed, JobAction::Reopen) => Ok(Running),
         (Created | Paused | Completed | Failed, JobAction::Update) => Ok(status),
+        // Also once it has ended, which may have happened because it was closed a moment ago.
+        (Created | Running | Paused | Completed | Failed, JobAction::Close) => Ok(status),
         (Created | Completed | Failed | Cancelled, JobAction::Delete) => Ok(Cancelled),
         (Completed | Failed, JobAction::Pause | JobAction::Resume | JobAction::Cancel)
         | (Running, JobAction::Update)
         | (Running | Paused, JobAction::Delete)
         | (
             Cancelled,
-            JobAction::Pause | JobAction::Resume | JobAction::Rerun | JobAction::Reopen | JobAction::Update,
+            JobAction::Pause
+            | JobAction::Resume
+            | JobAction::Rerun
+            | JobAction::Reopen
+            | JobAction::Update
+            | JobAction::Close,
         ) => Err(Forbidden { status, action }),
+    }
+}
+
+/// True if a job that stands goes on standing after `action`, and false for any other.
+pub const fn stands_after(standing: bool, action: JobAction) -> bool {
+    match action {
+        JobAction::Close | JobAction::Cancel | JobAction::Delete => false,
+        JobAction::Pause | JobAction::Resume | JobAction::Rerun | JobAction::Reopen | JobAction::Update => {
+            standing
+        }
     }
 }
 
@@ -126,6 +147,23 @@ mod tests {
         assert_eq!(
             after(JobStatus::Failed, JobAction::Delete),
             Ok(JobStatus::Cancelled)
+        );
+    }
+
+    #[test]
+    fn a_job_stands_until_it_is_closed_and_ended_jobs_never_do() {
+        for action in JobAction::ALL {
+            assert!(!stands_after(false, action), "{action:?}");
+            for status in JobStatus::ALL.into_iter().filter(|status| !status.is_final()) {
+                let ends = after(status, action).is_ok_and(JobStatus::is_final);
+                assert!(!(ends && stands_after(true, action)), "{status:?} {action:?}");
+            }
+        }
+        assert!(stands_after(true, JobAction::Pause) && !stands_after(true, JobAction::Close));
+        assert_eq!(after(JobStatus::Paused, JobAction::Close), Ok(JobStatus::Paused));
+        assert_eq!(
+            after(JobStatus::Completed, JobAction::Close),
+            Ok(JobStatus::Completed)
         );
     }
 

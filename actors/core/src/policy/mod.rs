@@ -24,6 +24,7 @@ pub mod percentile;
 pub mod placement;
 pub mod poison;
 pub mod pool_health;
+pub mod request;
 pub mod rerun;
 pub mod retry;
 pub mod task_state;

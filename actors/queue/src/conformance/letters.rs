@@ -24,6 +24,7 @@ pub(super) async fn moves_after_too_many_receives(site: &Site, kind: QueueKind) 
     assert_eq!(queue.counts().await.unwrap(), Counts::default());
 }
 
+/// Rows: U18.
 pub(super) async fn puts_aside_and_takes_back(site: &Site, kind: QueueKind) {
     let queue = site.queue("letters", kind).await;
     let letters = queue.dead_letters().await.unwrap();

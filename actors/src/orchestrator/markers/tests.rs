@@ -138,6 +138,7 @@ async fn a_finished_volume_has_the_marker_of_its_end() {
     );
 }
 
+/// Rows: U36.
 #[tokio::test]
 async fn a_volume_that_is_done_again_has_the_marker_of_its_last_end() {
     let control = Control::new().await;
@@ -154,6 +155,7 @@ async fn a_volume_that_is_done_again_has_the_marker_of_its_last_end() {
     assert_eq!(control.marked("W1-I1").await, (true, false));
 }
 
+/// Rows: U30.
 #[tokio::test]
 async fn a_marker_that_cannot_be_written_is_still_due_and_holds_up_no_other() {
     let control = Control::new().await;

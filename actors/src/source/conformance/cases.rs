@@ -200,6 +200,7 @@ async fn what_is_given_back_is_free_and_uncharged(site: Arc<dyn Site>) {
     );
 }
 
+/// Rows: U34.
 async fn a_dead_process_is_succeeded(site: Arc<dyn Site>) {
     site.create(job_of(2)).await;
     let (dead, next) = (site.process("dead"), site.process("next"));
@@ -247,7 +248,7 @@ async fn a_dead_process_is_succeeded(site: Arc<dyn Site>) {
     );
 }
 
-/// Rows: F17.
+/// Rows: F17, U33.
 async fn renewal_keeps_a_lease(site: Arc<dyn Site>) {
     site.create(job_of(1)).await;
     let (holder, other) = (site.process("holder"), site.process("other"));
@@ -318,6 +319,7 @@ async fn a_report_may_be_repeated(site: Arc<dyn Site>) {
     }
 }
 
+/// Rows: U21.
 async fn who_leaves_holds_nothing_back(site: Arc<dyn Site>) {
     site.create(job_of(3)).await;
     let (first, second) = (site.process("first"), site.process("second"));

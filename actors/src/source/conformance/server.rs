@@ -10,6 +10,7 @@ fn databases() -> EmbeddedPostgres {
     EmbeddedPostgres::temporary().unwrap()
 }
 
+/// Rows: U32.
 #[tokio::test]
 async fn leases_go_by_the_clock_of_the_server_however_far_off_that_of_the_node_is() {
     let server = databases();

@@ -101,7 +101,11 @@ impl Site for ArtifactSite {
             JobAction::Pause => ShardOrder::Pause,
             JobAction::Resume => ShardOrder::Resume,
             JobAction::Cancel => ShardOrder::Cancel,
-            JobAction::Rerun | JobAction::Reopen | JobAction::Update | JobAction::Delete => {
+            JobAction::Rerun
+            | JobAction::Reopen
+            | JobAction::Update
+            | JobAction::Close
+            | JobAction::Delete => {
                 panic!("not an order to shards")
             }
         };

@@ -212,6 +212,7 @@ impl JobManifest {
             pipeline: self.pipeline.clone(),
             config: self.params.clone(),
             status: JobStatus::Running,
+            standing: false,
             created_at: self.created_at,
             finished_at: None,
         }

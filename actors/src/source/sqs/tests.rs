@@ -12,10 +12,12 @@ use super::*;
 use crate::source::{Claim, Clock, SourceError, WorkSource};
 use parkhang_core::domain::testing::{at, new_job, pool, stage};
 use parkhang_core::domain::{
-    ErrorCategory, Job, LeaseReport, NewJob, ReportReply, StageReport, StageVerdict, Task, TaskStatus,
+    ErrorCategory, Job, LeaseReport, LeaseStatus, NewJob, ReportReply, StageReport, StageVerdict, Task,
+    TaskStatus,
 };
 use parkhang_core::policy::claim::Offer;
 use parkhang_core::policy::job_action::JobAction;
+use parkhang_queue::refusing::{Refused, RefusingQueue};
 use parkhang_queue::{MemoryServer, NewMessage, QueueServer, QueueSpec, REASON, Receive};
 use parkhang_state::{Change, Expected, MemoryStore, StateStore};
 
@@ -247,7 +249,7 @@ async fn a_lease_that_is_released_goes_to_another_without_a_publisher() {
     assert_ne!(again[0].assignment.fence, claims[0].assignment.fence);
 }
 
-/// Rows: 139, C15.
+/// Rows: 139, C15, U33.
 #[tokio::test(start_paused = true)]
 async fn a_message_is_extended_while_its_lease_is_renewed_and_not_for_ever() {
     let (world, _) = World::new(1).await;
@@ -269,6 +271,33 @@ async fn a_message_is_extended_while_its_lease_is_renewed_and_not_for_ever() {
         "the lease does not: whoever receives the message waits"
     );
     assert_eq!(world.counts().await, (0, 1));
+}
+
+/// Three refusals in a row, and more, are no reason to give up while the message is held; and one that is lost in the end ends
+/// neither the lease nor the work under it.
+/// Rows: U34.
+#[tokio::test(start_paused = true)]
+async fn an_extension_that_is_refused_is_tried_again() {
+    let (mut world, job) = World::new(1).await;
+    let queue = Arc::new(RefusingQueue::new(world.detect().clone()));
+    world.queues.insert(stage("detect"), queue.clone());
+    let source = world.source();
+    let fence = claim(&source).await.remove(0).assignment.fence;
+    let renew = async |times: usize| {
+        for _ in 0..times {
+            tokio::time::advance(Duration::from_secs(50)).await;
+            let statuses = source.renew(std::slice::from_ref(&fence)).await.unwrap();
+            assert_eq!(statuses, [LeaseStatus::Held]);
+        }
+    };
+    queue.refuse(Refused::Extensions, 7);
+    renew(15).await;
+    assert_eq!(world.counts().await, (0, 1), "held for longer than without");
+    queue.refuse(Refused::Extensions, usize::MAX);
+    renew(15).await;
+    assert_eq!(world.counts().await, (1, 0));
+    assert_eq!(claim(&world.source()).await, []);
+    assert_eq!(world.task(&job).await.fence(), Some(fence.clone()));
 }
 
 #[tokio::test(start_paused = true)]

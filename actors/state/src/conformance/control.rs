@@ -239,6 +239,7 @@ async fn a_job_at_rest_can_be_revised(store: Store) {
     );
 }
 
+/// Rows: U29, U36.
 async fn a_rerun_opens_the_job_again(store: Store) {
     let (job, tasks) = job_with(&store, &["I1", "I2"]).await;
     for task in &tasks {

@@ -37,7 +37,7 @@ async fn one_of_many_claimers_wins(store: Store) {
     assert_eq!(store.stage_runs(tasks[0].id).await.unwrap().len(), 1);
 }
 
-/// Rows: F18.
+/// Rows: F18, U28.
 async fn a_stale_lease_changes_nothing(store: Store) {
     let (job, tasks) = job_with(&store, &["I1"]).await;
     let running = applied(&store, lease(&tasks[0], &job, "w")).await;

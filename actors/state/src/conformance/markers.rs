@@ -28,7 +28,7 @@ async fn note(store: &Store, task: &Task) {
     store.volumes_marked(&[(task.id, task.generation)]).await.unwrap();
 }
 
-/// Rows: 94.
+/// Rows: 94, U30.
 async fn an_end_is_to_be_marked_once(store: Store) {
     let (job, tasks) = marked_job(&store, LayoutName::BdrcV1).await;
     assert_eq!(due(&store).await, []);

@@ -17,12 +17,14 @@ mod claims;
 mod control;
 pub mod crowd;
 mod history;
+pub mod inbox;
 mod jobs;
 mod leases;
 mod markers;
 mod nodes;
 pub mod outbox;
 mod scaling;
+mod standing;
 
 use std::sync::Arc;
 
@@ -41,6 +43,7 @@ type Store = Arc<dyn StateStore>;
 pub async fn suite(make: impl AsyncFn() -> Arc<dyn StateStore>) {
     jobs::suite(&make).await;
     control::suite(&make).await;
+    standing::suite(&make).await;
     leases::suite(&make).await;
     claims::suite(&make).await;
     backlog::suite(&make).await;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
+use super::inbox::Requests;
 use super::index::Index;
 use super::nodes::Nodes;
 use super::outbox::Messages;
@@ -29,6 +30,7 @@ pub(super) struct Tables {
     pub volume_results: HashMap<TaskId, VolumeResults>,
     /// Generations in which finished tasks were marked.
     pub marked: HashMap<TaskId, Generation>,
+    pub inbox: Requests,
     pub outbox: Messages,
     pub nodes: Nodes,
     pub scaling: BTreeMap<Hardware, ScalingRecord>,

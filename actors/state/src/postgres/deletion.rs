@@ -37,7 +37,8 @@ impl PostgresStore {
             .sum();
         if running == 0 {
             sqlx::query(
-                "update jobs set status = $2::job_status, finished_at = coalesce(finished_at, $3) where id = $1",
+                "update jobs set status = $2::job_status, standing = false, finished_at = coalesce(finished_at, $3)
+                 where id = $1",
             )
             .bind(id.0)
             .bind(status.as_str())
@@ -84,6 +85,7 @@ impl PostgresStore {
         for statement in [
             "delete from stage_runs where task_id = any($1)",
             "delete from volume_results where task_id = any($1)",
+            "delete from inbox where task_id = any($1)",
             "delete from tasks where id = any($1)",
         ] {
             sqlx::query(statement)

@@ -23,7 +23,7 @@ use parkhang_core::policy::job_action::{self, JobAction};
 /// SQL condition on a job `j`: nothing of it is left to do, or to be taken back, and its end is not written yet.
 macro_rules! is_over {
     () => {
-        "j.finished_at is null and not exists (
+        "j.finished_at is null and not j.standing and not exists (
              select from tasks t
              where t.job_id = j.id and t.current_stage <> 'done' and not t.terminal
                  and (j.status = 'running' or t.status = 'running')
@@ -109,7 +109,7 @@ pub(super) async fn reopen(pool: &PgPool, new: &NewJob) -> Result<Job, StateErro
     let status = job_action::after(known.status, JobAction::Reopen)?;
     let job: JobRow = sqlx::query_as(concat!(
         "update jobs j
-         set operation = $2, pipeline = $3, config = $4, status = $5::job_status, finished_at = null
+         set operation = $2, pipeline = $3, config = $4, status = $5::job_status, standing = $6, finished_at = null
          where j.id = $1
          returning ",
         job_columns!()
@@ -119,6 +119,7 @@ pub(super) async fn reopen(pool: &PgPool, new: &NewJob) -> Result<Job, StateErro
     .bind(stages)
     .bind(Json(&new.config))
     .bind(status.as_str())
+    .bind(new.standing)
     .fetch_one(&mut *transaction)
     .await?;
     insert_tasks(&mut transaction, known.id.0, &new.volumes).await?;
@@ -136,8 +137,8 @@ async fn insert(
     let stages: Vec<&str> = new.pipeline.stages().iter().map(|stage| stage.as_str()).collect();
     // The number is drawn first, and once, as the name of a job without a key is made of it.
     let id = sqlx::query_scalar(
-        "insert into jobs (id, job_key, operation, pipeline, config, status, created_at)
-         select id, coalesce($1, 'J' || id), $2, $3, $4, $6::job_status, $5
+        "insert into jobs (id, job_key, operation, pipeline, config, status, standing, created_at)
+         select id, coalesce($1, 'J' || id), $2, $3, $4, $6::job_status, $7, $5
          from (select nextval(pg_get_serial_sequence('jobs', 'id')) as id offset 0) as next
          on conflict (job_key) do nothing
          returning id",
@@ -148,6 +149,7 @@ async fn insert(
     .bind(Json(&new.config))
     .bind(now)
     .bind(status.as_str())
+    .bind(new.standing)
     .fetch_optional(connection)
     .await?;
     Ok(id)
@@ -180,7 +182,7 @@ pub(super) async fn add_names(
 }
 
 /// Adds tasks for volumes that the job does not have yet, in the order given; returns their number.
-async fn insert_tasks(
+pub(super) async fn insert_tasks(
     connection: &mut PgConnection,
     job: i64,
     volumes: &[VolumeId],
@@ -280,12 +282,16 @@ pub(super) async fn act(pool: &PgPool, id: JobId, action: JobAction) -> Result<J
     let mut transaction = pool.begin().await?;
     let job = lock(&mut transaction, id).await?;
     let status = job_action::after(job.status, action)?;
+    let job = Job {
+        standing: job_action::stands_after(job.standing, action),
+        ..job
+    };
     let job = set_status(&mut transaction, job, status).await?;
     transaction.commit().await?;
     Ok(job)
 }
 
-/// Writes the status of a job, also where it is the same, as the orchestrator then looks at the job's tasks again.
+/// Writes the status of a job and whether it stands, also where it is the same, as the orchestrator then looks at the job's tasks again.
 pub(super) async fn set_status(
     connection: &mut PgConnection,
     job: Job,
@@ -293,10 +299,11 @@ pub(super) async fn set_status(
 ) -> Result<Job, StateError> {
     // A job with a new status has work again or has it taken back, so its end is written anew by `finish`.
     let finished_at = job.finished_at.filter(|_| job.status == status);
-    sqlx::query("update jobs set status = $2::job_status, finished_at = $3 where id = $1")
+    sqlx::query("update jobs set status = $2::job_status, finished_at = $3, standing = $4 where id = $1")
         .bind(job.id.0)
         .bind(status.as_str())
         .bind(finished_at)
+        .bind(job.standing)
         .execute(connection)
         .await?;
     Ok(Job {

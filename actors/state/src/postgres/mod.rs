@@ -26,6 +26,7 @@ mod database;
 mod deletion;
 mod error;
 mod import;
+mod inbox;
 mod jobs;
 mod leadership;
 mod markers;

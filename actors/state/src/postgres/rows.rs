@@ -21,7 +21,8 @@ use parkhang_core::domain::{
 /// Select list of [`JobRow`], from `jobs j`.
 macro_rules! job_columns {
     () => {
-        "j.id, j.job_key, j.operation, j.pipeline, j.config, j.status::text as status, j.created_at, j.finished_at"
+        "j.id, j.job_key, j.operation, j.pipeline, j.config, j.status::text as status, j.standing, j.created_at, \
+         j.finished_at"
     };
 }
 
@@ -67,6 +68,7 @@ impl FromRow<'_, PgRow> for JobRow {
             pipeline: Pipeline::new(stages).map_err(|error| unreadable("pipeline", error))?,
             config: row.try_get::<Json<_>, _>("config")?.0,
             status: word(row, &JobStatus::ALL, JobStatus::as_str)?,
+            standing: row.try_get("standing")?,
             created_at: row.try_get("created_at")?,
             finished_at: row.try_get("finished_at")?,
         }))

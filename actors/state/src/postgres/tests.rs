@@ -146,6 +146,7 @@ async fn a_large_job_keeps_its_order() {
     assert!(volumes == new.volumes);
 }
 
+/// Rows: U24.
 #[tokio::test]
 async fn a_batch_that_the_database_refuses_leaves_no_trace() {
     let store = store().await;
@@ -179,6 +180,7 @@ async fn a_zero_in_an_error_message_is_replaced() {
     assert_eq!(runs[0].metrics, json!({"names": ["a\u{fffd}b"]}));
 }
 
+/// Rows: U31.
 #[tokio::test]
 async fn a_session_gives_up_on_stuck_statements() {
     let store = store().await;
@@ -426,6 +428,19 @@ async fn a_schema_of_a_later_release_is_refused() {
         matches!(&refused, StateError::Corrupt(why) if why.contains("9999")),
         "{refused}"
     );
+}
+
+/// Rows: U25.
+#[test]
+fn users_and_passwords_may_have_any_characters() {
+    let url = "postgres://op%40rator:a%20b%2Fc%3A%2Bd%25@host/work";
+    let options = PostgresStore::options_of(url).unwrap();
+    assert_eq!(options.get_username(), "op@rator");
+    // As it is written back, it is read as the same.
+    let written = options.to_url_lossy();
+    let again = PostgresStore::options_of(written.as_str()).unwrap();
+    assert_eq!(again.get_username(), "op@rator");
+    assert_eq!(written.password(), Some("a%20b%2Fc%3A%2Bd%25"));
 }
 
 #[tokio::test]

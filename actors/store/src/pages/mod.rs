@@ -24,8 +24,8 @@ use bytes::Bytes;
 use parkhang_core::domain::{ErrorCategory, VolumeId};
 
 pub use bdrc::{
-    BENCHMARK, BdrcArchive, ImageList, IntroPagesError, Junk, JunkEntry, ManifestError, VolumeManifest,
-    VolumeVersion, WithBenchmark, benchmark_volume, read_intro_pages, unpacked, volume_of_folder,
+    BdrcArchive, ImageList, IntroPagesError, Junk, JunkEntry, ManifestError, VolumeManifest, VolumeNameError,
+    VolumeVersion, WithBenchmark, read_intro_pages, unpacked, volume_of_folder, volume_of_source,
 };
 pub use bucket::BucketFolders;
 pub use folder::{DiscoverError, FolderSource, VolumeFolder, discover_volumes, folders_left_out};
@@ -42,6 +42,13 @@ pub struct PageRef {
     pub size: u64,
     /// Version, another one whenever the page may have changed; `None` if only its bytes can show that.
     pub version: Option<String>,
+}
+
+/// Version of a volume, where all its pages have the same one.
+pub fn common_version<'a>(pages: impl IntoIterator<Item = &'a PageRef>) -> Option<&'a str> {
+    let mut versions = pages.into_iter().map(|page| page.version.as_deref());
+    let first = versions.next().flatten()?;
+    versions.all(|version| version == Some(first)).then_some(first)
 }
 
 /// Reason for which a page could not be read.

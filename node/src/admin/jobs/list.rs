@@ -52,7 +52,7 @@ impl Answer for Jobs {
         let rows = self.jobs.iter().map(|job| {
             [
                 job.job.clone(),
-                job.status.to_owned(),
+                job.status_text(),
                 job.priority.to_string(),
                 job.volumes.to_string(),
                 job.running.to_string(),

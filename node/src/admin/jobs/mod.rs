@@ -31,7 +31,7 @@ pub use self::plan::Plan;
 pub use self::rerun::Rerun;
 pub use self::stats::{StageStats, Stats, stage_table};
 pub use self::status::Status;
-pub use self::steer::{Cancel, Pause, Resume};
+pub use self::steer::{Cancel, Close, Pause, Resume};
 pub use self::summary::{JobSummary, by_job, counts_by_job};
 
 use parkhang_core::domain::{Job, JobKey};

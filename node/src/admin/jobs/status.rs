@@ -60,6 +60,9 @@ fn progress(now: &Value) -> Vec<String> {
     if now["status"] == JobStatus::Paused.as_str() {
         lines.push("this goes on waiting until somebody resumes the job".to_owned());
     }
+    if now["standing"] == true {
+        lines.push("this goes on waiting until somebody closes the job".to_owned());
+    }
     lines
 }
 
@@ -166,7 +169,11 @@ async fn reasons(admin: &Admin, job: &Job, counts: &[JobTaskCount]) -> Result<Ve
 
 impl Answer for JobDetails {
     fn text(&self) -> String {
-        let mut lines = vec![format!("job {}: {}", self.summary.job, self.summary.status)];
+        let mut lines = vec![format!(
+            "job {}: {}",
+            self.summary.job,
+            self.summary.status_text()
+        )];
         if !self.summary.models.is_empty() {
             let tense = match self.summary.finished_at {
                 Some(_) => "asked to be read with",
@@ -217,6 +224,18 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn whoever_waits_for_a_standing_job_is_told_that_it_goes_on_waiting() {
+        let now = json!({ "job": "press", "status": "running", "standing": true, "done": 3, "volumes": 3 });
+        assert_eq!(
+            progress(&now),
+            [
+                "press: 3 of 3 volumes",
+                "this goes on waiting until somebody closes the job"
+            ]
+        );
+    }
 
     #[test]
     fn whoever_waits_for_a_paused_job_is_told_that_it_goes_on_waiting() {

@@ -1,4 +1,4 @@
-//! `job pause`, `job resume` and `job cancel`.
+//! `job pause`, `job resume`, `job close` and `job cancel`.
 
 use async_trait::async_trait;
 use clap::Args;
@@ -53,6 +53,28 @@ impl Command for Resume {
 
     async fn run(self, admin: &Admin) -> Result<JobSummary, Refusal> {
         act(admin, &self.job, JobAction::Resume).await
+    }
+}
+
+/// Close a standing job: it takes no more volumes, and ends when those that it has are done.
+#[derive(Debug, Args)]
+pub struct Close {
+    /// Name of the job.
+    #[arg(value_name = "NAME")]
+    job: JobKey,
+}
+
+#[async_trait]
+impl Command for Close {
+    const NAME: [&'static str; 2] = ["job", "close"];
+    const ACCESS: Access = Access::Operate;
+    const VERB: Verb = Verb::Post;
+    const PATH: &'static str = "/jobs/{job}/close";
+    const WAIT: Option<Wait> = Some(UNTIL_ENDED);
+    type Answer = JobSummary;
+
+    async fn run(self, admin: &Admin) -> Result<JobSummary, Refusal> {
+        act(admin, &self.job, JobAction::Close).await
     }
 }
 

@@ -17,6 +17,8 @@ pub struct JobSummary {
     pub job: String,
     /// created, running, paused, completed, failed or cancelled
     pub status: &'static str,
+    /// True if it goes on when its volumes are done, until it is closed.
+    pub standing: bool,
     pub priority: i32,
     /// Largest number of volumes that run at the same time; 0 is no limit.
     pub max_running: usize,
@@ -43,6 +45,7 @@ impl JobSummary {
         Self {
             job: job.key.to_string(),
             status: job.status.as_str(),
+            standing: job.standing,
             priority: job.config.priority,
             max_running: job.config.max_running,
             models: job.config.models.iter().map(ToString::to_string).collect(),
@@ -53,6 +56,12 @@ impl JobSummary {
             failed: count(&|count| count.terminal),
             running: count(&|count| count.status == TaskStatus::Running),
         }
+    }
+
+    /// The status in words.
+    pub fn status_text(&self) -> String {
+        let standing = if self.standing { ", standing" } else { "" };
+        format!("{}{standing}", self.status)
     }
 
     pub async fn of(admin: &Admin, job: &Job) -> Result<Self, Refusal> {
@@ -92,7 +101,9 @@ impl Answer for JobSummary {
         };
         format!(
             "{}: {}, priority {}{running}",
-            self.job, self.status, self.priority
+            self.job,
+            self.status_text(),
+            self.priority
         )
     }
 }

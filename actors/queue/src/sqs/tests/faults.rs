@@ -27,6 +27,7 @@ fn grouped(body: &str, group: &str) -> NewMessage {
     NewMessage::new(body).in_group(group, body)
 }
 
+/// Rows: U22.
 #[tokio::test]
 async fn overload_and_silence_are_ridden_out() {
     let endpoint = Endpoint::start().await;
@@ -182,6 +183,7 @@ async fn a_dead_letter_is_sent_once_whatever_is_lost() {
 }
 
 /// A move that failed without a word is done by hand; one that began is left to the server.
+/// Rows: U18.
 #[tokio::test]
 async fn messages_leave_a_dead_letter_queue_though_the_server_cannot_move_them() {
     use crate::Redrive;

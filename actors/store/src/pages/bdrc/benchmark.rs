@@ -10,14 +10,14 @@ use crate::storage::{ArtifactKey, ArtifactStore, StorageError};
 use parkhang_core::domain::{ErrorCategory, InvalidName, VolumeId};
 
 /// Name of the source in lists of volumes.
-pub const BENCHMARK: &str = "ocr_benchmark";
+pub(super) const BENCHMARK: &str = "ocr_benchmark";
 
 /// Volume of BDRC's benchmark by its name in BDRC's database and outputs: `ocr_benchmark:{w_id}-{i_id}-{version}`.
 ///
 /// # Errors
 ///
 /// [`InvalidName`] if a part is not safe in a name.
-pub fn benchmark_volume(w_id: &str, i_id: &str, version: &str) -> Result<VolumeId, InvalidName> {
+pub(super) fn benchmark_volume(w_id: &str, i_id: &str, version: &str) -> Result<VolumeId, InvalidName> {
     VolumeId::new(format!("{BENCHMARK}:{w_id}"), format!("{i_id}-{version}"))
 }
 

@@ -4,6 +4,7 @@
 mod benchmark;
 mod intro;
 mod manifest;
+mod named;
 mod place;
 #[cfg(test)]
 mod tests;
@@ -20,9 +21,11 @@ use crate::storage::{ArtifactKey, ArtifactStore, StorageError, VersionedObject};
 use parkhang_core::domain::{ErrorCategory, VolumeId};
 use place::{collection_folder, image_folder};
 
-pub use benchmark::{BENCHMARK, WithBenchmark, benchmark_volume};
+pub use benchmark::WithBenchmark;
+use benchmark::{BENCHMARK, benchmark_volume};
 pub use intro::{IntroPagesError, read_intro_pages};
 pub use manifest::{ImageList, Junk, JunkEntry, ManifestError, unpacked};
+pub use named::{VolumeNameError, volume_of_source};
 pub use place::volume_of_folder;
 
 /// Key of the list of the images of a volume.

@@ -68,7 +68,7 @@ impl ChoiceArgs {
         let filters = Filters::of(self.query.clone(), Utc::now());
         let force = self.force || job.config.force;
         let (limit, is_filtered) = (self.limit, !self.query.is_empty());
-        let mut candidates = self.candidates(admin, &filters).await?;
+        let mut candidates = self.candidates(admin, &filters, job.standing).await?;
         let mut skipped = SkippedCounts::default();
 
         // Duplicates go first, so that each volume is counted for one reason only.
@@ -109,7 +109,13 @@ impl ChoiceArgs {
         })
     }
 
-    async fn candidates(self, admin: &Admin, filters: &Filters) -> Result<Candidates, Refusal> {
+    /// With `may_be_none`, nothing that is named is no volume, and otherwise all that there are.
+    async fn candidates(
+        self,
+        admin: &Admin,
+        filters: &Filters,
+        may_be_none: bool,
+    ) -> Result<Candidates, Refusal> {
         let invalid = |error: anyhow::Error| Refusal::Invalid(format!("{error:#}"));
         let mut candidates = Candidates {
             volumes: Vec::new(),
@@ -135,7 +141,7 @@ impl ChoiceArgs {
                 .collect();
             candidates.volumes = volumes.into_iter().map(|known| known.volume).collect();
             candidates.skip_missing = true;
-        } else {
+        } else if !may_be_none {
             let all = all_volumes(&admin.loaded.config.pages).await.map_err(invalid)?;
             candidates.seen = all.iter().cloned().collect();
             candidates.volumes = all;

@@ -51,6 +51,10 @@ pub struct Create {
     /// Volumes that are written at once. A job of more begins when the last of them are written.
     #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..))]
     chunk_size: u32,
+    /// Let the job go on when its volumes are done, as more may come, until `job close`. It begins with the volumes that are named,
+    /// or with none.
+    #[arg(long)]
+    standing: bool,
     /// Say what would be in the job, and make none.
     #[arg(long)]
     dry_run: bool,
@@ -129,6 +133,7 @@ impl Command for Create {
             pipeline,
             config,
             volumes: Vec::new(),
+            standing: self.standing,
         };
         // The job exists without volumes first, because the choice compares its pipeline and configuration
         // with other jobs.
@@ -145,7 +150,7 @@ impl Command for Create {
         let job = if self.dry_run {
             None
         } else {
-            if volumes.is_empty() {
+            if volumes.is_empty() && !new.standing {
                 return Err(nothing(&skipped));
             }
             new.volumes = volumes;

@@ -1,0 +1,110 @@
+//! Messages of the archive's programs, taken in and worked on by processes of ours, over a server of other people's.
+
+use parkhang_test_support::Wait;
+use serde_json::{Value, json};
+
+use crate::nodes::{JOB, Node, undisturbed};
+use crate::queues::{CLIENT, Queues};
+use crate::support::{assert_same_files, finish};
+
+/// The queues of a job as `bec jobs create` makes them, and what `bec queue enqueue` sends.
+const ARCHIVE: &str = "
+def make_queues(job):
+    letters = sqs.create_queue(
+        QueueName=f'bec_{job}_dlq', tags={'Project': 'BEC'},
+        Attributes={'MessageRetentionPeriod': '864000', 'ReceiveMessageWaitTimeSeconds': '20'})['QueueUrl']
+    arn = sqs.get_queue_attributes(QueueUrl=letters, AttributeNames=['QueueArn'])['Attributes']['QueueArn']
+    sqs.create_queue(
+        QueueName=f'bec_{job}_tasks', tags={'Project': 'BEC'},
+        Attributes={'MessageRetentionPeriod': '864000', 'ReceiveMessageWaitTimeSeconds': '20', 'VisibilityTimeout': '450',
+                    'RedrivePolicy': json.dumps({'deadLetterTargetArn': arn, 'maxReceiveCount': '3'})})
+
+def enqueue(job, volumes):
+    entries = []
+    for place, (w_id, i_id) in enumerate(volumes):
+        text = lambda value: {'StringValue': value, 'DataType': 'String'}
+        entries.append({'Id': str(place), 'MessageBody': json.dumps({'w_id': w_id, 'i_id': i_id}),
+                        'MessageAttributes': {'w_id': text(w_id), 'i_id': text(i_id)}})
+    sqs.send_message_batch(QueueUrl=url(f'bec_{job}_tasks'), Entries=entries)
+
+def counts(job):
+    for name in [f'bec_{job}_tasks', f'bec_{job}_dlq']:
+        found = sqs.get_queue_attributes(QueueUrl=url(name), AttributeNames=['All'])['Attributes']
+        print(found['ApproximateNumberOfMessages'], found['ApproximateNumberOfMessagesNotVisible'])
+";
+
+/// Runs a line of Python after those of the archive.
+fn archive(queues: &Queues, line: &str) -> String {
+    queues.boto3(&format!("{CLIENT}{ARCHIVE}{line}"))
+}
+
+fn with_state<'a>(tasks: &'a Value, state: &str) -> Vec<&'a Value> {
+    let tasks = tasks["tasks"].as_array().unwrap();
+    tasks.iter().filter(|task| task["state"] == state).collect()
+}
+
+/// The archive's own commands feed our nodes, whatever source these have: volumes are worked on once however often they are sent, only
+/// what asks for no volume is left in the dead-letter queue, and a volume that is not there has a row that says so.
+/// Rows: U14, U23, U29.
+#[test]
+#[ignore = "needs ministack and boto3 beside $PYTHON: tests/python/requirements.txt"]
+fn messages_of_the_archive_are_worked_on_over_sqs() {
+    let mut queues = Queues::beside_volumes(3, 2);
+    let named = format!("{JOB}=bec_press_tasks");
+    let source = ("source.kind", "postgres".to_owned());
+    queues.site.settings.extend([("intake.queues", named), source]);
+    let site = &queues.site;
+    archive(&queues, "make_queues('press')");
+    let settings = json!({
+        "queues": [],
+        "intakes": [
+            { "job": JOB, "queue": "bec_press_tasks", "dead_letters": "bec_press_dlq", "drift": [] }
+        ]
+    });
+    assert_eq!(queues.json(&["queue", "create"]), settings);
+    assert_eq!(queues.json(&["queue", "list"]), settings);
+
+    let send = "enqueue('press', [('W1', 'I0'), ('W1', 'I1'), ('W1', 'I2')])";
+    archive(&queues, send);
+    let leader = Node::start(site, "orchestrator", &[]);
+    let _worker = Node::start(site, "cpu,gpu", &[]);
+    // The messages wait until there is the job.
+    let created = finish(site.command(["job", "create", JOB, "--standing"])).exits(0);
+    assert_eq!(created.stdout, "press: 0 volumes\n");
+    let malformed = "
+for body in ['no JSON', json.dumps({'w_id': 'W1', 'i_id': 'I0', 'source': 'elsewhere'})]:
+    sqs.send_message(QueueUrl=url('bec_press_tasks'), MessageBody=body)
+# As older programs wrote them.
+sqs.send_message(QueueUrl=url('bec_press_tasks'), MessageBody=json.dumps({'w_id': 'W1', 'i_id': 'I0'}))";
+    let has_begun = |tasks: &Value| !tasks["tasks"].as_array().unwrap().is_empty();
+    Wait::until("messages are taken").sees(|| site.tasks(), has_begun);
+    leader.kill();
+    archive(&queues, malformed);
+    let _leader = Node::start(site, "orchestrator", &[]);
+    Wait::until("the volumes are done").sees(|| site.tasks(), |tasks| with_state(tasks, "done").len() == 3);
+    let is_taken = |counts: &String| counts == "0 0\n2 0\n";
+    Wait::until("only what asks for no volume is left")
+        .sees(|| archive(&queues, "counts('press')"), is_taken);
+    let done = site.tasks();
+    assert_same_files(&site.path("artifacts/jobs"), &undisturbed(site).join("jobs"));
+
+    archive(&queues, send);
+    Wait::until("the messages are deleted once more").sees(|| archive(&queues, "counts('press')"), is_taken);
+    assert_eq!(site.tasks(), done, "nothing is done twice");
+    let status = queues.json(&["job", "status", JOB]);
+    assert_eq!(
+        (&status["status"], &status["standing"]),
+        (&json!("running"), &json!(true))
+    );
+
+    archive(&queues, "enqueue('press', [('W9', 'I9')])");
+    let is_failed = |tasks: &Value| with_state(tasks, "failed").len() == 1;
+    let tasks = Wait::until("what is not there has failed").sees(|| site.tasks(), is_failed);
+    let failed = with_state(&tasks, "failed")[0];
+    assert!(
+        failed.to_string().contains("W9-I9 is not in this source"),
+        "{failed:#}"
+    );
+    finish(site.command(["job", "close", JOB])).exits(0);
+    finish(site.command(["job", "status", JOB, "--wait"])).exits(1);
+}
