@@ -138,6 +138,13 @@ pub struct Counts {
     pub delayed: u64,
 }
 
+impl Counts {
+    /// Number of messages, whatever their state.
+    pub const fn total(self) -> u64 {
+        self.visible + self.in_flight + self.delayed
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -97,7 +97,16 @@ impl StageRegistry {
     ///
     /// When the system gives no thread for a network.
     pub fn new(services: &StageServices) -> std::io::Result<Self> {
-        let rows = services.stages.stages().iter();
+        Self::restricted(services, |_| true)
+    }
+
+    /// Builds the stages of the table that `runs` is true for: a stage that does not run here needs no threads.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`new`](Self::new).
+    pub fn restricted(services: &StageServices, runs: impl Fn(&StageName) -> bool) -> std::io::Result<Self> {
+        let rows = services.stages.stages().iter().filter(|row| runs(&row.name()));
         let stages: std::io::Result<_> = rows.map(|row| (row.build)(services)).collect();
         Ok(Self::of(stages?))
     }
@@ -105,13 +114,6 @@ impl StageRegistry {
     /// A registry of just these stages.
     pub fn of(stages: Vec<Arc<dyn StageLogic>>) -> Self {
         Self { stages }
-    }
-
-    /// The same registry without the stages that `keep` is false for.
-    #[must_use]
-    pub fn restricted_to(mut self, keep: impl Fn(&StageName) -> bool) -> Self {
-        self.stages.retain(|stage| keep(&stage.info().name()));
-        self
     }
 
     pub fn stages(&self) -> &[Arc<dyn StageLogic>] {

@@ -268,7 +268,7 @@ pub fn advice(reason: &Reason, job: &JobKey, stages: &StageTable) -> Option<Stri
                 .to_owned()
         }
         Reason::Missing { stage, .. } => format!(
-            "an empty queue has its messages published again ten minutes after the first time; `node queue purge {stage}` does it at once"
+            "an empty queue has its messages published again once they are older than source.sqs.visibility; `node queue purge {stage}` does it at once"
         ),
         Reason::Unpublished {
             until: Unsent::Limits,

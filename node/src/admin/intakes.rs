@@ -29,29 +29,31 @@ pub enum Missing {
     Refuse,
 }
 
+/// Server of all queues.
+///
+/// # Errors
+///
+/// When there are no credentials.
+pub async fn opened(admin: &Admin) -> Result<Arc<dyn QueueServer>, Refusal> {
+    let server = server(&admin.loaded.config.source.sqs).await;
+    server.map_err(|error| Refusal::Unavailable(format!("{error:#}")))
+}
+
 /// Settings of the queues of all intakes. Those that are there are left as they are.
 ///
 /// # Errors
 ///
 /// When the server does not answer, or a queue is missing and stays so.
-pub async fn settings(
-    admin: &Admin,
-    missing: Missing,
-    refused: impl Fn(&QueueError) -> Refusal,
-) -> Result<Vec<IntakeSettings>, Refusal> {
+pub async fn settings(admin: &Admin, missing: Missing) -> Result<Vec<IntakeSettings>, Refusal> {
     let intakes = &admin.loaded.config.intake.queues;
     if intakes.is_empty() {
         return Ok(Vec::new());
     }
-    let server = server(&admin.loaded.config.source.sqs).await;
-    let server = server.map_err(|error| Refusal::Unavailable(format!("{error:#}")))?;
+    let server = opened(admin).await?;
     let mut all = Vec::new();
     for intake in intakes {
-        let settings = async {
-            let queue = open(server.as_ref(), intake, missing).await?;
-            of(intake, queue.as_ref()).await
-        };
-        all.push(settings.await.map_err(|error| refused(&error))?);
+        let queue = open(server.as_ref(), intake, missing).await?;
+        all.push(of(intake, queue.as_ref()).await?);
     }
     Ok(all)
 }

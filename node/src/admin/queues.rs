@@ -7,7 +7,7 @@ use chrono::TimeDelta;
 use clap::Args;
 use parkhang_actors::source::count_dead_letters;
 use parkhang_actors::stage::StageTable;
-use parkhang_core::domain::{ErrorCategory, StageName};
+use parkhang_core::domain::StageName;
 use parkhang_queue::{Counts, QueueError, QueueServer, QueueSpec, Redrive as Moved, TaskQueue};
 use parkhang_state::{Outbox, StateStore};
 use serde::Serialize;
@@ -18,34 +18,19 @@ use super::intakes::{self, IntakeSettings, Missing};
 use super::text::table;
 use super::{Admin, Refusal};
 use crate::config::SourceKind;
-use crate::queues::{queue_of, server};
+use crate::queues::queue_of;
 use crate::words::pluralize;
-
-/// Refusal for an error of a queue.
-fn refused(error: &QueueError) -> Refusal {
-    match error {
-        QueueError::NotFound { .. } => Refusal::NotFound(format!(
-            "{error}; `node queue create` makes those that are missing"
-        )),
-        QueueError::Exists { .. } | QueueError::NoDeadLetters { .. } => Refusal::Conflict(error.to_string()),
-        _ if error.category() == ErrorCategory::Config => Refusal::Invalid(error.to_string()),
-        _ => Refusal::Unavailable(error.to_string()),
-    }
-}
 
 fn not_through_queues() -> Refusal {
     Refusal::Conflict("work does not go through queues here: source.kind is not \"sqs\"".to_owned())
 }
 
+/// Server of the queues of stages.
 async fn servers(admin: &Admin) -> Result<Arc<dyn QueueServer>, Refusal> {
-    let source = &admin.loaded.config.source;
-    if source.kind != SourceKind::Sqs {
+    if admin.loaded.config.source.kind != SourceKind::Sqs {
         return Err(not_through_queues());
     }
-    let config = &source.sqs;
-    server(config)
-        .await
-        .map_err(|error| Refusal::Unavailable(format!("{error:#}")))
+    intakes::opened(admin).await
 }
 
 /// Stages that have queues.
@@ -67,8 +52,21 @@ fn stage_named(name: &str) -> Result<StageName, Refusal> {
 
 async fn open(admin: &Admin, stage: &StageName) -> Result<Arc<dyn TaskQueue>, Refusal> {
     let name = queue_of(&admin.loaded.config.source.sqs, stage);
+    Ok(servers(admin).await?.open(&name).await?)
+}
+
+/// Opens the queues of stages on one connection to their server, and no connection for no stages.
+async fn open_all(admin: &Admin, stages: &[StageName]) -> Result<Vec<Arc<dyn TaskQueue>>, Refusal> {
+    let mut queues = Vec::new();
+    if stages.is_empty() {
+        return Ok(queues);
+    }
     let server = servers(admin).await?;
-    server.open(&name).await.map_err(|error| refused(&error))
+    for stage in stages {
+        let name = queue_of(&admin.loaded.config.source.sqs, stage);
+        queues.push(server.open(&name).await?);
+    }
+    Ok(queues)
 }
 
 /// Settings of the queue of a stage.
@@ -164,10 +162,14 @@ impl Command for Create {
 
     async fn run(self, admin: &Admin) -> Result<QueueSettings, Refusal> {
         let config = &admin.loaded.config.source.sqs;
-        let intakes = intakes::settings(admin, Missing::Create, refused).await?;
+        let intakes = intakes::settings(admin, Missing::Create).await?;
         let mut queues = Vec::new();
-        for stage in shown_stages(admin, &intakes)? {
-            let server = servers(admin).await?;
+        let stages = shown_stages(admin, &intakes)?;
+        if stages.is_empty() {
+            return Ok(QueueSettings { queues, intakes });
+        }
+        let server = servers(admin).await?;
+        for stage in stages {
             let named = queue_of(config, &stage);
             // A URL names a queue that is there, or else nobody could know it.
             let queue = if named.contains("://") {
@@ -179,9 +181,7 @@ impl Command for Create {
                 };
                 server.create(&spec).await
             };
-            let queue = queue.map_err(|error| refused(&error))?;
-            let settings = StageQueueSettings::of(&stage, queue.as_ref()).await;
-            queues.push(settings.map_err(|error| refused(&error))?);
+            queues.push(StageQueueSettings::of(&stage, queue?.as_ref()).await?);
         }
         Ok(QueueSettings { queues, intakes })
     }
@@ -200,12 +200,11 @@ impl Command for List {
     type Answer = QueueSettings;
 
     async fn run(self, admin: &Admin) -> Result<QueueSettings, Refusal> {
-        let intakes = intakes::settings(admin, Missing::Refuse, refused).await?;
+        let intakes = intakes::settings(admin, Missing::Refuse).await?;
+        let stages = shown_stages(admin, &intakes)?;
         let mut queues = Vec::new();
-        for stage in shown_stages(admin, &intakes)? {
-            let queue = open(admin, &stage).await?;
-            let settings = StageQueueSettings::of(&stage, queue.as_ref()).await;
-            queues.push(settings.map_err(|error| refused(&error))?);
+        for (stage, queue) in stages.iter().zip(open_all(admin, &stages).await?) {
+            queues.push(StageQueueSettings::of(stage, queue.as_ref()).await?);
         }
         Ok(QueueSettings { queues, intakes })
     }
@@ -287,22 +286,20 @@ impl Command for Stats {
         let now = admin.store.now().await?;
         let seconds = |age: TimeDelta| u64::try_from(age.num_seconds()).unwrap_or(0);
         let mut queues = Vec::new();
-        for stage in stages {
-            let queue = open(admin, &stage).await?;
+        for (stage, queue) in stages.iter().zip(open_all(admin, &stages).await?) {
             let Counts {
                 visible,
                 in_flight,
                 delayed,
-            } = queue.counts().await.map_err(|error| refused(&error))?;
-            let dead_letters = count_dead_letters(queue.as_ref()).await;
+            } = queue.counts().await?;
             queues.push(StageQueueCounts {
                 stage: stage.to_string(),
                 queue: queue.name().to_owned(),
                 visible,
                 in_flight,
                 delayed,
-                oldest_published_s: oldest.get(&stage).map(|oldest| seconds(now - *oldest)),
-                dead_letters: dead_letters.map_err(|error| refused(&error))?,
+                oldest_published_s: oldest.get(stage).map(|oldest| seconds(now - *oldest)),
+                dead_letters: count_dead_letters(queue.as_ref()).await?,
             });
         }
         Ok(QueueCounts { queues })
@@ -349,7 +346,7 @@ impl Command for Purge {
         let queue = open(admin, &stage).await?;
         // By the clock of the database, before the purge: what is published from now on may survive it, and need not be repeated.
         let before = admin.store.now().await?;
-        queue.purge().await.map_err(|error| refused(&error))?;
+        queue.purge().await?;
         let published_again = admin.store.republish(&stage, before).await?;
         Ok(Purged {
             stage: stage.to_string(),
@@ -396,11 +393,7 @@ impl Command for Redrive {
     async fn run(self, admin: &Admin) -> Result<Redriven, Refusal> {
         let stage = stage_named(&self.stage)?;
         let queue = open(admin, &stage).await?;
-        let letters = queue.dead_letters().await.map_err(|error| refused(&error))?;
-        let moved = letters
-            .redrive(queue.as_ref())
-            .await
-            .map_err(|error| refused(&error))?;
+        let moved = queue.dead_letters().await?.redrive(queue.as_ref()).await?;
         Ok(Redriven {
             stage: stage.to_string(),
             queue: queue.name().to_owned(),

@@ -3,7 +3,8 @@
 use std::cmp::Reverse;
 
 use parkhang_actors::stage::PipelineError;
-use parkhang_core::domain::ConfigError;
+use parkhang_core::domain::{ConfigError, ErrorCategory};
+use parkhang_queue::QueueError;
 use parkhang_state::StateError;
 
 /// Reason for which a command was not carried out.
@@ -96,6 +97,19 @@ impl From<StateError> for Refusal {
             // A leader that was replaced may be asked again, and the next leader answers.
             StateError::Unavailable(_) | StateError::Deposed(_) => Self::Unavailable(error.to_string()),
             StateError::Corrupt(_) => Self::Internal(error.into()),
+        }
+    }
+}
+
+impl From<QueueError> for Refusal {
+    fn from(error: QueueError) -> Self {
+        match error {
+            QueueError::NotFound { .. } => Self::NotFound(format!(
+                "{error}; `node queue create` makes those that are missing"
+            )),
+            QueueError::Exists { .. } | QueueError::NoDeadLetters { .. } => Self::Conflict(error.to_string()),
+            _ if error.category() == ErrorCategory::Config => Self::Invalid(error.to_string()),
+            _ => Self::Unavailable(error.to_string()),
         }
     }
 }

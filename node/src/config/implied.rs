@@ -1,6 +1,6 @@
 //! Values that follow from others: defaults of a generation, roles of stages, queues of the variables of the first design.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 
 use parkhang_actors::stage::StageTable;
@@ -10,6 +10,7 @@ use toml::Value;
 
 use super::layers::{Layers, Setting};
 use super::problem::{Origin, Problem};
+use super::sections::StageQueue;
 use super::values::Role;
 
 /// Variable with the URL of the queue of a node's only stage.
@@ -46,15 +47,13 @@ impl Layers {
             return;
         };
         let table = StageTable::built_in();
-        let mut roles: Vec<&str> = self
+        let roles: BTreeSet<Role> = self
             .stages()
             .iter()
-            .filter_map(|stage| table.hardware_of(stage))
-            .map(|hardware| Role::of(hardware).as_str())
+            .filter_map(|stage| table.hardware_of(stage).map(Role::of))
             .collect();
-        roles.sort_unstable();
-        roles.dedup();
         if !roles.is_empty() {
+            let roles: Vec<&str> = roles.into_iter().map(Role::as_str).collect();
             self.set_unsaid("node.roles", Value::from(roles), &origin);
         }
     }
@@ -66,21 +65,21 @@ impl Layers {
             let value = variables.get(&OsString::from(name))?.to_str()?;
             (!value.is_empty()).then(|| value.to_owned())
         };
-        let of_stage = |stage: &StageName| format!("SQS_{}_URL", stage.as_str().to_uppercase());
-        let mut urls: Vec<(StageName, String, String)> = StageTable::built_in()
-            .names()
-            .into_iter()
-            .filter_map(|stage| {
-                let variable = of_stage(&stage);
-                let url = given(&variable)?;
-                Some((stage, variable, url))
-            })
-            .collect();
-        if let Some(url) = given(QUEUE_URL) {
+        let of_stage = |stage: StageName| {
+            let variable = format!("SQS_{}_URL", stage.as_str().to_uppercase());
+            let queue = given(&variable)?;
+            Some((variable, StageQueue { stage, queue }))
+        };
+        let stages = StageTable::built_in().names();
+        let mut queues: Vec<(String, StageQueue)> = stages.into_iter().filter_map(of_stage).collect();
+        if let Some(queue) = given(QUEUE_URL) {
             match &self.stages()[..] {
                 // A node without stages of its own is none of the first design: the variable is meant for another program.
                 [] => {}
-                [stage] => urls.push((stage.clone(), QUEUE_URL.to_owned(), url)),
+                [stage] => {
+                    let stage = stage.clone();
+                    queues.push((QUEUE_URL.to_owned(), StageQueue { stage, queue }));
+                }
                 several => self.problems.push(Problem::Unusable {
                     origin: Origin::Variable(QUEUE_URL.to_owned()),
                     message: format!(
@@ -90,21 +89,18 @@ impl Layers {
                 }),
             }
         }
-        let Some((_, variable, url)) = urls.first() else {
+        let Some((variable, first)) = queues.first() else {
             return;
         };
         let origin = Origin::Variable(variable.clone());
         self.set_unsaid("source.kind", Value::from("sqs"), &origin);
-        let SqsOptions { endpoint, region, .. } = SqsOptions::for_queue(url);
+        let SqsOptions { endpoint, region, .. } = SqsOptions::for_queue(&first.queue);
         for (key, value) in [("source.sqs.endpoint", endpoint), ("source.sqs.region", region)] {
             if let Some(value) = value {
                 self.set_unsaid(key, Value::from(value), &origin);
             }
         }
-        let queues: Vec<String> = urls
-            .iter()
-            .map(|(stage, _, url)| format!("{stage}={url}"))
-            .collect();
+        let queues: Vec<String> = queues.into_iter().map(|(_, queue)| queue.into()).collect();
         self.set_unsaid("source.sqs.queues", Value::from(queues), &origin);
     }
 

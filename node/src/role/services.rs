@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, Result};
 use parkhang_actors::runner::CpuPool;
 use parkhang_actors::stage::{ManifestFolder, StageRegistry, StageServices, StageTable};
+use parkhang_core::domain::StageName;
 use parkhang_store::storage::{DelayedStore, StoreDelay};
 use tracing::warn;
 
@@ -45,7 +46,8 @@ pub async fn stages(loaded: &Loaded, delay: &StoreDelay) -> Result<StageRegistry
         manifests: Some(manifests(loaded)?),
     };
     let stages = &loaded.config.node.stages;
-    Ok(StageRegistry::new(&services)?.restricted_to(|stage| stages.is_empty() || stages.contains(stage)))
+    let runs = |stage: &StageName| stages.is_empty() || stages.contains(stage);
+    Ok(StageRegistry::restricted(&services, runs)?)
 }
 
 /// Returns the folder of this node's manifests, which record what happened to each page.

@@ -103,11 +103,7 @@ impl Archive {
 
     /// Artifacts of the job below a folder of the bucket.
     fn written(&self, folder: &str) -> BTreeMap<PathBuf, Vec<u8>> {
-        let objects = self.endpoint.objects.below(&format!("{folder}/"));
-        objects
-            .into_iter()
-            .map(|(name, bytes)| (PathBuf::from(name), bytes.to_vec()))
-            .collect()
+        written(&self.endpoint, folder)
     }
 
     fn scans_read(&self) -> usize {
@@ -115,7 +111,16 @@ impl Archive {
     }
 }
 
-fn keys() -> Vec<(&'static str, String)> {
+/// Objects below a folder of the bucket.
+pub(crate) fn written(endpoint: &Endpoint, folder: &str) -> BTreeMap<PathBuf, Vec<u8>> {
+    let objects = endpoint.objects.below(&format!("{folder}/"));
+    objects
+        .into_iter()
+        .map(|(name, bytes)| (PathBuf::from(name), bytes.to_vec()))
+        .collect()
+}
+
+pub(crate) fn keys() -> Vec<(&'static str, String)> {
     vec![
         ("AWS_ACCESS_KEY_ID", ACCESS_KEY.to_owned()),
         ("AWS_SECRET_ACCESS_KEY", SECRET_KEY.to_owned()),

@@ -1,14 +1,14 @@
 //! Workers and orchestrator of the first design: started with its flags and its variables, and nothing else.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use parkhang_state::EmbeddedPostgres;
 use parkhang_test_s3::external::{Server, ministack};
-use parkhang_test_s3::{ACCESS_KEY, BUCKET, Endpoint, SECRET_KEY};
+use parkhang_test_s3::{BUCKET, Endpoint};
 use tokio::runtime::Runtime;
 
+use crate::buckets::{keys, written};
 use crate::nodes::{JOB, Node, Site, undisturbed};
 use crate::support::{assert_same, files, finish, node};
 
@@ -64,12 +64,10 @@ impl Services {
     }
 
     fn variables(&self) -> Vec<(&'static str, String)> {
-        vec![
-            ("DATABASE_URL", self.database.clone()),
-            ("AWS_ACCESS_KEY_ID", ACCESS_KEY.to_owned()),
-            ("AWS_SECRET_ACCESS_KEY", SECRET_KEY.to_owned()),
-            ("AWS_REGION", "us-east-1".to_owned()),
-        ]
+        let mut variables = keys();
+        variables.push(("DATABASE_URL", self.database.clone()));
+        variables.push(("AWS_REGION", "us-east-1".to_owned()));
+        variables
     }
 
     /// The command line of the first design, with the addresses of servers that are not AWS.
@@ -142,10 +140,8 @@ fn workers_of_one_stage_each_are_started_as_in_the_first_design_over_sqs() {
     let status = finish(site.command(["job", "status", JOB, "--wait", "--json"])).exits(0);
     assert_eq!(status.json()["status"], "completed", "{}", status.stdout);
 
-    let objects = services.buckets.objects.below("ocr-results/jobs/");
-    let written: BTreeMap<PathBuf, Vec<u8>> = objects
-        .into_iter()
-        .map(|(name, bytes)| (PathBuf::from(name), bytes.to_vec()))
-        .collect();
-    assert_same(&written, &files(&undisturbed(&site).join("jobs")));
+    assert_same(
+        &written(&services.buckets, "ocr-results/jobs"),
+        &files(&undisturbed(&site).join("jobs")),
+    );
 }

@@ -9,9 +9,9 @@ use crate::domain::{Alarm, AlarmKind, Hardware, NodeRecord, NodeState};
 
 /// Time for which the cause of an alarm must be away until it is called off: longer than the counts of SQS take to settle.
 pub const CALM: TimeDelta = TimeDelta::minutes(2);
-/// Share of a quota in per cent from which on there is an alarm,
+/// Share of a quota in per cent from which on there is an alarm.
 const NEAR: u64 = 80;
-/// and below which it is called off.
+/// Share of a quota in per cent below which an alarm is called off.
 const FAR: u64 = 70;
 /// Fewest ended runs, and fewest lost nodes, that say anything.
 const EVIDENCE: u64 = 3;
@@ -53,8 +53,8 @@ pub struct Work {
     pub lost: u64,
 }
 
-/// Time before now in which a node must have been lost to be counted.
-const LATELY: TimeDelta = TimeDelta::minutes(10);
+/// Time before now in which runs must have ended, and nodes been lost, to be counted.
+pub const LATELY: TimeDelta = TimeDelta::minutes(10);
 
 impl Work {
     /// Work by the numbers of runs that ended lately, and by the records of the nodes with the hardware that the stage runs on.

@@ -174,7 +174,7 @@ fn reason(letter: &Delivery) -> String {
     reason.unwrap_or_default().to_owned()
 }
 
-/// What waits for the archive's workers is worked on by ours, and whoever enqueues it twice has it done once.
+/// Messages that wait for the archive's workers are worked on by ours, and a volume that is enqueued twice is done once.
 #[tokio::test(start_paused = true)]
 async fn what_the_archive_enqueues_becomes_tasks_of_the_standing_job() {
     let world = World::new().await;

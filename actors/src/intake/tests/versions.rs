@@ -140,7 +140,7 @@ async fn a_volume_that_cannot_be_looked_up_holds_up_no_other() {
     assert_eq!(world.settle(&archive).await, 1);
 }
 
-/// What was asked for while the job stood is answered after it was closed, too.
+/// A request of the time when the job stood is answered after it was closed, too.
 #[tokio::test(start_paused = true)]
 async fn a_closed_job_answers_what_it_was_asked() {
     let (world, archive) = (World::new().await, Archive::new());

@@ -161,8 +161,7 @@ impl Publisher {
         };
         let (mut empty, mut repeated) = (Vec::new(), 0);
         for (stage, queue) in &self.queues {
-            let counts = queue.counts().await?;
-            if counts.visible + counts.in_flight + counts.delayed > 0 {
+            if queue.counts().await?.total() > 0 {
                 continue;
             }
             if before.contains(stage) {

@@ -12,8 +12,7 @@ use super::*;
 use crate::source::{Claim, Clock, SourceError, WorkSource};
 use parkhang_core::domain::testing::{at, new_job, pool, stage};
 use parkhang_core::domain::{
-    ErrorCategory, Job, LeaseReport, LeaseStatus, NewJob, ReportReply, StageReport, StageVerdict, Task,
-    TaskStatus,
+    ErrorCategory, Job, LeaseReport, LeaseStatus, ReportReply, StageReport, StageVerdict, Task, TaskStatus,
 };
 use parkhang_core::policy::claim::Offer;
 use parkhang_core::policy::job_action::JobAction;
@@ -70,12 +69,7 @@ impl World {
             TimeDelta::minutes(10),
         );
         let job = store
-            .create_job(
-                &NewJob {
-                    ..new_job(&["detect", "read"], volumes)
-                },
-                at(0),
-            )
+            .create_job(&new_job(&["detect", "read"], volumes), at(0))
             .await
             .unwrap();
         let world = Self {

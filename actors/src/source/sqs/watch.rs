@@ -157,6 +157,5 @@ pub async fn count_dead_letters(queue: &dyn TaskQueue) -> Result<Option<u64>, Qu
         Err(QueueError::NoDeadLetters { .. }) => return Ok(None),
         Err(error) => return Err(error),
     };
-    let counts = letters.counts().await?;
-    Ok(Some(counts.visible + counts.in_flight + counts.delayed))
+    Ok(Some(letters.counts().await?.total()))
 }

@@ -1,6 +1,6 @@
 //! Inbox of the memory store.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -25,9 +25,8 @@ pub(super) struct Request {
 }
 
 impl Tables {
-    fn tasks_of(&self, job: JobId) -> HashMap<VolumeId, Task> {
-        let tasks = self.job_tasks(job);
-        tasks.map(|task| (task.volume.clone(), task.clone())).collect()
+    fn task_of(&self, job: JobId, volume: &VolumeId) -> Option<&Task> {
+        self.job_tasks(job).find(|task| task.volume == *volume)
     }
 
     /// Takes one request; returns its effect.
@@ -36,7 +35,7 @@ impl Tables {
         if self.inbox.contains_key(&id) {
             return Ok(Taken::Repeated);
         }
-        let known = self.tasks_of(job.id).remove(&request.volume);
+        let known = self.task_of(job.id, &request.volume).cloned();
         let arrival = request::on_arrival(known.as_ref(), job);
         let taken = match (arrival, &known) {
             (Arrival::Retry, Some(task)) => {
@@ -51,7 +50,7 @@ impl Tables {
             }
             (Arrival::Retry | Arrival::Open | Arrival::Known, _) => Taken::Known,
         };
-        let task = self.tasks_of(job.id).remove(&request.volume);
+        let task = self.task_of(job.id, &request.volume);
         let missing = || StateError::Corrupt(format!("{} was not kept", request.volume));
         let row = Request {
             task: task.ok_or_else(missing)?.id,

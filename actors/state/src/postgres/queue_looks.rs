@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 use sqlx::types::Json;
@@ -12,9 +12,7 @@ use super::rows::{number, stage_name, unreadable};
 use crate::postgres::PostgresStore;
 use crate::{RecentRuns, StateError};
 use parkhang_core::domain::{QueueRecord, StageName};
-
-/// Time before now whose ended runs are counted.
-const LATELY: TimeDelta = TimeDelta::minutes(10);
+use parkhang_core::policy::alarm::LATELY;
 
 /// Runs that ended after a time, by the partial indexes `stage_runs_done` and `stage_runs_failed`.
 pub(super) const RECENT_RUNS: &str = "select stage, sum(done)::bigint as done, sum(failed)::bigint as failed from ( \
