@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use parkhang_core::domain::{Hardware, InvalidPipeline, JobConfig, Pipeline, StageName, nearest};
+use parkhang_core::domain::{
+    Hardware, InvalidPipeline, JobConfig, Pipeline, StageName, UnknownStage, did_you_mean,
+};
 use parkhang_store::artifact::TableSchema;
 use serde_json::{Map, Value};
 
@@ -65,8 +67,8 @@ impl StageDefinition {
 /// Reason for which a list of stages is not a pipeline of this program.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PipelineError {
-    #[error("there is no stage {stage}{}; the stages are {}", hint(.stage, .known), .known.join(", "))]
-    UnknownStage { stage: String, known: Vec<String> },
+    #[error(transparent)]
+    UnknownStage(#[from] UnknownStage),
     #[error("stage {stage} reads {table}, which {}", unwritten(.writers))]
     MissingTable {
         stage: String,
@@ -74,7 +76,7 @@ pub enum PipelineError {
         /// Stages that write the table.
         writers: Vec<String>,
     },
-    #[error("there is no pipeline {pipeline}{}; the pipelines are {}", hint(.pipeline, .known), .known.join(", "))]
+    #[error("there is no pipeline {pipeline}{}; the pipelines are {}", did_you_mean(.pipeline, .known), .known.join(", "))]
     UnknownPipeline { pipeline: String, known: Vec<String> },
     #[error("pipeline {0} is built in: give this one another name")]
     BuiltIn(String),
@@ -84,12 +86,6 @@ pub enum PipelineError {
     IllegalName(String),
     #[error(transparent)]
     Invalid(#[from] InvalidPipeline),
-}
-
-/// Hint at the known name that is nearest to an unknown one.
-fn hint(unknown: &str, known: &[String]) -> String {
-    let nearest = nearest(unknown, known.iter().map(String::as_str), 2);
-    nearest.map_or_else(String::new, |name| format!(" (did you mean {name}?)"))
 }
 
 fn unwritten(writers: &[String]) -> String {
@@ -132,11 +128,17 @@ impl StageTable {
     }
 
     pub fn get(&self, stage: &StageName) -> Option<&StageDefinition> {
-        self.named(stage.as_str())
+        self.named(stage.as_str()).ok()
     }
 
-    fn named(&self, stage: &str) -> Option<&StageDefinition> {
-        self.0.iter().find(|row| row.name == stage)
+    /// Row of the stage of a name.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownStage`] if there is none.
+    pub fn named(&self, stage: &str) -> Result<&StageDefinition, UnknownStage> {
+        let row = self.0.iter().find(|row| row.name == stage);
+        row.ok_or_else(|| UnknownStage::new(stage, self.names()))
     }
 
     /// Hardware of a stage; `None` for a stage that this program does not have.
@@ -173,10 +175,7 @@ impl StageTable {
         let mut stages = Vec::with_capacity(names.len());
         for name in names {
             let name = name.as_ref();
-            let stage = self.named(name).ok_or_else(|| PipelineError::UnknownStage {
-                stage: name.to_owned(),
-                known: self.0.iter().map(|row| row.name.to_owned()).collect(),
-            })?;
+            let stage = self.named(name)?;
             if let Some(table) = stage.reads.iter().find(|table| !written.contains(*table)) {
                 return Err(PipelineError::MissingTable {
                     stage: name.to_owned(),

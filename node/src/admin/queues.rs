@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use chrono::TimeDelta;
 use clap::Args;
 use parkhang_actors::source::count_dead_letters;
-use parkhang_actors::stage::StageTable;
+use parkhang_actors::stage::{StageDefinition, StageTable};
 use parkhang_core::domain::StageName;
 use parkhang_queue::{Counts, QueueError, QueueServer, QueueSpec, Redrive as Moved, TaskQueue};
 use parkhang_state::{Outbox, StateStore};
@@ -39,15 +39,10 @@ fn stages() -> Vec<StageName> {
 }
 
 fn stage_named(name: &str) -> Result<StageName, Refusal> {
-    let known = stages();
-    let found = known.iter().find(|stage| stage.as_str() == name);
-    found.cloned().ok_or_else(|| {
-        let names: Vec<&str> = known.iter().map(StageName::as_str).collect();
-        Refusal::NotFound(format!(
-            "there is no stage {name}; there are {}",
-            names.join(", ")
-        ))
-    })
+    let table = StageTable::built_in();
+    let stage = table.named(name);
+    stage.map(StageDefinition::name)
+        .map_err(|unknown| Refusal::NotFound(unknown.to_string()))
 }
 
 async fn open(admin: &Admin, stage: &StageName) -> Result<Arc<dyn TaskQueue>, Refusal> {

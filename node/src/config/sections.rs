@@ -13,7 +13,7 @@ use parkhang_actors::stage::{PipelineError, Pipelines, StageTable};
 use parkhang_core::domain::{JobConfig, JobKey, StageName};
 use serde::{Deserialize, Serialize};
 
-use super::intake::Intake;
+use super::intake::{Intake, whose_queue};
 use super::scaling::{Autoscaler, Launcher};
 use super::values::{HostPort, Role, duration, optional};
 
@@ -245,14 +245,8 @@ impl TryFrom<String> for StageQueue {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let (stage, queue) = text
-            .split_once('=')
-            .filter(|(_, queue)| !queue.is_empty())
-            .ok_or_else(|| format!("{text:?} is not STAGE=QUEUE, such as ocr=ocr-ocr.fifo"))?;
-        Ok(Self {
-            stage: StageName::new(stage).map_err(|error| error.to_string())?,
-            queue: queue.to_owned(),
-        })
+        let (stage, queue) = whose_queue(&text, "STAGE=QUEUE, such as ocr=ocr-ocr.fifo")?;
+        Ok(Self { stage, queue })
     }
 }
 

@@ -30,6 +30,7 @@ mod task;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod unfit;
+mod unknown_stage;
 mod volume;
 
 pub use actor::{
@@ -56,7 +57,8 @@ pub use pool::PoolInfo;
 pub use progress::{PageOutcome, StageProgress};
 pub use queue::{Alarm, AlarmKind, MOST_IN_FRONT, Publication, QueueRecord};
 pub use scaling::ScalingRecord;
-pub use suggestion::nearest;
+pub use suggestion::{did_you_mean, nearest};
 pub use task::{Fence, Lease, StageRun, StageRunStatus, Task, TaskCount, TaskStatus, VolumeResults};
 pub use unfit::Unfit;
+pub use unknown_stage::UnknownStage;
 pub use volume::{InvalidName, VolumeId};

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::unknown_stage::UnknownStage;
 use super::volume::InvalidName;
 
 /// Name of a stage, as stored in `tasks.current_stage` and as the artifact folder of the stage.
@@ -176,6 +177,16 @@ impl Pipeline {
     /// Stages in order.
     pub fn stages(&self) -> &[StageName] {
         &self.0
+    }
+
+    /// Place of the stage of a name, from 0 on.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownStage`] if the pipeline has none of the name.
+    pub fn place_of(&self, name: &str) -> Result<usize, UnknownStage> {
+        let place = self.0.iter().position(|stage| stage.as_str() == name);
+        place.ok_or_else(|| UnknownStage::new(name, &self.0))
     }
 
     /// Number of stages from `stage` to the end, including itself; 0 for one that is not in this pipeline.

@@ -15,6 +15,12 @@ pub fn nearest<'a>(
         .map(|(_, name)| name)
 }
 
+/// Hint at the known name that is nearest to an unknown one, to follow it in a message: empty if none is near.
+pub fn did_you_mean(unknown: &str, known: &[String]) -> String {
+    let nearest = nearest(unknown, known.iter().map(String::as_str), 2);
+    nearest.map_or_else(String::new, |name| format!(" (did you mean {name}?)"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,10 +9,8 @@ use crate::admin::Refusal;
 pub fn check(config: &JobConfig, pipeline: &Pipeline, table: &StageTable) -> Result<(), Refusal> {
     let has_models = |stage: &StageName| table.models_of(stage) != StageModels::None;
     for named in config.models.iter() {
-        if !pipeline.stages().contains(&named.stage) {
-            let stage = &named.stage;
-            return Err(Refusal::Invalid(format!("{named}: there is no stage {stage}")));
-        }
+        let place = pipeline.place_of(named.stage.as_str());
+        place.map_err(|unknown| Refusal::Invalid(format!("{named}: {unknown}")))?;
         if !has_models(&named.stage) {
             let stages = pipeline.stages().iter().filter(|&stage| has_models(stage));
             let stages: Vec<&str> = stages.map(StageName::as_str).collect();
@@ -49,8 +47,8 @@ mod tests {
         let path = check("models=ocr=/srv/models/older").unwrap_err();
         assert!(path.starts_with("/srv/models/older is a path"), "{path}");
         assert_eq!(
-            check("models=reed=x").unwrap_err(),
-            "reed=x: there is no stage reed"
+            check("models=orc=x").unwrap_err(),
+            "orc=x: there is no stage orc (did you mean ocr?); the stages are line_detection, line_extraction, ocr, reduce"
         );
         assert_eq!(
             check("models=reduce=x").unwrap_err(),

@@ -3,7 +3,6 @@
 use std::num::NonZeroUsize;
 
 use parkhang_actors::stage::StageTable;
-use parkhang_core::domain::StageName;
 use tracing_subscriber::EnvFilter;
 
 use super::super::scaling::LauncherKind;
@@ -49,26 +48,14 @@ pub(super) fn node(config: &ClusterConfig, findings: &mut Findings) {
     );
     let table = StageTable::built_in();
     for stage in &node.stages {
-        match table.hardware_of(stage).map(Role::of) {
-            Some(role) => findings.require_beside(
+        match table.named(stage.as_str()).map(|row| Role::of(row.hardware)) {
+            Ok(role) => findings.require_beside(
                 node.roles.contains(&role),
                 "node.stages",
                 &["node.roles"],
                 format!("stage {stage} needs the role {}", role.as_str()),
             ),
-            None => findings.require(
-                false,
-                "node.stages",
-                format!(
-                    "there is no stage {stage}; the stages are {}",
-                    table
-                        .names()
-                        .iter()
-                        .map(StageName::as_str)
-                        .collect::<Vec<_>>()
-                        .join(", ")
-                ),
-            ),
+            Err(unknown) => findings.require(false, "node.stages", unknown.to_string()),
         }
     }
     if let Err(error) = parse_device(&node.device, NonZeroUsize::MIN) {
