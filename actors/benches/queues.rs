@@ -1,7 +1,7 @@
 //! A backlog of tasks whose stages do nothing, through queues and beside them: published, and worked off by four nodes. Queues are
 //! those in memory, and those of the SQS server at `PARKHANG_BENCH_SQS_ENDPOINT` with what that server does by itself; beside them
 //! an orchestrator assigns the same work. Prints messages a second, and each as a share of what limits it.
-//! `cargo bench --bench queues -- --test` runs it once, small.
+//! `PARKHANG_BENCH_TASKS` is the number of tasks; `cargo bench --bench queues -- --test` runs it once, small.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a bench fails by panicking")]
 
@@ -26,6 +26,8 @@ use support::Server;
 
 /// Address of the SQS server.
 const ENDPOINT: &str = "PARKHANG_BENCH_SQS_ENDPOINT";
+/// Number of tasks, if it is not to be the usual one.
+const TASKS: &str = "PARKHANG_BENCH_TASKS";
 const NODES: usize = 4;
 /// Slots of each stage of a node.
 const SLOTS: usize = 25;
@@ -225,7 +227,8 @@ fn print(way: &str, rates: Rates, direct: Rates, limit: Option<Limit>) {
 #[tokio::main]
 async fn main() {
     let small = std::env::args().any(|argument| argument == "--test");
-    let tasks = if small { 40 } else { 10_000 };
+    let usual = if small { 40 } else { 10_000 };
+    let tasks = std::env::var(TASKS).map_or(usual, |tasks| tasks.parse().unwrap());
     let postgres = Server::start();
     println!("{tasks} tasks of 4 stages, {NODES} nodes with {SLOTS} slots for each stage; a second:");
     let direct = assigned(postgres.postgres("direct", true).await, tasks).await;

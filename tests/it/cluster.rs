@@ -142,6 +142,34 @@ async fn a_store_that_is_away_for_a_while_loses_nothing() {
     cluster.stop().await;
 }
 
+/// Reports that come together share a transaction; where it fails, each has one of its own.
+#[tokio::test]
+async fn a_transaction_that_is_refused_fails_none_of_the_reports_that_share_it() {
+    let store = Arc::new(FlakyStore::new(1));
+    let job = store.create_job(&new_job(&["stage"], 4), Utc::now()).await.unwrap();
+    let source = StateClaims::new(store.clone(), Arc::new(SystemClock), TimeDelta::minutes(1), 3);
+    let offer = Offer {
+        pool: pool("w", "stage", 4),
+        free: 4,
+        in_hand: 0,
+    };
+    let claims = source.claim(&[offer]).await.unwrap();
+    let report = |claim: &Claim| {
+        source.complete(LeaseReport {
+            fence: claim.assignment.fence.clone(),
+            verdict: Some(StageVerdict::Succeeded(StageReport::default())),
+        })
+    };
+    assert_eq!(report(&claims[0]).await.unwrap(), ReportReply::Recorded);
+    let replies = tokio::join!(report(&claims[1]), report(&claims[2]), report(&claims[3]));
+    for reply in [replies.0, replies.1, replies.2] {
+        assert_eq!(reply.unwrap(), ReportReply::Recorded);
+    }
+    assert_eq!(store.refused(), 1);
+    let job = store.job_by_id(job.id).await.unwrap().unwrap();
+    assert_eq!(job.status, JobStatus::Completed);
+}
+
 #[test]
 fn the_example_stage_is_the_one_that_the_contributors_guide_shows() {
     let guide = include_str!("../../CONTRIBUTING.md");

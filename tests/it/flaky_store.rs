@@ -109,8 +109,8 @@ impl StateStore for FlakyStore {
         self.inner.tasks(job).await
     }
 
-    async fn task(&self, id: TaskId) -> Result<Option<Task>, StateError> {
-        self.inner.task(id).await
+    async fn tasks_by_id(&self, ids: &[TaskId]) -> Result<Vec<Task>, StateError> {
+        self.inner.tasks_by_id(ids).await
     }
 
     async fn leases(&self, now: DateTime<Utc>) -> Result<Leases, StateError> {

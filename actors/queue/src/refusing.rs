@@ -1,4 +1,5 @@
-//! Queue for tests of its users, that refuses as many requests as it is told to: a server that throttles cannot be had on demand.
+//! Queue for tests of its users, that counts requests and refuses as many as it is told to: a server that throttles cannot be had on
+//! demand.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +12,7 @@ use crate::{
     Receive, Sent, TaskQueue,
 };
 
-/// Requests that are refused.
+/// Requests that are refused, and counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
     Receives,
@@ -26,6 +27,7 @@ pub struct RefusingQueue {
     receives: AtomicUsize,
     extensions: AtomicUsize,
     deletions: AtomicUsize,
+    made: [AtomicUsize; 3],
 }
 
 impl RefusingQueue {
@@ -36,12 +38,18 @@ impl RefusingQueue {
             receives: AtomicUsize::new(0),
             extensions: AtomicUsize::new(0),
             deletions: AtomicUsize::new(0),
+            made: Default::default(),
         }
     }
 
     /// Refuses the next requests of a kind.
     pub fn refuse(&self, requests: Refused, number: usize) {
         self.left(requests).store(number, Ordering::Relaxed);
+    }
+
+    /// Number of requests of a kind that were made, refused ones too.
+    pub fn made(&self, requests: Refused) -> usize {
+        self.made[requests as usize].load(Ordering::Relaxed)
     }
 
     const fn left(&self, requests: Refused) -> &AtomicUsize {
@@ -53,6 +61,7 @@ impl RefusingQueue {
     }
 
     fn admit(&self, requests: Refused) -> Result<(), QueueError> {
+        self.made[requests as usize].fetch_add(1, Ordering::Relaxed);
         let one_less = |left: usize| left.checked_sub(1);
         let left = self.left(requests);
         match left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less) {

@@ -180,10 +180,10 @@ impl StateStore for MeteredStore {
         answer
     }
 
-    async fn task(&self, id: TaskId) -> Result<Option<Task>, StateError> {
+    async fn tasks_by_id(&self, ids: &[TaskId]) -> Result<Vec<Task>, StateError> {
         let began = Instant::now();
-        let answer = self.inner.task(id).await;
-        self.count(began, &answer, |traffic, _| traffic.add(1, 1, 0));
+        let answer = self.inner.tasks_by_id(ids).await;
+        self.count(began, &answer, |traffic, tasks| traffic.add(1, tasks.len(), 0));
         answer
     }
 

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use super::ShardError;
 use parkhang_core::domain::StageName;
 use parkhang_queue::QueueError;
@@ -19,4 +21,9 @@ pub enum SourceError {
     NoQueue(StageName),
     #[error("the receive from the queue of stage {0} ended in a panic")]
     ReceiveEnded(StageName),
+    #[error("the transaction of a report ended in a panic")]
+    ReportEnded,
+    /// What met several requests that were carried out together.
+    #[error(transparent)]
+    Shared(Arc<Self>),
 }

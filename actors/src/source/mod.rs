@@ -12,11 +12,14 @@
 //! A source knows neither pools nor stages beyond their names, and a dispatcher does not know where its source keeps things.
 
 mod clock;
+mod commit;
 #[cfg(test)]
 mod conformance;
 mod dispatcher;
 mod error;
+mod joined;
 mod member;
+mod reports;
 mod shards;
 mod sqs;
 mod state_claims;

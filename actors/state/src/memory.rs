@@ -13,7 +13,7 @@ mod nodes;
 mod outbox;
 mod tables;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -190,8 +190,11 @@ impl StateStore for MemoryStore {
         Ok(self.tables().job_tasks(job).cloned().collect())
     }
 
-    async fn task(&self, id: TaskId) -> Result<Option<Task>, StateError> {
-        Ok(self.tables().tasks.get(&id).cloned())
+    async fn tasks_by_id(&self, ids: &[TaskId]) -> Result<Vec<Task>, StateError> {
+        let ids: BTreeSet<&TaskId> = ids.iter().collect();
+        let tables = self.tables();
+        let tasks = ids.into_iter().filter_map(|id| tables.tasks.get(id));
+        Ok(tasks.cloned().collect())
     }
 
     async fn leases(&self, now: DateTime<Utc>) -> Result<Leases, StateError> {

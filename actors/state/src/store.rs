@@ -111,8 +111,13 @@ pub trait StateStore: Send + Sync + fmt::Debug {
     /// Returns the tasks of a job, in the order of their ids.
     async fn tasks(&self, job: JobId) -> Result<Vec<Task>, StateError>;
 
+    /// Returns the tasks of these ids, in the order of their ids, each once; ids without a task are passed over.
+    async fn tasks_by_id(&self, ids: &[TaskId]) -> Result<Vec<Task>, StateError>;
+
     /// Returns one task.
-    async fn task(&self, id: TaskId) -> Result<Option<Task>, StateError>;
+    async fn task(&self, id: TaskId) -> Result<Option<Task>, StateError> {
+        Ok(self.tasks_by_id(&[id]).await?.pop())
+    }
 
     /// Returns the leases of all jobs at `now`: those in force as counts, those that ran out as tasks.
     async fn leases(&self, now: DateTime<Utc>) -> Result<Leases, StateError>;

@@ -6,6 +6,7 @@ use aws_sdk_sqs::types::{
     BatchResultErrorEntry, ChangeMessageVisibilityBatchRequestEntry as VisibilityEntry,
     DeleteMessageBatchRequestEntry as DeleteEntry, MessageSystemAttributeName, QueueAttributeName,
 };
+use futures::stream::{self, StreamExt};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -21,6 +22,9 @@ use crate::{
     Counts, Delivery, Extended, Extension, NewMessage, QueueError, QueueFacts, QueueKind, Receipt,
     ReceiptStatus, Receive, Redrive, Sent, TaskQueue,
 };
+
+/// Requests of one call that are under way at a time, where their order does not matter.
+const REQUESTS: usize = 8;
 
 /// Queue of SQS.
 #[derive(Debug)]
@@ -274,12 +278,13 @@ impl TaskQueue for SqsQueue {
     }
 
     async fn delete_all(&self, receipts: &[Receipt]) -> Vec<Result<ReceiptStatus, QueueError>> {
-        let mut results = Vec::new();
-        for receipts in receipts.chunks(MAX_BATCH) {
-            let deleted = self.delete_some(receipts).await.into_iter();
-            results.extend(deleted.map(|result| self.status("delete a message of", result)));
-        }
+        // Deletions have no order, so their requests need not wait for each other.
+        let requests = receipts.chunks(MAX_BATCH).map(|receipts| self.delete_some(receipts));
+        let deleted: Vec<Vec<_>> = stream::iter(requests).buffered(REQUESTS).collect().await;
+        let results = deleted.into_iter().flatten();
         results
+            .map(|result| self.status("delete a message of", result))
+            .collect()
     }
 
     async fn dead_letters(&self) -> Result<Arc<dyn TaskQueue>, QueueError> {

@@ -262,7 +262,7 @@ impl Engine {
         };
         self.account(&run, remains);
         if let Some(queues) = &mut self.queues {
-            queues.completed(&run.fence, run.fate == Fate::Stops);
+            queues.completed(run.address, &run.fence, run.fate == Fate::Stops, self.now);
         }
         let pool = &mut self.nodes[run.address.node].pools[run.address.pool];
         pool.running.retain(|other| *other != number);

@@ -40,6 +40,8 @@ pub(crate) struct QueueMeter {
     requests: QueueRequests,
     asking: HashMap<(usize, usize), Asking>,
     held: HashMap<Fence, Held>,
+    /// Time of the last request that ended messages of a pool, deleting them or giving them back, and how many more it has room for.
+    ending: HashMap<(usize, usize, bool), (Millis, usize)>,
     /// Messages of the round under way, by stage, and its end.
     round: BTreeMap<StageName, u64>,
     round_ends: Millis,
@@ -52,6 +54,7 @@ impl QueueMeter {
             requests: QueueRequests::default(),
             asking: HashMap::new(),
             held: HashMap::new(),
+            ending: HashMap::new(),
             round: BTreeMap::new(),
             round_ends: Millis::MIN,
         }
@@ -115,14 +118,22 @@ impl QueueMeter {
         asking.since.get_or_insert(now);
     }
 
-    /// Takes note of a lease that ended in order: its message is deleted, or given back.
-    pub(crate) fn completed(&mut self, fence: &Fence, goes_on: bool) {
-        if self.held.remove(fence).is_some() {
-            if goes_on {
-                self.requests.visibility_changes += 1;
-            } else {
-                self.requests.deletes += 1;
-            }
+    /// Takes note of a lease that ended in order: its message is deleted, or given back, with those of the pool that end with it.
+    pub(crate) fn completed(&mut self, address: Address, fence: &Fence, goes_on: bool, now: Millis) {
+        if self.held.remove(fence).is_none() {
+            return;
+        }
+        let ending = self.ending.entry((address.node, address.pool, goes_on));
+        let (at, room) = ending.or_insert((now, 0));
+        if *at == now && *room > 0 {
+            *room -= 1;
+            return;
+        }
+        (*at, *room) = (now, MAX_BATCH - 1);
+        if goes_on {
+            self.requests.visibility_changes += 1;
+        } else {
+            self.requests.deletes += 1;
         }
     }
 

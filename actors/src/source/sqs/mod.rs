@@ -1,7 +1,7 @@
 //! Source of work from queues: messages say which task may have work, the database says who may do it.
 //!
 //! A message is a hint and never a right. [`Publisher`] sends one for each task that may begin a stage, by the outbox of the state
-//! store; [`QueueClaims`] receives one for each free slot and leases its task by the same fenced change that every other source makes;
+//! store; [`QueueClaims`] receives as many as it has free slots and leases their tasks by the same fenced change that every other source makes;
 //! [`DeadLetters`] finds what was received too often and sets its task aside. So what a queue may do, deliver twice, late, in another
 //! order, or lose what it holds, costs a receive or some time, and nothing is done twice or forgotten: a message whose task has moved
 //! on is deleted, one whose lease another worker holds waits for the end of that lease, and what a queue has lost is published again.
@@ -16,6 +16,8 @@
 
 mod claims;
 mod decision;
+mod ends;
+mod held;
 mod letters;
 mod message;
 mod publisher;

@@ -5,18 +5,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::future::select_all;
+use futures::stream::{self, StreamExt};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
+use tracing::warn;
 
 use super::{QueueOptions, StageQueues};
 use crate::source::SourceError;
 use parkhang_core::domain::StageName;
 use parkhang_queue::limits::MAX_BATCH;
-use parkhang_queue::{Delivery, QueueError, Receive};
+use parkhang_queue::{Delivery, QueueError, Receive, TaskQueue};
 
 /// Longest time that a claim waits for receives, which may wait longer: meanwhile slots of other stages may become free.
 const GATHERING: Duration = Duration::from_secs(1);
+
+/// Receives that fill the room of one stage at a time.
+const AT_ONCE: usize = 8;
 
 /// Receive that is under way.
 type Pending = JoinHandle<Result<Vec<Delivery>, QueueError>>;
@@ -60,14 +65,15 @@ impl Receives {
         Ok(taken)
     }
 
-    /// Receives messages for stages with free slots: as soon as one queue has some, or none of them, or after [`GATHERING`]. Receives
-    /// that have not ended go on, and what they bring is for the next call, to which [`ended`](Self::ended) invites.
+    /// Receives messages for stages with free slots: as soon as one queue has some, or none of them, or after [`GATHERING`]; what other
+    /// queues have brought by then is taken along. Receives that have not ended go on, and what they bring is for the next call, to
+    /// which [`ended`](Self::ended) invites.
     pub(super) async fn receive(
         &self,
         rooms: &BTreeMap<StageName, usize>,
         queues: &StageQueues,
         options: &QueueOptions,
-    ) -> Result<Vec<(StageName, Delivery)>, SourceError> {
+    ) -> Result<Vec<(StageName, Vec<Delivery>)>, SourceError> {
         let mut under_way = std::mem::take(&mut *self.pending());
         for (stage, room) in rooms {
             let Some(queue) = queues.get(stage) else {
@@ -76,25 +82,20 @@ impl Receives {
             if under_way.contains_key(stage) {
                 continue;
             }
-            let request = Receive::one(options.visibility)
-                .up_to((*room).min(MAX_BATCH))
-                .waiting(options.wait);
             let (queue, arrived) = (queue.clone(), self.arrived.clone());
+            let (room, options) = (*room, options.clone());
             let receive = async move {
-                let received = queue.receive(request).await;
+                let received = fill(queue.as_ref(), room, &options).await;
                 // An empty answer of a receive that waited invites to the next one.
                 if received
                     .as_ref()
-                    .is_ok_and(|found| !found.is_empty() || !request.wait.is_zero())
+                    .is_ok_and(|found| !found.is_empty() || !options.wait.is_zero())
                 {
                     arrived.notify_one();
                 }
                 received
             };
             under_way.insert(stage.clone(), tokio::spawn(receive));
-        }
-        if under_way.is_empty() {
-            return Ok(Vec::new());
         }
         let (stages, receives): (Vec<StageName>, Vec<Pending>) = under_way.into_iter().unzip();
         let mut guard = Unfinished {
@@ -103,20 +104,50 @@ impl Receives {
             receives,
         };
         let until = Instant::now() + GATHERING;
+        let mut taken = Vec::new();
         while !guard.receives.is_empty() {
-            let Ok((stage, answer)) = tokio::time::timeout_at(until, guard.first()).await else {
+            let limit = if taken.is_empty() { until } else { Instant::now() };
+            let Ok((stage, answer)) = tokio::time::timeout_at(limit, guard.first()).await else {
                 break;
             };
-            let deliveries = answer?;
-            if !deliveries.is_empty() {
-                return Ok(deliveries
-                    .into_iter()
-                    .map(|delivery| (stage.clone(), delivery))
-                    .collect());
+            match answer {
+                Ok(deliveries) if deliveries.is_empty() => {}
+                Ok(deliveries) => taken.push((stage, deliveries)),
+                Err(error) if taken.is_empty() => return Err(error),
+                // What has been received must be acted on all the same.
+                Err(error) => warn!(%stage, %error, "cannot receive messages now"),
             }
         }
-        Ok(Vec::new())
+        Ok(taken)
     }
+}
+
+/// Receives up to `room` messages. One receive waits, as there may be nothing for long and each request costs; where it is full there
+/// may be more, and requests that do not wait fill the room.
+async fn fill(
+    queue: &dyn TaskQueue,
+    room: usize,
+    options: &QueueOptions,
+) -> Result<Vec<Delivery>, QueueError> {
+    let request = Receive::one(options.visibility);
+    let first = request.up_to(room.min(MAX_BATCH)).waiting(options.wait);
+    let mut found = queue.receive(first).await?;
+    if found.len() < MAX_BATCH {
+        return Ok(found);
+    }
+    let left = room.saturating_sub(found.len());
+    let more = (0..left)
+        .step_by(MAX_BATCH)
+        .map(|from| queue.receive(request.up_to((left - from).min(MAX_BATCH))));
+    let mut answers = stream::iter(more).buffer_unordered(AT_ONCE);
+    while let Some(answer) = answers.next().await {
+        match answer {
+            Ok(more) => found.extend(more),
+            Err(error) => warn!(queue = queue.name(), %error, "cannot receive more messages now"),
+        }
+    }
+    drop(answers);
+    Ok(found)
 }
 
 /// Receives under way, of which those that have not ended go back to the source.

@@ -1,18 +1,20 @@
 //! What queues may do to a source, and what it makes of it.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 
+mod batches;
 mod watch;
 
 use super::*;
 use crate::source::{Claim, Clock, SourceError, WorkSource};
 use parkhang_core::domain::testing::{at, new_job, pool, stage};
 use parkhang_core::domain::{
-    ErrorCategory, Job, LeaseReport, LeaseStatus, ReportReply, StageReport, StageVerdict, Task, TaskStatus,
+    ErrorCategory, Job, LeaseReport, LeaseStatus, ReportReply, StageReport, StageVerdict, Task, TaskId, TaskStatus,
 };
 use parkhang_core::policy::claim::Offer;
 use parkhang_core::policy::job_action::JobAction;
@@ -25,11 +27,14 @@ use parkhang_state::{Change, Expected, MemoryStore, StateStore};
 struct PausedClock {
     began: tokio::time::Instant,
     ahead: Mutex<TimeDelta>,
+    /// Number of times it was asked, once for each transaction of reports.
+    asked: AtomicUsize,
 }
 
 #[async_trait]
 impl Clock for PausedClock {
     async fn now(&self) -> Result<DateTime<Utc>, SourceError> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
         let elapsed = TimeDelta::from_std(self.began.elapsed()).unwrap();
         Ok(at(0) + elapsed + *self.ahead.lock().unwrap())
     }
@@ -61,6 +66,7 @@ impl World {
         let clock = Arc::new(PausedClock {
             began: tokio::time::Instant::now(),
             ahead: Mutex::default(),
+            asked: AtomicUsize::new(0),
         });
         let publisher = Publisher::new(
             store.clone(),
@@ -83,8 +89,12 @@ impl World {
     }
 
     fn source(&self) -> QueueClaims {
+        self.source_that_waits(Duration::ZERO)
+    }
+
+    fn source_that_waits(&self, wait: Duration) -> QueueClaims {
         let options = QueueOptions {
-            wait: Duration::ZERO,
+            wait,
             ..QueueOptions::default()
         };
         QueueClaims::new(
@@ -107,6 +117,10 @@ impl World {
 
     async fn task(&self, job: &Job) -> Task {
         self.store.tasks(job.id).await.unwrap().remove(0)
+    }
+
+    async fn task_of(&self, id: TaskId) -> Task {
+        self.store.task(id).await.unwrap().unwrap()
     }
 
     /// Messages that wait and that are held, of the first stage.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::StateError;
-use parkhang_core::domain::{JobId, JobStatus, Position, RetryScope, TaskStatus};
+use parkhang_core::domain::{JobId, JobStatus, Position, RetryScope, TaskId, TaskStatus};
 use parkhang_core::policy::job_action::JobAction;
 
 pub(super) async fn suite(make: &impl AsyncFn() -> Store) {
@@ -15,6 +15,7 @@ pub(super) async fn suite(make: &impl AsyncFn() -> Store) {
     a_job_completes_when_all_tasks_are_done(make().await).await;
     a_stage_border_is_not_an_end(make().await).await;
     retry_scope_decides_what_is_terminal(make().await).await;
+    tasks_are_read_by_their_ids(make().await).await;
 }
 
 /// Rows: 74, 104, F1.
@@ -30,6 +31,21 @@ async fn a_job_reads_back(store: Store) {
     assert_eq!(store.job(&JobKey::new("other").unwrap()).await.unwrap(), None);
     assert_eq!(store.job_by_id(JobId(4711)).await.unwrap(), None);
     assert_eq!(store.tasks(JobId(4711)).await.unwrap(), vec![]);
+}
+
+async fn tasks_are_read_by_their_ids(store: Store) {
+    let (_, tasks) = job_with(&store, &["I3", "I1", "I2"]).await;
+    let ids: Vec<TaskId> = tasks.iter().map(|task| task.id).collect();
+    let asked = [ids[2], TaskId(4711), ids[0], ids[2]];
+    let read = store.tasks_by_id(&asked).await.unwrap();
+    assert_eq!(
+        read,
+        [tasks[0].clone(), tasks[2].clone()],
+        "in their order, each once, and no others"
+    );
+    assert_eq!(store.tasks_by_id(&[]).await.unwrap(), []);
+    assert_eq!(store.task(ids[1]).await.unwrap().as_ref(), Some(&tasks[1]));
+    assert_eq!(store.task(TaskId(4711)).await.unwrap(), None);
 }
 
 async fn a_key_is_taken_once(store: Store) {

@@ -10,8 +10,7 @@ use sqlx::postgres::{PgConnection, PgPool};
 
 use super::backlog::held;
 use super::commit::apply_all;
-use super::jobs;
-use super::rows::{TaskRow, task_columns};
+use super::{jobs, tasks};
 use crate::backlog::waiting_for;
 use crate::claim::cancellation;
 use crate::{Change, ClaimRequest, StateError};
@@ -210,7 +209,7 @@ async fn lock_ready(
         .bind(wanted == Wanted::Suspects)
         .fetch_all(&mut *connection)
         .await?;
-    tasks_of(connection, &ids).await
+    tasks::by_ids(connection, &ids).await
 }
 
 /// Locks and returns leased tasks by one of the statements above; `by` is the deadline of those that go by one.
@@ -224,23 +223,7 @@ async fn lock_leased(
         query = query.bind(by);
     }
     let ids: Vec<i64> = query.fetch_all(&mut *connection).await?;
-    tasks_of(connection, &ids).await
-}
-
-/// Returns tasks by their ids, in task order.
-async fn tasks_of(connection: &mut PgConnection, ids: &[i64]) -> Result<Vec<Task>, StateError> {
-    if ids.is_empty() {
-        return Ok(Vec::new());
-    }
-    let rows: Vec<TaskRow> = sqlx::query_as(concat!(
-        "select ",
-        task_columns!(),
-        " from tasks t join volumes v on v.id = t.volume_id where t.id = any($1) order by t.id"
-    ))
-    .bind(ids)
-    .fetch_all(connection)
-    .await?;
-    Ok(rows.into_iter().map(|row| row.0).collect())
+    tasks::by_ids(connection, &ids).await
 }
 
 /// Returns the jobs that run.

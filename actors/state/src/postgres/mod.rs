@@ -234,8 +234,9 @@ impl StateStore for PostgresStore {
         tasks::of_job(&self.pool, job).await
     }
 
-    async fn task(&self, id: TaskId) -> Result<Option<Task>, StateError> {
-        tasks::by_id(&self.pool, id).await
+    async fn tasks_by_id(&self, ids: &[TaskId]) -> Result<Vec<Task>, StateError> {
+        let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
+        tasks::by_ids(&self.pool, &ids).await
     }
 
     async fn leases(&self, now: DateTime<Utc>) -> Result<Leases, StateError> {

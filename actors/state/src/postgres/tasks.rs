@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use sqlx::Row;
-use sqlx::postgres::PgPool;
+use sqlx::postgres::{PgExecutor, PgPool};
 
 use super::rows::{StageRunRow, TaskRow, VolumeResultsRow, stage_name, task_columns};
 use crate::StateError;
@@ -25,17 +25,20 @@ pub(super) async fn of_job(pool: &PgPool, job: JobId) -> Result<Vec<Task>, State
     Ok(rows.into_iter().map(|row| row.0).collect())
 }
 
-/// Returns the task of an id.
-pub(super) async fn by_id(pool: &PgPool, id: TaskId) -> Result<Option<Task>, StateError> {
-    let row: Option<TaskRow> = sqlx::query_as(concat!(
+/// Returns tasks by their ids, in task order.
+pub(super) async fn by_ids(executor: impl PgExecutor<'_>, ids: &[i64]) -> Result<Vec<Task>, StateError> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rows: Vec<TaskRow> = sqlx::query_as(concat!(
         "select ",
         task_columns!(),
-        " from tasks t join volumes v on v.id = t.volume_id where t.id = $1"
+        " from tasks t join volumes v on v.id = t.volume_id where t.id = any($1) order by t.id"
     ))
-    .bind(id.0)
-    .fetch_optional(pool)
+    .bind(ids)
+    .fetch_all(executor)
     .await?;
-    Ok(row.map(|row| row.0))
+    Ok(rows.into_iter().map(|row| row.0).collect())
 }
 
 /// Moves the deadlines of leases that are in force and wanted; returns the state of each lease, in the order of the fences.

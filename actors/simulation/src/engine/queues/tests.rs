@@ -265,10 +265,10 @@ async fn a_simulated_fleet_makes_the_requests_of_a_real_one() {
     let simulated = report.queues.unwrap().requests;
     let of = (simulated, real);
     assert_eq!(simulated.messages, real.messages, "{of:?}");
-    assert_eq!(simulated.deletes, real.deletes, "{of:?}");
     let mut pairs = vec![
         ("seconds", report.makespan_s as u64, took.as_secs()),
         ("sends", simulated.sends, real.sends),
+        ("deletions", simulated.deletes, real.deletes),
         ("receives", simulated.receives, real.receives),
         ("receives in vain", simulated.empty_receives, real.empty_receives),
         (
@@ -321,5 +321,9 @@ async fn lost_nodes_cost_a_receive_and_a_deletion_for_each_of_their_runs() {
     assert!(report.ends.killed > 0 && report.ends.drained > 0, "{report:?}");
     let ended: u64 = report.stages.iter().map(|stage| stage.succeeded).sum();
     let ends = report.ends;
-    assert_eq!(requests.deletes, ended + ends.failed + ends.crashed + ends.killed);
+    let messages = ended + ends.failed + ends.crashed + ends.killed;
+    // Those of the two slots of a pool share a request where they end together.
+    let requests_for = messages / SLOTS as u64..=messages;
+    assert!(requests_for.contains(&requests.deletes), "{requests:?}, {messages}");
+    assert!(requests.deletes >= ends.killed, "{requests:?}");
 }
