@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use parkhang_actors::source::{QueueOptions, StageQueues};
+use chrono::TimeDelta;
+use parkhang_actors::source::{QueueOptions, StageQueues, WatchLimits};
 use parkhang_core::domain::StageName;
 use parkhang_queue::{DeadLetters, QueueServer, QueueSpec, SqsOptions, SqsServer};
 
@@ -78,5 +79,14 @@ pub fn options(config: &Sqs) -> QueueOptions {
         visibility: config.visibility,
         visibility_max_total: config.visibility_max_total,
         wait: config.wait,
+    }
+}
+
+/// Limits from which on there are alarms.
+pub fn limits(config: &Sqs) -> WatchLimits {
+    WatchLimits {
+        // A duration that chrono cannot express is longer than any wait.
+        max_age: TimeDelta::from_std(config.max_age).unwrap_or(TimeDelta::MAX),
+        max_in_flight: config.max_in_flight.get(),
     }
 }

@@ -2,8 +2,15 @@
 
 use std::sync::Arc;
 
+use chrono::{TimeDelta, Utc};
+use parkhang_actors::source::{Claim, StateClaims, SystemClock, WorkSource};
 use parkhang_actors::stage::StageLogic;
-use parkhang_core::domain::{ErrorCategory, JobStatus, Position, StageRunStatus, TaskStatus};
+use parkhang_core::domain::testing::{new_job, pool};
+use parkhang_core::domain::{
+    ErrorCategory, JobStatus, LeaseReport, Position, ReportReply, StageReport, StageRunStatus, StageVerdict,
+    TaskStatus,
+};
+use parkhang_core::policy::claim::Offer;
 use parkhang_sandbox::{FakeStage, Latch, NodePlan, Sandbox, Script, job_through};
 use parkhang_state::{MemoryStore, StateStore};
 use parkhang_store::storage::MemoryArtifacts;

@@ -19,7 +19,7 @@ pub const MIN_RETENTION: Duration = Duration::from_secs(60);
 pub const MAX_RETENTION: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 /// Most messages of a standard queue that are in flight, about.
 pub const MAX_IN_FLIGHT: usize = 120_000;
-/// Most messages of a FIFO queue that are in flight, unless AWS was asked for more.
+/// Most messages of a FIFO queue that are in flight, unless the account was given more.
 pub const MAX_IN_FLIGHT_FIFO: usize = 20_000;
 /// Number of messages from the head of a FIFO queue among which SQS looks for a free group: with a longer backlog of few groups,
 /// free ones behind it are not found.

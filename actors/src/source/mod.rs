@@ -44,7 +44,7 @@ pub use shards::{
 };
 pub use sqs::{
     DeadLetters, MalformedMessage, PublishError, Publisher, QueueClaims, QueueOptions, QueueWatch,
-    StageQueues, TaskMessage, count_dead_letters,
+    StageQueues, TaskMessage, WatchLimits, count_dead_letters,
 };
 pub use state_claims::StateClaims;
 

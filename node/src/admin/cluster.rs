@@ -136,7 +136,12 @@ impl Command for Status {
         }
         alarms.extend(workers::alarms(&scaling, max_age));
         let looks = queue_looks(admin).await?;
-        alarms.extend(looks.iter().flat_map(|look| queue_looks::alarms(look, now)));
+        let config = &admin.loaded.config.source.sqs;
+        alarms.extend(
+            looks
+                .iter()
+                .flat_map(|look| queue_looks::alarms(look, config, now)),
+        );
         Ok(Cluster {
             alarms,
             scaling,

@@ -4,13 +4,13 @@
 use chrono::{DateTime, Utc};
 use parkhang_core::domain::{Alarm, AlarmKind, QueueRecord};
 use parkhang_queue::QueueKind;
-use parkhang_queue::limits::{FIFO_SCANNED, MAX_IN_FLIGHT, MAX_IN_FLIGHT_FIFO};
+use parkhang_queue::limits::{FIFO_SCANNED, MAX_IN_FLIGHT};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::text::{away, lasting, table};
 use super::{Admin, Refusal};
-use crate::config::SourceKind;
+use crate::config::{SourceKind, Sqs};
 use crate::words::pluralize;
 
 /// The queue of a stage as the leader last saw it. The numbers are approximate.
@@ -87,14 +87,14 @@ pub fn in_a_table(looks: &[QueueLook]) -> String {
 }
 
 /// Alarms about a queue in words, with what to do about them.
-pub fn alarms(look: &QueueRecord, now: DateTime<Utc>) -> impl Iterator<Item = String> {
+pub fn alarms(look: &QueueRecord, config: &Sqs, now: DateTime<Utc>) -> impl Iterator<Item = String> {
     let since = move |alarm: &Alarm| format!("; an alarm that was raised {}", away(alarm.since, now));
     look.alarms
         .iter()
-        .map(move |alarm| in_words(look, alarm.kind, now) + &since(alarm))
+        .map(move |alarm| in_words(look, alarm.kind, config, now) + &since(alarm))
 }
 
-fn in_words(look: &QueueRecord, kind: AlarmKind, now: DateTime<Utc>) -> String {
+fn in_words(look: &QueueRecord, kind: AlarmKind, config: &Sqs, now: DateTime<Utc>) -> String {
     let QueueRecord { stage, queue, .. } = look;
     let waited = look
         .oldest
@@ -115,8 +115,8 @@ fn in_words(look: &QueueRecord, kind: AlarmKind, now: DateTime<Utc>) -> String {
         }
         AlarmKind::InFlight => {
             let most = match QueueKind::of(queue) {
-                QueueKind::Fifo => MAX_IN_FLIGHT_FIFO,
-                QueueKind::Standard => MAX_IN_FLIGHT,
+                QueueKind::Fifo => config.max_in_flight.get(),
+                QueueKind::Standard => MAX_IN_FLIGHT as u64,
             };
             let held = pluralize(look.in_flight, "message");
             format!("{held} of {queue} in flight, of {most} that SQS allows")
@@ -133,7 +133,10 @@ fn in_words(look: &QueueRecord, kind: AlarmKind, now: DateTime<Utc>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU64;
+
     use super::*;
+    use crate::config::{BucketArgs, Loaded};
     use parkhang_core::domain::testing::{at, stage};
 
     /// Rows: 153, D12.
@@ -156,7 +159,13 @@ mod tests {
                 })
                 .to_vec(),
         };
-        let lines: Vec<String> = alarms(&look, at(1000)).collect();
+        let mut config = Loaded::apart(&BucketArgs::default())
+            .unwrap()
+            .config
+            .source
+            .sqs;
+        config.max_in_flight = NonZeroU64::new(21_000).unwrap();
+        let lines: Vec<String> = alarms(&look, &config, at(1000)).collect();
         assert_eq!(lines.len(), AlarmKind::ALL.len());
         for line in &lines {
             assert!(line.contains("reading.fifo") || line.contains("ocr"), "{line}");
@@ -173,7 +182,7 @@ mod tests {
             lines[1]
         );
         assert!(
-            lines[4].contains("17000 messages of reading.fifo in flight, of 20000"),
+            lines[4].contains("17000 messages of reading.fifo in flight, of 21000"),
             "{}",
             lines[4]
         );

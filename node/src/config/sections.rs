@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -230,6 +231,8 @@ pub struct Sqs {
     /// Age of a message that waits from which on there is an alarm.
     #[serde(with = "duration")]
     pub max_age: Duration,
+    /// Most messages of a FIFO queue that may be in flight, by the quota of the account.
+    pub max_in_flight: NonZeroU64,
 }
 
 /// Queue of a stage, written `STAGE=NAME` or `STAGE=URL`.

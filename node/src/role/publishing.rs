@@ -102,8 +102,7 @@ async fn look(
             let queues = queues::open(config, &StageTable::built_in().names()).await?;
             let store = Arc::new(store.clone());
             let clock = Arc::new(StoreClock(store.clone()));
-            let max_age = TimeDelta::from_std(config.max_age).unwrap_or(TimeDelta::MAX);
-            opened.insert(QueueWatch::new(store, clock, queues, max_age))
+            opened.insert(QueueWatch::new(store, clock, queues, queues::limits(config)))
         }
     };
     let work = work(store, store.now().await?).await?;

@@ -36,7 +36,7 @@ pub use claims::{QueueClaims, QueueOptions};
 pub use letters::DeadLetters;
 pub use message::{MalformedMessage, TaskMessage};
 pub use publisher::{PublishError, Publisher};
-pub use watch::{QueueWatch, count_dead_letters};
+pub use watch::{QueueWatch, WatchLimits, count_dead_letters};
 
 /// Queues of the stages that a process knows.
 pub type StageQueues = BTreeMap<StageName, Arc<dyn TaskQueue>>;

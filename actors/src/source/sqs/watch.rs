@@ -9,7 +9,7 @@ use super::StageQueues;
 use crate::source::{Clock, SourceError};
 use parkhang_core::domain::{QueueRecord, StageName};
 use parkhang_core::policy::alarm::{Bounds, Sight, Work, standing};
-use parkhang_queue::limits::{FIFO_SCANNED, MAX_IN_FLIGHT, MAX_IN_FLIGHT_FIFO};
+use parkhang_queue::limits::{FIFO_SCANNED, MAX_IN_FLIGHT};
 use parkhang_queue::{Counts, QueueError, QueueKind, TaskQueue};
 use parkhang_state::Outbox;
 
@@ -20,7 +20,16 @@ pub struct QueueWatch {
     outbox: Arc<dyn Outbox>,
     clock: Arc<dyn Clock>,
     queues: BTreeMap<StageName, Watched>,
-    max_age: TimeDelta,
+    limits: WatchLimits,
+}
+
+/// Limits from which on there are alarms, beside those that every queue has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WatchLimits {
+    /// Age of a message that waits.
+    pub max_age: TimeDelta,
+    /// Most messages of a FIFO queue that may be in flight, which is a quota of the account.
+    pub max_in_flight: u64,
 }
 
 /// A queue, with the time for which it keeps messages: read once, as whoever changes it rarely does.
@@ -31,12 +40,12 @@ struct Watched {
 }
 
 impl QueueWatch {
-    /// Watch that raises an alarm where a message has waited for longer than `max_age`.
+    /// Watch that raises alarms by these limits.
     pub fn new(
         outbox: Arc<dyn Outbox>,
         clock: Arc<dyn Clock>,
         queues: StageQueues,
-        max_age: TimeDelta,
+        limits: WatchLimits,
     ) -> Self {
         let watched = |queue| Watched {
             queue,
@@ -49,7 +58,7 @@ impl QueueWatch {
                 .into_iter()
                 .map(|(stage, queue)| (stage, watched(queue)))
                 .collect(),
-            max_age,
+            limits,
         }
     }
 
@@ -78,7 +87,7 @@ impl QueueWatch {
                     continue;
                 }
             };
-            let bounds = match watched.bounds(self.max_age).await {
+            let bounds = match watched.bounds(&self.limits).await {
                 Ok(bounds) => bounds,
                 Err(error) => {
                     warn!(queue = watched.queue.name(), %error, "cannot read the settings of a queue now");
@@ -126,19 +135,19 @@ impl Watched {
         })
     }
 
-    async fn bounds(&self, max_age: TimeDelta) -> Result<Bounds, QueueError> {
+    async fn bounds(&self, limits: &WatchLimits) -> Result<Bounds, QueueError> {
         let read = async || {
             let kept = self.queue.facts().await?.retention;
             Ok::<_, QueueError>(TimeDelta::from_std(kept).unwrap_or(TimeDelta::MAX))
         };
         let retention = *self.retention.get_or_try_init(read).await?;
         let (in_flight, scanned) = match self.queue.kind() {
-            QueueKind::Fifo => (MAX_IN_FLIGHT_FIFO, Some(FIFO_SCANNED as u64)),
-            QueueKind::Standard => (MAX_IN_FLIGHT, None),
+            QueueKind::Fifo => (limits.max_in_flight, Some(FIFO_SCANNED as u64)),
+            QueueKind::Standard => (MAX_IN_FLIGHT as u64, None),
         };
         Ok(Bounds {
-            max_age,
-            in_flight: in_flight as u64,
+            max_age: limits.max_age,
+            in_flight,
             scanned,
             retention,
         })

@@ -158,7 +158,8 @@ async fn queue_alarms(admin: &Admin, job: &Job, counts: &[JobTaskCount]) -> Resu
     let waiting = waiting_stages(&job.pipeline, counts);
     let looks = queue_looks(admin).await?;
     let looks = looks.iter().filter(|look| waiting.contains(&look.stage));
-    Ok(looks.flat_map(|look| alarms(look, Utc::now())).collect())
+    let config = &admin.loaded.config.source.sqs;
+    Ok(looks.flat_map(|look| alarms(look, config, Utc::now())).collect())
 }
 
 /// Reasons that keep the job's volumes from going on.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use parkhang_queue::limits::MAX_IN_FLIGHT_FIFO;
+
 use super::*;
 
 /// Rows: 139, 140, C15.
@@ -13,6 +15,7 @@ fn times_of_queues_are_those_of_the_design_unless_somebody_says_otherwise() {
     assert_eq!(sqs.visibility, minutes(10));
     assert_eq!(sqs.visibility_max_total, minutes(240));
     assert_eq!(sqs.max_age, minutes(15));
+    assert_eq!(sqs.max_in_flight.get(), MAX_IN_FLIGHT_FIFO as u64);
 }
 
 /// Rows: D12.

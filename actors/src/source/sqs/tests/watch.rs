@@ -5,12 +5,15 @@ use std::collections::BTreeMap;
 use super::*;
 use parkhang_core::domain::{Alarm, AlarmKind, QueueRecord};
 
-const MAX_AGE: TimeDelta = TimeDelta::minutes(15);
+const LIMITS: WatchLimits = WatchLimits {
+    max_age: TimeDelta::minutes(15),
+    max_in_flight: 10,
+};
 
 impl World {
     fn watch(&self) -> QueueWatch {
         let queues = self.queues.clone();
-        QueueWatch::new(self.store.clone(), self.clock.clone(), queues, MAX_AGE)
+        QueueWatch::new(self.store.clone(), self.clock.clone(), queues, LIMITS)
     }
 }
 
@@ -103,4 +106,16 @@ async fn a_queue_that_does_not_answer_hides_no_other() {
     let seen = world.watch().look(&[], &BTreeMap::new()).await.unwrap();
     let stages: Vec<&str> = seen.iter().map(|record| record.stage.as_str()).collect();
     assert_eq!(stages, ["detect"]);
+}
+
+/// Rows: 153, D12.
+#[tokio::test(start_paused = true)]
+async fn an_alarm_goes_by_the_quota_of_messages_in_flight_that_the_account_has() {
+    let (world, _) = World::new(8).await;
+    let (watch, source) = (world.watch(), world.source());
+    source.claim(&room(7)).await.unwrap();
+    assert_eq!(look(&watch, &[]).await.alarms, []);
+    source.claim(&room(1)).await.unwrap();
+    let kinds: Vec<AlarmKind> = look(&watch, &[]).await.alarms.iter().map(|alarm| alarm.kind).collect();
+    assert_eq!(kinds, [AlarmKind::InFlight], "at four fifths of ten");
 }
