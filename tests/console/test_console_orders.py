@@ -8,7 +8,9 @@ from playwright.sync_api import expect
 from cluster import SAMPLE
 from story import JOB, LIBRARY, TORN
 
-ORDERS = re.compile("^(Pause|Resume|Cancel|Try again|Do a stage again|Drain|Restart.*)$")
+STANDING = "intake"
+
+ORDERS = re.compile("^(Pause|Resume|Close|Cancel|Try again|Do a stage again|Drain|Restart.*)$")
 
 
 @pytest.mark.parametrize(
@@ -31,6 +33,48 @@ def test_only_what_a_token_allows_is_offered(visitor, site, path, heading, order
     page = eva.open(path, heading)
     expect(page.locator("#who")).to_contain_text("eva (may read only)")
     expect(page.get_by_role("button", name=ORDERS)).to_have_count(0)
+
+
+def test_a_standing_job_is_told_and_closed(visitor, site):
+    site.run("job", "create", STANDING, "--standing")
+    someone = visitor()
+    page = someone.sign_in()
+    row = page.locator("tbody tr", has=page.get_by_role("link", name=STANDING, exact=True))
+    expect(row.locator(".badge")).to_have_text("standing")
+    row.get_by_role("link").click()
+    expect(page.locator("h1 .badge")).to_have_text("standing")
+    expect(page.locator("h1 .state")).to_have_text("running")
+    said = []
+    page.on("dialog", lambda dialog: (said.append(dialog.message), dialog.accept()))
+    page.get_by_role("button", name="Close", exact=True).click()
+    expect(page.locator("h1 .state")).to_have_text("completed")
+    expect(page.locator("h1 .badge")).to_have_count(0)
+    expect(page.get_by_role("button", name="Close", exact=True)).to_have_count(0)
+    assert said == [f"Take no more volumes for job {STANDING}? It ends once those that it has are done."]
+
+
+def test_queues_of_stages_and_of_standing_jobs_are_in_one_table(visitor):
+    someone = visitor()
+
+    def with_queues(route):
+        # The cluster has none: the look is one that `cluster status` gives.
+        answer = route.fetch()
+        look = {"looked_at": "2026-01-01T00:00:00Z", "in_flight": 2, "delayed": 0, "alarms": []}
+        body = answer.json() | {"queues": [
+            look | {"purpose": "stage", "serves": "ocr", "queue": "ocr-ocr.fifo", "visible": 7, "dead_letters": 0, "oldest": None},
+            look | {"purpose": "standing_job", "serves": JOB, "queue": "bec_press_tasks", "visible": 9, "dead_letters": 1, "oldest": None},
+        ]}
+        route.fulfill(response=answer, json=body)
+
+    someone.context.route("**/api/v1/cluster", with_queues)
+    page = someone.sign_in()
+    rows = page.locator("h2:text-is('Queues') ~ * tbody").first.locator("tr")
+    expect(rows).to_have_count(2)
+    expect(rows.nth(0).locator("td")).to_contain_text(["ocr-ocr.fifo", "stage ocr", "7", "2", "0", "", "0", ""])
+    expect(rows.nth(1).locator("td")).to_contain_text(["bec_press_tasks", f"job {JOB}", "9", "2", "0", "", "1", ""])
+    rows.nth(1).get_by_role("link", name=f"job {JOB}").click()
+    expect(page.get_by_role("heading", name=JOB)).to_be_visible()
+    someone.context.unroute("**/api/v1/cluster")
 
 
 def test_a_stage_is_done_again(visitor, site):

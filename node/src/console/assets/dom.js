@@ -79,6 +79,9 @@ const KINDS = {
 export const kindOf = (state) => KINDS[state] ?? "idle";
 export const state = (word) => h("span", { class: `state ${kindOf(word)}` }, word);
 
+// What something is besides its state.
+export const badge = (word) => h("span", { class: "badge" }, word);
+
 // Shares of a whole: [kind, number, label]. What is idle is left empty.
 export function bar(parts) {
   const whole = parts.reduce((sum, [, number]) => sum + number, 0);

@@ -1,6 +1,6 @@
 import { again } from "./again.js";
 import { get, may, part, post } from "./api.js";
-import { ago, bar, count, duration, fill, h, percent, state, table, tile } from "./dom.js";
+import { ago, badge, bar, count, duration, fill, h, percent, state, table, tile } from "./dom.js";
 import { histogram } from "./histogram.js";
 import { search } from "./search.js";
 
@@ -82,10 +82,12 @@ function header(about, path, draw) {
   };
   const left = about.volumes - about.done - about.failed;
   return [
-    h("h1", {}, about.job, state(about.status)),
+    h("h1", {}, about.job, state(about.status), about.standing && badge("standing")),
     may("operate") && h("div", { class: "row" },
       about.status === "running" && h("button", { onclick: act("pause") }, "Pause"),
       about.status === "paused" && h("button", { class: "primary", onclick: act("resume") }, "Resume"),
+      about.standing && ["running", "paused"].includes(about.status)
+        && h("button", { onclick: act("close", `Take no more volumes for job ${about.job}? It ends once those that it has are done.`) }, "Close"),
       ["running", "paused"].includes(about.status)
         && h("button", { onclick: act("cancel", `End job ${about.job} for good? What has been written stays.`) }, "Cancel"),
       about.status !== "cancelled" && h("button", { onclick: () => again(about.job, undefined, draw) }, "Do a stage again")),

@@ -1,5 +1,5 @@
 import { get } from "./api.js";
-import { ago, bar, count, duration, fill, h, state, table, tile } from "./dom.js";
+import { ago, badge, bar, count, duration, fill, h, state, table, tile } from "./dom.js";
 
 const NEWEST = 50;
 
@@ -62,10 +62,12 @@ function fleets(decisions) {
 function queueTable(queues) {
   return table([
     ["queue", (queue) => queue.queue],
+    ["serves", (queue) => (queue.purpose === "standing_job" ? h("a", { href: `#/jobs/${encodeURIComponent(queue.serves)}` }, `job ${queue.serves}`)
+      : `stage ${queue.serves}`)],
     ["waiting", (queue) => count(queue.visible), "n"],
     ["in flight", (queue) => count(queue.in_flight), "n"],
     ["delayed", (queue) => count(queue.delayed), "n"],
-    ["oldest published", (queue) => (queue.oldest ? ago(queue.oldest) : "")],
+    ["oldest", (queue) => (queue.oldest ? ago(queue.oldest) : "")],
     ["dead letters", (queue) => h("span", { class: queue.dead_letters > 0 ? "bad" : undefined }, count(queue.dead_letters ?? 0)), "n"],
     ["seen", (queue) => ago(queue.looked_at)],
   ], queues);
@@ -74,7 +76,7 @@ function queueTable(queues) {
 function jobTable(jobs) {
   return table([
     ["job", (job) => h("a", { href: `#/jobs/${encodeURIComponent(job.job)}` }, job.job)],
-    ["status", (job) => state(job.status)],
+    ["status", (job) => [state(job.status), job.standing && badge("standing")]],
     ["volumes", (job) => count(job.volumes), "n"],
     ["done", (job) => count(job.done), "n"],
     ["running", (job) => count(job.running), "n"],
