@@ -6,10 +6,11 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use chrono::TimeDelta;
 use parkhang_actors::source::{QueueOptions, StageQueues, WatchLimits};
-use parkhang_core::domain::StageName;
-use parkhang_queue::{DeadLetters, QueueServer, QueueSpec, SqsOptions, SqsServer};
+use parkhang_actors::stage::StageTable;
+use parkhang_core::domain::{QueuePurpose, StageName};
+use parkhang_queue::{DeadLetters, QueueServer, QueueSpec, SqsOptions, SqsServer, TaskQueue};
 
-use crate::config::Sqs;
+use crate::config::{ClusterConfig, IntakeQueue, SourceKind, Sqs};
 
 /// Opens the server of the queues.
 ///
@@ -39,7 +40,7 @@ pub fn queue_of(config: &Sqs, stage: &StageName) -> String {
 
 /// Description of the queue of an intake, as the archive's program makes it for its jobs; its dead letters are kept for longer than
 /// that does, as the time of a message begins with its first send.
-pub fn intake_spec(name: &str) -> QueueSpec {
+fn intake_spec(name: &str) -> QueueSpec {
     let letters = match name.strip_suffix("_tasks") {
         Some(stem) => format!("{stem}_dlq"),
         None => format!("{name}_dlq"),
@@ -55,6 +56,74 @@ pub fn intake_spec(name: &str) -> QueueSpec {
     }
 }
 
+/// Queue of the configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedQueue {
+    pub purpose: QueuePurpose,
+    /// Name or URL.
+    pub address: String,
+}
+
+impl NamedQueue {
+    fn of_stage(config: &Sqs, stage: &StageName) -> Self {
+        Self {
+            address: queue_of(config, stage),
+            purpose: QueuePurpose::Stage(stage.clone()),
+        }
+    }
+
+    pub fn of_intake(intake: &IntakeQueue) -> Self {
+        Self {
+            address: intake.queue.clone(),
+            purpose: QueuePurpose::StandingJob(intake.job.clone()),
+        }
+    }
+
+    pub fn is_url(&self) -> bool {
+        self.address.contains("://")
+    }
+
+    pub fn name(&self) -> &str {
+        self.address.rsplit('/').next().unwrap_or(&self.address)
+    }
+
+    /// Description by which it is made.
+    pub fn spec(&self, config: &Sqs) -> QueueSpec {
+        match self.purpose {
+            QueuePurpose::Stage(_) => QueueSpec {
+                visibility: config.visibility,
+                ..QueueSpec::new(self.name())
+            },
+            QueuePurpose::StandingJob(_) => intake_spec(self.name()),
+        }
+    }
+
+    /// Opens the queue.
+    ///
+    /// # Errors
+    ///
+    /// When it is not there, or the server does not answer.
+    pub async fn open(&self, server: &dyn QueueServer) -> Result<Arc<dyn TaskQueue>> {
+        server.open(&self.address).await.with_context(|| {
+            format!(
+                "the queue {} of {} cannot be opened; `node queue create` makes those that are missing",
+                self.address, self.purpose
+            )
+        })
+    }
+}
+
+/// Queues of the configuration: those of stages, if nodes take their work from queues, and those of standing jobs.
+pub fn named_queues(config: &ClusterConfig) -> Vec<NamedQueue> {
+    let stages = match config.source.kind {
+        SourceKind::Sqs => StageTable::built_in().names(),
+        _ => Vec::new(),
+    };
+    let of_stage = |stage: &StageName| NamedQueue::of_stage(&config.source.sqs, stage);
+    let intakes = config.intake.queues.iter().map(NamedQueue::of_intake);
+    stages.iter().map(of_stage).chain(intakes).collect()
+}
+
 /// Opens the queues of the stages.
 ///
 /// # Errors
@@ -64,10 +133,7 @@ pub async fn open(config: &Sqs, stages: &[StageName]) -> Result<StageQueues> {
     let server = server(config).await?;
     let mut queues = StageQueues::new();
     for stage in stages {
-        let name = queue_of(config, stage);
-        let queue = server.open(&name).await.with_context(|| {
-            format!("the queue {name} of stage {stage} (source.sqs) cannot be opened; `node queue create` makes those that are missing")
-        })?;
+        let queue = NamedQueue::of_stage(config, stage).open(server.as_ref()).await?;
         queues.insert(stage.clone(), queue);
     }
     Ok(queues)

@@ -43,11 +43,13 @@ impl Reports {
         reports: Vec<LeaseReport>,
         now: DateTime<Utc>,
     ) -> Vec<Result<Change, StateError>> {
-        let change = |report| {
+        let mut changes = Vec::new();
+        for report in reports {
             let jitter = rand::random_range(-1.0..=1.0);
-            change_for(&*self.store, report, self.max_interruptions, jitter, now)
-        };
-        stream::iter(reports).map(change).buffered(READS).collect().await
+            let change = change_for(&*self.store, report, self.max_interruptions, jitter, now);
+            changes.push(change);
+        }
+        stream::iter(changes).buffered(READS).collect().await
     }
 
     /// Does what follows from tasks that have moved on: jobs that end with them are finished, and what they may begin is announced.

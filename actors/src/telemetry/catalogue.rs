@@ -68,36 +68,36 @@ pub(super) const AUTOSCALER_OVERDUE: Gauge<1> = Gauge::new(
     &["hardware"],
     "1 while a task has waited for longer than autoscaler.max_age: an alarm",
 );
-pub(super) const QUEUE_VISIBLE: Gauge<2> = Gauge::new(
+pub(super) const QUEUE_VISIBLE: Gauge<3> = Gauge::new(
     "parkhang_queue_visible",
-    &["stage", "queue"],
-    "Messages that wait in the queue of the stage, approximate",
+    &["stage", "standing_job", "queue"],
+    "Messages that wait in the queue of a stage or of a standing job, approximate",
 );
-pub(super) const QUEUE_IN_FLIGHT: Gauge<2> = Gauge::new(
+pub(super) const QUEUE_IN_FLIGHT: Gauge<3> = Gauge::new(
     "parkhang_queue_in_flight",
-    &["stage", "queue"],
+    &["stage", "standing_job", "queue"],
     "Messages of the queue that were received and are held, approximate",
 );
-pub(super) const QUEUE_DELAYED: Gauge<2> = Gauge::new(
+pub(super) const QUEUE_DELAYED: Gauge<3> = Gauge::new(
     "parkhang_queue_delayed",
-    &["stage", "queue"],
+    &["stage", "standing_job", "queue"],
     "Messages of the queue whose delay is not over, approximate",
 );
-pub(super) const QUEUE_DEAD_LETTERS: Gauge<2> = Gauge::new(
+pub(super) const QUEUE_DEAD_LETTERS: Gauge<3> = Gauge::new(
     "parkhang_queue_dead_letters",
-    &["stage", "queue"],
+    &["stage", "standing_job", "queue"],
     "Messages in the dead-letter queue of the queue, approximate",
 );
-pub(super) const QUEUE_OLDEST_SECONDS: Gauge<2> = Gauge::new(
+pub(super) const QUEUE_OLDEST_SECONDS: Gauge<3> = Gauge::new(
     "parkhang_queue_oldest_published_seconds",
-    &["stage", "queue"],
+    &["stage", "standing_job", "queue"],
     "Time since the oldest message was published whose task still waits, by the database: SQS tells the age of its oldest \
-     message by CloudWatch alone",
+     message by CloudWatch alone; of the queue of a standing job, time for which messages have waited there without a break",
 );
-pub(super) const ALARMS: Gauge<2> = Gauge::new(
+pub(super) const ALARMS: Gauge<3> = Gauge::new(
     "parkhang_alarm",
-    &["stage", "alarm"],
-    "1 while an alarm about the queue of the stage stands: age, dead_letters, failures, crashes, in_flight, backlog or retention",
+    &["stage", "standing_job", "alarm"],
+    "1 while an alarm about the queue of the stage, or of the standing job, stands: age, dead_letters, failures, crashes, in_flight, backlog or retention",
 );
 pub(super) const PASS_SECONDS: Histogram<1> = Histogram::new(
     "parkhang_pass_seconds",
@@ -373,6 +373,8 @@ mod tests {
             "hardware",
             "reason",
             "queue",
+            // Those of the configuration.
+            "standing_job",
             "alarm",
         ];
         for metric in definitions() {

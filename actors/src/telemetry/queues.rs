@@ -7,13 +7,13 @@ use tracing::{error, info};
 use super::catalogue::{
     ALARMS, QUEUE_DEAD_LETTERS, QUEUE_DELAYED, QUEUE_IN_FLIGHT, QUEUE_OLDEST_SECONDS, QUEUE_VISIBLE,
 };
-use parkhang_core::domain::{Alarm, AlarmKind, QueueRecord, StageName};
+use parkhang_core::domain::{Alarm, AlarmKind, QueuePurpose, QueueRecord};
 
 /// Levels of the queues as they were last seen. Remembers them, so that an alarm is logged when it is raised and when it is called
 /// off.
 #[derive(Debug, Default)]
 pub struct QueueLevels {
-    published: BTreeMap<StageName, QueueRecord>,
+    published: BTreeMap<QueuePurpose, QueueRecord>,
 }
 
 impl QueueLevels {
@@ -21,7 +21,7 @@ impl QueueLevels {
     pub fn publish(&mut self, records: Vec<QueueRecord>) {
         for record in records {
             set(&record);
-            let before = self.published.insert(record.stage.clone(), record.clone());
+            let before = self.published.insert(record.purpose.clone(), record.clone());
             let before = before.map(|record| record.alarms).unwrap_or_default();
             for kind in AlarmKind::ALL {
                 report(&record, kind, &before);
@@ -44,14 +44,24 @@ impl Drop for QueueLevels {
             };
             set(&nothing);
             for kind in AlarmKind::ALL {
-                ALARMS.set(0, [nothing.stage.as_str(), kind.as_str()]);
+                let [stage, job] = labels(&nothing.purpose);
+                ALARMS.set(0, [stage, job, kind.as_str()]);
             }
         }
     }
 }
 
+/// Labels `stage` and `standing_job`, of which the one that does not apply is empty.
+fn labels(purpose: &QueuePurpose) -> [&str; 2] {
+    match purpose {
+        QueuePurpose::Stage(stage) => [stage.as_str(), ""],
+        QueuePurpose::StandingJob(job) => ["", job.as_str()],
+    }
+}
+
 fn set(record: &QueueRecord) {
-    let labels = [record.stage.as_str(), &record.queue];
+    let [stage, job] = labels(&record.purpose);
+    let labels = [stage, job, &record.queue];
     let level = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
     QUEUE_VISIBLE.set(level(record.visible), labels);
     QUEUE_IN_FLIGHT.set(level(record.in_flight), labels);
@@ -69,7 +79,7 @@ fn report(record: &QueueRecord, kind: AlarmKind, before: &[Alarm]) {
     let is_of = |alarm: &Alarm| alarm.kind == kind;
     let (stood, stands) = (before.iter().any(is_of), record.alarms.iter().any(is_of));
     let QueueRecord {
-        stage,
+        purpose,
         queue,
         visible,
         in_flight,
@@ -78,12 +88,13 @@ fn report(record: &QueueRecord, kind: AlarmKind, before: &[Alarm]) {
         ..
     } = record;
     let alarm = kind.as_str();
-    ALARMS.set(usize::from(stands), [stage.as_str(), alarm]);
+    let [stage, job] = labels(purpose);
+    ALARMS.set(usize::from(stands), [stage, job, alarm]);
     match (stood, stands) {
         (false, true) => {
-            error!(%stage, queue, alarm, visible, in_flight, ?dead_letters, ?oldest, "an alarm about a queue is raised");
+            error!(%purpose, queue, alarm, visible, in_flight, ?dead_letters, ?oldest, "an alarm about a queue is raised");
         }
-        (true, false) => info!(%stage, queue, alarm, "an alarm about a queue is called off"),
+        (true, false) => info!(%purpose, queue, alarm, "an alarm about a queue is called off"),
         (true, true) | (false, false) => {}
     }
 }
@@ -100,7 +111,7 @@ mod tests {
         let measured = Measured::begin();
         let mut levels = QueueLevels::default();
         let record = QueueRecord {
-            stage: stage("ocr"),
+            purpose: QueuePurpose::Stage(stage("ocr")),
             queue: "reading.fifo".to_owned(),
             looked_at: at(100),
             visible: 3,
@@ -116,27 +127,39 @@ mod tests {
         };
         levels.publish(vec![record.clone()]);
         measured.assert_has(&[
-            "parkhang_queue_visible{stage=ocr,queue=reading.fifo} 3",
-            "parkhang_queue_in_flight{stage=ocr,queue=reading.fifo} 2",
-            "parkhang_queue_delayed{stage=ocr,queue=reading.fifo} 1",
-            "parkhang_queue_dead_letters{stage=ocr,queue=reading.fifo} 4",
-            "parkhang_queue_oldest_published_seconds{stage=ocr,queue=reading.fifo} 60",
-            "parkhang_alarm{stage=ocr,alarm=dead_letters} 1",
-            "parkhang_alarm{stage=ocr,alarm=age} 0",
+            "parkhang_queue_visible{stage=ocr,standing_job=,queue=reading.fifo} 3",
+            "parkhang_queue_in_flight{stage=ocr,standing_job=,queue=reading.fifo} 2",
+            "parkhang_queue_delayed{stage=ocr,standing_job=,queue=reading.fifo} 1",
+            "parkhang_queue_dead_letters{stage=ocr,standing_job=,queue=reading.fifo} 4",
+            "parkhang_queue_oldest_published_seconds{stage=ocr,standing_job=,queue=reading.fifo} 60",
+            "parkhang_alarm{stage=ocr,standing_job=,alarm=dead_letters} 1",
+            "parkhang_alarm{stage=ocr,standing_job=,alarm=age} 0",
         ]);
         levels.publish(vec![QueueRecord {
             oldest: None,
             alarms: Vec::new(),
+            ..record.clone()
+        }]);
+        measured.assert_has(&[
+            "parkhang_queue_oldest_published_seconds{stage=ocr,standing_job=,queue=reading.fifo} 0",
+            "parkhang_alarm{stage=ocr,standing_job=,alarm=dead_letters} 0",
+        ]);
+        levels.publish(vec![QueueRecord {
+            purpose: QueuePurpose::StandingJob("ocr".parse().unwrap()),
+            queue: "bec_ocr_tasks".to_owned(),
             ..record
         }]);
         measured.assert_has(&[
-            "parkhang_queue_oldest_published_seconds{stage=ocr,queue=reading.fifo} 0",
-            "parkhang_alarm{stage=ocr,alarm=dead_letters} 0",
+            "parkhang_queue_visible{stage=,standing_job=ocr,queue=bec_ocr_tasks} 3",
+            "parkhang_alarm{stage=,standing_job=ocr,alarm=dead_letters} 1",
+            "parkhang_alarm{stage=ocr,standing_job=,alarm=dead_letters} 0",
         ]);
         drop(levels);
         measured.assert_has(&[
-            "parkhang_queue_visible{stage=ocr,queue=reading.fifo} 0",
-            "parkhang_queue_dead_letters{stage=ocr,queue=reading.fifo} 0",
+            "parkhang_queue_visible{stage=ocr,standing_job=,queue=reading.fifo} 0",
+            "parkhang_queue_dead_letters{stage=ocr,standing_job=,queue=reading.fifo} 0",
+            "parkhang_queue_visible{stage=,standing_job=ocr,queue=bec_ocr_tasks} 0",
+            "parkhang_alarm{stage=,standing_job=ocr,alarm=dead_letters} 0",
         ]);
     }
 }

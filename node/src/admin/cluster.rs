@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 use super::command::{Access, Answer, Command, Verb};
 use super::diagnosis::{NO_LEADER, START_ORCHESTRATOR, facts_about, in_lines, missing_models};
 use super::jobs::{counts_by_job, tallies, waiting_stages};
-use super::queue_looks::{self, QueueLook, queue_looks};
+use super::queues::{self, QueueLook, queue_looks};
 use super::text::table;
 use super::workers::{self, Scaling};
 use super::{Admin, Refusal};
@@ -140,7 +140,7 @@ impl Command for Status {
         alarms.extend(
             looks
                 .iter()
-                .flat_map(|look| queue_looks::alarms(look, config, now)),
+                .flat_map(|look| queues::alarms(look, config, now)),
         );
         Ok(Cluster {
             alarms,
@@ -216,7 +216,7 @@ impl Answer for Cluster {
         });
         text.push_str(&table(header, rows, 1));
         if !self.queues.is_empty() {
-            text.push_str(&format!("\n{}", queue_looks::in_a_table(&self.queues)));
+            text.push_str(&format!("\n{}", queues::in_a_table(&self.queues)));
         }
         for decision in &self.scaling {
             text.push_str(&format!("\n{}", decision.in_a_line()));

@@ -68,7 +68,9 @@ pub async fn message_of(
     Ok(Some(Message {
         queue: queue_of(&config.source.sqs, &fence.stage),
         publication: store.publication(job, &fence, cluster.now).await?,
-        look: looks.into_iter().find(|look| look.stage == fence.stage),
+        look: looks
+            .into_iter()
+            .find(|look| look.purpose.stage() == Some(&fence.stage)),
         has_publisher: cluster.is_led,
     }))
 }

@@ -201,7 +201,7 @@ fn values(argument: &Arg, first: &str, names: &dyn Names) -> Vec<Candidate> {
     let known = match (argument.get_id().as_str(), kind.map(|kind| kind.as_str())) {
         // A job that is about to be created has no known name.
         ("job", _) if argument.is_required_set() => names.jobs(),
-        (_, Some("STAGE")) => names.stages(),
+        (_, Some("STAGE" | "QUEUE")) => names.stages(),
         (_, Some("NODE")) => names.nodes(),
         (_, Some("ACTOR")) if !first.is_empty() => names.actors(first),
         ("volume", _) if !first.is_empty() => names.volumes(first),

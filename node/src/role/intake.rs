@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use futures::future::join_all;
 use parkhang_actors::intake::Intake;
 use parkhang_state::PostgresStore;
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use crate::config::{IntakeQueue, Loaded};
-use crate::queues;
+use crate::queues::{self, NamedQueue};
 use crate::storage::page_source;
 
 /// Pause between two looks at the dead letters and at requests that wait for an answer.
@@ -48,13 +48,8 @@ async fn one(loaded: &Loaded, store: &Arc<PostgresStore>, queue: &IntakeQueue) -
 /// Takes messages in until a queue or the database does not answer, or the job takes none.
 async fn rounds(loaded: &Loaded, store: &Arc<PostgresStore>, named: &IntakeQueue) -> Result<Infallible> {
     let sqs = &loaded.config.source.sqs;
-    let queue = queues::server(sqs).await?.open(&named.queue).await;
-    let queue = queue.with_context(|| {
-        format!(
-            "the queue {} cannot be opened; `node queue create` makes those that are missing",
-            named.queue
-        )
-    })?;
+    let server = queues::server(sqs).await?;
+    let queue = NamedQueue::of_intake(named).open(server.as_ref()).await?;
     let intake = Intake::new(store, named.job.clone(), queue, sqs.wait);
     let mut look = Instant::now();
     loop {

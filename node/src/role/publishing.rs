@@ -16,7 +16,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use tracing::{debug, warn};
 
 use crate::config::{Loaded, SourceKind};
-use crate::queues;
+use crate::queues::{self, named_queues};
 
 /// Pause between two looks at the dead-letter queues.
 const LOOK_AT_LETTERS: Duration = Duration::from_secs(60);
@@ -71,10 +71,10 @@ async fn rounds(loaded: &Loaded, store: &PostgresStore) -> Result<()> {
     }
 }
 
-/// Looks at the queues for ever, if nodes take their work from queues: sets the metrics, raises alarms, and records both. `store` is fenced
+/// Looks at the queues of the configuration for ever, if there are any: sets the metrics, raises alarms, and records both. `store` is fenced
 /// by the leader's epoch.
 pub async fn watch_queues(loaded: &Loaded, store: &PostgresStore) {
-    if loaded.config.source.kind != SourceKind::Sqs {
+    if named_queues(&loaded.config).is_empty() {
         return std::future::pending().await;
     }
     let (mut levels, mut watch) = (QueueLevels::default(), None);
@@ -95,21 +95,35 @@ async fn look(
     opened: &mut Option<QueueWatch>,
     levels: &mut QueueLevels,
 ) -> Result<()> {
-    let config = &loaded.config.source.sqs;
     let watch = match opened {
         Some(watch) => watch,
-        None => {
-            let queues = queues::open(config, &StageTable::built_in().names()).await?;
-            let store = Arc::new(store.clone());
-            let clock = Arc::new(StoreClock(store.clone()));
-            opened.insert(QueueWatch::new(store, clock, queues, queues::limits(config)))
-        }
+        None => opened.insert(open_watch(loaded, store).await?),
     };
     let work = work(store, store.now().await?).await?;
     let seen = watch.look(&store.queue_records().await?, &work).await?;
     store.record_queues(&seen).await?;
     levels.publish(seen);
+    if watch.queues() < named_queues(&loaded.config).len() {
+        // Opened anew with the next look, by when those that were missing may be there.
+        *opened = None;
+    }
     Ok(())
+}
+
+/// Watch over the queues that can be opened: one that is missing hides no other.
+async fn open_watch(loaded: &Loaded, store: &PostgresStore) -> Result<QueueWatch> {
+    let config = &loaded.config.source.sqs;
+    let server = queues::server(config).await?;
+    let mut queues = Vec::new();
+    for named in named_queues(&loaded.config) {
+        match named.open(server.as_ref()).await {
+            Ok(queue) => queues.push((named.purpose, queue)),
+            Err(error) => warn!("cannot look at a queue now: {error:#}"),
+        }
+    }
+    let store = Arc::new(store.clone());
+    let clock = Arc::new(StoreClock(store.clone()));
+    Ok(QueueWatch::new(store, clock, queues, queues::limits(config)))
 }
 
 /// Work of the last minutes, by stage.

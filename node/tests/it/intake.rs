@@ -3,6 +3,7 @@
 use parkhang_test_support::Wait;
 use serde_json::{Value, json};
 
+use crate::named_models::scraped;
 use crate::nodes::{JOB, Node, undisturbed};
 use crate::queues::{CLIENT, Queues};
 use crate::support::{assert_same_files, finish};
@@ -56,10 +57,16 @@ fn messages_of_the_archive_are_worked_on_over_sqs() {
     let site = &queues.site;
     archive(&queues, "make_queues('press')");
     let settings = json!({
-        "queues": [],
-        "intakes": [
-            { "job": JOB, "queue": "bec_press_tasks", "dead_letters": "bec_press_dlq", "drift": [] }
-        ]
+        "queues": [{
+            "purpose": "standing_job",
+            "serves": JOB,
+            "queue": "bec_press_tasks",
+            "visibility_s": 450,
+            "retention_s": 864_000,
+            "dead_letters": "bec_press_dlq",
+            "max_receives": 3,
+            "drift": []
+        }]
     });
     assert_eq!(queues.json(&["queue", "create"]), settings);
     assert_eq!(queues.json(&["queue", "list"]), settings);
@@ -107,4 +114,77 @@ sqs.send_message(QueueUrl=url('bec_press_tasks'), MessageBody=json.dumps({'w_id'
     );
     finish(site.command(["job", "close", JOB])).exits(0);
     finish(site.command(["job", "status", JOB, "--wait"])).exits(1);
+}
+
+/// The queue of a standing job is counted, watched, emptied and redriven as those of stages are.
+/// Rows: 152, 153.
+#[test]
+#[ignore = "needs ministack and boto3 beside $PYTHON: tests/python/requirements.txt"]
+fn an_operator_sees_and_steers_the_queue_of_a_standing_job_over_sqs() {
+    let mut queues = Queues::beside_volumes(1, 1);
+    let named = format!("{JOB}=bec_press_tasks");
+    let source = ("source.kind", "postgres".to_owned());
+    queues.site.settings.extend([("intake.queues", named), source]);
+    let site = &queues.site;
+    finish(site.command(["queue", "create"])).exits(0);
+    archive(&queues, "enqueue('press', [('W1', 'I0'), ('W1', 'I1')])");
+    archive(
+        &queues,
+        "sqs.send_message(QueueUrl=url('bec_press_dlq'), MessageBody='no JSON')",
+    );
+    let counted = |stats: &Value| {
+        let queue = &stats["queues"][0];
+        (queue["visible"].clone(), queue["dead_letters"].clone())
+    };
+    let of_press = |stats: &Value| stats["queues"][0]["serves"] == JOB && counted(stats) == (json!(2), json!(1));
+    Wait::until("what waits is counted").sees(|| queues.json(&["queue", "stats"]), of_press);
+
+    // Nobody has made the job, so the leader takes nothing in.
+    let leader = Node::start(site, "orchestrator", &[]);
+    let of_queue = "{stage=\"\",standing_job=\"press\",queue=\"bec_press_tasks\"}";
+    let level = |name: &str| scraped(&leader, &format!("parkhang_queue_{name}{of_queue}"));
+    Wait::until("the queue was looked at").sees(|| level("visible"), |visible| *visible == Some(2.0));
+    let alarm = "parkhang_alarm{stage=\"\",standing_job=\"press\",alarm=\"dead_letters\"}";
+    assert_eq!(scraped(&leader, alarm), Some(1.0));
+    let cluster = queues.json(&["cluster", "status"]);
+    let seen = &cluster["queues"][0];
+    assert_eq!(
+        (&seen["purpose"], &seen["serves"], &seen["alarms"]),
+        (&json!("standing_job"), &json!(JOB), &json!(["dead_letters"])),
+        "{cluster:#}"
+    );
+    let alarms = cluster["alarms"].to_string();
+    assert!(
+        alarms.contains("1 message in the dead-letter queue of bec_press_tasks"),
+        "{alarms}"
+    );
+    leader.kill();
+
+    finish(site.command(["job", "create", JOB, "--standing"])).exits(0);
+    let why = finish(site.command(["tasks", "why", JOB, "W1-I0"])).exits(1).stderr;
+    assert!(
+        why.contains("there were 2 messages in bec_press_tasks and 1 message in its dead-letter queue"),
+        "{why}"
+    );
+    let redriven = queues.json(&["queue", "redrive", "bec_press_tasks"]);
+    assert_eq!(
+        (&redriven["serves"], &redriven["moved"]),
+        (&json!(JOB), &json!(1)),
+        "{redriven:#}"
+    );
+    Wait::until("the dead letter is back").sees(
+        || queues.json(&["queue", "stats"]),
+        |stats| counted(stats) == (json!(3), json!(0)),
+    );
+    let purged = queues.json(&["queue", "purge", JOB]);
+    assert_eq!(purged["published_again"], Value::Null, "{purged:#}");
+    Wait::until("the queue is empty").sees(
+        || queues.json(&["queue", "stats"]),
+        |stats| counted(stats) == (json!(0), json!(0)),
+    );
+    let unknown = finish(site.command(["queue", "purge", "ocr"])).exits(1).stderr;
+    assert!(
+        unknown.contains("there is no queue ocr; the queues are bec_press_tasks of standing job press"),
+        "{unknown}"
+    );
 }

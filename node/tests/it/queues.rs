@@ -1,5 +1,6 @@
 //! Nodes that take their work from queues, of a server of other people's: processes that meet in the database and the queues.
 
+use std::collections::BTreeSet;
 use std::process::Command;
 
 use nix::sys::signal::{Signal, kill};
@@ -9,8 +10,9 @@ use parkhang_test_support::Wait;
 use serde_json::{Value, json};
 
 use crate::named_models::scraped;
-use crate::nodes::{JOB, Node, Site, assert_finished, runs_at, undisturbed};
+use crate::nodes::{JOB, Node, OF_A_JOB, Site, assert_finished, runs_at, undisturbed};
 use crate::support::finish;
+use crate::workers::{kill_launched, launched};
 
 /// A site whose work goes through queues.
 pub(crate) struct Queues {
@@ -157,6 +159,69 @@ print(letter['MessageAttributes']['DeadLetterReason']['StringValue'])"
     assert!(reason.contains("no message about a task"), "{reason}");
 }
 
+/// Workers of a site, gone with the test.
+struct Fleet<'a>(&'a Site);
+
+impl Drop for Fleet<'_> {
+    fn drop(&mut self) {
+        kill_launched(self.0);
+    }
+}
+
+/// Nobody but a process that knows queues and a launcher decides how many workers there are: none, as many as messages need, and none
+/// again once the queues have been empty for two minutes.
+/// Rows: 155.
+#[test]
+#[ignore = "needs ministack beside $PYTHON, and three minutes: tests/python/requirements.txt"]
+fn a_fleet_comes_with_messages_and_goes_with_them_over_sqs() {
+    let queues = Queues::with_volumes(3, 2);
+    let site = &queues.site;
+    finish(site.command(["queue", "create"])).exits(0);
+    let fleet = Fleet(site);
+    let workers = || launched(site).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+    let autoscaler = Node::start_with(site, "autoscaler", &[], |command| {
+        command.args(["--source", "sqs"]);
+        for setting in [
+            "launcher.kind=local",
+            "launcher.interval=300ms",
+            "autoscaler.enabled=true",
+            "autoscaler.scale_out_cooldown=0s",
+            "autoscaler.scale_in_cooldown=1s",
+            "autoscaler.gpu.cap=2",
+            "autoscaler.cpu.cap=1",
+        ] {
+            command.args(["--set", setting]);
+        }
+    });
+    let backlog = "parkhang_autoscaler_backlog{hardware=\"gpu\"}";
+    Wait::until("the queues were looked at")
+        .sees(|| scraped(&autoscaler, backlog), |backlog| *backlog == Some(0.0));
+    assert_eq!(workers(), [""; 0], "nothing to do, nobody there");
+
+    let leader = Node::start(site, "orchestrator", &[]);
+    finish(site.command(["job", "create", JOB])).exits(0);
+    let mut seen = BTreeSet::new();
+    let finished = |status: &Value| status["status"] != "running";
+    let status = Wait::until("the job has ended").at_most(OF_A_JOB).sees(
+        || {
+            seen.extend(workers());
+            queues.json(&["job", "status", JOB])
+        },
+        finished,
+    );
+    assert_eq!(status["status"], "completed", "{status:#}");
+    assert_finished(site, &undisturbed(site));
+    let seen: Vec<&str> = seen.iter().map(String::as_str).collect();
+    assert!(seen.contains(&"launched-gpu-1") && seen.contains(&"launched-cpu-1"), "{seen:?}");
+    assert!(seen.len() <= 3, "no more than the caps: {seen:?}");
+
+    Wait::until("the fleet is gone").at_most(OF_A_JOB).sees(workers, Vec::is_empty);
+    assert_eq!(scraped(&autoscaler, backlog), Some(0.0));
+    assert_eq!(autoscaler.stop(), Some(0));
+    assert_eq!(leader.stop(), Some(0));
+    drop(fleet);
+}
+
 /// Rows: 143.
 #[test]
 #[ignore = "needs ministack beside $PYTHON: tests/python/requirements.txt"]
@@ -171,7 +236,12 @@ fn a_purge_loses_no_work_over_sqs() {
     let purged = queues.json(&["queue", "purge", "line_detection"]);
     assert_eq!(
         purged,
-        json!({ "stage": "line_detection", "queue": "ocr-line-detection.fifo", "published_again": 2 })
+        json!({
+            "purpose": "stage",
+            "serves": "line_detection",
+            "queue": "ocr-line-detection.fifo",
+            "published_again": 2
+        })
     );
     let _worker = Node::start(site, "cpu,gpu", &[]);
     assert_finished(site, &undisturbed(site));
@@ -197,13 +267,13 @@ sqs.send_message(QueueUrl=url('ocr-line-detection-dlq.fifo'), MessageBody='no JS
     );
     queues.boto3(&letter);
     let leader = Node::start(site, "orchestrator", &[]);
-    let of_queue = "{stage=\"line_detection\",queue=\"ocr-line-detection.fifo\"}";
+    let of_queue = "{stage=\"line_detection\",standing_job=\"\",queue=\"ocr-line-detection.fifo\"}";
     let level = |name: &str| scraped(&leader, &format!("parkhang_queue_{name}{of_queue}"));
     Wait::until("the queues were looked at").sees(|| level("dead_letters"), |letters| *letters == Some(1.0));
     for name in ["visible", "in_flight", "delayed", "oldest_published_seconds"] {
         assert_eq!(level(name), Some(0.0), "{name}");
     }
-    let alarm = "parkhang_alarm{stage=\"line_detection\",alarm=\"dead_letters\"}";
+    let alarm = "parkhang_alarm{stage=\"line_detection\",standing_job=\"\",alarm=\"dead_letters\"}";
     assert_eq!(scraped(&leader, alarm), Some(1.0));
     let cluster = queues.json(&["cluster", "status"]);
     assert_eq!(cluster["queues"][0]["dead_letters"], 1, "{cluster:#}");
@@ -238,6 +308,6 @@ sqs.send_message(QueueUrl=url('ocr-line-detection-dlq.fifo'), MessageBody='no JS
     );
     let stats = queues.json(&["queue", "stats"]);
     assert_eq!(stats["queues"][0]["dead_letters"], 1, "{stats:#}");
-    assert!(stats["queues"][0]["oldest_published_s"].is_u64(), "{stats:#}");
+    assert!(stats["queues"][0]["oldest_s"].is_u64(), "{stats:#}");
     kill(Pid::from_raw(worker.id().cast_signed()), Signal::SIGCONT).unwrap();
 }

@@ -1,7 +1,6 @@
 //! Workers that the cluster starts and stops itself, as processes of this machine.
 
 use std::net::TcpListener;
-use std::path::PathBuf;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -39,21 +38,9 @@ impl LaunchingSite {
         })
     }
 
-    fn record(&self) -> PathBuf {
-        self.site.path("state/workers/workers.json")
-    }
-
     /// Names and numbers of the processes that the record knows.
     fn processes(&self) -> Vec<(String, Pid)> {
-        let record = std::fs::read(self.record()).unwrap_or_else(|_| b"{\"launched\": []}".to_vec());
-        let record: Value = serde_json::from_slice(&record).unwrap();
-        let launched = record["launched"].as_array().unwrap();
-        let process = |launched: &Value| {
-            let number = launched["process"]["number"].as_i64().unwrap();
-            let name = launched["name"].as_str().unwrap().to_owned();
-            (name, Pid::from_raw(i32::try_from(number).unwrap()))
-        };
-        launched.iter().map(process).collect()
+        launched(&self.site)
     }
 
     /// Of each hardware: desired, running, stopping, joined.
@@ -86,10 +73,29 @@ impl LaunchingSite {
 
 impl Drop for LaunchingSite {
     fn drop(&mut self) {
-        for (_, process) in self.processes() {
-            // It may have ended already.
-            let _ = kill(process, Signal::SIGKILL);
-        }
+        kill_launched(&self.site);
+    }
+}
+
+/// Names and numbers of the workers that the record of a site knows.
+pub(crate) fn launched(site: &Site) -> Vec<(String, Pid)> {
+    let record = site.path("state/workers/workers.json");
+    let record = std::fs::read(record).unwrap_or_else(|_| b"{\"launched\": []}".to_vec());
+    let record: Value = serde_json::from_slice(&record).unwrap();
+    let launched = record["launched"].as_array().unwrap();
+    let process = |launched: &Value| {
+        let number = launched["process"]["number"].as_i64().unwrap();
+        let name = launched["name"].as_str().unwrap().to_owned();
+        (name, Pid::from_raw(i32::try_from(number).unwrap()))
+    };
+    launched.iter().map(process).collect()
+}
+
+/// Kills the workers of a site, which outlive whoever launched them.
+pub(crate) fn kill_launched(site: &Site) {
+    for (_, process) in launched(site) {
+        // It may have ended already.
+        let _ = kill(process, Signal::SIGKILL);
     }
 }
 

@@ -55,7 +55,7 @@ pub use node_command::{CommandOutcome, IssuedCommand, NodeCommand};
 pub use pipeline::{Hardware, InvalidPipeline, Pipeline, Position, StageName};
 pub use pool::PoolInfo;
 pub use progress::{PageOutcome, StageProgress};
-pub use queue::{Alarm, AlarmKind, MOST_IN_FRONT, Publication, QueueRecord};
+pub use queue::{Alarm, AlarmKind, MOST_IN_FRONT, Publication, QueuePurpose, QueueRecord};
 pub use scaling::ScalingRecord;
 pub use suggestion::{did_you_mean, nearest};
 pub use task::{Fence, Lease, StageRun, StageRunStatus, Task, TaskCount, TaskStatus, VolumeResults};

@@ -1,14 +1,77 @@
-//! Queues of stages as the leader last saw them, and the message by which a task comes to a worker.
+//! Queues as the leader last saw them, and the message by which a task comes to a worker.
+
+use std::fmt;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use super::StageName;
+use super::{InvalidName, JobKey, StageName};
 
-/// Latest look at the queue of a stage. The numbers are those of its server, and approximate.
+/// Purpose of a queue: whom its messages serve.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum QueuePurpose {
+    /// The messages tell of tasks that may begin the stage.
+    Stage(StageName),
+    /// The messages ask for volumes of the standing job.
+    StandingJob(JobKey),
+}
+
+impl QueuePurpose {
+    /// Purpose by its kind and the name of whom it serves.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidName`] for a name that is not one, and for a kind that there is not.
+    pub fn new(kind: &str, name: &str) -> Result<Self, InvalidName> {
+        match kind {
+            "stage" => name.parse().map(Self::Stage),
+            "standing_job" => name.parse().map(Self::StandingJob),
+            _ => Err(InvalidName {
+                kind: "purpose of a queue",
+                rule: "stage or standing_job",
+                name: kind.to_owned(),
+            }),
+        }
+    }
+
+    /// Kind in answers, metrics and the database.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Stage(_) => "stage",
+            Self::StandingJob(_) => "standing_job",
+        }
+    }
+
+    /// Name of the stage or of the job.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Stage(stage) => stage.as_str(),
+            Self::StandingJob(job) => job.as_str(),
+        }
+    }
+
+    /// Stage, if the queue serves one.
+    pub const fn stage(&self) -> Option<&StageName> {
+        match self {
+            Self::Stage(stage) => Some(stage),
+            Self::StandingJob(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for QueuePurpose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stage(stage) => write!(f, "stage {stage}"),
+            Self::StandingJob(job) => write!(f, "standing job {job}"),
+        }
+    }
+}
+
+/// Latest look at a queue. The numbers are those of its server, and approximate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueRecord {
-    pub stage: StageName,
+    pub purpose: QueuePurpose,
     /// Name of the queue.
     pub queue: String,
     pub looked_at: DateTime<Utc>,
@@ -20,8 +83,9 @@ pub struct QueueRecord {
     pub delayed: u64,
     /// Messages in the dead-letter queue; `None` if there is none.
     pub dead_letters: Option<u64>,
-    /// Time at which the oldest message was published whose task still waits, by our own outbox: SQS tells the age of its oldest
-    /// message by CloudWatch alone.
+    /// Time since which a message waits, as SQS tells the age of its oldest message by CloudWatch alone. Of a stage, the time at which the
+    /// oldest message was published whose task still waits, by our own outbox; of a standing job, whose messages others send, the
+    /// time since which looks have seen some without a break.
     pub oldest: Option<DateTime<Utc>>,
     /// Alarms that stand, in the order of their kinds.
     pub alarms: Vec<Alarm>,
@@ -44,7 +108,7 @@ pub struct Alarm {
     pub held_at: DateTime<Utc>,
 }
 
-/// Cause of an alarm about the queue of a stage.
+/// Cause of an alarm about a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AlarmKind {
@@ -113,6 +177,20 @@ pub const MOST_IN_FRONT: u64 = 1000;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_purpose_reads_back_and_no_other_word_is_one() {
+        let purposes = [
+            QueuePurpose::Stage(StageName::new("ocr").unwrap()),
+            QueuePurpose::StandingJob(JobKey::new("ocr").unwrap()),
+        ];
+        for purpose in purposes {
+            let read = QueuePurpose::new(purpose.kind(), purpose.name());
+            assert_eq!(read, Ok(purpose));
+        }
+        assert!(QueuePurpose::new("job", "ocr").is_err());
+        assert!(QueuePurpose::new("stage", "O C R").is_err());
+    }
 
     #[test]
     fn names_of_alarms_are_those_of_the_database() {

@@ -1,11 +1,11 @@
-//! Alarms about the queue of a stage: which stand, by what was seen of the queue and which stood before.
+//! Alarms about a queue: which stand, by what was seen of the queue and which stood before.
 //!
 //! The counts of SQS are approximate, and a number may be at its bound for hours. So an alarm is raised at once and called off late:
 //! at a lower level than that at which it was raised, and only once its cause has been away for [`CALM`].
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use crate::domain::{Alarm, AlarmKind, Hardware, NodeRecord, NodeState};
+use crate::domain::{Alarm, AlarmKind, Hardware, NodeRecord, NodeState, QueueRecord};
 
 /// Time for which the cause of an alarm must be away until it is called off: longer than the counts of SQS take to settle.
 pub const CALM: TimeDelta = TimeDelta::minutes(2);
@@ -82,6 +82,17 @@ enum Level {
     /// It keeps one that stands.
     Between,
     Under,
+}
+
+/// Time since which messages wait in a queue without a break, by its looks: for one whose messages others send, at times that nobody here
+/// knows. `before` is the look before this one.
+pub fn waiting_since(
+    visible: u64,
+    before: Option<&QueueRecord>,
+    now: DateTime<Utc>,
+) -> Option<DateTime<Utc>> {
+    let since = before.and_then(|look| look.oldest);
+    (visible > 0).then_some(since.unwrap_or(now))
 }
 
 /// Alarms that stand now, in the order of their kinds, where these stood `before`.

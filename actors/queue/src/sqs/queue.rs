@@ -279,7 +279,10 @@ impl TaskQueue for SqsQueue {
 
     async fn delete_all(&self, receipts: &[Receipt]) -> Vec<Result<ReceiptStatus, QueueError>> {
         // Deletions have no order, so their requests need not wait for each other.
-        let requests = receipts.chunks(MAX_BATCH).map(|receipts| self.delete_some(receipts));
+        let mut requests = Vec::new();
+        for receipts in receipts.chunks(MAX_BATCH) {
+            requests.push(self.delete_some(receipts));
+        }
         let deleted: Vec<Vec<_>> = stream::iter(requests).buffered(REQUESTS).collect().await;
         let results = deleted.into_iter().flatten();
         results

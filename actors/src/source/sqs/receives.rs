@@ -136,9 +136,10 @@ async fn fill(
         return Ok(found);
     }
     let left = room.saturating_sub(found.len());
-    let more = (0..left)
-        .step_by(MAX_BATCH)
-        .map(|from| queue.receive(request.up_to((left - from).min(MAX_BATCH))));
+    let mut more = Vec::new();
+    for from in (0..left).step_by(MAX_BATCH) {
+        more.push(queue.receive(request.up_to((left - from).min(MAX_BATCH))));
+    }
     let mut answers = stream::iter(more).buffer_unordered(AT_ONCE);
     while let Some(answer) = answers.next().await {
         match answer {

@@ -5,21 +5,20 @@ use chrono::{DateTime, TimeDelta, Utc};
 use tokio::sync::OnceCell;
 use tracing::warn;
 
-use super::StageQueues;
 use crate::source::{Clock, SourceError};
-use parkhang_core::domain::{QueueRecord, StageName};
-use parkhang_core::policy::alarm::{Bounds, Sight, Work, standing};
+use parkhang_core::domain::{QueuePurpose, QueueRecord, StageName};
+use parkhang_core::policy::alarm::{Bounds, Sight, Work, standing, waiting_since};
 use parkhang_queue::limits::{FIFO_SCANNED, MAX_IN_FLIGHT};
 use parkhang_queue::{Counts, QueueError, QueueKind, TaskQueue};
 use parkhang_state::Outbox;
 
-/// Watch over the queues of stages: what is in them, and which alarms stand. A look costs two requests for each queue, one about it and one
+/// Watch over queues: what is in them, and which alarms stand. A look costs two requests for each queue, one about it and one
 /// about its dead-letter queue.
 #[derive(Debug)]
 pub struct QueueWatch {
     outbox: Arc<dyn Outbox>,
     clock: Arc<dyn Clock>,
-    queues: BTreeMap<StageName, Watched>,
+    queues: BTreeMap<QueuePurpose, Watched>,
     limits: WatchLimits,
 }
 
@@ -44,7 +43,7 @@ impl QueueWatch {
     pub fn new(
         outbox: Arc<dyn Outbox>,
         clock: Arc<dyn Clock>,
-        queues: StageQueues,
+        queues: impl IntoIterator<Item = (QueuePurpose, Arc<dyn TaskQueue>)>,
         limits: WatchLimits,
     ) -> Self {
         let watched = |queue| Watched {
@@ -56,10 +55,15 @@ impl QueueWatch {
             clock,
             queues: queues
                 .into_iter()
-                .map(|(stage, queue)| (stage, watched(queue)))
+                .map(|(purpose, queue)| (purpose, watched(queue)))
                 .collect(),
             limits,
         }
+    }
+
+    /// Number of queues.
+    pub fn queues(&self) -> usize {
+        self.queues.len()
     }
 
     /// Looks at every queue once; returns what was seen, with the alarms that stand now where those of `before` stood. A queue that
@@ -73,19 +77,26 @@ impl QueueWatch {
         before: &[QueueRecord],
         work: &BTreeMap<StageName, Work>,
     ) -> Result<Vec<QueueRecord>, SourceError> {
-        let stages: Vec<StageName> = self.queues.keys().cloned().collect();
+        let stages: Vec<StageName> = self.queues.keys().filter_map(QueuePurpose::stage).cloned().collect();
         let oldest = self.outbox.oldest(&stages).await?;
         let now = self.clock.now().await?;
         let mut seen = Vec::new();
-        for (stage, watched) in &self.queues {
-            let oldest = oldest.get(stage).copied();
-            self.outbox.forget_done(stage, oldest.unwrap_or(now)).await?;
-            let mut record = match watched.look(stage, oldest, now).await {
+        for (purpose, watched) in &self.queues {
+            let before = before.iter().find(|record| record.purpose == *purpose);
+            let mut record = match watched.look(purpose, now).await {
                 Ok(record) => record,
                 Err(error) => {
                     warn!(queue = watched.queue.name(), %error, "cannot look at a queue now");
                     continue;
                 }
+            };
+            record.oldest = match purpose {
+                QueuePurpose::Stage(stage) => {
+                    let oldest = oldest.get(stage).copied();
+                    self.outbox.forget_done(stage, oldest.unwrap_or(now)).await?;
+                    oldest
+                }
+                QueuePurpose::StandingJob(_) => waiting_since(record.visible, before, now),
             };
             let bounds = match watched.bounds(&self.limits).await {
                 Ok(bounds) => bounds,
@@ -98,11 +109,10 @@ impl QueueWatch {
                 visible: record.visible,
                 in_flight: record.in_flight,
                 dead_letters: record.dead_letters.unwrap_or(0),
-                oldest,
-                work: work.get(stage).copied().unwrap_or_default(),
+                oldest: record.oldest,
+                work: purpose.stage().and_then(|stage| work.get(stage)).copied().unwrap_or_default(),
             };
-            let stood = before.iter().find(|record| record.stage == *stage);
-            let stood = stood.map_or(&[][..], |record| &record.alarms);
+            let stood = before.map_or(&[][..], |record| &record.alarms);
             record.alarms = standing(&bounds, &sight, stood, now);
             seen.push(record);
         }
@@ -113,8 +123,7 @@ impl QueueWatch {
 impl Watched {
     async fn look(
         &self,
-        stage: &StageName,
-        oldest: Option<DateTime<Utc>>,
+        purpose: &QueuePurpose,
         now: DateTime<Utc>,
     ) -> Result<QueueRecord, QueueError> {
         let Counts {
@@ -123,14 +132,14 @@ impl Watched {
             delayed,
         } = self.queue.counts().await?;
         Ok(QueueRecord {
-            stage: stage.clone(),
+            purpose: purpose.clone(),
             queue: self.queue.name().to_owned(),
             looked_at: now,
             visible,
             in_flight,
             delayed,
             dead_letters: count_dead_letters(self.queue.as_ref()).await?,
-            oldest,
+            oldest: None,
             alarms: Vec::new(),
         })
     }

@@ -1,4 +1,4 @@
-//! Looks at the queues of stages that the leader records, and the runs that its alarms go by.
+//! Looks at queues that the leader records, and the runs that its alarms go by.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::leadership;
 use super::rows::{number, stage_name, unreadable};
 use crate::postgres::PostgresStore;
 use crate::{RecentRuns, StateError};
-use parkhang_core::domain::{QueueRecord, StageName};
+use parkhang_core::domain::{QueuePurpose, QueueRecord, StageName};
 use parkhang_core::policy::alarm::LATELY;
 
 /// Runs that ended after a time, by the partial indexes `stage_runs_done` and `stage_runs_failed`.
@@ -22,7 +22,7 @@ pub(super) const RECENT_RUNS: &str = "select stage, sum(done)::bigint as done, s
      ) runs group by stage";
 
 impl PostgresStore {
-    /// Writes what was seen of queues, in the place of the looks before at the same stages.
+    /// Writes what was seen of queues, in the place of the looks before at the queues with the same purposes.
     ///
     /// # Errors
     ///
@@ -32,13 +32,15 @@ impl PostgresStore {
         let mut transaction = leadership::begin(&self.pool, self.epoch).await?;
         for record in records {
             sqlx::query(
-                "insert into queue_looks (stage, queue, looked_at, visible, in_flight, delayed, dead_letters, oldest, alarms)
-                 values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
-                 on conflict (stage) do update set queue = excluded.queue, looked_at = excluded.looked_at,
+                "insert into queue_looks
+                     (purpose, serves, queue, looked_at, visible, in_flight, delayed, dead_letters, oldest, alarms)
+                 values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+                 on conflict (purpose, serves) do update set queue = excluded.queue, looked_at = excluded.looked_at,
                      visible = excluded.visible, in_flight = excluded.in_flight, delayed = excluded.delayed,
                      dead_letters = excluded.dead_letters, oldest = excluded.oldest, alarms = excluded.alarms",
             )
-            .bind(record.stage.as_str())
+            .bind(record.purpose.kind())
+            .bind(record.purpose.name())
             .bind(&record.queue)
             .bind(record.looked_at)
             .bind(number(record.visible))
@@ -54,13 +56,13 @@ impl PostgresStore {
         Ok(())
     }
 
-    /// Returns what was last seen of each queue, by stage.
+    /// Returns what was last seen of each queue: those of stages first, each by name.
     ///
     /// # Errors
     ///
     /// Those of every method, see [`StateError`].
     pub async fn queue_records(&self) -> Result<Vec<QueueRecord>, StateError> {
-        let rows = sqlx::query("select * from queue_looks order by stage collate \"C\"")
+        let rows = sqlx::query("select * from queue_looks order by purpose = 'standing_job', serves collate \"C\"")
             .fetch_all(&self.pool)
             .await?;
         Ok(rows.iter().map(record).collect::<sqlx::Result<_>>()?)
@@ -93,8 +95,9 @@ impl PostgresStore {
 fn record(row: &PgRow) -> sqlx::Result<QueueRecord> {
     let letters: Option<i64> = row.try_get("dead_letters")?;
     let letters = letters.map(u64::try_from).transpose();
+    let (kind, name): (&str, &str) = (row.try_get("purpose")?, row.try_get("serves")?);
     Ok(QueueRecord {
-        stage: stage_name(row, "stage")?,
+        purpose: QueuePurpose::new(kind, name).map_err(|error| unreadable("purpose", error))?,
         queue: row.try_get("queue")?,
         looked_at: row.try_get("looked_at")?,
         visible: number(row, "visible")?,

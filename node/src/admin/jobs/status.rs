@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::Utc;
 use clap::Args;
-use parkhang_core::domain::{Job, JobKey, JobStatus, TaskStatus};
+use parkhang_core::domain::{Job, JobKey, JobStatus, QueuePurpose, QueueRecord, TaskStatus};
 use parkhang_core::policy::diagnosis::{Reason, of_job};
 use parkhang_state::{JobTaskCount, StateStore};
 use serde::Serialize;
@@ -16,7 +16,7 @@ use super::counts::{StageCounts, tallies, waiting_stages};
 use super::{JobSummary, find};
 use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::diagnosis::{cluster_facts, in_lines};
-use crate::admin::queue_looks::{alarms, queue_looks};
+use crate::admin::queues::{alarms, queue_looks};
 use crate::admin::wait::Wait;
 use crate::admin::{Admin, Refusal};
 use crate::words::pluralize;
@@ -150,14 +150,18 @@ async fn eta(admin: &Admin, job: &Job, summary: &JobSummary) -> Result<Option<f6
         .map(|pace| left as f64 / pace.runs_a_second))
 }
 
-/// Alarms about the queues of stages that volumes of the job wait for.
+/// Alarms about the queues of stages that volumes of the job wait for, and about the queue whose messages ask for its volumes.
 async fn queue_alarms(admin: &Admin, job: &Job, counts: &[JobTaskCount]) -> Result<Vec<String>, Refusal> {
     if job.status != JobStatus::Running {
         return Ok(Vec::new());
     }
     let waiting = waiting_stages(&job.pipeline, counts);
     let looks = queue_looks(admin).await?;
-    let looks = looks.iter().filter(|look| waiting.contains(&look.stage));
+    let concerns = |look: &&QueueRecord| match &look.purpose {
+        QueuePurpose::Stage(stage) => waiting.contains(stage),
+        QueuePurpose::StandingJob(key) => *key == job.key,
+    };
+    let looks = looks.iter().filter(concerns);
     let config = &admin.loaded.config.source.sqs;
     Ok(looks.flat_map(|look| alarms(look, config, Utc::now())).collect())
 }

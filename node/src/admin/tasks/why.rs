@@ -1,4 +1,5 @@
 use async_trait::async_trait;
+use chrono::Utc;
 use clap::Args;
 use parkhang_core::domain::{JobKey, VolumeId};
 use parkhang_core::policy::diagnosis::of_task;
@@ -8,6 +9,7 @@ use utoipa::ToSchema;
 use super::{State, find};
 use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::diagnosis::{advice, cluster_facts, in_words, message_of};
+use crate::admin::queues::{queue_looks, requests};
 use crate::admin::{Admin, Refusal};
 
 /// Say what keeps a volume from going on: the first thing that would have to change.
@@ -40,7 +42,10 @@ impl Command for Why {
     type Answer = Explanation;
 
     async fn run(self, admin: &Admin) -> Result<Explanation, Refusal> {
-        let (job, task) = find(admin, &self.job, &self.volume).await?;
+        let (job, task) = match find(admin, &self.job, &self.volume).await {
+            Ok(found) => found,
+            Err(refusal) => return Err(with_requests(admin, &self.job, refusal).await?),
+        };
         let config = &admin.loaded.config;
         let cluster = cluster_facts(&admin.store, config).await?;
         let message = message_of(&admin.store, config, (&task, &job), &cluster).await?;
@@ -53,6 +58,18 @@ impl Command for Why {
             advice: advice(&found, &job.key, &admin.stages),
         })
     }
+}
+
+/// Refusal to tell of a volume that a job does not have, with the messages that may ask for it and have not been taken in.
+async fn with_requests(admin: &Admin, job: &JobKey, refusal: Refusal) -> Result<Refusal, Refusal> {
+    let Refusal::NotFound(message) = refusal else {
+        return Ok(refusal);
+    };
+    let told = requests(&queue_looks(admin).await?, job, Utc::now());
+    Ok(Refusal::NotFound(match told {
+        Some(told) => format!("{message}; {told}, and one of them may ask for it"),
+        None => message,
+    }))
 }
 
 impl Answer for Explanation {

@@ -275,6 +275,9 @@ impl QueueClaims {
 
     /// Deals with messages whose tasks are not leased here.
     async fn pass_on(&self, queue: &dyn TaskQueue, messages: Vec<(Message, Decision)>, now: DateTime<Utc>) {
+        if messages.is_empty() {
+            return;
+        }
         let mut extensions = Vec::new();
         let mut deletions = Vec::new();
         let mut withdrawals: BTreeMap<DateTime<Utc>, Vec<Message>> = BTreeMap::new();

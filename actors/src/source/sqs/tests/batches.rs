@@ -159,7 +159,7 @@ async fn reports_that_come_together_are_answered_each_by_itself() {
         verdict: Some(verdict),
     };
     let mut reports: Vec<LeaseReport> = (0..10).map(|place| report(place, success())).collect();
-    let error = StageError::new("detect", ErrorCategory::Network, "away");
+    let error = StageError::new("detect", ErrorCategory::Input, "broken");
     reports[3] = report(3, StageVerdict::Failed(error));
     reports[5].fence.generation.0 += 1;
     reports[7] = report(7, StageVerdict::Interrupted);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use parkhang_core::domain::{Alarm, AlarmKind, QueueRecord};
+use parkhang_core::domain::{Alarm, AlarmKind, QueuePurpose, QueueRecord};
 
 const LIMITS: WatchLimits = WatchLimits {
     max_age: TimeDelta::minutes(15),
@@ -12,7 +12,8 @@ const LIMITS: WatchLimits = WatchLimits {
 
 impl World {
     fn watch(&self) -> QueueWatch {
-        let queues = self.queues.clone();
+        let of_stage = |(stage, queue)| (QueuePurpose::Stage(stage), queue);
+        let queues = self.queues.clone().into_iter().map(of_stage);
         QueueWatch::new(self.store.clone(), self.clock.clone(), queues, LIMITS)
     }
 }
@@ -20,7 +21,7 @@ impl World {
 /// Look at the queue of the first stage.
 async fn look(watch: &QueueWatch, before: &[QueueRecord]) -> QueueRecord {
     let seen = watch.look(before, &BTreeMap::new()).await.unwrap();
-    let found = seen.into_iter().find(|record| record.stage == stage("detect"));
+    let found = seen.into_iter().find(|record| record.purpose == QueuePurpose::Stage(stage("detect")));
     found.unwrap()
 }
 
@@ -36,7 +37,7 @@ async fn messages_are_counted_as_they_wait_and_are_held_and_the_oldest_is_known(
     wait(40).await;
     let waiting = look(&watch, &[]).await;
     let expected = QueueRecord {
-        stage: stage("detect"),
+        purpose: QueuePurpose::Stage(stage("detect")),
         queue: "detect.fifo".to_owned(),
         looked_at: at(40),
         visible: 2,
@@ -104,7 +105,7 @@ async fn a_queue_that_does_not_answer_hides_no_other() {
     let gone = MemoryServer::new().open("memory:gone.fifo").await.unwrap();
     world.queues.insert(stage("read"), gone);
     let seen = world.watch().look(&[], &BTreeMap::new()).await.unwrap();
-    let stages: Vec<&str> = seen.iter().map(|record| record.stage.as_str()).collect();
+    let stages: Vec<&str> = seen.iter().map(|record| record.purpose.name()).collect();
     assert_eq!(stages, ["detect"]);
 }
 
@@ -118,4 +119,38 @@ async fn an_alarm_goes_by_the_quota_of_messages_in_flight_that_the_account_has()
     source.claim(&room(1)).await.unwrap();
     let kinds: Vec<AlarmKind> = look(&watch, &[]).await.alarms.iter().map(|alarm| alarm.kind).collect();
     assert_eq!(kinds, [AlarmKind::InFlight], "at four fifths of ten");
+}
+
+/// Rows: 152, 153.
+#[tokio::test(start_paused = true)]
+async fn the_queue_of_a_standing_job_is_watched_as_those_of_stages_are() {
+    let (world, _) = World::new(0).await;
+    let queue = world.detect().clone();
+    let purpose = QueuePurpose::StandingJob("press".parse().unwrap());
+    let watch = QueueWatch::new(
+        world.store.clone(),
+        world.clock.clone(),
+        [(purpose.clone(), queue.clone())],
+        LIMITS,
+    );
+    let look = async |before: &[QueueRecord]| watch.look(before, &BTreeMap::new()).await.unwrap();
+    assert_eq!(look(&[]).await[0].oldest, None);
+    let message = |id: &str| NewMessage::new("{}").in_group(id, id);
+    queue.send(message("1")).await.unwrap();
+    wait(60).await;
+    let first = look(&[]).await;
+    assert_eq!(
+        (&first[0].purpose, first[0].visible, first[0].oldest),
+        (&purpose, 1, Some(at(60))),
+        "nobody knows when it was sent"
+    );
+    queue.send(message("2")).await.unwrap();
+    wait(16 * 60).await;
+    let later = look(&first).await;
+    assert_eq!(later[0].oldest, Some(at(60)));
+    let kinds: Vec<AlarmKind> = later[0].alarms.iter().map(|alarm| alarm.kind).collect();
+    assert_eq!(kinds, [AlarmKind::Age]);
+    let taken = queue.receive(Receive::one(Duration::from_secs(60)).up_to(10)).await.unwrap();
+    assert_eq!(taken.len(), 2);
+    assert_eq!(look(&later).await[0].oldest, None, "no message waits");
 }

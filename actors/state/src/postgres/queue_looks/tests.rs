@@ -6,7 +6,7 @@ use crate::postgres::scaling::BY_INDEX;
 use crate::postgres::tests::{applied, change, failure, lease, new_job, now, plan_on, store};
 use crate::{Outbox, StateStore};
 use parkhang_core::domain::testing::{at, stage};
-use parkhang_core::domain::{Alarm, AlarmKind, ErrorCategory};
+use parkhang_core::domain::{Alarm, AlarmKind, ErrorCategory, JobKey};
 use parkhang_core::policy::transition::Event;
 
 #[tokio::test]
@@ -14,7 +14,7 @@ async fn the_last_look_at_each_queue_is_kept_with_its_alarms() {
     let store = store().await;
     assert_eq!(store.queue_records().await.unwrap(), []);
     let ocr = QueueRecord {
-        stage: stage("ocr"),
+        purpose: QueuePurpose::Stage(stage("ocr")),
         queue: "ocr-ocr.fifo".to_owned(),
         looked_at: at(60),
         visible: 3,
@@ -29,24 +29,31 @@ async fn the_last_look_at_each_queue_is_kept_with_its_alarms() {
         }],
     };
     let first = QueueRecord {
-        stage: stage("line_detection"),
+        purpose: QueuePurpose::Stage(stage("line_detection")),
         dead_letters: None,
         oldest: None,
         alarms: Vec::new(),
         ..ocr.clone()
     };
+    // A job may have the name of a stage.
+    let of_job = QueueRecord {
+        purpose: QueuePurpose::StandingJob(JobKey::new("ocr").unwrap()),
+        queue: "bec_ocr_tasks".to_owned(),
+        ..ocr.clone()
+    };
     // Twice, as every change may be repeated.
     for _ in 0..2 {
-        store.record_queues(&[ocr.clone(), first.clone()]).await.unwrap();
+        let records = [of_job.clone(), ocr.clone(), first.clone()];
+        store.record_queues(&records).await.unwrap();
     }
-    assert_eq!(store.queue_records().await.unwrap(), [first.clone(), ocr]);
+    assert_eq!(store.queue_records().await.unwrap(), [first.clone(), ocr, of_job.clone()]);
     let later = QueueRecord {
-        stage: stage("ocr"),
+        purpose: QueuePurpose::Stage(stage("ocr")),
         looked_at: at(120),
         ..first.clone()
     };
     store.record_queues(std::slice::from_ref(&later)).await.unwrap();
-    assert_eq!(store.queue_records().await.unwrap(), [first, later]);
+    assert_eq!(store.queue_records().await.unwrap(), [first, later, of_job]);
 }
 
 #[tokio::test]

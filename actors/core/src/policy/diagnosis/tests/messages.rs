@@ -1,7 +1,7 @@
 //! Tasks whose work goes through queues.
 
 use super::*;
-use crate::domain::{Publication, QueueRecord};
+use crate::domain::{Publication, QueuePurpose, QueueRecord};
 
 fn message(publication: Publication) -> Message {
     Message {
@@ -28,7 +28,7 @@ fn unsent(due: Option<i64>, has_room: bool) -> Message {
 
 fn seen(looked_at: i64, visible: u64, in_flight: u64) -> Option<QueueRecord> {
     Some(QueueRecord {
-        stage: stage("read"),
+        purpose: QueuePurpose::Stage(stage("read")),
         queue: "ocr-read.fifo".to_owned(),
         looked_at: at(looked_at),
         visible,

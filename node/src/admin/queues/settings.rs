@@ -1,0 +1,236 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use clap::Args;
+use parkhang_queue::{QueueError, QueueServer, TaskQueue};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{QueueName, opened, queues};
+use crate::admin::command::{Access, Answer, Command, Verb};
+use crate::admin::text::table;
+use crate::admin::{Admin, Refusal};
+use crate::config::Sqs;
+use crate::queues::NamedQueue;
+
+/// Settings of a queue.
+#[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct OneQueue {
+    #[serde(flatten)]
+    name: QueueName,
+    /// Time in seconds for which a message is invisible to others where a receive does not say.
+    visibility_s: u64,
+    /// Time in seconds for which messages are kept.
+    retention_s: u64,
+    /// Name of the dead-letter queue; absent if there is none.
+    dead_letters: Option<String>,
+    /// Receives after which a message goes there.
+    max_receives: Option<u32>,
+    /// Settings in which it differs from those that it would be made with.
+    drift: Vec<String>,
+}
+
+/// All queues, and their settings.
+#[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct QueueSettings {
+    queues: Vec<OneQueue>,
+}
+
+impl Answer for QueueSettings {
+    fn text(&self) -> String {
+        let rows = self.queues.iter().map(|queue| {
+            let receives = queue.max_receives.map(|most| most.to_string());
+            [
+                queue.name.serves(),
+                queue.name.queue.clone(),
+                format!("{} s", queue.visibility_s),
+                format!("{} d", queue.retention_s / 86_400),
+                queue.dead_letters.clone().unwrap_or_default(),
+                receives.unwrap_or_default(),
+            ]
+        });
+        let header = ["serves", "queue", "visibility", "kept", "dead letters", "receives"];
+        let mut lines = vec![table(header, rows, 6)];
+        for queue in &self.queues {
+            let drift = queue.drift.iter();
+            lines.extend(drift.map(|drift| format!("warning: {}: {drift}", queue.name.queue)));
+        }
+        lines.join("\n")
+    }
+}
+
+/// Action where a queue is missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Missing {
+    Create,
+    Refuse,
+}
+
+/// Settings of all queues. Those that are there are left as they are.
+async fn settings(
+    server: &dyn QueueServer,
+    queues: &[NamedQueue],
+    config: &Sqs,
+    missing: Missing,
+) -> Result<QueueSettings, QueueError> {
+    let mut settings = Vec::new();
+    for named in queues {
+        let queue = open(server, named, config, missing).await?;
+        settings.push(of(named, queue.as_ref(), config).await?);
+    }
+    Ok(QueueSettings { queues: settings })
+}
+
+async fn open(
+    server: &dyn QueueServer,
+    named: &NamedQueue,
+    config: &Sqs,
+    missing: Missing,
+) -> Result<Arc<dyn TaskQueue>, QueueError> {
+    match (server.open(&named.address).await, missing) {
+        // A URL names a queue that is there, or else nobody could know it.
+        (Err(QueueError::NotFound { .. }), Missing::Create) if !named.is_url() => {
+            server.create(&named.spec(config)).await
+        }
+        (found, _) => found,
+    }
+}
+
+async fn of(named: &NamedQueue, queue: &dyn TaskQueue, config: &Sqs) -> Result<OneQueue, QueueError> {
+    let facts = queue.facts().await?;
+    let drift = named.spec(config).drift(&facts);
+    let letters = facts
+        .dead_letters
+        .map(|letters| (letters.queue, letters.max_receives));
+    let (dead_letters, max_receives) = letters.unzip();
+    Ok(OneQueue {
+        name: QueueName::new(&named.purpose, queue.name()),
+        visibility_s: facts.visibility.as_secs(),
+        retention_s: facts.retention.as_secs(),
+        dead_letters,
+        max_receives,
+        drift,
+    })
+}
+
+/// Create the queues of all stages and of standing jobs, and their dead-letter queues. Those that are there are left as they are.
+#[derive(Debug, Args)]
+pub struct Create {}
+
+#[async_trait]
+impl Command for Create {
+    const NAME: [&'static str; 2] = ["queue", "create"];
+    const ACCESS: Access = Access::Admin;
+    const VERB: Verb = Verb::Post;
+    const PATH: &'static str = "/queues/create";
+    const MAY_BE_FIRST: bool = true;
+    type Answer = QueueSettings;
+
+    async fn run(self, admin: &Admin) -> Result<QueueSettings, Refusal> {
+        let (queues, config) = (queues(admin)?, &admin.loaded.config.source.sqs);
+        let server = opened(admin).await?;
+        Ok(settings(server.as_ref(), &queues, config, Missing::Create).await?)
+    }
+}
+
+/// List the queues of stages and of standing jobs, and their settings.
+#[derive(Debug, Args)]
+pub struct List {}
+
+#[async_trait]
+impl Command for List {
+    const NAME: [&'static str; 2] = ["queue", "list"];
+    const ACCESS: Access = Access::Read;
+    const VERB: Verb = Verb::Get;
+    const PATH: &'static str = "/queues";
+    type Answer = QueueSettings;
+
+    async fn run(self, admin: &Admin) -> Result<QueueSettings, Refusal> {
+        let (queues, config) = (queues(admin)?, &admin.loaded.config.source.sqs);
+        let server = opened(admin).await?;
+        Ok(settings(server.as_ref(), &queues, config, Missing::Refuse).await?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use parkhang_core::domain::QueuePurpose;
+    use parkhang_queue::{MemoryServer, QueueSpec};
+
+    use super::*;
+    use crate::config::{BucketArgs, Loaded};
+
+    fn config() -> Sqs {
+        let loaded = Loaded::apart(&BucketArgs::default()).unwrap();
+        loaded.config.source.sqs
+    }
+
+    fn queues() -> [NamedQueue; 2] {
+        let queue = |kind, serves, address: &str| NamedQueue {
+            purpose: QueuePurpose::new(kind, serves).unwrap(),
+            address: address.to_owned(),
+        };
+        [
+            queue("stage", "ocr", "ocr-ocr.fifo"),
+            queue("standing_job", "press", "bec_press_tasks"),
+        ]
+    }
+
+    /// Rows: U14.
+    #[tokio::test]
+    async fn a_queue_is_made_for_whom_it_serves_and_what_differs_is_told() {
+        let (memory, queues, config) = (MemoryServer::new(), queues(), config());
+        let refused = settings(&memory, &queues, &config, Missing::Refuse).await;
+        assert!(matches!(refused, Err(QueueError::NotFound { .. })));
+        let made = settings(&memory, &queues, &config, Missing::Create)
+            .await
+            .unwrap();
+        let letters: Vec<_> = made
+            .queues
+            .iter()
+            .map(|queue| (queue.dead_letters.as_deref(), queue.max_receives, queue.visibility_s))
+            .collect();
+        assert_eq!(
+            letters,
+            [
+                (Some("ocr-ocr-dlq.fifo"), Some(5), 600),
+                (Some("bec_press_dlq"), Some(3), 450)
+            ],
+            "that of a job as the archive makes it"
+        );
+        assert!(made.queues.iter().all(|queue| queue.drift.is_empty()), "{made:?}");
+        let listed = settings(&memory, &queues, &config, Missing::Refuse)
+            .await
+            .unwrap();
+        assert_eq!(listed, made);
+
+        let other = MemoryServer::new();
+        let bare = QueueSpec {
+            dead_letters: None,
+            visibility: Duration::from_secs(30),
+            ..queues[1].spec(&config)
+        };
+        other.create(&bare).await.unwrap();
+        let left = settings(&other, &queues, &config, Missing::Create).await.unwrap();
+        let text = left.text();
+        assert!(text.contains("standing job press"), "{text}");
+        assert!(
+            text.ends_with(
+                "warning: bec_press_tasks: the visibility is 30 s and not 450 s\n\
+                 warning: bec_press_tasks: no dead-letter queue is attached"
+            ),
+            "{text}"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_queue_with_a_url_is_never_made() {
+        let (memory, config) = (MemoryServer::new(), config());
+        let [mut stage, _] = queues();
+        stage.address = "memory://nowhere/reading.fifo".to_owned();
+        let refused = settings(&memory, &[stage], &config, Missing::Create).await;
+        assert!(matches!(refused, Err(QueueError::NotFound { .. })), "{refused:?}");
+    }
+}
