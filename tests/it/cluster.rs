@@ -153,7 +153,10 @@ async fn a_store_that_is_away_for_a_while_loses_nothing() {
 #[tokio::test]
 async fn a_transaction_that_is_refused_fails_none_of_the_reports_that_share_it() {
     let store = Arc::new(FlakyStore::new(1));
-    let job = store.create_job(&new_job(&["stage"], 4), Utc::now()).await.unwrap();
+    let job = store
+        .create_job(&new_job(&["stage"], 4), Utc::now())
+        .await
+        .unwrap();
     let source = StateClaims::new(store.clone(), Arc::new(SystemClock), TimeDelta::minutes(1), 3);
     let offer = Offer {
         pool: pool("w", "stage", 4),

@@ -1,10 +1,10 @@
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use chrono::TimeDelta;
 use super::joined::Joined;
 use super::reports::Reports;
 use super::{Claim, Clock, SourceError, WorkSource};
+use async_trait::async_trait;
+use chrono::TimeDelta;
 use parkhang_core::domain::{Assignment, Fence, LeaseReport, LeaseStatus, ReportReply};
 use parkhang_core::policy::claim::Offer;
 use parkhang_core::policy::poison::is_suspect;

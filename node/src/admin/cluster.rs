@@ -137,11 +137,7 @@ impl Command for Status {
         alarms.extend(workers::alarms(&scaling, max_age));
         let looks = queue_looks(admin).await?;
         let config = &admin.loaded.config.source.sqs;
-        alarms.extend(
-            looks
-                .iter()
-                .flat_map(|look| queues::alarms(look, config, now)),
-        );
+        alarms.extend(looks.iter().flat_map(|look| queues::alarms(look, config, now)));
         Ok(Cluster {
             alarms,
             scaling,

@@ -130,7 +130,11 @@ fn select_stages(range: Option<&str>) -> Result<Pipeline> {
     if first > last {
         bail!(
             "--stages {range}: the first stage comes after the last; the order is {}",
-            all.stages().iter().map(StageName::as_str).collect::<Vec<_>>().join(", ")
+            all.stages()
+                .iter()
+                .map(StageName::as_str)
+                .collect::<Vec<_>>()
+                .join(", ")
         );
     }
     Ok(Pipeline::new(all.stages()[first..=last].to_vec())?)

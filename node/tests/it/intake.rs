@@ -136,7 +136,8 @@ fn an_operator_sees_and_steers_the_queue_of_a_standing_job_over_sqs() {
         let queue = &stats["queues"][0];
         (queue["visible"].clone(), queue["dead_letters"].clone())
     };
-    let of_press = |stats: &Value| stats["queues"][0]["serves"] == JOB && counted(stats) == (json!(2), json!(1));
+    let of_press =
+        |stats: &Value| stats["queues"][0]["serves"] == JOB && counted(stats) == (json!(2), json!(1));
     Wait::until("what waits is counted").sees(|| queues.json(&["queue", "stats"]), of_press);
 
     // Nobody has made the job, so the leader takes nothing in.
@@ -161,7 +162,9 @@ fn an_operator_sees_and_steers_the_queue_of_a_standing_job_over_sqs() {
     leader.kill();
 
     finish(site.command(["job", "create", JOB, "--standing"])).exits(0);
-    let why = finish(site.command(["tasks", "why", JOB, "W1-I0"])).exits(1).stderr;
+    let why = finish(site.command(["tasks", "why", JOB, "W1-I0"]))
+        .exits(1)
+        .stderr;
     assert!(
         why.contains("there were 2 messages in bec_press_tasks and 1 message in its dead-letter queue"),
         "{why}"

@@ -178,7 +178,12 @@ fn a_fleet_comes_with_messages_and_goes_with_them_over_sqs() {
     let site = &queues.site;
     finish(site.command(["queue", "create"])).exits(0);
     let fleet = Fleet(site);
-    let workers = || launched(site).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+    let workers = || {
+        launched(site)
+            .into_iter()
+            .map(|(name, _)| name)
+            .collect::<Vec<_>>()
+    };
     let autoscaler = Node::start_with(site, "autoscaler", &[], |command| {
         command.args(["--source", "sqs"]);
         for setting in [
@@ -212,10 +217,15 @@ fn a_fleet_comes_with_messages_and_goes_with_them_over_sqs() {
     assert_eq!(status["status"], "completed", "{status:#}");
     assert_finished(site, &undisturbed(site));
     let seen: Vec<&str> = seen.iter().map(String::as_str).collect();
-    assert!(seen.contains(&"launched-gpu-1") && seen.contains(&"launched-cpu-1"), "{seen:?}");
+    assert!(
+        seen.contains(&"launched-gpu-1") && seen.contains(&"launched-cpu-1"),
+        "{seen:?}"
+    );
     assert!(seen.len() <= 3, "no more than the caps: {seen:?}");
 
-    Wait::until("the fleet is gone").at_most(OF_A_JOB).sees(workers, Vec::is_empty);
+    Wait::until("the fleet is gone")
+        .at_most(OF_A_JOB)
+        .sees(workers, Vec::is_empty);
     assert_eq!(scraped(&autoscaler, backlog), Some(0.0));
     assert_eq!(autoscaler.stop(), Some(0));
     assert_eq!(leader.stop(), Some(0));

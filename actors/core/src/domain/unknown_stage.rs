@@ -31,6 +31,9 @@ mod tests {
             text("orc"),
             "there is no stage orc (did you mean ocr?); the stages are ocr, reduce"
         );
-        assert_eq!(text("print"), "there is no stage print; the stages are ocr, reduce");
+        assert_eq!(
+            text("print"),
+            "there is no stage print; the stages are ocr, reduce"
+        );
     }
 }

@@ -34,7 +34,11 @@ impl Together for Ends {
             futures::future::join(self.0.delete_all(&done), self.0.release_all(&going_on)).await;
         let (mut deleted, mut released) = (deleted.into_iter(), released.into_iter());
         let answers = ends.iter().map(|end| {
-            let answer = if end.goes_on { released.next() } else { deleted.next() };
+            let answer = if end.goes_on {
+                released.next()
+            } else {
+                deleted.next()
+            };
             // One that the queue says nothing of may be there still; it comes back and is deleted then.
             answer.unwrap_or(Ok(ReceiptStatus::Stale))
         });

@@ -14,7 +14,8 @@ use super::*;
 use crate::source::{Claim, Clock, SourceError, WorkSource};
 use parkhang_core::domain::testing::{at, new_job, pool, stage};
 use parkhang_core::domain::{
-    ErrorCategory, Job, LeaseReport, LeaseStatus, ReportReply, StageReport, StageVerdict, Task, TaskId, TaskStatus,
+    ErrorCategory, Job, LeaseReport, LeaseStatus, ReportReply, StageReport, StageVerdict, Task, TaskId,
+    TaskStatus,
 };
 use parkhang_core::policy::claim::Offer;
 use parkhang_core::policy::job_action::JobAction;

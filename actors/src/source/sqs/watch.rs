@@ -77,7 +77,12 @@ impl QueueWatch {
         before: &[QueueRecord],
         work: &BTreeMap<StageName, Work>,
     ) -> Result<Vec<QueueRecord>, SourceError> {
-        let stages: Vec<StageName> = self.queues.keys().filter_map(QueuePurpose::stage).cloned().collect();
+        let stages: Vec<StageName> = self
+            .queues
+            .keys()
+            .filter_map(QueuePurpose::stage)
+            .cloned()
+            .collect();
         let oldest = self.outbox.oldest(&stages).await?;
         let now = self.clock.now().await?;
         let mut seen = Vec::new();
@@ -110,7 +115,11 @@ impl QueueWatch {
                 in_flight: record.in_flight,
                 dead_letters: record.dead_letters.unwrap_or(0),
                 oldest: record.oldest,
-                work: purpose.stage().and_then(|stage| work.get(stage)).copied().unwrap_or_default(),
+                work: purpose
+                    .stage()
+                    .and_then(|stage| work.get(stage))
+                    .copied()
+                    .unwrap_or_default(),
             };
             let stood = before.map_or(&[][..], |record| &record.alarms);
             record.alarms = standing(&bounds, &sight, stood, now);
@@ -121,11 +130,7 @@ impl QueueWatch {
 }
 
 impl Watched {
-    async fn look(
-        &self,
-        purpose: &QueuePurpose,
-        now: DateTime<Utc>,
-    ) -> Result<QueueRecord, QueueError> {
+    async fn look(&self, purpose: &QueuePurpose, now: DateTime<Utc>) -> Result<QueueRecord, QueueError> {
         let Counts {
             visible,
             in_flight,

@@ -62,9 +62,10 @@ impl PostgresStore {
     ///
     /// Those of every method, see [`StateError`].
     pub async fn queue_records(&self) -> Result<Vec<QueueRecord>, StateError> {
-        let rows = sqlx::query("select * from queue_looks order by purpose = 'standing_job', serves collate \"C\"")
-            .fetch_all(&self.pool)
-            .await?;
+        let rows =
+            sqlx::query("select * from queue_looks order by purpose = 'standing_job', serves collate \"C\"")
+                .fetch_all(&self.pool)
+                .await?;
         Ok(rows.iter().map(record).collect::<sqlx::Result<_>>()?)
     }
 

@@ -21,7 +21,9 @@ pub(super) fn find<'a>(queues: &'a [NamedQueue], named: &str) -> Result<&'a Name
     match found[..] {
         [queue] => Ok(queue),
         [] => {
-            let names = queues.iter().flat_map(|queue| [queue.purpose.name(), queue.name()]);
+            let names = queues
+                .iter()
+                .flat_map(|queue| [queue.purpose.name(), queue.name()]);
             let names: Vec<String> = names.map(str::to_owned).collect();
             let all: Vec<&NamedQueue> = queues.iter().collect();
             Err(Refusal::NotFound(format!(
@@ -53,7 +55,11 @@ mod tests {
     #[test]
     fn a_queue_is_found_by_whom_it_serves_or_by_its_name_and_never_guessed() {
         let queues = [
-            queue("stage", "ocr", "https://sqs.eu-west-1.amazonaws.com/1/reading.fifo"),
+            queue(
+                "stage",
+                "ocr",
+                "https://sqs.eu-west-1.amazonaws.com/1/reading.fifo",
+            ),
             queue("stage", "reduce", "ocr-reduce.fifo"),
             queue("standing_job", "ocr", "bec_ocr_tasks"),
             queue("standing_job", "press", "bec_press_tasks"),

@@ -75,7 +75,10 @@ pub fn requests(looks: &[QueueRecord], job: &JobKey, now: DateTime<Utc>) -> Opti
         parts.push(format!("{} in {queue}", pluralize(waiting, "message")));
     }
     if let Some(letters) = dead {
-        parts.push(format!("{} in its dead-letter queue", pluralize(letters, "message")));
+        parts.push(format!(
+            "{} in its dead-letter queue",
+            pluralize(letters, "message")
+        ));
     }
     if parts.is_empty() {
         return None;
@@ -191,11 +194,7 @@ mod tests {
                 })
                 .to_vec(),
         };
-        let mut config = Loaded::apart(&BucketArgs::default())
-            .unwrap()
-            .config
-            .source
-            .sqs;
+        let mut config = Loaded::apart(&BucketArgs::default()).unwrap().config.source.sqs;
         config.max_in_flight = NonZeroU64::new(21_000).unwrap();
         let lines: Vec<String> = alarms(&look, &config, at(1000)).collect();
         assert_eq!(lines.len(), AlarmKind::ALL.len());

@@ -56,7 +56,8 @@ fn queues(admin: &Admin) -> Result<Vec<NamedQueue>, Refusal> {
     let queues = named_queues(&admin.loaded.config);
     if queues.is_empty() {
         return Err(Refusal::Conflict(
-            "work does not go through queues here: source.kind is not \"sqs\", and intake.queues names none".to_owned(),
+            "work does not go through queues here: source.kind is not \"sqs\", and intake.queues names none"
+                .to_owned(),
         ));
     }
     Ok(queues)

@@ -28,7 +28,9 @@ impl Answer for Purged {
                 format!("{queue}: purged; {tasks} of {serves} published again")
             }
             None => {
-                format!("{queue}: purged; volumes of {serves} that its messages asked for have to be asked for again")
+                format!(
+                    "{queue}: purged; volumes of {serves} that its messages asked for have to be asked for again"
+                )
             }
         }
     }

@@ -49,7 +49,14 @@ impl Answer for QueueSettings {
                 receives.unwrap_or_default(),
             ]
         });
-        let header = ["serves", "queue", "visibility", "kept", "dead letters", "receives"];
+        let header = [
+            "serves",
+            "queue",
+            "visibility",
+            "kept",
+            "dead letters",
+            "receives",
+        ];
         let mut lines = vec![table(header, rows, 6)];
         for queue in &self.queues {
             let drift = queue.drift.iter();
@@ -190,7 +197,13 @@ mod tests {
         let letters: Vec<_> = made
             .queues
             .iter()
-            .map(|queue| (queue.dead_letters.as_deref(), queue.max_receives, queue.visibility_s))
+            .map(|queue| {
+                (
+                    queue.dead_letters.as_deref(),
+                    queue.max_receives,
+                    queue.visibility_s,
+                )
+            })
             .collect();
         assert_eq!(
             letters,

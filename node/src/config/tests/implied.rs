@@ -76,7 +76,9 @@ fn stages_that_a_node_cannot_run_are_refused() {
     );
     let unknown = the_problem(&["node.stages=ocrr"]);
     assert!(
-        unknown.starts_with("--set: node.stages: there is no stage ocrr (did you mean ocr?); the stages are line_detection, "),
+        unknown.starts_with(
+            "--set: node.stages: there is no stage ocrr (did you mean ocr?); the stages are line_detection, "
+        ),
         "{unknown}"
     );
     let unfit = the_problem(&["node.stages=ocr", "node.roles=cpu"]);

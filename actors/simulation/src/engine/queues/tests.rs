@@ -324,6 +324,9 @@ async fn lost_nodes_cost_a_receive_and_a_deletion_for_each_of_their_runs() {
     let messages = ended + ends.failed + ends.crashed + ends.killed;
     // Those of the two slots of a pool share a request where they end together.
     let requests_for = messages / SLOTS as u64..=messages;
-    assert!(requests_for.contains(&requests.deletes), "{requests:?}, {messages}");
+    assert!(
+        requests_for.contains(&requests.deletes),
+        "{requests:?}, {messages}"
+    );
     assert!(requests.deletes >= ends.killed, "{requests:?}");
 }

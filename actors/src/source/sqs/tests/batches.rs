@@ -30,7 +30,10 @@ impl World {
 
 /// Fences of claims.
 fn fences(claims: &[Claim]) -> Vec<Fence> {
-    claims.iter().map(|claim| claim.assignment.fence.clone()).collect()
+    claims
+        .iter()
+        .map(|claim| claim.assignment.fence.clone())
+        .collect()
 }
 
 /// Rows: 56, 142.
@@ -130,9 +133,21 @@ async fn a_batch_of_all_kinds_of_messages_leaves_none_out() {
     assert_eq!(world.counts().await, (0, 5));
     let letters = detect.dead_letters().await.unwrap();
     assert_eq!(letters.counts().await.unwrap().visible, 1);
-    assert_eq!(world.publisher.round().await.unwrap(), 1, "of the task that is done");
-    world.store.act_on_job(paused.id, JobAction::Resume).await.unwrap();
-    assert_eq!(world.publisher.round().await.unwrap(), 1, "of the job that was paused");
+    assert_eq!(
+        world.publisher.round().await.unwrap(),
+        1,
+        "of the task that is done"
+    );
+    world
+        .store
+        .act_on_job(paused.id, JobAction::Resume)
+        .await
+        .unwrap();
+    assert_eq!(
+        world.publisher.round().await.unwrap(),
+        1,
+        "of the job that was paused"
+    );
 
     for claim in &claims {
         assert_eq!(complete(&source, claim, success()).await, ReportReply::Recorded);

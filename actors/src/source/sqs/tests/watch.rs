@@ -21,7 +21,9 @@ impl World {
 /// Look at the queue of the first stage.
 async fn look(watch: &QueueWatch, before: &[QueueRecord]) -> QueueRecord {
     let seen = watch.look(before, &BTreeMap::new()).await.unwrap();
-    let found = seen.into_iter().find(|record| record.purpose == QueuePurpose::Stage(stage("detect")));
+    let found = seen
+        .into_iter()
+        .find(|record| record.purpose == QueuePurpose::Stage(stage("detect")));
     found.unwrap()
 }
 
@@ -117,7 +119,12 @@ async fn an_alarm_goes_by_the_quota_of_messages_in_flight_that_the_account_has()
     source.claim(&room(7)).await.unwrap();
     assert_eq!(look(&watch, &[]).await.alarms, []);
     source.claim(&room(1)).await.unwrap();
-    let kinds: Vec<AlarmKind> = look(&watch, &[]).await.alarms.iter().map(|alarm| alarm.kind).collect();
+    let kinds: Vec<AlarmKind> = look(&watch, &[])
+        .await
+        .alarms
+        .iter()
+        .map(|alarm| alarm.kind)
+        .collect();
     assert_eq!(kinds, [AlarmKind::InFlight], "at four fifths of ten");
 }
 
@@ -150,7 +157,10 @@ async fn the_queue_of_a_standing_job_is_watched_as_those_of_stages_are() {
     assert_eq!(later[0].oldest, Some(at(60)));
     let kinds: Vec<AlarmKind> = later[0].alarms.iter().map(|alarm| alarm.kind).collect();
     assert_eq!(kinds, [AlarmKind::Age]);
-    let taken = queue.receive(Receive::one(Duration::from_secs(60)).up_to(10)).await.unwrap();
+    let taken = queue
+        .receive(Receive::one(Duration::from_secs(60)).up_to(10))
+        .await
+        .unwrap();
     assert_eq!(taken.len(), 2);
     assert_eq!(look(&later).await[0].oldest, None, "no message waits");
 }

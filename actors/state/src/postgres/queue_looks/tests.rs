@@ -46,7 +46,10 @@ async fn the_last_look_at_each_queue_is_kept_with_its_alarms() {
         let records = [of_job.clone(), ocr.clone(), first.clone()];
         store.record_queues(&records).await.unwrap();
     }
-    assert_eq!(store.queue_records().await.unwrap(), [first.clone(), ocr, of_job.clone()]);
+    assert_eq!(
+        store.queue_records().await.unwrap(),
+        [first.clone(), ocr, of_job.clone()]
+    );
     let later = QueueRecord {
         purpose: QueuePurpose::Stage(stage("ocr")),
         looked_at: at(120),
