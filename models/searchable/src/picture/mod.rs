@@ -177,14 +177,14 @@ impl<'a> PagePicture<'a> {
                 is_inverted,
                 ..
             } => {
-                picture.filter(Filter::DctDecode).bits_per_component(8);
+                picture.bits_per_component(8).filter(Filter::DctDecode);
                 picture.color_space_name(colours.name());
                 if *is_inverted {
                     picture.decode([1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0]);
                 }
             }
             Data::Group4 { black_is_1, .. } => {
-                picture.filter(Filter::CcittFaxDecode).bits_per_component(1);
+                picture.bits_per_component(1).filter(Filter::CcittFaxDecode);
                 picture.color_space_name(Colours::Gray.name());
                 picture
                     .decode_parms()
@@ -199,14 +199,12 @@ impl<'a> PagePicture<'a> {
                 palette,
                 ..
             } => {
-                picture
-                    .filter(Filter::FlateDecode)
-                    .bits_per_component((*bits).into());
+                picture.bits_per_component((*bits).into()).filter(Filter::FlateDecode);
                 if let Some(palette) = palette {
                     let last = i32::try_from(palette.len() / 3).unwrap_or(256) - 1;
                     picture
                         .color_space()
-                        .indexed_rgb(last, palette);
+                        .indexed(Colours::Rgb.name(), last, palette);
                 } else {
                     picture.color_space_name(colours.name());
                 }
@@ -218,9 +216,7 @@ impl<'a> PagePicture<'a> {
                     .columns(width);
             }
             Data::Deflated { bits, colours, .. } => {
-                picture
-                    .filter(Filter::FlateDecode)
-                    .bits_per_component((*bits).into());
+                picture.bits_per_component((*bits).into()).filter(Filter::FlateDecode);
                 picture.color_space_name(colours.name());
             }
         }
@@ -263,6 +259,3 @@ fn orientation(file: &[u8]) -> Orientation {
         .and_then(|mut decoder| decoder.orientation().ok())
         .unwrap_or(Orientation::NoTransforms)
 }
-
-#[cfg(test)]
-mod tests;
