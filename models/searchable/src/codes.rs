@@ -30,7 +30,10 @@ impl Codes {
         for cluster in text.graphemes(true) {
             let mut rest = cluster;
             while !rest.is_empty() {
-                let end = rest.char_indices().nth(LONGEST).map_or(rest.len(), |(end, _)| end);
+                let end = rest
+                    .char_indices()
+                    .nth(LONGEST)
+                    .map_or(rest.len(), |(end, _)| end);
                 let (part, tail) = rest.split_at(end);
                 codes.push(self.code(part));
                 rest = tail;
@@ -56,7 +59,11 @@ impl Codes {
     /// Codes with their texts, one list for each font.
     pub(crate) fn fonts(&self) -> impl Iterator<Item = impl Iterator<Item = (u16, &str)>> {
         let fonts = self.clusters.chunks(CODES);
-        fonts.map(|font| font.iter().enumerate().map(|(index, cluster)| (code_of(index), &**cluster)))
+        fonts.map(|font| {
+            font.iter()
+                .enumerate()
+                .map(|(index, cluster)| (code_of(index), &**cluster))
+        })
     }
 }
 
@@ -89,7 +96,9 @@ mod tests {
     #[test]
     fn there_is_a_code_for_every_character() {
         let mut codes = Codes::default();
-        let all: Vec<char> = ('\u{20}'..=char::MAX).filter(|letter| !letter.is_control()).collect();
+        let all: Vec<char> = ('\u{20}'..=char::MAX)
+            .filter(|letter| !letter.is_control())
+            .collect();
         let encoded: Vec<Code> = all
             .iter()
             .flat_map(|letter| codes.encode(letter.encode_utf8(&mut [0; 4])))
@@ -108,6 +117,12 @@ mod tests {
         let encoded = codes.encode(&text);
         assert!(encoded.len() <= 11);
         let texts = texts(&codes);
-        assert_eq!(encoded.iter().map(|code| texts[code].as_str()).collect::<String>(), text);
+        assert_eq!(
+            encoded
+                .iter()
+                .map(|code| texts[code].as_str())
+                .collect::<String>(),
+            text
+        );
     }
 }

@@ -115,7 +115,10 @@ fn bytes(codes: &[Code]) -> Vec<u8> {
 }
 
 /// Rounds to four decimals, which a PDF can hold in a few bytes.
-#[expect(clippy::cast_possible_truncation, reason = "coordinates of a page are far below the limits of f32")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "coordinates of a page are far below the limits of f32"
+)]
 fn rounded(value: f64) -> f32 {
     ((value * 1e4).round() / 1e4) as f32
 }

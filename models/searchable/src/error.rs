@@ -16,7 +16,9 @@ pub enum SearchableError {
     NoSuchPage { page: usize, pages: usize },
     #[error("page {page} has a text layer already in this update")]
     RepeatedPage { page: usize },
-    #[error("page {page} of the PDF is not an object of its own, or not a well-formed one, and cannot be replaced")]
+    #[error(
+        "page {page} of the PDF is not an object of its own, or not a well-formed one, and cannot be replaced"
+    )]
     DamagedPage { page: usize },
     /// Offsets and object numbers have a largest value.
     #[error("the PDF is too large to be written")]
@@ -30,7 +32,9 @@ pub enum SearchableError {
 pub enum PictureError {
     #[error("the picture cannot be decoded: {0}")]
     Decode(String),
-    #[error("the picture has {width} by {height} pixels, but {expected} bytes of pixels do not follow from that")]
+    #[error(
+        "the picture has {width} by {height} pixels, but {expected} bytes of pixels do not follow from that"
+    )]
     Size {
         width: u32,
         height: u32,

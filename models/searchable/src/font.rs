@@ -119,7 +119,10 @@ impl FontIds {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "measures of this font are small integers")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "measures of this font are small integers"
+)]
 fn single(value: f64) -> f32 {
     value as f32
 }

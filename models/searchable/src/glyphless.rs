@@ -22,11 +22,14 @@ pub(crate) fn glyphless_font() -> Vec<u8> {
     let mut hhea = Table::default();
     hhea.bytes(&VERSION).bytes(&ascent).bytes(&descent).short(0);
     // Widest advance, three extremes, slope of the caret, its offset, four reserved, format, number of advances.
-    hhea.short(advance)
-        .shorts(&[0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1]);
+    hhea.short(advance).shorts(&[0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1]);
     let mut maxp = Table::default();
     // One glyph, and nothing that an interpreter of hints would have to keep.
-    maxp.bytes(&VERSION).short(1).shorts(&[0; 4]).short(1).shorts(&[0; 8]);
+    maxp.bytes(&VERSION)
+        .short(1)
+        .shorts(&[0; 4])
+        .short(1)
+        .shorts(&[0; 8]);
     let mut hmtx = Table::default();
     hmtx.short(advance).short(0);
     let mut loca = Table::default();

@@ -150,7 +150,10 @@ fn free_name(fonts: &[Entry<'_>]) -> String {
 fn page_source(page: &SourcePage<'_>, layer: i32, fonts: &str) -> Vec<u8> {
     let mut source = b"<<".to_vec();
     let rest = |entries: &[Entry<'_>], without: &[&[u8]], source: &mut Vec<u8>| {
-        for entry in entries.iter().filter(|entry| !without.contains(&entry.key.as_slice())) {
+        for entry in entries
+            .iter()
+            .filter(|entry| !without.contains(&entry.key.as_slice()))
+        {
             source.extend_from_slice(entry.raw_key);
             source.push(b' ');
             source.extend_from_slice(entry.value);

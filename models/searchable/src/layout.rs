@@ -130,7 +130,11 @@ fn direction(words: &[(Cow<'_, str>, Rect)]) -> Direction {
     let (right, down) = (to[0] - from[0], to[1] - from[1]);
     // Words of a turned line are at least as high as wide.
     if down.abs() > right.abs() && heights >= 0.8 * widths {
-        return if down > 0.0 { Direction::Down } else { Direction::Up };
+        return if down > 0.0 {
+            Direction::Down
+        } else {
+            Direction::Up
+        };
     }
     let is_backwards = words
         .windows(2)
@@ -197,7 +201,11 @@ impl Rect {
 fn side(one: f32, other: f32, length: f64) -> [f64; 2] {
     let on_page = |value: f32| {
         let value = f64::from(value);
-        if value.is_nan() { 0.0 } else { value.clamp(0.0, length) }
+        if value.is_nan() {
+            0.0
+        } else {
+            value.clamp(0.0, length)
+        }
     };
     let [one, other] = [one, other].map(on_page);
     let low = one.min(other).min((length - LEAST_SIDE).max(0.0));
@@ -301,7 +309,10 @@ mod tests {
         ] {
             let rect = Rect::on(PAGE, bbox);
             assert!(rect.left >= 0.0 && rect.top >= 0.0, "{rect:?}");
-            assert!(rect.right <= 100.0 + 1e-9 && rect.bottom <= 200.0 + 1e-9, "{rect:?}");
+            assert!(
+                rect.right <= 100.0 + 1e-9 && rect.bottom <= 200.0 + 1e-9,
+                "{rect:?}"
+            );
             assert!(rect.width() >= 0.09 && rect.height() >= 0.09, "{rect:?}");
         }
     }

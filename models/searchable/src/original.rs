@@ -127,18 +127,14 @@ impl Original {
         // The rotation is clockwise.
         let (matrix, (width, height)) = match page.rotation() {
             Rotation::None => ([scale, 0.0, 0.0, scale, left, bottom], (width, height)),
-            Rotation::Horizontal => (
-                [0.0, scale, -scale, 0.0, left + width, bottom],
-                (height, width),
-            ),
+            Rotation::Horizontal => ([0.0, scale, -scale, 0.0, left + width, bottom], (height, width)),
             Rotation::Flipped => (
                 [-scale, 0.0, 0.0, -scale, left + width, bottom + height],
                 (width, height),
             ),
-            Rotation::FlippedHorizontal => (
-                [0.0, -scale, scale, 0.0, left, bottom + height],
-                (height, width),
-            ),
+            Rotation::FlippedHorizontal => {
+                ([0.0, -scale, scale, 0.0, left, bottom + height], (height, width))
+            }
         };
         let size = PageSize {
             width: width * unit,

@@ -61,7 +61,9 @@ impl<W: Write> PictureBook<W> {
         file.raw(b"%PDF-1.7\n%\x80\x80\x80\x80\n\n")?;
         let [catalog, tree, info] = [file.reserve()?, file.reserve()?, file.reserve()?];
         let mut chunk = Chunk::new();
-        let mut root = chunk.indirect(catalog).start::<pdf_writer::writers::Catalog<'_>>();
+        let mut root = chunk
+            .indirect(catalog)
+            .start::<pdf_writer::writers::Catalog<'_>>();
         root.pages(tree);
         if let Some(language) = book.language {
             root.lang(TextStr(language));
@@ -122,7 +124,8 @@ impl<W: Write> PictureBook<W> {
     /// If it cannot be written.
     pub fn add_note(&mut self, size: Option<(u32, u32)>, note: &str) -> Result<(), SearchableError> {
         let page = size.map_or(USUAL_PAGE, |(width, height)| {
-            let [width, height] = [width, height].map(|side| (f64::from(side) / 300.0 * INCH).clamp(LEAST_SIDE, LARGEST_SIDE));
+            let [width, height] =
+                [width, height].map(|side| (f64::from(side) / 300.0 * INCH).clamp(LEAST_SIDE, LARGEST_SIDE));
             PageSize { width, height }
         });
         self.add(page, None, &[], Spacing::Written, Some(note))
@@ -209,7 +212,8 @@ impl<W: Write> PictureBook<W> {
 
     /// Node of the page tree for the next page. The first is the root, whose number the catalog has.
     fn node(&mut self) -> Result<Ref, SearchableError> {
-        let is_full = self.nodes.len() == 1 || self.nodes.last().is_some_and(|(_, pages)| pages.len() >= NODE);
+        let is_full =
+            self.nodes.len() == 1 || self.nodes.last().is_some_and(|(_, pages)| pages.len() >= NODE);
         if is_full {
             let id = self.file.reserve()?;
             self.nodes.push((id, Vec::new()));
@@ -265,7 +269,10 @@ fn scaled<'a>(word: &Word<'a>, [across, down]: [f64; 2]) -> Word<'a> {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "points of a page need no more digits")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "points of a page need no more digits"
+)]
 fn single(value: f64) -> f32 {
     value as f32
 }

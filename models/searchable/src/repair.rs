@@ -124,7 +124,9 @@ fn as_text(source: &[u8]) -> Option<String> {
 }
 
 fn section(source: &[u8], start: u64) -> Option<Section<'_>> {
-    let start = usize::try_from(start).ok().filter(|start| *start < source.len())?;
+    let start = usize::try_from(start)
+        .ok()
+        .filter(|start| *start < source.len())?;
     let mut lexer = Lexer::at(source, start);
     let first = lexer.next()?;
     if first != b"xref" {
@@ -245,7 +247,12 @@ fn object_headers(source: &[u8]) -> Vec<(u32, u16, u64)> {
 /// Header that ends with the keyword at an offset.
 fn header_before(source: &[u8], keyword: usize) -> Option<(u32, u16, u64)> {
     let number_before = |end: usize| {
-        let end = end - source[..end].iter().rev().take_while(|byte| is_space(**byte)).count();
+        let end = end
+            - source[..end]
+                .iter()
+                .rev()
+                .take_while(|byte| is_space(**byte))
+                .count();
         let digits = source[..end]
             .iter()
             .rev()
@@ -256,7 +263,9 @@ fn header_before(source: &[u8], keyword: usize) -> Option<(u32, u16, u64)> {
     let (generation, at) = number_before(keyword)?;
     is_space(*source.get(at.checked_sub(1)?)?).then_some(())?;
     let (id, at) = number_before(at)?;
-    let id = u32::try_from(id).ok().filter(|id| (1..u32::MAX / 2).contains(id))?;
+    let id = u32::try_from(id)
+        .ok()
+        .filter(|id| (1..u32::MAX / 2).contains(id))?;
     Some((id, u16::try_from(generation).ok()?, at as u64))
 }
 

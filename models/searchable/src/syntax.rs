@@ -104,10 +104,6 @@ impl<'a> Lexer<'a> {
         Self { source, position }
     }
 
-    pub(crate) fn position(&self) -> usize {
-        self.position
-    }
-
     /// Reads a token: a bracket, a string with its delimiters, a name with its slash, a number or a keyword; `None` at the end, and for a
     /// string without one.
     pub(crate) fn next(&mut self) -> Option<&'a [u8]> {
@@ -226,11 +222,7 @@ mod tests {
     fn pairs(source: &[u8]) -> Option<Vec<(String, String)>> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let pairs = entries(source)?.into_iter();
-        Some(
-            pairs
-                .map(|entry| (text(&entry.key), text(entry.value)))
-                .collect(),
-        )
+        Some(pairs.map(|entry| (text(&entry.key), text(entry.value))).collect())
     }
 
     #[test]
@@ -256,14 +248,7 @@ mod tests {
     #[test]
     fn what_is_not_a_dictionary_is_refused() {
         for source in [
-            "",
-            "<<",
-            "<</A>>",
-            "<</A 1",
-            "<<1 2>>",
-            "<</A(>>",
-            "<</A[>>",
-            "[/A 1]",
+            "", "<<", "<</A>>", "<</A 1", "<<1 2>>", "<</A(>>", "<</A[>>", "[/A 1]",
         ] {
             assert_eq!(pairs(source.as_bytes()), None, "{source}");
         }

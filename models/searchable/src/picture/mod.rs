@@ -143,7 +143,10 @@ impl<'a> PagePicture<'a> {
 
     fn is_turned(&self) -> bool {
         use Orientation::{Rotate90, Rotate90FlipH, Rotate270, Rotate270FlipH};
-        matches!(self.orientation, Rotate90 | Rotate270 | Rotate90FlipH | Rotate270FlipH)
+        matches!(
+            self.orientation,
+            Rotate90 | Rotate270 | Rotate90FlipH | Rotate270FlipH
+        )
     }
 
     /// Matrix that draws the picture, which is a unit square, upright on a page of this size in points.
@@ -173,9 +176,7 @@ impl<'a> PagePicture<'a> {
         picture.width(width).height(height);
         match &self.data {
             Data::Jpeg {
-                colours,
-                is_inverted,
-                ..
+                colours, is_inverted, ..
             } => {
                 picture.bits_per_component(8).filter(Filter::DctDecode);
                 picture.color_space_name(colours.name());
@@ -199,12 +200,12 @@ impl<'a> PagePicture<'a> {
                 palette,
                 ..
             } => {
-                picture.bits_per_component((*bits).into()).filter(Filter::FlateDecode);
+                picture
+                    .bits_per_component((*bits).into())
+                    .filter(Filter::FlateDecode);
                 if let Some(palette) = palette {
                     let last = i32::try_from(palette.len() / 3).unwrap_or(256) - 1;
-                    picture
-                        .color_space()
-                        .indexed(Colours::Rgb.name(), last, palette);
+                    picture.color_space().indexed(Colours::Rgb.name(), last, palette);
                 } else {
                     picture.color_space_name(colours.name());
                 }
@@ -216,7 +217,9 @@ impl<'a> PagePicture<'a> {
                     .columns(width);
             }
             Data::Deflated { bits, colours, .. } => {
-                picture.bits_per_component((*bits).into()).filter(Filter::FlateDecode);
+                picture
+                    .bits_per_component((*bits).into())
+                    .filter(Filter::FlateDecode);
                 picture.color_space_name(colours.name());
             }
         }

@@ -32,21 +32,26 @@ pub(super) fn embedded(file: &[u8]) -> Option<Embedded<'_>> {
     let (colours, palette) = match colour {
         0 => (Colours::Gray, None),
         2 => (Colours::Rgb, None),
-        3 => (Colours::Gray, Some(palette.filter(|colours| colours.len() % 3 == 0 && (3..=768).contains(&colours.len()))?)),
+        3 => (
+            Colours::Gray,
+            Some(palette.filter(|colours| colours.len() % 3 == 0 && (3..=768).contains(&colours.len()))?),
+        ),
         _ => return None,
     };
     let [width, height] = [[w1, w2, w3, w4], [h1, h2, h3, h4]].map(u32::from_be_bytes);
-    (width > 0 && height > 0 && !stream.is_empty() && matches!(bits, 1 | 2 | 4 | 8 | 16)).then_some(Embedded {
-        width,
-        height,
-        dpi,
-        data: Data::Png {
-            stream,
-            bits,
-            colours,
-            palette,
+    (width > 0 && height > 0 && !stream.is_empty() && matches!(bits, 1 | 2 | 4 | 8 | 16)).then_some(
+        Embedded {
+            width,
+            height,
+            dpi,
+            data: Data::Png {
+                stream,
+                bits,
+                colours,
+                palette,
+            },
         },
-    })
+    )
 }
 
 /// Pixels an inch; they are stated by the metre.

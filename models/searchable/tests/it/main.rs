@@ -1,0 +1,7 @@
+//! Searchable PDFs as another library reads them.
+
+mod layers;
+mod made;
+mod pictures;
+mod reader;
+mod set;
