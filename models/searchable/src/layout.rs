@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn spaces_stand_where_the_script_has_them() {
-        let row = |first, second, gap| {
+        let row = |first, second, gap: f32| {
             [
                 word(first, [0.0, 0.0, 10.0, 10.0]),
                 word(second, [10.0 + gap, 0.0, 30.0, 10.0]),

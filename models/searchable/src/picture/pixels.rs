@@ -2,7 +2,7 @@
 
 use std::io::Cursor;
 
-use image::{DynamicImage, ImageReader, Limits};
+use image::{DynamicImage, ImageReader, Limits, Rgb, RgbImage};
 
 use super::{Colours, Data, Embedded};
 use crate::error::PictureError;
@@ -30,7 +30,7 @@ pub(super) fn decoded(file: &[u8]) -> Result<Embedded<'static>, PictureError> {
     let data = if picture.color().has_alpha() {
         deflated_rgb(&on_white(&picture))
     } else if picture.color().has_color() {
-        deflated_rgb(&picture.into_rgb8())
+        coloured(&picture.into_rgb8())
     } else {
         deflated_gray(width, &picture.into_luma8())
     };
@@ -53,6 +53,16 @@ fn on_white(picture: &DynamicImage) -> Vec<u8> {
     pixels
         .flat_map(|[red, green, blue, alpha]| [red, green, blue].map(|colour| blend(colour, alpha)))
         .collect()
+}
+
+/// Deflates pixels in colour, or in grey if that is all they are.
+fn coloured(picture: &RgbImage) -> Data<'static> {
+    let is_gray = |pixel: &Rgb<u8>| pixel.0.iter().all(|colour| *colour == pixel.0[0]);
+    if picture.pixels().all(is_gray) {
+        let pixels: Vec<u8> = picture.pixels().map(|pixel| pixel.0[0]).collect();
+        return deflated_gray(picture.width(), &pixels);
+    }
+    deflated_rgb(picture)
 }
 
 fn deflated_rgb(pixels: &[u8]) -> Data<'static> {

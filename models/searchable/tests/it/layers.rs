@@ -100,7 +100,7 @@ fn what_is_on_the_page_stays() {
     let kept = fonts.get(b"Invisible0").unwrap().as_reference().unwrap();
     assert_eq!(kept, (4, 0), "a font of the page keeps its name");
     assert_eq!(fonts.len(), 2);
-    let content = document.get_page_content(page).unwrap();
+    let content = document.get_page_content(page);
     let content = String::from_utf8_lossy(&content);
     let (layer, rest) = content.split_once("q q Q Q Q").unwrap();
     assert!(rest.contains("cm q q 0 0 9 9 re f"), "{content}");

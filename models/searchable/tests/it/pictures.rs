@@ -50,7 +50,7 @@ fn gray() -> GrayImage {
 fn jpeg(dpi: u16) -> Vec<u8> {
     let mut file = Vec::new();
     let mut encoder = jpeg_encoder::Encoder::new(&mut file, 80);
-    encoder.set_density(jpeg_encoder::Density::Inch { x: dpi, y: dpi });
+    encoder.set_density(jpeg_encoder::PixelDensity::dpi(dpi));
     encoder
         .encode(&gray(), 60, 30, jpeg_encoder::ColorType::Luma)
         .unwrap();

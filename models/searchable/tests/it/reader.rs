@@ -32,7 +32,7 @@ pub(crate) fn text(page: &[Shown]) -> String {
 fn shown(document: &Document, page: ObjectId) -> Vec<Shown> {
     let dictionary = document.get_dictionary(page).unwrap();
     let fonts = fonts(document, dictionary);
-    let content = document.get_page_content(page).unwrap();
+    let content = document.get_page_content(page);
     let mut shown = Vec::new();
     let mut state = State::default();
     let mut saved = Vec::new();
@@ -55,8 +55,11 @@ fn shown(document: &Document, page: ObjectId) -> Vec<Shown> {
                 state.size = numbers[0];
             }
             "Tj" if state.is_invisible => {
-                let codes = operation.operands[0].as_str().unwrap();
-                shown.push(state.show(codes, &fonts[&state.font]));
+                // Invisible text of the original is in another font.
+                if let Some(font) = fonts.get(&state.font) {
+                    let codes = operation.operands[0].as_str().unwrap();
+                    shown.push(state.show(codes, font));
+                }
             }
             _ => {}
         }
