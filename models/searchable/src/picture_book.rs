@@ -12,14 +12,14 @@ use crate::error::SearchableError;
 use crate::font::FontIds;
 use crate::layout::lines;
 use crate::object_file::{ObjectFile, XrefKind, deflated};
-use crate::picture::PagePicture;
+use crate::picture::{PagePicture, USUAL_DPI};
 
 /// Largest and least side of a page, in points (ISO 32000-2, annex C).
 const LARGEST_SIDE: f64 = 14_400.0;
 const LEAST_SIDE: f64 = 3.0;
 /// Points of an inch.
 const INCH: f64 = 72.0;
-/// Pages without a size of their own: A4.
+/// Size of pages of which none is known: A4.
 const USUAL_PAGE: PageSize = PageSize {
     width: 595.0,
     height: 842.0,
@@ -93,7 +93,8 @@ impl<W: Write> PictureBook<W> {
         })
     }
 
-    /// Adds a page with its words in reading order, whose boxes are in pixels of the picture as displayed.
+    /// Adds a page with its words in reading order, whose boxes are in pixels of the picture as displayed, and with a note, if any, for
+    /// whoever looks at it.
     ///
     /// # Errors
     ///
@@ -103,44 +104,39 @@ impl<W: Write> PictureBook<W> {
         picture: &PagePicture<'_>,
         words: &[Word<'_>],
         spacing: Spacing,
+        note: Option<&str>,
     ) -> Result<(), SearchableError> {
-        let (columns, rows) = picture.size();
-        let [across, down] = picture.dpi();
-        let side = |pixels: u32, dpi: f64| f64::from(pixels) / dpi * INCH;
-        let (width, height) = (side(columns, across), side(rows, down));
-        // Both sides alike, or the picture would be distorted.
-        let shrink = (LARGEST_SIDE / width.max(height)).min(1.0);
-        let [width, height] = [width, height].map(|side| (side * shrink).max(LEAST_SIDE));
-        let scale = [width / f64::from(columns), height / f64::from(rows)];
-        let words: Vec<Word<'_>> = words.iter().map(|word| scaled(word, scale)).collect();
-        let page = PageSize { width, height };
-        self.add(page, Some(picture), &words, spacing, None)
+        self.add(picture.size(), picture.dpi(), Some(picture), words, spacing, note)
     }
 
-    /// Adds a page without a picture, of A4 if its size in pixels is not known, which holds a note instead.
+    /// Adds a page whose picture, of this size in pixels, is not at hand.
     ///
     /// # Errors
     ///
     /// If it cannot be written.
-    pub fn add_note(&mut self, size: Option<(u32, u32)>, note: &str) -> Result<(), SearchableError> {
-        let page = size.map_or(USUAL_PAGE, |(width, height)| {
-            let [width, height] =
-                [width, height].map(|side| (f64::from(side) / 300.0 * INCH).clamp(LEAST_SIDE, LARGEST_SIDE));
-            PageSize { width, height }
-        });
-        self.add(page, None, &[], Spacing::Written, Some(note))
+    pub fn add_page_without_picture(
+        &mut self,
+        size: (u32, u32),
+        words: &[Word<'_>],
+        spacing: Spacing,
+        note: Option<&str>,
+    ) -> Result<(), SearchableError> {
+        self.add(size, [USUAL_DPI; 2], None, words, spacing, note)
     }
 
     fn add(
         &mut self,
-        size: PageSize,
+        pixels: (u32, u32),
+        dpi: [f64; 2],
         picture: Option<&PagePicture<'_>>,
         words: &[Word<'_>],
         spacing: Spacing,
         note: Option<&str>,
     ) -> Result<(), SearchableError> {
+        let (size, scale) = page_size(pixels, dpi);
+        let words: Vec<Word<'_>> = words.iter().map(|word| scaled(word, scale)).collect();
         let upright = [1.0, 0.0, 0.0, 1.0, 0.0, 0.0];
-        let lines = lines(words, spacing, size);
+        let lines = lines(&words, spacing, size);
         let layer = layer(&lines, size, upright, &mut self.codes, font_name);
         let mut content = layer.content;
         let mut picture_id = None;
@@ -255,6 +251,19 @@ impl<W: Write> PictureBook<W> {
         self.file.enter_place(0, head);
         self.file.finish(XrefKind::Table, &trailer)
     }
+}
+
+/// Size of a page of so many pixels, and the points of a pixel across and down.
+fn page_size((columns, rows): (u32, u32), [across, down]: [f64; 2]) -> (PageSize, [f64; 2]) {
+    if columns == 0 || rows == 0 {
+        return (USUAL_PAGE, [INCH / across, INCH / down]);
+    }
+    let [columns, rows] = [columns, rows].map(f64::from);
+    let (width, height) = (columns / across * INCH, rows / down * INCH);
+    // Both sides alike, or the picture would be distorted.
+    let shrink = (LARGEST_SIDE / width.max(height)).min(1.0);
+    let [width, height] = [width, height].map(|side| (side * shrink).max(LEAST_SIDE));
+    (PageSize { width, height }, [width / columns, height / rows])
 }
 
 fn font_name(font: usize) -> String {

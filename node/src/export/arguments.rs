@@ -22,8 +22,10 @@ pub enum Format {
     Iiif,
     /// One JSON object per line of text.
     Jsonl,
-    /// One self-contained viewer per volume.
+    /// One viewer per volume, self-contained unless it is large.
     Html,
+    /// One searchable PDF per volume: the scans with an invisible layer of text.
+    Pdf,
 }
 
 #[derive(Debug, Args)]

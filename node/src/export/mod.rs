@@ -15,6 +15,7 @@ mod iiif;
 mod lines;
 mod load;
 mod pagexml;
+mod pdf;
 mod results;
 mod scan;
 mod view;
@@ -158,8 +159,12 @@ async fn write_volume(
         }
         Format::Html => {
             let path = target.join("html").join(format!("{name}.html"));
-            let scans = scan::viewer_scans(store, volume, document).await?;
-            write(&path, html::viewer(document, &scans)?.as_bytes())?;
+            html::write_viewer(store, volume, document, &path).await?;
+            Ok(path)
+        }
+        Format::Pdf => {
+            let path = target.join("pdf").join(format!("{name}.pdf"));
+            pdf::write_pdf(store, volume, document, &path).await?;
             Ok(path)
         }
     }

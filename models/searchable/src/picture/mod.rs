@@ -15,7 +15,7 @@ use pdf_writer::{Chunk, Filter, Finish, Name, Ref};
 use crate::error::PictureError;
 
 /// Resolution of scans that state none, or none that a scanner has, in pixels an inch.
-const USUAL_DPI: f64 = 300.0;
+pub(crate) const USUAL_DPI: f64 = 300.0;
 const LIKELY_DPI: std::ops::RangeInclusive<f64> = 50.0..=2400.0;
 
 /// Picture of a page.

@@ -17,7 +17,7 @@ const BOOK: BookInfo<'_> = BookInfo {
 fn book(pages: &[(&PagePicture<'_>, &[Word<'_>])]) -> Document {
     let mut book = PictureBook::new(Vec::new(), &BOOK).unwrap();
     for (picture, words) in pages {
-        book.add_page(picture, words, Spacing::Written).unwrap();
+        book.add_page(picture, words, Spacing::Written, None).unwrap();
     }
     Document::load_mem(&book.finish().unwrap()).unwrap()
 }
@@ -74,7 +74,7 @@ fn a_jpeg_stays_as_it_is_and_its_words_lie_in_their_boxes() {
         },
     ];
     let mut book = PictureBook::new(Vec::new(), &BOOK).unwrap();
-    book.add_page(&picture, &words, Spacing::Written).unwrap();
+    book.add_page(&picture, &words, Spacing::Written, None).unwrap();
     let written = book.finish().unwrap();
     let document = Document::load_mem(&written).unwrap();
     let (stream, media_box) = picture_of(&document, 1);
@@ -219,9 +219,10 @@ fn a_book_of_many_pages_has_a_tree_and_its_notes() {
             bbox: [0.0, 0.0, 5.0, 5.0],
             line: 0,
         };
-        book.add_page(&picture, &[word], Spacing::Written).unwrap();
+        book.add_page(&picture, &[word], Spacing::Written, None).unwrap();
     }
-    book.add_note(None, "not read: བོད").unwrap();
+    book.add_page_without_picture((0, 0), &[], Spacing::Written, Some("not read: བོད"))
+        .unwrap();
     let written = book.finish().unwrap();
     let pages = reader::read(&written);
     assert_eq!(pages.len(), 151);
