@@ -43,14 +43,14 @@ pub(super) async fn write_pdf(
     };
     let book = PictureBook::new(BufWriter::new(file), &info).with_context(writing)?;
     let scans = stream::iter(&document.pages)
-        .map(|page| async move { Ok((page, scan::scan_bytes(store, stored, page).await?)) })
+        .map(|page| async move { anyhow::Ok((page, scan::scan_bytes(store, stored, page).await?)) })
         .buffered(scan::READS);
     let book = scans
         .try_fold(book, |book, (page, scan)| {
             let page = page.clone();
             // What a PDF cannot hold as it is must be decoded, which must not hold a thread of the runtime.
             let added = tokio::task::spawn_blocking(move || with_page(book, &page, scan.as_ref()));
-            async move { Ok(added.await??) }
+            async move { anyhow::Ok(added.await??) }
         })
         .await?;
     tokio::task::spawn_blocking(move || book.finish())
