@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use parkhang_core::domain::{JobKey, VolumeId};
 
+use super::html::ViewerArgs;
 use super::iiif::IiifArgs;
 use crate::config::ConfigArgs;
 
@@ -28,6 +29,15 @@ pub enum Format {
     Pdf,
 }
 
+/// Options of single formats.
+#[derive(Debug, Clone, Args)]
+pub struct FormatArgs {
+    #[command(flatten)]
+    pub viewer: ViewerArgs,
+    #[command(flatten)]
+    pub iiif: IiifArgs,
+}
+
 #[derive(Debug, Args)]
 pub struct ExportArgs {
     /// Output folder of `node ocr`.
@@ -49,7 +59,7 @@ pub struct ExportArgs {
     #[arg(long, value_name = "VOLUME")]
     pub volume: Vec<VolumeId>,
     #[command(flatten)]
-    pub iiif: IiifArgs,
+    pub options: FormatArgs,
     #[command(flatten)]
     pub config: ConfigArgs,
 }

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use bytesize::ByteSize;
+use clap::Args;
 use futures::{StreamExt, TryStreamExt, stream};
 use parkhang_store::storage::ArtifactStore;
 use serde::Serialize;
@@ -27,8 +29,14 @@ const MODULES: [&str; 4] = [
     include_str!("viewer/viewer.js"),
 ];
 
-/// Bytes of pictures that a viewer holds itself. A browser shows a file with so many within a second; see docs/exports.md.
-const LARGEST_INSIDE: u64 = 32 << 20;
+/// Options of viewers.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct ViewerArgs {
+    /// Largest size of the pictures that a viewer holds itself; larger ones lie in a folder beside it. A browser opens the default within
+    /// a second.
+    #[arg(long, value_name = "SIZE", default_value = "32MiB")]
+    pub inline_pictures: ByteSize,
+}
 
 #[derive(Debug, Serialize)]
 struct ViewerPage<'a> {
@@ -72,6 +80,7 @@ pub(super) async fn write_viewer(
     store: &dyn ArtifactStore,
     stored: &StoredVolume,
     document: &VolumeDocument,
+    arguments: &ViewerArgs,
     path: &Path,
 ) -> Result<()> {
     let folder = path.with_extension("");
@@ -89,7 +98,7 @@ pub(super) async fn write_viewer(
         .await?;
     let bytes: u64 = saved.iter().flatten().map(|(_, bytes)| bytes).sum();
     let names = saved.into_iter().map(|saved| saved.map(|(name, _)| name));
-    let pictures = if bytes > LARGEST_INSIDE {
+    let pictures = if bytes > arguments.inline_pictures.as_u64() {
         Pictures::Beside {
             folder: format!("{}-{}", document.w_id, document.i_id),
             names: names.collect(),
