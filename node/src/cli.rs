@@ -37,7 +37,7 @@ pub enum Command {
     /// PAGES is a folder of images (one volume), a folder of such folders, or several of either. A second run with the same OUT
     /// continues where the first one stopped and repeats no page whose results are still valid.
     Ocr(Box<OcrArgs>),
-    /// Export results as text, PageXML, ALTO, hOCR, IIIF, JSON lines or a viewer.
+    /// Export results as text, PageXML, ALTO, hOCR, IIIF, JSON lines, PDF or a viewer.
     ///
     /// Results are read from OUT or from a job of a cluster, and nothing there is changed. Earlier exports in the same folder are
     /// overwritten. Example: `node export out --format pagexml,jsonl`.

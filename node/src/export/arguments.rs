@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use parkhang_core::domain::{JobKey, VolumeId};
 
+use super::html::ViewerArgs;
 use super::iiif::IiifArgs;
 use crate::config::ConfigArgs;
 
@@ -22,8 +23,19 @@ pub enum Format {
     Iiif,
     /// One JSON object per line of text.
     Jsonl,
-    /// One self-contained viewer per volume.
+    /// One viewer per volume, self-contained unless it is large.
     Html,
+    /// One searchable PDF per volume: the scans with an invisible layer of text.
+    Pdf,
+}
+
+/// Options of single formats.
+#[derive(Debug, Clone, Args)]
+pub struct FormatArgs {
+    #[command(flatten)]
+    pub viewer: ViewerArgs,
+    #[command(flatten)]
+    pub iiif: IiifArgs,
 }
 
 #[derive(Debug, Args)]
@@ -47,7 +59,7 @@ pub struct ExportArgs {
     #[arg(long, value_name = "VOLUME")]
     pub volume: Vec<VolumeId>,
     #[command(flatten)]
-    pub iiif: IiifArgs,
+    pub options: FormatArgs,
     #[command(flatten)]
     pub config: ConfigArgs,
 }

@@ -1,10 +1,23 @@
-//! Viewer: one self-contained HTML file per volume with scans, outlines and text, which can be opened from a disk without a network.
+//! Viewer: an HTML file per volume with outlines and text, which can be opened from a disk without a network. It holds its pictures, too,
+//! unless they are so many that a browser would take long to open it; then they lie in a folder beside it.
 
-use std::fmt::Write;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
 
+use anyhow::{Context, Result};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytesize::ByteSize;
+use clap::Args;
+use futures::{StreamExt, TryStreamExt, stream};
+use parkhang_store::storage::ArtifactStore;
 use serde::Serialize;
 
 use super::document::{PageDocument, VolumeDocument};
+use super::results::StoredVolume;
+use super::view::View;
+use super::{scan, write};
 
 const PAGE: &str = include_str!("viewer/viewer.html");
 const STYLE: &str = include_str!("viewer/viewer.css");
@@ -16,9 +29,13 @@ const MODULES: [&str; 4] = [
     include_str!("viewer/viewer.js"),
 ];
 
-#[derive(Debug, Serialize)]
-struct ViewerVolume<'a> {
-    pages: Vec<ViewerPage<'a>>,
+/// Options of viewers.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct ViewerArgs {
+    /// Largest size of the pictures that a viewer holds itself; larger ones lie in a folder beside it. A browser opens the default within
+    /// a second.
+    #[arg(long, value_name = "SIZE", default_value = "32MiB")]
+    pub inline_pictures: ByteSize,
 }
 
 #[derive(Debug, Serialize)]
@@ -26,6 +43,9 @@ struct ViewerPage<'a> {
     source: &'a str,
     width: u32,
     height: u32,
+    /// Place of the picture from the viewer, if it is not inside.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    picture: Option<String>,
     error: Option<&'a str>,
     lines: Vec<ViewerLine<'a>>,
 }
@@ -38,29 +58,129 @@ struct ViewerLine<'a> {
     segments: Vec<(&'a str, f32)>,
 }
 
-/// Returns the viewer of a volume. `scans` are JPEG files in base64, one per page in order; an empty one leaves the page without a
-/// picture.
-pub fn viewer(volume: &VolumeDocument, scans: &[String]) -> serde_json::Result<String> {
-    let title = format!("{}-{}", volume.w_id, volume.i_id);
-    let data = ViewerVolume {
-        pages: volume.pages.iter().map(viewer_page).collect(),
+/// Pictures of the pages of a volume in order, as files; `None` for a page without one.
+#[derive(Debug)]
+enum Pictures {
+    /// To be copied into the viewer.
+    Inside(Vec<Option<PathBuf>>),
+    /// To stay in a folder of this name beside the viewer, by their names.
+    Beside {
+        folder: String,
+        names: Vec<Option<String>>,
+    },
+}
+
+/// Writes the viewer of a volume to `path`. Its pictures go to a folder beside it, and leave it again for the viewer if they are few enough,
+/// as their sizes are only known once they are made.
+///
+/// # Errors
+///
+/// If a file cannot be written, or the artifact store cannot be reached.
+pub(super) async fn write_viewer(
+    store: &dyn ArtifactStore,
+    stored: &StoredVolume,
+    document: &VolumeDocument,
+    arguments: &ViewerArgs,
+    path: &Path,
+) -> Result<()> {
+    let folder = path.with_extension("");
+    let saved: Vec<Option<(String, u64)>> = stream::iter(&document.pages)
+        .map(|page| async {
+            let Some(picture) = scan::page_picture(store, stored, page, View::default()).await? else {
+                return anyhow::Ok(None);
+            };
+            let name = format!("{}.jpg", page.image_name);
+            write(&folder.join(&name), &picture.jpeg)?;
+            Ok(Some((name, picture.jpeg.len() as u64)))
+        })
+        .buffered(scan::READS)
+        .try_collect()
+        .await?;
+    let bytes: u64 = saved.iter().flatten().map(|(_, bytes)| bytes).sum();
+    let names = saved.into_iter().map(|saved| saved.map(|(name, _)| name));
+    let pictures = if bytes > arguments.inline_pictures.as_u64() {
+        Pictures::Beside {
+            folder: format!("{}-{}", document.w_id, document.i_id),
+            names: names.collect(),
+        }
+    } else {
+        Pictures::Inside(names.map(|name| name.map(|name| folder.join(name))).collect())
     };
-    let mut pictures = String::new();
-    for (index, scan) in scans.iter().enumerate().filter(|(_, scan)| !scan.is_empty()) {
-        // Writing to a String cannot fail.
-        let _ = writeln!(
-            pictures,
-            "<script type=\"text/plain\" id=\"scan-{index}\">{scan}</script>"
-        );
+    let writing = || format!("cannot write {}", path.display());
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent).with_context(writing)?;
     }
-    let parts = [
-        ("{{title}}", escape(&title)),
-        ("{{style}}", STYLE.to_owned()),
-        ("{{volume}}", script_safe(&serde_json::to_string(&data)?)),
-        ("{{scans}}", pictures),
-        ("{{script}}", in_one(&MODULES)),
-    ];
-    Ok(fill(PAGE, &parts))
+    let mut file = BufWriter::new(File::create(path).with_context(writing)?);
+    viewer(document, &pictures, &mut file).with_context(writing)?;
+    file.flush().with_context(writing)?;
+    if matches!(pictures, Pictures::Inside(_)) && folder.exists() {
+        // Those of an earlier export that had more of them go, too: nothing shows them any more.
+        std::fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+    }
+    Ok(())
+}
+
+/// Writes a viewer, page after page.
+fn viewer(volume: &VolumeDocument, pictures: &Pictures, out: &mut impl Write) -> io::Result<()> {
+    let title = escape(&format!("{}-{}", volume.w_id, volume.i_id));
+    let mut rest = PAGE;
+    while let Some((before, after)) = rest.split_once("{{") {
+        out.write_all(before.as_bytes())?;
+        let (name, after) = after.split_once("}}").unwrap_or((after, ""));
+        match name {
+            "title" => out.write_all(title.as_bytes())?,
+            "style" => out.write_all(STYLE.as_bytes())?,
+            "volume" => write_volume(volume, pictures, out)?,
+            "scans" => write_pictures(pictures, out)?,
+            "script" => out.write_all(in_one(&MODULES).as_bytes())?,
+            _ => {}
+        }
+        rest = after;
+    }
+    out.write_all(rest.as_bytes())
+}
+
+/// Writes the text of a volume as JSON.
+fn write_volume(volume: &VolumeDocument, pictures: &Pictures, out: &mut impl Write) -> io::Result<()> {
+    out.write_all(b"{\"pages\":[")?;
+    for (index, page) in volume.pages.iter().enumerate() {
+        if index > 0 {
+            out.write_all(b",\n")?;
+        }
+        let json = serde_json::to_string(&viewer_page(page, pictures.beside(index)))?;
+        out.write_all(script_safe(&json).as_bytes())?;
+    }
+    out.write_all(b"]}")
+}
+
+/// Writes the pictures that a viewer holds, each read when it is its turn.
+fn write_pictures(pictures: &Pictures, out: &mut impl Write) -> io::Result<()> {
+    let Pictures::Inside(files) = pictures else {
+        return Ok(());
+    };
+    for (index, file) in files.iter().enumerate() {
+        if let Some(file) = file {
+            let picture = STANDARD.encode(std::fs::read(file)?);
+            writeln!(
+                out,
+                "<script type=\"text/plain\" id=\"scan-{index}\">{picture}</script>"
+            )?;
+        }
+    }
+    Ok(())
+}
+
+impl Pictures {
+    /// Place of a picture from the viewer, if it lies beside it.
+    fn beside(&self, index: usize) -> Option<String> {
+        match self {
+            Self::Inside(_) => None,
+            Self::Beside { folder, names } => {
+                let name = names.get(index)?.as_ref()?;
+                Some(format!("{folder}/{name}"))
+            }
+        }
+    }
 }
 
 /// Modules as one that imports nothing: a page that is opened from a disk may load no other. They share one scope, so no two may declare
@@ -77,11 +197,12 @@ fn in_one(modules: &[&str]) -> String {
     script
 }
 
-fn viewer_page(page: &PageDocument) -> ViewerPage<'_> {
+fn viewer_page(page: &PageDocument, picture: Option<String>) -> ViewerPage<'_> {
     ViewerPage {
         source: &page.source_name,
         width: page.width,
         height: page.height,
+        picture,
         error: page.error.as_deref(),
         lines: page
             .lines
@@ -98,29 +219,6 @@ fn viewer_page(page: &PageDocument) -> ViewerPage<'_> {
             })
             .collect(),
     }
-}
-
-/// Replaces the placeholders in one pass over the template, so that inserted text which looks like one is left alone.
-fn fill(template: &str, parts: &[(&str, String)]) -> String {
-    let mut filled =
-        String::with_capacity(template.len() + parts.iter().map(|(_, text)| text.len()).sum::<usize>());
-    let mut rest = template;
-    while let Some(start) = rest.find("{{") {
-        filled.push_str(&rest[..start]);
-        rest = &rest[start..];
-        match parts.iter().find(|(name, _)| rest.starts_with(name)) {
-            Some((name, text)) => {
-                filled.push_str(text);
-                rest = &rest[name.len()..];
-            }
-            None => {
-                filled.push_str("{{");
-                rest = &rest[2..];
-            }
-        }
-    }
-    filled.push_str(rest);
-    filled
 }
 
 fn escape(text: &str) -> String {
@@ -183,12 +281,41 @@ mod tests {
             i_id: "I1".into(),
             pages: vec![page],
         };
-        let html = viewer(&volume, &["AAAA".into()]).unwrap();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), [0, 0, 0]).unwrap();
+        let inside = Pictures::Inside(vec![Some(file.path().to_owned())]);
+        let html = written(&volume, &inside);
         assert!(
             !html.contains("<script>alert"),
             "markup of the text must not survive"
         );
         assert!(html.contains("{{title}}"), "text is not a template");
         assert!(html.contains("id=\"scan-0\">AAAA<"));
+        let beside = Pictures::Beside {
+            folder: "W1-I1".into(),
+            names: vec![Some("a.jpg".into())],
+        };
+        let html = written(&volume, &beside);
+        assert!(html.contains("\"picture\":\"W1-I1/a.jpg\""));
+        assert!(!html.contains("id=\"scan-0\""));
+    }
+
+    fn written(volume: &VolumeDocument, pictures: &Pictures) -> String {
+        let mut html = Vec::new();
+        viewer(volume, pictures, &mut html).unwrap();
+        String::from_utf8(html).unwrap()
+    }
+
+    #[test]
+    fn every_placeholder_of_the_template_is_filled() {
+        let volume = VolumeDocument {
+            w_id: "W1".into(),
+            i_id: "I1".into(),
+            pages: Vec::new(),
+        };
+        let html = written(&volume, &Pictures::Inside(Vec::new()));
+        assert!(!html.contains("{{"));
+        assert_eq!(html.matches("W1-I1").count(), 2);
+        assert!(html.contains("scanSheet") && html.trim_end().ends_with("</html>"));
     }
 }

@@ -15,6 +15,7 @@ mod iiif;
 mod lines;
 mod load;
 mod pagexml;
+mod pdf;
 mod results;
 mod scan;
 mod view;
@@ -31,10 +32,10 @@ use parkhang_store::storage::ArtifactStore;
 use crate::config::Loaded;
 use crate::words::pluralize;
 pub use alto::alto;
-pub use arguments::{ExportArgs, Format};
+pub use arguments::{ExportArgs, Format, FormatArgs};
 use document::{PageDocument, VolumeDocument};
 pub use hocr::hocr;
-pub use iiif::{BaseUrl, IiifArgs, annotations_below, manifest_below};
+pub use iiif::{BaseUrl, annotations_below, manifest_below};
 pub use lines::json_lines;
 pub use load::load_volume;
 pub use pagexml::page_xml;
@@ -57,8 +58,8 @@ pub async fn run(arguments: ExportArgs) -> Result<ExitCode> {
         .or_else(|| arguments.out.as_ref().map(|out| out.join("export")))
         .context("--to is missing")?;
     let shown = |path: PathBuf| println!("{}", path.display());
-    let (formats, iiif) = (&arguments.format, &arguments.iiif);
-    let exported = export_all(&results, formats, iiif, &target, &arguments.volume, shown).await?;
+    let (formats, options) = (&arguments.format, &arguments.options);
+    let exported = export_all(&results, formats, options, &target, &arguments.volume, shown).await?;
     results.require_text(exported.volumes)?;
     if exported.unread_pages > 0 {
         let pages = pluralize(exported.unread_pages, "page");
@@ -89,7 +90,7 @@ pub struct Exported {
 pub async fn export_all(
     results: &Results,
     formats: &[Format],
-    iiif: &IiifArgs,
+    options: &FormatArgs,
     target: &Path,
     only: &[VolumeId],
     mut written: impl FnMut(PathBuf),
@@ -108,7 +109,7 @@ pub async fn export_all(
         exported.unread_pages += document.pages.iter().filter(|page| page.error.is_some()).count();
         // The tables are read once for all formats.
         for format in formats {
-            written(write_volume(results.store(), volume, &document, *format, iiif, target).await?);
+            written(write_volume(results.store(), volume, &document, *format, options, target).await?);
         }
     }
     Ok(exported)
@@ -119,7 +120,7 @@ async fn write_volume(
     volume: &StoredVolume,
     document: &VolumeDocument,
     format: Format,
-    iiif: &IiifArgs,
+    options: &FormatArgs,
     target: &Path,
 ) -> Result<PathBuf> {
     let name = volume.volume.to_string();
@@ -149,7 +150,7 @@ async fn write_volume(
         Format::Hocr => write_pages(document, target.join("hocr").join(&name), "hocr", hocr),
         Format::Iiif => {
             let folder = target.join("iiif").join(&name);
-            iiif::write_iiif(store, volume, document, iiif, &folder).await
+            iiif::write_iiif(store, volume, document, &options.iiif, &folder).await
         }
         Format::Jsonl => {
             let path = target.join("jsonl").join(format!("{name}.jsonl"));
@@ -158,8 +159,12 @@ async fn write_volume(
         }
         Format::Html => {
             let path = target.join("html").join(format!("{name}.html"));
-            let scans = scan::viewer_scans(store, volume, document).await?;
-            write(&path, html::viewer(document, &scans)?.as_bytes())?;
+            html::write_viewer(store, volume, document, &options.viewer, &path).await?;
+            Ok(path)
+        }
+        Format::Pdf => {
+            let path = target.join("pdf").join(format!("{name}.pdf"));
+            pdf::write_pdf(store, volume, document, &path).await?;
             Ok(path)
         }
     }

@@ -1,10 +1,7 @@
 //! Pictures for viewers: the scans, reduced to the size of a screen.
 
 use anyhow::Result;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use futures::{StreamExt, TryStreamExt, stream};
 use image::GrayImage;
 use image::imageops::crop_imm;
 use parkhang_actors::jpeg::encode_jpeg;
@@ -14,7 +11,7 @@ use parkhang_store::artifact::ImageName;
 use parkhang_store::pages::PageRef;
 use parkhang_store::storage::ArtifactStore;
 
-use super::document::{PageDocument, VolumeDocument};
+use super::document::PageDocument;
 use super::results::StoredVolume;
 use super::view::{View, ViewError};
 
@@ -40,22 +37,6 @@ pub enum PictureError {
     Scan(#[from] anyhow::Error),
 }
 
-/// Returns one JPEG in base64 per page; empty if there is no picture.
-pub async fn viewer_scans(
-    store: &dyn ArtifactStore,
-    volume: &StoredVolume,
-    document: &VolumeDocument,
-) -> Result<Vec<String>> {
-    stream::iter(&document.pages)
-        .map(|page| async move {
-            let picture = page_picture(store, volume, page, View::default()).await?;
-            Ok(picture.map_or_else(String::new, |picture| STANDARD.encode(picture.jpeg)))
-        })
-        .buffered(READS)
-        .try_collect()
-        .await
-}
-
 /// Returns a JPEG of the scan; `None` if there is no picture.
 ///
 /// # Errors
@@ -77,7 +58,7 @@ pub async fn page_picture(
 
 /// Reads the scan, or if it cannot be reached the straightened page that a stage saved. Outlines are in pixels of the scan and fit
 /// the latter only roughly.
-async fn scan_bytes(
+pub(super) async fn scan_bytes(
     store: &dyn ArtifactStore,
     volume: &StoredVolume,
     page: &PageDocument,

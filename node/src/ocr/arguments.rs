@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::config::BucketArgs;
-use crate::export::{Format, IiifArgs};
+use crate::export::{Format, FormatArgs};
 
 #[derive(Debug, Args)]
 pub struct OcrArgs {
@@ -59,7 +59,7 @@ pub struct OcrArgs {
     #[arg(long, env = "DATABASE_URL", hide_env_values = true, value_name = "URL")]
     pub database_url: Option<String>,
     #[command(flatten)]
-    pub iiif: IiifArgs,
+    pub options: FormatArgs,
     #[command(flatten)]
     pub buckets: BucketArgs,
 }

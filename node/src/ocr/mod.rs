@@ -24,7 +24,7 @@ use parkhang_store::storage::{ArtifactStore, LocalStore};
 
 use self::preview::{Preview, PreviewOptions};
 use crate::config::{Loaded, StorageKind};
-use crate::export::{Format, IiifArgs, Results, export_all};
+use crate::export::{Format, FormatArgs, Results, export_all};
 use crate::storage;
 
 pub use arguments::OcrArgs;
@@ -90,7 +90,7 @@ pub async fn run(arguments: OcrArgs) -> Result<ExitCode> {
     let mut summary = session.run().await?;
     // An export of half a volume would look finished.
     if !summary.interrupted {
-        summary.exported = exported(&summary.out, &arguments.export, &arguments.iiif).await?;
+        summary.exported = exported(&summary.out, &arguments.export, &arguments.options).await?;
     }
     if arguments.json {
         println!("{}", serde_json::to_string_pretty(&summary)?);
@@ -101,10 +101,10 @@ pub async fn run(arguments: OcrArgs) -> Result<ExitCode> {
 }
 
 /// Exports all volumes that have text; returns the folders and files made.
-async fn exported(out: &Path, formats: &[Format], iiif: &IiifArgs) -> Result<Vec<PathBuf>> {
+async fn exported(out: &Path, formats: &[Format], options: &FormatArgs) -> Result<Vec<PathBuf>> {
     let results = Results::of_folder(out).await?;
     let mut written = Vec::new();
-    export_all(&results, formats, iiif, &out.join("export"), &[], |path| {
+    export_all(&results, formats, options, &out.join("export"), &[], |path| {
         written.push(path)
     })
     .await?;

@@ -95,6 +95,47 @@ pub(crate) fn check_iiif(exported: &Path, volume: &str) {
     }
 }
 
+/// Every page of the text is a page of the PDF that tells it and shows its scan, JPEG files as they are.
+pub(crate) fn check_pdf(exported: &Path, volume: &str, scans: &Path) {
+    let document = lopdf::Document::load(exported.join("pdf").join(format!("{volume}.pdf"))).unwrap();
+    let texts = texts(exported, volume);
+    let pages = document.get_pages();
+    assert_eq!(pages.len(), texts.len());
+    for ((number, page), (name, text)) in pages.iter().zip(&texts) {
+        let without_spaces = |text: &str| text.split_whitespace().collect::<String>();
+        let found = document.extract_text(&[*number]).unwrap();
+        assert_eq!(without_spaces(&found), without_spaces(text), "{name}");
+        let pictures = document.get_page_images(*page).unwrap();
+        assert_eq!(pictures.len(), 1, "{name}");
+        let scan = std::fs::read(scans.join(format!("{name}.jpg")));
+        let is_as_it_was = scan.is_ok_and(|scan| scan == pictures[0].content);
+        let is_jpeg = pictures[0].filters.as_deref() == Some(&["DCTDecode".to_owned()]);
+        assert_eq!(is_as_it_was, is_jpeg, "{name}");
+        assert_eq!(scans.join(format!("{name}.jpg")).exists(), is_jpeg, "{name}");
+    }
+}
+
+/// The viewer has every picture in a folder beside it, where it looks for it, or within.
+pub(crate) fn check_viewer(exported: &Path, volume: &str, is_inside: bool) {
+    let folder = exported.join("html");
+    let html = read_to_string(folder.join(format!("{volume}.html"))).unwrap();
+    let (_, data) = html.split_once("id=\"volume\">").unwrap();
+    let (data, _) = data.split_once("</script>").unwrap();
+    let data: Value = serde_json::from_str(data).unwrap();
+    let pages = data["pages"].as_array().unwrap();
+    assert_eq!(pages.len(), texts(exported, volume).len());
+    for (index, page) in pages.iter().enumerate() {
+        let inside = html.contains(&format!("id=\"scan-{index}\">/9j/"));
+        assert_eq!(inside, is_inside, "{index}");
+        let beside = page["picture"].as_str().map(|place| folder.join(place));
+        assert_eq!(beside.is_none(), is_inside);
+        if let Some(picture) = beside {
+            assert!(image::open(picture).is_ok(), "{index}");
+        }
+    }
+    assert_eq!(folder.join(volume).exists(), !is_inside);
+}
+
 /// Name and text of every page, in order.
 fn texts(exported: &Path, volume: &str) -> Vec<(String, String)> {
     let folder = exported.join("text").join(volume);

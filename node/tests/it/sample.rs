@@ -3,7 +3,7 @@
 use parkhang_store::artifact::{ErrorRow, LineDetectionRow, LineImageRow, OcrResultRow};
 use quick_xml::events::{BytesStart, Event};
 
-use crate::exports::{check_hocr, check_iiif, validate_xml};
+use crate::exports::{check_hocr, check_iiif, check_pdf, check_viewer, validate_xml};
 use crate::support::{finish, layout, node, rows, sample, workspace};
 
 const SAMPLE: &str = "W0PARKHANG-I0SAMPLE";
@@ -26,7 +26,7 @@ fn the_sample_is_read_and_exported() {
         "ocr",
         "--json",
         "--export",
-        "text,html,pagexml,alto,hocr,iiif,jsonl",
+        "text,html,pagexml,alto,hocr,iiif,jsonl,pdf",
         "--out",
     ]);
     command.arg(&out).arg(sample());
@@ -119,6 +119,14 @@ fn the_sample_is_read_and_exported() {
     );
     check_hocr(&folder, SAMPLE);
     check_iiif(&folder, SAMPLE);
+    check_pdf(&folder, SAMPLE, &sample().join(SAMPLE));
+    check_viewer(&folder, SAMPLE, true);
+    for (largest, is_inside) in [("100KiB", false), ("32MiB", true)] {
+        let mut command = node(["export", "--format", "html", "--inline-pictures", largest]);
+        command.arg(&out);
+        finish(command).exits(0);
+        check_viewer(&folder, SAMPLE, is_inside);
+    }
 }
 
 /// Well-formed, the elements of PAGE in the order that its schema asks for, coordinates on the page, text as read.

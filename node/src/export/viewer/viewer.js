@@ -1,4 +1,4 @@
-// The exported viewer: a volume that lies in this file.
+// The exported viewer: a volume that lies in this file, but for its pictures if they are many; these lie in a folder beside it.
 
 import { fill, h } from "./dom.js";
 import { scanSheet } from "./sheet.js";
@@ -21,21 +21,27 @@ function show(index, selected = -1) {
   if (!page) { text.textContent = "This volume has no pages."; return; }
   pages.value = current;
   history.replaceState(null, "", `#${current + 1}`);
-  const scan = by(`scan-${current}`);
-  const picture = scan && h("img", { src: `data:image/jpeg;base64,${scan.textContent.trim()}`, alt: page.source });
+  const source = pictureOf(page);
+  const picture = source && h("img", { src: source, alt: page.source });
   drawn = scanSheet(page, picture, { about, choose: (number) => select(number, true) });
   // A page without a picture has its outlines all the same.
   if (page.width && page.height) drawn.place.style.aspectRatio = `${page.width} / ${page.height}`;
   for (const [number, outline] of drawn.outlines.entries()) outline.style.setProperty("--line", colour(page.lines[number].confidence));
   drawn.zoom.fit();
   main.className = page.width > page.height ? "wide" : "tall";
-  fill(by("scan"), !scan && h("figcaption", {}, `no picture of ${page.source}`), drawn.zoom.place);
+  fill(by("scan"), !source && h("figcaption", {}, `no picture of ${page.source}`), drawn.zoom.place);
   fill(text, page.error ? h("p", { class: "failed" }, page.error) : page.lines.map(written));
   text.scrollTop = 0;
   line = -1;
   if (selected >= 0) select(selected);
   const mean = page.lines.reduce((sum, entry) => sum + entry.confidence, 0) / (page.lines.length || 1);
   by("status").textContent = page.lines.length ? `${page.lines.length} lines, mean confidence ${mean.toFixed(3)}` : page.error ? "not read" : "no lines";
+}
+
+function pictureOf(page) {
+  if (page.picture) return page.picture.split("/").map(encodeURIComponent).join("/");
+  const inside = by(`scan-${current}`);
+  return inside && `data:image/jpeg;base64,${inside.textContent.trim()}`;
 }
 
 function about(entry, number) {

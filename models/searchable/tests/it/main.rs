@@ -1,0 +1,13 @@
+//! Searchable PDFs as another library reads them.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod layers;
+mod made;
+mod pictures;
+mod reader;
+mod set;

@@ -1,0 +1,134 @@
+//! Searchable PDF: the scans of a volume with their text as an invisible layer.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt, stream};
+use parkhang_models::page::decode::{DecodeLimits, decode_page};
+use parkhang_searchable::{BookInfo, PagePicture, PictureBook, SearchableError, Spacing, Word};
+use parkhang_store::storage::ArtifactStore;
+
+use super::document::{PageDocument, VolumeDocument};
+use super::results::StoredVolume;
+use super::scan;
+
+type Book = PictureBook<BufWriter<File>>;
+
+/// Writes the PDF of a volume. A scan that cannot be reached or decoded is no error: its page is empty but for its text.
+///
+/// # Errors
+///
+/// If the artifact store cannot be reached, or the file cannot be written.
+pub(super) async fn write_pdf(
+    store: &dyn ArtifactStore,
+    stored: &StoredVolume,
+    document: &VolumeDocument,
+    path: &Path,
+) -> Result<()> {
+    // Half a PDF would look like a damaged one, so it gets its name when it is whole.
+    let unfinished = path.with_extension("pdf.part");
+    let writing = || format!("cannot write {}", unfinished.display());
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    }
+    let file = File::create(&unfinished).with_context(writing)?;
+    let title = stored.volume.to_string();
+    let info = BookInfo {
+        title: &title,
+        producer: concat!("Parkhang ", env!("CARGO_PKG_VERSION")),
+        language: language(document),
+    };
+    let book = PictureBook::new(BufWriter::new(file), &info).with_context(writing)?;
+    let scans = stream::iter(&document.pages)
+        .map(|page| async move { anyhow::Ok((page, scan::scan_bytes(store, stored, page).await?)) })
+        .buffered(scan::READS);
+    let book = scans
+        .try_fold(book, |book, (page, scan)| {
+            let page = page.clone();
+            // What a PDF cannot hold as it is must be decoded, which must not hold a thread of the runtime.
+            let added = tokio::task::spawn_blocking(move || with_page(book, &page, scan.as_ref()));
+            async move { anyhow::Ok(added.await??) }
+        })
+        .await?;
+    tokio::task::spawn_blocking(move || book.finish())
+        .await?
+        .with_context(writing)?;
+    std::fs::rename(&unfinished, path).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Tag of the language of all pages with text, if it is one.
+fn language(document: &VolumeDocument) -> Option<&'static str> {
+    let mut languages = document
+        .pages
+        .iter()
+        .filter(|page| !page.lines.is_empty())
+        .map(PageDocument::language);
+    let first = languages.next()?;
+    languages.all(|language| language == first).then_some(first)
+}
+
+fn with_page(mut book: Book, page: &PageDocument, scan: Option<&Bytes>) -> Result<Book, SearchableError> {
+    let note = page.unread();
+    let picture = scan.and_then(|scan| picture(scan));
+    let size = picture
+        .as_ref()
+        .map_or((page.width, page.height), PagePicture::size);
+    let words = words(page, size);
+    let words: Vec<Word<'_>> = words
+        .iter()
+        .map(|(text, bbox, line)| Word {
+            text,
+            bbox: *bbox,
+            line: *line,
+        })
+        .collect();
+    let spacing = Spacing::Written;
+    match picture {
+        Some(picture) => book.add_page(&picture, &words, spacing, note.as_deref())?,
+        None => book.add_page_without_picture(size, &words, spacing, note.as_deref())?,
+    }
+    Ok(book)
+}
+
+/// Takes a scan as it is, or what the decoder of the stages, which knows more kinds of damage, makes of it.
+fn picture(scan: &[u8]) -> Option<PagePicture<'_>> {
+    PagePicture::from_file(scan).ok().or_else(|| {
+        let gray = decode_page(scan, &DecodeLimits::default()).ok()?.gray;
+        PagePicture::from_gray(gray.width(), gray.height(), gray.as_raw()).ok()
+    })
+}
+
+/// Words of a page with their boxes in pixels of a picture of this size, and the numbers of their lines. It has another size than the scan
+/// where it is the straightened page.
+fn words(page: &PageDocument, (width, height): (u32, u32)) -> Vec<(&str, [f32; 4], u32)> {
+    let scale = |side: u32, of: u32| {
+        if of == 0 {
+            1.0
+        } else {
+            f64::from(side) / f64::from(of)
+        }
+    };
+    let (across, down) = (scale(width, page.width), scale(height, page.height));
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "sides of pictures are far below the limits of f32"
+    )]
+    let place = |pixels: i32, scale: f64| (f64::from(pixels) * scale) as f32;
+    let mut words = Vec::new();
+    for (number, line) in (0..).zip(&page.lines) {
+        for word in line.words() {
+            let bounds = page.bounds(word.polygon);
+            let bbox = [
+                place(bounds.x, across),
+                place(bounds.y, down),
+                place(bounds.x + bounds.width, across),
+                place(bounds.y + bounds.height, down),
+            ];
+            words.push((word.text, bbox, number));
+        }
+    }
+    words
+}
