@@ -18,7 +18,7 @@ use super::info::StageInfo;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
 use super::registry::StageServices;
 use super::scans::{plan_scans, version_of_scans};
-use super::table::{SCANS, StageDefinition, StageModels};
+use super::table::{ModelKind, SCANS, StageDefinition, StageModels};
 use super::{DEVICE_INBOX, image_quality};
 use crate::inference::{DeviceStatus, Inference, PageSegmentation, PageTiles};
 use crate::jpeg::encode_jpeg;
@@ -33,9 +33,9 @@ use parkhang_store::pages::{PageRef, PageSource};
 pub(super) const STAGE: StageDefinition = StageDefinition {
     name: "line_detection",
     hardware: Hardware::Gpu,
-    models: StageModels::All,
+    models: StageModels::All(&[ModelKind::Segmenter]),
     settings,
-    reads: &[SCANS],
+    reads: &[&[SCANS]],
     writes: &[TableSchema::of::<LineDetectionRow>()],
     build: |services| Ok(services.paged(STAGE, LineDetection::new(services)?)),
 };
@@ -66,25 +66,25 @@ struct Straightened {
 }
 
 impl LineDetection {
-    fn new(services: &StageServices) -> std::io::Result<Self> {
-        let models = &services.models;
+    pub(super) fn new(services: &StageServices) -> std::io::Result<Self> {
+        let segmenter = services.models.segmenter()?;
         let segmentation = PageSegmentation {
-            network: models.segmenter.clone(),
+            network: segmenter.network.clone(),
             max_tiles: MAX_TILES,
         };
-        let memory = services.device_memory(&models.segmenter_ref);
+        let memory = services.device_memory(&segmenter.model);
         Ok(Self {
             pages: services.pages.clone(),
             cpu: services.cpu.clone(),
             segmentation: Inference::start("line-detection", segmentation, memory, DEVICE_INBOX)?,
-            tile_size: models.segmenter.tile_size(),
-            threshold: models.line_threshold,
-            layout: models.segmenter.has_layout(),
-            model: models.segmenter_ref.clone(),
+            tile_size: segmenter.network.tile_size(),
+            threshold: segmenter.threshold,
+            layout: segmenter.network.has_layout(),
+            model: segmenter.model.clone(),
         })
     }
 
-    fn detection_config(&self, config: &JobConfig) -> DetectionConfig {
+    pub(super) fn detection_config(&self, config: &JobConfig) -> DetectionConfig {
         let defaults = match config.generation {
             Algorithms::Gen1 => DetectionConfig::gen1(),
             Algorithms::Gen2 => DetectionConfig {
@@ -106,7 +106,11 @@ impl LineDetection {
         }
     }
 
-    async fn find_lines(&self, run: &VolumeRun, page: Arc<DecodedPage>) -> Result<PageLines, StageError> {
+    pub(super) async fn find_lines(
+        &self,
+        run: &VolumeRun,
+        page: Arc<DecodedPage>,
+    ) -> Result<PageLines, StageError> {
         let config = self.detection_config(run.config());
         let tile_size = self.tile_size;
         let mut frame = {
@@ -353,7 +357,7 @@ fn as_i32(value: u32) -> i32 {
 }
 
 /// The keys of a job's configuration that decide its lines.
-fn settings(config: &JobConfig) -> Map<String, Value> {
+pub(super) fn settings(config: &JobConfig) -> Map<String, Value> {
     let keys = [
         ("use_tps", json!(config.use_tps)),
         ("line_mode", json!(config.line_mode)),
