@@ -24,6 +24,14 @@ pub struct InputVolume {
     pub place: PathBuf,
 }
 
+impl InputVolume {
+    /// True for a volume that is a PDF.
+    pub fn is_pdf(&self) -> bool {
+        let extension = self.place.extension();
+        extension.is_some_and(|extension| extension.eq_ignore_ascii_case("pdf"))
+    }
+}
+
 #[derive(Debug, Clone)]
 pub struct Input {
     pub volumes: Vec<InputVolume>,
