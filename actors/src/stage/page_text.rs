@@ -28,6 +28,9 @@ pub(super) const STAGE: StageDefinition = StageDefinition {
     build: |services| Ok(services.paged(STAGE, PageText::new(services))),
 };
 
+/// Resolution of image files. An image file has no size but that in pixels which all its readers agree on, so a pixel counts as a point.
+const IMAGE_DPI: f32 = 72.0;
+
 /// The stage that takes the text out of the files of pages.
 #[derive(Debug)]
 pub(crate) struct PageText {
@@ -103,6 +106,7 @@ impl PageStage for PageText {
             width: 0.0,
             height: 0.0,
             rotation: 0,
+            dpi: IMAGE_DPI,
             verdict: TextVerdict::None,
             score: 0.0,
             reason: String::new(),
@@ -118,7 +122,6 @@ fn fill(row: PageTextRow, scan: &Scan) -> Result<PageTextRow, (ErrorCategory, St
     if let Scan::Image(bytes) = scan {
         let header = probe_page(bytes).map_err(|error| (ErrorCategory::Input, error.to_string()))?;
         return Ok(PageTextRow {
-            // An image file has no size but that in pixels which all its readers agree on: a pixel counts as a point.
             width: header.width as f32,
             height: header.height as f32,
             reason: "an image file holds no text".to_owned(),
@@ -132,6 +135,7 @@ fn fill(row: PageTextRow, scan: &Scan) -> Result<PageTextRow, (ErrorCategory, St
         width: size.width,
         height: size.height,
         rotation: i32::from(size.rotation),
+        dpi: parkhang_pdf::DEFAULT_DPI,
         verdict: match verdict.kind {
             VerdictKind::Good => TextVerdict::Good,
             VerdictKind::None => TextVerdict::None,

@@ -180,6 +180,7 @@ mod tests {
             width: 595.0,
             height: 842.0,
             rotation: 0,
+            dpi: 72.0,
             verdict,
             score: 1.0,
             reason: String::new(),

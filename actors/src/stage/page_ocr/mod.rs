@@ -308,6 +308,7 @@ mod tests {
             width: 100.0,
             height: 200.0,
             rotation: 0,
+            dpi: 72.0,
             verdict,
             score: 0.5,
             reason: String::new(),

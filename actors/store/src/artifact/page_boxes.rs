@@ -124,6 +124,7 @@ mod tests {
             width: 595.3,
             height: 841.9,
             rotation: 0,
+            dpi: 72.0,
             verdict,
             score: 0.0,
             reason: String::new(),

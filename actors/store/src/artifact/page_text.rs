@@ -22,12 +22,14 @@ artifact_row! {
         height: f32,
         /// Quarter turns by which the page is displayed, in degrees clockwise.
         rotation: i32,
+        /// Pixels to the inch of the page's picture: 72 for an image file, a pixel of which counts as a point.
+        dpi: f32,
         verdict: TextVerdict,
         /// Trust in the page's own text, 0 to 1.
         score: f32,
         /// Reason of the verdict, in words.
         reason: String,
-        /// Text of the page, where it is to be trusted or where nothing else can be had.
+        /// Text that the file of the page holds, whatever it is worth.
         words: Vec<LayerWord>,
     }
 }
