@@ -88,7 +88,7 @@ impl Document {
         self.ask(index, |page, limits, watch| {
             let content = content::survey(page, limits, watch)?;
             let layer = text::layer(&content);
-            let verdict = verdict::judge(page, &content, &layer, limits);
+            let verdict = verdict::judge(page, &content, &layer);
             Ok(layer.into_page_text(content.frame.size, verdict))
         })
     }
