@@ -70,6 +70,10 @@ pub fn load(directories: &[PathBuf], device: &str, threads: NonZeroUsize) -> Res
                 match bundle.description().model {
                     Model::Segmentation(_) => segmenter.replace(bundle).is_some(),
                     Model::Recognition(_) => recognisers.replace(vec![bundle]).is_some(),
+                    Model::Print(_) => bail!(
+                        "{} is a model for print, which the pipeline `ocr` does not use",
+                        directory.display()
+                    ),
                 }
             }
         };
