@@ -6,7 +6,7 @@ use crate::checkpoint::WeightsError;
 
 /// Kind of a layer, which decides its tensors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LayerKind {
+pub(crate) enum LayerKind {
     Convolution,
     Linear,
     Lstm,

@@ -5,6 +5,7 @@ pub mod inference;
 mod layers;
 mod models;
 mod networks;
+mod page_orientation;
 
 pub use charset::Charset;
 pub use inference::InferenceError;

@@ -8,7 +8,7 @@ use pulp::{Simd, WithSimd};
 
 use super::buffer_pool::PooledBuffer;
 use super::instruction_set::InstructionSet;
-use super::product::{MAX_COLUMNS, OUTPUTS, PackedWeights, columns_at_once, load, store};
+use super::product::{MAX_COLUMNS, OUTPUTS, PackedWeights, columns_at_once, load};
 use super::{Epilogue, RowMap, TargetRows};
 use crate::activation::Activation;
 use crate::convolution::Conv2dShape;

@@ -4,6 +4,8 @@
 mod detector;
 mod lcnet;
 mod orientation;
+#[cfg(test)]
+mod parity;
 mod recognizer;
 
 use parkhang_kernels::device::{ComputeDevice, DeviceKind};
