@@ -3,11 +3,11 @@
 use burn::tensor::Device;
 
 use super::recurrent::{HostLstm, LstmWeights};
-use super::{Activation, FeatureMap, MapSize, Pool, ResidualBlock};
+use super::{Activation, FeatureMap, LayerNorm, MapSize, Perceptron, Pool, ResidualBlock, attention};
 use crate::convolution::{Conv2dShape, ConvolutionWeights};
 use crate::error::InferenceError;
 use crate::precision::Precision;
-use crate::row_convolution::{DepthwiseConvolution, RowConvolution, RowMap};
+use crate::row_convolution::{DepthwiseConvolution, PooledBuffer, RowConvolution, RowMap};
 
 /// A convolution of all channels with all, or of each with itself.
 #[derive(Debug)]
@@ -24,12 +24,15 @@ impl FeatureMap for RowMap {
     type Lstm = HostLstm;
 
     fn images(values: Vec<f32>, count: usize, size: MapSize, _: &Device) -> Self {
-        debug_assert!(count == 1 && (size.channels == 1 || size.rows == 1));
+        debug_assert_eq!(count, 1);
+        let MapSize { channels, rows, columns } = size;
+        let as_they_are = channels == 1 || rows == 1;
+        let values = if as_they_are { values.into() } else { by_row(&values, size) };
         Self {
-            rows: size.rows,
-            channels: size.channels,
-            width: size.columns,
-            values: values.into(),
+            rows,
+            channels,
+            width: columns,
+            values,
         }
     }
 
@@ -98,6 +101,70 @@ impl FeatureMap for RowMap {
         Ok(result)
     }
 
+    /// Strip after strip of pixels, so that what is between the convolutions never leaves the cache.
+    fn perceptron(
+        &self,
+        perceptron: &Perceptron<HostConvolution>,
+        factors: Option<&Self>,
+    ) -> Result<Self, InferenceError> {
+        let Perceptron {
+            widen,
+            activation,
+            narrow,
+            residual,
+        } = perceptron;
+        let in_strips = match (widen, narrow) {
+            (HostConvolution::Dense(widen), HostConvolution::Dense(narrow)) => {
+                let factors = factors.map(|factors| &*factors.values);
+                widen.perceptron(*activation, narrow, *residual, self, factors)
+            }
+            _ => None,
+        };
+        match in_strips {
+            Some(map) => Ok(map),
+            None => super::whole_perceptron(self, perceptron, factors),
+        }
+    }
+
+    fn attend(&self, heads: usize) -> Self {
+        attention::attend(self, heads)
+    }
+
+    fn layer_norm(&self, norm: &LayerNorm) -> Self {
+        attention::layer_norm(self, norm)
+    }
+
+    fn average_pool(&self, rows: usize, columns: usize) -> Self {
+        let (down, across) = (self.rows / rows, self.width / columns);
+        let share = 1.0 / (rows * columns) as f32;
+        let mut values = Vec::with_capacity(down * self.channels * across);
+        for row in 0..down {
+            for channel in 0..self.channels {
+                values.extend((0..across).map(|column| {
+                    let window = (0..rows).flat_map(|inner| {
+                        &self.channel(row * rows + inner, channel)[column * columns..(column + 1) * columns]
+                    });
+                    window.sum::<f32>() * share
+                }));
+            }
+        }
+        Self {
+            rows: down,
+            channels: self.channels,
+            width: across,
+            values: values.into(),
+        }
+    }
+
+    fn interleave(&self) -> Self {
+        Self::interleaved(self)
+    }
+
+    fn likeliest(&self, classifier: &HostConvolution) -> Result<Vec<(u32, f32)>, InferenceError> {
+        let scores = self.convolve(classifier, Activation::None)?;
+        Ok(attention::likeliest(&scores))
+    }
+
     fn recur(&self, lstm: &HostLstm) -> Result<Self, InferenceError> {
         lstm.forward(self)
     }
@@ -135,8 +202,10 @@ impl FeatureMap for RowMap {
             kernel,
             stride,
             padding,
+            after,
         } = pool;
-        let output = |size: usize, axis: usize| (size + 2 * padding - kernel[axis]) / stride[axis] + 1;
+        let output =
+            |size: usize, axis: usize| (size + 2 * padding + after - kernel[axis]) / stride[axis] + 1;
         let (rows, width) = (output(self.rows, 0), output(self.width, 1));
         // Padding must not win against negative values, so it is left out rather than counted as zero.
         let mut values = vec![f32::NEG_INFINITY; rows * self.channels * width];
@@ -179,8 +248,7 @@ impl FeatureMap for RowMap {
         let mut sums = vec![0.0_f64; self.channels];
         for row in self.values.chunks_exact((self.channels * self.width).max(1)) {
             for (channel, sum) in row.chunks_exact(self.width.max(1)).zip(&mut sums) {
-                let seen: f32 = channel.iter().take(columns).sum();
-                *sum += f64::from(seen);
+                *sum += f64::from(total(&channel[..columns.min(channel.len())]));
             }
         }
         let count = (self.rows * columns) as f64;
@@ -281,6 +349,30 @@ impl FeatureMap for RowMap {
     fn into_columns(self) -> Result<Vec<f32>, InferenceError> {
         Ok(Self::into_columns(self))
     }
+}
+
+/// Images `[channels][rows][columns]` as `[rows][channels][columns]`.
+fn by_row(values: &[f32], size: MapSize) -> PooledBuffer {
+    let MapSize { channels, rows, columns } = size;
+    let mut by_row = PooledBuffer::take(values.len());
+    for (place, target) in by_row.chunks_exact_mut(columns.max(1)).enumerate() {
+        let (row, channel) = (place / channels, place % channels);
+        target.copy_from_slice(&values[(channel * rows + row) * columns..][..columns]);
+    }
+    by_row
+}
+
+/// Sum of some values, in lanes that the compiler makes vectors of.
+fn total(values: &[f32]) -> f32 {
+    const LANES: usize = 16;
+    let (groups, rest) = values.as_chunks::<LANES>();
+    let mut sums = [0.0; LANES];
+    for group in groups {
+        for (sum, value) in sums.iter_mut().zip(group) {
+            *sum += value;
+        }
+    }
+    sums.iter().chain(rest).sum()
 }
 
 /// Two places of the input around each place of the output, and the share of the second.

@@ -51,6 +51,13 @@ fn plain<M: FeatureMap>(size: MapSize, seed: usize) -> Vec<M> {
             kernel: [3, 3],
             stride: [2, 2],
             padding: 1,
+            after: 0,
+        }),
+        map.max_pool(Pool {
+            kernel: [2, 2],
+            stride: [1, 1],
+            padding: 0,
+            after: 1,
         }),
         map.enlarge(4 * rows, 4 * columns),
         map.enlarge(rows, columns),

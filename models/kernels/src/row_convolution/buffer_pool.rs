@@ -23,7 +23,7 @@ pub(crate) struct PooledBuffer {
 
 impl PooledBuffer {
     /// A buffer of `length` values, which are left over from its last use, or zero.
-    pub(super) fn take(length: usize) -> Self {
+    pub(crate) fn take(length: usize) -> Self {
         let found = POOL.try_with(|pool| {
             let mut pool = pool.borrow_mut();
             let large_enough = pool
