@@ -24,6 +24,8 @@ pub enum Format {
     Jsonl,
     /// One self-contained viewer per volume.
     Html,
+    /// One JSON file of words with their boxes per page of a volume that page_ocr has read: DIR/VOLUME/page_N.json.
+    Bboxes,
 }
 
 #[derive(Debug, Args)]
