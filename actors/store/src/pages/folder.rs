@@ -1,11 +1,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use parkhang_pdf::{Document, Limits};
+use sha2::{Digest, Sha256};
 
 use super::names::{is_image_name, volume_id};
-use super::{PageRef, PageSource, PageSourceError};
+use super::{PageRef, PageSource, PageSourceError, PdfPage, Scan};
 use parkhang_core::domain::{ErrorCategory, InvalidName, VolumeId};
 
 /// Volume that lies in one folder of images.
@@ -52,7 +55,8 @@ pub fn discover_volumes(
     let mut places: HashMap<VolumeId, usize> = HashMap::new();
     for root in roots {
         for folder in volume_folders(root)? {
-            let volume = volume_id(&folder, w_id, i_id)?;
+            let named = if is_pdf(&folder) { folder.with_extension("") } else { folder.clone() };
+            let volume = volume_id(&named, w_id, i_id)?;
             if let Some(first) = places.get(&volume).and_then(|place| found.get(*place)) {
                 // A folder that is named twice, or once itself and once by its parent, is one volume.
                 if first.folder == folder {
@@ -92,18 +96,19 @@ fn volume_folders(root: &Path) -> Result<Vec<PathBuf>, DiscoverError> {
     if !root.exists() {
         return Err(DiscoverError::Missing(root.to_owned()));
     }
-    if !root.is_dir() {
-        return Err(DiscoverError::NotAFolder(root.to_owned()));
-    }
     // One path for one folder, however it was named, by which a repeated one is known.
     let root = root.canonicalize().map_err(io)?;
-    if has_images(&root)? {
-        return Ok(vec![root]);
+    if !root.is_dir() {
+        if is_pdf(&root) {
+            return Ok(vec![root]);
+        }
+        return Err(DiscoverError::NotAFolder(root.clone()));
     }
-    let mut folders = Vec::new();
+    let is_volume = has_images(&root)?;
+    let mut folders: Vec<PathBuf> = is_volume.then(|| root.clone()).into_iter().collect();
     for entry in std::fs::read_dir(&root).map_err(io)? {
         let path = entry.map_err(io)?.path();
-        if path.is_dir() && has_images(&path)? {
+        if is_pdf(&path) || !is_volume && path.is_dir() && has_images(&path)? {
             folders.push(path);
         }
     }
@@ -113,6 +118,11 @@ fn volume_folders(root: &Path) -> Result<Vec<PathBuf>, DiscoverError> {
     } else {
         Ok(folders)
     }
+}
+
+fn is_pdf(path: &Path) -> bool {
+    let extension = path.extension();
+    path.is_file() && extension.is_some_and(|extension| extension.eq_ignore_ascii_case("pdf"))
 }
 
 fn has_images(folder: &Path) -> Result<bool, DiscoverError> {
@@ -133,6 +143,7 @@ fn has_images(folder: &Path) -> Result<bool, DiscoverError> {
 #[derive(Debug, Clone, Default)]
 pub struct FolderSource {
     folders: BTreeMap<VolumeId, PathBuf>,
+    open: Arc<tokio::sync::Mutex<Option<(PathBuf, Document, String)>>>,
 }
 
 impl FolderSource {
@@ -142,7 +153,36 @@ impl FolderSource {
                 .into_iter()
                 .map(|found| (found.volume, found.folder))
                 .collect(),
+            open: Arc::default(),
         }
+    }
+
+    /// The PDF of a volume, which stays open until another one is asked for, and the hash of its file.
+    async fn document(&self, volume: &VolumeId, path: &Path) -> Result<(Document, String), PageSourceError> {
+        let mut open = self.open.lock().await;
+        if let Some((of, document, version)) = &*open
+            && of == path
+        {
+            return Ok((document.clone(), version.clone()));
+        }
+        let bytes = tokio::fs::read(path)
+            .await
+            .map_err(|error| unreadable(volume, "", &error))?;
+        let bytes = Bytes::from(bytes);
+        let opening = tokio::task::spawn_blocking(move || {
+            let version = hex::encode(Sha256::digest(&bytes));
+            Document::open(bytes, None, &Limits::default()).map(|document| (document, version))
+        });
+        let failed = |message: String| PageSourceError::Unreadable {
+            volume: volume.clone(),
+            page: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            message,
+            category: ErrorCategory::Input,
+        };
+        let opened = opening.await.map_err(|error| failed(error.to_string()))?;
+        let (document, version) = opened.map_err(|error| failed(error.to_string()))?;
+        *open = Some((path.to_owned(), document.clone(), version.clone()));
+        Ok((document, version))
     }
 
     fn folder(&self, volume: &VolumeId) -> Result<&PathBuf, PageSourceError> {
@@ -156,6 +196,15 @@ impl FolderSource {
 impl PageSource for FolderSource {
     async fn pages(&self, volume: &VolumeId) -> Result<Vec<PageRef>, PageSourceError> {
         let folder = self.folder(volume)?;
+        if is_pdf(folder) {
+            let (document, version) = self.document(volume, folder).await?;
+            let page = |number| PageRef {
+                name: format!("page_{number}"),
+                size: 0,
+                version: Some(version.clone()),
+            };
+            return Ok((1..=document.page_count()).map(page).collect());
+        }
         let failed = |error: std::io::Error| unreadable(volume, "", &error);
         let mut entries = tokio::fs::read_dir(folder).await.map_err(failed)?;
         let mut pages = Vec::new();
@@ -174,6 +223,25 @@ impl PageSource for FolderSource {
         }
         pages.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(pages)
+    }
+
+    async fn scan(&self, volume: &VolumeId, page: &PageRef) -> Result<Scan, PageSourceError> {
+        let folder = self.folder(volume)?;
+        if !is_pdf(folder) {
+            return self.read(volume, page).await.map(Scan::Image);
+        }
+        let (document, _) = self.document(volume, folder).await?;
+        let number = page.name.strip_prefix("page_").and_then(|number| number.parse::<u32>().ok());
+        match number {
+            Some(number) if (1..=document.page_count()).contains(&number) => Ok(Scan::Pdf(PdfPage {
+                document,
+                index: number - 1,
+            })),
+            _ => Err(PageSourceError::NoSuchPage {
+                volume: volume.clone(),
+                page: page.name.clone(),
+            }),
+        }
     }
 
     async fn read(&self, volume: &VolumeId, page: &PageRef) -> Result<Bytes, PageSourceError> {

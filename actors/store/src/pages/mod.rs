@@ -14,6 +14,7 @@ mod folder;
 mod library;
 mod names;
 mod read_ahead;
+mod scan;
 mod survey;
 
 use std::fmt;
@@ -31,6 +32,7 @@ pub use bucket::BucketFolders;
 pub use folder::{DiscoverError, FolderSource, VolumeFolder, discover_volumes, folders_left_out};
 pub use library::LibraryFolder;
 pub use read_ahead::read_ahead;
+pub use scan::{PdfPage, Scan, ScanError, ScanPixels};
 pub use survey::survey;
 
 /// Page of a volume, by the name that its source gives it.
@@ -89,4 +91,13 @@ pub trait PageSource: Send + Sync + fmt::Debug {
     async fn pages(&self, volume: &VolumeId) -> Result<Vec<PageRef>, PageSourceError>;
 
     async fn read(&self, volume: &VolumeId, page: &PageRef) -> Result<Bytes, PageSourceError>;
+
+    /// The page as its source has it.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`read`](Self::read).
+    async fn scan(&self, volume: &VolumeId, page: &PageRef) -> Result<Scan, PageSourceError> {
+        self.read(volume, page).await.map(Scan::Image)
+    }
 }
