@@ -1,0 +1,131 @@
+//! Where the ink of a line image is: its columns say where words end more closely than the recogniser's frames do.
+
+use std::ops::Range;
+
+use image::RgbImage;
+
+/// Share of the largest contrast from which a pixel is ink.
+const CONTRAST: f32 = 0.35;
+/// Contrast below which a line image has no ink at all, in grey levels.
+const LEAST_CONTRAST: f32 = 24.0;
+
+/// Pixels of ink in each column and in each row of a line image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Ink {
+    pub(crate) columns: Vec<u16>,
+    pub(crate) rows: Vec<u32>,
+}
+
+impl Ink {
+    /// Counts the pixels that are far from the paper, which is the middle of all values: print covers less than half of a line.
+    pub(crate) fn of(image: &RgbImage) -> Self {
+        let (pixels, _) = image.as_raw().as_chunks::<3>();
+        let grey: Vec<u8> = pixels
+            .iter()
+            .map(|&[red, green, blue]| {
+                ((u32::from(red) * 77 + u32::from(green) * 150 + u32::from(blue) * 29) >> 8) as u8
+            })
+            .collect();
+        let mut counts = [0_usize; 256];
+        for &value in &grey {
+            counts[usize::from(value)] += 1;
+        }
+        let paper = quantile(&counts, grey.len() / 2);
+        let far = |share: usize| f32::from(quantile(&counts, share).abs_diff(paper));
+        // A hundredth of the pixels at either end may be specks.
+        let contrast = far(grey.len() / 100).max(far(grey.len() - 1 - (grey.len().saturating_sub(1)) / 100));
+        let width = image.width() as usize;
+        let mut ink = Self {
+            columns: vec![0; width],
+            rows: vec![0; image.height() as usize],
+        };
+        if contrast < LEAST_CONTRAST {
+            return ink;
+        }
+        let threshold = CONTRAST * contrast;
+        for (row, total) in grey.chunks_exact(width.max(1)).zip(&mut ink.rows) {
+            for (&value, count) in row.iter().zip(&mut ink.columns) {
+                if f32::from(value.abs_diff(paper)) > threshold {
+                    *count += 1;
+                    *total += 1;
+                }
+            }
+        }
+        ink
+    }
+
+    /// The longest run of columns without ink between two places.
+    pub(crate) fn widest_gap(&self, between: Range<usize>) -> Option<Range<usize>> {
+        let mut widest: Option<Range<usize>> = None;
+        let mut start = None;
+        let end = between.end.min(self.columns.len());
+        for column in between.start..=end {
+            let free = column < end && self.columns[column] == 0;
+            match (free, start) {
+                (true, None) => start = Some(column),
+                (false, Some(first)) => {
+                    if widest.as_ref().is_none_or(|widest| column - first > widest.len()) {
+                        widest = Some(first..column);
+                    }
+                    start = None;
+                }
+                _ => {}
+            }
+        }
+        widest
+    }
+
+    /// The column with the least ink between two places.
+    pub(crate) fn thinnest(&self, between: Range<usize>) -> Option<usize> {
+        between
+            .filter(|&column| column < self.columns.len())
+            .min_by_key(|&column| self.columns[column])
+    }
+
+    /// The first and the last column with ink between two places, as a range.
+    pub(crate) fn extent(&self, between: Range<usize>) -> Option<Range<usize>> {
+        let end = between.end.min(self.columns.len());
+        let inked = |&column: &usize| self.columns[column] > 0;
+        let first = (between.start..end).find(inked)?;
+        let last = (between.start..end).rfind(inked)?;
+        Some(first..last + 1)
+    }
+}
+
+/// The value below which `rank` of the counted ones are.
+fn quantile(counts: &[usize; 256], rank: usize) -> u8 {
+    let mut seen = 0;
+    for (value, count) in counts.iter().enumerate() {
+        seen += count;
+        if seen > rank {
+            return value as u8;
+        }
+    }
+    u8::MAX
+}
+
+#[cfg(test)]
+mod tests {
+    use image::Rgb;
+
+    use super::*;
+
+    fn image(inked: &[Range<u32>], ink: u8, paper: u8) -> RgbImage {
+        RgbImage::from_fn(100, 48, |x, y| {
+            let is_ink = (10..30).contains(&y) && inked.iter().any(|range| range.contains(&x));
+            Rgb([if is_ink { ink } else { paper }; 3])
+        })
+    }
+
+    #[test]
+    fn ink_is_what_is_far_from_the_paper_whichever_is_darker() {
+        for (ink, paper) in [(0, 255), (255, 0), (90, 160)] {
+            let found = Ink::of(&image(&[10..20, 40..50], ink, paper));
+            assert_eq!(found.extent(0..100), Some(10..50));
+            assert_eq!(found.widest_gap(15..45), Some(20..40));
+            assert_eq!(found.rows.iter().position(|&count| count > 0), Some(10));
+        }
+        assert_eq!(Ink::of(&image(&[10..20], 120, 130)).extent(0..100), None);
+        assert_eq!(Ink::of(&RgbImage::new(0, 0)).columns, Vec::<u16>::new());
+    }
+}
