@@ -4,9 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use parkhang_models::inference::InferenceError;
-use parkhang_words::{
-    Frame, ImageBatch, OrientationClassifier, PrintModels, TextDetector, WordRecognizer,
-};
+use parkhang_words::PrintModels;
+use parkhang_words::inference::{Frame, ImageBatch, OrientationClassifier, TextDetector, WordRecognizer};
 
 use super::{BatchModel, DeviceMemory, DeviceStatus, Inference};
 
@@ -140,7 +139,7 @@ impl<N: PictureNetwork> BatchModel for Pictures<N> {
             count: 1,
             height,
             width,
-            values: vec![1.0; 3 * height * width],
+            values: vec![1.0; ImageBatch::CHANNELS * height * width],
         }
     }
 
@@ -150,7 +149,7 @@ impl<N: PictureNetwork> BatchModel for Pictures<N> {
 }
 
 fn of_a_picture(batch: &ImageBatch) -> usize {
-    3 * batch.height * batch.width
+    ImageBatch::CHANNELS * batch.height * batch.width
 }
 
 /// The answers, if there is one for each picture.
