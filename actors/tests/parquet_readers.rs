@@ -9,8 +9,8 @@ use std::process::Command;
 use parkhang_core::domain::testing::stage;
 use parkhang_core::domain::{Attempt, ErrorCategory, JobKey, TextEncoding, VolumeId};
 use parkhang_store::artifact::{
-    ArtifactLayout, ArtifactRow, Digest, ErrorRow, Fingerprint, LayerWord, LineDetectionRow, LineImageRow, OcrResultRow,
-    PageTextRow, Provenance, Segment, TextVerdict, WordRow, WordSource, write_table,
+    ArtifactLayout, ArtifactRow, Digest, ErrorRow, Fingerprint, LayerWord, LineDetectionRow, LineImageRow,
+    OcrResultRow, PageTextRow, Provenance, Segment, TextVerdict, WordRow, WordSource, write_table,
 };
 use parkhang_store::storage::{ArtifactKey, LocalStore};
 

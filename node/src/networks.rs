@@ -166,7 +166,9 @@ pub fn print_folder(folder: Option<&Path>) -> Result<PathBuf> {
 /// Folders of models beside the program, as archives and packages lay it out, and that of the source that it was built from.
 fn usual_folders() -> Vec<PathBuf> {
     let program = std::env::current_exe().and_then(|program| program.canonicalize());
-    let beside = program.ok().and_then(|program| program.parent().map(Path::to_owned));
+    let beside = program
+        .ok()
+        .and_then(|program| program.parent().map(Path::to_owned));
     let mut folders: Vec<PathBuf> = beside
         .iter()
         .flat_map(|beside| [beside.join("models"), beside.join("../share/parkhang/models")])

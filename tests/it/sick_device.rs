@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use parkhang_actors::runner::CpuPool;
 use parkhang_actors::stage::{
-    LineSegmenter, ManifestFolder, ModelSet, Recogniser, StageRegistry, StageServices, StageTable, ocr_pipeline,
+    LineSegmenter, ManifestFolder, ModelSet, Recogniser, StageRegistry, StageServices, StageTable,
+    ocr_pipeline,
 };
 use parkhang_actors::supervisor::NodeSupervisor;
 use parkhang_core::domain::testing::new_job;

@@ -249,7 +249,7 @@ struct OnThread<N: PictureNetwork>(Inference<Pictures<N>>);
 
 impl<N: PictureNetwork> fmt::Debug for OnThread<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        fmt::Debug::fmt(&self.0, f)
     }
 }
 

@@ -239,19 +239,25 @@ fn cut_page(
     };
     let page = decode(jpeg)?;
     let mask = mask.map(decode).transpose()?;
-    cut_lines(page.gray, bilevel, mask.map(|mask| mask.gray).as_ref(), contours, config)
-        .into_iter()
-        .map(|(line, LineImage { image, origin })| {
-            let jpeg = encode_jpeg(&image, image_quality(bilevel))
-                .map_err(|error| (ErrorCategory::Runtime, error.to_string()))?;
-            Ok(Cut {
-                line,
-                origin,
-                size: image.dimensions(),
-                jpeg,
-            })
+    cut_lines(
+        page.gray,
+        bilevel,
+        mask.map(|mask| mask.gray).as_ref(),
+        contours,
+        config,
+    )
+    .into_iter()
+    .map(|(line, LineImage { image, origin })| {
+        let jpeg = encode_jpeg(&image, image_quality(bilevel))
+            .map_err(|error| (ErrorCategory::Runtime, error.to_string()))?;
+        Ok(Cut {
+            line,
+            origin,
+            size: image.dimensions(),
+            jpeg,
         })
-        .collect()
+    })
+    .collect()
 }
 
 /// The lines of a straightened page with their images, in reading order. The mask may have another size than the page.

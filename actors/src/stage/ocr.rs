@@ -197,8 +197,10 @@ impl Ocr {
         reader: &Reader,
         images: Vec<(Bytes, bool)>,
     ) -> Result<Vec<LineText>, StageError> {
-        self.read(run, reader, move |preprocessing| prepare_page(&images, preprocessing))
-            .await
+        self.read(run, reader, move |preprocessing| {
+            prepare_page(&images, preprocessing)
+        })
+        .await
     }
 
     /// As [`read_page`](Self::read_page), of images that are decoded.
@@ -210,7 +212,9 @@ impl Ocr {
         bilevel: bool,
     ) -> Result<Vec<LineText>, StageError> {
         let prepare = move |preprocessing: Preprocessing| {
-            let lines = images.iter().map(|image| preprocessing.prepare(&LineImage { image, bilevel }));
+            let lines = images
+                .iter()
+                .map(|image| preprocessing.prepare(&LineImage { image, bilevel }));
             Ok(lines.collect())
         };
         self.read(run, reader, prepare).await

@@ -128,9 +128,18 @@ fn fill(row: PageTextRow, scan: &Scan) -> Result<PageTextRow, (ErrorCategory, St
             ..row
         });
     }
-    let text = scan.text().map_err(|error| (error.category(), error.to_string()))?;
-    let text = text.ok_or_else(|| (ErrorCategory::Input, "the page has neither text nor pixels".to_owned()))?;
-    let TextOfPage { size, words, verdict, .. } = text;
+    let text = scan
+        .text()
+        .map_err(|error| (error.category(), error.to_string()))?;
+    let text = text.ok_or_else(|| {
+        (
+            ErrorCategory::Input,
+            "the page has neither text nor pixels".to_owned(),
+        )
+    })?;
+    let TextOfPage {
+        size, words, verdict, ..
+    } = text;
     Ok(PageTextRow {
         width: size.width,
         height: size.height,

@@ -15,8 +15,8 @@ use parkhang_core::domain::{
 use parkhang_core::policy::forecast::MadeWith;
 use parkhang_core::policy::percentile::percentile;
 use parkhang_store::artifact::{
-    ArtifactError, ArtifactRow, LineDetectionRow, OcrResultRow, PageTextRow, VolumeLayout, WordRow, failed_pages,
-    read_table,
+    ArtifactError, ArtifactRow, LineDetectionRow, OcrResultRow, PageTextRow, VolumeLayout, WordRow,
+    failed_pages, read_table,
 };
 use parkhang_store::storage::ArtifactStore;
 
@@ -101,7 +101,10 @@ impl Reduce {
             let pages = read_table::<PageTextRow>(store, &layout.page_text()).await?.rows;
             let words = read_table::<WordRow>(store, &layout.words()).await?.rows;
             let errors = failed_pages(store, layout, &self.stages).await?;
-            return Ok((results_of_words(&pages, &words, errors.len()), Some(broken(&pages))));
+            return Ok((
+                results_of_words(&pages, &words, errors.len()),
+                Some(broken(&pages)),
+            ));
         }
         let pages = read_table::<LineDetectionRow>(store, &layout.line_detection())
             .await?
@@ -208,7 +211,11 @@ mod tests {
 
     #[test]
     fn a_volume_of_words_names_its_broken_pages() {
-        let pages = [page(0, TextVerdict::Good), page(1, TextVerdict::Broken), page(2, TextVerdict::None)];
+        let pages = [
+            page(0, TextVerdict::Good),
+            page(1, TextVerdict::Broken),
+            page(2, TextVerdict::None),
+        ];
         let words = [
             word(1, 0, "to", None),
             word(1, 0, "be", None),
@@ -217,7 +224,12 @@ mod tests {
         ];
         let results = results_of_words(&pages, &words, 1);
         assert_eq!(
-            (results.total_images, results.total_lines, results.total_characters, results.nb_errors),
+            (
+                results.total_images,
+                results.total_lines,
+                results.total_characters,
+                results.nb_errors
+            ),
             (3, 3, 9, 1)
         );
         assert_eq!(results.confidence_mean, Some(0.75), "of words that were read");

@@ -40,7 +40,9 @@ impl ModelSet {
     ///
     /// When it has not been loaded.
     pub fn segmenter(&self) -> io::Result<&LineSegmenter> {
-        self.segmenter.as_ref().ok_or_else(|| not_loaded("line segmenter"))
+        self.segmenter
+            .as_ref()
+            .ok_or_else(|| not_loaded("line segmenter"))
     }
 
     /// The networks that read print.
@@ -49,7 +51,9 @@ impl ModelSet {
     ///
     /// When they have not been loaded.
     pub fn print(&self) -> io::Result<&PrintReader> {
-        self.print.as_ref().ok_or_else(|| not_loaded("model that reads print"))
+        self.print
+            .as_ref()
+            .ok_or_else(|| not_loaded("model that reads print"))
     }
 
     /// All models, in the order in which commands name them.

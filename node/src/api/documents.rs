@@ -82,7 +82,12 @@ impl PageOfDocument {
 pub async fn boxes(state: &ApiState, headers: &HeaderMap, place: PageOfDocument) -> Result<Response, Denied> {
     state.admit(headers, Access::Read, "reading")?;
     let (volume, number) = place.place()?;
-    let jobs = state.admin.store.work_on(&volume, JOBS).await.map_err(Refusal::from)?;
+    let jobs = state
+        .admin
+        .store
+        .work_on(&volume, JOBS)
+        .await
+        .map_err(Refusal::from)?;
     if jobs.is_empty() {
         return Err(Refusal::NotFound(format!("no job has the document {volume}")).into());
     }
@@ -95,7 +100,9 @@ pub async fn boxes(state: &ApiState, headers: &HeaderMap, place: PageOfDocument)
                 return Ok((headers, json).into_response());
             }
             Found::OtherPages => {
-                let message = format!("{volume} has no words of a page {number}: there is no such page, or it could not be read");
+                let message = format!(
+                    "{volume} has no words of a page {number}: there is no such page, or it could not be read"
+                );
                 return Err(Refusal::NotFound(message).into());
             }
             Found::Nothing => {}
@@ -112,7 +119,11 @@ enum Found {
     Nothing,
 }
 
-async fn words_of_page(store: &dyn ArtifactStore, layout: &VolumeLayout, number: u32) -> anyhow::Result<Found> {
+async fn words_of_page(
+    store: &dyn ArtifactStore,
+    layout: &VolumeLayout,
+    number: u32,
+) -> anyhow::Result<Found> {
     // In the layout of web services the page is a file already, maybe before its volume is done.
     if let Some(key) = layout.page_boxes(number)
         && store.head(&key).await?.is_some()
@@ -163,7 +174,9 @@ mod tests {
     use super::*;
 
     fn place(parameters: &[(&str, &str)]) -> Result<(String, u32), String> {
-        let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let parameters = parameters
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let place = parameters.collect::<PageOfDocument>().place();
         place
             .map(|(volume, number)| (volume.to_string(), number))

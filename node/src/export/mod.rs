@@ -162,7 +162,9 @@ async fn write_volume(
         Format::Bboxes => {
             let words = VolumeWords::load(store, &volume.layout).await?;
             let words = words.with_context(|| {
-                format!("{name} has no words with boxes: the pipeline page_ocr makes them (--pipeline page_ocr)")
+                format!(
+                    "{name} has no words with boxes: the pipeline page_ocr makes them (--pipeline page_ocr)"
+                )
             })?;
             bboxes::write_boxes(&words, target.join(&name))
         }

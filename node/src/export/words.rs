@@ -125,17 +125,17 @@ fn line_document(page: &PageTextRow, words: &[WordRow], scale: f32) -> LineDocum
         });
     }
     let text: String = segments.iter().map(|segment| segment.text.as_str()).collect();
-    let confidence = segments.iter().map(|segment| segment.confidence).sum::<f32>() / segments.len().max(1) as f32;
+    let confidence =
+        segments.iter().map(|segment| segment.confidence).sum::<f32>() / segments.len().max(1) as f32;
     let points: Vec<Point> = segments.iter().flat_map(|segment| segment.polygon).collect();
-    let Rect {
-        x,
-        y,
-        width,
-        height,
-    } = bounding_rect(&points);
+    let Rect { x, y, width, height } = bounding_rect(&points);
     let (right, bottom) = (x + width - 1, y + height - 1);
     LineDocument {
-        guid: format!("{}-{}", page.image_name, words.first().map_or(0, |word| word.line)),
+        guid: format!(
+            "{}-{}",
+            page.image_name,
+            words.first().map_or(0, |word| word.line)
+        ),
         polygon: [(x, y), (right, y), (right, bottom), (x, bottom)]
             .map(|(x, y)| Point::new(x, y))
             .to_vec(),
@@ -223,7 +223,10 @@ pub mod tests {
             ],
         };
         let pages: Vec<PageDocument> = words.pages().map(|boxes| page_document(&boxes, None)).collect();
-        assert_eq!((pages[0].width, pages[0].height, pages[0].lines.len()), (1190, 1684, 0));
+        assert_eq!(
+            (pages[0].width, pages[0].height, pages[0].lines.len()),
+            (1190, 1684, 0)
+        );
         let texts: Vec<&str> = pages[1].lines.iter().map(|line| line.text.as_str()).collect();
         assert_eq!(texts, ["Notes to", "註解", "བཀྲ་ཤིས། བདེ་"]);
         let first = &pages[1].lines[0];

@@ -73,11 +73,7 @@ pub struct Session {
 /// # Errors
 ///
 /// If a model cannot be read, or one that the job needs is missing.
-pub(super) async fn load_models(
-    choice: ModelChoice,
-    device: &str,
-    config: &JobConfig,
-) -> Result<ModelSet> {
+pub(super) async fn load_models(choice: ModelChoice, device: &str, config: &JobConfig) -> Result<ModelSet> {
     let device = device.to_owned();
     let models = tokio::task::spawn_blocking(move || networks::load(&choice, &device, cores()))
         .await

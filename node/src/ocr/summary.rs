@@ -69,7 +69,11 @@ impl Summary {
         let worse = |status: JobStatus| status != JobStatus::Completed;
         Self {
             job: format!("{}, {}", self.job, next.job),
-            status: if worse(self.status) { self.status } else { next.status },
+            status: if worse(self.status) {
+                self.status
+            } else {
+                next.status
+            },
             interrupted: self.interrupted || next.interrupted,
             wall_s: self.wall_s + next.wall_s,
             // That of the process, up to the end of the later job.
@@ -218,10 +222,16 @@ mod tests {
 
     #[test]
     fn two_jobs_of_a_run_have_one_summary() {
-        let (mut first, second) = (summary(JobStatus::Failed, 1, false), summary(JobStatus::Completed, 0, false));
+        let (mut first, second) = (
+            summary(JobStatus::Failed, 1, false),
+            summary(JobStatus::Completed, 0, false),
+        );
         first.job = "page_ocr".into();
         let both = second.clone().followed_by(first);
-        assert_eq!((both.job.as_str(), both.status), ("ocr, page_ocr", JobStatus::Failed));
+        assert_eq!(
+            (both.job.as_str(), both.status),
+            ("ocr, page_ocr", JobStatus::Failed)
+        );
         assert_eq!((both.volumes.len(), both.failed(), both.exit_code()), (2, 1, 1));
         let fine = second.clone().followed_by(second);
         assert_eq!(fine.exit_code(), 0);

@@ -56,7 +56,9 @@ pub async fn stages(loaded: &Loaded, delay: &StoreDelay) -> Result<StageRegistry
         manifests: Some(manifests(loaded)?),
     };
     let wanted: Vec<StageName> = wanted.iter().map(StageDefinition::name).collect();
-    Ok(StageRegistry::restricted(&services, |stage| wanted.contains(stage))?)
+    Ok(StageRegistry::restricted(&services, |stage| {
+        wanted.contains(stage)
+    })?)
 }
 
 /// Stages that this node runs: those that it names, or all, of the hardware that it has slots for. One that nobody has named is left
@@ -79,7 +81,10 @@ fn wanted(loaded: &Loaded) -> Result<Vec<StageDefinition>> {
     }
     match networks::print_folder(folder) {
         Err(error) if named.is_empty() && folder.is_none() => {
-            let left_out = wanted.iter().filter(|stage| reads_print(stage)).map(|stage| stage.name);
+            let left_out = wanted
+                .iter()
+                .filter(|stage| reads_print(stage))
+                .map(|stage| stage.name);
             let left_out: Vec<&str> = left_out.collect();
             info!(stages = left_out.join(", "), reason = %error, "stages that this node does not run");
             wanted.retain(|stage| !reads_print(stage));

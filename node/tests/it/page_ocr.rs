@@ -69,11 +69,18 @@ fn good_text_is_taken_and_a_scan_is_read() {
     let layout = layout("pdf-letter_form");
     let pages: Vec<PageTextRow> = rows(&out, &layout.page_text());
     let verdicts: Vec<TextVerdict> = pages.iter().map(|page| page.verdict).collect();
-    assert_eq!(verdicts, [TextVerdict::Good, TextVerdict::Good, TextVerdict::None]);
+    assert_eq!(
+        verdicts,
+        [TextVerdict::Good, TextVerdict::Good, TextVerdict::None]
+    );
 
     let words: Vec<WordRow> = rows(&out, &layout.words());
     for (number, truth) in (1..).zip(truth()) {
-        let source = if number == 3 { WordSource::Ocr } else { WordSource::TextLayer };
+        let source = if number == 3 {
+            WordSource::Ocr
+        } else {
+            WordSource::TextLayer
+        };
         let of_page = || words.iter().filter(|word| word.page == number);
         assert!(of_page().all(|word| word.source == source), "page {number}");
         assert!(of_page().zip(0..).all(|(word, place)| word.word_index == place));
@@ -86,10 +93,16 @@ fn good_text_is_taken_and_a_scan_is_read() {
     let expected = [1, 2, 3].map(|number| format!("pdf-letter_form/page_{number}.json"));
     assert_eq!(names, expected);
     let page: Value = serde_json::from_slice(&json[Path::new(&expected[2])]).unwrap();
-    assert_eq!((&page["source"], &page["engine"]), (&"ocr".into(), &"ppocr".into()));
+    assert_eq!(
+        (&page["source"], &page["engine"]),
+        (&"ocr".into(), &"ppocr".into())
+    );
     assert_eq!(json, boxes(&out, &folder.path().join("again")), "the same bytes");
     let text = std::fs::read_to_string(out.join("export/text/pdf-letter_form.txt")).unwrap();
-    assert!(text.contains("Application for Renewal of Berth Licence"), "{text}");
+    assert!(
+        text.contains("Application for Renewal of Berth Licence"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -102,7 +115,11 @@ fn the_flags_say_which_pages_are_read() {
         let sources = words.iter().map(|word| word.source.as_str());
         sources.collect::<BTreeSet<&str>>()
     };
-    assert_eq!(sources(&["--limit", "1"]), BTreeSet::from(["ocr"]), "the text is broken");
+    assert_eq!(
+        sources(&["--limit", "1"]),
+        BTreeSet::from(["ocr"]),
+        "the text is broken"
+    );
     assert_eq!(
         sources(&["--skip-text", "--limit", "1"]),
         BTreeSet::from(["text_layer"])
@@ -140,14 +157,20 @@ fn a_file_that_is_no_pdf_fails_alone() {
         std::fs::copy(fixture(name), pdfs.join(name)).unwrap();
     }
     std::fs::write(pdfs.join("noise.pdf"), [7; 1000]).unwrap();
-    let summary = read(&[&pdfs], &out, &["--limit", "1", "--config", "max_attempts=1"]).exits(1).json();
+    let summary = read(&[&pdfs], &out, &["--limit", "1", "--config", "max_attempts=1"])
+        .exits(1)
+        .json();
     let volumes = summary["volumes"].as_array().unwrap();
     let error = |volume: &str| {
         let found = volumes.iter().find(|found| found["volume"] == volume).unwrap();
         found["error"].as_str().unwrap_or_default().to_owned()
     };
     assert_eq!(error("pdfs-letter_form"), "");
-    assert!(error("pdfs-enc_password").contains("password"), "{}", error("pdfs-enc_password"));
+    assert!(
+        error("pdfs-enc_password").contains("password"),
+        "{}",
+        error("pdfs-enc_password")
+    );
     for volume in ["pdfs-noise", "pdfs-zero_pages"] {
         assert!(error(volume).contains(".pdf"), "{}", error(volume));
     }
@@ -182,6 +205,10 @@ fn the_layout_of_web_services_has_a_file_for_each_page() {
     for number in [1, 2] {
         let name = format!("page_{number}.json");
         let written = std::fs::read(out.join("ocr-bboxes/pdf/letter_form").join(&name)).unwrap();
-        assert_eq!(exported[&Path::new("pdf-letter_form").join(&name)], written, "{name}");
+        assert_eq!(
+            exported[&Path::new("pdf-letter_form").join(&name)],
+            written,
+            "{name}"
+        );
     }
 }

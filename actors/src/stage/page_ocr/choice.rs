@@ -45,7 +45,10 @@ pub(super) fn surer(print: Vec<ReadLine>, tibetan: Vec<ReadLine>) -> Vec<ReadLin
         if mean_confidence(&rivals) >= line.confidence {
             continue;
         }
-        let place = same.first().copied().unwrap_or_else(|| below(&print, line.bounds));
+        let place = same
+            .first()
+            .copied()
+            .unwrap_or_else(|| below(&print, line.bounds));
         for place in same {
             print[place] = None;
         }
@@ -131,7 +134,10 @@ mod tests {
     fn a_page_that_is_read_surely_needs_no_second_look() {
         let sure = [print("Notes", 0, 0.99), print("to the accounts", 1, 0.97)];
         assert!(!may_be_tibetan(&sure, false));
-        assert!(may_be_tibetan(&sure, true), "the page's own text has Tibetan letters");
+        assert!(
+            may_be_tibetan(&sure, true),
+            "the page's own text has Tibetan letters"
+        );
         assert!(may_be_tibetan(&[], false));
         let unsure = [print("Notes", 0, 0.99), print("q", 1, 0.3)];
         assert!(may_be_tibetan(&unsure, false));

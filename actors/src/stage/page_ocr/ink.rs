@@ -56,7 +56,10 @@ impl Ink {
             joints.push(self.least(from..to.max(from)));
         }
         joints.push(last.end.saturating_add(margin).min(self.width));
-        joints.windows(2).map(|pair| pair[0]..pair[1].max(pair[0])).collect()
+        joints
+            .windows(2)
+            .map(|pair| pair[0]..pair[1].max(pair[0]))
+            .collect()
     }
 
     /// Middle of the first and longest run of columns with the least ink.
@@ -132,7 +135,10 @@ fn threshold(image: &GrayImage) -> u8 {
         counts[usize::from(*grey)] += 1;
     }
     let total: u64 = counts.iter().sum();
-    let sum: f64 = (0_u32..).zip(counts).map(|(grey, count)| f64::from(grey) * count as f64).sum();
+    let sum: f64 = (0_u32..)
+        .zip(counts)
+        .map(|(grey, count)| f64::from(grey) * count as f64)
+        .sum();
     let (mut below, mut sum_below, mut best) = (0_u64, 0.0, (0.0, 127_u8));
     for (grey, count) in (0_u8..=255).zip(counts) {
         below += count;

@@ -34,8 +34,8 @@ use parkhang_core::domain::{
     ErrorCategory, Hardware, JobConfig, PageStep, ReadPages, StageError, StageName, Unfit,
 };
 use parkhang_store::artifact::{
-    ArtifactRow, Digest, ImageName, ModelRef, PageBoxes, PageTextRow, TableSchema, TextVerdict, WordRow, WordSource,
-    read_table,
+    ArtifactRow, Digest, ImageName, ModelRef, PageBoxes, PageTextRow, TableSchema, TextVerdict, WordRow,
+    WordSource, read_table,
 };
 use parkhang_store::pages::{PageRef, PageSource, Scan};
 
@@ -258,10 +258,11 @@ fn rows_of_layer(page: &PageTextRow) -> Vec<WordRow> {
 
 /// Rows of the words of lines that were read, whose boxes are in points.
 fn rows_of_reading(page: &PageTextRow, lines: Vec<ReadLine>) -> Vec<WordRow> {
-    let words = lines
-        .into_iter()
-        .zip(0..)
-        .flat_map(|(line, number)| line.words.into_iter().map(move |word| (word, line.engine, number)));
+    let words = lines.into_iter().zip(0..).flat_map(|(line, number)| {
+        line.words
+            .into_iter()
+            .map(move |word| (word, line.engine, number))
+    });
     words
         .zip(0..)
         .map(|((word, engine, line), index)| {

@@ -75,7 +75,11 @@ impl TibetanReader {
 
     /// Settings of the loaded models that the result depends on.
     pub(super) fn model_settings(&self, _: &JobConfig) -> Map<String, Value> {
-        let head = self.ocr.readers.first().map(|reader| reader.recogniser.head.as_str());
+        let head = self
+            .ocr
+            .readers
+            .first()
+            .map(|reader| reader.recogniser.head.as_str());
         Map::from_iter([
             ("threshold".to_owned(), json!(self.detection.threshold)),
             ("head".to_owned(), json!(head)),
@@ -100,7 +104,10 @@ impl TibetanReader {
         let bilevel = page.bilevel;
         let background = self.detection.detection_config(run.config()).background();
         let extraction = LineExtraction::extraction_config(run.config());
-        let cut = compute(&self.ocr.cpu, run, move |_| cut(&page, found, background, &extraction)).await?;
+        let cut = compute(&self.ocr.cpu, run, move |_| {
+            cut(&page, found, background, &extraction)
+        })
+        .await?;
         let texts = self
             .ocr
             .read_lines(run, reader, cut.images.clone(), bilevel)
@@ -140,10 +147,7 @@ fn cut(
         straighten_onto(&page.gray, &geometry, background)
     };
     let cuts = cut_lines(straight, page.bilevel, Some(&found.mask), found.contours, config);
-    let (images, origins) = cuts
-        .into_iter()
-        .map(|(_, cut)| (cut.image, cut.origin))
-        .unzip();
+    let (images, origins) = cuts.into_iter().map(|(_, cut)| (cut.image, cut.origin)).unzip();
     Ok(CutPage {
         geometry,
         images: Arc::new(images),
@@ -175,7 +179,8 @@ impl CutPage {
 
     /// Upright box on the page around a part of a line's image.
     fn on_page(&self, origin: Rect, columns: &Range<usize>, rows: &Range<usize>) -> Bounds {
-        let coordinate = |offset: i32, value: usize| offset.saturating_add(i32::try_from(value).unwrap_or(i32::MAX));
+        let coordinate =
+            |offset: i32, value: usize| offset.saturating_add(i32::try_from(value).unwrap_or(i32::MAX));
         // The last pixel, whose far edge is a pixel farther.
         let (left, right) = (columns.start, columns.end.saturating_sub(1).max(columns.start));
         let (top, bottom) = (rows.start, rows.end.saturating_sub(1).max(rows.start));
@@ -206,7 +211,9 @@ fn words(syllables: &[Syllable], line: &GrayImage, by_ink: bool) -> Vec<PlacedWo
         .collect();
     let (width, height) = (line.width() as usize, line.height() as usize);
     let ink = by_ink.then(|| Ink::of(line));
-    let parts = ink.as_ref().map_or_else(|| seen.clone(), |ink| ink.part(&seen, height / 2));
+    let parts = ink
+        .as_ref()
+        .map_or_else(|| seen.clone(), |ink| ink.part(&seen, height / 2));
     let mut words = Vec::new();
     for (syllable, part) in syllables.iter().zip(parts) {
         let texts: Vec<&str> = syllable.text.split_whitespace().collect();
@@ -220,7 +227,10 @@ fn words(syllables: &[Syllable], line: &GrayImage, by_ink: bool) -> Vec<PlacedWo
         } else {
             vec![texts.concat()]
         };
-        let whole = pieces.first().zip(pieces.last()).map(|(first, last)| first.start..last.end);
+        let whole = pieces
+            .first()
+            .zip(pieces.last())
+            .map(|(first, last)| first.start..last.end);
         let pieces = if texts.len() == pieces.len() {
             pieces
         } else {

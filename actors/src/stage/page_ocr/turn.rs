@@ -57,6 +57,9 @@ mod tests {
         // What is at the right of content that was turned clockwise was at its top.
         let page = GrayImage::from_raw(2, 1, vec![9, 1]).unwrap();
         let upright = upright(&page, Turn::Quarter);
-        assert_eq!((upright.dimensions(), upright.as_raw().as_slice()), ((1, 2), &[1, 9][..]));
+        assert_eq!(
+            (upright.dimensions(), upright.as_raw().as_slice()),
+            ((1, 2), &[1, 9][..])
+        );
     }
 }

@@ -22,7 +22,12 @@ fn stages_have_names_of_their_own_and_name_tables_that_there_are() {
     known.insert(SCANS);
     for stage in table.stages() {
         assert!(
-            stage.reads.iter().copied().flatten().all(|read| known.contains(read)),
+            stage
+                .reads
+                .iter()
+                .copied()
+                .flatten()
+                .all(|read| known.contains(read)),
             "{}",
             stage.name
         );
@@ -119,7 +124,12 @@ fn page() -> String {
             "| `{}` | {} | {models} | {} | {} | {} |",
             stage.name,
             stage.hardware.as_str(),
-            stage.reads.iter().map(|set| cell(set.iter().copied())).collect::<Vec<_>>().join(" or "),
+            stage
+                .reads
+                .iter()
+                .map(|set| cell(set.iter().copied()))
+                .collect::<Vec<_>>()
+                .join(" or "),
             cell(stage.writes.iter().map(|schema| schema.name)),
             cell(keys.iter().map(String::as_str)),
         );

@@ -154,7 +154,11 @@ mod tests {
     #[test]
     fn a_page_is_written_as_viewers_read_it() {
         let page = page(TextVerdict::Broken);
-        let words = [word("Notes", "ppocr"), word("\"བཀྲ", "parkhang"), word("2", "ppocr")];
+        let words = [
+            word("Notes", "ppocr"),
+            word("\"བཀྲ", "parkhang"),
+            word("2", "ppocr"),
+        ];
         let boxes = PageBoxes {
             page: &page,
             words: &words[..1],

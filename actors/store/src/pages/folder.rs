@@ -55,7 +55,11 @@ pub fn discover_volumes(
     let mut places: HashMap<VolumeId, usize> = HashMap::new();
     for root in roots {
         for folder in volume_folders(root)? {
-            let named = if is_pdf(&folder) { folder.with_extension("") } else { folder.clone() };
+            let named = if is_pdf(&folder) {
+                folder.with_extension("")
+            } else {
+                folder.clone()
+            };
             let volume = volume_id(&named, w_id, i_id)?;
             if let Some(first) = places.get(&volume).and_then(|place| found.get(*place)) {
                 // A folder that is named twice, or once itself and once by its parent, is one volume.
@@ -175,7 +179,11 @@ impl FolderSource {
         });
         let failed = |message: String| PageSourceError::Unreadable {
             volume: volume.clone(),
-            page: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            page: path
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned(),
             message,
             category: ErrorCategory::Input,
         };
@@ -231,7 +239,10 @@ impl PageSource for FolderSource {
             return self.read(volume, page).await.map(Scan::Image);
         }
         let (document, _) = self.document(volume, folder).await?;
-        let number = page.name.strip_prefix("page_").and_then(|number| number.parse::<u32>().ok());
+        let number = page
+            .name
+            .strip_prefix("page_")
+            .and_then(|number| number.parse::<u32>().ok());
         match number {
             Some(number) if (1..=document.page_count()).contains(&number) => Ok(Scan::Pdf(PdfPage {
                 document,
