@@ -165,7 +165,7 @@ impl Results {
 
     fn scans_of(&self, volume: &VolumeId, place: Option<&Path>) -> Option<Arc<dyn PageSource>> {
         // The scans may have been moved since; the library that they came from may still have them.
-        let Some(folder) = place.filter(|place| place.is_dir()) else {
+        let Some(folder) = place.filter(|place| place.exists()) else {
             return self.scans.clone();
         };
         let folder = VolumeFolder {

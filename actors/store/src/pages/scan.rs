@@ -1,10 +1,14 @@
 //! Scans: pages as their source has them, whatever their files are.
 
 use bytes::Bytes;
+use image::{DynamicImage, GrayImage};
 use parkhang_cv::decode::{DecodeError, DecodeLimits, DecodedPage, PageFormat, decode_page_unless};
 use parkhang_pdf::{DEFAULT_DPI, Document, PageText, PdfError, PixelMap};
 
 use parkhang_core::domain::ErrorCategory;
+
+/// Points to the inch.
+const POINTS: f32 = 72.0;
 
 /// Page of a volume as its source has it.
 #[derive(Debug, Clone)]
@@ -77,6 +81,24 @@ impl Scan {
                     },
                     map: Some(pixels.map),
                 })
+            }
+        }
+    }
+
+    /// The whole page as it is displayed: the pixels of an image file, or a page of a PDF at its usual resolution, with what lies beside
+    /// its pictures. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`ScanError`] for a page that cannot be shown.
+    pub fn displayed(&self) -> Result<GrayImage, ScanError> {
+        match self {
+            Self::Image(_) => Ok(self.pixels(&DecodeLimits::default(), &|| false)?.page.gray),
+            Self::Pdf(PdfPage { document, index }) => {
+                let size = document.size(*index)?;
+                let side = size.width.max(size.height) * DEFAULT_DPI / POINTS;
+                let side = side.round().clamp(1.0, f32::from(u16::MAX)) as u16;
+                Ok(DynamicImage::ImageRgb8(document.picture(*index, side)?).into_luma8())
             }
         }
     }
