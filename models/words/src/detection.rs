@@ -102,7 +102,8 @@ pub(crate) fn boxes(probabilities: &[f32], (width, height): (u32, u32), page: (u
 
 /// A rectangle whose sides are moved out.
 fn grown(rect: RotatedRect) -> RotatedRect {
-    let (width, height) = rect.size;
+    // Contours go through the centres of pixels, text to their edges.
+    let (width, height) = (rect.size.0 + 1.0, rect.size.1 + 1.0);
     let by = width * height * GROWTH / (2.0 * (width + height)).max(f32::MIN_POSITIVE);
     RotatedRect {
         size: (width + 2.0 * by, height + 2.0 * by),

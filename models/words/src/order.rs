@@ -15,7 +15,7 @@ const LINE: f32 = 5.0;
 /// Boxes that a column has at least.
 const LEAST_LINES: usize = 3;
 /// Share of the boxes that may lie across the gap between two columns.
-const ACROSS: f32 = 0.25;
+const ACROSS: f32 = 0.8;
 
 /// The places of the boxes in reading order.
 pub(crate) fn reading_order(boxes: &[Bounds]) -> Vec<usize> {

@@ -356,18 +356,24 @@ fn line_batch(images: Vec<(&RgbImage, &Piece)>) -> ImageBatch {
     }
 }
 
+/// Rows above and below the ink of a line that are of its words: fonts are higher than their letters.
+const MARGIN: f32 = 1.5;
+
 /// The line that the frames of a view say; `None` where that is nothing, or a guess.
 fn line_of(view: &View, frames: &[Frame], models: &PrintModels, options: &ReadOptions) -> Option<Line> {
     let characters = characters(frames, &models.charset);
     let ink = Ink::of(&view.image);
     let width = view.image.width().max(1) as f32;
+    let rows = ink.body().map_or([0.0, 1.0], |body| {
+        [body.start as f32 - MARGIN, body.end as f32 + MARGIN].map(|row| (row / HEIGHT as f32).clamp(0.0, 1.0))
+    });
     let words: Vec<Word> = words(&characters, &ink)
         .into_iter()
         .filter(|word| word.confidence >= options.min_confidence)
         .map(|word| Word {
             quad: view.quad.part(
                 [word.columns.start as f32 / width, word.columns.end as f32 / width],
-                [0.0, 1.0],
+                rows,
             ),
             text: word.text,
             confidence: word.confidence,
