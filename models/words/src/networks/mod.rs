@@ -4,8 +4,6 @@
 mod detector;
 mod lcnet;
 mod orientation;
-#[cfg(test)]
-mod parity;
 mod recognizer;
 
 use parkhang_kernels::device::{ComputeDevice, DeviceKind};
