@@ -232,7 +232,7 @@ mod tests {
 
     fn no_ink(frames: usize) -> Ink {
         Ink {
-            columns: vec![1; frames * STRIDE],
+            columns: vec![9; frames * STRIDE],
             rows: vec![1; 48],
         }
     }
