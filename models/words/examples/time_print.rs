@@ -41,9 +41,13 @@ fn main() {
     let (page, line, picture) = (image(960, 736), image(48, 640), image(224, 224));
     for _ in 0..times.parse::<usize>().expect("a number") {
         match network.as_str() {
-            "detector" => drop(black_box(models.detector.probabilities(&page).expect("an answer"))),
+            "detector" => drop(black_box(
+                models.detector.probabilities(&page).expect("an answer"),
+            )),
             "recognizer" => drop(black_box(models.recognizer.frames(&line).expect("an answer"))),
-            _ => drop(black_box(models.orientation.probabilities(&picture).expect("an answer"))),
+            _ => drop(black_box(
+                models.orientation.probabilities(&picture).expect("an answer"),
+            )),
         }
     }
 }

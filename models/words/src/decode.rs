@@ -84,7 +84,10 @@ pub(crate) fn words(characters: &[Character<'_>], ink: &Ink) -> Vec<LineWord> {
         let gap = before.is_some_and(|before| character.frames.start.saturating_sub(before.frames.end) > GAP);
         let alone = stands_alone(character.symbol);
         let after_one = before.is_some_and(|before| stands_alone(before.symbol));
-        match parts.last_mut().filter(|_| !space && !gap && !alone && !after_one) {
+        match parts
+            .last_mut()
+            .filter(|_| !space && !gap && !alone && !after_one)
+        {
             Some((part, _)) => part.end = place + 1,
             None => parts.push((
                 place..place + 1,
@@ -151,7 +154,11 @@ fn edges(characters: &[Character<'_>], parts: &[(Range<usize>, bool)], ink: &Ink
 fn parting(ink: &Ink, between: Range<usize>, pitch: usize, close: bool) -> (usize, usize) {
     let middle = (between.start + between.end) / 2;
     let near = middle.saturating_sub(pitch / 3).max(between.start)..(middle + pitch / 3 + 1).min(between.end);
-    let searched = if close && between.len() < 2 * pitch { near.clone() } else { between };
+    let searched = if close && between.len() < 2 * pitch {
+        near.clone()
+    } else {
+        between
+    };
     if let Some(gap) = ink.widest_gap(searched) {
         return (gap.start, gap.end);
     }
@@ -180,8 +187,7 @@ fn widen_signs(
     let Some(&place) = widths.get(widths.len() * 3 / 4) else {
         return;
     };
-    for number in 0..parts.len() {
-        let (part, _) = &parts[number];
+    for (number, (part, _)) in parts.iter().enumerate() {
         let symbol = characters[part.start].symbol;
         let is_sign = part.len() == 1 && !symbol.chars().all(char::is_alphanumeric);
         let beside = alone(number) || (number > 0 && alone(number - 1));
@@ -264,7 +270,12 @@ mod tests {
         assert_eq!(read(&[1, 2, 5, 2, 1]), [word("ab", false), word("ba", true)]);
         assert_eq!(
             read(&[1, 3, 4, 2]),
-            [word("a", false), word("中", false), word("文", false), word("b", false)]
+            [
+                word("a", false),
+                word("中", false),
+                word("文", false),
+                word("b", false)
+            ]
         );
         assert_eq!(
             read(&[1, 0, 0, 0, 0, 0, 0, 2]),

@@ -145,8 +145,13 @@ mod tests {
         (0..width * height)
             .map(|place| {
                 let (x, y) = (place % width, place / width);
-                let inside = |text: &[u32; 4]| (text[0]..text[2]).contains(&x) && (text[1]..text[3]).contains(&y);
-                if texts.iter().any(inside) { probability } else { 0.0 }
+                let inside =
+                    |text: &[u32; 4]| (text[0]..text[2]).contains(&x) && (text[1]..text[3]).contains(&y);
+                if texts.iter().any(inside) {
+                    probability
+                } else {
+                    0.0
+                }
             })
             .collect()
     }

@@ -70,14 +70,15 @@ impl Ink {
     /// The place to which ink goes on from `start` without a gap of `gap` columns, to the right or to the left.
     pub(crate) fn reach(&self, start: usize, gap: usize, to_the_right: bool) -> Option<usize> {
         let end = self.columns.len();
-        let mut last = None;
-        let mut free = 0;
-        let columns: &mut dyn Iterator<Item = usize> = if to_the_right {
-            &mut (start.min(end)..end)
-        } else {
-            &mut (0..start.min(end)).rev()
-        };
-        for column in columns {
+        let start = start.min(end);
+        let count = if to_the_right { end - start } else { start };
+        let (mut last, mut free) = (None, 0);
+        for step in 0..count {
+            let column = if to_the_right {
+                start + step
+            } else {
+                start - 1 - step
+            };
             if self.is_inked(column) {
                 (last, free) = (Some(column), 0);
             } else {

@@ -140,5 +140,8 @@ fn likeliest_in_loops(scores: &RowMap) -> Vec<(u32, f32)> {
             *sum += exp(score - largest);
         }
     }
-    classes.into_iter().zip(sums.into_iter().map(|sum| 1.0 / sum)).collect()
+    classes
+        .into_iter()
+        .zip(sums.into_iter().map(|sum| 1.0 / sum))
+        .collect()
 }

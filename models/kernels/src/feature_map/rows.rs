@@ -25,9 +25,17 @@ impl FeatureMap for RowMap {
 
     fn images(values: Vec<f32>, count: usize, size: MapSize, _: &Device) -> Self {
         debug_assert_eq!(count, 1);
-        let MapSize { channels, rows, columns } = size;
+        let MapSize {
+            channels,
+            rows,
+            columns,
+        } = size;
         let as_they_are = channels == 1 || rows == 1;
-        let values = if as_they_are { values.into() } else { by_row(&values, size) };
+        let values = if as_they_are {
+            values.into()
+        } else {
+            by_row(&values, size)
+        };
         Self {
             rows,
             channels,
@@ -356,7 +364,11 @@ impl FeatureMap for RowMap {
 
 /// Images `[channels][rows][columns]` as `[rows][channels][columns]`.
 fn by_row(values: &[f32], size: MapSize) -> PooledBuffer {
-    let MapSize { channels, rows, columns } = size;
+    let MapSize {
+        channels,
+        rows,
+        columns,
+    } = size;
     let mut by_row = PooledBuffer::take(values.len());
     for (place, target) in by_row.chunks_exact_mut(columns.max(1)).enumerate() {
         let (row, channel) = (place / channels, place % channels);

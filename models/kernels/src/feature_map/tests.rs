@@ -167,7 +167,12 @@ fn print<M: FeatureMap>(size: MapSize, seed: usize) -> Vec<M> {
 }
 
 /// A line, read with attention and by its likeliest classes.
-fn attentive<M: FeatureMap>(heads: usize, depth: usize, columns: usize, seed: usize) -> (Vec<M>, Vec<(u32, f32)>) {
+fn attentive<M: FeatureMap>(
+    heads: usize,
+    depth: usize,
+    columns: usize,
+    seed: usize,
+) -> (Vec<M>, Vec<(u32, f32)>) {
     let size = MapSize {
         channels: 4,
         rows: 1,
