@@ -110,11 +110,7 @@ impl<'a> WeightTensors<'a> {
     ///
     /// # Errors
     /// [`WeightsError`] for a tensor that is not there, or of another shape or type.
-    pub fn take<const D: usize>(
-        &mut self,
-        key: &str,
-        shape: [usize; D],
-    ) -> Result<Vec<f32>, WeightsError> {
+    pub fn take<const D: usize>(&mut self, key: &str, shape: [usize; D]) -> Result<Vec<f32>, WeightsError> {
         let Some(stored) = self.tensors.remove(key) else {
             return Err(self.missing(key));
         };

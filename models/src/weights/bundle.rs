@@ -6,7 +6,9 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::bdrc;
-use super::description::{FileReference, Head, Model, ModelDescription, PrintModel, RecognitionModel, SegmentationModel};
+use super::description::{
+    FileReference, Head, Model, ModelDescription, PrintModel, RecognitionModel, SegmentationModel,
+};
 use crate::checkpoint::tensors::WeightTensors;
 use crate::checkpoint::{StateDict, WeightsError};
 use crate::recognition::charset::Charset;

@@ -58,13 +58,19 @@ fn main() {
     for ((network, file, symbols, origin), folder) in SOURCES.into_iter().zip(FOLDERS) {
         let folder = target.join(folder);
         std::fs::create_dir_all(&folder).expect("the folder of a bundle");
-        let tensors = network.import(&models.join(file), &device).expect("a published model");
+        let tensors = network
+            .import(&models.join(file), &device)
+            .expect("a published model");
         let stored: BTreeMap<String, (Dtype, Vec<usize>, Vec<u8>)> = tensors
             .into_iter()
             .map(|(key, tensor)| {
                 // Biases and norms are few, and shift every value of a channel.
                 let wide = tensor.shape.len() == 1;
-                let bytes = tensor.values.iter().flat_map(|&value| bytes_of(value, wide)).collect();
+                let bytes = tensor
+                    .values
+                    .iter()
+                    .flat_map(|&value| bytes_of(value, wide))
+                    .collect();
                 let dtype = if wide { Dtype::F32 } else { Dtype::F16 };
                 (key, (dtype, tensor.shape, bytes))
             })

@@ -15,7 +15,10 @@ use serde_json::json;
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let models = arguments.next().expect("the folder of the bundles");
-    let long_side = arguments.next().and_then(|side| side.parse().ok()).expect("a long side");
+    let long_side = arguments
+        .next()
+        .and_then(|side| side.parse().ok())
+        .expect("a long side");
     let device = ComputeDevice::open(&DeviceSpec {
         kind: DeviceKind::Cpu,
         index: 0,

@@ -84,7 +84,10 @@ pub(crate) fn words(characters: &[Character<'_>], ink: &Ink) -> Vec<LineWord> {
         let gap = before.is_some_and(|before| character.frames.start.saturating_sub(before.frames.end) > GAP);
         let alone = stands_alone(character.symbol);
         let after_one = before.is_some_and(|before| stands_alone(before.symbol));
-        match parts.last_mut().filter(|_| !space && !gap && !alone && !after_one) {
+        match parts
+            .last_mut()
+            .filter(|_| !space && !gap && !alone && !after_one)
+        {
             Some((part, _)) => part.end = place + 1,
             None => parts.push((
                 place..place + 1,
@@ -114,42 +117,93 @@ pub(crate) fn words(characters: &[Character<'_>], ink: &Ink) -> Vec<LineWord> {
 fn edges(characters: &[Character<'_>], parts: &[(Range<usize>, bool)], ink: &Ink) -> Vec<Range<usize>> {
     let width = ink.columns.len();
     let pitch = pitch(characters);
+    // Letters of a word are closer to each other than this; what lies farther off is a speck or a neighbour.
+    let gap = (pitch / 2).max(4);
     let mut edges: Vec<Range<usize>> = Vec::with_capacity(parts.len());
     let mut start = None;
     for (number, (part, _)) in parts.iter().enumerate() {
         let (first, last) = (characters[part.start].middle(), characters[part.end - 1].middle());
         let (first, last) = (first.min(width), last.min(width));
-        // Before the first word and behind the last one there may be specks, or what is left of a neighbour.
         let begin = start.unwrap_or_else(|| {
-            let around = first.saturating_sub(2 * pitch)..first.max(1);
-            ink.extent(around).map_or(first.saturating_sub(pitch / 2), |extent| extent.start)
+            ink.reach((first + gap).min(width), 2 * gap, false)
+                .unwrap_or(first.saturating_sub(pitch / 2))
         });
         let (end, next) = match parts.get(number + 1) {
             Some((next, _)) => {
                 let to = characters[next.start].middle().min(width);
-                parting(ink, last.min(to)..to.max(last), pitch)
+                let close = stands_alone(characters[part.end - 1].symbol)
+                    || stands_alone(characters[next.start].symbol);
+                parting(ink, last.min(to)..to.max(last), pitch, close)
             }
             None => {
-                let around = last.min(width.saturating_sub(1))..(last + 2 * pitch).min(width);
-                let end = ink.extent(around).map_or((last + pitch / 2).min(width), |extent| extent.end);
+                let end = ink
+                    .reach(last.saturating_sub(gap), 2 * gap, true)
+                    .map_or((last + pitch / 2).min(width), |column| column + 1);
                 (end, width)
             }
         };
         edges.push(begin.min(end)..end.max(begin + 1).min(width.max(1)));
         start = Some(next);
     }
+    widen_signs(characters, parts, width, &mut edges);
     edges
 }
 
-/// End of one word and begin of the next between the middles of their characters.
-fn parting(ink: &Ink, between: Range<usize>, pitch: usize) -> (usize, usize) {
+/// End of one word and begin of the next between the middles of their characters. `close` are ideographs, which have gaps within
+/// them that may be wider than those between them.
+fn parting(ink: &Ink, between: Range<usize>, pitch: usize, close: bool) -> (usize, usize) {
     let middle = (between.start + between.end) / 2;
-    if let Some(gap) = ink.widest_gap(between.clone()) {
+    let near = middle.saturating_sub(pitch / 3).max(between.start)..(middle + pitch / 3 + 1).min(between.end);
+    let searched = if close && between.len() < 2 * pitch {
+        near.clone()
+    } else {
+        between
+    };
+    if let Some(gap) = ink.widest_gap(searched) {
         return (gap.start, gap.end);
     }
-    let near = middle.saturating_sub(pitch / 3).max(between.start)..(middle + pitch / 3 + 1).min(between.end);
     let cut = ink.thinnest(near).unwrap_or(middle);
     (cut, cut)
+}
+
+/// Gives signs such as the full stop, which have little ink in the place of an ideograph, that place.
+fn widen_signs(
+    characters: &[Character<'_>],
+    parts: &[(Range<usize>, bool)],
+    width: usize,
+    edges: &mut [Range<usize>],
+) {
+    let alone = |number: usize| {
+        parts
+            .get(number)
+            .is_some_and(|(part, _)| stands_alone(characters[part.start].symbol))
+    };
+    let mut widths: Vec<usize> = (0..parts.len())
+        .filter(|&number| alone(number))
+        .map(|number| edges[number].len())
+        .collect();
+    widths.sort_unstable();
+    // Most of them fill their places.
+    let Some(&place) = widths.get(widths.len() * 3 / 4) else {
+        return;
+    };
+    for (number, (part, _)) in parts.iter().enumerate() {
+        let symbol = characters[part.start].symbol;
+        let is_sign = part.len() == 1 && !symbol.chars().all(char::is_alphanumeric);
+        let beside = alone(number) || (number > 0 && alone(number - 1));
+        if !is_sign || !beside || 5 * edges[number].len() > 3 * place {
+            continue;
+        }
+        let before = number.checked_sub(1).map(|before| edges[before].end);
+        let after = edges.get(number + 1).map_or(width, |next| next.start);
+        let own = edges[number].clone();
+        // Where there is no neighbour, the sign's place ends with it or begins with it.
+        let start = before.map_or((own.end).saturating_sub(place), |before| {
+            before.max(own.end.saturating_sub(place))
+        });
+        let end = after.min(start + place).max(own.end);
+        edges[number] = start.min(own.start)..end;
+    }
 }
 
 /// Usual distance of two characters in pixels.
@@ -184,7 +238,7 @@ mod tests {
 
     fn no_ink(frames: usize) -> Ink {
         Ink {
-            columns: vec![1; frames * STRIDE],
+            columns: vec![9; frames * STRIDE],
             rows: vec![1; 48],
         }
     }
@@ -216,7 +270,12 @@ mod tests {
         assert_eq!(read(&[1, 2, 5, 2, 1]), [word("ab", false), word("ba", true)]);
         assert_eq!(
             read(&[1, 3, 4, 2]),
-            [word("a", false), word("中", false), word("文", false), word("b", false)]
+            [
+                word("a", false),
+                word("中", false),
+                word("文", false),
+                word("b", false)
+            ]
         );
         assert_eq!(
             read(&[1, 0, 0, 0, 0, 0, 0, 2]),

@@ -102,7 +102,8 @@ pub(crate) fn boxes(probabilities: &[f32], (width, height): (u32, u32), page: (u
 
 /// A rectangle whose sides are moved out.
 fn grown(rect: RotatedRect) -> RotatedRect {
-    let (width, height) = rect.size;
+    // Contours go through the centres of pixels, text to their edges.
+    let (width, height) = (rect.size.0 + 1.0, rect.size.1 + 1.0);
     let by = width * height * GROWTH / (2.0 * (width + height)).max(f32::MIN_POSITIVE);
     RotatedRect {
         size: (width + 2.0 * by, height + 2.0 * by),
@@ -144,8 +145,13 @@ mod tests {
         (0..width * height)
             .map(|place| {
                 let (x, y) = (place % width, place / width);
-                let inside = |text: &[u32; 4]| (text[0]..text[2]).contains(&x) && (text[1]..text[3]).contains(&y);
-                if texts.iter().any(inside) { probability } else { 0.0 }
+                let inside =
+                    |text: &[u32; 4]| (text[0]..text[2]).contains(&x) && (text[1]..text[3]).contains(&y);
+                if texts.iter().any(inside) {
+                    probability
+                } else {
+                    0.0
+                }
             })
             .collect()
     }

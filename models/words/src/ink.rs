@@ -6,6 +6,10 @@ use image::RgbImage;
 
 /// Share of the largest contrast from which a pixel is ink.
 const CONTRAST: f32 = 0.35;
+/// Share of the row with the most ink up to which a row has hardly any.
+const FAINT: f64 = 0.03;
+/// Pixels of a column that may be a speck.
+const SPECK: u16 = 1;
 /// Contrast below which a line image has no ink at all, in grey levels.
 const LEAST_CONTRAST: f32 = 24.0;
 
@@ -31,9 +35,10 @@ impl Ink {
             counts[usize::from(value)] += 1;
         }
         let paper = quantile(&counts, grey.len() / 2);
-        let far = |share: usize| f32::from(quantile(&counts, share).abs_diff(paper));
+        let far = |rank: usize| f32::from(quantile(&counts, rank).abs_diff(paper));
         // A hundredth of the pixels at either end may be specks.
-        let contrast = far(grey.len() / 100).max(far(grey.len() - 1 - (grey.len().saturating_sub(1)) / 100));
+        let specks = grey.len() / 100;
+        let contrast = far(specks).max(far((grey.len() - specks).saturating_sub(1)));
         let width = image.width() as usize;
         let mut ink = Self {
             columns: vec![0; width],
@@ -43,15 +48,61 @@ impl Ink {
             return ink;
         }
         let threshold = CONTRAST * contrast;
+        let is_ink = |value: u8| f32::from(value.abs_diff(paper)) > threshold;
         for (row, total) in grey.chunks_exact(width.max(1)).zip(&mut ink.rows) {
+            *total = row.iter().filter(|&&value| is_ink(value)).count() as u32;
+        }
+        // Above and below the line itself are its neighbours.
+        let body = ink.body().unwrap_or_default();
+        for row in grey.chunks_exact(width.max(1)).take(body.end).skip(body.start) {
             for (&value, count) in row.iter().zip(&mut ink.columns) {
-                if f32::from(value.abs_diff(paper)) > threshold {
-                    *count += 1;
-                    *total += 1;
-                }
+                *count += u16::from(is_ink(value));
             }
         }
         ink
+    }
+
+    /// Returns whether there is more in a column than a speck.
+    fn is_inked(&self, column: usize) -> bool {
+        self.columns[column] > SPECK
+    }
+
+    /// The place to which ink goes on from `start` without a gap of `gap` columns, to the right or to the left.
+    pub(crate) fn reach(&self, start: usize, gap: usize, to_the_right: bool) -> Option<usize> {
+        let end = self.columns.len();
+        let start = start.min(end);
+        let count = if to_the_right { end - start } else { start };
+        let (mut last, mut free) = (None, 0);
+        for step in 0..count {
+            let column = if to_the_right {
+                start + step
+            } else {
+                start - 1 - step
+            };
+            if self.is_inked(column) {
+                (last, free) = (Some(column), 0);
+            } else {
+                free += 1;
+                if free > gap {
+                    break;
+                }
+            }
+        }
+        last
+    }
+
+    /// The rows of the line itself: from its row with the most ink up and down to where there is hardly any, as far as that is not
+    /// the edge, where neighbours of the line begin.
+    pub(crate) fn body(&self) -> Option<Range<usize>> {
+        let most = *self.rows.iter().max()?;
+        if most == 0 {
+            return None;
+        }
+        let middle = self.rows.iter().position(|&count| count == most)?;
+        let hardly = |row: &usize| f64::from(self.rows[*row]) <= f64::from(most) * FAINT;
+        let top = (0..middle).rev().find(hardly).map_or(0, |row| row + 1);
+        let bottom = (middle..self.rows.len()).find(hardly).unwrap_or(self.rows.len());
+        Some(top..bottom)
     }
 
     /// The longest run of columns without ink between two places.
@@ -60,7 +111,7 @@ impl Ink {
         let mut start = None;
         let end = between.end.min(self.columns.len());
         for column in between.start..=end {
-            let free = column < end && self.columns[column] == 0;
+            let free = column < end && !self.is_inked(column);
             match (free, start) {
                 (true, None) => start = Some(column),
                 (false, Some(first)) => {
@@ -80,15 +131,6 @@ impl Ink {
         between
             .filter(|&column| column < self.columns.len())
             .min_by_key(|&column| self.columns[column])
-    }
-
-    /// The first and the last column with ink between two places, as a range.
-    pub(crate) fn extent(&self, between: Range<usize>) -> Option<Range<usize>> {
-        let end = between.end.min(self.columns.len());
-        let inked = |&column: &usize| self.columns[column] > 0;
-        let first = (between.start..end).find(inked)?;
-        let last = (between.start..end).rfind(inked)?;
-        Some(first..last + 1)
     }
 }
 
@@ -121,11 +163,13 @@ mod tests {
     fn ink_is_what_is_far_from_the_paper_whichever_is_darker() {
         for (ink, paper) in [(0, 255), (255, 0), (90, 160)] {
             let found = Ink::of(&image(&[10..20, 40..50], ink, paper));
-            assert_eq!(found.extent(0..100), Some(10..50));
+            assert_eq!(found.reach(45, 3, true), Some(49));
+            assert_eq!(found.reach(45, 3, false), Some(40));
+            assert_eq!(found.reach(45, 30, false), Some(10));
             assert_eq!(found.widest_gap(15..45), Some(20..40));
-            assert_eq!(found.rows.iter().position(|&count| count > 0), Some(10));
+            assert_eq!(found.body(), Some(10..30));
         }
-        assert_eq!(Ink::of(&image(&[10..20], 120, 130)).extent(0..100), None);
+        assert_eq!(Ink::of(&image(&[10..20], 120, 130)).reach(0, 100, true), None);
         assert_eq!(Ink::of(&RgbImage::new(0, 0)).columns, Vec::<u16>::new());
     }
 }

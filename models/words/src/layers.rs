@@ -15,8 +15,12 @@ pub(crate) trait LayerSource {
     fn normed(&mut self, name: &str, shape: Conv2dShape) -> Result<ConvolutionWeights, WeightsError>;
 
     /// The linear layer `name`, which is a convolution of single pixels.
-    fn linear(&mut self, name: &str, inputs: usize, outputs: usize)
-    -> Result<ConvolutionWeights, WeightsError>;
+    fn linear(
+        &mut self,
+        name: &str,
+        inputs: usize,
+        outputs: usize,
+    ) -> Result<ConvolutionWeights, WeightsError>;
 
     /// The transposed convolution `name`, whose kernel and stride are 2: `[inputs][outputs][2][2]`.
     fn transposed(

@@ -21,6 +21,8 @@ mod models;
 mod networks;
 mod order;
 mod page_orientation;
+#[cfg(test)]
+mod parity;
 mod quad;
 mod read;
 mod turn;

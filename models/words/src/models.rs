@@ -13,7 +13,8 @@ use sha2::{Digest, Sha256};
 use crate::charset::Charset;
 use crate::inference::{OrientationClassifier, TextDetector, WordRecognizer};
 use crate::networks::{
-    Architecture, CLASSES, Classifier, Detector, PlacedClassifier, PlacedDetector, PlacedRecognizer, Recognizer,
+    Architecture, CLASSES, Classifier, Detector, PlacedClassifier, PlacedDetector, PlacedRecognizer,
+    Recognizer,
 };
 
 /// Names of the bundles' folders, in the order of the fields of [`PrintModels`].

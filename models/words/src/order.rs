@@ -15,7 +15,7 @@ const LINE: f32 = 5.0;
 /// Boxes that a column has at least.
 const LEAST_LINES: usize = 3;
 /// Share of the boxes that may lie across the gap between two columns.
-const ACROSS: f32 = 0.25;
+const ACROSS: f32 = 0.8;
 
 /// The places of the boxes in reading order.
 pub(crate) fn reading_order(boxes: &[Bounds]) -> Vec<usize> {
@@ -82,7 +82,10 @@ fn gap_between_columns(boxes: &[Bounds], part: &[usize]) -> Option<f32> {
         if !side_by_side(boxes, &left, &right) {
             continue;
         }
-        let end = right.iter().map(|&index| boxes[index][0]).fold(f32::INFINITY, f32::min);
+        let end = right
+            .iter()
+            .map(|&index| boxes[index][0])
+            .fold(f32::INFINITY, f32::min);
         if best.is_none_or(|(least, _)| across < least) {
             best = Some((across, (start + end) / 2.0));
         }
@@ -99,7 +102,10 @@ fn is_column(boxes: &[Bounds], part: &[usize], height: f32) -> bool {
 /// Returns whether most of the lower of two columns is beside the other.
 fn side_by_side(boxes: &[Bounds], left: &[usize], right: &[usize]) -> bool {
     let extent = |part: &[usize]| {
-        let top = part.iter().map(|&index| boxes[index][1]).fold(f32::INFINITY, f32::min);
+        let top = part
+            .iter()
+            .map(|&index| boxes[index][1])
+            .fold(f32::INFINITY, f32::min);
         let bottom = part
             .iter()
             .map(|&index| boxes[index][3])

@@ -76,7 +76,11 @@ impl Quad {
             (turned[1].0 - turned[0].0) / distance(turned[0], turned[1]).max(1e-6)
         };
         let best = (1..4).fold(0, |best, turn| {
-            if direction(turn) > direction(best) + 1e-6 { turn } else { best }
+            if direction(turn) > direction(best) + 1e-6 {
+                turn
+            } else {
+                best
+            }
         });
         quad.turned(best)
     }
@@ -110,7 +114,10 @@ mod tests {
     #[test]
     fn parts_lie_along_the_reading_direction() {
         let quad = Quad::upright(10.0, 20.0, 30.0, 24.0);
-        assert_eq!(quad.part([0.5, 1.0], [0.0, 1.0]).bounds(), [20.0, 20.0, 30.0, 24.0]);
+        assert_eq!(
+            quad.part([0.5, 1.0], [0.0, 1.0]).bounds(),
+            [20.0, 20.0, 30.0, 24.0]
+        );
         let down = quad.turned(1);
         assert_eq!(down.at(0.0, 0.0), (30.0, 20.0));
         assert_eq!((down.width(), down.height()), (4.0, 20.0));

@@ -141,11 +141,15 @@ pub fn read(
 type Turns = (Turn, Vec<(Turn, bool)>);
 
 fn turns(page: &RgbImage, models: &PrintModels) -> Result<Turns, InferenceError> {
-    let answers = models.orientation.probabilities(&page_orientation::picture(page))?;
+    let answers = models
+        .orientation
+        .probabilities(&page_orientation::picture(page))?;
     let probabilities = answers.first().copied().unwrap_or_default();
     let mut ranked: Vec<(Turn, f32)> = Turn::ALL.into_iter().zip(probabilities).collect();
     ranked.sort_by(|one, other| other.1.total_cmp(&one.1));
-    let sure = ranked.first().is_some_and(|&(_, probability)| probability >= SURE);
+    let sure = ranked
+        .first()
+        .is_some_and(|&(_, probability)| probability >= SURE);
     let mut ranked = ranked
         .into_iter()
         .map(|(turn, probability)| (turn, !sure && probability >= POSSIBLE));
@@ -180,10 +184,7 @@ fn read_turned(
         }
         ordered.push(line);
     }
-    Ok(PageReading {
-        turn,
-        lines: ordered,
-    })
+    Ok(PageReading { turn, lines: ordered })
 }
 
 impl Line {
@@ -356,18 +357,25 @@ fn line_batch(images: Vec<(&RgbImage, &Piece)>) -> ImageBatch {
     }
 }
 
+/// Rows above and below the ink of a line that are of its words: fonts are higher than their letters.
+const MARGIN: f32 = 1.5;
+
 /// The line that the frames of a view say; `None` where that is nothing, or a guess.
 fn line_of(view: &View, frames: &[Frame], models: &PrintModels, options: &ReadOptions) -> Option<Line> {
     let characters = characters(frames, &models.charset);
     let ink = Ink::of(&view.image);
     let width = view.image.width().max(1) as f32;
+    let rows = ink.body().map_or([0.0, 1.0], |body| {
+        [body.start as f32 - MARGIN, body.end as f32 + MARGIN]
+            .map(|row| (row / HEIGHT as f32).clamp(0.0, 1.0))
+    });
     let words: Vec<Word> = words(&characters, &ink)
         .into_iter()
         .filter(|word| word.confidence >= options.min_confidence)
         .map(|word| Word {
             quad: view.quad.part(
                 [word.columns.start as f32 / width, word.columns.end as f32 / width],
-                [0.0, 1.0],
+                rows,
             ),
             text: word.text,
             confidence: word.confidence,
@@ -400,7 +408,9 @@ fn line_of(view: &View, frames: &[Frame], models: &PrintModels, options: &ReadOp
 fn is_junk(text: &str, quad: &Quad) -> bool {
     let mut characters = text.chars();
     let (Some(only), None) = (characters.next(), characters.next()) else {
-        return text.chars().all(|character| matches!(character, '_' | '-' | '—' | '|' | '■' | '█' | '▌'));
+        return text
+            .chars()
+            .all(|character| matches!(character, '_' | '-' | '—' | '|' | '■' | '█' | '▌'));
     };
     let tall = quad.height() > quad.width();
     !only.is_alphanumeric() && (tall || matches!(only, '_' | '■' | '█' | '▌' | '▁' | '-' | '—'))

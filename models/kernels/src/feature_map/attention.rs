@@ -2,12 +2,34 @@
 //!
 //! A map of one row has its columns side by side, so each step is a loop along them that becomes vectors.
 
+use pulp::{Simd, WithSimd};
+
 use super::LayerNorm;
 use crate::activation::exp;
-use crate::row_convolution::RowMap;
+use crate::row_convolution::{InstructionSet, RowMap};
+
+/// A plain loop that is compiled for the vectors of this processor.
+struct Vectorised<F>(F);
+
+impl<T, F: FnOnce() -> T> WithSimd for Vectorised<F> {
+    type Output = T;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) -> T {
+        (self.0)()
+    }
+}
 
 /// Self-attention along a map of one row, `[queries, keys, values][heads][channels of a head]`.
 pub(super) fn attend(map: &RowMap, heads: usize) -> RowMap {
+    InstructionSet::detect().run(Vectorised(
+        #[inline(always)]
+        || attend_in_loops(map, heads),
+    ))
+}
+
+#[inline(always)]
+fn attend_in_loops(map: &RowMap, heads: usize) -> RowMap {
     let (width, channels) = (map.width, map.channels / 3);
     let depth = channels / heads.max(1);
     let scale = 1.0 / (depth as f32).sqrt();
@@ -34,6 +56,7 @@ pub(super) fn attend(map: &RowMap, heads: usize) -> RowMap {
 }
 
 /// Replaces values by their exponentials, relative to the largest, and returns their sum.
+#[inline(always)]
 fn soften(values: &mut [f32]) -> f32 {
     let largest = values.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     for value in values.iter_mut() {
@@ -42,6 +65,7 @@ fn soften(values: &mut [f32]) -> f32 {
     values.iter().sum()
 }
 
+#[inline(always)]
 fn dot(left: &[f32], right: &[f32]) -> f32 {
     const LANES: usize = 16;
     let ((left, left_rest), (right, right_rest)) = (left.as_chunks::<LANES>(), right.as_chunks::<LANES>());
@@ -93,6 +117,14 @@ pub(super) fn layer_norm(map: &RowMap, norm: &LayerNorm) -> RowMap {
 
 /// The class of the largest score in each column, and its share of the softmax.
 pub(super) fn likeliest(scores: &RowMap) -> Vec<(u32, f32)> {
+    InstructionSet::detect().run(Vectorised(
+        #[inline(always)]
+        || likeliest_in_loops(scores),
+    ))
+}
+
+#[inline(always)]
+fn likeliest_in_loops(scores: &RowMap) -> Vec<(u32, f32)> {
     let width = scores.width;
     let (mut largest, mut classes) = (vec![f32::NEG_INFINITY; width], vec![0_u32; width]);
     for (class, channel) in scores.values.chunks_exact(width.max(1)).enumerate() {
@@ -108,5 +140,8 @@ pub(super) fn likeliest(scores: &RowMap) -> Vec<(u32, f32)> {
             *sum += exp(score - largest);
         }
     }
-    classes.into_iter().zip(sums.into_iter().map(|sum| 1.0 / sum)).collect()
+    classes
+        .into_iter()
+        .zip(sums.into_iter().map(|sum| 1.0 / sum))
+        .collect()
 }

@@ -172,7 +172,11 @@ fn whole_perceptron<M: FeatureMap>(
     let narrowed = map
         .convolve(&perceptron.widen, perceptron.activation)?
         .convolve(&perceptron.narrow, Activation::None)?;
-    Ok(if perceptron.residual { narrowed.add(map) } else { narrowed })
+    Ok(if perceptron.residual {
+        narrowed.add(map)
+    } else {
+        narrowed
+    })
 }
 
 /// Scale and shift of a [norm over channels](FeatureMap::layer_norm).

@@ -25,9 +25,17 @@ impl FeatureMap for RowMap {
 
     fn images(values: Vec<f32>, count: usize, size: MapSize, _: &Device) -> Self {
         debug_assert_eq!(count, 1);
-        let MapSize { channels, rows, columns } = size;
+        let MapSize {
+            channels,
+            rows,
+            columns,
+        } = size;
         let as_they_are = channels == 1 || rows == 1;
-        let values = if as_they_are { values.into() } else { by_row(&values, size) };
+        let values = if as_they_are {
+            values.into()
+        } else {
+            by_row(&values, size)
+        };
         Self {
             rows,
             channels,
@@ -204,6 +212,9 @@ impl FeatureMap for RowMap {
             padding,
             after,
         } = pool;
+        if (kernel, stride, padding, after) == ([2, 2], [1, 1], 0, 1) {
+            return largest_of_four(self);
+        }
         let output =
             |size: usize, axis: usize| (size + 2 * padding + after - kernel[axis]) / stride[axis] + 1;
         let (rows, width) = (output(self.rows, 0), output(self.width, 1));
@@ -293,17 +304,17 @@ impl FeatureMap for RowMap {
 
     fn stack(maps: &[Self]) -> Self {
         let (rows, width) = maps.first().map_or((0, 0), |map| (map.rows, map.width));
-        let values: Vec<f32> = (0..rows)
-            .flat_map(|row| maps.iter().filter_map(move |map| map.row(row)))
-            .flatten()
-            .copied()
-            .collect();
-        Self {
-            rows,
-            channels: maps.iter().map(|map| map.channels).sum(),
-            width,
-            values: values.into(),
+        let channels: usize = maps.iter().map(|map| map.channels).sum();
+        let mut stacked = Self::unset(rows, channels, width);
+        let mut rest = &mut *stacked.values;
+        for row in 0..rows {
+            for row in maps.iter().filter_map(|map| map.row(row)) {
+                let (target, after) = rest.split_at_mut(row.len());
+                target.copy_from_slice(row);
+                rest = after;
+            }
         }
+        stacked
     }
 
     fn enlarge(&self, rows: usize, columns: usize) -> Self {
@@ -353,13 +364,36 @@ impl FeatureMap for RowMap {
 
 /// Images `[channels][rows][columns]` as `[rows][channels][columns]`.
 fn by_row(values: &[f32], size: MapSize) -> PooledBuffer {
-    let MapSize { channels, rows, columns } = size;
+    let MapSize {
+        channels,
+        rows,
+        columns,
+    } = size;
     let mut by_row = PooledBuffer::take(values.len());
     for (place, target) in by_row.chunks_exact_mut(columns.max(1)).enumerate() {
         let (row, channel) = (place / channels, place % channels);
         target.copy_from_slice(&values[(channel * rows + row) * columns..][..columns]);
     }
     by_row
+}
+
+/// The largest of each pixel, the one after it, and the two below these.
+fn largest_of_four(map: &RowMap) -> RowMap {
+    let mut target = RowMap::unset(map.rows, map.channels, map.width);
+    let (width, size) = (map.width.max(1), (map.channels * map.width).max(1));
+    for (row, target) in target.values.chunks_exact_mut(size).enumerate() {
+        let upper = &map.values[row * size..][..size];
+        let lower = map.row(row + 1).unwrap_or(upper);
+        for ((target, &upper), &lower) in target.iter_mut().zip(upper).zip(lower) {
+            *target = upper.max(lower);
+        }
+        for channel in target.chunks_exact_mut(width) {
+            for column in 1..width {
+                channel[column - 1] = channel[column - 1].max(channel[column]);
+            }
+        }
+    }
+    target
 }
 
 /// Sum of some values, in lanes that the compiler makes vectors of.

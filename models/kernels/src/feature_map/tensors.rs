@@ -97,7 +97,10 @@ impl FeatureMap for Tensor<4> {
     }
 
     fn average_pool(&self, rows: usize, columns: usize) -> Self {
-        avg_pool2d(self.clone(), AvgPoolOptions::new([rows, columns]).with_stride([rows, columns]))
+        avg_pool2d(
+            self.clone(),
+            AvgPoolOptions::new([rows, columns]).with_stride([rows, columns]),
+        )
     }
 
     fn interleave(&self) -> Self {
@@ -156,7 +159,10 @@ impl FeatureMap for Tensor<4> {
             return max_pool2d(self.clone(), options);
         }
         // Below all values, so that the padding never wins.
-        max_pool2d(self.clone().pad((0, pool.after, 0, pool.after), f32::MIN), options)
+        max_pool2d(
+            self.clone().pad((0, pool.after, 0, pool.after), f32::MIN),
+            options,
+        )
     }
 
     fn mean(&self, columns: usize) -> Self {

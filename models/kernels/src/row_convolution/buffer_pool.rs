@@ -6,8 +6,8 @@ use std::ops::{Deref, DerefMut};
 
 /// Largest number of buffers that a thread keeps.
 const MAX_BUFFERS: usize = 12;
-/// Largest number of values that a thread keeps in all its buffers: 16 MiB.
-const MAX_VALUES: usize = 1 << 22;
+/// Largest number of values that a thread keeps in all its buffers: 64 MiB, for a text detector's maps of a page.
+const MAX_VALUES: usize = 1 << 24;
 
 thread_local! {
     static POOL: RefCell<Vec<Vec<f32>>> = const { RefCell::new(Vec::new()) };

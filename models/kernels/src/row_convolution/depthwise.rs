@@ -44,7 +44,13 @@ impl DepthwiseConvolution {
 
     /// Number of rows (axis 0) or columns (axis 1) of the output for as many of the input.
     fn output(&self, input: usize, axis: usize) -> usize {
-        let Conv2dShape { kernel, stride, dilation, padding, .. } = self.shape;
+        let Conv2dShape {
+            kernel,
+            stride,
+            dilation,
+            padding,
+            ..
+        } = self.shape;
         (input + 2 * padding[axis])
             .checked_sub(dilation[axis] * (kernel[axis] - 1) + 1)
             .map_or(0, |last| last / stride[axis] + 1)
@@ -124,11 +130,12 @@ impl WithSimd for Pass<'_> {
             while row < target.rows {
                 // Neighbouring rows of the output see the same rows only where the taps of the kernel are
                 // neighbours as well.
-                let together = if vertical.dilation == 1 && down == 1 && every == 1 && target.rows - row >= ROWS {
-                    ROWS
-                } else {
-                    1
-                };
+                let together =
+                    if vertical.dilation == 1 && down == 1 && every == 1 && target.rows - row >= ROWS {
+                        ROWS
+                    } else {
+                        1
+                    };
                 for first in (0..width).step_by(columns) {
                     let strip = Strip {
                         plane: &plane[row * down * stride + first..],
@@ -210,7 +217,10 @@ impl Strip<'_> {
             let values = &mut values[..self.columns.len()];
             self.epilogue.write_vectors(simd, self.channel, sums, values);
             let first = self.columns.start.div_ceil(self.every);
-            let kept = values.iter().skip(first * self.every - self.columns.start).step_by(self.every);
+            let kept = values
+                .iter()
+                .skip(first * self.every - self.columns.start)
+                .step_by(self.every);
             for (target, &value) in target[first..].iter_mut().zip(kept) {
                 *target = value;
             }

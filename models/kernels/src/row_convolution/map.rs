@@ -68,7 +68,10 @@ impl RowMap {
         for (row, target) in rows.enumerate() {
             for (channel, target) in target.chunks_exact_mut((2 * self.width).max(1)).enumerate() {
                 let first = 2 * (row % 2) * channels + channel;
-                let (left, right) = (self.channel(row / 2, first), self.channel(row / 2, first + channels));
+                let (left, right) = (
+                    self.channel(row / 2, first),
+                    self.channel(row / 2, first + channels),
+                );
                 for ((pair, &left), &right) in target.as_chunks_mut::<2>().0.iter_mut().zip(left).zip(right) {
                     *pair = [left, right];
                 }

@@ -43,8 +43,8 @@ use crate::activation::Activation;
 use crate::convolution::Conv2dShape;
 use crate::precision::Precision;
 use direct::{Direct, DirectPass};
-use pointwise::{Perceptron, Pointwise, PointwisePass};
 pub(crate) use instruction_set::InstructionSet;
+use pointwise::{Perceptron, Pointwise, PointwisePass};
 use product::{MAX_COLUMNS, load, store};
 use toom_cook::POINTS;
 use winograd::{Winograd, WinogradPass};
@@ -349,13 +349,7 @@ impl Epilogue<'_> {
 
     /// Adds the bias and what is held of the target, and applies the activation.
     #[inline(always)]
-    fn finish<S: Simd, const N: usize>(
-        self,
-        simd: S,
-        output: usize,
-        sums: &mut [S::f32s; N],
-        held: &[f32],
-    ) {
+    fn finish<S: Simd, const N: usize>(self, simd: S, output: usize, sums: &mut [S::f32s; N], held: &[f32]) {
         let bias = simd.splat_f32s(self.bias[output]);
         for sum in sums.iter_mut() {
             *sum = simd.add_f32s(*sum, bias);

@@ -102,7 +102,10 @@ impl Strip {
     ) {
         let mut place = 0;
         for (row, column, count) in self.pieces(target.width) {
-            handle(place, &mut target.channel_mut(row, channel)[column..column + count]);
+            handle(
+                place,
+                &mut target.channel_mut(row, channel)[column..column + count],
+            );
             place += count;
         }
     }
@@ -229,7 +232,12 @@ pub(super) struct Perceptron<'a> {
 
 impl Perceptron<'_> {
     /// The map after both convolutions; `factors` scale the channels of `map` before.
-    pub(super) fn forward(self, instructions: InstructionSet, map: &RowMap, factors: Option<&[f32]>) -> RowMap {
+    pub(super) fn forward(
+        self,
+        instructions: InstructionSet,
+        map: &RowMap,
+        factors: Option<&[f32]>,
+    ) -> RowMap {
         let mut target = RowMap::unset(map.rows, self.narrow_bias.len(), map.width);
         instructions.run(PerceptronPass {
             perceptron: self,

@@ -127,14 +127,14 @@ impl<M: FeatureMap> Architecture<M> for Detector<M> {
     }
 
     fn forward(&self, images: M) -> Result<Vec<f32>, InferenceError> {
-        let mut map = self.stem.forward(&images)?;
+        let stem = self.stem.forward(&images)?;
         drop(images);
-        let mut seen = Vec::with_capacity(self.stages.len());
+        let mut seen: Vec<M> = Vec::with_capacity(self.stages.len());
         for stage in &self.stages {
-            map = stage.forward(&map)?;
-            seen.push(map.clone());
+            let map = stage.forward(seen.last().unwrap_or(&stem))?;
+            seen.push(map);
         }
-        drop(map);
+        drop(stem);
         let mut above: Option<M> = None;
         let mut parts: Vec<M> = Vec::with_capacity(self.outputs.len());
         for (input, output) in self.inputs.iter().zip(&self.outputs) {

@@ -25,8 +25,10 @@ impl<C> Excitation<C> {
     ) -> Result<Self, WeightsError> {
         let middle = channels / 4;
         Ok(Self {
-            squeeze: builder
-                .convolution::<M>(&format!("{name}.squeeze"), Conv2dShape::pointwise(channels, middle))?,
+            squeeze: builder.convolution::<M>(
+                &format!("{name}.squeeze"),
+                Conv2dShape::pointwise(channels, middle),
+            )?,
             // The activation has a slope of 1/6; a steeper one is that of a larger value.
             excite: builder.scaled::<M>(&format!("{name}.excite"), middle, channels, 6.0 * slope)?,
         })

@@ -4,8 +4,6 @@
 mod detector;
 mod lcnet;
 mod orientation;
-#[cfg(test)]
-mod parity;
 mod recognizer;
 
 use parkhang_kernels::device::{ComputeDevice, DeviceKind};
@@ -120,9 +118,7 @@ impl Builder<'_> {
         let stored = self.source.transposed(name, inputs, outputs)?;
         let weight = (0..4)
             .flat_map(|pixel| (0..outputs).map(move |output| (pixel, output)))
-            .flat_map(|(pixel, output)| {
-                (0..inputs).map(move |input| (input * outputs + output) * 4 + pixel)
-            })
+            .flat_map(|(pixel, output)| (0..inputs).map(move |input| (input * outputs + output) * 4 + pixel))
             .map(|place| stored.weight[place])
             .collect();
         let weights = ConvolutionWeights {
@@ -174,7 +170,9 @@ where
                 let of_an_image = (size.channels * size.rows * size.columns).max(1);
                 let images = batch.values.par_chunks_exact(of_an_image);
                 let answers: Vec<Vec<A>> = images
-                    .map(|image| network.forward(HostMap::images(image.to_vec(), 1, size, self.device.burn())))
+                    .map(|image| {
+                        network.forward(HostMap::images(image.to_vec(), 1, size, self.device.burn()))
+                    })
                     .collect::<Result<_, _>>()?;
                 Ok(answers.into_iter().flatten().collect())
             }

@@ -119,7 +119,10 @@ impl<M: FeatureMap> Architecture<M> for Recognizer<M> {
     fn forward(&self, images: M) -> Result<Vec<Frame>, InferenceError> {
         let map = self.stem.forward(&images)?;
         drop(images);
-        let map = self.stages.iter().try_fold(map, |map, stage| stage.forward(&map))?;
+        let map = self
+            .stages
+            .iter()
+            .try_fold(map, |map, stage| stage.forward(&map))?;
         let frames = map.average_pool(WINDOW[0], WINDOW[1]);
         drop(map);
         let shortcut = frames.convolve(&self.shortcut, Activation::Swish)?;

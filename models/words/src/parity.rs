@@ -10,8 +10,9 @@ use parkhang_models::checkpoint::layers::LayerLoader;
 use parkhang_models::checkpoint::tensors::WeightTensors;
 use safetensors::SafeTensors;
 
-use super::{Architecture, Builder, Classifier, Detector, Recognizer};
 use crate::import::PrintNetwork;
+use crate::inference::ImageBatch;
+use crate::networks::{Architecture, Builder, Classifier, Detector, Recognizer};
 use crate::page_orientation;
 
 fn processor() -> ComputeDevice {
@@ -27,7 +28,9 @@ fn processor() -> ComputeDevice {
 
 fn models() -> Option<PathBuf> {
     let Some(shared) = std::env::var_os("PARKHANG_SHARED") else {
-        eprintln!("SKIPPED: networks are compared with reference vectors only when PARKHANG_SHARED names their folder");
+        eprintln!(
+            "SKIPPED: networks are compared with reference vectors only when PARKHANG_SHARED names their folder"
+        );
         return None;
     };
     Some(PathBuf::from(shared).join("models"))
@@ -62,7 +65,11 @@ impl Vectors {
 
     fn floats(&self, key: &str) -> (Vec<usize>, Vec<f32>) {
         let (shape, bytes) = self.bytes(key);
-        let values = bytes.as_chunks::<4>().0.iter().map(|&bytes| f32::from_le_bytes(bytes));
+        let values = bytes
+            .as_chunks::<4>()
+            .0
+            .iter()
+            .map(|&bytes| f32::from_le_bytes(bytes));
         (shape, values.collect())
     }
 
@@ -103,13 +110,22 @@ fn recognizes<M: FeatureMap>() {
     for line in 0..2 {
         let frames = network.forward(vectors.images(&format!("x{line}"))).unwrap();
         let (_, classes) = vectors.bytes(&format!("classes{line}"));
-        let classes = classes.as_chunks::<4>().0.iter().map(|&bytes| i32::from_le_bytes(bytes) as u32);
+        let classes = classes
+            .as_chunks::<4>()
+            .0
+            .iter()
+            .map(|&bytes| i32::from_le_bytes(bytes) as u32);
         let (_, probabilities) = vectors.floats(&format!("probabilities{line}"));
         assert_eq!(frames.len(), probabilities.len());
-        for (place, ((frame, class), probability)) in frames.iter().zip(classes).zip(probabilities).enumerate() {
+        for (place, ((frame, class), probability)) in
+            frames.iter().zip(classes).zip(probabilities).enumerate()
+        {
             assert_eq!(frame.class, class, "{place}");
             // The vectors are of weights in 32 bits, the file has them in 16.
-            assert!((frame.probability - probability).abs() < 0.05, "{place}: {frame:?} {probability}");
+            assert!(
+                (frame.probability - probability).abs() < 0.05,
+                "{place}: {frame:?} {probability}"
+            );
         }
     }
 }
@@ -127,9 +143,14 @@ fn orients<M: FeatureMap>() {
         rows: shape[1],
         columns: shape[2],
     };
-    for (image, expected) in bytes.chunks(3 * shape[1] * shape[2]).zip(expected.as_chunks::<4>().0) {
+    for (image, expected) in bytes
+        .chunks(3 * shape[1] * shape[2])
+        .zip(expected.as_chunks::<4>().0)
+    {
         let values = page_orientation::normalized(image);
-        let actual = network.forward(M::images(values, 1, size, processor().burn())).unwrap();
+        let actual = network
+            .forward(M::images(values, 1, size, processor().burn()))
+            .unwrap();
         for (actual, expected) in actual[0].iter().zip(expected) {
             assert!((actual - expected).abs() < 1e-4, "{actual} {expected}");
         }
@@ -164,4 +185,26 @@ fn the_classifier_computes_what_the_published_file_does() {
 #[test]
 fn the_classifier_computes_the_same_as_tensors() {
     orients::<DeviceMap>();
+}
+
+#[test]
+fn weights_of_16_bits_read_the_same_classes() {
+    let Some(published) = models() else { return };
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../weights/print");
+    let models = crate::load(&folder, &processor()).unwrap();
+    let vectors = Vectors::read(published.join("ppocrv6-rec-small/reference.safetensors"));
+    for line in 0..2 {
+        let (shape, values) = vectors.floats(&format!("x{line}"));
+        let frames = models.recognizer.frames(&ImageBatch {
+            count: shape[0],
+            height: shape[2],
+            width: shape[3],
+            values,
+        });
+        let (_, classes) = vectors.bytes(&format!("classes{line}"));
+        let (classes, _) = classes.as_chunks::<4>();
+        let expected: Vec<u32> = classes.iter().map(|&bytes| u32::from_le_bytes(bytes)).collect();
+        let actual: Vec<u32> = frames.unwrap()[0].iter().map(|frame| frame.class).collect();
+        assert_eq!(actual, expected);
+    }
 }
