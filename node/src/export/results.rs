@@ -9,7 +9,7 @@ use parkhang_actors::source::JobManifest;
 use parkhang_core::domain::{JobKey, VolumeId};
 use parkhang_state::StateStore;
 use parkhang_store::artifact::{ArtifactLayout, VolumeLayout};
-use parkhang_store::pages::{FolderSource, PageSource, VolumeFolder};
+use parkhang_store::pages::{FolderSource, FoundVolume, PageSource, VolumeKind};
 use parkhang_store::storage::{ArtifactStore, LocalStore};
 use tracing::warn;
 
@@ -25,7 +25,7 @@ pub struct Results {
     name: String,
     layout: ArtifactLayout,
     store: Arc<dyn ArtifactStore>,
-    /// Volumes, each with the folder of its scans if it has one of its own.
+    /// Volumes, each with the folder or file of its scans if it has one of its own.
     volumes: BTreeMap<VolumeId, Option<PathBuf>>,
     scans: Option<Arc<dyn PageSource>>,
 }
@@ -151,14 +151,15 @@ impl Results {
 
     fn scans_of(&self, volume: &VolumeId, place: Option<&Path>) -> Option<Arc<dyn PageSource>> {
         // The scans may have been moved since; the library that they came from may still have them.
-        let Some(folder) = place.filter(|place| place.is_dir()) else {
+        let Some((place, kind)) = place.and_then(|place| Some((place, VolumeKind::of(place)?))) else {
             return self.scans.clone();
         };
-        let folder = VolumeFolder {
+        let found = FoundVolume {
             volume: volume.clone(),
-            folder: folder.to_owned(),
+            place: place.to_owned(),
+            kind,
         };
-        Some(Arc::new(FolderSource::new([folder])))
+        Some(Arc::new(FolderSource::new([found])))
     }
 }
 

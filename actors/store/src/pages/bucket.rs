@@ -29,12 +29,9 @@ impl BucketFolders {
 }
 
 impl BucketFolders {
-    /// Opens the PDF of a volume, or takes it as it was opened in this version.
-    async fn pdf(&self, volume: &VolumeId, version: Option<&str>) -> Result<OpenPdf, PageSourceError> {
+    /// Opens the PDF of a volume anew.
+    async fn pdf(&self, volume: &VolumeId) -> Result<OpenPdf, PageSourceError> {
         let name = format!("{volume}.pdf");
-        if let Some(open) = version.and_then(|version| self.pdfs.find(&name, version)) {
-            return Ok(open);
-        }
         let key = ArtifactKey::new(name.clone()).map_err(|error| no_name(volume, &name, &error))?;
         let bytes = self.store.get(&key).await.map_err(|error| match error {
             StorageError::NotFound { .. } => PageSourceError::NoSuchVolume(volume.clone()),
@@ -70,7 +67,7 @@ impl PageSource for BucketFolders {
         let listed = listed.map_err(|error| unreadable(volume, "the list", &error, error.category()))?;
         // A bucket has no folders but those that hold something.
         if listed.is_empty() {
-            return Ok(self.pdf(volume, None).await?.pages());
+            return Ok(self.pdf(volume).await?.pages());
         }
         let below = folder.as_str().len() + 1;
         let images = listed.iter().filter_map(|(key, meta)| {
@@ -93,7 +90,11 @@ impl PageSource for BucketFolders {
             return Err(missing());
         }
         if !is_image_name(&page.name) {
-            let pdf = self.pdf(volume, page.version.as_deref()).await?;
+            let open = self.pdfs.find(&format!("{volume}.pdf"), page.version.as_deref());
+            let pdf = match open {
+                Some(open) => open,
+                None => self.pdf(volume).await?,
+            };
             return pdf.page(&page.name).ok_or_else(missing);
         }
         let key = Self::folder(volume)?

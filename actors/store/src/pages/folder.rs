@@ -211,17 +211,13 @@ impl FolderSource {
         Ok((place, *kind))
     }
 
-    /// Opens a PDF, or takes it as it was opened in this version.
+    /// Opens a PDF anew.
     async fn pdf(
         &self,
         volume: &VolumeId,
         place: &Path,
-        version: Option<&str>,
     ) -> Result<OpenPdf, PageSourceError> {
         let name = place.to_string_lossy();
-        if let Some(open) = version.and_then(|version| self.pdfs.find(&name, version)) {
-            return Ok(open);
-        }
         let bytes = tokio::fs::read(place).await;
         let bytes = bytes.map_err(|error| unreadable(volume, &name, &error))?;
         self.pdfs.open(volume, &name, bytes.into()).await
@@ -234,7 +230,7 @@ impl PageSource for FolderSource {
         let (place, kind) = self.place(volume)?;
         let failed = |error: std::io::Error| unreadable(volume, "", &error);
         match kind {
-            VolumeKind::Pdf => return Ok(self.pdf(volume, place, None).await?.pages()),
+            VolumeKind::Pdf => return Ok(self.pdf(volume, place).await?.pages()),
             VolumeKind::Image => {
                 let size = tokio::fs::metadata(place).await.map_err(failed)?.len();
                 let name = place.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -277,7 +273,11 @@ impl PageSource for FolderSource {
             VolumeKind::Image if place.file_name() == Some(page.name.as_ref()) => place.to_owned(),
             VolumeKind::Image => return Err(missing()),
             VolumeKind::Pdf => {
-                let pdf = self.pdf(volume, place, page.version.as_deref()).await?;
+                let open = self.pdfs.find(&place.to_string_lossy(), page.version.as_deref());
+                let pdf = match open {
+                    Some(open) => open,
+                    None => self.pdf(volume, place).await?,
+                };
                 return pdf.page(&page.name).ok_or_else(missing);
             }
         };

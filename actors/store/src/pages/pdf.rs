@@ -59,12 +59,12 @@ pub(super) struct OpenPdfs {
 }
 
 impl OpenPdfs {
-    /// Returns a document that is open already, in this version of it.
-    pub(super) fn find(&self, name: &str, version: &str) -> Option<OpenPdf> {
+    /// Returns a document that is open already, in this version of it or, if none is named, in the last one.
+    pub(super) fn find(&self, name: &str, version: Option<&str>) -> Option<OpenPdf> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let place = kept
             .iter()
-            .position(|open| open.name == name && open.version == version)?;
+            .position(|open| open.name == name && version.is_none_or(|version| open.version == version))?;
         let open = kept.remove(place)?;
         kept.push_front(open.clone());
         Some(open)
