@@ -8,6 +8,9 @@ use serde_json::json;
 
 use crate::admin::text::table;
 
+/// Number of columns, none of which is aligned to the right.
+const COLUMNS: usize = 5;
+
 /// Verdict about a page of a file.
 #[derive(Debug)]
 pub struct Finding {
@@ -60,6 +63,6 @@ impl Report {
                 found.verdict.reason.to_string(),
             ]
         });
-        table(["file", "page", "verdict", "score", "reason"], rows)
+        table(["file", "page", "verdict", "score", "reason"], rows, COLUMNS)
     }
 }
