@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use image::{ExtendedColorType, GrayImage, ImageEncoder};
 use parkhang_models::algorithms::Algorithms;
 use parkhang_models::inference::{Classes, TileBatch};
 use parkhang_models::line_detection::{
     DetectionConfig, PageGeometry, PageLines, Pass1, finish, prepare, straighten_onto,
 };
-use parkhang_models::page::decode::{DecodeLimits, DecodedPage, decode_page_unless};
+use parkhang_models::page::decode::{DecodeLimits, DecodedPage};
 use serde_json::{Map, Value, json};
 use tracing::warn;
 
@@ -27,8 +26,8 @@ use crate::telemetry::at_step;
 use parkhang_core::domain::{
     ErrorCategory, Hardware, JobConfig, LineMode, PageStep, StageError, StageName, Unfit,
 };
-use parkhang_store::artifact::{Digest, LineDetectionRow, ModelRef, PageRegion, TableSchema};
-use parkhang_store::pages::{PageRef, PageSource};
+use parkhang_store::artifact::{LineDetectionRow, ModelRef, PageRegion, TableSchema};
+use parkhang_store::pages::{PageRef, PageSource, Scan};
 
 pub(super) const STAGE: StageDefinition = StageDefinition {
     name: "line_detection",
@@ -181,7 +180,7 @@ impl StageInfo for LineDetection {
 #[async_trait]
 impl PageStage for LineDetection {
     type Input = PageRef;
-    type Fetched = Bytes;
+    type Fetched = Scan;
     type Row = LineDetectionRow;
 
     const VERSION: u32 = 3;
@@ -237,7 +236,7 @@ impl PageStage for LineDetection {
         }]
     }
 
-    async fn fetch(&self, run: &VolumeRun, page: &PlannedPage<PageRef>) -> Result<Bytes, StageError> {
+    async fn fetch(&self, run: &VolumeRun, page: &PlannedPage<PageRef>) -> Result<Scan, StageError> {
         self.pages
             .read(run.volume(), &page.input)
             .await
@@ -248,13 +247,13 @@ impl PageStage for LineDetection {
         &self,
         run: &VolumeRun,
         page: &PlannedPage<PageRef>,
-        bytes: Bytes,
+        scan: Scan,
     ) -> Result<Vec<LineDetectionRow>, StageError> {
         // The hash in the plan may stand for a version of the page; the table names the hash of its bytes.
         let (decoded, scan_hash) = super::compute(&self.cpu, run, move |cancelled| {
-            decode_page_unless(&bytes, &DecodeLimits::default(), &|| cancelled.is_cancelled())
-                .map(|decoded| (Arc::new(decoded), Digest::of(&bytes)))
-                .map_err(|error| (ErrorCategory::Input, error.to_string()))
+            scan.pixels(&DecodeLimits::default(), &|| cancelled.is_cancelled())
+                .map(|pixels| (Arc::new(pixels.page), scan.digest()))
+                .map_err(|error| (error.category(), error.to_string()))
         })
         .await?;
         for warning in &decoded.warnings {

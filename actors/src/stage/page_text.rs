@@ -88,7 +88,7 @@ impl PageStage for PageText {
 
     async fn fetch(&self, run: &VolumeRun, page: &PlannedPage<PageRef>) -> Result<Scan, StageError> {
         self.pages
-            .scan(run.volume(), &page.input)
+            .read(run.volume(), &page.input)
             .await
             .map_err(|error| run.error(error.category(), error))
     }

@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use parkhang_actors::stage::{OCR, Pipelines};
-use parkhang_store::pages::{VolumeFolder, discover_volumes};
+use parkhang_store::pages::{FoundVolume, discover_volumes};
 
 use crate::config::job_defaults;
 use crate::export::document::{PageDocument, VolumeDocument};
@@ -89,7 +89,7 @@ fn options(arguments: &EvalArgs, out: &Path) -> Result<SessionOptions> {
 }
 
 /// Makes a folder with links to the pages that have ground truth, as the folder itself may contain others.
-fn stage_pages(folder: &Path, truth: &[TruePage], staged: &Path) -> Result<Vec<VolumeFolder>> {
+fn stage_pages(folder: &Path, truth: &[TruePage], staged: &Path) -> Result<Vec<FoundVolume>> {
     std::fs::create_dir_all(staged).with_context(|| format!("cannot make {}", staged.display()))?;
     let folder = folder
         .canonicalize()

@@ -9,7 +9,7 @@ use parkhang_actors::source::JobManifest;
 use parkhang_core::domain::{JobKey, VolumeId};
 use parkhang_state::StateStore;
 use parkhang_store::artifact::{ArtifactLayout, VolumeLayout};
-use parkhang_store::pages::{FolderSource, PageSource, VolumeFolder};
+use parkhang_store::pages::{FolderSource, FoundVolume, PageSource, VolumeKind};
 use parkhang_store::storage::{ArtifactStore, LocalStore};
 use tracing::warn;
 
@@ -165,14 +165,15 @@ impl Results {
 
     fn scans_of(&self, volume: &VolumeId, place: Option<&Path>) -> Option<Arc<dyn PageSource>> {
         // The scans may have been moved since; the library that they came from may still have them.
-        let Some(folder) = place.filter(|place| place.exists()) else {
+        let Some((place, kind)) = place.and_then(|place| Some((place, VolumeKind::of(place)?))) else {
             return self.scans.clone();
         };
-        let folder = VolumeFolder {
+        let found = FoundVolume {
             volume: volume.clone(),
-            folder: folder.to_owned(),
+            place: place.to_owned(),
+            kind,
         };
-        Some(Arc::new(FolderSource::new([folder])))
+        Some(Arc::new(FolderSource::new([found])))
     }
 }
 

@@ -65,7 +65,7 @@ pub async fn page_picture(
     page: &PageDocument,
     view: View,
 ) -> Result<Option<Picture>, PictureError> {
-    let Some(scan) = scan_of(store, volume, page).await? else {
+    let Some(scan) = stored_scan(store, volume, page).await? else {
         return Ok(None);
     };
     // Decoding and reducing a scan is computation, which must not hold a thread of the runtime.
@@ -75,7 +75,7 @@ pub async fn page_picture(
 
 /// Reads the scan, or if it cannot be reached the straightened page that a stage saved. Outlines are in pixels of the scan and fit
 /// the latter only roughly.
-async fn scan_of(
+async fn stored_scan(
     store: &dyn ArtifactStore,
     volume: &StoredVolume,
     page: &PageDocument,
@@ -88,7 +88,7 @@ async fn scan_of(
             version: None,
         };
         // Whatever the reason, the straightened page is better than none.
-        if let Ok(scan) = scans.scan(&volume.volume, &scan).await {
+        if let Ok(scan) = scans.read(&volume.volume, &scan).await {
             return Ok(Some(scan));
         }
     }
@@ -178,10 +178,6 @@ mod tests {
 
     #[test]
     fn what_no_decoder_knows_has_no_picture() {
-        assert!(
-            drawn(&Scan::Image("no scan".into()), View::default())
-                .unwrap()
-                .is_none()
-        );
+        assert!(drawn(&Scan::Image("no scan".into()), View::default()).unwrap().is_none());
     }
 }

@@ -114,7 +114,7 @@ impl Preview {
             config: Arc::new(config),
         };
         let mut volumes = Vec::new();
-        for (found, pages) in input.pages(looker.config.limit).await? {
+        for (found, pages) in input.pages(looker.config.limit).await {
             volumes.push(VolumePreview {
                 volume: found.volume.to_string(),
                 pages,

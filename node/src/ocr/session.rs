@@ -230,7 +230,7 @@ impl Session {
     async fn display(&self, job: &Job, progress: &Arc<ProgressBoard>) -> Result<ProgressDisplay> {
         let interval = Duration::from_secs_f64(self.options.config.diagnostics_interval_s.max(1.0));
         let stages = self.options.pipeline.stages().to_vec();
-        let pages = self.input.pages(self.options.config.limit).await?;
+        let pages = self.input.pages(self.options.config.limit).await;
         let pages = pages
             .into_iter()
             .map(|(input, pages)| (input.volume.clone(), pages as u64))

@@ -191,7 +191,7 @@ impl PageStage for PageOcr {
         let Some(scan) = &page.input.scan else {
             return Ok(None);
         };
-        let read = self.pages.scan(run.volume(), scan).await;
+        let read = self.pages.read(run.volume(), scan).await;
         read.map(Some).map_err(|error| run.error(error.category(), error))
     }
 
