@@ -140,5 +140,5 @@ fn what_holds_no_scans_is_refused() {
     };
     refused(&empty, "holds no page images");
     refused(&folder.path().join("missing"), "does not exist");
-    refused(&file, "is a file");
+    refused(&file, "is neither an image");
 }
