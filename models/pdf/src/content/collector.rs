@@ -5,7 +5,7 @@ use hayro_interpret::{
 };
 use kurbo::{Affine, BezPath, PathEl, Point, Rect, Shape};
 
-use super::fonts::Fonts;
+use super::fonts::{Fonts, Heights};
 use super::{Content, Glyph, Picture};
 use crate::document::Frame;
 use crate::guard::Watch;
@@ -72,8 +72,7 @@ impl<'w> Collector<'w> {
         }
     }
 
-    fn glyph(&mut self, drawn: &Drawn<'_>, place: Affine, vertical: bool, visible: bool) {
-        let (font, heights) = self.fonts.of(drawn);
+    fn glyph(&mut self, drawn: &Drawn<'_>, place: Affine, (font, heights): (usize, Heights), vertical: bool, visible: bool) {
         let stated = match drawn {
             Drawn::Outline(glyph) => glyph.advance_width(),
             Drawn::Type3(glyph) => glyph.advance_width(),
@@ -148,9 +147,12 @@ impl<'a> Device<'a> for Collector<'_> {
     fn draw_glyph_run(&mut self, run: &GlyphRun<'_, 'a>, props: DrawProps<'a>, mode: &DrawMode) {
         let vertical = matches!(run.writing_mode(), hayro_interpret::hayro_cmap::WritingMode::Vertical);
         let visible = !matches!(mode, DrawMode::Invisible);
+        let Some(font) = self.fonts.of(run.glyphs()) else {
+            return;
+        };
         for glyph in run.glyphs() {
             self.count();
-            self.glyph(glyph, props.transform * glyph.transform(), vertical, visible);
+            self.glyph(glyph, props.transform * glyph.transform(), font, vertical, visible);
         }
     }
 

@@ -15,8 +15,15 @@ const UNUSABLE_KINDS: usize = 4;
 /// Share of words that mix what does not go together above which the font is broken.
 const MIXED: f32 = 0.25;
 const MIXED_WORDS: usize = 6;
+/// Share of signs, as which a font's letters come if its codes are taken for ASCII, above which the font is broken. Program text has up to
+/// a quarter; the value is a guess.
+const SIGNS: f32 = 0.36;
+const SIGN_KINDS: usize = 5;
+const SIGN_GLYPHS: usize = 30;
 /// Letters that the comparison of a text with itself needs.
 const LETTERS: usize = 40;
+/// Different letters that it needs.
+const DISTINCT: usize = 10;
 /// Deviations below which a text is not more plausible than with its letters exchanged. Texts of the development set that are right
 /// have 5 and more from forty letters on; exchanged ones are spread around 0 with a deviation of 1.
 const DEVIATIONS: f64 = 3.0;
@@ -80,6 +87,9 @@ fn judge_font(glyphs: &[&Glyph], words: &[&str], tokens: &[&Token]) -> FontVerdi
     if mixed >= MIXED_WORDS && share > MIXED {
         return verdict(0.4 * (1.0 - share), Reason::MixedScripts);
     }
+    if let Some(share) = signs(glyphs) {
+        return verdict(0.4 * (1.0 - share), Reason::SignsForLetters);
+    }
     let model = Ngrams::shipped();
     let fit = widths::fit(glyphs.iter().copied());
     let mut score: f32 = 0.6;
@@ -87,7 +97,8 @@ fn judge_font(glyphs: &[&Glyph], words: &[&str], tokens: &[&Token]) -> FontVerdi
         let Some(plausible) = plausibility(model, writing, tokens.iter().copied()) else {
             continue;
         };
-        if plausible.letters < LETTERS {
+        eprintln!("DBG {writing:?} {plausible:?} fit {fit:?} mixed {mixed}/{}", words.len());
+        if plausible.letters < LETTERS || plausible.distinct < DISTINCT {
             continue;
         }
         let fits = writing == Writing::Alphabet && fit.is_some_and(|(correlation, _)| correlation >= FITTING);
@@ -129,6 +140,26 @@ fn unusable(glyphs: &[&Glyph]) -> Option<(f32, Reason)> {
     (share > UNUSABLE && kinds.len() >= UNUSABLE_KINDS).then_some((share, reason))
 }
 
+/// Share of signs that stand between letters and digits in no text so often, if there are too many.
+fn signs(glyphs: &[&Glyph]) -> Option<f32> {
+    let mut kinds = std::collections::HashSet::new();
+    let mut count = 0_usize;
+    for glyph in glyphs {
+        let Some(sign) = glyph.text.chars().next().filter(|c| is_odd_sign(*c)) else {
+            continue;
+        };
+        kinds.insert(sign);
+        count += 1;
+    }
+    let share = count as f32 / glyphs.len().max(1) as f32;
+    (share > SIGNS && kinds.len() >= SIGN_KINDS && count >= SIGN_GLYPHS).then_some(share)
+}
+
+/// Whether a character is a sign that is not repeated in leaders, rules and amounts.
+fn is_odd_sign(c: char) -> bool {
+    matches!(u32::from(c), 0x21..=0x2B | 0x2F | 0x3A..=0x40 | 0x5B..=0x5E | 0x60 | 0x7B..=0x7E | 0xA1..=0xB6 | 0xB8..=0xBF | 0x2018..=0x201F | 0x2190..=0x23FF)
+}
+
 fn fault(glyph: &Glyph) -> Option<Reason> {
     if !glyph.mapped || glyph.text.is_empty() {
         return Some(Reason::GlyphsWithoutUnicode);
@@ -165,5 +196,12 @@ fn is_mixed(word: &str) -> bool {
             }
         }
     }
-    inner_sign
+    inner_sign || is_operators(word)
+}
+
+/// Whether a word is of different signs of mathematics alone, as digits and letters are in a font for symbols.
+fn is_operators(word: &str) -> bool {
+    let operator = |c: char| matches!(u32::from(c), 0x2190..=0x23FF);
+    let first = word.chars().next();
+    word.chars().all(operator) && word.chars().any(|c| Some(c) != first)
 }

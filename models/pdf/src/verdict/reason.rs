@@ -17,6 +17,7 @@ pub enum Reason {
     ReplacementCharacters,
     ControlCharacters,
     MixedScripts,
+    SignsForLetters,
     LettersExchanged,
     CharactersExchanged,
 }
@@ -35,6 +36,7 @@ impl Reason {
             Self::ReplacementCharacters => "replacement_characters",
             Self::ControlCharacters => "control_characters",
             Self::MixedScripts => "mixed_scripts",
+            Self::SignsForLetters => "signs_for_letters",
             Self::LettersExchanged => "letters_exchanged",
             Self::CharactersExchanged => "characters_exchanged",
         }
@@ -55,6 +57,7 @@ impl fmt::Display for Reason {
             Self::ReplacementCharacters => "the characters are replacement characters",
             Self::ControlCharacters => "there are control characters among the letters",
             Self::MixedScripts => "letters and signs that do not go together make words",
+            Self::SignsForLetters => "there are signs where letters should be",
             Self::LettersExchanged => "the letters make no words of any language",
             Self::CharactersExchanged => "the characters do not follow each other in any text",
         })

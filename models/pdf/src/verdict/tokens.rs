@@ -6,6 +6,9 @@ use crate::text::{Layer, Script, script_of};
 /// Edge of a word.
 pub(super) const EDGE: char = ' ';
 
+/// Letters of the shortest word of an alphabet: two letters are often an abbreviation, or a number to the base 16.
+const FEWEST_LETTERS: usize = 3;
+
 /// Kinds of writing, each of which has statistics of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Writing {
@@ -73,7 +76,8 @@ fn push(part: &str, font: usize, tokens: &mut Vec<Token>) {
         .filter(|c| writing_of(*c) == Some(writing))
         .flat_map(char::to_lowercase)
         .collect();
-    if letters.len() >= 2 || writing == Writing::Han {
+    let fewest = if writing == Writing::Alphabet { FEWEST_LETTERS } else { 1 };
+    if letters.len() >= fewest {
         tokens.push(Token {
             writing,
             font,

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use md5::{Digest, Md5};
 
 use super::manifest::has_image_ending;
-use super::{PageRef, PageSource, PageSourceError};
+use super::{PageRef, PageSource, PageSourceError, Scan};
 use crate::storage::{ArtifactKey, ArtifactStore, StorageError};
 use parkhang_core::domain::{ErrorCategory, InvalidName, VolumeId};
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use md5::{Digest, Md5};
 
-use super::{PageRef, PageSource, PageSourceError};
+use super::{PageRef, PageSource, PageSourceError, Scan};
 use crate::storage::{ArtifactKey, ArtifactStore, StorageError, VersionedObject};
 use parkhang_core::domain::{ErrorCategory, VolumeId};
 use place::{collection_folder, image_folder};

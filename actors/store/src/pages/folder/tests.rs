@@ -103,3 +103,67 @@ fn two_folders_for_one_volume_are_refused() {
         Err(DiscoverError::Ambiguous { .. })
     ));
 }
+
+/// A PDF of the least that a reader needs, with so many empty pages.
+fn pdf(pages: usize) -> Vec<u8> {
+    let kids: Vec<String> = (0..pages).map(|page| format!("{} 0 R", page + 3)).collect();
+    let mut file = format!(
+        "%PDF-1.4\n1 0 obj\n<</Type/Catalog/Pages 2 0 R>>\nendobj\n2 0 obj\n<</Type/Pages/Count {pages}/Kids[{}]>>\nendobj\n",
+        kids.join(" ")
+    );
+    for page in 0..pages {
+        file += &format!(
+            "{} 0 obj\n<</Type/Page/Parent 2 0 R/MediaBox[0 0 200 100]>>\nendobj\n",
+            page + 3
+        );
+    }
+    file += "trailer\n<</Root 1 0 R>>\n%%EOF\n";
+    file.into_bytes()
+}
+
+/// Rows: C17.
+#[tokio::test]
+async fn pdfs_are_volumes_and_so_is_an_image_that_is_named() {
+    let root = tempfile::tempdir().unwrap();
+    touch(root.path().join("scans/W1-I1.jpg"));
+    std::fs::write(root.path().join("scans/W1-I2.pdf"), pdf(2)).unwrap();
+    std::fs::write(root.path().join("scans/W1-I3.PDF"), "no PDF").unwrap();
+    let scans = root.path().join("scans");
+    let found = discover_volumes(&[scans.join("W1-I1.jpg"), scans.clone()], Some("W1"), None);
+    let found: Vec<(VolumeKind, String)> = found
+        .unwrap()
+        .into_iter()
+        .map(|found| (found.kind, found.volume.to_string()))
+        .collect();
+    let expected = [
+        (VolumeKind::Image, "W1-I1"),
+        (VolumeKind::Folder, "W1-scans"),
+        (VolumeKind::Pdf, "W1-I2"),
+        (VolumeKind::Pdf, "W1-I3"),
+    ];
+    assert_eq!(found, expected.map(|(kind, name)| (kind, name.to_owned())));
+
+    let source = FolderSource::new(discover_volumes(&[scans], Some("W1"), None).unwrap());
+    let good: VolumeId = "W1-I2".parse().unwrap();
+    let pages = source.pages(&good).await.unwrap();
+    let names: Vec<&str> = pages.iter().map(|page| page.name.as_str()).collect();
+    assert_eq!(names, ["page_1", "page_2"]);
+    assert!(pages[0].version.is_some(), "nothing is read again for its hash");
+    let scan = source.read(&good, &pages[1]).await.unwrap();
+    let text = scan.text().unwrap().unwrap();
+    assert_eq!(text.verdict.kind, parkhang_pdf::VerdictKind::Blank);
+    assert_eq!((text.size.width, text.size.height), (200.0, 100.0));
+    assert!(scan.digest() != source.read(&good, &pages[0]).await.unwrap().digest());
+    let beyond = PageRef {
+        name: "page_3".to_owned(),
+        ..pages[0].clone()
+    };
+    let error = source.read(&good, &beyond).await.unwrap_err();
+    assert!(matches!(error, PageSourceError::NoSuchPage { .. }), "{error}");
+
+    let bad: VolumeId = "W1-I3".parse().unwrap();
+    let error = source.pages(&bad).await.unwrap_err();
+    assert!(matches!(error, PageSourceError::Pdf { .. }), "{error}");
+    assert_eq!(error.category(), ErrorCategory::Input);
+    assert!(error.to_string().contains("W1-I3.PDF"), "{error}");
+}
