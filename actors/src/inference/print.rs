@@ -31,13 +31,25 @@ pub trait PictureNetwork: Send + Sync + 'static {
     fn is_sound(answer: &Self::Answer) -> bool;
 }
 
-impl PictureNetwork for Arc<dyn OrientationClassifier> {
+/// The network that tells which way up a page is.
+#[derive(Debug, Clone)]
+pub struct Orientation(Arc<dyn OrientationClassifier>);
+
+/// The network that finds text.
+#[derive(Debug, Clone)]
+pub struct Detection(Arc<dyn TextDetector>);
+
+/// The network that reads lines.
+#[derive(Debug, Clone)]
+pub struct Recognition(Arc<dyn WordRecognizer>);
+
+impl PictureNetwork for Orientation {
     type Answer = [f32; 4];
 
     const PROBE: (usize, usize) = (224, 224);
 
     fn answers(&self, pictures: &ImageBatch) -> Result<Vec<[f32; 4]>, InferenceError> {
-        self.probabilities(pictures)
+        self.0.probabilities(pictures)
     }
 
     fn is_sound(answer: &[f32; 4]) -> bool {
@@ -45,13 +57,13 @@ impl PictureNetwork for Arc<dyn OrientationClassifier> {
     }
 }
 
-impl PictureNetwork for Arc<dyn TextDetector> {
+impl PictureNetwork for Detection {
     type Answer = Vec<f32>;
 
     const PROBE: (usize, usize) = (64, 64);
 
     fn answers(&self, pictures: &ImageBatch) -> Result<Vec<Vec<f32>>, InferenceError> {
-        let values = self.probabilities(pictures)?;
+        let values = self.0.probabilities(pictures)?;
         let of_a_picture = (pictures.height * pictures.width).max(1);
         Ok(values.chunks(of_a_picture).map(<[f32]>::to_vec).collect())
     }
@@ -61,13 +73,13 @@ impl PictureNetwork for Arc<dyn TextDetector> {
     }
 }
 
-impl PictureNetwork for Arc<dyn WordRecognizer> {
+impl PictureNetwork for Recognition {
     type Answer = Vec<Frame>;
 
     const PROBE: (usize, usize) = (48, 320);
 
     fn answers(&self, pictures: &ImageBatch) -> Result<Vec<Vec<Frame>>, InferenceError> {
-        self.frames(pictures)
+        self.0.frames(pictures)
     }
 
     fn is_sound(answer: &Vec<Frame>) -> bool {
@@ -166,9 +178,9 @@ fn checked<A>(answers: Vec<A>, pictures: usize) -> Result<Vec<A>, InferenceError
 /// The threads of the three networks that read print.
 #[derive(Debug)]
 pub struct PrintThreads {
-    orientation: Inference<Pictures<Arc<dyn OrientationClassifier>>>,
-    detector: Inference<Pictures<Arc<dyn TextDetector>>>,
-    recognizer: Inference<Pictures<Arc<dyn WordRecognizer>>>,
+    orientation: Inference<Pictures<Orientation>>,
+    detector: Inference<Pictures<Detection>>,
+    recognizer: Inference<Pictures<Recognition>>,
 }
 
 impl PrintThreads {
@@ -187,19 +199,19 @@ impl PrintThreads {
         Ok(Self {
             orientation: Inference::start(
                 "print-orientation",
-                Pictures(networks.orientation.clone()),
+                Pictures(Orientation(networks.orientation.clone())),
                 memory_of("orientation"),
                 inbox,
             )?,
             detector: Inference::start(
                 "print-detection",
-                Pictures(networks.detector.clone()),
+                Pictures(Detection(networks.detector.clone())),
                 memory_of("detector"),
                 inbox,
             )?,
             recognizer: Inference::start(
                 "print-recognition",
-                Pictures(networks.recognizer.clone()),
+                Pictures(Recognition(networks.recognizer.clone())),
                 memory_of("recognizer"),
                 inbox,
             )?,
@@ -253,19 +265,19 @@ impl<N: PictureNetwork> fmt::Debug for OnThread<N> {
     }
 }
 
-impl OrientationClassifier for OnThread<Arc<dyn OrientationClassifier>> {
+impl OrientationClassifier for OnThread<Orientation> {
     fn probabilities(&self, pictures: &ImageBatch) -> Result<Vec<[f32; 4]>, InferenceError> {
         self.0.infer_blocking(pictures.clone())
     }
 }
 
-impl TextDetector for OnThread<Arc<dyn TextDetector>> {
+impl TextDetector for OnThread<Detection> {
     fn probabilities(&self, pages: &ImageBatch) -> Result<Vec<f32>, InferenceError> {
         Ok(self.0.infer_blocking(pages.clone())?.concat())
     }
 }
 
-impl WordRecognizer for OnThread<Arc<dyn WordRecognizer>> {
+impl WordRecognizer for OnThread<Recognition> {
     fn frames(&self, lines: &ImageBatch) -> Result<Vec<Vec<Frame>>, InferenceError> {
         self.0.infer_blocking(lines.clone())
     }
@@ -310,7 +322,7 @@ mod tests {
         let requests = [batch(&[1.0, 2.0, 3.0]), batch(&[4.0])];
         for (limit, asked) in [(1000, vec![4]), (12, vec![2, 2]), (5, vec![1; 4])] {
             let network = Arc::new(FirstValue::default());
-            let model = Pictures(network.clone() as Arc<dyn TextDetector>);
+            let model = Pictures(Detection(network.clone()));
             assert_eq!(model.smallest(&requests), 6);
             let answers = model.run(&requests, limit).unwrap();
             assert_eq!(
